@@ -1,0 +1,33 @@
+package v1alpha1
+
+// The types of a group's conditions. The first three are always there; the others only while they are true.
+const (
+	// ConditionReady is True when exactly the wanted members exist, all are ready and nothing is under way.
+	ConditionReady = "Ready"
+	// ConditionProgressing is True while there is something to do that does not wait for a person.
+	ConditionProgressing = "Progressing"
+	// ConditionVCenterReachable is True while what vCenter holds is known and fresh.
+	ConditionVCenterReachable = "VCenterReachable"
+
+	// ConditionSpecInvalid names the field of the spec that is out of bounds, and its bound.
+	ConditionSpecInvalid = "SpecInvalid"
+	// ConditionVCenterChanged says that the members were made in another vCenter than the one that answers now.
+	ConditionVCenterChanged = "VCenterChanged"
+	// ConditionNameConflict says that a VM that is not ours has the name of a wanted member.
+	ConditionNameConflict = "NameConflict"
+	// ConditionDuplicateMember says that two VMs claim to be the same member.
+	ConditionDuplicateMember = "DuplicateMember"
+	// ConditionMembersDiffer says which members have another size or revision than the spec.
+	ConditionMembersDiffer = "MembersDiffer"
+	// ConditionMembersUnreachable says which members vCenter cannot reach or show; they are left alone.
+	ConditionMembersUnreachable = "MembersUnreachable"
+	// ConditionChildConflict says that a foreign Kubernetes object has the name of one of the group's children.
+	ConditionChildConflict = "ChildConflict"
+)
+
+// AnnotationAbandon on a group in deletion, with the value "true", ends the deletion without vCenter and leaves
+// the group's VMs behind.
+const AnnotationAbandon = "vm.codeconnect.vmworld.com/abandon"
+
+// LabelGroup on a child object bears the name of its group.
+const LabelGroup = "vm.codeconnect.vmworld.com/group"

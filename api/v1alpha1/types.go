@@ -1,0 +1,196 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Kind is the kind of a VmGroup.
+const Kind = "VmGroup"
+
+// GroupVersion is the API group and version of this package's types.
+var GroupVersion = schema.GroupVersion{Group: "vm.codeconnect.vmworld.com", Version: "v1alpha1"}
+
+// Bounds of the spec. The CRD's schema states the same numbers; a test compares the two.
+const (
+	// MaxNameLength bounds a group's name so that "<name>-<ordinal>", the name of a member, stays a DNS
+	// label of at most 63 characters (and so within vSphere's 80) with ordinals of up to five digits.
+	MaxNameLength = 57
+	// MaxCPU is the most virtual CPUs a VM can have (VMware Configuration Maximums, vSphere 8: 768).
+	MaxCPU = 768
+	// MaxMemory is the most memory a VM can have, in GB (VMware Configuration Maximums, vSphere 8: 24 TB).
+	MaxMemory = 24576
+	// MaxTemplateLength bounds the template's name or inventory path, in characters.
+	MaxTemplateLength = 512
+	// MaxReplicas is the most members of a group.
+	MaxReplicas = 1000
+	// DefaultReplicas is the number of members of a group that does not say.
+	DefaultReplicas = 1
+)
+
+// VmGroup is a group of like virtual machines in vSphere: cloned from one template, powered on, kept, scaled
+// and removed with the group.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=vg
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.currentReplicas,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="PENDING, RUNNING or ERROR"
+// +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.currentReplicas`,description="Members that exist in vCenter"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredReplicas`,description="Members that are wanted"
+// +kubebuilder:printcolumn:name="CPU",type=integer,JSONPath=`.spec.cpu`,description="Virtual CPUs of a member"
+// +kubebuilder:printcolumn:name="Memory",type=integer,JSONPath=`.spec.memory`,description="Memory of a member, in GB"
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`,description="The template that members are cloned from"
+// +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What happens or hinders, in words"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 57 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 57 characters (a-z, 0-9 and '-'; no dots), because members are named <name>-<ordinal>"
+type VmGroup struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is wanted.
+	// +required
+	Spec VmGroupSpec `json:"spec"`
+	// What is.
+	// +optional
+	Status VmGroupStatus `json:"status,omitzero"`
+}
+
+// VmGroupSpec says what the members of a group are made from and how many there shall be.
+type VmGroupSpec struct {
+	// CPU is the number of virtual CPUs of each member: 1 to 768.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=768
+	// +required
+	CPU int32 `json:"cpu"`
+
+	// Memory of each member in GB of 1,024 MB: 1 to 24576.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=24576
+	// +required
+	Memory int32 `json:"memory"`
+
+	// Template is the VM template that members are cloned from: its name, or its inventory path
+	// ("/DC0/vm/templates/ubuntu-24.04") where several have that name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +required
+	Template string `json:"template"`
+
+	// Replicas is the number of members: 0 to 1000, default 1.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=1
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// Inventory says how the members are published for pods and scripts to read: ConfigMap (the default) keeps
+	// a ConfigMap "<group>-members" with the members as JSON; None keeps none.
+	// +kubebuilder:validation:Enum=ConfigMap;None
+	// +kubebuilder:default=ConfigMap
+	// +optional
+	Inventory Inventory `json:"inventory,omitempty"`
+}
+
+// Inventory is a way to publish a group's members.
+type Inventory string
+
+// The ways to publish a group's members.
+const (
+	InventoryConfigMap Inventory = "ConfigMap"
+	InventoryNone      Inventory = "None"
+)
+
+// Phase sums up a group in one word.
+// +kubebuilder:validation:Enum=PENDING;RUNNING;ERROR
+type Phase string
+
+// The phases of a group.
+const (
+	// PhasePending is everything that is neither of the other two.
+	PhasePending Phase = "PENDING"
+	// PhaseRunning means exactly the wanted members, all ready, nothing under way.
+	PhaseRunning Phase = "RUNNING"
+	// PhaseError means blocked until a person acts; lastMessage says how.
+	PhaseError Phase = "ERROR"
+)
+
+// VmGroupStatus is what was observed of a group. It holds facts only, never intentions, so equal facts give
+// equal bytes.
+type VmGroupStatus struct {
+	// ObservedGeneration is the generation of the spec that this status speaks of. Metacontroller sets it.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Phase is PENDING, RUNNING or ERROR.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// CurrentReplicas is the number of members that exist in vCenter, in whatever state.
+	// +optional
+	CurrentReplicas int32 `json:"currentReplicas"`
+	// DesiredReplicas is the number of members that are wanted: spec.replicas.
+	// +optional
+	DesiredReplicas int32 `json:"desiredReplicas"`
+	// ReadyReplicas is the number of members that are ready: powered on, on a host that vCenter reaches.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// UpdatedReplicas is the number of members that were cloned from what the spec says now.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// Selector selects the objects that belong to this group (for the scale subresource).
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// LastMessage says in words what happens or hinders; "successfully reconciled VmGroup" when all is well.
+	// +optional
+	LastMessage string `json:"lastMessage,omitempty"`
+	// VCenterUUID is the instanceUuid of the vCenter that holds the members. Another vCenter is never acted on.
+	// +optional
+	VCenterUUID string `json:"vCenterUUID,omitempty"`
+	// Conditions: Ready, Progressing and VCenterReachable always; others only while they are true.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Members are the group's VMs, by ordinal.
+	// +listType=atomic
+	// +optional
+	Members []Member `json:"members,omitempty"`
+}
+
+// Member is one VM of a group as vCenter shows it.
+type Member struct {
+	// Name of the VM in vCenter.
+	Name string `json:"name"`
+	// Ordinal is the member's number in its group.
+	Ordinal int32 `json:"ordinal"`
+	// MoRef is the VM's managed object reference, such as vm-42.
+	MoRef string `json:"moRef"`
+	// PowerState is poweredOn, poweredOff or suspended.
+	// +optional
+	PowerState string `json:"powerState,omitempty"`
+	// IPs are the addresses that the guest reports.
+	// +optional
+	// +listType=atomic
+	IPs []string `json:"ips,omitempty"`
+	// Host is the ESXi host that the VM is on.
+	// +optional
+	Host string `json:"host,omitempty"`
+	// Revision is a short hash of what the VM was cloned from.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// Ready tells whether the member is fit for work.
+	Ready bool `json:"ready"`
+	// Reason is one word on why the member is not ready, or differs from the spec.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message is the same in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// VmGroupList is a list of VmGroups.
+//
+// +kubebuilder:object:root=true
+type VmGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []VmGroup `json:"items"`
+}

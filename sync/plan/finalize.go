@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// finalize removes a group: every member, then its folder, then, once a fresh read of vCenter has confirmed that
+// nothing is left and no clone is under way, and Metacontroller shows no child any more, the group itself. An
+// invalid spec does not hinder it. Children are not returned, so they go.
+func (v *view) finalize() Result {
+	if v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true" {
+		return v.abandon()
+	}
+	if v.hold == nil {
+		v.removeAll()
+		if len(v.members)+len(v.unseen)+len(v.arriving) == 0 {
+			v.removeFolder()
+		}
+		rankSort(v.actions)
+	}
+	r := Result{
+		Actions:   v.actions,
+		Finalized: v.hold == nil && v.empty() && v.Emptied && len(v.Children) == 0,
+		Resync:    min(resyncBusy, v.Resync),
+	}
+	if !v.sighted {
+		r.Resync = min(resyncBlind, v.Resync)
+	}
+	r.Status = v.status(v.message())
+	return r
+}
+
+// abandon ends a group without vCenter, because a person said so, and says what is left behind.
+func (v *view) abandon() Result {
+	var left []string
+	for i := range v.members {
+		left = append(left, fmt.Sprintf("%s (%s)", v.members[i].VM.Name, v.members[i].MoRef))
+	}
+	if !v.sighted {
+		for _, m := range v.Group.Status.Members {
+			left = append(left, fmt.Sprintf("%s (%s)", m.Name, m.MoRef))
+		}
+	}
+	message := "abandoned; no VM is known to be left behind"
+	if len(left) > 0 {
+		message = "abandoned; left behind in vCenter: " + atMost(left, 20)
+	}
+	v.hold = &Fault{Reason: ReasonAbandoned, Message: message}
+	return Result{Status: v.status(message), Finalized: len(v.Children) == 0, Resync: min(resyncBusy, v.Resync)}
+}
+
+// removeAll removes every VM that bears the group's stamp, duplicates included, one step for each member's name.
+func (v *view) removeAll() {
+	v.leaving = len(v.members) + len(v.unseen)
+	for i := range v.members {
+		m := &v.members[i]
+		if !m.Reachable || i > 0 && v.members[i-1].Ordinal == m.Ordinal {
+			continue
+		}
+		a := removal(m)
+		a.Reason = "the group is deleted"
+		v.act(a)
+	}
+}
+
+func (v *view) removeFolder() {
+	for _, p := range v.Pending {
+		if p.Op != ConfirmGone && p.Op != RemoveFolder && p.State != BackingOff {
+			return // what is under way may still show
+		}
+	}
+	if v.Sight.Folder != "" && !v.strangersStay() {
+		v.act(Action{Op: RemoveFolder, VM: FolderKey, MoRef: v.Sight.Folder, Reason: "the group is deleted and its folder is empty"})
+		return
+	}
+	if !v.Emptied {
+		v.act(Action{Op: ConfirmGone, VM: ConfirmKey, Reason: "a fresh read has to show that nothing of the group is left"})
+	}
+}
+
+// strangersStay tells that the folder is kept because it holds VMs of others, and that one lease has passed
+// since, so that no other copy of the server may still clone into it.
+func (v *view) strangersStay() bool {
+	p, pending := v.Pending[FolderKey]
+	return pending && p.Fault.Reason == ReasonFolderHoldsStranger && v.Now.Sub(v.FinalizingSince) >= v.Lease
+}
+
+// empty tells whether nothing of the group is left to be seen.
+func (v *view) empty() bool {
+	return len(v.members)+len(v.unseen)+len(v.arriving) == 0 && (v.Sight.Folder == "" || v.strangersStay())
+}
+
+// atMost joins the first n items and says how many more there are.
+func atMost(items []string, n int) string {
+	if len(items) <= n {
+		return strings.Join(items, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(items[:n], ", "), len(items)-n)
+}

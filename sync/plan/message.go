@@ -1,0 +1,147 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// messageReconciled is the ancestor's message, kept to the letter, for a group with which all is well.
+const messageReconciled = "successfully reconciled VmGroup"
+
+// message says for people what happens or hinders. It is made of facts alone (no clock, no count of tries), so
+// it changes only when something happened.
+func (v *view) message() string {
+	if v.hold != nil {
+		if !v.sighted && len(v.Group.Status.Members) > 0 {
+			return v.hold.Message + "; the last known figures are kept"
+		}
+		return v.hold.Message
+	}
+	var parts []string
+	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if n := len(v.missing) + len(v.arriving); n > 0 && !v.lacksTemplate() && !v.Finalizing {
+		say("cloning %d of %d", n, v.want)
+	}
+	if v.starting > 0 {
+		say("powering on %d of %d", v.starting, v.want)
+	}
+	switch {
+	case v.Finalizing && v.leaving > 0:
+		say("removing %s", count(v.leaving, "member"))
+	case v.Finalizing && len(v.arriving) > 0:
+		say("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))
+	case v.Finalizing && v.Sight.Folder != "" && !v.strangersStay():
+		say("removing the group's folder")
+	case v.Finalizing && !v.Emptied:
+		say("confirming that nothing of the group is left in vCenter")
+	case v.Finalizing:
+		say("nothing of the group is left in vCenter")
+	case v.leaving > 0:
+		say("removing %d of %d", v.leaving, v.ordinals)
+	}
+	if v.waitCall {
+		say("waiting for the next hook call before making the group's folder")
+	}
+	for i, f := range v.faults {
+		if i == 3 {
+			say("and %d more hindrances", len(v.faults)-i)
+			break
+		}
+		if f.who == "" || f.who == ConfirmKey {
+			say("%s", f.Message)
+		} else {
+			say("%s: %s", f.who, f.Message)
+		}
+	}
+	if names := v.unreachable(); len(names) > 0 {
+		say("left alone because vCenter cannot reach or show them: %s", atMost(names, 5))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, messageReconciled)
+	}
+	if n := v.differing(); n > 0 && !v.Finalizing {
+		say("%d of %d members differ from the spec (new members are made as it says)", n, len(v.members))
+	}
+	if names := v.conflictingChildren(); len(names) > 0 {
+		say("a foreign object has the name of %s", strings.Join(names, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func (v *view) lacksTemplate() bool {
+	for _, f := range v.faults {
+		if f.Reason == ReasonTemplateNotFound || f.Reason == ReasonTemplateAmbiguous {
+			return true
+		}
+	}
+	return false
+}
+
+// unreachable names the members that exist and can neither be reached nor, some of them, seen.
+func (v *view) unreachable() []string {
+	var names []string
+	for i := range v.members {
+		if m := &v.members[i]; !m.Reachable {
+			names = append(names, fmt.Sprintf("%s (%s)", m.name, m.Unreachable))
+		}
+	}
+	for _, m := range v.unseen {
+		names = append(names, fmt.Sprintf("%s (not seen)", MemberName(v.Group.Name, m.Ordinal)))
+	}
+	return names
+}
+
+func (v *view) differing() int {
+	n := 0
+	for i := range v.members {
+		if v.members[i].differs != "" && !v.members[i].Marked {
+			n++
+		}
+	}
+	return n
+}
+
+// busy tells whether something is under way or to be done that waits for nobody.
+func (v *view) busy() bool {
+	if len(v.actions)+len(v.missing)+len(v.arriving)+v.starting+v.leaving > 0 || v.Finalizing {
+		return true
+	}
+	for _, p := range v.Pending {
+		if p.State != BackingOff {
+			return true
+		}
+	}
+	return false
+}
+
+// blocked tells whether a person has to act before the group can be as it is wanted.
+func (v *view) blocked() bool {
+	if v.hold != nil {
+		return v.hold.Person
+	}
+	for _, f := range v.faults {
+		if f.Person {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) phase() v1alpha1.Phase {
+	switch {
+	case v.blocked():
+		return v1alpha1.PhaseError
+	case v.hold == nil && !v.busy() && v.ordinals == v.want && v.countReady() == v.want && len(v.faults)+len(v.unseen) == 0:
+		return v1alpha1.PhaseRunning
+	}
+	return v1alpha1.PhasePending
+}

@@ -1,0 +1,151 @@
+package plan
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// Ref names a group. The UID is its identity; namespace and name are for people.
+type Ref struct {
+	Namespace, Name string
+	UID             types.UID
+}
+
+func (r Ref) String() string { return r.Namespace + "/" + r.Name }
+
+// Observed is everything a plan is made from: what Kubernetes and vCenter say now, and what is under way.
+type Observed struct {
+	// Group is the VmGroup: spec, metadata and the status that is stored now. Make does not change it.
+	Group *v1alpha1.VmGroup
+	// Finalizing is Metacontroller's word that the group is to be removed (not the deletionTimestamp).
+	Finalizing bool
+	// Called is when the last hook call for this group came. Only a fresh one may create a folder.
+	Called time.Time
+	// FinalizingSince is when this process first heard that the group is finalizing.
+	FinalizingSince time.Time
+	// Children are the group's child objects as Metacontroller saw them.
+	Children map[ChildKey]ObservedChild
+	// ChildrenWantedSince says since when each desired child has been answered and not been seen.
+	ChildrenWantedSince map[ChildKey]time.Time
+	// Sight is what vCenter says. It must be taken after Pending was.
+	Sight Sight
+	// Pending says what is under way or backing off, by the name of the member (or by FolderKey).
+	Pending map[string]Pending
+	// Emptied tells that ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM,
+	// and no clone under way, of this group.
+	Emptied bool
+	// Lease is how long a hook call permits acting. Resync is how often a settled group is called for.
+	Lease, Resync time.Duration
+	// Now is the time: time is data here.
+	Now time.Time
+}
+
+// Sight is what is known of a group's part of vCenter.
+type Sight struct {
+	// Known is false while the inventory is missing, stale or partial. Unknown is not empty.
+	Known bool
+	// Trouble is why the inventory is not known, or what in the server's settings keeps it from acting (then
+	// Known may be true); nil when all is well.
+	Trouble *Fault
+	// VCenter is the instanceUuid of the vCenter that was read.
+	VCenter string
+	// VMs are the VMs that bear this group's stamp, wherever they are, ordered by ordinal and moRef.
+	VMs []VM
+	// Gone are those of the members recorded in the group's status that a read answered with
+	// ManagedObjectNotFound. Recorded members that are neither in VMs nor in Gone are not seen, yet not gone.
+	Gone []string
+	// Folder is the moRef of the group's folder; empty while there is none.
+	Folder string
+	// Template is what spec.template names.
+	Template Template
+}
+
+// Template says what spec.template names in vCenter. Exactly one path means that it is usable.
+type Template struct {
+	MoRef string
+	// Paths are the inventory paths of all templates that match.
+	Paths []string
+	// Others are the names of the templates there are, for a helpful message (a bounded number of them).
+	Others []string
+	// Datacenter is where it was looked for.
+	Datacenter string
+	// NotTemplate is the path of a VM that has the name but is no template.
+	NotTemplate string
+}
+
+// PowerState is a VM's power state in vSphere's words.
+type PowerState string
+
+// The power states (vSphere's VirtualMachinePowerState).
+const (
+	PoweredOn  PowerState = "poweredOn"
+	PoweredOff PowerState = "poweredOff"
+	Suspended  PowerState = "suspended"
+)
+
+// VM is one virtual machine that bears a group's stamp.
+type VM struct {
+	// MoRef identifies the VM within its vCenter.
+	MoRef string
+	// Name is its name now: an admin may have renamed it.
+	Name string
+	// Ordinal, Revision, Generation and Marked come from the stamp. Marked: chosen to be removed.
+	Ordinal    int32
+	Revision   string
+	Generation int64
+	Marked     bool
+	Power      PowerState
+	// Reachable is false while the VM is disconnected, inaccessible, orphaned, invalid, or hidden by a lost
+	// privilege; Unreachable is then the word for it. Such a VM exists and is left alone.
+	Reachable   bool
+	Unreachable string
+	CPU         int32
+	MemoryMB    int64
+	IPs         []string
+	Host        string
+	// ChangeVersion guards a reconfigure: vCenter refuses it when the configuration changed meanwhile.
+	ChangeVersion string
+	// VCenter is the instanceUuid of the vCenter the VM was made in.
+	VCenter string
+}
+
+// State says where a pending action is.
+type State string
+
+// The states of a pending action.
+const (
+	// Running: vCenter's task is under way.
+	Running State = "Running"
+	// Awaiting: the task ended; the inventory does not show it yet.
+	Awaiting State = "Awaiting"
+	// BackingOff: the last try failed; the next waits.
+	BackingOff State = "BackingOff"
+)
+
+// Pending is an action that was started and may not be visible yet, or one that failed and waits.
+type Pending struct {
+	Op      Op
+	Ordinal int32
+	State   State
+	// Fault is why the last try failed; the zero Fault while there was none.
+	Fault Fault
+}
+
+// Keys of actions that concern no single member, in Action.VM and Observed.Pending. No VM has such a name.
+const (
+	FolderKey  = ""
+	ConfirmKey = "*"
+)
+
+// Fault is a failure in words that a user can act on.
+type Fault struct {
+	// Reason is one CamelCase word, such as TemplateNotFound.
+	Reason string
+	// Message is a sentence that says what to do.
+	Message string
+	// Person tells that waiting does not help: somebody has to act.
+	Person bool
+}

@@ -1,0 +1,76 @@
+// Package plan is where the product lives: the pure core that says, from what Kubernetes and vCenter show now,
+// what the group's status and children are and which steps are wanted.
+//
+// Make is a function of its argument alone. There is no context, clock, logger, error, goroutine or client in
+// this package, and equal observations give equal results to the byte. It is called for every hook call and
+// again, out of band, before every single action; so whatever starts was planned just now.
+package plan
+
+import (
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// folderGrace is how old the last hook call may be at most for a folder to be made: a server whose lease has
+// outlived the group must not make anew the folder that another copy's finalize has removed.
+const folderGrace = 10 * time.Second
+
+// Result is what a plan says.
+type Result struct {
+	// Status is of what was observed, never of what is intended.
+	Status v1alpha1.VmGroupStatus
+	// Children are the desired child objects, always whole: Metacontroller deletes what is not returned.
+	Children []Child
+	// Actions are the steps wanted now, ordered by rank, at most one for each member. Those of one result can
+	// all be started, in any order.
+	Actions []Action
+	// Finalized ends the group: nothing of it is left in vCenter, nor among its children.
+	Finalized bool
+	// Resync is when the next hook call is wished for at the latest.
+	Resync time.Duration
+}
+
+// Make plans a group. What holds it back is looked at in this order, and the first that applies decides:
+//
+//	finalizing  abandoned  spec     vCenter          stamps       | figures   children      actions
+//	----------  ---------  -------  ---------------  ------------ + --------  ------------  -------------------
+//	yes         yes        any      any              any          | observed  none          none; finalized
+//	yes         no         any      unknown          any          | kept      none          none
+//	yes         no         any      another than was any          | kept      none          none
+//	yes         no         any      known            any          | observed  none          remove all, finalize
+//	no          -          any      unknown          any          | kept      as last applied  none
+//	no          -          any      another than was any          | kept      as last applied  none
+//	no          -          invalid  known            any          | observed  wanted        none
+//	no          -          valid    settings unfit   any          | observed  wanted        none
+//	no          -          valid    known            newer        | observed  wanted        none
+//	no          -          valid    known            ours         | observed  wanted        toward spec.replicas
+//
+// The properties that hold for every observation stand in properties_test.go, a sentence each.
+func Make(o Observed) Result {
+	v := survey(&o)
+	if o.Finalizing {
+		return v.finalize()
+	}
+	r := Result{Children: v.children(), Resync: o.Resync}
+	if v.hold == nil {
+		v.steer()
+		r.Actions = v.actions
+	}
+	if v.busy() || v.blocked() {
+		r.Resync = resyncBusy
+	}
+	if !v.sighted {
+		r.Resync = resyncBlind
+	}
+	r.Resync = min(r.Resync, o.Resync)
+	r.Status = v.status(v.message())
+	return r
+}
+
+// How soon the next hook call is wished for, to bring the status up to date: while members come and go, and
+// while vCenter cannot be seen. A settled group is called for at the resync period.
+const (
+	resyncBusy  = 2 * time.Second
+	resyncBlind = 10 * time.Second
+)
