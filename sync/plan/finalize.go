@@ -68,7 +68,7 @@ func (v *view) removeAll() {
 
 func (v *view) removeFolder() {
 	for _, p := range v.Pending {
-		if p.Op != ConfirmGone && p.Op != RemoveFolder && p.State != BackingOff {
+		if p.Op != ConfirmGone && p.Op != RemoveFolder && p.State == Running {
 			return // what is under way may still show
 		}
 	}

@@ -22,7 +22,7 @@ const maxRounds = 16
 func Forecast(o Observed) []Step {
 	o.Sight.VMs = slices.Clone(o.Sight.VMs)
 	for _, p := range o.Pending {
-		if p.Op == Clone && p.State != BackingOff {
+		if p.Op == Clone && p.State == Running {
 			Apply(&o, Action{Op: Clone, VM: MemberName(o.Group.Name, p.Ordinal), Ordinal: p.Ordinal, CPU: o.Group.Spec.CPU,
 				MemoryMB: o.Group.MemoryMB(), Revision: Revision(&o.Group.Spec), Generation: o.Group.Generation})
 		}

@@ -116,7 +116,7 @@ func (v *view) busy() bool {
 		return true
 	}
 	for _, p := range v.Pending {
-		if p.State != BackingOff {
+		if p.State == Running {
 			return true
 		}
 	}

@@ -43,6 +43,18 @@ type Observed struct {
 	Now time.Time
 }
 
+// Call is one hook call: what Kubernetes wants of a group and shows of it.
+type Call struct {
+	Group      *v1alpha1.VmGroup
+	Finalizing bool
+	Children   map[ChildKey]ObservedChild
+}
+
+// Ref names the group of a call.
+func (c *Call) Ref() Ref {
+	return Ref{Namespace: c.Group.Namespace, Name: c.Group.Name, UID: c.Group.UID}
+}
+
 // Sight is what is known of a group's part of vCenter.
 type Sight struct {
 	// Known is false while the inventory is missing, stale or partial. Unknown is not empty.
@@ -117,12 +129,12 @@ type State string
 
 // The states of a pending action.
 const (
-	// Running: vCenter's task is under way.
+	// Running: vCenter's task is under way, or has ended and is not visible in the inventory yet.
 	Running State = "Running"
-	// Awaiting: the task ended; the inventory does not show it yet.
-	Awaiting State = "Awaiting"
 	// BackingOff: the last try failed; the next waits.
 	BackingOff State = "BackingOff"
+	// Due: the last try failed; the next may begin.
+	Due State = "Due"
 )
 
 // Pending is an action that was started and may not be visible yet, or one that failed and waits.
@@ -148,4 +160,6 @@ type Fault struct {
 	Message string
 	// Person tells that waiting does not help: somebody has to act.
 	Person bool
+	// Passing tells that it goes by itself within seconds or minutes, and that looking again costs little.
+	Passing bool
 }

@@ -70,7 +70,7 @@ func anything(t *rapid.T) plan.Observed {
 		o.Pending[plan.MemberName("web", ordinal)] = plan.Pending{
 			Ordinal: ordinal,
 			Op:      rapid.SampledFrom([]plan.Op{plan.Clone, plan.PowerOn, plan.Mark, plan.Destroy}).Draw(t, "op"),
-			State:   rapid.SampledFrom([]plan.State{plan.Running, plan.Awaiting, plan.BackingOff}).Draw(t, "state"),
+			State:   rapid.SampledFrom([]plan.State{plan.Running, plan.BackingOff, plan.Due}).Draw(t, "state"),
 			Fault: rapid.SampledFrom([]plan.Fault{{}, {Reason: "DatastoreFull", Message: "the datastore is full"},
 				{Reason: plan.ReasonNameConflict, Message: "taken", Person: true}}).Draw(t, "fault"),
 		}
@@ -112,7 +112,7 @@ func ordinals(o plan.Observed) map[int32]bool {
 func withArriving(o plan.Observed) map[int32]bool {
 	set := ordinals(o)
 	for _, p := range o.Pending {
-		if p.Op == plan.Clone && p.State != plan.BackingOff {
+		if p.Op == plan.Clone && p.State == plan.Running {
 			set[p.Ordinal] = true
 		}
 	}
@@ -132,7 +132,7 @@ func TestEveryObservation(t *testing.T) {
 		o := anything(t)
 		seen := map[string]bool{}
 		for _, a := range plan.Make(o).Actions {
-			if _, pending := o.Pending[a.VM]; pending || seen[a.VM] {
+			if p, pending := o.Pending[a.VM]; pending && p.State != plan.Due || seen[a.VM] {
 				t.Fatalf("a second action for %q: %+v", a.VM, a)
 			}
 			seen[a.VM] = true
@@ -183,7 +183,8 @@ func TestEveryObservation(t *testing.T) {
 			t.Fatalf("%d removals for a surplus of %d", removals, surplus)
 		}
 		for _, m := range o.Sight.VMs {
-			pending := func() bool { _, ok := o.Pending[m.Name]; return ok }()
+			p, pending := o.Pending[m.Name]
+			pending = pending && p.State != plan.Due
 			if !m.Marked && m.Reachable && m.Power != plan.PoweredOn && perOrdinal[m.Ordinal] == 1 && !pending {
 				wellLeft++
 			}

@@ -194,9 +194,10 @@ func (v *view) templateFault() *Fault {
 // last try is told as long as the action is wanted.
 func (v *view) act(a Action) {
 	p, pending := v.Pending[a.VM]
-	if !pending {
+	if !pending || p.State == Due {
 		v.actions = append(v.actions, a)
-	} else if p.Fault.Reason != "" {
+	}
+	if p.Fault.Reason != "" && p.Op == a.Op {
 		v.faults = append(v.faults, named{who: a.VM, Fault: p.Fault})
 	}
 }

@@ -169,7 +169,7 @@ func (v *view) sortUnseen() {
 
 func (v *view) sortArriving() {
 	for _, p := range v.Pending {
-		if p.Op == Clone && p.State != BackingOff && !v.taken(p.Ordinal) {
+		if p.Op == Clone && p.State == Running && !v.taken(p.Ordinal) {
 			v.arriving = append(v.arriving, p.Ordinal)
 		}
 	}

@@ -1,0 +1,132 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// model is a vCenter for the loop's tests: it carries actions out as plan.Apply says, after a while, and shows
+// the outcome from then on.
+type model struct {
+	took  map[plan.Op]time.Duration
+	fault func(group plan.Ref, a plan.Action) error // may be nil
+	loop  *Loop
+
+	mu      sync.Mutex
+	worlds  map[types.UID]*plan.Observed
+	unknown bool
+	log     []string // what was begun, in order: "op group vm"
+	now     int      // actions under way
+	peak    int
+}
+
+func newModel(clone time.Duration) *model {
+	return &model{worlds: map[types.UID]*plan.Observed{}, took: map[plan.Op]time.Duration{plan.Clone: clone}}
+}
+
+func (m *model) world(ref plan.Ref) *plan.Observed {
+	w := m.worlds[ref.UID]
+	if w == nil {
+		w = &plan.Observed{Sight: plan.Sight{Known: true, VCenter: "vc-1",
+			Template: plan.Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/t"}, Datacenter: "DC0"}}}
+		m.worlds[ref.UID] = w
+	}
+	return w
+}
+
+func (m *model) Sight(ref plan.Ref, _ string, _ []string) plan.Sight {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unknown {
+		return plan.Sight{}
+	}
+	s := m.world(ref).Sight
+	s.VMs = append([]plan.VM(nil), s.VMs...)
+	return s
+}
+
+func (m *model) Identify(string, string) []types.UID { return nil }
+
+func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m.mu.Lock()
+	m.log = append(m.log, fmt.Sprintf("%s %s %s", a.Op, ref.Name, a.VM))
+	m.now++
+	m.peak = max(m.peak, m.now)
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		m.now--
+		m.mu.Unlock()
+	}()
+	select {
+	case <-time.After(m.took[a.Op]):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if m.fault != nil {
+		if err := m.fault(ref, a); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.world(ref)
+	for _, vm := range w.Sight.VMs {
+		if a.Op == plan.Clone && vm.Ordinal == a.Ordinal {
+			panic("a second VM of one ordinal: " + a.VM)
+		}
+	}
+	plan.Apply(w, a)
+	return nil
+}
+
+// change lets an admin change a group's VMs, and tells the loop as the inventory would.
+func (m *model) change(ref plan.Ref, f func(s *plan.Sight)) {
+	m.mu.Lock()
+	f(&m.world(ref).Sight)
+	m.mu.Unlock()
+	m.loop.Changed(ref.UID)
+}
+
+func (m *model) members(ref plan.Ref) (all, on int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, vm := range m.world(ref).Sight.VMs {
+		if all++; vm.Power == plan.PoweredOn {
+			on++
+		}
+	}
+	return all, on
+}
+
+func (m *model) begun() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.log...)
+}
+
+func call(name string, replicas int32) plan.Call {
+	g := &v1alpha1.VmGroup{Spec: v1alpha1.VmGroupSpec{CPU: 1, Memory: 1, Template: "t", Replicas: &replicas}}
+	g.Namespace, g.Name, g.UID, g.Generation = "default", name, types.UID("uid-"+name), 1
+	return plan.Call{Group: g}
+}
+
+// deletion is the finalize call of a group.
+func deletion(c plan.Call) plan.Call {
+	g := *c.Group
+	g.Generation++
+	return plan.Call{Group: &g, Finalizing: true}
+}
+
+// fault is a typed fault as vsphere gives them.
+type fault plan.Fault
+
+func (f fault) Error() string         { return f.Message }
+func (f fault) PlanFault() plan.Fault { return plan.Fault(f) }

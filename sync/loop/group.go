@@ -1,0 +1,213 @@
+package loop
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// group is what is remembered of one VmGroup between its calls. Loop.mu guards it.
+type group struct {
+	ref             plan.Ref
+	call            plan.Call // the newest
+	renewed         time.Time // when it came
+	checked         time.Time // when it was last considered for being forgotten
+	finalizing      bool      // sticky: what was once finalizing never comes back
+	finalizingSince time.Time
+	emptied         bool // ConfirmGone succeeded since
+
+	running  map[string]plan.Action // by member
+	failures map[string]failure     // by member
+	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).
+	// Zero: no bound.
+	pace int
+
+	status   v1alpha1.VmGroupStatus      // the last answer's
+	awaited  map[plan.ChildKey]time.Time // children that were answered and not seen yet, since when
+	lastLine string                      // the last transition that was logged
+}
+
+// failure is why an action's last try failed, and until when the next one waits.
+type failure struct {
+	action plan.Action
+	fault  plan.Fault
+	tries  int
+	until  time.Time
+}
+
+func newGroup(call plan.Call) *group {
+	return &group{ref: call.Ref(), running: map[string]plan.Action{}, failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{}}
+}
+
+func (g *group) copy() *group {
+	c := *g
+	return &c
+}
+
+// renew takes in a call. One of a lower generation than known is stale: it renews nothing and is answered with
+// what is known. A new generation is a person's deed, so what backed off is tried again at once.
+func (g *group) renew(call plan.Call, now time.Time) {
+	if g.call.Group != nil && call.Group.Generation < g.call.Group.Generation && !call.Finalizing {
+		return
+	}
+	if g.call.Group != nil && call.Group.Generation > g.call.Group.Generation {
+		clear(g.failures)
+		g.pace = 0
+	}
+	g.call, g.renewed = call, now
+	if call.Finalizing && !g.finalizing {
+		g.finalizing, g.finalizingSince, g.emptied = true, now, false
+		clear(g.failures)
+		g.pace = 0
+	}
+}
+
+// preview takes in a call on a copy that is thrown away.
+func (g *group) preview(call plan.Call, now time.Time) {
+	g.call, g.renewed = call, now
+	if call.Finalizing && !g.finalizing {
+		g.finalizing, g.finalizingSince = true, now
+	}
+}
+
+// observe is the group's part of an observation: everything but what vCenter says, which is looked at afterwards
+// (read your writes: what is not pending any more is already visible).
+func (g *group) observe(cfg Config, now time.Time) plan.Observed {
+	o := plan.Observed{
+		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, FinalizingSince: g.finalizingSince,
+		Children: g.call.Children, ChildrenWantedSince: g.awaited, Emptied: g.emptied,
+		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
+	}
+	if len(o.Group.Status.Conditions) == 0 && len(g.status.Conditions) > 0 {
+		withStatus := *o.Group // a stale parent, or one sent by hand, has no status: what was answered last serves
+		withStatus.Status = g.status
+		o.Group = &withStatus
+	}
+	if len(g.running)+len(g.failures) > 0 {
+		o.Pending = make(map[string]plan.Pending, len(g.running)+len(g.failures))
+	}
+	for vm, f := range g.failures {
+		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, State: plan.BackingOff, Fault: f.fault}
+		if !now.Before(f.until) {
+			p.State = plan.Due
+		}
+		o.Pending[vm] = p
+	}
+	for vm, a := range g.running {
+		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, State: plan.Running}
+		if f := g.failures[vm]; f.action.Op == a.Op {
+			p.Fault = f.fault
+		}
+		o.Pending[vm] = p
+	}
+	if len(g.awaited) > 0 {
+		o.ChildrenWantedSince = make(map[plan.ChildKey]time.Time, len(g.awaited))
+		for key, since := range g.awaited {
+			o.ChildrenWantedSince[key] = since
+		}
+	}
+	return o
+}
+
+// startable are the actions that may start now: those whose members have nothing under way (another turn may have
+// begun since the plan was made), within the group's pace.
+func (g *group) startable(actions []plan.Action) []plan.Action {
+	if g.pace > 0 && len(g.running) >= g.pace {
+		return nil
+	}
+	free := actions[:0:0]
+	for _, a := range actions {
+		if _, busy := g.running[a.VM]; !busy {
+			free = append(free, a)
+		}
+	}
+	return free
+}
+
+// How long a failed action waits: doubling from the first to the last, by the kind of its fault.
+const (
+	waitFirst, waitLast       = time.Second, 2 * time.Minute // may pass by itself
+	personFirst, personLast   = 5 * time.Second, time.Minute // somebody has to act; looking again is cheap
+	passingFirst, passingLast = time.Second, 4 * time.Second // passes by itself soon
+)
+
+// ended takes in the end of an action and says when to try it again; zero if there is nothing to wait for.
+func (g *group) ended(a plan.Action, err error, now time.Time) (retry time.Duration) {
+	delete(g.running, a.VM)
+	if err == nil {
+		delete(g.failures, a.VM)
+		if a.Op == plan.ConfirmGone {
+			g.emptied = g.finalizing
+		}
+		if g.pace *= 2; g.pace > maxPace {
+			g.pace = 0
+		}
+		return 0
+	}
+	f := failure{action: a, fault: faultOf(err), tries: g.failures[a.VM].tries + 1}
+	if was := g.failures[a.VM]; was.action.Op != a.Op {
+		f.tries = 1
+	}
+	first, last := waitFirst, waitLast
+	switch {
+	case f.fault.Person:
+		first, last = personFirst, personLast
+	case f.fault.Passing:
+		first, last = passingFirst, passingLast
+	}
+	retry = min(first<<min(f.tries-1, 20), last)
+	retry += time.Duration(rand.Int64N(int64(retry)/5 + 1)) // so that many do not come back as one
+	f.until = now.Add(retry)
+	g.failures[a.VM] = f
+	g.pace = 1
+	return retry
+}
+
+// maxPace is where slow start ends: more at once is bounded by the slots alone.
+const maxPace = 64
+
+func faultOf(err error) plan.Fault {
+	var typed interface{ PlanFault() plan.Fault }
+	if errors.As(err, &typed) {
+		return typed.PlanFault()
+	}
+	return plan.Fault{Reason: "Internal", Message: err.Error()}
+}
+
+// answered remembers what was answered, and logs a line if the group passed from one state to another.
+func (g *group) answered(log zerolog.Logger, o *plan.Observed, r *plan.Result) {
+	if r.Status.Phase != "" {
+		g.status = r.Status
+	}
+	if o.Sight.Known {
+		for key := range g.awaited {
+			if _, seen := o.Children[key]; seen || !wanted(r.Children, key) {
+				delete(g.awaited, key)
+			}
+		}
+		for _, c := range r.Children {
+			if _, seen := o.Children[c.Key]; !seen && g.awaited[c.Key].IsZero() {
+				g.awaited[c.Key] = o.Now
+			}
+		}
+	}
+	if line := string(r.Status.Phase) + r.Status.LastMessage; line != g.lastLine {
+		g.lastLine = line
+		log.Info().Stringer("group", g.ref).Str("phase", string(r.Status.Phase)).
+			Int32("current", r.Status.CurrentReplicas).Int32("desired", r.Status.DesiredReplicas).Msg(r.Status.LastMessage)
+	}
+}
+
+func wanted(children []plan.Child, key plan.ChildKey) bool {
+	for i := range children {
+		if children[i].Key == key {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,283 @@
+// Package loop drives plan and vCenter: it keeps what each hook call wanted, for as long as the call permits
+// acting upon it (the lease), makes the plan again whenever something changed, and starts its actions one at a
+// time, as many at once as there are slots, the groups in turn.
+//
+// There is no queue of actions, only a queue of groups: whatever starts was planned just now. Nothing here must
+// outlive the process: Kubernetes holds what is wanted, vCenter holds what is. The package knows no JSON and no
+// vSphere words; time is the standard library's, so that testing/synctest can run it without a real sleep.
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// VCenter is what the loop drives.
+type VCenter interface {
+	// Sight says what is known of a group, from memory. recorded are the moRefs that the group's status holds;
+	// those that are not seen are looked for, and Loop.Changed is called when that is done.
+	Sight(group plan.Ref, template string, recorded []string) plan.Sight
+	// Do carries out one action. It returns when what the action did is visible to Sight, or with the fault that
+	// hindered it (an error that has a method PlanFault), or when ctx ends; a task that was started goes on then.
+	Do(ctx context.Context, group plan.Ref, action plan.Action) error
+	// Identify finds the UIDs of the groups of that name whose members exist.
+	Identify(namespace, name string) []types.UID
+}
+
+// Config are the loop's settings. All are needed.
+type Config struct {
+	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing under way, so that a
+	// small group never waits behind a large one; so the bound is Slots + 1.
+	Slots int
+	// Lease is how long a hook call permits acting; Resync is how often a settled group is called for.
+	Lease, Resync time.Duration
+	Log           zerolog.Logger
+	Metrics       prometheus.Registerer // may be nil
+}
+
+// Loop keeps the groups and acts for them. Its methods may be called at any time from any goroutine.
+type Loop struct {
+	cfg     Config
+	vcenter VCenter
+	queue   workqueue.TypedDelayingInterface[types.UID]
+	metrics metrics
+	actions sync.WaitGroup
+
+	mu      sync.Mutex
+	groups  map[types.UID]*group
+	running int         // actions under way
+	waiting []types.UID // groups that found no slot, longest waiting first
+}
+
+// New makes a loop that does nothing until Run.
+func New(cfg Config, vcenter VCenter) *Loop {
+	l := &Loop{
+		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{},
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
+	}
+	l.metrics = newMetrics(cfg.Metrics, l)
+	return l
+}
+
+// Run acts until ctx ends. Then it starts nothing more, leaves running tasks to vCenter, and returns when its
+// goroutines have.
+func (l *Loop) Run(ctx context.Context) {
+	stop := context.AfterFunc(ctx, l.queue.ShutDown)
+	defer stop()
+	defer l.actions.Wait()
+	for {
+		uid, down := l.queue.Get()
+		if down {
+			return
+		}
+		l.turn(ctx, uid)
+		l.queue.Done(uid)
+	}
+}
+
+// Changed says that something of a group changed in vCenter ("" for all groups), so that it is planned again.
+func (l *Loop) Changed(uid types.UID) {
+	if uid != "" {
+		l.queue.Add(uid)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uid := range l.groups {
+		l.queue.Add(uid)
+	}
+}
+
+// Renew takes in a hook call, which renews the group's lease, and answers it from memory.
+func (l *Loop) Renew(call plan.Call) plan.Result {
+	now := time.Now()
+	l.mu.Lock()
+	l.forget(now)
+	g := l.groups[call.Group.UID]
+	if g == nil {
+		g = newGroup(call)
+		l.groups[call.Group.UID] = g
+	}
+	g.renew(call, now)
+	observed := g.observe(l.cfg, now)
+	l.mu.Unlock()
+
+	result := l.plan(&observed, call.Ref())
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g.answered(l.cfg.Log, &observed, &result)
+	if len(result.Actions) > 0 {
+		l.queue.Add(call.Group.UID)
+	}
+	return result
+}
+
+// Preview answers what would be done for a call, and does nothing. A group without a UID, such as one that was
+// never applied, is known by its namespace and name.
+func (l *Loop) Preview(call plan.Call) (plan.Result, []plan.Step, error) {
+	if call.Group.UID == "" {
+		uids := l.vcenter.Identify(call.Group.Namespace, call.Group.Name)
+		if len(uids) > 1 {
+			return plan.Result{}, nil, fmt.Errorf("several groups have members named %s: set metadata.uid to one of %v", call.Ref(), uids)
+		}
+		named := *call.Group
+		call.Group = &named
+		named.UID = "00000000-0000-0000-0000-000000000000"
+		if len(uids) == 1 {
+			named.UID = uids[0]
+		}
+	}
+	now := time.Now()
+	l.mu.Lock()
+	g := newGroup(call)
+	if known := l.groups[call.Group.UID]; known != nil {
+		g = known.copy()
+	}
+	g.preview(call, now)
+	observed := g.observe(l.cfg, now)
+	l.mu.Unlock()
+	result := l.plan(&observed, call.Ref())
+	return result, plan.Forecast(observed), nil
+}
+
+// plan looks at vCenter (after the pending actions were read, never before) and makes the plan.
+func (l *Loop) plan(o *plan.Observed, ref plan.Ref) plan.Result {
+	recorded := make([]string, len(o.Group.Status.Members))
+	for i := range recorded {
+		recorded[i] = o.Group.Status.Members[i].MoRef
+	}
+	o.Sight = l.vcenter.Sight(ref, o.Group.Spec.Template, recorded)
+	return plan.Make(*o)
+}
+
+// turn gives a group its turn: it is planned, and at most one action starts. If there are more, it takes its
+// turn again behind the others.
+func (l *Loop) turn(ctx context.Context, uid types.UID) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.cfg.Log.Error().Str("uid", string(uid)).Interface("panic", p).Msg("planning panicked; the group waits for its next call")
+		}
+	}()
+	now := time.Now()
+	l.mu.Lock()
+	g := l.groups[uid]
+	if g == nil || now.Sub(g.renewed) > l.cfg.Lease {
+		l.next()
+		l.mu.Unlock()
+		return
+	}
+	observed := g.observe(l.cfg, now)
+	l.mu.Unlock()
+
+	result := l.plan(&observed, g.ref)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.next()
+	actions := g.startable(result.Actions)
+	switch {
+	case len(actions) == 0 || ctx.Err() != nil:
+		return
+	case !l.free(g):
+		if !slices.Contains(l.waiting, uid) {
+			l.waiting = append(l.waiting, uid)
+		}
+		return
+	}
+	l.start(ctx, g, actions[0])
+	if len(actions) > 1 {
+		l.queue.Add(uid)
+	}
+}
+
+// free tells whether there is a slot for a group: one of the slots, or the one more for a group that has nothing
+// under way.
+func (l *Loop) free(g *group) bool {
+	return l.running < l.cfg.Slots || l.running == l.cfg.Slots && len(g.running) == 0
+}
+
+// next gives the first waiting group that there is a slot for its turn.
+func (l *Loop) next() {
+	for i, uid := range l.waiting {
+		if g := l.groups[uid]; g == nil || l.free(g) {
+			l.waiting = slices.Delete(l.waiting, i, i+1)
+			l.queue.Add(uid)
+			return
+		}
+		if l.running > l.cfg.Slots {
+			return
+		}
+	}
+}
+
+func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
+	g.running[a.VM] = a
+	l.running++
+	l.actions.Go(func() {
+		began := time.Now()
+		err := l.do(ctx, g.ref, a)
+		l.metrics.ended(a.Op, err, time.Since(began))
+		now := time.Now()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.running--
+		if retry := g.ended(a, err, now); retry > 0 {
+			l.queue.AddAfter(g.ref.UID, retry)
+		}
+		l.queue.Add(g.ref.UID)
+		l.next()
+	})
+}
+
+// do carries out an action; a panic in it is a fault of this one action.
+func (l *Loop) do(ctx context.Context, ref plan.Ref, a plan.Action) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+			l.cfg.Log.Error().Stringer("group", ref).Str("vm", a.VM).Str("op", string(a.Op)).Interface("panic", p).Msg("action panicked")
+		}
+	}()
+	return l.vcenter.Do(ctx, ref, a)
+}
+
+// keepFor is how long a group without calls is remembered: its generation, and that it was finalizing, keep a
+// stale call from undoing what a newer one began.
+const keepFor = time.Hour
+
+// forget drops groups that nobody called for in a long time. It looks at each at most once in a while.
+func (l *Loop) forget(now time.Time) {
+	for uid, g := range l.groups {
+		if now.Sub(g.checked) < keepFor/4 {
+			return // maps are walked from a random start: over many calls all are looked at
+		}
+		g.checked = now
+		if now.Sub(g.renewed) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 {
+			delete(l.groups, uid)
+		}
+	}
+}
+
+// phases counts the groups under lease by phase, for the metrics.
+func (l *Loop) phases() map[v1alpha1.Phase]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := map[v1alpha1.Phase]int{v1alpha1.PhasePending: 0, v1alpha1.PhaseRunning: 0, v1alpha1.PhaseError: 0}
+	for _, g := range l.groups {
+		if time.Since(g.renewed) <= l.cfg.Lease && g.status.Phase != "" {
+			n[g.status.Phase]++
+		}
+	}
+	return n
+}

@@ -1,0 +1,324 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// bubble runs a test in fake time, with a loop that drives a model.
+func bubble(t *testing.T, m *model, cfg Config, test func(t *testing.T, l *Loop)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		if cfg.Slots == 0 {
+			cfg.Slots = 8
+		}
+		if cfg.Lease == 0 {
+			cfg.Lease, cfg.Resync = 90*time.Second, 30*time.Second
+		}
+		cfg.Log = zerolog.Nop()
+		l := New(cfg, m)
+		m.loop = l
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { l.Run(ctx); close(done) }()
+		test(t, l)
+		cancel()
+		<-done
+	})
+}
+
+// until sleeps fake seconds until something holds, and says how long it took.
+func until(t *testing.T, limit time.Duration, what string, holds func() bool) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for !holds() {
+		if time.Since(start) > limit {
+			t.Fatalf("%s: not within %s", what, limit)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return time.Since(start)
+}
+
+func TestOneCallBringsAGroupUp(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
+		c := call("web", 10)
+		l.Renew(c)
+		took := until(t, time.Minute, "10 members on", func() bool { _, on := m.members(c.Ref()); return on == 10 })
+		if took > 3500*time.Millisecond { // three rounds of 4 clones of 1 s
+			t.Errorf("took %s", took)
+		}
+		if m.peak > 5 {
+			t.Errorf("%d actions at once with 4 slots and one more", m.peak)
+		}
+		if r := l.Renew(c); r.Status.Phase != v1alpha1.PhaseRunning {
+			t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
+		}
+	})
+}
+
+func TestASmallGroupNeverWaitsBehindALargeOne(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l *Loop) {
+		large, small := call("large", 500), call("small", 1)
+		l.Renew(large)
+		synctest.Wait()
+		l.Renew(small)
+		took := until(t, time.Minute, "the small group's member on", func() bool { _, on := m.members(small.Ref()); return on == 1 })
+		if took > 2*time.Second {
+			t.Errorf("took %s, more than 2 clone times", took)
+		}
+	})
+}
+
+func TestGroupsTakeTurns(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {
+		a, b, c := call("a", 20), call("b", 20), call("c", 20)
+		for _, x := range []plan.Call{a, b, c} {
+			l.Renew(x)
+		}
+		time.Sleep(15 * time.Second)
+		na, _ := m.members(a.Ref())
+		nb, _ := m.members(b.Ref())
+		nc, _ := m.members(c.Ref())
+		if low, high := min(na, nb, nc), max(na, nb, nc); low == 0 || high-low > 3 {
+			t.Errorf("after 15 s: %d, %d and %d members", na, nb, nc)
+		}
+	})
+}
+
+func TestWithoutCallsActingStopsWhenTheLeaseEnds(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		l.Renew(c)
+		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		off := func(s *plan.Sight) { s.VMs[0].Power = plan.PoweredOff }
+		time.Sleep(29 * time.Second)
+		m.change(c.Ref(), off)
+		until(t, time.Second, "healed under the lease", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		time.Sleep(2 * time.Second)
+		m.change(c.Ref(), off)
+		time.Sleep(time.Hour)
+		if _, on := m.members(c.Ref()); on != 1 {
+			t.Error("acted without a lease")
+		}
+		l.Renew(c)
+		until(t, time.Second, "healed after a new call", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+	})
+}
+
+func TestAStaleCallIsAnsweredAndIgnored(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		stale, fresh := call("web", 5), call("web", 2)
+		fresh.Group.Generation = 2
+		l.Renew(fresh)
+		until(t, time.Second, "up", func() bool { _, on := m.members(fresh.Ref()); return on == 2 })
+		if r := l.Renew(stale); r.Status.DesiredReplicas != 2 {
+			t.Errorf("the stale call is answered with %d desired", r.Status.DesiredReplicas)
+		}
+		time.Sleep(time.Minute)
+		if all, _ := m.members(fresh.Ref()); all != 2 {
+			t.Errorf("%d members", all)
+		}
+	})
+}
+
+func TestFinalizingIsSticky(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 3)
+		l.Renew(c)
+		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+		until(t, time.Minute, "finalized", func() bool { return l.Renew(deletion(c)).Finalized })
+		l.Renew(c)
+		time.Sleep(time.Minute)
+		if all, _ := m.members(c.Ref()); all != 0 {
+			t.Errorf("%d members after finalize", all)
+		}
+	})
+}
+
+func TestACloneUnderWayWhenTheDeleteArrivesIsNotLeftBehind(t *testing.T) {
+	m := newModel(10 * time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 3)
+		l.Renew(c)
+		time.Sleep(5 * time.Second)
+		until(t, time.Minute, "finalized", func() bool { return l.Renew(deletion(c)).Finalized })
+		time.Sleep(time.Minute)
+		if all, _ := m.members(c.Ref()); all != 0 {
+			t.Errorf("%d members after finalize", all)
+		}
+	})
+}
+
+func TestAFailingGroupGoesSlowlyAndHindersNoOther(t *testing.T) {
+	m := newModel(time.Second)
+	m.fault = func(ref plan.Ref, a plan.Action) error {
+		if ref.Name == "bad" && a.Op == plan.Clone {
+			return fault{Reason: "DatastoreFull", Message: "datastore LocalDS_0 is full"}
+		}
+		return nil
+	}
+	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
+		bad, good := call("bad", 50), call("good", 20)
+		l.Renew(bad)
+		l.Renew(good)
+		took := until(t, time.Minute, "the good group is up", func() bool { _, on := m.members(good.Ref()); return on == 20 })
+		if took > 10*time.Second {
+			t.Errorf("the good group took %s", took)
+		}
+		time.Sleep(time.Minute)
+		tries := 0
+		for _, line := range m.begun() {
+			if strings.HasPrefix(line, "Clone bad") {
+				tries++
+			}
+		}
+		if tries < 5 || tries > 75 {
+			t.Errorf("%d tries in about a minute", tries)
+		}
+		r := l.Renew(bad)
+		if r.Status.Phase != v1alpha1.PhasePending || !strings.Contains(r.Status.LastMessage, "datastore LocalDS_0 is full") {
+			t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
+		}
+		m.fault = nil
+		until(t, 5*time.Minute, "the bad group is up", func() bool { l.Renew(bad); _, on := m.members(bad.Ref()); return on == 50 })
+	})
+}
+
+func TestANewGenerationIsTriedAtOnce(t *testing.T) {
+	m := newModel(0)
+	bad := true
+	m.fault = func(plan.Ref, plan.Action) error {
+		if bad {
+			return fault{Reason: "ResourcePoolNotFound", Message: "no pool", Person: true}
+		}
+		return nil
+	}
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 1)
+		l.Renew(c)
+		time.Sleep(80 * time.Second)
+		if r := l.Renew(c); r.Status.Phase != v1alpha1.PhaseError {
+			t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
+		}
+		bad = false
+		c = call("web", 1)
+		c.Group.Generation = 2
+		l.Renew(c)
+		until(t, 50*time.Millisecond, "up", func() bool { _, on := m.members(c.Ref()); return on == 1 })
+	})
+}
+
+func TestAPanicInAnActionIsAFaultOfThatActionAlone(t *testing.T) {
+	m := newModel(0)
+	first := true
+	m.fault = func(_ plan.Ref, a plan.Action) error {
+		if a.VM == "web-1" && first {
+			first = false
+			panic("boom")
+		}
+		return nil
+	}
+	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
+		c := call("web", 3)
+		l.Renew(c)
+		until(t, 10*time.Second, "up all the same", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+	})
+}
+
+func TestNothingIsDoneWhileVCenterIsUnknown(t *testing.T) {
+	m := newModel(0)
+	m.unknown = true
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 3)
+		r := l.Renew(c)
+		time.Sleep(30 * time.Second)
+		if n := len(m.begun()); n > 0 || r.Status.Phase != v1alpha1.PhasePending {
+			t.Errorf("%d actions, %s", n, r.Status.Phase)
+		}
+		m.mu.Lock()
+		m.unknown = false
+		m.mu.Unlock()
+		l.Renew(c)
+		l.Changed("")
+		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+	})
+}
+
+func TestStoppingStartsNothingMoreAndEnds(t *testing.T) {
+	m := newModel(time.Hour)
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Config{Slots: 2, Lease: time.Minute, Resync: time.Second, Log: zerolog.Nop()}, m)
+		m.loop = l
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { l.Run(ctx); close(done) }()
+		l.Renew(call("web", 10))
+		time.Sleep(time.Second)
+		begun := len(m.begun())
+		cancel()
+		<-done
+		if n := len(m.begun()); n != begun {
+			t.Errorf("%d actions began after the stop", n-begun)
+		}
+	})
+}
+
+func TestAPreviewDoesNothing(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		r, steps, err := l.Preview(c)
+		if err != nil || len(steps) != 5 || r.Status.DesiredReplicas != 2 {
+			t.Errorf("%v, %+v", err, steps)
+		}
+		time.Sleep(time.Minute)
+		if n := len(m.begun()); n > 0 {
+			t.Errorf("%d actions", n)
+		}
+	})
+}
+
+func TestAFaultThatIsNotTypedIsTold(t *testing.T) {
+	m := newModel(0)
+	m.fault = func(plan.Ref, plan.Action) error { return errors.New("odd") }
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 1)
+		l.Renew(c)
+		synctest.Wait()
+		if r := l.Renew(c); !strings.Contains(r.Status.LastMessage, "odd") {
+			t.Error(r.Status.LastMessage)
+		}
+	})
+}
+
+func TestAForgottenGroupLeavesNothing(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		l.Renew(call("old", 1))
+		for range 5 {
+			time.Sleep(time.Hour)
+			l.Renew(call("new", 1))
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.groups) != 1 {
+			t.Errorf("%d groups are remembered", len(l.groups))
+		}
+	})
+}
