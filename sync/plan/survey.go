@@ -137,7 +137,7 @@ func (v *view) difference(vm *VM) string {
 		in = append(in, fmt.Sprintf("%d MB of memory instead of %d", vm.MemoryMB, want))
 	}
 	if vm.Revision != v.revision {
-		in = append(in, "cloned from another template")
+		in = append(in, "another template")
 	}
 	return strings.Join(in, ", ")
 }

@@ -1,0 +1,253 @@
+// Package hook speaks Metacontroller's JSON over HTTP: it decodes a hook request, hands it to the keeper of the
+// groups, and encodes the answer. It knows no vSphere, and answers from memory.
+//
+// Only HTTP 200 counts for Metacontroller; anything else leaves children and status alone and shows the body as
+// an Event on the VmGroup. So a hook never fails because vCenter does (that is a status); 4xx is for what is not
+// a hook request, in one sentence that says what to change; 429 with Retry-After is for overload.
+package hook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Keeper keeps the groups.
+type Keeper interface {
+	// Renew takes in a hook call, which permits acting for a while, and answers it from memory.
+	Renew(plan.Call) plan.Result
+	// Preview says what would be done for a call, and does nothing.
+	Preview(plan.Call) (plan.Result, []plan.Step, error)
+}
+
+// Config is what the server is made of. Keeper, Ready and Log are needed.
+type Config struct {
+	Keeper Keeper
+	// Ready says why hooks should not be sent here yet; nil if they should.
+	Ready   func() error
+	Metrics http.Handler          // serves /metrics; none if nil
+	Meter   prometheus.Registerer // counts the hook calls; may be nil
+	Log     zerolog.Logger
+	// MaxBody is the largest request body, in bytes; 0: 16 MiB. A group of 1,000 members has a status and
+	// children of about 0.6 MB.
+	MaxBody int64
+}
+
+// Limits of hook calls at once. Metacontroller has five workers; a call takes well under a millisecond.
+const (
+	atOnce       = 64
+	backlog      = 256
+	backlogWait  = 5 * time.Second // Metacontroller gives up after 10 s
+	retryAfter   = 2 * time.Second
+	defaultLimit = 16 << 20
+)
+
+type server struct{ Config }
+
+// New makes the handler of all endpoints.
+func New(cfg Config) http.Handler {
+	if cfg.MaxBody == 0 {
+		cfg.MaxBody = defaultLimit
+	}
+	s := &server{cfg}
+	r := chi.NewRouter()
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /healthz, /readyz or /metrics")
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusMethodNotAllowed, r.Method+" is not for "+r.URL.Path+": hooks are POSTed, the others are read with GET")
+	})
+	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	r.Get("/readyz", s.readyz)
+	if cfg.Metrics != nil {
+		r.Method(http.MethodGet, "/metrics", cfg.Metrics)
+	}
+	r.Group(func(r chi.Router) {
+		r.Use(s.measure(), s.recoverer, middleware.ThrottleWithOpts(middleware.ThrottleOpts{
+			Limit: atOnce, BacklogLimit: backlog, BacklogTimeout: backlogWait, StatusCode: http.StatusTooManyRequests,
+			// Metacontroller takes whole seconds; anything else, or none, would make it call again at once.
+			RetryAfterFn: func(bool) time.Duration { return retryAfter },
+		}))
+		r.Post("/sync", s.sync)
+		r.Post("/finalize", s.finalize)
+		r.Post("/customize", s.customize)
+		r.Post("/plan", s.plan)
+	})
+	return r
+}
+
+func (s *server) sync(w http.ResponseWriter, r *http.Request) {
+	call, ok := s.call(w, r)
+	if !ok {
+		return
+	}
+	if call.Finalizing {
+		refuse(w, http.StatusUnprocessableEntity, "finalizing is true: this request belongs to /finalize (set spec.hooks.finalize in the CompositeController)")
+		return
+	}
+	result := s.Keeper.Renew(call)
+	s.answer(w, call, &result, func(out syncResponse) any { return out })
+}
+
+func (s *server) finalize(w http.ResponseWriter, r *http.Request) {
+	call, ok := s.call(w, r)
+	if !ok {
+		return
+	}
+	if !call.Finalizing {
+		refuse(w, http.StatusUnprocessableEntity, "finalizing is false: this request belongs to /sync; nothing is removed")
+		return
+	}
+	result := s.Keeper.Renew(call)
+	s.answer(w, call, &result, func(out syncResponse) any { return finalizeResponse{out, result.Finalized} })
+}
+
+func (s *server) customize(w http.ResponseWriter, r *http.Request) {
+	if _, ok := s.decode(w, r); ok {
+		write(w, customizeResponse{RelatedResources: []struct{}{}})
+	}
+}
+
+func (s *server) plan(w http.ResponseWriter, r *http.Request) {
+	call, ok := s.decode(w, r)
+	if !ok {
+		return
+	}
+	result, steps, err := s.Keeper.Preview(call)
+	if err != nil {
+		refuse(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	write(w, Answer(call.Ref(), &result, steps))
+}
+
+func (s *server) answer(w http.ResponseWriter, call plan.Call, result *plan.Result, as func(syncResponse) any) {
+	out, err := respond(call.Group.Namespace, result)
+	if err != nil {
+		refuse(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	write(w, as(out))
+}
+
+// call decodes a request of sync or finalize, which needs a UID: it is the group's identity.
+func (s *server) call(w http.ResponseWriter, r *http.Request) (plan.Call, bool) {
+	call, ok := s.decode(w, r)
+	if ok && call.Group.UID == "" {
+		refuse(w, http.StatusUnprocessableEntity, "parent.metadata.uid must be set: it is the group's identity")
+		return call, false
+	}
+	return call, ok
+}
+
+func (s *server) decode(w http.ResponseWriter, r *http.Request) (plan.Call, bool) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, "send JSON, with the header Content-Type: application/json")
+		return plan.Call{}, false
+	}
+	body, err := readAll(http.MaxBytesReader(w, r.Body, s.MaxBody), r.ContentLength)
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+		return plan.Call{}, false
+	} else if err != nil {
+		refuse(w, http.StatusBadRequest, "the body could not be read to its end")
+		return plan.Call{}, false
+	}
+	var req request
+	if err := json.Unmarshal(body, &req); err != nil {
+		refuse(w, http.StatusBadRequest, "the body is not a hook request in JSON: "+err.Error())
+		return plan.Call{}, false
+	}
+	call, err := req.call()
+	if err != nil {
+		refuse(w, http.StatusUnprocessableEntity, err.Error())
+		return plan.Call{}, false
+	}
+	return call, true
+}
+
+// readAll reads a body, in one piece where its length is told and modest.
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	if length <= 0 || length > 1<<20 {
+		return io.ReadAll(r)
+	}
+	body := make([]byte, length)
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
+
+func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := s.Ready(); err != nil {
+		refuse(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// recoverer answers a panic with 500 and logs it with its stack; the body tells nothing of it.
+func (s *server) recoverer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler {
+					panic(p)
+				}
+				s.Log.Error().Str("path", r.URL.Path).Interface("panic", p).Stack().Msg("a hook panicked")
+				refuse(w, http.StatusInternalServerError, "an internal error; the server's log has it")
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// measure counts the calls and how long they take.
+func (s *server) measure() func(http.Handler) http.Handler {
+	seconds := promauto.With(s.Meter).NewHistogramVec(prometheus.HistogramOpts{
+		Name: "vmgroup_hook_seconds", Help: "How long hook calls took, by hook and HTTP status.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 3, 11),
+	}, []string{"hook", "code"})
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			began, status := time.Now(), middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			next.ServeHTTP(status, r)
+			code := status.Status()
+			if code == 0 {
+				code = http.StatusOK
+			}
+			seconds.WithLabelValues(r.URL.Path, strconv.Itoa(code)).Observe(time.Since(began).Seconds())
+			s.Log.Debug().Str("hook", r.URL.Path).Int("code", code).Dur("took", time.Since(began)).Msg("hook call")
+		})
+	}
+}
+
+func write(w http.ResponseWriter, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "the answer could not be encoded: "+err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// refuse answers with one sentence.
+func refuse(w http.ResponseWriter, code int, sentence string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, sentence+"\n")
+}

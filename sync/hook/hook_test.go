@@ -1,0 +1,347 @@
+package hook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// keeper plans each call by itself, in a vCenter that looks as sight says.
+type keeper struct {
+	sight   plan.Sight
+	emptied bool
+	before  func()
+	calls   []plan.Call
+	mu      sync.Mutex
+}
+
+func (k *keeper) Renew(c plan.Call) plan.Result {
+	if k.before != nil {
+		k.before()
+	}
+	k.mu.Lock()
+	k.calls = append(k.calls, c)
+	k.mu.Unlock()
+	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	return plan.Make(plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Sight: k.sight, Emptied: k.emptied,
+		Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second})
+}
+
+func (k *keeper) Preview(c plan.Call) (plan.Result, []plan.Step, error) {
+	if c.Group.Name == "twice" {
+		return plan.Result{}, nil, errors.New("several groups have members named default/twice")
+	}
+	return k.Renew(c), []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "0 exist, 2 are wanted"}}}, nil
+}
+
+func healthy() plan.Sight {
+	return plan.Sight{Known: true, VCenter: "vc-1", Folder: "group-v7",
+		Template: plan.Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/ubuntu-24.04"}, Datacenter: "DC0"},
+		VMs: []plan.VM{{MoRef: "vm-7", Name: "web-0", Power: plan.PoweredOn, Reachable: true, CPU: 2, MemoryMB: 4096,
+			IPs: []string{"10.0.0.7"}, Host: "host-1", Generation: 1, VCenter: "vc-1"}}}
+}
+
+func serve(k hook.Keeper) http.Handler {
+	return hook.New(hook.Config{Keeper: k, Ready: func() error { return nil }, Log: zerolog.Nop()})
+}
+
+func post(h http.Handler, path string, body []byte) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func captured(t *testing.T, pattern string) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no %s: %v", pattern, err)
+	}
+	all := map[string][]byte{}
+	for _, f := range files {
+		if all[f], err = os.ReadFile(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// nulls finds null anywhere in a JSON value: stored as absent, it would be written again at every sync.
+func nulls(path string, v any) []string {
+	var found []string
+	switch v := v.(type) {
+	case nil:
+		return []string{path}
+	case map[string]any:
+		for k, e := range v {
+			found = append(found, nulls(path+"."+k, e)...)
+		}
+	case []any:
+		for i, e := range v {
+			found = append(found, nulls(fmt.Sprintf("%s[%d]", path, i), e)...)
+		}
+	}
+	return found
+}
+
+func TestARealMetacontrollersRequestsAreAnsweredWithinTheContract(t *testing.T) {
+	contract := map[string][]string{
+		"sync":      {"children", "resyncAfterSeconds", "status"},
+		"finalize":  {"children", "finalized", "resyncAfterSeconds", "status"},
+		"customize": {"relatedResources"},
+	}
+	for file, body := range captured(t, "captured*/*.json") {
+		which, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".json"), "-")
+		t.Run(file, func(t *testing.T) {
+			for name, sight := range map[string]plan.Sight{"healthy": healthy(), "unknown": {}} {
+				k := &keeper{sight: sight}
+				first := post(serve(k), "/"+which, body)
+				if first.Code != http.StatusOK {
+					t.Fatalf("%s: %d %s", name, first.Code, first.Body)
+				}
+				var answer map[string]any
+				if err := json.Unmarshal(first.Body.Bytes(), &answer); err != nil {
+					t.Fatal(err)
+				}
+				if keys := slices.Sorted(maps.Keys(answer)); !slices.Equal(keys, contract[which]) {
+					t.Errorf("%s: keys %v", name, keys)
+				}
+				if n := nulls("", answer); len(n) > 0 {
+					t.Errorf("%s: null at %v", name, n)
+				}
+				if which != "customize" && k.calls[0].Finalizing != (which == "finalize") {
+					t.Errorf("finalizing is %v", k.calls[0].Finalizing)
+				}
+				if again := post(serve(k), "/"+which, body); !bytes.Equal(again.Body.Bytes(), first.Body.Bytes()) {
+					t.Errorf("%s: another answer to the same request", name)
+				}
+			}
+		})
+	}
+}
+
+func TestChildrenStayAsLastAppliedWhileVCenterIsUnknown(t *testing.T) {
+	for file, body := range captured(t, "captured*/sync-with-children.json") {
+		var sent struct {
+			Children map[string]map[string]struct {
+				Metadata struct{ Annotations map[string]string }
+			}
+		}
+		if err := json.Unmarshal(body, &sent); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, child := range sent.Children[plan.KindConfigMap] {
+			want = append(want, child.Metadata.Annotations["metacontroller.k8s.io/last-applied-configuration"])
+		}
+		var answer struct{ Children []json.RawMessage }
+		if err := json.Unmarshal(post(serve(&keeper{}), "/sync", body).Body.Bytes(), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if len(want) != 1 || len(answer.Children) != 1 || string(answer.Children[0]) != want[0] {
+			t.Errorf("%s: want %s, got %s", file, want, answer.Children)
+		}
+	}
+}
+
+func TestASettledGroupIsAnsweredWithItsMembersAndTheirConfigMap(t *testing.T) {
+	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+	body = bytes.ReplaceAll(body, []byte(`"replicas":2`), []byte(`"replicas":1`))
+	k := &keeper{sight: healthy()}
+	k.sight.VMs[0].Revision = plan.Revision(&v1alpha1.VmGroupSpec{Template: "ubuntu-24.04"})
+	var answer struct {
+		Status struct {
+			Phase       string
+			LastMessage string
+			Members     []struct{ Name, Host string }
+		}
+		Children []struct {
+			APIVersion, Kind string
+			Metadata         struct{ Name, Namespace string }
+			Data             map[string]string
+		}
+		ResyncAfterSeconds float64
+	}
+	if err := json.Unmarshal(post(serve(k), "/sync", body).Body.Bytes(), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if s := answer.Status; len(s.Members) != 1 || s.Members[0].Host != "host-1" || s.LastMessage != "successfully reconciled VmGroup" || answer.ResyncAfterSeconds != 30 {
+		t.Errorf("status %+v", s)
+	}
+	if len(answer.Children) != 1 {
+		t.Fatalf("children %+v", answer.Children)
+	}
+	c := answer.Children[0]
+	want := "[\n {\"name\":\"web-0\",\"ordinal\":0,\"powerState\":\"poweredOn\",\"ips\":[\"10.0.0.7\"],\"ready\":true}\n]\n"
+	if c.APIVersion != "v1" || c.Kind != "ConfigMap" || c.Metadata.Name != "web-members" || c.Metadata.Namespace != "default" || c.Data["members.json"] != want {
+		t.Errorf("child %+v", c)
+	}
+}
+
+func TestWhatIsNoHookRequestIsRefusedInOneSentence(t *testing.T) {
+	parent := func(edit string) string {
+		return `{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"default","uid":"u"},"spec":{"cpu":1,"memory":1,"template":"t"}},"finalizing":false}` + edit
+	}
+	for _, c := range []struct {
+		name, path, contentType, body string
+		code                          int
+		says                          string
+	}{
+		{"malformed JSON", "/sync", "application/json", `{"parent":`, 400, "not a hook request in JSON"},
+		{"something behind the JSON", "/sync", "application/json", parent("x"), 400, "after top-level value"},
+		{"a word for a number", "/sync", "application/json", strings.Replace(parent(""), `"cpu":1`, `"cpu":"one"`, 1), 400, "spec.cpu"},
+		{"no parent", "/sync", "application/json", `{}`, 422, "no parent"},
+		{"null", "/sync", "application/json", `null`, 422, "no parent"},
+		{"another kind", "/sync", "application/json", strings.Replace(parent(""), "VmGroup", "Deployment", 1), 422, "a Deployment of"},
+		{"another version", "/plan", "application/json", strings.Replace(parent(""), "v1alpha1", "v9", 1), 422, "v9"},
+		{"no UID", "/sync", "application/json", strings.Replace(parent(""), `"uid":"u"`, `"uid":""`, 1), 422, "parent.metadata.uid"},
+		{"no name", "/sync", "application/json", strings.Replace(parent(""), `"name":"web"`, `"name":""`, 1), 422, "parent.metadata.name"},
+		{"finalizing at sync", "/sync", "application/json", strings.Replace(parent(""), "false", "true", 1), 422, "/finalize"},
+		{"not finalizing at finalize", "/finalize", "application/json", parent(""), 422, "nothing is removed"},
+		{"a form", "/sync", "application/x-www-form-urlencoded", parent(""), 415, "application/json"},
+		{"no content type", "/sync", "", parent(""), 415, "application/json"},
+		{"too large", "/sync", "application/json", `{"x":"` + strings.Repeat("x", 2000) + `"}`, 413, "larger than 1024 bytes"},
+		{"a path that is not", "/snyc", "application/json", parent(""), 404, "/sync"},
+		{"two groups of that name", "/plan", "application/json", strings.Replace(parent(""), "web", "twice", 1), 422, "several groups"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := &keeper{sight: healthy()}
+			h := hook.New(hook.Config{Keeper: k, Ready: func() error { return nil }, Log: zerolog.Nop(), MaxBody: 1024})
+			r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
+			r.Header.Set("Content-Type", c.contentType)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != c.code || !strings.Contains(w.Body.String(), c.says) || strings.Count(w.Body.String(), "\n") != 1 {
+				t.Errorf("%d %q, want %d and %q", w.Code, w.Body, c.code, c.says)
+			}
+			if len(k.calls) > 0 {
+				t.Error("it was taken in all the same")
+			}
+		})
+	}
+}
+
+func TestASpecThatSlippedPastTheSchemaIsAStatus(t *testing.T) {
+	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+	for from, says := range map[string]string{
+		`"cpu":2`:      "spec.cpu: Invalid value: 0: must be between 1 and 768",
+		`"memory":4`:   "spec.memory: Invalid value: 0: must be between 1 and 24576",
+		`"name":"web"`: "metadata.name: Invalid value: \"" + strings.Repeat("w", 58) + "\": must be at most 57 characters",
+	} {
+		to := strings.NewReplacer("2", "0", "4", "0", "web", strings.Repeat("w", 58)).Replace(from)
+		edited := bytes.ReplaceAll(body, []byte(from), []byte(to))
+		if bytes.Equal(edited, body) {
+			t.Fatalf("the captured request has no %s", from)
+		}
+		w := post(serve(&keeper{sight: healthy()}), "/sync", edited)
+		var answer struct {
+			Status struct {
+				Phase, LastMessage string
+				CurrentReplicas    int
+				Conditions         []struct{ Type, Status, Message string }
+			}
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
+			t.Fatal(w.Code, err)
+		}
+		s := answer.Status
+		invalid := slices.ContainsFunc(s.Conditions, func(c struct{ Type, Status, Message string }) bool {
+			return c.Type == "SpecInvalid" && c.Status == "True" && strings.Contains(c.Message, says)
+		})
+		if s.Phase != "ERROR" || !strings.Contains(s.LastMessage, says) || s.CurrentReplicas != 1 || !invalid {
+			t.Errorf("%s: %+v", to, s)
+		}
+	}
+}
+
+func TestOverloadIsSaidWithAWholeNumberOfSeconds(t *testing.T) {
+	release, entered := make(chan struct{}), make(chan struct{}, 1000)
+	k := &keeper{sight: healthy(), before: func() { entered <- struct{}{}; <-release }}
+	h := serve(k)
+	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+	var all sync.WaitGroup
+	codes := make(chan *httptest.ResponseRecorder, 1000)
+	for range 64 + 256 {
+		all.Go(func() { codes <- post(h, "/sync", body) })
+	}
+	for range 64 {
+		<-entered
+	}
+	var refused *httptest.ResponseRecorder
+	for range 300 { // the backlog fills while we ask; at the latest the one after it is refused
+		w := make(chan *httptest.ResponseRecorder, 1)
+		all.Go(func() { r := post(h, "/sync", body); w <- r; codes <- r })
+		select {
+		case refused = <-w:
+		case <-time.After(20 * time.Millisecond):
+			continue
+		}
+		break
+	}
+	close(release)
+	all.Wait()
+	if refused == nil || refused.Code != http.StatusTooManyRequests || refused.Header().Get("Retry-After") != "2" {
+		t.Fatalf("got %+v", refused)
+	}
+}
+
+func TestAPanicIsAnsweredWithoutTellingIt(t *testing.T) {
+	k := &keeper{sight: healthy(), before: func() { panic("the secret is 42") }}
+	w := post(serve(k), "/sync", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
+	if w.Code != 500 || strings.Contains(w.Body.String(), "42") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestReadinessAndHealth(t *testing.T) {
+	ready := errors.New("the inventory has not been read yet")
+	h := hook.New(hook.Config{Keeper: &keeper{}, Ready: func() error { return ready }, Log: zerolog.Nop()})
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		b, _ := io.ReadAll(w.Body)
+		return w.Code, string(b)
+	}
+	if code, _ := get("/healthz"); code != 200 {
+		t.Errorf("healthz %d", code)
+	}
+	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "not been read") {
+		t.Errorf("readyz %d %s", code, body)
+	}
+	if ready = nil; true {
+		if code, _ := get("/readyz"); code != 200 {
+			t.Errorf("readyz %d", code)
+		}
+	}
+	if code, body := get("/sync"); code != 405 || !strings.Contains(body, "GET is not for /sync") {
+		t.Errorf("GET /sync: %d %s", code, body)
+	}
+}
+
+func TestPlanAnswersTheSteps(t *testing.T) {
+	w := post(serve(&keeper{sight: healthy()}), "/plan", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
+	var a hook.PlanAnswer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Group != "default/web" || len(a.Steps) != 1 || a.Steps[0].VM != "web-0" {
+		t.Errorf("%v %s", err, w.Body)
+	}
+}

@@ -1,0 +1,150 @@
+package hook
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// The two annotations that hold a copy of an object as it was applied last: kubectl's, which is of no use here,
+// and Metacontroller's, which says how a child is to stay while vCenter is unknown.
+const (
+	kubectlLastApplied        = "kubectl.kubernetes.io/last-applied-configuration"
+	metacontrollerLastApplied = "metacontroller.k8s.io/last-applied-configuration"
+)
+
+// request is what Metacontroller posts to a hook (hook version v2; of v1 the keys of children differ, and both are
+// understood). Keys that are not listed here are ignored: a newer Metacontroller or CRD may come first.
+type request struct {
+	Parent     *v1alpha1.VmGroup                 `json:"parent"`
+	Children   map[string]map[string]childObject `json:"children"`
+	Finalizing bool                              `json:"finalizing"`
+}
+
+type childObject struct {
+	Metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+}
+
+// call turns a request into the planner's words, or says what is wrong with it.
+func (r *request) call() (plan.Call, error) {
+	g := r.Parent
+	switch {
+	case g == nil:
+		return plan.Call{}, fmt.Errorf("this is no hook request: it has no parent")
+	case g.Kind != v1alpha1.Kind || g.APIVersion != v1alpha1.GroupVersion.String():
+		return plan.Call{}, fmt.Errorf("parent is a %s of %q: this hook serves %s of %q", orNothing(g.Kind), g.APIVersion, v1alpha1.Kind, v1alpha1.GroupVersion)
+	case g.Name == "" || g.Namespace == "":
+		return plan.Call{}, fmt.Errorf("parent.metadata.name and parent.metadata.namespace must be set")
+	}
+	g.ManagedFields = nil // of no use here, and the largest part of what would be remembered
+	delete(g.Annotations, kubectlLastApplied)
+	c := plan.Call{Group: g, Finalizing: r.Finalizing}
+	for kind, objects := range r.Children {
+		for key, child := range objects {
+			if c.Children == nil {
+				c.Children = make(map[plan.ChildKey]plan.ObservedChild, len(objects))
+			}
+			name := key[strings.LastIndexByte(key, '/')+1:] // v2: namespace/name
+			applied := child.Metadata.Annotations[metacontrollerLastApplied]
+			if !json.Valid([]byte(applied)) {
+				applied = "" // somebody edited it: the planner makes the child anew
+			}
+			c.Children[plan.ChildKey{Kind: kind, Name: name}] = plan.ObservedChild{LastApplied: applied}
+		}
+	}
+	return c, nil
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "thing without a kind"
+	}
+	return s
+}
+
+// syncResponse and finalizeResponse are the whole of what the contract allows in an answer: under hook version v2
+// an unknown key fails the sync, and finalized in a sync's answer would be obeyed.
+type syncResponse struct {
+	Status             v1alpha1.VmGroupStatus `json:"status"`
+	Children           []json.RawMessage      `json:"children"`
+	ResyncAfterSeconds float64                `json:"resyncAfterSeconds"`
+}
+
+type finalizeResponse struct {
+	syncResponse
+	Finalized bool `json:"finalized"`
+}
+
+// customizeResponse names the related objects: none yet.
+type customizeResponse struct {
+	RelatedResources []struct{} `json:"relatedResources"`
+}
+
+func respond(namespace string, r *plan.Result) (syncResponse, error) {
+	out := syncResponse{Status: r.Status, Children: make([]json.RawMessage, len(r.Children)), ResyncAfterSeconds: r.Resync.Seconds()}
+	for i := range r.Children {
+		child, err := encodeChild(namespace, &r.Children[i])
+		if err != nil {
+			return out, err
+		}
+		out.Children[i] = child
+	}
+	return out, nil
+}
+
+type configMap struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Metadata   childMetadata     `json:"metadata"`
+	Data       map[string]string `json:"data,omitempty"`
+}
+
+type childMetadata struct {
+	Name      string            `json:"name"`
+	Namespace string            `json:"namespace"`
+	Labels    map[string]string `json:"labels,omitempty"`
+}
+
+func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
+	if c.LastApplied != "" {
+		return json.RawMessage(c.LastApplied), nil
+	}
+	kind, version, _ := strings.Cut(c.Key.Kind, ".")
+	return json.Marshal(configMap{APIVersion: version, Kind: kind, Metadata: childMetadata{c.Key.Name, namespace, c.Labels}, Data: c.Data})
+}
+
+// PlanAnswer is what POST /plan answers: what would be done for a group, and why.
+type PlanAnswer struct {
+	// Group is namespace/name.
+	Group string `json:"group"`
+	// Phase and Message are those of the status that a sync would get now.
+	Phase   v1alpha1.Phase `json:"phase"`
+	Message string         `json:"message"`
+	// Steps lead to the wanted state, or to what holds the group back, if every one succeeds.
+	Steps []PlanStep `json:"steps"`
+}
+
+// PlanStep is one action. Steps of one round can run side by side.
+type PlanStep struct {
+	Round  int    `json:"round"`
+	Op     string `json:"op"`
+	VM     string `json:"vm,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// Answer puts a preview into the words of POST /plan.
+func Answer(ref plan.Ref, r *plan.Result, steps []plan.Step) PlanAnswer {
+	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, Steps: make([]PlanStep, len(steps))}
+	for i, s := range steps {
+		a.Steps[i] = PlanStep{Round: s.Round, Op: string(s.Op), VM: s.VM, Reason: s.Reason}
+		if s.VM == plan.ConfirmKey {
+			a.Steps[i].VM = ""
+		}
+	}
+	return a
+}
