@@ -99,7 +99,7 @@ func (s *server) sync(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	result := s.Keeper.Renew(call)
-	s.answer(w, call, &result, func(out syncResponse) any { return out })
+	s.answer(w, call, &result, func(out SyncResponse) any { return out })
 }
 
 func (s *server) finalize(w http.ResponseWriter, r *http.Request) {
@@ -112,12 +112,12 @@ func (s *server) finalize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	result := s.Keeper.Renew(call)
-	s.answer(w, call, &result, func(out syncResponse) any { return finalizeResponse{out, result.Finalized} })
+	s.answer(w, call, &result, func(out SyncResponse) any { return FinalizeResponse{out, result.Finalized} })
 }
 
 func (s *server) customize(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.decode(w, r); ok {
-		write(w, customizeResponse{RelatedResources: []struct{}{}})
+		write(w, CustomizeResponse{RelatedResources: []struct{}{}})
 	}
 }
 
@@ -134,7 +134,7 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	write(w, Answer(call.Ref(), &result, steps))
 }
 
-func (s *server) answer(w http.ResponseWriter, call plan.Call, result *plan.Result, as func(syncResponse) any) {
+func (s *server) answer(w http.ResponseWriter, call plan.Call, result *plan.Result, as func(SyncResponse) any) {
 	out, err := respond(call.Group.Namespace, result)
 	if err != nil {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
@@ -166,7 +166,7 @@ func (s *server) decode(w http.ResponseWriter, r *http.Request) (plan.Call, bool
 		refuse(w, http.StatusBadRequest, "the body could not be read to its end")
 		return plan.Call{}, false
 	}
-	var req request
+	var req Request
 	if err := json.Unmarshal(body, &req); err != nil {
 		refuse(w, http.StatusBadRequest, "the body is not a hook request in JSON: "+err.Error())
 		return plan.Call{}, false

@@ -16,9 +16,9 @@ const (
 	metacontrollerLastApplied = "metacontroller.k8s.io/last-applied-configuration"
 )
 
-// request is what Metacontroller posts to a hook (hook version v2; of v1 the keys of children differ, and both are
+// Request is what Metacontroller posts to a hook (hook version v2; of v1 the keys of children differ, and both are
 // understood). Keys that are not listed here are ignored: a newer Metacontroller or CRD may come first.
-type request struct {
+type Request struct {
 	Parent     *v1alpha1.VmGroup                 `json:"parent"`
 	Children   map[string]map[string]childObject `json:"children"`
 	Finalizing bool                              `json:"finalizing"`
@@ -31,7 +31,7 @@ type childObject struct {
 }
 
 // call turns a request into the planner's words, or says what is wrong with it.
-func (r *request) call() (plan.Call, error) {
+func (r *Request) call() (plan.Call, error) {
 	g := r.Parent
 	switch {
 	case g == nil:
@@ -67,26 +67,26 @@ func orNothing(s string) string {
 	return s
 }
 
-// syncResponse and finalizeResponse are the whole of what the contract allows in an answer: under hook version v2
+// SyncResponse and FinalizeResponse are the whole of what the contract allows in an answer: under hook version v2
 // an unknown key fails the sync, and finalized in a sync's answer would be obeyed.
-type syncResponse struct {
+type SyncResponse struct {
 	Status             v1alpha1.VmGroupStatus `json:"status"`
 	Children           []json.RawMessage      `json:"children"`
 	ResyncAfterSeconds float64                `json:"resyncAfterSeconds"`
 }
 
-type finalizeResponse struct {
-	syncResponse
+type FinalizeResponse struct {
+	SyncResponse
 	Finalized bool `json:"finalized"`
 }
 
-// customizeResponse names the related objects: none yet.
-type customizeResponse struct {
+// CustomizeResponse names the related objects: none yet.
+type CustomizeResponse struct {
 	RelatedResources []struct{} `json:"relatedResources"`
 }
 
-func respond(namespace string, r *plan.Result) (syncResponse, error) {
-	out := syncResponse{Status: r.Status, Children: make([]json.RawMessage, len(r.Children)), ResyncAfterSeconds: r.Resync.Seconds()}
+func respond(namespace string, r *plan.Result) (SyncResponse, error) {
+	out := SyncResponse{Status: r.Status, Children: make([]json.RawMessage, len(r.Children)), ResyncAfterSeconds: r.Resync.Seconds()}
 	for i := range r.Children {
 		child, err := encodeChild(namespace, &r.Children[i])
 		if err != nil {

@@ -21,6 +21,7 @@ type group struct {
 	finalizingSince time.Time
 	emptied         bool // ConfirmGone succeeded since
 
+	chosen   bool                   // it waited for a slot, and it is its turn
 	running  map[string]plan.Action // by member
 	failures map[string]failure     // by member
 	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).

@@ -54,10 +54,11 @@ type Loop struct {
 	metrics metrics
 	actions sync.WaitGroup
 
-	mu      sync.Mutex
-	groups  map[types.UID]*group
-	running int         // actions under way
-	waiting []types.UID // groups that found no slot, longest waiting first
+	mu       sync.Mutex
+	groups   map[types.UID]*group
+	running  int         // actions under way
+	reserved int         // slots kept for groups that waited and whose turn is about to come
+	waiting  []types.UID // groups that found no slot, longest waiting first
 }
 
 // New makes a loop that does nothing until Run.
@@ -168,12 +169,17 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.cfg.Log.Error().Str("uid", string(uid)).Interface("panic", p).Msg("planning panicked; the group waits for its next call")
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.takeChoice(l.groups[uid])
+			l.next()
 		}
 	}()
 	now := time.Now()
 	l.mu.Lock()
 	g := l.groups[uid]
 	if g == nil || now.Sub(g.renewed) > l.cfg.Lease {
+		l.takeChoice(g)
 		l.next()
 		l.mu.Unlock()
 		return
@@ -187,10 +193,11 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	defer l.mu.Unlock()
 	defer l.next()
 	actions := g.startable(result.Actions)
+	chosen := l.takeChoice(g)
 	switch {
 	case len(actions) == 0 || ctx.Err() != nil:
 		return
-	case !l.free(g):
+	case !l.free(g) || len(l.waiting) > 0 && !chosen: // those that waited longer come first
 		if !slices.Contains(l.waiting, uid) {
 			l.waiting = append(l.waiting, uid)
 		}
@@ -202,24 +209,39 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	}
 }
 
-// free tells whether there is a slot for a group: one of the slots, or the one more for a group that has nothing
-// under way.
+// free tells whether there is a slot for a group that is neither taken nor kept for one that waited: one of the
+// slots, or the one more for a group that has nothing under way.
 func (l *Loop) free(g *group) bool {
-	return l.running < l.cfg.Slots || l.running == l.cfg.Slots && len(g.running) == 0
+	taken := l.running + l.reserved
+	return taken < l.cfg.Slots || taken == l.cfg.Slots && len(g.running) == 0
 }
 
-// next gives the first waiting group that there is a slot for its turn.
+// next gives the groups that waited longest their turn, as long as there are slots for them.
 func (l *Loop) next() {
-	for i, uid := range l.waiting {
-		if g := l.groups[uid]; g == nil || l.free(g) {
-			l.waiting = slices.Delete(l.waiting, i, i+1)
-			l.queue.Add(uid)
-			return
+	for i := 0; i < len(l.waiting) && l.running+l.reserved <= l.cfg.Slots; {
+		uid := l.waiting[i]
+		g := l.groups[uid]
+		if g != nil && !l.free(g) {
+			i++
+			continue
 		}
-		if l.running > l.cfg.Slots {
-			return
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		if g != nil {
+			g.chosen = true
+			l.reserved++
+			l.queue.Add(uid)
 		}
 	}
+}
+
+// takeChoice ends what next began: the group's turn has come, and its slot is no longer reserved.
+func (l *Loop) takeChoice(g *group) (chosen bool) {
+	if g == nil || !g.chosen {
+		return false
+	}
+	g.chosen = false
+	l.reserved--
+	return true
 }
 
 func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
@@ -263,7 +285,7 @@ func (l *Loop) forget(now time.Time) {
 			return // maps are walked from a random start: over many calls all are looked at
 		}
 		g.checked = now
-		if now.Sub(g.renewed) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 {
+		if now.Sub(g.renewed) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && !g.chosen {
 			delete(l.groups, uid)
 		}
 	}

@@ -49,6 +49,9 @@ type Action struct {
 	Generation       int64
 	// ChangeVersion guards Mark and Unmark.
 	ChangeVersion string
+	// Marked tells that PowerOff and Destroy are for a member that bears the mark, and for no other: if the mark
+	// was withdrawn meanwhile, it stays.
+	Marked bool
 }
 
 // MemberName is the name of the member with that ordinal: "<group>-<ordinal>".

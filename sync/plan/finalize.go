@@ -27,7 +27,7 @@ func (v *view) finalize() Result {
 		Resync:    min(resyncBusy, v.Resync),
 	}
 	if !v.sighted {
-		r.Resync = min(resyncBlind, v.Resync)
+		r.Resync = min(resyncHindered, v.Resync)
 	}
 	r.Status = v.status(v.message())
 	return r

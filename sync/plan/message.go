@@ -14,10 +14,11 @@ const messageReconciled = "successfully reconciled VmGroup"
 // it changes only when something happened.
 func (v *view) message() string {
 	if v.hold != nil {
+		text := strings.TrimSuffix(v.hold.Message, ".")
 		if !v.sighted && len(v.Group.Status.Members) > 0 {
-			return v.hold.Message + "; the last known figures are kept"
+			text += "; the last known figures are kept"
 		}
-		return v.hold.Message
+		return text
 	}
 	var parts []string
 	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -49,17 +50,21 @@ func (v *view) message() string {
 			say("and %d more hindrances", len(v.faults)-i)
 			break
 		}
-		if f.who == "" || f.who == ConfirmKey {
-			say("%s", f.Message)
-		} else {
-			say("%s: %s", f.who, f.Message)
+		text := strings.TrimSuffix(f.Message, ".")
+		if f.who != FolderKey && f.who != ConfirmKey {
+			text = f.who + ": " + text
 		}
+		say("%s", text)
 	}
 	if names := v.unreachable(); len(names) > 0 {
 		say("left alone because vCenter cannot reach or show them: %s", atMost(names, 5))
 	}
-	if len(parts) == 0 {
-		parts = append(parts, messageReconciled)
+	switch {
+	case len(parts) > 0:
+	case v.busy():
+		say("waiting for vCenter to end what is under way")
+	default:
+		say(messageReconciled)
 	}
 	if n := v.differing(); n > 0 && !v.Finalizing {
 		say("%d of %d members differ from the spec (new members are made as it says)", n, len(v.members))

@@ -57,20 +57,19 @@ func Make(o Observed) Result {
 		v.steer()
 		r.Actions = v.actions
 	}
-	if v.busy() || v.blocked() {
-		r.Resync = resyncBusy
+	switch {
+	case !v.sighted || v.blocked():
+		r.Resync = min(resyncHindered, o.Resync)
+	case v.busy():
+		r.Resync = min(resyncBusy, o.Resync)
 	}
-	if !v.sighted {
-		r.Resync = resyncBlind
-	}
-	r.Resync = min(r.Resync, o.Resync)
 	r.Status = v.status(v.message())
 	return r
 }
 
 // How soon the next hook call is wished for, to bring the status up to date: while members come and go, and
-// while vCenter cannot be seen. A settled group is called for at the resync period.
+// while vCenter cannot be seen or a person has to act. A settled group is called for at the resync period.
 const (
-	resyncBusy  = 2 * time.Second
-	resyncBlind = 10 * time.Second
+	resyncBusy     = 2 * time.Second
+	resyncHindered = 10 * time.Second
 )

@@ -167,7 +167,7 @@ func TestEveryObservation(t *testing.T) {
 			m := byRef[a.MoRef]
 			switch a.Op {
 			case plan.Destroy, plan.PowerOff:
-				if !m.Marked {
+				if !m.Marked || !a.Marked {
 					t.Fatalf("%s of %s, which is not marked", a.Op, a.VM)
 				}
 				fallthrough

@@ -118,6 +118,7 @@ func (v *view) remove(surplus int) {
 			Reason: fmt.Sprintf("%d exist, %d are wanted", v.ordinals, v.want)}
 		if m.Marked {
 			a = removal(m)
+			a.Marked = true
 			a.Reason = fmt.Sprintf("%d exist, %d are wanted; this one is marked to go", v.ordinals, v.want)
 		}
 		v.act(a)

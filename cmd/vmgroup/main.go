@@ -1,0 +1,56 @@
+// Command vmgroup serves vSphere VM groups to Metacontroller. This package is all wiring: flags, signals, logging
+// and listeners; every setting is parsed and checked here once, and passed on.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "vmgroup:", err)
+		os.Exit(exitCode(err))
+	}
+}
+
+// usageError is a fault of the command line or the environment; the exit status is 2 as for any Unix tool.
+type usageError struct{ error }
+
+func exitCode(err error) int {
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return 2
+	}
+	return 1
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "vmgroup",
+		Short: "vSphere VM groups as Kubernetes objects",
+		Long: `vmgroup answers Metacontroller's hooks for VmGroup objects, and makes, heals, scales and
+removes the virtual machines they ask for in vCenter.
+
+Try it without a vCenter:   vmgroup serve --simulator
+See what would be done:     vmgroup plan -f group.yaml --server http://127.0.0.1:8080
+
+Every flag can be set by the environment variable that its help names; a flag wins over
+its variable.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w (vmgroup %s --help tells the flags)", err, c.Name())}
+	})
+	root.AddCommand(serveCommand(), planCommand(), versionCommand())
+	return root
+}

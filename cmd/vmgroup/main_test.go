@@ -1,0 +1,331 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/find"
+
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// With this variable set, the test binary is the vmgroup binary.
+const beVmgroup = "VMGROUP_TEST_BE_VMGROUP"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beVmgroup) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// process is a vmgroup that runs as a user runs it.
+type process struct {
+	*exec.Cmd
+	url    string
+	mu     sync.Mutex
+	log    bytes.Buffer
+	logEnd chan struct{}
+}
+
+// vmgroup makes the command, with nothing of this environment but what is given.
+func vmgroup(env []string, args ...string) *exec.Cmd {
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append([]string{beVmgroup + "=1", "HOME=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
+	return c
+}
+
+// serve starts vmgroup serve and waits until it listens.
+func serve(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: vmgroup(env, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), logEnd: make(chan struct{})}
+	stderr, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	listens := make(chan string, 1)
+	go func() {
+		defer close(p.logEnd)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			p.mu.Lock()
+			p.log.Write(append(lines.Bytes(), '\n'))
+			p.mu.Unlock()
+			var line struct{ Listen, Message string }
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Listen != "" {
+				listens <- line.Listen
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+		if t.Failed() {
+			t.Logf("the log of %v:\n%s", args, p.logged())
+		}
+	})
+	select {
+	case address := <-listens:
+		p.url = "http://" + address
+	case <-p.logEnd:
+		t.Fatalf("it ended: %s", p.logged())
+	case <-time.After(20 * time.Second):
+		t.Fatalf("it does not listen: %s", p.logged())
+	}
+	return p
+}
+
+func (p *process) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// stop ends the process as Kubernetes does, and waits for it.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.logEnd
+	if err := p.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// against is the environment that points vmgroup at a vCenter.
+func against(vc *vcsim.VCenter) []string {
+	password, _ := vc.URL().User.Password()
+	return []string{"VC_HOST=" + vc.URL().Host, "VC_USER=" + vc.URL().User.Username(), "VC_PASS=" + password, "VC_THUMBPRINT=" + vc.ThumbprintSHA256()}
+}
+
+func startVCenter(t *testing.T, cfg vcsim.Config) *vcsim.VCenter {
+	t.Helper()
+	vc, err := vcsim.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = vc.Close() })
+	return vc
+}
+
+func vms(t *testing.T, vc *vcsim.VCenter, pattern string) []string {
+	t.Helper()
+	client, err := govmomi.NewClient(context.Background(), vc.URL(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Logout(context.Background()) //nolint:errcheck // the vCenter ends with the test
+	found, err := find.NewFinder(client.Client).VirtualMachineList(context.Background(), pattern)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, vm := range found {
+		names = append(names, vm.Name())
+	}
+	return names
+}
+
+func post(t *testing.T, url, file string) (code int, answer metacontroller.Answer) {
+	t.Helper()
+	body, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.Post(url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		t.Fatalf("%d %s", response.StatusCode, text)
+	}
+	return response.StatusCode, answer
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for began := time.Now(); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+const hooks = "../../manifests/samples/hooks/"
+
+func TestTheReadmesSession(t *testing.T) {
+	t.Parallel()
+	p := serve(t, nil, "--simulator", "--simulator-clone-time", "100ms", "--simulator-power-time", "50ms")
+	eventually(t, "three members are up", func() bool {
+		_, a := post(t, p.url+"/sync", hooks+"sync.json")
+		return a.Status.Phase == "RUNNING" && a.Status.ReadyReplicas == 3
+	})
+	response, err := http.Get(p.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, _ := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	for _, m := range []string{"vmgroup_hook_seconds", "vmgroup_actions_total", "vmgroup_groups", "vmgroup_vcenter_calls_total", "go_goroutines"} {
+		if !bytes.Contains(metrics, []byte(m)) {
+			t.Errorf("/metrics has no %s", m)
+		}
+	}
+	eventually(t, "the group is finalized", func() bool {
+		_, a := post(t, p.url+"/finalize", hooks+"finalize.json")
+		return a.Finalized && a.Status.CurrentReplicas == 0
+	})
+	p.stop(t)
+	if !strings.Contains(p.logged(), "embedded vCenter") {
+		t.Error("the log does not name the embedded vCenter's address")
+	}
+}
+
+func TestKilledInMidCloneAndStartedAgain(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{Latency: vcsim.Latency{Clone: 300 * time.Millisecond}})
+	for round := range 3 { // killed before, within and after the first clones
+		name := fmt.Sprintf("web%d", round)
+		first := serve(t, against(vc), "--slots", "4")
+		g := metacontroller.New(first.url, "default", name, "uid-"+name, 6)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		began := vc.Calls()["CloneVM_Task"]
+		if _, err := g.Until(ctx, func(a metacontroller.Answer) bool { return vc.Calls()["CloneVM_Task"] > began+2*round }); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		g.URL = serve(t, against(vc), "--slots", "4").url
+		if _, err := g.Until(ctx, metacontroller.Running); err != nil {
+			t.Fatal(err)
+		}
+		if got := vms(t, vc, "/DC0/vm/vm-operator/default/"+name+"/*"); len(got) != 6 {
+			t.Errorf("round %d: %v", round, got)
+		}
+	}
+}
+
+func TestStoppingLogsOut(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	before := vc.Sessions()
+	p := serve(t, against(vc))
+	eventually(t, "it has logged in", func() bool { return vc.Sessions() == before+1 })
+	p.stop(t)
+	if n := vc.Sessions(); n != before {
+		t.Errorf("%d sessions are left", n-before)
+	}
+}
+
+func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		env  []string
+		args []string
+		says string
+	}{
+		{nil, []string{"serve"}, "--host (VC_HOST) is not set"},
+		{nil, []string{"serve", "--simulator", "--slots", "0"}, "--slots 0: it may be 1 to 256"},
+		{nil, []string{"serve", "--simulator", "--slots", "many"}, `invalid argument "many" for "--slots"`},
+		{[]string{"VMGROUP_SLOTS=many"}, []string{"serve", "--simulator"}, "the environment variable VMGROUP_SLOTS (flag --slots)"},
+		{nil, []string{"serve", "--simulator", "--lease", "10s"}, "--lease 10s: it must be at least twice --resync"},
+		{nil, []string{"serve", "--simulator", "--resync", "1s"}, "--resync 1s: it may be 5s to 10m"},
+		{nil, []string{"serve", "--simulator", "--log-level", "loud"}, `--log-level "loud": it may be debug, info, warn or error`},
+		{nil, []string{"serve", "--simulator", "--log-format", "xml"}, `--log-format "xml": it may be json or console`},
+		{nil, []string{"serve", "--simulator", "--host", "vc"}, "--simulator and --host vc"},
+		{nil, []string{"serve", "--simulator", "--listen", "nowhere"}, "--listen nowhere"},
+		{nil, []string{"serve", "--sim"}, "unknown flag: --sim"},
+		{[]string{"VC_HOST=vc", "VC_PASS=p"}, []string{"serve"}, "VC_USER"},
+		{[]string{"VC_HOST=vc", "VC_USER=u", "VC_PASS=p"}, []string{"serve", "--thumbprint", "xyz"}, "thumbprint"},
+		{nil, []string{"plan"}, `required flag(s) "file" not set`},
+		{nil, []string{"plan", "-f", "nothing.yaml", "--server", "http://127.0.0.1:1"}, "nothing.yaml"},
+		{nil, []string{"plan", "-f", "-", "-o", "xml"}, `--output "xml": it may be table or json`},
+		{nil, []string{"sevre"}, `unknown command "sevre"`},
+	} {
+		t.Run(strings.Join(append(c.env, c.args...), " "), func(t *testing.T) {
+			t.Parallel()
+			out, err := vmgroup(c.env, c.args...).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), c.says) || strings.Count(string(out), "\n") > 5 {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+func TestHelpNamesEveryVariable(t *testing.T) {
+	t.Parallel()
+	out, err := vmgroup(nil, "serve", "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(out), "\n") {
+		if strings.HasPrefix(strings.TrimSpace(line), "--") && !strings.Contains(line, "[$V") {
+			t.Errorf("no variable: %s", line)
+		}
+	}
+	for _, v := range []string{"$VC_HOST", "$VC_USER", "$VC_PASS", "$VMGROUP_SLOTS"} {
+		if !bytes.Contains(out, []byte(v)) {
+			t.Errorf("no %s", v)
+		}
+	}
+}
+
+func TestPlanShowsTheStepsFromAServerAndDirectly(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	p := serve(t, against(vc))
+	manifest := `apiVersion: vm.codeconnect.vmworld.com/v1alpha1
+kind: VmGroup
+metadata: {name: web}
+spec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template}
+`
+	var outs []string
+	for _, args := range [][]string{{"--server", p.url}, {}} {
+		eventually(t, "a plan of five steps", func() bool {
+			c := vmgroup(against(vc), append([]string{"plan", "-f", "-", "--log-level", "error"}, args...)...)
+			c.Stdin = strings.NewReader(manifest)
+			out, err := c.CombinedOutput()
+			if err == nil && strings.Contains(string(out), "PowerOn") {
+				outs = append(outs, string(out))
+				return true
+			}
+			return false
+		})
+	}
+	if outs[0] != outs[1] || strings.Count(outs[0], "\n") != 7 {
+		t.Errorf("the server says:\n%s\na direct look says:\n%s", outs[0], outs[1])
+	}
+	if n := vc.Calls()["CloneVM_Task"]; n > 0 {
+		t.Errorf("%d clones", n)
+	}
+	c := vmgroup(nil, "plan", "-f", "-", "--server", p.url)
+	c.Stdin = strings.NewReader(strings.Replace(manifest, "cpu", "cpus", 1))
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), `unknown field "spec.cpus"`) {
+		t.Errorf("%v: %s", err, out)
+	}
+}

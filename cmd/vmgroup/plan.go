@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+type planSettings struct {
+	settings
+	file, server, output, namespace string
+	remove                          bool
+	timeout                         time.Duration
+}
+
+func planCommand() *cobra.Command {
+	s := &planSettings{}
+	c := &cobra.Command{
+		Use:   "plan -f group.yaml [--server URL]",
+		Short: "Show what would be done for a VmGroup, step by step, and do nothing",
+		Long: `plan reads VmGroup manifests and shows the steps that would lead to what they want, each with its
+reason. With --server it asks a running server; without, it looks at vCenter itself.
+
+A group that exists is known by metadata.uid if the manifest has it (kubectl get vg web -o yaml), else by the
+namespace and name that its members' stamps bear.`,
+		Example: `  vmgroup plan -f group.yaml --server http://127.0.0.1:8080
+  kubectl get vg web -o yaml | vmgroup plan -f - --delete -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := fromEnvironment(c); err != nil {
+				return err
+			}
+			return s.run(c.Context(), c.InOrStdin(), c.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVarP(&s.file, "file", "f", "", "file of VmGroup manifests, in YAML or JSON; - for standard input")
+	_ = c.MarkFlagRequired("file")
+	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
+	f.StringVar(&s.server, "server", "", "URL of a running vmgroup server; empty: look at vCenter directly")
+	env(f, "server", "VMGROUP_SERVER")
+	f.StringVarP(&s.output, "output", "o", "table", "table or json")
+	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace of manifests that have none")
+	f.BoolVar(&s.remove, "delete", false, "show what deleting the group would do")
+	f.DurationVar(&s.timeout, "timeout", time.Minute, "how long to wait for an answer")
+	s.settings.flags(f)
+	return c
+}
+
+func (s *planSettings) run(ctx context.Context, in io.Reader, out io.Writer) error {
+	if s.output != "table" && s.output != "json" {
+		return usageError{fmt.Errorf("--output %q: it may be table or json", s.output)}
+	}
+	groups, err := s.read(in)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	ask := s.askServer
+	if s.server == "" {
+		var done func()
+		if ask, done, err = s.lookDirectly(ctx); err != nil {
+			return err
+		}
+		defer done()
+	}
+	answers := make([]hook.PlanAnswer, 0, len(groups))
+	for _, g := range groups {
+		a, err := ask(ctx, g)
+		if err != nil {
+			return fmt.Errorf("plan %s/%s: %w", g.Namespace, g.Name, err)
+		}
+		answers = append(answers, a)
+	}
+	if s.output == "json" {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(answers)
+	}
+	return table(out, answers)
+}
+
+// read reads the manifests strictly: a field that VmGroup does not have is a mistake to be told.
+func (s *planSettings) read(in io.Reader) ([]*v1alpha1.VmGroup, error) {
+	if s.file != "-" {
+		f, err := os.Open(s.file)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--file: %w", err)}
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		in = f
+	}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	var groups []*v1alpha1.VmGroup
+	for n := 1; ; n++ {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.file, err)
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		g := &v1alpha1.VmGroup{}
+		if err := unmarshalStrict(text, g); err != nil {
+			return nil, fmt.Errorf("%s, document %d: %w", s.file, n, err)
+		}
+		if g.Kind != v1alpha1.Kind || g.APIVersion != v1alpha1.GroupVersion.String() {
+			return nil, fmt.Errorf("%s, document %d: it is a %s of %q, not a VmGroup of %s", s.file, n, g.Kind, g.APIVersion, v1alpha1.GroupVersion)
+		}
+		if g.Namespace == "" {
+			g.Namespace = s.namespace
+		}
+		groups = append(groups, g)
+	}
+	if len(groups) == 0 {
+		return nil, usageError{fmt.Errorf("--file %s holds no VmGroup", s.file)}
+	}
+	return groups, nil
+}
+
+// unmarshalStrict decodes as the API server does under strict field validation.
+func unmarshalStrict(text []byte, into any) error {
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return err
+	}
+	strict, err := kjson.UnmarshalStrict(asJSON, into)
+	return errors.Join(append(strict, err)...)
+}
+
+func (s *planSettings) askServer(ctx context.Context, g *v1alpha1.VmGroup) (a hook.PlanAnswer, err error) {
+	body, err := json.Marshal(map[string]any{"parent": g, "children": map[string]any{}, "finalizing": s.remove})
+	if err != nil {
+		return a, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(s.server, "/")+"/plan", bytes.NewReader(body))
+	if err != nil {
+		return a, usageError{fmt.Errorf("--server %s: %w", s.server, err)}
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return a, err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	if err != nil {
+		return a, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return a, fmt.Errorf("the server answered %s: %s", response.Status, bytes.TrimSpace(text))
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return a, fmt.Errorf("what answers at %s is no vmgroup server: %w", s.server, err)
+	}
+	return a, nil
+}
+
+// lookDirectly connects to vCenter and waits until its inventory was read. The loop is never run, so nothing is
+// ever acted upon.
+func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
+	log, err := s.logger(os.Stderr)
+	if err != nil {
+		return nil, nil, err
+	}
+	changed := make(chan struct{}, 1)
+	s.vcenter.Changed = func(types.UID) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	vc, closeSimulator, err := s.connect(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	groups := loop.New(loop.Config{Slots: 1, Lease: time.Minute, Resync: time.Minute, Log: log}, vc)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = vc.Run(running) })
+	done = func() {
+		stop()
+		ended.Wait()
+		closeSimulator()
+	}
+	for !vc.WasRead() {
+		sight := vc.Sight(plan.Ref{}, "", nil)
+		if sight.Trouble != nil && sight.Trouble.Person {
+			done()
+			return nil, nil, errors.New(sight.Trouble.Message)
+		}
+		select {
+		case <-changed:
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			done()
+			if sight.Trouble != nil {
+				return nil, nil, errors.New(sight.Trouble.Message)
+			}
+			return nil, nil, fmt.Errorf("vCenter's inventory was not read within --timeout %s", s.timeout)
+		}
+	}
+	return func(_ context.Context, g *v1alpha1.VmGroup) (hook.PlanAnswer, error) {
+		call := plan.Call{Group: g, Finalizing: s.remove}
+		result, steps, err := groups.Preview(call)
+		return hook.Answer(call.Ref(), &result, steps), err
+	}, done, nil
+}
+
+func table(out io.Writer, answers []hook.PlanAnswer) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for i, a := range answers {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%s is %s: %s\n", a.Group, a.Phase, a.Message)
+		if len(a.Steps) == 0 {
+			fmt.Fprintln(w, "nothing would be done")
+			continue
+		}
+		fmt.Fprintln(w, "ROUND\tACTION\tVM\tREASON")
+		for _, s := range a.Steps {
+			vm := s.VM
+			if vm == "" {
+				vm = "-"
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", s.Round, s.Op, vm, s.Reason)
+		}
+	}
+	return w.Flush()
+}

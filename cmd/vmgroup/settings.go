@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// settings are those that more than one command has: which vCenter, where in it, and how to log.
+type settings struct {
+	vcenter   vsphere.Config
+	simulator bool
+	sim       vcsim.Config
+	logLevel  string
+	logFormat string
+}
+
+func (s *settings) flags(f *pflag.FlagSet) {
+	v := &s.vcenter
+	add := func(p *string, name, variable, value, usage string) {
+		f.StringVar(p, name, value, usage)
+		env(f, name, variable)
+	}
+	add(&v.Host, "host", "VC_HOST", "", "vCenter: a host name, host:port, or an https URL")
+	add(&v.User, "user", "VC_USER", "", "vCenter user")
+	add(&v.Password, "password", "VC_PASS", "", "vCenter password (better by its variable, or by --password-file)")
+	add(&v.UserFile, "user-file", "VC_USER_FILE", "", "file that holds the user; read again at each login")
+	add(&v.PasswordFile, "password-file", "VC_PASS_FILE", "", "file that holds the password; read again at each login")
+	add(&v.CAFile, "ca-file", "VC_CA_FILE", "", "PEM file of the certificate authorities that vCenter's certificate may be signed by")
+	add(&v.Thumbprint, "thumbprint", "VC_THUMBPRINT", "", "SHA-256 thumbprint of vCenter's certificate (AA:BB:…), instead of an authority")
+	f.BoolVar(&v.Insecure, "insecure", false, "do not verify vCenter's certificate")
+	env(f, "insecure", "VC_INSECURE")
+	add(&v.Datacenter, "datacenter", "VC_DATACENTER", "", "datacenter, by name or inventory path (default: the only one)")
+	add(&v.Folder, "folder", "VC_FOLDER", "vm-operator", "root folder of all groups, below the datacenter's VM folder; made if missing")
+	add(&v.Pool, "pool", "VC_POOL", "", "resource pool or cluster, by name or inventory path (default: the only cluster's)")
+	add(&v.Datastore, "datastore", "VC_DATASTORE", "", "datastore, by name or inventory path (default: the template's)")
+	add(&v.ClusterID, "cluster-id", "VMGROUP_CLUSTER_ID", "", "name of this Kubernetes cluster, written into the VMs' stamps for people to read")
+	f.BoolVar(&s.simulator, "simulator", false, "use an embedded vCenter (govmomi's simulator) with a template vm-operator-template")
+	env(f, "simulator", "VMGROUP_SIMULATOR")
+	f.DurationVar(&s.sim.Latency.Clone, "simulator-clone-time", time.Second, "how long a clone takes in the embedded vCenter")
+	env(f, "simulator-clone-time", "VMGROUP_SIMULATOR_CLONE_TIME")
+	f.DurationVar(&s.sim.Latency.Power, "simulator-power-time", time.Second, "how long powering on or off takes in the embedded vCenter")
+	env(f, "simulator-power-time", "VMGROUP_SIMULATOR_POWER_TIME")
+	add(&s.sim.Listen, "simulator-listen", "VMGROUP_SIMULATOR_LISTEN", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc")
+	add(&s.logLevel, "log-level", "VMGROUP_LOG_LEVEL", "info", "debug, info, warn or error")
+	add(&s.logFormat, "log-format", "VMGROUP_LOG_FORMAT", "json", "json, or console for people")
+}
+
+// logger makes the log, which goes to standard error.
+func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {
+	level, err := zerolog.ParseLevel(s.logLevel)
+	if err != nil || level < zerolog.DebugLevel || level > zerolog.ErrorLevel {
+		return zerolog.Nop(), usageError{fmt.Errorf("--log-level %q: it may be debug, info, warn or error", s.logLevel)}
+	}
+	switch s.logFormat {
+	case "json":
+	case "console":
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}
+	default:
+		return zerolog.Nop(), usageError{fmt.Errorf("--log-format %q: it may be json or console", s.logFormat)}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+}
+
+// connect makes the vCenter side; with --simulator it starts the embedded vCenter first, which close ends.
+func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimulator func(), err error) {
+	closeSimulator = func() {}
+	if s.simulator {
+		if s.vcenter.Host != "" {
+			return nil, nil, usageError{fmt.Errorf("--simulator and --host %s: give one of them", s.vcenter.Host)}
+		}
+		s.sim.Templates = []string{"vm-operator-template"}
+		sim, err := vcsim.Start(s.sim)
+		if err != nil {
+			return nil, nil, fmt.Errorf("start the embedded vCenter: %w", err)
+		}
+		closeSimulator = func() {
+			if err := sim.Close(); err != nil {
+				log.Warn().Err(err).Msg("the embedded vCenter did not close well")
+			}
+		}
+		url := sim.URL()
+		password, _ := url.User.Password()
+		s.vcenter.Host, s.vcenter.User, s.vcenter.Password = url.Host, url.User.Username(), password
+		s.vcenter.UserFile, s.vcenter.PasswordFile, s.vcenter.CAFile, s.vcenter.Insecure = "", "", "", false
+		s.vcenter.Thumbprint = sim.ThumbprintSHA256()
+		log.Info().Str("sdk", url.Host).Str("look_in", "GOVC_INSECURE=1 GOVC_URL="+url.String()+" govc find /DC0/vm").Msg("embedded vCenter: nothing in it outlives this process")
+	} else if s.vcenter.Host == "" {
+		return nil, nil, usageError{fmt.Errorf("--host (VC_HOST) is not set: name the vCenter, or try --simulator")}
+	}
+	s.vcenter.Log = log
+	s.vcenter.UserAgent = "vmgroup/" + version
+	vc, err = vsphere.New(s.vcenter)
+	if err != nil {
+		closeSimulator()
+		return nil, nil, usageError{err}
+	}
+	return vc, closeSimulator, nil
+}

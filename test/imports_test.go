@@ -1,0 +1,89 @@
+// Package test holds the tests that look at the house as a whole: who may import whom, and whole lives of groups
+// through real hooks against the embedded vCenter.
+package test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "codeconnect.vmworld.com/vmgroup"
+
+// walls says what each package may import of this module, and which third parties only it may import. Imports
+// run one way: cmd → hook, loop, vsphere; those → plan; plan → api.
+var walls = map[string]struct {
+	ours   []string
+	theirs []string // of the guarded ones below
+}{
+	"api/v1alpha1":        {},
+	"sync/plan":           {ours: []string{"api/v1alpha1"}},
+	"sync/hook":           {ours: []string{"api/v1alpha1", "sync/plan"}, theirs: []string{"chi", "zerolog", "prometheus"}},
+	"sync/loop":           {ours: []string{"api/v1alpha1", "sync/plan"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
+	"vsphere":             {ours: []string{"sync/plan"}, theirs: []string{"govmomi", "zerolog", "prometheus", "uuid"}},
+	"vsphere/vcsim":       {theirs: []string{"govmomi", "uuid"}},
+	"cmd/vmgroup":         {ours: []string{"api/v1alpha1", "sync/plan", "sync/hook", "sync/loop", "vsphere", "vsphere/vcsim"}, theirs: []string{"chi", "cobra", "zerolog", "prometheus"}},
+	"test/metacontroller": {ours: []string{"api/v1alpha1"}},
+}
+
+var guarded = map[string]string{
+	"github.com/go-chi/chi": "chi", "github.com/vmware/govmomi": "govmomi", "github.com/rs/zerolog": "zerolog",
+	"github.com/prometheus": "prometheus", "k8s.io/client-go": "client-go", "github.com/spf13": "cobra", "github.com/google/uuid": "uuid",
+}
+
+// pure are the standard packages that the planner may use: no context, clock, logger, I/O or goroutine.
+var pure = []string{"cmp", "crypto/sha256", "encoding/hex", "encoding/json", "fmt", "maps", "slices", "strconv", "strings", "time"}
+
+func TestImportsRunOneWay(t *testing.T) {
+	seen := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != "..") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		pkg := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), ".."+string(filepath.Separator)))
+		wall, known := walls[pkg]
+		if !known {
+			t.Errorf("%s: a package without a wall; say in walls what it may import", pkg)
+			return nil
+		}
+		seen[pkg] = true
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range file.Imports {
+			name, _ := strconv.Unquote(i.Path.Value)
+			if ours, ok := strings.CutPrefix(name, module+"/"); ok && !slices.Contains(wall.ours, ours) {
+				t.Errorf("%s imports %s", path, ours)
+			}
+			for prefix, short := range guarded {
+				if strings.HasPrefix(name, prefix) && !slices.Contains(wall.theirs, short) {
+					t.Errorf("%s imports %s", path, name)
+				}
+			}
+			if pkg == "sync/plan" && !strings.Contains(name, ".") && !slices.Contains(pure, name) {
+				t.Errorf("%s imports %s: the planner is pure", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range walls {
+		if !seen[pkg] {
+			t.Errorf("%s has no files: take its wall down", pkg)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// Package metacontroller stands in for Metacontroller in tests, as far as a hook can tell: it keeps one VmGroup
+// and its children, posts them to the hooks as hook version v2 has it, and stores what is answered.
+package metacontroller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+const lastApplied = "metacontroller.k8s.io/last-applied-configuration"
+
+// Group is a VmGroup in a cluster of its own. It is not for several goroutines.
+type Group struct {
+	v1alpha1.VmGroup
+	// URL is where the hooks are, such as http://127.0.0.1:8080.
+	URL string
+	// Children are the group's ConfigMaps, by name, as they were applied last.
+	Children map[string]json.RawMessage
+	// Client posts the hook calls; http.DefaultClient if nil.
+	Client *http.Client
+	// Writes counts the status writes: a settled group causes none.
+	Writes int
+}
+
+// New makes a group as kubectl apply would.
+func New(url, namespace, name, uid string, replicas int32) *Group {
+	g := &Group{URL: url, Children: map[string]json.RawMessage{}}
+	g.APIVersion, g.Kind = v1alpha1.GroupVersion.String(), v1alpha1.Kind
+	g.Namespace, g.Name, g.UID, g.Generation = namespace, name, types.UID(uid), 1
+	g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "vm-operator-template", Replicas: &replicas}
+	return g
+}
+
+// Scale sets spec.replicas, as kubectl scale does.
+func (g *Group) Scale(replicas int32) {
+	g.Spec.Replicas = &replicas
+	g.Generation++
+}
+
+// Answer is what a hook answered.
+type Answer struct {
+	Status             v1alpha1.VmGroupStatus `json:"status"`
+	Children           []json.RawMessage      `json:"children"`
+	ResyncAfterSeconds float64                `json:"resyncAfterSeconds"`
+	Finalized          bool                   `json:"finalized"`
+}
+
+// Sync calls the sync hook and stores its answer.
+func (g *Group) Sync(ctx context.Context) (Answer, error) { return g.call(ctx, "/sync", false) }
+
+// Finalize calls the finalize hook and stores its answer.
+func (g *Group) Finalize(ctx context.Context) (Answer, error) { return g.call(ctx, "/finalize", true) }
+
+// Body is the request of a hook call.
+func (g *Group) Body(finalizing bool) ([]byte, error) {
+	children := map[string]any{}
+	for name, applied := range g.Children {
+		var object map[string]any
+		if err := json.Unmarshal(applied, &object); err != nil {
+			return nil, fmt.Errorf("child %s: %w", name, err)
+		}
+		object["metadata"].(map[string]any)["annotations"] = map[string]string{lastApplied: string(applied)}
+		children[g.Namespace+"/"+name] = object
+	}
+	return json.Marshal(map[string]any{
+		"controller": map[string]any{"metadata": map[string]string{"name": "vmgroup"}},
+		"parent":     &g.VmGroup,
+		"children":   map[string]any{"ConfigMap.v1": children},
+		"related":    map[string]any{},
+		"finalizing": finalizing,
+	})
+}
+
+func (g *Group) call(ctx context.Context, path string, finalizing bool) (a Answer, err error) {
+	body, err := g.Body(finalizing)
+	if err != nil {
+		return a, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	client := g.Client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return a, err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return a, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return a, fmt.Errorf("%s: %s", response.Status, text)
+	}
+	strict := json.NewDecoder(bytes.NewReader(text))
+	strict.DisallowUnknownFields() // as Metacontroller does under v2
+	if err := strict.Decode(&a); err != nil {
+		return a, fmt.Errorf("%s: %w", text, err)
+	}
+	return a, g.store(a)
+}
+
+// store replaces the status, if it changed, and the children: what is not returned is deleted.
+func (g *Group) store(a Answer) error {
+	was, err := json.Marshal(g.Status)
+	if err != nil {
+		return err
+	}
+	is, err := json.Marshal(a.Status)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(was, is) {
+		g.Status = a.Status
+		g.Writes++
+	}
+	g.Children = map[string]json.RawMessage{}
+	for _, child := range a.Children {
+		var object struct{ Metadata struct{ Name string } }
+		if err := json.Unmarshal(child, &object); err != nil {
+			return err
+		}
+		g.Children[object.Metadata.Name] = child
+	}
+	return nil
+}
+
+// Until syncs every few milliseconds until the answer is as wished, or says what it was last.
+func (g *Group) Until(ctx context.Context, wish func(Answer) bool) (Answer, error) {
+	return g.until(ctx, g.Sync, wish)
+}
+
+// Delete finalizes until the hook says finalized.
+func (g *Group) Delete(ctx context.Context) error {
+	g.Generation++
+	_, err := g.until(ctx, g.Finalize, func(a Answer) bool { return a.Finalized })
+	return err
+}
+
+func (g *Group) until(ctx context.Context, call func(context.Context) (Answer, error), wish func(Answer) bool) (Answer, error) {
+	for {
+		a, err := call(ctx)
+		if err == nil && wish(a) {
+			return a, nil
+		}
+		select {
+		case <-ctx.Done():
+			return a, fmt.Errorf("%w; last: %s %q (%v)", ctx.Err(), a.Status.Phase, a.Status.LastMessage, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Running is the wish for a group that is as it should be.
+func Running(a Answer) bool { return a.Status.Phase == v1alpha1.PhaseRunning }

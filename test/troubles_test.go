@@ -1,0 +1,241 @@
+package test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func condition(a metacontroller.Answer, kind string) metav1.Condition {
+	for _, c := range a.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return metav1.Condition{}
+}
+
+// says syncs a group until its phase and message are as wished.
+func says(t *testing.T, g *metacontroller.Group, phase v1alpha1.Phase, text string) metacontroller.Answer {
+	t.Helper()
+	a, err := g.Until(within(t), func(a metacontroller.Answer) bool {
+		return a.Status.Phase == phase && strings.Contains(a.Status.LastMessage, text)
+	})
+	if err != nil {
+		t.Fatalf("want %s and %q: %v", phase, text, err)
+	}
+	return a
+}
+
+func TestWhatTheSettingsOrTheSpecGetWrongIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		vcenter  vcsim.Config
+		settings vsphere.Config
+		template string
+		says     []string
+	}{
+		{name: "template missing", template: "x", says: []string{`template "x" not found in datacenter DC0; templates there: a, b`}, vcenter: vcsim.Config{Templates: []string{"a", "b"}}},
+		{name: "several datacenters", vcenter: vcsim.Config{Datacenters: 2}, says: []string{"--datacenter", "DC0", "DC1"}},
+		{name: "several clusters", vcenter: vcsim.Config{Clusters: 2}, says: []string{"--pool", "DC0_C0", "DC0_C1"}},
+		{name: "no such datacenter", settings: vsphere.Config{Datacenter: "DC7"}, says: []string{"--datacenter", "DC7", "DC0"}},
+		{name: "no such pool", settings: vsphere.Config{Pool: "nope"}, says: []string{"--pool", "nope", "DC0_C0"}},
+		{name: "no such datastore", settings: vsphere.Config{Datastore: "nope"}, says: []string{"--datastore", "nope", "LocalDS_0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, c.vcenter)
+			s := r.serve(func(v *vsphere.Config, _ *loop.Config) {
+				v.Datacenter, v.Pool, v.Datastore = c.settings.Datacenter, c.settings.Pool, c.settings.Datastore
+			})
+			g := s.group("web", 2)
+			if c.template != "" {
+				g.Spec.Template = c.template
+			}
+			a := says(t, g, v1alpha1.PhaseError, c.says[0])
+			for _, text := range c.says {
+				if !strings.Contains(a.Status.LastMessage, text) {
+					t.Errorf("%q lacks %q", a.Status.LastMessage, text)
+				}
+			}
+			if n := r.Calls()["CloneVM_Task"]; n > 0 {
+				t.Errorf("%d clones were tried", n)
+			}
+		})
+	}
+}
+
+func TestAFailingTaskIsSaidAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind   vcsim.Kind
+		fault  types.BaseMethodFault
+		phase  v1alpha1.Phase
+		reason string
+	}{
+		{vcsim.Clone, &types.NoDiskSpace{FileFault: types.FileFault{File: "[LocalDS_0]"}, Datastore: "LocalDS_0"}, v1alpha1.PhasePending, "DatastoreFull"},
+		{vcsim.Clone, &types.NoPermission{PrivilegeId: "VirtualMachine.Provisioning.DeployTemplate"}, v1alpha1.PhaseError, "MissingPrivilege"},
+		{vcsim.PowerOn, &types.InsufficientMemoryResourcesFault{}, v1alpha1.PhasePending, "ResourceLimit"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, vcsim.Config{})
+			s := r.serve()
+			bad, good := s.group("bad", 3), s.group("good", 3)
+			r.FailTask(c.kind, func(vm string) bool { return strings.HasPrefix(vm, "bad-") }, c.fault, 1000)
+			a, err := bad.Until(within(t), func(a metacontroller.Answer) bool {
+				return a.Status.Phase == c.phase && condition(a, v1alpha1.ConditionReady).Reason == c.reason
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(a.Status.LastMessage)
+			up(t, good)
+			r.Heal()
+			up(t, bad)
+		})
+	}
+}
+
+func TestAnOutageChangesNothingAndIsSurvived(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ breaks, heals func(r *rig) }{
+		"vCenter down":      {func(r *rig) { r.Down() }, func(r *rig) { r.Up() }},
+		"sessions dropped":  {func(r *rig) { r.DropSessions() }, func(*rig) {}},
+		"vCenter restarted": {func(r *rig) { r.Restart() }, func(*rig) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, vcsim.Config{})
+			g := r.serve().group("web", 3)
+			before := up(t, g)
+			children := string(g.Children["web-members"])
+			c.breaks(r)
+			for range 20 {
+				a, err := g.Sync(within(t))
+				if err != nil {
+					t.Fatal("a hook failed because vCenter did:", err)
+				}
+				if a.Status.CurrentReplicas != 3 || a.Status.ReadyReplicas != 3 || len(a.Status.Members) != 3 || string(g.Children["web-members"]) != children {
+					t.Fatalf("%+v", a.Status)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if name == "vCenter down" {
+				a := says(t, g, v1alpha1.PhasePending, "the last known figures are kept")
+				if condition(a, v1alpha1.ConditionVCenterReachable).Status != metav1.ConditionFalse {
+					t.Errorf("%+v", a.Status.Conditions)
+				}
+			}
+			g.Scale(4)
+			c.heals(r)
+			after := up(t, g)
+			r.login()
+			equal(t, r.names(web), running(4))
+			for i, m := range before.Status.Members {
+				if after.Status.Members[i].MoRef != m.MoRef {
+					t.Errorf("%s was %s and is %s", m.Name, m.MoRef, after.Status.Members[i].MoRef)
+				}
+			}
+			eventually(t, patience, "one session of ours, and the admin's", func() bool { return r.Sessions() <= 2 })
+		})
+	}
+}
+
+func TestAWrongPasswordIsSaidAndNotTriedOverAndOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{User: "svc", Password: "right"})
+	s := r.serve(func(v *vsphere.Config, _ *loop.Config) { v.Password = "wrong" })
+	g := s.group("web", 1)
+	says(t, g, v1alpha1.PhaseError, "password")
+	time.Sleep(2 * time.Second)
+	if _, refused := r.Logins(); refused > 1 {
+		t.Errorf("%d logins were refused within 2 s", refused)
+	}
+}
+
+func TestAnotherVCenterIsNeverActedOn(t *testing.T) {
+	t.Parallel()
+	first, second := newRig(t, vcsim.Config{}), newRig(t, vcsim.Config{})
+	g := first.serve().group("web", 2)
+	up(t, g)
+	g.URL = second.serve().url
+	a := says(t, g, v1alpha1.PhaseError, "were made in vCenter")
+	if condition(a, v1alpha1.ConditionVCenterChanged).Status != metav1.ConditionTrue || a.Status.CurrentReplicas != 2 {
+		t.Errorf("%+v", a.Status)
+	}
+	g.Generation++
+	for range 10 {
+		if a, err := g.Finalize(within(t)); err != nil || a.Finalized {
+			t.Fatalf("finalized in another vCenter: %v", err)
+		}
+	}
+	if n := second.Calls()["CloneVM_Task"] + second.Calls()["CreateFolder"]; n > 1 { // the root folder
+		t.Errorf("%d calls that change something", n)
+	}
+	equal(t, first.names(web), running(2))
+}
+
+func TestAMemberThatIsHiddenByALostPrivilegeIsNotMadeAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{})
+	s := r.serve()
+	g := s.group("web", 2)
+	up(t, g)
+	hidden := r.vm(web + "/web-1").Reference()
+	r.Hide(hidden)
+	r.DropSessions() // the stream does not tell of lost privileges: a new one begins with reading everything
+	// The server that knew the member, and one that has only the status to know it by.
+	for range 2 {
+		if _, err := g.Until(within(t), func(a metacontroller.Answer) bool {
+			return condition(a, v1alpha1.ConditionMembersUnreachable).Status == metav1.ConditionTrue && a.Status.CurrentReplicas == 2 &&
+				slices.ContainsFunc(a.Status.Members, func(m v1alpha1.Member) bool { return m.MoRef == hidden.Value })
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s.stop()
+		s = r.serve()
+		g.URL = s.url
+	}
+	if n := r.Calls()["CloneVM_Task"]; n != 2 {
+		t.Errorf("%d clones", n)
+	}
+	r.Show(hidden)
+	up(t, g)
+	if a := g.Status; a.Members[1].MoRef != hidden.Value {
+		t.Errorf("%+v", a.Members)
+	}
+}
+
+func TestAGroupWhoseFolderAnAdminRenamedIsRemovedAllTheSame(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{})
+	g := r.serve().group("web", 2)
+	up(t, g)
+	ctx := context.Background()
+	folder, err := r.find.Folder(ctx, web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.task(folder.Rename(ctx, "renamed"))
+	g.Scale(3)
+	up(t, g)
+	remove(t, g)
+	for _, f := range []string{web, "/DC0/vm/vm-operator/default/renamed"} {
+		if left := r.names(f); len(left) > 0 {
+			t.Errorf("%s holds %v", f, left)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// fault does a step that is to fail, and gives why it did.
+func (p *process) fault(a plan.Action) plan.Fault {
+	p.t.Helper()
+	err := p.Do(context.Background(), web, a)
+	var typed *Error
+	if !errors.As(err, &typed) {
+		p.t.Fatalf("%s %s gave %v, not an *Error", a.Op, a.VM, err)
+	}
+	return typed.Fault
+}
+
+func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
+	w := newWorld(t)
+	w.SetLatency(vcsim.Latency{Clone: 50 * time.Millisecond})
+	one, two := w.start(), w.start()
+	one.do(plan.Action{Op: plan.CreateFolder})
+	two.do(plan.Action{Op: plan.CreateFolder})
+	if a, b := one.sight().Folder, two.sight().Folder; a == "" || a != b {
+		t.Fatalf("they have folders %q and %q", a, b)
+	}
+	for ordinal := range int32(3) {
+		var wg sync.WaitGroup
+		for _, p := range []*process{one, two} {
+			wg.Go(func() {
+				for {
+					err := p.Do(context.Background(), web, p.cloning(ordinal))
+					var f *Error
+					if errors.As(err, &f) && f.Reason == ReasonCloneUnderWay {
+						continue
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+			})
+		}
+		wg.Wait()
+		for _, p := range []*process{one, two} {
+			if vms := p.sight().VMs; len(vms) != int(ordinal)+1 {
+				t.Errorf("%d VMs are seen after %d ordinals: %+v", len(vms), ordinal+1, vms)
+			}
+		}
+	}
+	if names := w.names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0", "web-1", "web-2"}) {
+		t.Errorf("vCenter has %v", names)
+	}
+}
+
+func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-0")
+	w.must(err)
+	f := p.fault(p.cloning(0))
+	if f.Reason != plan.ReasonNameConflict || !f.Person || f.Message != "The name web-0 is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member of the group: rename, move or remove it." {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestAFolderWhoseNameAVMHoldsIsAConflict(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	_, err := w.AddVM("/DC0/vm/vm-operator", "shop")
+	w.must(err)
+	if f := p.fault(plan.Action{Op: plan.CreateFolder}); f.Reason != plan.ReasonNameConflict {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	w.LoseReply("CloneVM_Task", 1)
+	f := p.fault(p.cloning(0))
+	if f.Reason != ReasonVCenterUnreachable {
+		t.Errorf("%+v", f)
+	}
+	p.until("it is known again", func() bool { return p.sight().Known && p.sight().Template.MoRef != "" })
+	for {
+		err := p.Do(context.Background(), web, p.cloning(0))
+		var f *Error
+		if errors.As(err, &f) && f.Reason == ReasonCloneUnderWay {
+			continue // the first one
+		}
+		w.must(err)
+		break
+	}
+	if vms := p.sight().VMs; len(vms) != 1 {
+		t.Errorf("%+v", vms)
+	}
+	if names := w.names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0"}) {
+		t.Errorf("vCenter has %v", names)
+	}
+}
+
+func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.PowerOn("stranger"))
+	p := w.start()
+	vm := p.member(0)
+	w.must(w.SetExtraConfig("stranger", "x", "y"))
+	for _, a := range []plan.Action{
+		{Op: plan.PowerOff}, {Op: plan.Mark}, {Op: plan.Unmark}, {Op: plan.Destroy}, {Op: plan.PowerOn},
+	} {
+		a.VM, a.MoRef = "web-0", w.stranger.Value
+		if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+			t.Errorf("%s: %+v", a.Op, f)
+		}
+		other := step(a.Op, vm) // right VM, wrong ordinal
+		other.Ordinal = 7
+		if f := p.fault(other); f.Reason != ReasonConcurrentAccess {
+			t.Errorf("%s of another ordinal: %+v", a.Op, f)
+		}
+	}
+	for _, x := range w.VMs() {
+		if x.Name == "stranger" && (x.Power != vim.VirtualMachinePowerStatePoweredOn || x.ExtraConfig[StampKey] != "") {
+			t.Errorf("the stranger is %+v", x)
+		}
+	}
+}
+
+func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	p.stop() // so that nothing new is seen; only the fresh read can tell
+	p = w.start()
+	w.must(w.SetExtraConfig("web-0", StampKey, ""))
+	if f := p.fault(step(plan.Destroy, vm)); f.Reason != ReasonConcurrentAccess {
+		t.Errorf("%+v", f)
+	}
+	if !slices.Contains(w.names(), "web-0") {
+		t.Error("it was destroyed without a stamp")
+	}
+}
+
+func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
+	w := newWorld(t)
+	one := w.start()
+	vm := one.member(0)
+	one.do(step(plan.Mark, vm))
+	planned := one.inventory.member(vm.MoRef)
+	two := w.start()
+	two.do(step(plan.Unmark, vm))
+	now, err := one.lookBefore(context.Background(), vmRef(vm.MoRef))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.check(web, step(plan.Destroy, vm), planned) == nil {
+		t.Error("it would be destroyed")
+	}
+}
+
+func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	old := step(plan.Mark, vm)
+	old.ChangeVersion = vm.ChangeVersion
+	w.must(w.SetExtraConfig("web-0", "x", "y"))
+	if f := p.fault(old); f.Reason != ReasonConcurrentAccess || f.Person {
+		t.Errorf("%+v", f)
+	}
+	p.until("the new version is read", func() bool { return p.sight().VMs[0].ChangeVersion != vm.ChangeVersion })
+	fresh := step(plan.Mark, vm)
+	fresh.ChangeVersion = p.sight().VMs[0].ChangeVersion
+	p.do(fresh)
+	if !p.sight().VMs[0].Marked {
+		t.Error("it is not marked")
+	}
+}
+
+func TestDisksFromElsewhereAreDetachedAndKept(t *testing.T) {
+	devices := func(files ...string) (list []vim.BaseVirtualDevice) {
+		for _, f := range files {
+			list = append(list, &vim.VirtualDisk{VirtualDevice: vim.VirtualDevice{Backing: &vim.VirtualDiskFlatVer2BackingInfo{
+				VirtualDeviceFileBackingInfo: vim.VirtualDeviceFileBackingInfo{FileName: f}}}})
+		}
+		return append(list, &vim.VirtualCdrom{})
+	}
+	all := devices("[ds] web-0/web-0.vmdk", "[ds] web-0/web-0_1.vmdk", "[ds] fcd/1.vmdk", "[ds2] web-0/web-0.vmdk", "")
+	var kept []string
+	for _, d := range foreignDisks(all, "[ds] web-0/web-0.vmx") {
+		kept = append(kept, fileOf(d))
+	}
+	if want := []string{"[ds] fcd/1.vmdk", "[ds2] web-0/web-0.vmdk"}; !slices.Equal(kept, want) {
+		t.Errorf("kept %v, not %v", kept, want)
+	}
+	all[0].(*vim.VirtualDisk).VDiskId = &vim.ID{Id: "a volume"}
+	if len(foreignDisks(all, "[ds] web-0/web-0.vmx")) != 3 {
+		t.Error("a first-class disk in the VM's directory is to be kept, too")
+	}
+}
+
+func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
+		&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationAdd, Device: p.strangersDisk(vm)}}}))
+	p.until("the change is read", func() bool { return p.sight().VMs[0].ChangeVersion != vm.ChangeVersion })
+	before := w.Calls()
+	p.do(step(plan.Destroy, vm))
+	if n := w.Calls()["ReconfigVM_Task"] - before["ReconfigVM_Task"]; n != 1 {
+		t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+	}
+	if names := w.names(); slices.Contains(names, "web-0") {
+		t.Errorf("vCenter has %v", names)
+	}
+	if now, err := p.lookBefore(context.Background(), w.stranger); err != nil || len(now.devices) == 0 {
+		t.Errorf("the stranger: %+v, %v", now, err)
+	}
+}
+
+// strangersDisk is the stranger's disk, to be attached to another VM.
+func (p *process) strangersDisk(to plan.VM) vim.BaseVirtualDevice {
+	p.t.Helper()
+	var disk *vim.VirtualDisk
+	for _, x := range p.devices("stranger") {
+		if d, is := x.(*vim.VirtualDisk); is {
+			disk = d
+		}
+	}
+	disk.Key = -1
+	unit := int32(9)
+	disk.UnitNumber = &unit
+	for _, x := range p.devices("web-0") {
+		if d, is := x.(*vim.VirtualDisk); is {
+			disk.ControllerKey = d.ControllerKey
+		}
+	}
+	return disk
+}
+
+func (p *process) devices(name string) []vim.BaseVirtualDevice {
+	p.t.Helper()
+	at := "/DC0/vm/" + name
+	if name != "stranger" {
+		at = "/DC0/vm/vm-operator/shop/web/" + name
+	}
+	ref, err := p.world.Find(at)
+	p.world.must(err)
+	now, err := p.lookBefore(context.Background(), ref)
+	p.world.must(err)
+	return now.devices
+}
+
+func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	w.must(w.destroyFolder("/DC0/vm/vm-operator"))
+	p.until("it is seen", func() bool { return p.sight().Folder == "" })
+	p.do(plan.Action{Op: plan.CreateFolder})
+	if p.sight().Folder == "" {
+		t.Error("there is no folder")
+	}
+}
+
+func TestATemplateThatIsGoneIsSeenAndTheCloneFails(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	a := p.cloning(0)
+	w.must(w.Destroy("ubuntu"))
+	if f := p.fault(a); f.Reason != ReasonGone || f.Person {
+		t.Errorf("%+v", f)
+	}
+	p.until("it is seen", func() bool { return len(p.sight().Template.Paths) == 0 })
+}

@@ -1,0 +1,273 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// session is one login. A new login makes a new session, and collectors and views of the old one are gone.
+type session struct {
+	vim *vim25.Client
+	// epoch counts the logins of this process.
+	epoch int64
+	// user is the name by which vCenter knows us (UserSession.UserName).
+	user string
+	// uuid is vCenter's about.instanceUuid.
+	uuid string
+	// since is when the login was.
+	since time.Time
+}
+
+// client keeps one session for the whole process. All methods may be called from any goroutine.
+//
+//	no session, session() called      one login for all who ask (login.go)
+//	a login failed                    nothing is called until the back-off ends: who asks gets the last error at once
+//	NotAuthenticated                  vCenter has dropped the session: the next one who asks logs in
+//	the network failed                the session may still live: the next one who asks tries it before a login
+//	logout                            no session any more
+//
+// The session needs no keep-alive of its own: the inventory's stream calls more often than any time-out.
+type client struct {
+	cfg       Config
+	endpoint  *url.URL
+	transport *http.Transport
+	rounds    *rounds
+	now       func() time.Time
+	// base ends at logout, and with it a login under way.
+	base context.Context
+	end  context.CancelFunc
+
+	mu      sync.Mutex
+	current *session
+	// resting is a session that was dropped because of the network.
+	resting *session
+	attempt *attempt
+	epoch   int64
+	backoff backoff
+	// why says why there is no session.
+	why *Error
+	// losses counts sessions in a row that vCenter dropped soon after their login.
+	losses int
+	hooks  []func(*session)
+}
+
+// attempt is a login under way. Its fields are read after done is closed.
+type attempt struct {
+	done    chan struct{}
+	session *session
+	err     *Error
+}
+
+// newClient validates the settings; it does not use the network.
+func newClient(cfg Config) (*client, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	endpoint, err := cfg.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := cfg.trust()
+	if err != nil {
+		return nil, err
+	}
+	c := &client{
+		cfg:       cfg,
+		endpoint:  endpoint,
+		transport: newTransport(trusted),
+		rounds:    newRounds(cfg.Log, cfg.Metrics),
+		now:       time.Now,
+		why:       faultf(ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
+	}
+	c.base, c.end = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// session gives the current session, and logs in if there is none. While a back-off lasts it gives the last
+// error at once and calls nobody. Errors are *Error.
+func (c *client) session(ctx context.Context) (*session, error) {
+	c.mu.Lock()
+	if c.base.Err() != nil {
+		c.mu.Unlock()
+		return nil, classify("", c.base.Err())
+	}
+	if s := c.current; s != nil {
+		c.mu.Unlock()
+		return s, nil
+	}
+	if c.attempt == nil {
+		if c.backoff.holds(c.now(), c.cfg) {
+			err := c.why
+			c.mu.Unlock()
+			return nil, err
+		}
+		c.attempt = &attempt{done: make(chan struct{})}
+		go c.try(c.attempt)
+	}
+	a := c.attempt
+	c.mu.Unlock()
+
+	select {
+	case <-a.done:
+		if a.err != nil {
+			return nil, a.err
+		}
+		return a.session, nil
+	case <-ctx.Done():
+		return nil, classify("", ctx.Err())
+	}
+}
+
+// soon is how long a session should last at least; quickLosses is how many may not before logins are slowed.
+// (An account whose sessions are dropped at once would else log in for ever.)
+const (
+	soon        = time.Minute
+	quickLosses = 5
+)
+
+// lost says that a call on s failed in a way that says the session is gone or out of reach. Only the current
+// session is dropped: whoever comes late with an old one changes nothing.
+func (c *client) lost(s *session, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == nil || c.current != s {
+		return
+	}
+	c.current = nil
+	c.why = classify("", err)
+	if !notAuthenticated(err) {
+		c.resting = s
+	} else if c.losses++; c.now().Sub(s.since) >= soon {
+		c.losses = 0
+	} else if c.losses > quickLosses {
+		c.backoff.failures = c.losses - quickLosses
+		c.backoff.until = c.now().Add(waiting(connectFirst, connectMost, c.backoff.failures))
+	}
+	c.cfg.Log.Warn().Err(err).Int64("epoch", s.epoch).Msg("vCenter session lost")
+}
+
+// call runs f on the current session, with an operationID. NotAuthenticated says that nothing was done, so f
+// is then run once more, on a new session. Errors are *Error.
+func (c *client) call(ctx context.Context, f func(context.Context, *session) error) error {
+	ctx = withOperationID(ctx)
+	for again := true; ; again = false {
+		s, err := c.session(ctx)
+		if err != nil {
+			return err
+		}
+		if err = f(ctx, s); err == nil {
+			return nil
+		}
+		if notAuthenticated(err) {
+			c.lost(s, err)
+			if again {
+				continue
+			}
+		}
+		typed := classify("", err)
+		if typed.Reason == ReasonVCenterUnreachable {
+			c.lost(s, err)
+		}
+		return typed
+	}
+}
+
+// health gives nil, or why there is no session.
+func (c *client) health() *plan.Fault {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != nil {
+		return nil
+	}
+	f := c.why.Fault
+	return &f
+}
+
+// onLogin has f called after each login, from the login's goroutine. It is called before the first session.
+func (c *client) onLogin(f func(*session)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hooks = append(c.hooks, f)
+}
+
+// logoutTimeout bounds the logout.
+const logoutTimeout = 5 * time.Second
+
+// logout ends the session in vCenter, so that none is left behind, and with it the client.
+func (c *client) logout(ctx context.Context) {
+	c.mu.Lock()
+	c.end()
+	a := c.attempt
+	c.mu.Unlock()
+	if a != nil {
+		<-a.done
+	}
+	c.mu.Lock()
+	s := c.current
+	if s == nil {
+		s = c.resting
+	}
+	c.current, c.resting = nil, nil
+	c.why = classify("", context.Canceled)
+	c.mu.Unlock()
+	if s != nil {
+		c.leave(ctx, s)
+	}
+	c.transport.CloseIdleConnections()
+}
+
+// leave logs s out.
+func (c *client) leave(ctx context.Context, s *session) {
+	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
+	defer cancel()
+	_, err := methods.Logout(ctx, s.vim, &types.Logout{This: *s.vim.ServiceContent.SessionManager})
+	if err != nil && !notAuthenticated(err) {
+		c.cfg.Log.Warn().Err(err).Msg("vCenter logout failed")
+	}
+}
+
+// notAuthenticated tells that vCenter knows no session of ours (any more).
+func notAuthenticated(err error) bool {
+	return fault.Is(err, &types.NotAuthenticated{})
+}
+
+// vCenterGone tells that vCenter no longer knows the object that was called.
+func vCenterGone(err error) bool {
+	return fault.Is(err, &types.ManagedObjectNotFound{})
+}
+
+// withOperationID gives ctx an operationID, by which vCenter's logs and ours can be matched, if it has none.
+func withOperationID(ctx context.Context) context.Context {
+	if operationID(ctx) != "" {
+		return ctx
+	}
+	return context.WithValue(ctx, types.ID{}, fmt.Sprintf("vmgroup-%08x", rand.Uint32()))
+}
+
+// operationID gives the id that the calls made with ctx bear, or "".
+func operationID(ctx context.Context) string {
+	id, _ := ctx.Value(types.ID{}).(string)
+	return id
+}
+
+// asError gives err as what it is, an *Error, or nil.
+func asError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return classify("", err)
+}

@@ -1,0 +1,174 @@
+package vsphere
+
+import (
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/soap"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DefaultFolder is the root folder when Config.Folder is empty.
+const DefaultFolder = "vm-operator"
+
+// Config says which vCenter to use, as whom, and where in it. It is validated once and not changed later.
+type Config struct {
+	// Host is "vc.example.com", "host:port", or a URL "https://host/sdk".
+	Host string
+	// User and Password, or the files they are in. Files are read again at each login, so that a rotated
+	// password is taken without a restart; a trailing newline is dropped.
+	User, Password         string
+	UserFile, PasswordFile string
+	// Insecure turns the verification of vCenter's certificate off.
+	Insecure bool
+	// CAFile is a PEM file of the certificate authorities to trust instead of the system's.
+	CAFile string
+	// Thumbprint is the SHA-256 thumbprint ("AA:BB:…", 32 bytes) of the one server certificate to accept.
+	Thumbprint string
+	// Datacenter, Pool and Datastore are names or inventory paths. Empty means the only one there is, and for
+	// Datastore the template's own. Pool is a resource pool, or a cluster or host, whose root pool is then used.
+	Datacenter, Pool, Datastore string
+	// Folder is the root folder below the datacenter's VM folder ("a/b" nests). It is made if missing.
+	Folder string
+	// ClusterID names the Kubernetes cluster in the stamp, for people and for restored backups.
+	ClusterID string
+	// UserAgent is what vCenter's list of sessions shows.
+	UserAgent string
+	Log       zerolog.Logger
+	// Metrics may be nil.
+	Metrics prometheus.Registerer
+	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
+	// groups. It must not block. It may be nil.
+	Changed func(types.UID)
+}
+
+// trust is how vCenter's certificate is verified: by the roots (nil: the system's), by one thumbprint, or not.
+type trust struct {
+	roots      *x509.CertPool
+	thumbprint string
+	insecure   bool
+}
+
+// endpoint gives the URL of vCenter's API. Errors name the field, and never hold a password.
+func (c Config) endpoint() (*url.URL, error) {
+	if c.Host == "" {
+		return nil, errors.New("Host: give vCenter's name, such as vc.example.com (VC_HOST)")
+	}
+	u, err := soap.ParseURL(c.Host)
+	if err != nil || u.Hostname() == "" {
+		return nil, errors.New(`Host: give a name, a host:port or a URL such as "https://vc.example.com/sdk" (VC_HOST)`)
+	}
+	if u.User.Username() != "" {
+		return nil, errors.New("Host: keep user and password out of the URL; give them as User and Password (VC_USER, VC_PASS)")
+	}
+	switch {
+	case u.Scheme == "https":
+	case u.Scheme == "http" && c.Insecure:
+	case u.Scheme == "http":
+		return nil, errors.New("Host: http:// sends the password in the clear; use https://, or add --insecure where that does not matter")
+	default:
+		return nil, fmt.Errorf("Host: the scheme is %q; it may be https", u.Scheme)
+	}
+	u.User = nil
+	return u, nil
+}
+
+// trust reads how to verify vCenter's certificate.
+func (c Config) trust() (trust, error) {
+	t := trust{insecure: c.Insecure}
+	switch {
+	case c.Insecure && c.CAFile != "":
+		return t, errors.New("CAFile: --insecure verifies nothing; drop it to verify with the file")
+	case c.Insecure && c.Thumbprint != "":
+		return t, errors.New("Thumbprint: --insecure verifies nothing; drop it to verify by the thumbprint")
+	case c.CAFile != "" && c.Thumbprint != "":
+		return t, errors.New("CAFile and Thumbprint: give one of them")
+	}
+	if c.Thumbprint != "" {
+		raw, err := hex.DecodeString(strings.ReplaceAll(c.Thumbprint, ":", ""))
+		if err != nil || len(raw) != 32 {
+			return t, errors.New(`Thumbprint: give the certificate's SHA-256 thumbprint, 32 bytes as "AA:BB:…"`)
+		}
+		t.thumbprint = strings.ToUpper(strings.ReplaceAll(c.Thumbprint, ":", ""))
+	}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return t, fmt.Errorf("CAFile: %w", err)
+		}
+		t.roots = x509.NewCertPool()
+		if !t.roots.AppendCertsFromPEM(pem) {
+			return t, fmt.Errorf("CAFile: %s holds no certificate in PEM", c.CAFile)
+		}
+	}
+	return t, nil
+}
+
+// validate finds what can be known to be wrong without the network. The files of the credentials need not
+// exist yet: a Secret may come later.
+func (c Config) validate() error {
+	_, hostErr := c.endpoint()
+	_, trustErr := c.trust()
+	return errors.Join(hostErr, trustErr,
+		oneOf("User", c.User, "UserFile", c.UserFile, "VC_USER"),
+		oneOf("Password", c.Password, "PasswordFile", c.PasswordFile, "VC_PASS"),
+		c.validateFolder(),
+	)
+}
+
+func oneOf(name, value, fileName, file, env string) error {
+	switch {
+	case value != "" && file != "":
+		return fmt.Errorf("%s and %s: give one of them", name, fileName)
+	case value == "" && file == "":
+		return fmt.Errorf("%s: give it (%s), or the file it is in (%s)", name, env, fileName)
+	}
+	return nil
+}
+
+func (c Config) validateFolder() error {
+	for _, part := range c.folderPath() {
+		if part == "" || part == "." || part == ".." || len(part) > 80 {
+			return fmt.Errorf(`Folder: %q: give a path below the datacenter's VM folder, such as "vm-operator" or "platform/vms", of names of at most 80 characters`, c.Folder)
+		}
+	}
+	return nil
+}
+
+// folderPath gives the names of the root folder's path.
+func (c Config) folderPath() []string {
+	if c.Folder == "" {
+		return []string{DefaultFolder}
+	}
+	return strings.Split(strings.Trim(c.Folder, "/"), "/")
+}
+
+// credentials gives what to log in with, read afresh.
+func (c Config) credentials() (user, password string, err error) {
+	if user, err = secret(c.User, c.UserFile); err != nil {
+		return "", "", err
+	}
+	password, err = secret(c.Password, c.PasswordFile)
+	return user, password, err
+}
+
+func secret(value, file string) (string, error) {
+	if file == "" {
+		return value, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	if value = strings.TrimRight(string(text), "\r\n"); value == "" {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	return value, nil
+}

@@ -1,0 +1,160 @@
+package vsphere
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// hidden is the word for a VM that exists and that our user may no longer see.
+const hidden = "hidden"
+
+// hide files the VMs that were read and are not in the answer, which says neither that they exist nor that they
+// are gone.
+func (r *Reading) hide(refs []types.ManagedObjectReference) {
+	answered := make(map[string]bool, len(r.Machines))
+	for i := range r.Machines {
+		answered[r.Machines[i].MoRef] = true
+	}
+	for _, ref := range refs {
+		if ref.Type == "VirtualMachine" && !answered[ref.Value] {
+			r.Machines = append(r.Machines, Machine{VM: plan.VM{MoRef: ref.Value, Unreachable: hidden}})
+		}
+	}
+}
+
+func (r *Reading) decode(objects []types.ObjectContent) {
+	hosts := map[string]string{}
+	for i := range objects {
+		if o := &objects[i]; o.Obj.Type == "HostSystem" {
+			for _, p := range o.PropSet {
+				hosts[o.Obj.Value], _ = p.Val.(string)
+			}
+		}
+	}
+	for i := range objects {
+		switch o := &objects[i]; o.Obj.Type {
+		case "HostSystem":
+		case "VirtualMachine":
+			r.Machines = append(r.Machines, decodeMachine(o, hosts))
+		default:
+			r.Places = append(r.Places, decodePlace(o))
+		}
+	}
+}
+
+func decodePlace(o *types.ObjectContent) Place {
+	p := Place{MoRef: o.Obj.Value, Kind: o.Obj.Type}
+	for _, x := range o.PropSet {
+		switch v := x.Val.(type) {
+		case string:
+			p.Name = v
+		case types.ManagedObjectReference:
+			p.Parent = v.Value
+		}
+	}
+	return p
+}
+
+func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
+	m := Machine{VM: plan.VM{MoRef: o.Obj.Value}}
+	var state, primary string
+	var nics []types.GuestNicInfo
+	for _, p := range o.PropSet {
+		switch v := p.Val.(type) {
+		case string:
+			switch p.Name {
+			case "name":
+				m.Name = v
+			case "config.instanceUuid":
+				m.InstanceUUID = v
+			case "config.changeVersion":
+				m.ChangeVersion = v
+			case "guest.ipAddress":
+				primary = v
+			}
+		case bool:
+			m.Template = v
+		case int32:
+			if p.Name == "config.hardware.numCPU" {
+				m.CPU = v
+			} else {
+				m.MemoryMB = int64(v)
+			}
+		case types.ManagedObjectReference:
+			if p.Name == "runtime.host" {
+				m.Host = hosts[v.Value]
+			} else {
+				m.Parent = v.Value // parent is unset in a vApp, and parentVApp elsewhere
+			}
+		case types.OptionValue:
+			m.Stamp, _ = v.Value.(string)
+		case types.VirtualMachineConnectionState:
+			state = string(v)
+		case types.VirtualMachinePowerState:
+			m.Power = plan.PowerState(v)
+		case types.ArrayOfGuestNicInfo:
+			nics = v.GuestNicInfo
+		}
+	}
+	m.IPs = addresses(primary, nics)
+	m.Readable = m.InstanceUUID != ""
+	lost := false
+	for _, x := range o.MissingSet {
+		if _, denied := fault.As(&x.Fault, new(*types.NoPermission)); denied {
+			lost = true
+			m.Readable = m.Readable && x.Path != stampPath
+		}
+	}
+	switch {
+	case state != "" && state != string(types.VirtualMachineConnectionStateConnected):
+		m.Unreachable = state
+	case !m.Readable && lost:
+		m.Unreachable = hidden
+	case !m.Readable:
+		m.Unreachable = "unreadable"
+	default:
+		m.Reachable = true
+	}
+	return m
+}
+
+// addresses are a guest's, the primary one first and the others in order. Link-local and loopback ones are
+// left out: Kubernetes takes no such endpoint.
+func addresses(primary string, nics []types.GuestNicInfo) []string {
+	var all []netip.Addr
+	add := func(text string) {
+		ip, err := netip.ParseAddr(text)
+		if ip = ip.Unmap().WithZone(""); err == nil && ip.IsGlobalUnicast() && !slices.Contains(all, ip) {
+			all = append(all, ip)
+		}
+	}
+	for _, nic := range nics {
+		for _, text := range nic.IpAddress {
+			add(text)
+		}
+		if nic.IpConfig != nil {
+			for _, ip := range nic.IpConfig.IpAddress {
+				add(ip.IpAddress)
+			}
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	if ip, err := netip.ParseAddr(primary); err == nil {
+		all = slices.DeleteFunc(all, func(x netip.Addr) bool { return x == ip.Unmap() })
+		n := len(all)
+		add(primary)
+		if len(all) > n {
+			all = slices.Insert(all[:n], 0, all[n])
+		}
+	}
+	var texts []string
+	for _, ip := range all {
+		texts = append(texts, ip.String())
+	}
+	return texts
+}

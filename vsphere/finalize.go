@@ -1,0 +1,209 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// confirmGone reads everything afresh. A clone outlives the process that started it and is invisible until it is
+// registered, so the tasks are looked at first: a clone that is not among them any more had ended before, and its
+// VM is in the read that begins afterwards.
+func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref) error {
+	if err := v.noCloneUnderWay(ctx, ref); err != nil {
+		return err
+	}
+	if err := v.reader.scan(ctx); err != nil {
+		return err
+	}
+	if names := v.inventory.memberNames(ref.UID); len(names) > 0 {
+		return faultf(plan.ReasonRemoving, false, "vCenter still has %s.", list(names))
+	}
+	return nil
+}
+
+// removeFolder removes the group's folder if a fresh read shows it empty. UnregisterAndDestroy_Task takes a VM that
+// slips in at the last moment off the inventory and leaves it its disks; Destroy_Task would delete them.
+func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if err := v.noCloneUnderWay(ctx, ref); err != nil {
+		return err
+	}
+	folder := folderRef(a.MoRef)
+	if err := v.reader.read(ctx, folder); err != nil {
+		return err
+	}
+	if v.inventory.goneFor(a.MoRef) {
+		return nil
+	}
+	at, err := v.settings()
+	if err != nil {
+		return err
+	}
+	if v.inventory.below(at.root.Value, ref.Namespace, ref.Name) != a.MoRef {
+		return faultf(ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", ref)
+	}
+	if err := v.empty(ctx, ref, folder); err != nil {
+		return err
+	}
+	_, err = v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.UnregisterAndDestroy_Task(ctx, s.vim, &types.UnregisterAndDestroy_Task{This: folder})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil && missingObject(err) != folder {
+		return err
+	}
+	return v.reader.read(ctx, folder)
+}
+
+// empty tells, by a fresh read, that nothing is in the group's folder.
+func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) error {
+	var children []types.ManagedObjectReference
+	err := v.call(ctx, func(ctx context.Context, s *session) error {
+		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+			ObjectSet: []types.ObjectSpec{{Obj: folder}},
+			PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"childEntity"}}},
+		})
+		if err != nil {
+			return err
+		}
+		known := false
+		for _, o := range objects {
+			known = len(o.MissingSet) == 0 // an empty list may be left out
+			for _, p := range o.PropSet {
+				refs, _ := p.Val.(types.ArrayOfManagedObjectReference)
+				children = refs.ManagedObjectReference
+			}
+		}
+		if !known {
+			return faultf(ReasonMissingPrivilege, true, "What is in the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
+		}
+		return nil
+	})
+	if missingObject(err) == folder || err == nil && len(children) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.reader.read(ctx, children...); err != nil {
+		return err
+	}
+	var strangers []string
+	for _, child := range children {
+		m, path, told := v.inventory.holder(child.Value)
+		switch {
+		case m != nil && m.stamp.UID == ref.UID, m == nil && !told:
+			return faultf(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
+		default:
+			strangers = append(strangers, path)
+		}
+	}
+	slices.Sort(strangers)
+	return faultf(plan.ReasonFolderHoldsStranger, true, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", list(strangers))
+}
+
+// list names the first of them.
+func list(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
+
+// noCloneUnderWay tells that none of those clones is queued or running any more that were when it was asked for
+// this group first. A task does not name its destination, so any clone of our user may be the group's. Which ones
+// are older than the end of the group is told by that first list, and by no clock.
+func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref) error {
+	var running []string
+	err := v.call(ctx, func(ctx context.Context, s *session) (err error) {
+		running, err = cloneTasks(ctx, s)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if left := v.clones.left(ref.UID, running); left > 0 {
+		return faultf(ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; it is waited for them.")
+	}
+	return nil
+}
+
+// cloneTasks are the clones of our user that are queued or running.
+func cloneTasks(ctx context.Context, s *session) ([]string, error) {
+	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: *s.vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
+			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
+		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info"}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var running []string
+	for _, o := range objects {
+		for _, p := range o.PropSet {
+			if info, is := p.Val.(types.TaskInfo); is && cloning(&info, s.user) {
+				running = append(running, o.Obj.Value)
+			}
+		}
+	}
+	return running, nil
+}
+
+// cloning tells whether a task is an unfinished clone of that user: "VirtualMachine.clone" in vCenter,
+// "VirtualMachine.cloneVm" in its simulator.
+func cloning(info *types.TaskInfo, user string) bool {
+	if info.DescriptionId != "VirtualMachine.clone" && info.DescriptionId != "VirtualMachine.cloneVm" {
+		return false
+	}
+	if info.State != types.TaskInfoStateQueued && info.State != types.TaskInfoStateRunning {
+		return false
+	}
+	reason, is := info.Reason.(*types.TaskReasonUser)
+	return is && strings.EqualFold(reason.UserName, user)
+}
+
+// clones remembers, for each group that ends, the clones it has to wait for.
+type clones struct {
+	mu      sync.Mutex
+	awaited map[apitypes.UID][]string
+}
+
+// clonesMax bounds the groups that are remembered. One that was forgotten begins anew.
+const clonesMax = 1024
+
+func newClones() *clones { return &clones{awaited: map[apitypes.UID][]string{}} }
+
+// left is how many of the clones that ran when it was first asked for a group are still running.
+func (c *clones) left(uid apitypes.UID, running []string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	awaited, known := c.awaited[uid]
+	if !known {
+		for old := range c.awaited {
+			if len(c.awaited) < clonesMax {
+				break
+			}
+			delete(c.awaited, old)
+		}
+		awaited = running
+	}
+	var still []string
+	for _, task := range awaited {
+		if slices.Contains(running, task) {
+			still = append(still, task)
+		}
+	}
+	c.awaited[uid] = still
+	return len(still)
+}

@@ -1,0 +1,166 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func (w *world) destroyFolder(path string) error {
+	ref, err := w.Find(path)
+	if err != nil {
+		return err
+	}
+	task, err := object.NewFolder(w.Admin().Client, ref).Destroy(context.Background())
+	if err != nil {
+		return err
+	}
+	return task.Wait(context.Background())
+}
+
+func (p *process) removing() plan.Action {
+	return plan.Action{Op: plan.RemoveFolder, MoRef: p.sight().Folder}
+}
+
+func TestAnEmptyGroupsFolderIsRemovedAndANamespacesStays(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || f.Person {
+		t.Errorf("with a member inside: %+v", f)
+	}
+	p.do(step(plan.Destroy, vm))
+	a := p.removing()
+	p.do(a)
+	if f := p.sight().Folder; f != "" {
+		t.Errorf("folder %s is still known", f)
+	}
+	p.do(a) // vanished: success
+	p.do(plan.Action{Op: plan.ConfirmGone})
+	if _, err := w.Find("/DC0/vm/vm-operator/shop"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFolderThatHoldsAStrangerStays(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	w.must(w.Move("stranger", "/DC0/vm/vm-operator/shop/web"))
+	f := p.fault(p.removing())
+	if f.Reason != plan.ReasonFolderHoldsStranger || !f.Person {
+		t.Errorf("%+v", f)
+	}
+	if !slices.Contains(w.names(), "stranger") || len(w.Unregistered()) != 0 {
+		t.Error("the stranger was touched")
+	}
+	p.do(plan.Action{Op: plan.ConfirmGone})
+}
+
+func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	a := p.removing()
+	task, err := object.NewFolder(w.Admin().Client, folderRef(a.MoRef)).Rename(context.Background(), "kept")
+	w.must(err)
+	w.must(task.Wait(context.Background()))
+	if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	w.SetLatency(vcsim.Latency{Clone: 700 * time.Millisecond})
+	ctx, crash := context.WithCancel(context.Background())
+	defer func() { crash() }()
+	cloned := make(chan error)
+	go func() { cloned <- p.Do(ctx, web, p.cloning(0)) }()
+	p.until("the clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 1 })
+	crash() // whoever started it is gone; the clone is not
+	<-cloned
+	for _, a := range []plan.Action{{Op: plan.ConfirmGone}, p.removing()} {
+		if f := p.fault(a); f.Reason != ReasonCloneUnderWay || f.Person {
+			t.Errorf("%s: %+v", a.Op, f)
+		}
+	}
+	w.SetLatency(vcsim.Latency{Clone: time.Hour})
+	ctx, crash = context.WithCancel(context.Background())
+	go func() { cloned <- p.Do(ctx, web, p.cloning(1)) }()
+	p.until("another clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 2 })
+	p.until("the first clone is seen", func() bool { return len(p.sight().VMs) == 1 })
+	if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
+		t.Errorf("it waits for a clone that began later, or takes a VM for gone: %+v", f)
+	}
+	crash()
+	<-cloned
+}
+
+func TestAClonesTaskIsOursOnlyIfItIsUnfinishedAndOurUsers(t *testing.T) {
+	info := func(id string, state vim.TaskInfoState, user string) *vim.TaskInfo {
+		return &vim.TaskInfo{DescriptionId: id, State: state, Reason: &vim.TaskReasonUser{UserName: user}}
+	}
+	for _, c := range []struct {
+		info *vim.TaskInfo
+		want bool
+	}{
+		{info("VirtualMachine.clone", vim.TaskInfoStateRunning, `VSPHERE.LOCAL\vmgroup`), true},
+		{info("VirtualMachine.cloneVm", vim.TaskInfoStateQueued, `vsphere.local\VMGroup`), true},
+		{info("VirtualMachine.clone", vim.TaskInfoStateSuccess, `VSPHERE.LOCAL\vmgroup`), false},
+		{info("VirtualMachine.clone", vim.TaskInfoStateRunning, `VSPHERE.LOCAL\other`), false},
+		{info("VirtualMachine.powerOn", vim.TaskInfoStateRunning, `VSPHERE.LOCAL\vmgroup`), false},
+		{&vim.TaskInfo{DescriptionId: "VirtualMachine.clone", State: vim.TaskInfoStateRunning, Reason: &vim.TaskReasonSchedule{}}, false},
+	} {
+		if got := cloning(c.info, `VSPHERE.LOCAL\VMGROUP`); got != c.want {
+			t.Errorf("%+v: %v", c.info, got)
+		}
+	}
+}
+
+func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	w.Hide(vmRef(vm.MoRef))
+	p.until("it is unreachable", func() bool { vms := p.sight().VMs; return len(vms) == 1 && vms[0].Unreachable == hidden })
+	if err := p.reader.scan(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	s := p.sight(vm.MoRef)
+	if len(s.VMs) != 1 || len(s.Gone) != 0 || s.VMs[0].CPU != 2 {
+		t.Errorf("after a scan: %+v", s)
+	}
+	if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
+		t.Errorf("%+v", f)
+	}
+	w.Show(vmRef(vm.MoRef))
+	p.until("it is reachable", func() bool { return p.sight().VMs[0].Reachable })
+
+	// A server that starts while it is hidden knows it only from the group's status.
+	w.Hide(vmRef(vm.MoRef))
+	two := w.start()
+	two.sight(vm.MoRef)
+	two.until("it was read", func() bool { _, read := two.other(vm.MoRef); return read })
+	if s := two.sight(vm.MoRef); len(s.VMs) != 0 || len(s.Gone) != 0 {
+		t.Errorf("to a new server: %+v", s)
+	}
+	w.Show(vmRef(vm.MoRef))
+	two.until("it is a member", func() bool { return len(two.sight(vm.MoRef).VMs) == 1 })
+}
+
+func (p *process) other(moRef string) (other, bool) {
+	p.inventory.mu.RLock()
+	defer p.inventory.mu.RUnlock()
+	x, found := p.inventory.others[moRef]
+	return x, found
+}

@@ -1,0 +1,116 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+var errSilent = errors.New("vCenter's stream of changes fell silent")
+
+// wait makes one WaitForUpdatesEx. It gives nil when nothing changed.
+func (st *stream) wait(ctx context.Context, s *session, pc types.ManagedObjectReference, version string, most time.Duration) (*types.UpdateSet, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, most+st.silence, errSilent)
+	defer cancel()
+	seconds := int32(most / time.Second)
+	res, err := methods.WaitForUpdatesEx(ctx, s.vim, &types.WaitForUpdatesEx{
+		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
+	if err != nil {
+		if context.Cause(ctx) == errSilent {
+			err = faultf(ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; it is opened anew.")
+		}
+		return nil, fmt.Errorf("wait for updates: %w", err)
+	}
+	return res.Returnval, nil
+}
+
+// watched are the objects that the stream told of, and will tell of when they go.
+type watched struct {
+	entered map[string]bool
+	// checked are those that it did not tell of, and that were read for that reason.
+	checked map[string]bool
+}
+
+func (w watched) take(set *types.UpdateSet) {
+	for _, filter := range set.FilterSet {
+		for _, o := range filter.ObjectSet {
+			if o.Kind == types.ObjectUpdateKindLeave {
+				delete(w.entered, o.Obj.Value)
+				continue
+			}
+			w.entered[o.Obj.Value] = true
+			delete(w.checked, o.Obj.Value)
+		}
+	}
+}
+
+// follow tells the reader what changes, until the stream breaks.
+//
+// The stream does not tell of an object that came and went between two of its answers; yet the reader may have read
+// it in between, at the end of the step that made it. So members and folders that the stream did not tell of are
+// waited for shortly, and if there is still no word of them, they are read again. (Members in nested vApps, which the
+// stream never sees, are thereby read every maxWait or so.)
+func (st *stream) follow(ctx context.Context, s *session, pc types.ManagedObjectReference, version string, seen watched) error {
+	for {
+		unseen, most := st.inventory.unwatched(seen), st.maxWait
+		if len(unseen) > 0 {
+			most = shortWait
+		}
+		set, err := st.wait(ctx, s, pc, version, most)
+		if err != nil {
+			st.blame(s, err)
+			return err
+		}
+		more := false
+		if set != nil {
+			version = set.Version
+			seen.take(set)
+			st.reader.touch(st.changed(set)...)
+			more = set.Truncated != nil && *set.Truncated
+		} else if most == st.maxWait {
+			clear(seen.checked)
+		}
+		if more {
+			continue
+		}
+		for _, ref := range unseen {
+			if !seen.entered[ref.Value] {
+				st.reader.touch(ref)
+				seen.checked[ref.Value] = true
+			}
+		}
+		if set != nil && !sleep(ctx, streamPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// changed lists what is to be read: everything that changed, but for those changes of strangers that nobody
+// here wants to know of. Whoever is being read may be no stranger any more.
+func (st *stream) changed(set *types.UpdateSet) []types.ManagedObjectReference {
+	var refs []types.ManagedObjectReference
+	for _, filter := range set.FilterSet {
+		for _, o := range filter.ObjectSet {
+			if o.Kind == types.ObjectUpdateKindModify && onlyRuntime(o.ChangeSet) && !st.reader.busy(o.Obj) && st.inventory.stranger(o.Obj.Value) {
+				continue
+			}
+			refs = append(refs, o.Obj)
+		}
+	}
+	return refs
+}
+
+func onlyRuntime(changes []types.PropertyChange) bool {
+	for _, c := range changes {
+		switch c.Name {
+		case "runtime.powerState", "runtime.host", "guest.ipAddress", "runtime.connectionState":
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,131 @@
+package vsphere
+
+import (
+	"sync"
+	"sync/atomic"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Inventory is what vCenter said last, indexed for Sight: members by their group, templates by name, folders by
+// place, and of all other VMs no more than a name and a place.
+//
+// Publish is called by one goroutine at a time, with readings in the order in which they began, so that an older
+// fact never overwrites a newer one. Everything else may be called by anybody. Slices that it hands out are never
+// changed afterwards.
+type Inventory struct {
+	changed func(types.UID)
+	// want asks for a read of a VM that nothing is known of; nil if nobody can read.
+	want func(moRef string)
+
+	mu      sync.RWMutex
+	known   bool
+	trouble *plan.Fault // why it is not known
+	vcenter string
+	site    *site
+	unfit   *plan.Fault // what is wrong with the settings
+
+	members   map[string]*member
+	groups    map[types.UID]*group
+	others    map[string]other
+	templates map[string][]string // moRefs by name, as people write it
+	places    *places
+	gone      goneSet
+	unknown   int // VMs with a stamp of a version that this server does not know
+
+	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made anew when it may have changed
+
+	interest sync.Mutex
+	asked    map[spot]types.UID   // by namespace and name: whose folder that would be
+	wanted   map[string]types.UID // VMs that a read was asked for, and the group that did
+}
+
+// member is a VM that bears a valid stamp.
+type member struct {
+	Machine
+	stamp Stamp
+}
+
+// group is the members of one group.
+type group struct {
+	namespace, name, cluster string
+	refs                     map[string]*member
+	vms                      []plan.VM // immutable
+}
+
+// other is a VM that is nobody's member.
+type other struct {
+	name, parent string
+	template     bool
+	// blind: whose it is cannot be told, for its configuration is unreadable or its stamp of an unknown version.
+	blind bool
+	// unknown: it has a stamp of an unknown version.
+	unknown bool
+}
+
+// NewInventory makes an empty inventory, of which nothing is known. changed may be nil.
+func NewInventory(changed func(types.UID)) *Inventory {
+	if changed == nil {
+		changed = func(types.UID) {}
+	}
+	n := &Inventory{changed: changed}
+	n.clear()
+	return n
+}
+
+func (n *Inventory) clear() {
+	n.members = map[string]*member{}
+	n.groups = map[types.UID]*group{}
+	n.others = map[string]other{}
+	n.templates = map[string][]string{}
+	n.places = newPlaces(0)
+	n.gone = goneSet{}
+	n.unknown = 0
+	n.answers.Store(&sync.Map{})
+	n.interest.Lock()
+	n.asked, n.wanted = map[spot]types.UID{}, map[string]types.UID{}
+	n.interest.Unlock()
+}
+
+// SetKnown says that what was published is all there is, and that changes will follow.
+func (n *Inventory) SetKnown() { n.setKnown(true, nil) }
+
+// setUnknown says that changes are missed from now on. The facts stay as they were.
+func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(false, why) }
+
+// setKnown tells whether it was otherwise before.
+func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
+	n.mu.Lock()
+	was, same := n.known, n.known == known && equalFault(n.trouble, trouble)
+	n.known, n.trouble = known, trouble
+	n.mu.Unlock()
+	if !same {
+		n.changed("")
+	}
+	return was != known
+}
+
+// Locate says where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
+// folder in that. It is for those who fill an inventory by hand.
+func (n *Inventory) Locate(datacenter, name, vmFolder, root string) {
+	n.setSite(&site{datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, datacenterName: name,
+		vmFolder: folderRef(vmFolder), root: folderRef(root)}, nil)
+}
+
+// setSite says what the settings name, or what is wrong with them.
+func (n *Inventory) setSite(s *site, unfit *plan.Fault) {
+	n.mu.Lock()
+	same := equalFault(n.unfit, unfit) && (s == nil) == (n.site == nil) &&
+		(s == nil || s.root == n.site.root && s.datacenter == n.site.datacenter)
+	n.site, n.unfit = s, unfit
+	n.answers.Store(&sync.Map{})
+	n.mu.Unlock()
+	if !same {
+		n.changed("")
+	}
+}
+
+func equalFault(a, b *plan.Fault) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -1,0 +1,181 @@
+package vsphere
+
+import (
+	"context"
+	"crypto/sha256"
+	"math/rand/v2"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const (
+	// loginTimeout bounds a login with all its calls.
+	loginTimeout = 30 * time.Second
+	// A failed connection is tried again after connectFirst, doubling to connectMost. A refused password is,
+	// with the same credentials, tried again after refusedFirst, doubling to refusedMost: accounts are locked
+	// after a few refusals within minutes (vCenter's default: 5 within 3).
+	connectFirst, connectMost = time.Second, 30 * time.Second
+	refusedFirst, refusedMost = 30 * time.Second, 10 * time.Minute
+	// locale is the language of vCenter's messages.
+	locale = "en_US"
+)
+
+// backoff is how long no login is tried.
+type backoff struct {
+	failures int
+	until    time.Time
+	// refused is the digest of the credentials that were refused; nil after another failure.
+	refused *digest
+}
+
+type digest [sha256.Size]byte
+
+func digestOf(user, password string) digest { return sha256.Sum256([]byte(user + "\x00" + password)) }
+
+// holds tells that it is too early for a login. After a refusal other credentials may be tried at once.
+func (b *backoff) holds(now time.Time, cfg Config) bool {
+	if !now.Before(b.until) {
+		return false
+	}
+	if b.refused == nil {
+		return true
+	}
+	user, password, err := cfg.credentials()
+	if err != nil || digestOf(user, password) == *b.refused {
+		return true
+	}
+	*b = backoff{}
+	return false
+}
+
+// fail notes a failed login. refused is the digest of the credentials if it was them.
+func (b *backoff) fail(now time.Time, refused *digest) {
+	if (refused == nil) != (b.refused == nil) {
+		b.failures = 0
+	}
+	b.failures++
+	b.refused = refused
+	if refused != nil {
+		b.until = now.Add(waiting(refusedFirst, refusedMost, b.failures))
+	} else {
+		b.until = now.Add(waiting(connectFirst, connectMost, b.failures))
+	}
+}
+
+// waiting is the wait after the nth failure: first, doubling up to most, and up to a fifth of it more or less
+// at random, so that copies of the server do not come all at once.
+func waiting(first, most time.Duration, n int) time.Duration {
+	d := most
+	if n < 20 {
+		d = min(first<<(n-1), most)
+	}
+	return d - d/5 + rand.N(2*d/5)
+}
+
+// try makes one attempt for all who wait for it.
+func (c *client) try(a *attempt) {
+	ctx, cancel := context.WithTimeout(c.base, loginTimeout)
+	defer cancel()
+	c.mu.Lock()
+	resting := c.resting
+	c.mu.Unlock()
+
+	s, refused, err := c.login(withOperationID(ctx), resting)
+
+	c.mu.Lock()
+	c.attempt = nil
+	fresh := err == nil && s != resting
+	if err != nil {
+		a.err = classify("log in", err)
+		first := c.why == nil || c.why.Fault != a.err.Fault
+		c.why = a.err
+		c.backoff.fail(c.now(), refused)
+		if first {
+			c.cfg.Log.Error().Err(err).Str("reason", a.err.Reason).Msg(a.err.Message)
+		}
+	} else {
+		a.session, c.current, c.resting = s, s, nil
+		c.backoff = backoff{}
+	}
+	if fresh {
+		c.epoch++
+		s.epoch, s.since = c.epoch, c.now()
+	}
+	hooks := c.hooks
+	c.mu.Unlock()
+	if fresh {
+		c.cfg.Log.Info().Str("user", s.user).Int64("epoch", s.epoch).Msg("vCenter session opened")
+		for _, f := range hooks {
+			f(s)
+		}
+	}
+	close(a.done)
+}
+
+// login gives the resting session if it still lives, else a new one. Always a fresh client: a login by one that
+// is logged in is refused as InvalidLogin. refused is set when vCenter refused the credentials.
+func (c *client) login(ctx context.Context, resting *session) (s *session, refused *digest, err error) {
+	if resting != nil {
+		_, err = methods.GetCurrentTime(ctx, resting.vim)
+		if err == nil {
+			return resting, nil, nil
+		}
+		if !notAuthenticated(err) {
+			return nil, nil, err
+		}
+	}
+	user, password, err := c.cfg.credentials()
+	if err != nil {
+		e := faultf(ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: see to the Secret vc-creds and how it is mounted.")
+		e.Err = err
+		return nil, nil, e
+	}
+	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
+	wire.Client.Transport = rewinding{c.transport}
+	wire.UserAgent = c.cfg.UserAgent
+	wire.Namespace = "urn:" + vim25.Namespace
+	wire.Version = vim25.Version
+	vim := &vim25.Client{Client: wire, RoundTripper: c.rounds.on(wire)}
+	vim.ServiceContent, err = methods.GetServiceContent(ctx, vim)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !vim.IsVC() || vim.ServiceContent.SessionManager == nil {
+		return nil, nil, faultf(ReasonNotVCenter, true, "VC_HOST is no vCenter but %q: give the address of a vCenter.", vim.ServiceContent.About.Name)
+	}
+	res, err := methods.Login(ctx, vim, &types.Login{
+		This:     *vim.ServiceContent.SessionManager,
+		UserName: user,
+		Password: password,
+		Locale:   locale,
+	})
+	if err != nil {
+		if refusal(err) {
+			d := digestOf(user, password)
+			refused = &d
+		}
+		return nil, refused, err
+	}
+	s = &session{vim: vim, user: res.Returnval.UserName, uuid: vim.ServiceContent.About.InstanceUuid}
+	if c.base.Err() != nil {
+		c.leave(context.WithoutCancel(ctx), s)
+		return nil, nil, c.base.Err()
+	}
+	return s, nil, nil
+}
+
+// refusal tells that vCenter refused the credentials, rather than that it could not be asked.
+func refusal(err error) bool {
+	var login types.BaseInvalidLogin
+	var permission types.BaseNoPermission
+	if _, ok := fault.As(err, &login); ok {
+		return true
+	}
+	_, ok := fault.As(err, &permission)
+	return ok
+}

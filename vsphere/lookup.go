@@ -1,0 +1,135 @@
+package vsphere
+
+import (
+	"maps"
+	"slices"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Identify finds the groups of that cluster and name by their members' stamps.
+func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var found []types.UID
+	for uid, g := range n.groups {
+		if g.cluster == cluster && g.namespace == namespace && g.name == name {
+			found = append(found, uid)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// memberRefs are the moRefs of all members of all groups.
+func (n *Inventory) memberRefs() []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return slices.Collect(maps.Keys(n.members))
+}
+
+// stranger tells whether a VM is known to be nobody's member.
+func (n *Inventory) stranger(moRef string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	x, found := n.others[moRef]
+	return found && !x.blind
+}
+
+// fits tells whether what the settings name was found.
+func (n *Inventory) fits() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.unfit == nil
+}
+
+func (n *Inventory) stampsUnknown() int {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.unknown
+}
+
+// from is the vCenter that was read.
+func (n *Inventory) from() string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.vcenter
+}
+
+// where is what the settings name, or what is wrong with them.
+func (n *Inventory) where() (*site, *plan.Fault) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.site, n.unfit
+}
+
+// member is the VM with that moRef if it is anybody's member. It is not changed afterwards.
+func (n *Inventory) member(moRef string) *member {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.members[moRef]
+}
+
+// memberNames are the names of a group's VMs.
+func (n *Inventory) memberNames(uid types.UID) []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var names []string
+	if g := n.groups[uid]; g != nil {
+		for i := range g.vms {
+			names = append(names, g.vms[i].Name)
+		}
+	}
+	return names
+}
+
+// holder says what an object is: a member, or the path of something else. told is false if it is gone, or cannot
+// be told.
+func (n *Inventory) holder(moRef string) (m *member, path string, told bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if m := n.members[moRef]; m != nil {
+		return m, n.places.path(m.Parent, m.Name), true
+	}
+	if p, found := n.places.byRef[moRef]; found {
+		return nil, n.places.path(p.Parent, p.Name), true
+	}
+	x, found := n.others[moRef]
+	return nil, n.places.path(x.parent, x.name), found && (!x.blind || x.unknown)
+}
+
+// below finds a folder by the names that lead to it.
+func (n *Inventory) below(moRef string, names ...string) string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.places.below(moRef, names...)
+}
+
+// goneFor tells whether an object is known to be gone.
+func (n *Inventory) goneFor(moRef string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.gone.has(moRef)
+}
+
+// unwatched are the members and places that the stream has neither told of, nor were checked for that reason.
+func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var refs []vim.ManagedObjectReference
+	look := func(kind, moRef string) {
+		if !seen.entered[moRef] && !seen.checked[moRef] {
+			refs = append(refs, vim.ManagedObjectReference{Type: kind, Value: moRef})
+		}
+	}
+	for ref := range n.members {
+		look("VirtualMachine", ref)
+	}
+	for ref, p := range n.places.byRef {
+		look(p.Kind, ref)
+	}
+	return refs
+}

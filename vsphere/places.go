@@ -1,0 +1,127 @@
+package vsphere
+
+import (
+	"net/url"
+	"strings"
+)
+
+// spot is a name below a parent: vCenter allows one object of each.
+type spot struct{ parent, name string }
+
+// places indexes the containers of VMs, for paths and for finding a group's folder.
+type places struct {
+	byRef  map[string]Place
+	byName map[spot]string
+}
+
+func newPlaces(size int) *places {
+	return &places{byRef: make(map[string]Place, size), byName: make(map[spot]string, size)}
+}
+
+func (p *places) put(x Place) {
+	p.drop(x.MoRef)
+	p.byRef[x.MoRef] = x
+	p.byName[spot{x.Parent, x.Name}] = x.MoRef
+}
+
+func (p *places) drop(ref string) {
+	x, found := p.byRef[ref]
+	if !found {
+		return
+	}
+	delete(p.byRef, ref)
+	if s := (spot{x.Parent, x.Name}); p.byName[s] == ref {
+		delete(p.byName, s)
+	}
+}
+
+// below finds a place by the names that lead to it from another one; empty if there is none.
+func (p *places) below(ref string, names ...string) string {
+	for _, name := range names {
+		if ref == "" {
+			return ""
+		}
+		ref = p.byName[spot{ref, name}]
+	}
+	return ref
+}
+
+// path is the inventory path of a name within a place, "/DC0/vm/web/web-0", escaped as vCenter shows it. The
+// root folder has no part in it.
+func (p *places) path(parent, name string) string {
+	parts := []string{name}
+	for x, found := p.byRef[parent]; found && x.Parent != ""; x, found = p.byRef[x.Parent] {
+		parts = append(parts, x.Name)
+	}
+	var b strings.Builder
+	for i := len(parts) - 1; i >= 0; i-- {
+		b.WriteByte('/')
+		b.WriteString(parts[i])
+	}
+	return b.String()
+}
+
+// datacenter is the moRef of the datacenter that a place is in, or is; empty if that is not known.
+func (p *places) datacenter(ref string) string {
+	for x, found := p.byRef[ref]; found; x, found = p.byRef[x.Parent] {
+		if x.Kind == "Datacenter" {
+			return x.MoRef
+		}
+	}
+	return ""
+}
+
+// unescape gives a name as people write it: vCenter keeps '/', '\' and '%' in names as %2f, %5c and %25.
+func unescape(name string) string {
+	if !strings.Contains(name, "%") {
+		return name
+	}
+	if plain, err := url.PathUnescape(name); err == nil {
+		return plain
+	}
+	return name
+}
+
+// putPlaces takes over the places of a reading.
+func (n *Inventory) putPlaces(r Reading, w *news) {
+	var fresh []Place
+	for _, p := range r.Places {
+		old, had := n.places.byRef[p.MoRef]
+		if had && old == p {
+			continue
+		}
+		if had {
+			n.tellFolder(old, true, w)
+		}
+		n.gone.drop(p.MoRef)
+		n.places.put(p)
+		w.tree = true
+		fresh = append(fresh, p)
+	}
+	for _, p := range fresh { // once all are filed, for a folder may come before the one it is in
+		n.tellFolder(p, false, w)
+	}
+}
+
+func (n *Inventory) dropPlace(ref string, w *news) {
+	if p, had := n.places.byRef[ref]; had {
+		n.tellFolder(p, true, w)
+		n.places.drop(ref)
+		w.tree = true
+	}
+}
+
+// tellFolder tells who is concerned by a place that came, or ceased to be where it was: one group if it is a
+// group's folder; nobody if it came, for what is in it comes by itself; else all.
+func (n *Inventory) tellFolder(p Place, ceased bool, w *news) {
+	if above, found := n.places.byRef[p.Parent]; found && n.site != nil && above.Parent == n.site.root.Value {
+		n.interest.Lock()
+		uid, asked := n.asked[spot{above.Name, p.Name}]
+		n.interest.Unlock()
+		if asked {
+			w.fire[uid] = true
+		}
+	} else if ceased {
+		w.fire[""] = true
+	}
+}

@@ -1,0 +1,258 @@
+package vsphere
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// news is what a publication changed.
+type news struct {
+	groups map[types.UID]bool // may have other members now; whether they have is seen when they are rebuilt
+	fire   map[types.UID]bool // changed for certain
+	tree   bool               // the answers about templates may be others now
+}
+
+// Publish takes over a reading, then tells the groups that it changed something for.
+func (n *Inventory) Publish(r Reading) {
+	w := news{groups: map[types.UID]bool{}, fire: map[types.UID]bool{}}
+	n.mu.Lock()
+	if n.vcenter != r.VCenter {
+		if n.vcenter != "" {
+			n.clear() // moRefs of another vCenter say nothing here
+			n.known, n.site = false, nil
+			w.fire[""] = true
+		}
+		n.vcenter = r.VCenter
+	}
+	for _, ref := range r.Gone {
+		n.forget(ref, &w)
+	}
+	n.putPlaces(r, &w)
+	for i := range r.Machines {
+		n.put(&r.Machines[i], &w)
+	}
+	if r.Complete {
+		n.sweep(r, &w)
+	}
+	for uid := range w.groups {
+		if n.rebuild(uid) {
+			w.fire[uid] = true
+		}
+	}
+	if w.tree {
+		n.answers.Store(&sync.Map{})
+	}
+	n.answerWanted(r, &w)
+	n.mu.Unlock()
+	if w.fire[""] {
+		n.changed("")
+		return
+	}
+	for uid := range w.fire {
+		n.changed(uid)
+	}
+}
+
+// put files one machine as a member or as another's.
+func (n *Inventory) put(m *Machine, w *news) {
+	old := n.members[m.MoRef]
+	if !m.Readable && old != nil {
+		kept := *old // the last facts stand: it exists, and cannot be reached
+		kept.Reachable, kept.Unreachable = false, m.Unreachable
+		n.members[m.MoRef] = &kept
+		n.groups[kept.stamp.UID].refs[m.MoRef] = &kept
+		w.groups[kept.stamp.UID] = true
+		return
+	}
+	n.gone.drop(m.MoRef)
+	stamp, owner := whose(m, old)
+	if owner != ours {
+		n.leave(m.MoRef, w)
+		n.putOther(m.MoRef, other{name: m.Name, parent: m.Parent, template: m.Template,
+			blind: owner == unreadable || owner == unknownVersion, unknown: owner == unknownVersion}, w)
+		return
+	}
+	if old != nil && old.stamp.UID != stamp.UID {
+		n.leave(m.MoRef, w)
+	}
+	n.dropOther(m.MoRef, w)
+	x := &member{Machine: *m, stamp: stamp}
+	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent) {
+		n.unlistTemplate(m.MoRef, old, w)
+		n.listTemplate(m.MoRef, x.Name, x.Template, w)
+	}
+	n.members[m.MoRef] = x
+	g := n.groups[stamp.UID]
+	if g == nil {
+		g = &group{refs: map[string]*member{}}
+		n.groups[stamp.UID] = g
+	}
+	g.namespace, g.name, g.cluster = stamp.Namespace, stamp.Name, stamp.Cluster
+	g.refs[m.MoRef] = x
+	w.groups[stamp.UID] = true
+}
+
+// forget drops everything known of a moRef that is gone for certain.
+func (n *Inventory) forget(ref string, w *news) {
+	n.gone.add(ref)
+	n.leave(ref, w)
+	n.dropOther(ref, w)
+	n.dropPlace(ref, w)
+}
+
+// leave takes a VM out of its group.
+func (n *Inventory) leave(ref string, w *news) {
+	old := n.members[ref]
+	if old == nil {
+		return
+	}
+	n.unlistTemplate(ref, old, w)
+	delete(n.members, ref)
+	delete(n.groups[old.stamp.UID].refs, ref)
+	w.groups[old.stamp.UID] = true
+}
+
+func (n *Inventory) putOther(ref string, x other, w *news) {
+	old, had := n.others[ref]
+	if had && old == x {
+		return
+	}
+	n.dropOther(ref, w)
+	n.others[ref] = x
+	w.tree = true // a plain VM's name is part of the answer about a template that is not found
+	n.listTemplate(ref, x.name, x.template, w)
+	if x.unknown {
+		n.unknown++
+	}
+}
+
+func (n *Inventory) dropOther(ref string, w *news) {
+	x, had := n.others[ref]
+	if !had {
+		return
+	}
+	delete(n.others, ref)
+	w.tree = true
+	n.unlist(ref, x.name, x.template, w)
+	if x.unknown {
+		n.unknown--
+	}
+}
+
+func (n *Inventory) unlistTemplate(ref string, m *member, w *news) {
+	if m != nil {
+		n.unlist(ref, m.Name, m.Template, w)
+	}
+}
+
+func (n *Inventory) listTemplate(ref, name string, template bool, w *news) {
+	if !template {
+		return
+	}
+	name = unescape(name)
+	n.templates[name] = append(n.templates[name], ref)
+	w.tree, w.fire[""] = true, true
+}
+
+func (n *Inventory) unlist(ref, name string, template bool, w *news) {
+	if !template {
+		return
+	}
+	name = unescape(name)
+	left := slices.DeleteFunc(n.templates[name], func(r string) bool { return r == ref })
+	if n.templates[name] = left; len(left) == 0 {
+		delete(n.templates, name)
+	}
+	w.tree, w.fire[""] = true, true
+}
+
+// sweep forgets the strangers and places that a complete reading did not show, and hides the members.
+func (n *Inventory) sweep(r Reading, w *news) {
+	seen := make(map[string]bool, len(r.Machines)+len(r.Places))
+	for i := range r.Machines {
+		seen[r.Machines[i].MoRef] = true
+	}
+	for _, p := range r.Places {
+		seen[p.MoRef] = true
+	}
+	for ref := range n.others {
+		if !seen[ref] {
+			n.dropOther(ref, w)
+		}
+	}
+	for ref := range n.places.byRef {
+		if !seen[ref] {
+			n.dropPlace(ref, w)
+		}
+	}
+	for ref := range n.members {
+		if !seen[ref] {
+			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, w)
+		}
+	}
+	n.interest.Lock()
+	clear(n.asked) // who is still there asks again at its next hook call
+	n.interest.Unlock()
+}
+
+// rebuild lists a group's VMs anew and tells whether anything of them changed.
+func (n *Inventory) rebuild(uid types.UID) bool {
+	g := n.groups[uid]
+	was := g.vms
+	if len(g.refs) == 0 {
+		delete(n.groups, uid)
+		return len(was) > 0
+	}
+	vms := make([]plan.VM, 0, len(g.refs))
+	for _, m := range g.refs {
+		vm := m.VM
+		vm.Ordinal, vm.Revision, vm.Generation = m.stamp.Ordinal, m.stamp.Revision, m.stamp.Generation
+		vm.Marked, vm.VCenter = m.stamp.Marked, m.stamp.VCenter
+		vms = append(vms, vm)
+	}
+	slices.SortFunc(vms, func(a, b plan.VM) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
+	})
+	if slices.EqualFunc(was, vms, equalVM) {
+		return false
+	}
+	g.vms = vms
+	return true
+}
+
+func equalVM(a, b plan.VM) bool {
+	if !slices.Equal(a.IPs, b.IPs) {
+		return false
+	}
+	return a.MoRef == b.MoRef && a.Name == b.Name && a.Ordinal == b.Ordinal && a.Revision == b.Revision &&
+		a.Generation == b.Generation && a.Marked == b.Marked && a.Power == b.Power && a.Reachable == b.Reachable &&
+		a.Unreachable == b.Unreachable && a.CPU == b.CPU && a.MemoryMB == b.MemoryMB && a.Host == b.Host &&
+		a.ChangeVersion == b.ChangeVersion && a.VCenter == b.VCenter
+}
+
+// answerWanted tells the groups that had asked for a VM of which nothing was known.
+func (n *Inventory) answerWanted(r Reading, w *news) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	if len(n.wanted) == 0 {
+		return
+	}
+	answer := func(ref string) {
+		if uid, asked := n.wanted[ref]; asked {
+			delete(n.wanted, ref)
+			w.fire[uid] = true
+		}
+	}
+	for i := range r.Machines {
+		answer(r.Machines[i].MoRef)
+	}
+	for _, ref := range r.Gone {
+		answer(ref)
+	}
+}

@@ -1,0 +1,248 @@
+package vsphere
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// How long reads are gathered before one is made: those that somebody waits for, and those that only the stream
+// wants. A burst of changes then costs few calls, and the end of an action is seen at once.
+const (
+	gatherAwaited  = 10 * time.Millisecond
+	gatherStreamed = 100 * time.Millisecond
+)
+
+// reader makes all reads, one after another, and publishes each before the next: so what is read later is
+// published later. Whatever is wanted while a read is under way goes with the next one.
+type reader struct {
+	client    *client
+	inventory *Inventory
+	log       zerolog.Logger
+	wake      chan struct{} // has a place for one
+	hurry     chan struct{} // likewise: somebody waits
+	done      chan struct{} // closed when run has ended
+
+	mu      sync.Mutex
+	next    job
+	running job
+}
+
+// job is one read: of everything, or of some VMs and places; and who waits for it.
+type job struct {
+	scan    bool
+	dirty   map[types.ManagedObjectReference]bool
+	waiting []chan struct{}
+}
+
+func newReader(c *client, n *Inventory, log zerolog.Logger) *reader {
+	r := &reader{client: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{})}
+	n.want = func(moRef string) { r.touch(vmRef(moRef)) }
+	return r
+}
+
+func vmRef(moRef string) types.ManagedObjectReference {
+	return types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}
+}
+
+// touch says that something changed, or may have.
+func (r *reader) touch(refs ...types.ManagedObjectReference) { r.add(job{}, refs) }
+
+// busy tells whether a read of that object is wanted or under way.
+func (r *reader) busy(ref types.ManagedObjectReference) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running.scan || r.next.dirty[ref] || r.running.dirty[ref]
+}
+
+// read waits until a read of these objects, begun after this call, has been published.
+func (r *reader) read(ctx context.Context, refs ...types.ManagedObjectReference) error {
+	return r.await(ctx, job{}, refs)
+}
+
+// scan waits until a read of everything, begun after this call, has been published. Those who ask for one
+// together share it.
+func (r *reader) scan(ctx context.Context) error { return r.await(ctx, job{scan: true}, nil) }
+
+func (r *reader) await(ctx context.Context, j job, refs []types.ManagedObjectReference) error {
+	published := make(chan struct{})
+	j.waiting = []chan struct{}{published}
+	r.add(j, refs)
+	notify(r.hurry)
+	select {
+	case <-published:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.done:
+		return context.Canceled
+	}
+}
+
+func (r *reader) add(j job, refs []types.ManagedObjectReference) {
+	r.mu.Lock()
+	if r.next.dirty == nil {
+		r.next.dirty = map[types.ManagedObjectReference]bool{}
+	}
+	for _, ref := range refs {
+		r.next.dirty[ref] = true
+	}
+	maps.Copy(r.next.dirty, j.dirty)
+	r.next.scan = r.next.scan || j.scan
+	r.next.waiting = append(r.next.waiting, j.waiting...)
+	r.mu.Unlock()
+	notify(r.wake)
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run reads what is wanted until ctx ends.
+func (r *reader) run(ctx context.Context) {
+	defer close(r.done)
+	pause := readRetryMin
+	for {
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+			return
+		}
+		r.gather(ctx)
+		r.mu.Lock()
+		j := r.next
+		r.next, r.running = job{}, j
+		r.mu.Unlock()
+		err := r.carryOut(ctx, j)
+		r.mu.Lock()
+		r.running = job{}
+		r.mu.Unlock()
+		if err == nil {
+			for _, published := range j.waiting {
+				close(published)
+			}
+			pause = readRetryMin
+			continue
+		}
+		// Nothing is lost: it is wanted still. Why it fails the client logs, and the stream's health tells.
+		r.log.Debug().Err(err).Msg("a read of the inventory failed")
+		r.add(j, nil)
+		if !sleep(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, readRetryMax)
+	}
+}
+
+const (
+	readRetryMin = 100 * time.Millisecond
+	readRetryMax = 5 * time.Second
+)
+
+// sleep waits, and tells whether ctx still holds.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// gather lets more come, for a moment.
+func (r *reader) gather(ctx context.Context) {
+	select {
+	case <-r.hurry:
+	case <-time.After(gatherStreamed):
+	case <-ctx.Done():
+	}
+	select {
+	case <-r.hurry:
+	default:
+	}
+	r.mu.Lock()
+	awaited := len(r.next.waiting) > 0
+	r.mu.Unlock()
+	if awaited {
+		sleep(ctx, gatherAwaited)
+	}
+}
+
+// carryOut reads and publishes.
+func (r *reader) carryOut(ctx context.Context, j job) error {
+	if !j.scan && len(j.dirty) == 0 {
+		return nil
+	}
+	var result Reading
+	err := r.client.call(ctx, func(ctx context.Context, s *session) error {
+		result = Reading{VCenter: s.uuid}
+		refs := j.dirty
+		if j.scan {
+			result.Complete = true
+			var err error
+			if refs, err = r.scanAll(ctx, s, j.dirty, &result); err != nil {
+				return err
+			}
+		}
+		return readRefs(ctx, s, sortedRefs(refs), &result)
+	})
+	if err != nil {
+		return err
+	}
+	r.inventory.Publish(result)
+	return nil
+}
+
+func sortedRefs(refs map[types.ManagedObjectReference]bool) []types.ManagedObjectReference {
+	return slices.SortedFunc(maps.Keys(refs), func(a, b types.ManagedObjectReference) int { return strings.Compare(a.Value, b.Value) })
+}
+
+// scanAll reads a little of everything into result. It gives back what is to be read whole, and is left out of
+// result: what bears a stamp or hides whether it does; and the members that were not among it, for absent is
+// not gone.
+func (r *reader) scanAll(ctx context.Context, s *session, dirty map[types.ManagedObjectReference]bool, result *Reading) (map[types.ManagedObjectReference]bool, error) {
+	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: allPlaces(s.vim.ServiceContent.RootFolder),
+		PropSet:   append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: lightPaths}),
+	})
+	if err != nil {
+		return nil, err
+	}
+	result.decode(objects)
+	whole := map[types.ManagedObjectReference]bool{}
+	for _, moRef := range r.inventory.memberRefs() {
+		whole[vmRef(moRef)] = true
+	}
+	present := make(map[string]bool, len(result.Machines)+len(result.Places))
+	strangers := result.Machines[:0]
+	for _, m := range result.Machines {
+		present[m.MoRef] = true
+		ref := vmRef(m.MoRef)
+		if whole[ref] || m.Stamp != "" || !m.Readable {
+			whole[ref] = true
+			continue
+		}
+		strangers = append(strangers, m)
+	}
+	result.Machines = strangers
+	for _, p := range result.Places {
+		present[p.MoRef] = true
+	}
+	for ref := range dirty {
+		if !present[ref.Value] {
+			whole[ref] = true
+		}
+	}
+	return whole, nil
+}

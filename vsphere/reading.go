@@ -1,0 +1,37 @@
+package vsphere
+
+import (
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Reading is what one read of vCenter said. The inventory is made of readings, in the order in which they began.
+type Reading struct {
+	// VCenter is the instanceUuid of the vCenter that answered.
+	VCenter string
+	// Complete tells that everything was looked at: a stranger or a folder that is not in it is forgotten. (Not so
+	// a member: only Gone says that one is gone.)
+	Complete bool
+	Machines []Machine
+	Places   []Place
+	// Gone are the moRefs that vCenter answered with ManagedObjectNotFound.
+	Gone []string
+}
+
+// Machine is a VM or a template as it was read. What the stamp says (ordinal, revision, …) is not set in its VM.
+type Machine struct {
+	plan.VM
+	// Parent is the moRef of the folder or vApp it is in.
+	Parent string
+	// Template tells that it is one.
+	Template bool
+	// Readable is false when its configuration could not be read: it is being made, its files are out of reach,
+	// or a privilege was lost. Nothing can be said then about whose it is.
+	Readable bool
+	// InstanceUUID and Stamp are its own; Stamp is empty if it bears none.
+	InstanceUUID, Stamp string
+}
+
+// Place is what a VM can be in: a folder, a datacenter or a vApp.
+type Place struct {
+	MoRef, Kind, Name, Parent string
+}

@@ -1,0 +1,85 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/soap"
+)
+
+// rounds counts, times and logs the calls to vCenter, by method. It never sees a call's contents.
+type rounds struct {
+	log     zerolog.Logger
+	calls   *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+}
+
+// newRounds registers the metrics; registerer may be nil.
+func newRounds(log zerolog.Logger, registerer prometheus.Registerer) *rounds {
+	r := &rounds{
+		log: log,
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vmgroup_vcenter_calls_total",
+			Help: "Calls to vCenter, by method.",
+		}, []string{"method"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "vmgroup_vcenter_call_duration_seconds",
+			Help:    "How long calls to vCenter take, by method; those that wait for news are not timed.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"method"}),
+	}
+	r.calls = registered(registerer, r.calls)
+	r.seconds = registered(registerer, r.seconds)
+	return r
+}
+
+// registered gives the collector that is registered: c, or an equal one that was there before.
+func registered[C prometheus.Collector](r prometheus.Registerer, c C) C {
+	if r == nil {
+		return c
+	}
+	var before prometheus.AlreadyRegisteredError
+	if err := r.Register(c); errors.As(err, &before) {
+		if same, ok := before.ExistingCollector.(C); ok {
+			return same
+		}
+	}
+	return c
+}
+
+// on puts r in front of next.
+func (r *rounds) on(next soap.RoundTripper) soap.RoundTripper { return &roundTripper{r, next} }
+
+type roundTripper struct {
+	*rounds
+	next soap.RoundTripper
+}
+
+// RoundTrip passes a call on, with an operationID.
+func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+	ctx = withOperationID(ctx)
+	method := methodOf(req)
+	r.calls.WithLabelValues(method).Inc()
+	begin := time.Now()
+	err := r.next.RoundTrip(ctx, req, res)
+	took := time.Since(begin)
+	if method != "WaitForUpdatesEx" {
+		r.seconds.WithLabelValues(method).Observe(took.Seconds())
+	}
+	r.log.Debug().Str("method", method).Str("opID", operationID(ctx)).Dur("ms", took).Err(err).Msg("vCenter call")
+	return err
+}
+
+// methodOf gives the name of the method: that of govmomi's body type without "Body".
+func methodOf(req soap.HasFault) string {
+	t := reflect.TypeOf(req)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return strings.TrimSuffix(t.Name(), "Body")
+}

@@ -1,0 +1,176 @@
+package vsphere
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// others is how many templates' names an answer lists when the wanted one is not found.
+const othersListed = 10
+
+// Sight says from memory what is known of a group: no call, no waiting, hardly an allocation. recorded are the
+// moRefs in the group's status.
+//
+// A recorded VM counts as gone if a read of it answered ManagedObjectNotFound, and also if it was read and bears
+// the group's valid stamp no more: somebody took the stamp off, or the moRef names another VM now. Either way it
+// is a stranger's, which the group can never touch again, and so it is lost to the group. It does not count as
+// gone while that cannot be told: while its configuration is unreadable, or its stamp of an unknown version.
+func (n *Inventory) Sight(ref plan.Ref, template string, recorded []string) plan.Sight {
+	n.remember(ref)
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	s := plan.Sight{Known: n.known, Trouble: n.trouble, VCenter: n.vcenter}
+	if g := n.groups[ref.UID]; g != nil {
+		s.VMs = g.vms
+	}
+	if !n.known {
+		return s
+	}
+	if s.Trouble == nil {
+		s.Trouble = n.unfit
+	}
+	for _, moRef := range recorded {
+		if n.isGone(ref.UID, moRef) {
+			s.Gone = append(s.Gone, moRef)
+		}
+	}
+	if n.site != nil {
+		s.Folder = n.places.below(n.site.root.Value, ref.Namespace, ref.Name)
+		s.Template = n.template(template)
+	}
+	return s
+}
+
+// remember notes whom a group's folder concerns.
+func (n *Inventory) remember(ref plan.Ref) {
+	n.interest.Lock()
+	n.asked[spot{ref.Namespace, ref.Name}] = ref.UID
+	n.interest.Unlock()
+}
+
+// isGone tells whether a VM that was the group's is so no more. It asks for a read if nothing is known of it.
+func (n *Inventory) isGone(uid types.UID, moRef string) bool {
+	if m := n.members[moRef]; m != nil {
+		return m.stamp.UID != uid
+	}
+	if x, found := n.others[moRef]; found {
+		return !x.blind
+	}
+	if n.gone.has(moRef) {
+		return true
+	}
+	n.interest.Lock()
+	_, asked := n.wanted[moRef]
+	if n.want != nil && !asked {
+		n.wanted[moRef] = uid
+	}
+	n.interest.Unlock()
+	if n.want != nil && !asked {
+		n.want(moRef)
+	}
+	return false
+}
+
+// template says what a name, or an inventory path, names: a template of that name anywhere in the datacenter of
+// the settings; or the one at "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's
+// VM folder. A '/' within a name is written %2f.
+func (n *Inventory) template(wanted string) plan.Template {
+	answers := n.answers.Load()
+	if t, found := answers.Load(wanted); found {
+		return t.(plan.Template)
+	}
+	t := plan.Template{Datacenter: n.site.datacenterName}
+	name := unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
+	for _, ref := range n.templates[name] {
+		x := n.machine(ref)
+		if n.matches(x, wanted) {
+			t.MoRef = ref
+			t.Paths = append(t.Paths, n.places.path(x.parent, x.name))
+		}
+	}
+	slices.Sort(t.Paths)
+	if len(t.Paths) != 1 {
+		t.MoRef = ""
+	}
+	if len(t.Paths) == 0 {
+		t.NotTemplate = n.plainVM(name, wanted)
+		t.Others = n.otherTemplates()
+	}
+	answers.Store(wanted, t)
+	return t
+}
+
+// machine is the name and place of a VM that is known.
+func (n *Inventory) machine(ref string) other {
+	if m := n.members[ref]; m != nil {
+		return other{name: m.Name, parent: m.Parent, template: m.Template}
+	}
+	return n.others[ref]
+}
+
+// matches tells whether a VM whose name is right is also where it is looked for.
+func (n *Inventory) matches(x other, wanted string) bool {
+	if !strings.Contains(wanted, "/") {
+		return n.places.datacenter(x.parent) == n.site.datacenter.Value
+	}
+	parts := strings.Split(wanted, "/")
+	for i := range parts {
+		parts[i] = unescape(parts[i])
+	}
+	if parts[0] == "" {
+		return n.standsAt(x, "", parts[1:])
+	}
+	return n.standsAt(x, "", parts) || n.standsAt(x, n.site.vmFolder.Value, parts)
+}
+
+// standsAt tells whether a VM is at the end of a path that begins below a place; "" is the root folder.
+func (n *Inventory) standsAt(x other, base string, path []string) bool {
+	at := x.parent
+	for i := len(path) - 2; i >= 0; i-- {
+		p, found := n.places.byRef[at]
+		if !found || unescape(p.Name) != path[i] {
+			return false
+		}
+		at = p.Parent
+	}
+	p, found := n.places.byRef[at]
+	return base == at && base != "" || base == "" && found && p.Parent == ""
+}
+
+// plainVM is the path of a VM that has the name of the wanted template and is none. Such a search through all
+// VMs is made once for a name, until something changes.
+func (n *Inventory) plainVM(name, wanted string) string {
+	var found []string
+	look := func(x other) {
+		if unescape(x.name) == name && n.matches(x, wanted) {
+			found = append(found, n.places.path(x.parent, x.name))
+		}
+	}
+	for _, x := range n.others {
+		look(x)
+	}
+	for _, m := range n.members {
+		look(other{name: m.Name, parent: m.Parent})
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return slices.Min(found)
+}
+
+func (n *Inventory) otherTemplates() []string {
+	var names []string
+	for name, refs := range n.templates {
+		if slices.ContainsFunc(refs, func(ref string) bool {
+			return n.places.datacenter(n.machine(ref).parent) == n.site.datacenter.Value
+		}) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), othersListed)]
+}

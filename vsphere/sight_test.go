@@ -1,0 +1,156 @@
+package vsphere
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+func TestATemplateIsFoundByNameOrPath(t *testing.T) {
+	s := newShelf()
+	s.publish(template("vm-1", "ubuntu", "vm"), template("vm-2", "ubuntu", "vm1"), template("vm-3", "debian", "vm"),
+		template("vm-4", "debian", "root"), template("vm-5", "a%2fb", "root"),
+		Machine{VM: plan.VM{MoRef: "vm-6", Name: "plain"}, Parent: "shop", Readable: true, InstanceUUID: "6"})
+	for _, c := range []struct {
+		name, moRef, notTemplate string
+		paths                    []string
+	}{
+		{name: "ubuntu", moRef: "vm-1", paths: []string{"/DC0/vm/ubuntu"}}, // the other one is in another datacenter
+		{name: "/DC1/vm/ubuntu", moRef: "vm-2", paths: []string{"/DC1/vm/ubuntu"}},
+		{name: "DC1/vm/ubuntu", moRef: "vm-2", paths: []string{"/DC1/vm/ubuntu"}},
+		{name: "debian", paths: []string{"/DC0/vm/debian", "/DC0/vm/vm-operator/debian"}},
+		{name: "vm-operator/debian", moRef: "vm-4", paths: []string{"/DC0/vm/vm-operator/debian"}},
+		{name: "/DC0/vm/debian", moRef: "vm-3", paths: []string{"/DC0/vm/debian"}},
+		{name: "a%2fb", moRef: "vm-5", paths: []string{"/DC0/vm/vm-operator/a%2fb"}},
+		{name: "vm-operator/a%2fb", moRef: "vm-5", paths: []string{"/DC0/vm/vm-operator/a%2fb"}},
+		{name: "plain", notTemplate: "/DC0/vm/vm-operator/shop/plain"},
+		{name: "vm/ubuntu"},
+		{name: "none"},
+		{name: ""},
+		{name: "/"},
+	} {
+		for range 2 { // the second answer is remembered
+			got := s.Sight(web, c.name, nil).Template
+			if got.MoRef != c.moRef || !slices.Equal(got.Paths, c.paths) || got.NotTemplate != c.notTemplate || got.Datacenter != "DC0" {
+				t.Errorf("%q names %+v", c.name, got)
+			}
+			if others := []string{"a/b", "debian", "ubuntu"}; len(c.paths) == 0 && !slices.Equal(got.Others, others) {
+				t.Errorf("%q: the others are %v, not %v", c.name, got.Others, others)
+			}
+		}
+	}
+	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-3"}})
+	if got := s.Sight(web, "debian", nil).Template; got.MoRef != "vm-4" {
+		t.Errorf("after one of two is gone: %+v", got)
+	}
+	s.Publish(Reading{VCenter: "vc", Places: []Place{{"root", "Folder", "moved", "vm"}}})
+	if got := s.Sight(web, "debian", nil).Template; got.Paths[0] != "/DC0/vm/moved/debian" {
+		t.Errorf("after a folder was renamed: %+v", got)
+	}
+}
+
+func TestSettingsThatDoNotFitAreToldWhileTheInventoryIsKnown(t *testing.T) {
+	s := newShelf()
+	s.setSite(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
+	got := s.look()
+	if !got.Known || got.Trouble == nil || got.Trouble.Reason != "ResourcePoolAmbiguous" {
+		t.Fatalf("%+v", got)
+	}
+	s.setUnknown(&plan.Fault{Reason: "VCenterUnreachable"})
+	if got = s.look("vm-1"); got.Known || got.Trouble.Reason != "VCenterUnreachable" || len(s.asked) != 0 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestARecordedVMIsAskedForOnceAndGoneWhenTheReadSaysSo(t *testing.T) {
+	s := newShelf()
+	s.look("vm-1")
+	s.look("vm-1")
+	if !slices.Equal(s.asked, []string{"vm-1"}) {
+		t.Fatalf("asked for %v", s.asked)
+	}
+	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
+	if got := s.look("vm-1"); !slices.Equal(got.Gone, []string{"vm-1"}) || !slices.Equal(s.told, []types.UID{"uid-web"}) {
+		t.Fatalf("%+v, told %v", got, s.told)
+	}
+}
+
+func TestSightMakesNoCallToVCenter(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	p.until("all is quiet", func() bool { return !p.reader.busy(vmRef(vm.MoRef)) })
+	before := w.Calls()
+	for range 1000 {
+		p.sight(vm.MoRef, w.stranger.Value)
+		p.Identify("shop", "web")
+	}
+	after := w.Calls()
+	delete(before, "WaitForUpdatesEx")
+	delete(after, "WaitForUpdatesEx")
+	if n := after["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > 2 { // which the stream may have asked for
+		t.Errorf("%d reads", n)
+	}
+	delete(before, "RetrievePropertiesEx")
+	delete(after, "RetrievePropertiesEx")
+	if !maps.Equal(before, after) {
+		t.Errorf("calls before %v, after %v", before, after)
+	}
+}
+
+// many is an inventory of 10,000 VMs in 1,000 groups, and as many strangers.
+func many() *Inventory {
+	n := NewInventory(nil)
+	r := Reading{VCenter: "vc", Complete: true, Places: somePlaces(), Machines: []Machine{template("vm-t", "ubuntu", "vm")}}
+	for i := range 10_000 {
+		r.Machines = append(r.Machines, machine(types.UID(fmt.Sprintf("uid-%d", i/10)), int32(i%10)))
+		r.Machines = append(r.Machines, Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-s%d", i), Name: fmt.Sprintf("stranger-%d", i)},
+			Parent: "vm", Readable: true, InstanceUUID: "x"})
+	}
+	n.Publish(r)
+	n.Locate("dc", "DC0", "vm", "root")
+	n.SetKnown()
+	return n
+}
+
+func BenchmarkSightAmongTenThousandVMs(b *testing.B) {
+	n := many()
+	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
+	var recorded []string
+	for _, vm := range n.Sight(ref, "ubuntu", nil).VMs {
+		recorded = append(recorded, vm.MoRef)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if s := n.Sight(ref, "ubuntu", recorded); len(s.VMs) != 10 || s.Folder == "" || s.Template.MoRef == "" {
+			b.Fatalf("%+v", s)
+		}
+	}
+}
+
+func BenchmarkPublishOfOneChangeAmongTenThousandVMs(b *testing.B) {
+	n := many()
+	m := machine("uid-500", 3)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		m.CPU = int32(i)
+		n.Publish(Reading{VCenter: "vc", Machines: []Machine{m}})
+	}
+}
+
+func BenchmarkPublishOfAScanOfTenThousandVMs(b *testing.B) {
+	n := many()
+	r := Reading{VCenter: "vc", Complete: true, Places: somePlaces()}
+	for _, m := range n.members {
+		r.Machines = append(r.Machines, m.Machine)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		n.Publish(r)
+	}
+}

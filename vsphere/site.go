@@ -1,0 +1,170 @@
+package vsphere
+
+import (
+	"context"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// site is where in this vCenter the settings point to. It is resolved once a session.
+type site struct {
+	datacenter     types.ManagedObjectReference
+	datacenterName string // "DC0"
+	datacenterPath string // "/DC0"
+	// vmFolder is the datacenter's VM folder, root is Config.Folder below it.
+	vmFolder types.ManagedObjectReference
+	root     types.ManagedObjectReference
+	rootPath string // "/DC0/vm/vm-operator"
+	pool     types.ManagedObjectReference
+	poolPath string // "/DC0/host/C0/Resources"
+	// datastore is nil for the template's own.
+	datastore *types.ManagedObjectReference
+}
+
+// resolveSite finds what the settings name, and makes the root folder if it is missing. Whatever is missing or
+// ambiguous gives an error that names the setting's flag and what there is to choose from.
+func resolveSite(ctx context.Context, s *session, cfg Config) (*site, *Error) {
+	const op = "resolve the settings"
+	finder := find.NewFinder(s.vim)
+	dc, err := resolveDatacenter(ctx, finder, cfg.Datacenter)
+	if err != nil {
+		return nil, classify(op, err)
+	}
+	finder.SetDatacenter(dc)
+	folders, err := dc.Folders(ctx)
+	if err != nil {
+		return nil, classify(op, err)
+	}
+	at := &site{
+		datacenter:     dc.Reference(),
+		datacenterName: dc.Name(),
+		datacenterPath: dc.InventoryPath,
+		vmFolder:       folders.VmFolder.Reference(),
+	}
+	if err := at.resolvePool(ctx, s, finder, cfg.Pool); err != nil {
+		return nil, classify(op, err)
+	}
+	if err := at.resolveDatastore(ctx, finder, cfg.Datastore); err != nil {
+		return nil, classify(op, err)
+	}
+	if err := at.resolveRoot(ctx, s, cfg.folderPath()); err != nil {
+		return nil, classify(op, err)
+	}
+	return at, nil
+}
+
+func resolveDatacenter(ctx context.Context, finder *find.Finder, name string) (*object.Datacenter, error) {
+	all, err := found(finder.DatacenterList(ctx, "/..."))
+	if err != nil {
+		return nil, err
+	}
+	var candidates []candidate
+	for _, dc := range all {
+		candidates = append(candidates, candidate{dc.InventoryPath, dc.Reference()})
+	}
+	i, err := datacenterSetting.choose(name, candidates)
+	if err != nil {
+		return nil, err
+	}
+	return all[i], nil
+}
+
+// resolvePool takes a cluster or host, and its root pool, or a resource pool; by default the only cluster or
+// host there is.
+func (at *site) resolvePool(ctx context.Context, s *session, finder *find.Finder, name string) error {
+	computes, err := found(finder.ComputeResourceList(ctx, at.datacenterPath+"/host/..."))
+	if err != nil {
+		return err
+	}
+	var candidates []candidate
+	for _, c := range computes {
+		candidates = append(candidates, candidate{c.InventoryPath, c.Reference()})
+	}
+	i, err := poolSetting.choose(name, candidates)
+	if err == nil {
+		pool, err := object.NewComputeResource(s.vim, candidates[i].ref).ResourcePool(ctx)
+		if err != nil {
+			return err
+		}
+		at.pool, at.poolPath = pool.Reference(), candidates[i].path+"/Resources"
+		return nil
+	}
+	if name == "" || classify("", err).Reason != poolSetting.missing {
+		return err
+	}
+	pools, err := found(finder.ResourcePoolList(ctx, at.datacenterPath+"/host/..."))
+	if err != nil {
+		return err
+	}
+	for _, p := range pools {
+		candidates = append(candidates, candidate{p.InventoryPath, p.Reference()})
+	}
+	if i, err = poolSetting.choose(name, candidates); err != nil {
+		return err
+	}
+	at.pool, at.poolPath = candidates[i].ref, candidates[i].path
+	return nil
+}
+
+func (at *site) resolveDatastore(ctx context.Context, finder *find.Finder, name string) error {
+	if name == "" {
+		return nil
+	}
+	all, err := found(finder.DatastoreList(ctx, at.datacenterPath+"/datastore/..."))
+	if err != nil {
+		return err
+	}
+	var candidates []candidate
+	for _, ds := range all {
+		candidates = append(candidates, candidate{ds.InventoryPath, ds.Reference()})
+	}
+	i, err := datastoreSetting.choose(name, candidates)
+	if err != nil {
+		return err
+	}
+	at.datastore = &candidates[i].ref
+	return nil
+}
+
+// resolveRoot goes down the root folder's path and makes what is missing. Another copy of the server may make
+// it at the same moment: then it is there.
+func (at *site) resolveRoot(ctx context.Context, s *session, path []string) error {
+	at.root, at.rootPath = at.vmFolder, at.datacenterPath+"/vm"
+	for _, name := range path {
+		ref, err := childFolder(ctx, s, at.root, at.rootPath+"/"+name, name)
+		if err != nil {
+			return err
+		}
+		at.root, at.rootPath = ref, at.rootPath+"/"+name
+	}
+	return nil
+}
+
+// childFolder gives the folder of that name in parent; it makes it if it is missing. path is for the message.
+func childFolder(ctx context.Context, s *session, parent types.ManagedObjectReference, path, name string) (types.ManagedObjectReference, error) {
+	for range 2 {
+		child, err := object.NewSearchIndex(s.vim).FindChild(ctx, parent, name)
+		if err != nil {
+			return types.ManagedObjectReference{}, err
+		}
+		if child != nil {
+			if ref := child.Reference(); ref.Type == "Folder" {
+				return ref, nil
+			}
+			return types.ManagedObjectReference{}, faultf(ReasonFolderNotFound, true,
+				"%s is no folder: set --folder to a path that is one, or is free.", path)
+		}
+		folder, err := object.NewFolder(s.vim, parent).CreateFolder(ctx, name)
+		if err == nil {
+			return folder.Reference(), nil
+		}
+		if !fault.Is(err, &types.DuplicateName{}) {
+			return types.ManagedObjectReference{}, err
+		}
+	}
+	return types.ManagedObjectReference{}, faultf(ReasonFolderNotFound, true,
+		"%s is taken by something that vCenter's user may not see: grant the right to see it, or set --folder.", path)
+}

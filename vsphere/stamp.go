@@ -1,0 +1,128 @@
+package vsphere
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// StampKey is the extraConfig key of the stamp. It is our own, never guestinfo.*, which guests can write. It has
+// dots only, as vCenter's own keys do: a slash in the name of a .vmx line is nobody's promise.
+const StampKey = "codeconnect.vmworld.com.vmgroup.stamp"
+
+// stampVersion is the version that this server writes and reads.
+const stampVersion = 1
+
+// stampMax bounds what is taken for a stamp, in bytes.
+const stampMax = 16 << 10
+
+var (
+	// ErrStampVersion says that another version of the server wrote the stamp: count the VM, never touch it.
+	ErrStampVersion = errors.New("the stamp is of an unknown version")
+	// ErrStampInvalid says that the text is no stamp.
+	ErrStampInvalid = errors.New("the stamp is invalid")
+)
+
+// Stamp is what is written into a VM, by the very task that makes it, so that it is known again. UID and Ordinal
+// say whose it is; the rest is for the plan, for people, and for restored backups. It is comparable.
+//
+//	{"v":1, "cluster":"prod", "namespace":"shop", "name":"web", "uid":"…", "generation":3, "ordinal":0,
+//	 "revision":"5f3c", "revisionAlgorithm":1, "instanceUuid":"…", "vcenter":"…", "marked":true}
+type Stamp struct {
+	Cluster         string
+	Namespace, Name string
+	UID             types.UID
+	Generation      int64
+	Ordinal         int32
+	// Revision is the shape the VM was made from; RevisionAlgorithm says how it was computed.
+	Revision          string
+	RevisionAlgorithm int
+	// InstanceUUID is the VM's own, set in the same clone spec. A VM whose own differs is a copy.
+	InstanceUUID string
+	// VCenter is the instanceUuid of the vCenter that the VM was made in.
+	VCenter string
+	// Marked: chosen to be removed.
+	Marked bool
+
+	// extra holds, as a JSON object, the keys that this server does not know; Encode gives them back, so that
+	// an older server does not lose what a newer one wrote.
+	extra string
+}
+
+// fields are the keys of the stamp and where their values are.
+func (s *Stamp) fields() map[string]any {
+	return map[string]any{
+		"cluster": &s.Cluster, "namespace": &s.Namespace, "name": &s.Name, "uid": &s.UID,
+		"generation": &s.Generation, "ordinal": &s.Ordinal,
+		"revision": &s.Revision, "revisionAlgorithm": &s.RevisionAlgorithm,
+		"instanceUuid": &s.InstanceUUID, "vcenter": &s.VCenter, "marked": &s.Marked,
+	}
+}
+
+// Encode gives the stamp as it is written into a VM. Equal stamps give equal bytes.
+func (s Stamp) Encode() string {
+	keys := map[string]any{}
+	if s.extra != "" {
+		var extra map[string]json.RawMessage
+		if json.Unmarshal([]byte(s.extra), &extra) == nil {
+			for key, value := range extra {
+				keys[key] = value
+			}
+		}
+	}
+	maps.Copy(keys, s.fields())
+	keys["v"] = stampVersion
+	text, err := json.Marshal(keys)
+	if err != nil {
+		panic("a stamp cannot be encoded: " + err.Error()) // strings, numbers and JSON that was just decoded
+	}
+	return string(text)
+}
+
+// DecodeStamp reads a stamp. The error is ErrStampVersion or ErrStampInvalid; neither VM may be touched.
+func DecodeStamp(text string) (Stamp, error) {
+	if len(text) > stampMax {
+		return Stamp{}, fmt.Errorf("%w: it has %d bytes", ErrStampInvalid, len(text))
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &keys); err != nil {
+		return Stamp{}, fmt.Errorf("%w: %v", ErrStampInvalid, err)
+	}
+	var version int
+	if err := json.Unmarshal(keys["v"], &version); err != nil || version < 1 {
+		return Stamp{}, fmt.Errorf("%w: it bears no version", ErrStampInvalid)
+	}
+	if version != stampVersion {
+		return Stamp{}, fmt.Errorf("%w: %d", ErrStampVersion, version)
+	}
+	delete(keys, "v")
+	var s Stamp
+	for key, field := range s.fields() {
+		if value, ok := keys[key]; ok {
+			if err := json.Unmarshal(value, field); err != nil {
+				return Stamp{}, fmt.Errorf("%w: %s: %v", ErrStampInvalid, key, err)
+			}
+			delete(keys, key)
+		}
+	}
+	if s.UID == "" || s.InstanceUUID == "" || s.Ordinal < 0 {
+		return Stamp{}, fmt.Errorf("%w: uid, instanceUuid or ordinal is missing", ErrStampInvalid)
+	}
+	if len(keys) > 0 {
+		extra, err := json.Marshal(keys)
+		if err != nil {
+			return Stamp{}, fmt.Errorf("%w: %v", ErrStampInvalid, err)
+		}
+		s.extra = string(extra)
+	}
+	return s, nil
+}
+
+// Owned tells whether the VM that bears this stamp, and has that instanceUuid, is a member of the group with
+// that UID. Without an instanceUuid, or with another than the stamp's, it is a copy, hence a stranger.
+func (s Stamp) Owned(uid types.UID, instanceUUID string) bool {
+	return uid != "" && s.UID == uid && instanceUUID != "" && s.InstanceUUID == instanceUUID
+}

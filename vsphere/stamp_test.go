@@ -1,0 +1,114 @@
+package vsphere
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var goodStamp = Stamp{
+	Cluster: "prod", Namespace: "shop", Name: "web", UID: "uid-1", Generation: 3, Ordinal: 2,
+	Revision: "5f3c", RevisionAlgorithm: 1, InstanceUUID: "50aa", VCenter: "dbed", Marked: true,
+}
+
+func TestAStampIsReadAsItWasWritten(t *testing.T) {
+	const golden = `{"cluster":"prod","generation":3,"instanceUuid":"50aa","marked":true,"name":"web","namespace":"shop","ordinal":2,"revision":"5f3c","revisionAlgorithm":1,"uid":"uid-1","v":1,"vcenter":"dbed"}`
+	if text := goodStamp.Encode(); text != golden {
+		t.Errorf("the format has changed: VMs in the field bear the old one\n got %s\nwant %s", text, golden)
+	}
+	if s, err := DecodeStamp(golden); err != nil || s != goodStamp {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+func TestAnOlderServerKeepsWhatANewerOneWrote(t *testing.T) {
+	text := strings.Replace(goodStamp.Encode(), `{`, `{"drained":{"at":"2031-01-01","x":[1]},"zone":"b",`, 1)
+	s, err := DecodeStamp(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Marked = false
+	var keys map[string]any
+	if err := json.Unmarshal([]byte(s.Encode()), &keys); err != nil {
+		t.Fatal(err)
+	}
+	if keys["zone"] != "b" || keys["drained"].(map[string]any)["at"] != "2031-01-01" || keys["marked"] != false {
+		t.Errorf("got %v", keys)
+	}
+}
+
+func TestAStampOfAnotherVersionIsToldFromOneThatIsNone(t *testing.T) {
+	for text, want := range map[string]error{
+		strings.Replace(goodStamp.Encode(), `"v":1`, `"v":2`, 1): ErrStampVersion,
+		`{"v":7}`:                ErrStampVersion,
+		`{"v":0}`:                ErrStampInvalid,
+		`{"v":"1"}`:              ErrStampInvalid,
+		`{}`:                     ErrStampInvalid,
+		``:                       ErrStampInvalid,
+		`null`:                   ErrStampInvalid,
+		`[]`:                     ErrStampInvalid,
+		`{"v":1}`:                ErrStampInvalid,
+		goodStamp.Encode() + "x": ErrStampInvalid,
+		strings.Replace(goodStamp.Encode(), `"ordinal":2`, `"ordinal":-1`, 1):                    ErrStampInvalid,
+		strings.Replace(goodStamp.Encode(), `"ordinal":2`, `"ordinal":9e9`, 1):                   ErrStampInvalid,
+		strings.Replace(goodStamp.Encode(), `"uid":"uid-1"`, `"UID":"uid-1"`, 1):                 ErrStampInvalid,
+		strings.Replace(goodStamp.Encode(), `"instanceUuid":"50aa"`, `"x":1`, 1):                 ErrStampInvalid,
+		strings.Replace(goodStamp.Encode(), `{`, `{"x":"`+strings.Repeat("x", stampMax)+`",`, 1): ErrStampInvalid,
+	} {
+		if _, err := DecodeStamp(text); !errors.Is(err, want) {
+			t.Errorf("%.80s: got %v, want %v", text, err, want)
+		}
+	}
+}
+
+func TestACopyIsAStranger(t *testing.T) {
+	for _, tc := range []struct {
+		uid, instance string
+		owned         bool
+	}{
+		{"uid-1", "50aa", true},
+		{"uid-1", "50bb", false},
+		{"uid-1", "", false},
+		{"uid-2", "50aa", false},
+		{"", "50aa", false},
+	} {
+		s := goodStamp
+		if s.Owned(types.UID(tc.uid), tc.instance) != tc.owned {
+			t.Errorf("%+v is wrong", tc)
+		}
+	}
+	if (Stamp{}).Owned("", "") {
+		t.Error("no stamp owns nothing")
+	}
+}
+
+func FuzzStamp(f *testing.F) {
+	f.Add(goodStamp.Encode())
+	f.Add(`{"v":2}`)
+	f.Add(`{"v":1,"uid":"a","instanceUuid":"b","extra":{"k":[1,2,"<"]},"":null}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := DecodeStamp(text)
+		if err != nil {
+			return
+		}
+		once := s.Encode()
+		if len(once) > stampMax {
+			return
+		}
+		again, err := DecodeStamp(once)
+		if err != nil {
+			t.Fatalf("%q is not read again: %v", once, err)
+		}
+		if twice := again.Encode(); twice != once {
+			t.Fatalf("%q becomes %q", once, twice)
+		}
+		bare, same := s, again
+		bare.extra, same.extra = "", ""
+		if bare != same {
+			t.Fatalf("%+v becomes %+v", s, again)
+		}
+	})
+}

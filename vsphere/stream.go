@@ -1,0 +1,210 @@
+package vsphere
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const (
+	// maxWait is how long vCenter may hold a call of the stream open when nothing changes. It is below any
+	// session's time-out.
+	maxWait = 20 * time.Second
+	// shortWait is the same while there are members that the stream did not tell of.
+	shortWait = time.Second
+	// silence is how long a call may overstay that before the stream counts as broken.
+	silence = 10 * time.Second
+	// streamPause lets changes pile up at vCenter after some came, so that many come with one call.
+	streamPause = 250 * time.Millisecond
+	// rescan is how often everything is read again, to repair what a stream may have missed.
+	rescan = 5 * time.Minute
+	// refit is how often the settings are looked up again while they do not fit.
+	refit = 20 * time.Second
+	// farewell bounds each thing that is cleaned up in vCenter.
+	farewell = 2 * time.Second
+)
+
+// stream asks vCenter for changes and says to the reader which objects changed: invalidation is all that it is
+// for. What it says may be old; what is then read is not.
+type stream struct {
+	client    *client
+	inventory *Inventory
+	reader    *reader
+	log       zerolog.Logger
+	whole     atomic.Bool // everything was read at least once
+
+	maxWait, silence time.Duration
+
+	// left is the collector of the life before. After a failure of the network its session may live on.
+	left struct {
+		session   *session
+		collector types.ManagedObjectReference
+	}
+}
+
+// watchedPaths are those that vCenter sends updates of, and few, for vcsim looks at all of them for each update.
+// A change of the hardware, or of the stamp, comes as config.changeVersion.
+func watchedProps() []types.PropertySpec {
+	return append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
+		"name", "parent", "config.changeVersion", "config.template",
+		"runtime.powerState", "runtime.connectionState", "runtime.host", "guest.ipAddress"}})
+}
+
+// live is one life of the stream: it begins with a read of everything, and goes on until it breaks.
+func (st *stream) live(ctx context.Context) error {
+	s, err := st.client.session(ctx)
+	if err != nil {
+		return err
+	}
+	if st.left.session == s {
+		closeCollector(ctx, s, st.left.collector)
+	}
+	seen := watched{entered: map[string]bool{}, checked: map[string]bool{}}
+	pc, version, err := st.open(ctx, s, seen)
+	st.left.session, st.left.collector = s, pc
+	if err != nil {
+		st.blame(s, err)
+		return err
+	}
+	// The wait is ended by vCenter, when its collector is closed: one that is merely hung up on goes on there.
+	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	changes := make(chan error, 1)
+	go func() { defer close(changes); changes <- st.follow(waiting, s, pc, version, seen) }()
+	err = st.attend(ctx, s, changes)
+	st.broke(err)
+	closeCollector(ctx, s, pc)
+	select {
+	case <-changes:
+	case <-time.After(farewell):
+	}
+	return err
+}
+
+// broke says that nothing is known any more, and why. The client's word comes first: it knows what all calls that
+// fail have in common.
+func (st *stream) broke(err error) {
+	why := st.client.health()
+	if why == nil {
+		why = &classify("", err).Fault
+	}
+	if st.inventory.setUnknown(why) {
+		st.log.Warn().Err(err).Str("reason", why.Reason).Msg("vCenter's inventory is not known any more")
+	}
+}
+
+// blame tells the client that its session is gone, if that is what the error says.
+func (st *stream) blame(s *session, err error) {
+	switch e := classify("", err); e.Reason {
+	case ReasonVCenterUnreachable, ReasonNotAuthenticated:
+		st.client.lost(s, e)
+	}
+}
+
+// attend keeps everything up to date that the stream does not, until the stream breaks.
+func (st *stream) attend(ctx context.Context, s *session, changes <-chan error) error {
+	if err := st.fit(ctx, s); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	began, scanned := time.Now(), st.scan(ctx)
+	refits, rescans := time.NewTicker(refit), time.NewTicker(rescan)
+	defer refits.Stop()
+	defer rescans.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-changes:
+			return err
+		case err := <-scanned:
+			if scanned = nil; err != nil {
+				return err
+			}
+			st.whole.Store(true)
+			if st.inventory.setKnown(true, nil) {
+				st.log.Info().Dur("took", time.Since(began)).Msg("vCenter's inventory is known")
+			}
+		case <-rescans.C:
+			if scanned == nil {
+				scanned = st.scan(ctx)
+			}
+		case <-refits.C:
+			if !st.inventory.fits() {
+				if err := st.fit(ctx, s); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// scan reads everything, in the background.
+func (st *stream) scan(ctx context.Context) <-chan error {
+	scanned := make(chan error, 1)
+	go func() { scanned <- st.reader.scan(ctx) }()
+	return scanned
+}
+
+// fit looks up what the settings name. That they do not fit breaks nothing: it is told.
+func (st *stream) fit(ctx context.Context, s *session) error {
+	site, err := resolveSite(ctx, s, st.client.cfg)
+	if err == nil {
+		st.inventory.setSite(site, nil)
+		return nil
+	}
+	if err.Reason == ReasonVCenterUnreachable || err.Reason == ReasonNotAuthenticated || err.Reason == ReasonTimeout ||
+		err.Reason == ReasonCancelled {
+		st.blame(s, err)
+		return err
+	}
+	st.inventory.setSite(nil, &err.Fault)
+	return nil
+}
+
+// open makes a property collector with the filter, and takes in the state from which changes count.
+func (st *stream) open(ctx context.Context, s *session, seen watched) (pc types.ManagedObjectReference, version string, err error) {
+	made, err := methods.CreatePropertyCollector(ctx, s.vim, &types.CreatePropertyCollector{This: s.vim.ServiceContent.PropertyCollector})
+	if err != nil {
+		return pc, "", fmt.Errorf("create a property collector: %w", err)
+	}
+	pc = made.Returnval
+	defer func() {
+		if err != nil {
+			closeCollector(ctx, s, pc)
+		}
+	}()
+	_, err = methods.CreateFilter(ctx, s.vim, &types.CreateFilter{This: pc, PartialUpdates: true, Spec: types.PropertyFilterSpec{
+		ObjectSet: allPlaces(s.vim.ServiceContent.RootFolder), PropSet: watchedProps()}})
+	if err != nil {
+		return pc, "", fmt.Errorf("create the filter: %w", err)
+	}
+	for {
+		set, err := st.wait(ctx, s, pc, version, st.maxWait)
+		if err != nil {
+			return pc, "", err
+		}
+		if set == nil { // nothing is visible to our user
+			return pc, version, nil
+		}
+		version = set.Version
+		seen.take(set)
+		if set.Truncated == nil || !*set.Truncated {
+			return pc, version, nil
+		}
+	}
+}
+
+// closeCollector removes a collector, its filter and any wait on it from vCenter, even when ctx has ended.
+func closeCollector(ctx context.Context, s *session, pc types.ManagedObjectReference) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	// An error means that the session is gone, and the collector with it.
+	_, _ = methods.DestroyPropertyCollector(ctx, s.vim, &types.DestroyPropertyCollector{This: pc})
+}

@@ -1,0 +1,193 @@
+package vsphere
+
+import (
+	"context"
+	"time"
+
+	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// The properties of a task that are watched. Not "info" as a whole: on a real vCenter each step of its progress
+// would be an update.
+const (
+	taskState    = "info.state"
+	taskError    = "info.error"
+	taskResult   = "info.result"
+	taskComplete = "info.completeTime"
+)
+
+const (
+	// taskWaitSeconds bounds one WaitForUpdatesEx. It stays far below the session's time-out (vCenter's
+	// default: 30 min; but vcsim loses a session in a call longer than that) and below answerTimeout.
+	taskWaitSeconds = 20
+	// cleanTimeout bounds the removal of what was made in vCenter.
+	cleanTimeout = 5 * time.Second
+)
+
+// taskWatch is what awaits tasks in one session: a collector, a list, and a filter over the list. It is used by
+// one goroutine, but for the wait itself.
+type taskWatch struct {
+	session   *session
+	collector types.ManagedObjectReference
+	view      types.ManagedObjectReference
+	// listed are the tasks in the list.
+	listed  map[types.ManagedObjectReference]bool
+	version string
+	// changes counts the changes of the list; settled tells that vCenter has taken in the last of them.
+	changes int
+	settled bool
+	// more: the last answer was a page of several.
+	more bool
+	// broken: the network failed. What is in vCenter may still be there.
+	broken bool
+	// abort ends the wait's request when vCenter does not answer a cancel.
+	abort context.CancelFunc
+}
+
+// answer is what a wait gave; a nil set is no news. changes and first are as they were when the wait began.
+type answer struct {
+	set     *types.UpdateSet
+	err     error
+	changes int
+	first   bool
+}
+
+// newTaskWatch makes one with an empty list. If it fails, what it gives is to be closed all the same.
+func newTaskWatch(ctx context.Context, s *session) (*taskWatch, error) {
+	w := &taskWatch{session: s, listed: map[types.ManagedObjectReference]bool{}, abort: func() {}}
+	content := s.vim.ServiceContent
+	pc, err := methods.CreatePropertyCollector(ctx, s.vim, &types.CreatePropertyCollector{This: content.PropertyCollector})
+	if err != nil {
+		return w, err
+	}
+	w.collector = pc.Returnval
+	view, err := methods.CreateListView(ctx, s.vim, &types.CreateListView{This: *content.ViewManager})
+	if err != nil {
+		return w, err
+	}
+	w.view = view.Returnval
+	_, err = methods.CreateFilter(ctx, s.vim, &types.CreateFilter{
+		This: w.collector,
+		Spec: types.PropertyFilterSpec{
+			PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskComplete}}},
+			ObjectSet: []types.ObjectSpec{{
+				Obj:       w.view,
+				Skip:      types.NewBool(true),
+				SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ListView", Path: "view"}},
+			}},
+		},
+	})
+	return w, err
+}
+
+// change adds to the list and takes out of it, in one call. It gives the tasks that vCenter does not know.
+func (w *taskWatch) change(ctx context.Context, add, remove []types.ManagedObjectReference) ([]types.ManagedObjectReference, error) {
+	w.changes++
+	w.settled = false
+	res, err := methods.ModifyListView(ctx, w.session.vim, &types.ModifyListView{This: w.view, Add: add, Remove: remove})
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range remove {
+		delete(w.listed, ref)
+	}
+	for _, ref := range add {
+		w.listed[ref] = true
+	}
+	return res.Returnval, nil
+}
+
+// wait begins to wait for news. Its request outlives ctx, for an abandoned wait goes on in vCenter: use cancel.
+func (w *taskWatch) wait(ctx context.Context) <-chan answer {
+	ctx, w.abort = context.WithCancel(context.WithoutCancel(ctx))
+	abort := w.abort
+	request := types.WaitForUpdatesEx{
+		This:    w.collector,
+		Version: w.version,
+		Options: &types.WaitOptions{MaxWaitSeconds: types.NewInt32(taskWaitSeconds)},
+	}
+	a := answer{changes: w.changes, first: w.version == ""}
+	answers := make(chan answer, 1)
+	go func() {
+		defer abort()
+		res, err := methods.WaitForUpdatesEx(ctx, w.session.vim, &request)
+		if a.err = err; err == nil {
+			a.set = res.Returnval
+		}
+		answers <- a
+	}()
+	return answers
+}
+
+// note notes where the news ends. News after a change of the list shows that the change was taken in; the first
+// answer does not, for it is a plain read, nor does the next page of an older answer.
+func (w *taskWatch) note(a answer) {
+	if !a.first && !w.more && a.changes == w.changes {
+		w.settled = true
+	}
+	w.version = a.set.Version
+	w.more = a.set.Truncated != nil && *a.set.Truncated
+}
+
+// cancel has vCenter answer the wait. If vCenter does not do even that, the request is given up.
+func (w *taskWatch) cancel(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
+	defer cancel()
+	if _, err := methods.CancelWaitForUpdates(ctx, w.session.vim, &types.CancelWaitForUpdates{This: w.collector}); err != nil {
+		w.abort()
+	}
+}
+
+// close removes from vCenter what newTaskWatch made, as well as it can. No wait may be under way.
+func (w *taskWatch) close(ctx context.Context) {
+	if w == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
+	defer cancel()
+	if w.collector.Value != "" {
+		_, _ = methods.DestroyPropertyCollector(ctx, w.session.vim, &types.DestroyPropertyCollector{This: w.collector})
+	}
+	if w.view.Value != "" {
+		_, _ = methods.DestroyView(ctx, w.session.vim, &types.DestroyView{This: w.view})
+	}
+}
+
+// read reads a task's info now.
+func (w *taskWatch) read(ctx context.Context, ref types.ManagedObjectReference) (types.TaskInfo, error) {
+	var t mo.Task
+	err := property.DefaultCollector(w.session.vim).RetrieveOne(ctx, ref, []string{"info"}, &t)
+	return t.Info, err
+}
+
+// missing gives an error if that is why a property is missing: the session, rather than the task, is gone.
+func missing(f types.BaseMethodFault) error {
+	if f == nil {
+		return nil
+	}
+	if err := soap.WrapVimFault(f); notAuthenticated(err) {
+		return err
+	}
+	return nil
+}
+
+// apply takes a change of a watched property in.
+func apply(info *types.TaskInfo, c types.PropertyChange) {
+	switch v := c.Val.(type) {
+	case types.TaskInfoState:
+		info.State = v
+	case types.LocalizedMethodFault:
+		info.Error = &v
+	case time.Time:
+		info.CompleteTime = &v
+	case nil:
+	default:
+		if c.Name == taskResult {
+			info.Result = v
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package vsphere
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing.T) {
+	l := startLab(t)
+	actual := thumbprint(l.server.Certificate())
+	file, err := l.server.CertificateFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		change  func(*Config)
+		trusted bool
+	}{
+		"the system's authorities": {func(c *Config) {}, false},
+		"its own authority":        {func(c *Config) { c.CAFile = file }, true},
+		"its thumbprint":           {func(c *Config) { c.Thumbprint = strings.ToLower(actual) }, true},
+		"another thumbprint":       {func(c *Config) { c.Thumbprint = strings.Repeat("00:", 31) + "00" }, false},
+		"no verification":          {func(c *Config) { c.Insecure = true }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := l.config()
+			cfg.Thumbprint = ""
+			tc.change(&cfg)
+			c, _ := l.client(cfg)
+			_, err := c.session(t.Context())
+			if tc.trusted {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if reasonOf(t, err) != ReasonCertificateNotTrusted {
+				t.Fatalf("got %v", err)
+			}
+			if e := asError(err); !e.Person || !mentions(e.Message, actual, "--thumbprint") {
+				t.Errorf("the message does not help: %s", e.Message)
+			}
+			if n := l.calls()["Login"]; n > 3 {
+				t.Errorf("%d logins", n)
+			}
+		})
+	}
+}
+
+func TestACertificateForAnotherHostSaysSo(t *testing.T) {
+	l := startLab(t)
+	file, err := l.server.CertificateFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := l.config()
+	cfg.Thumbprint, cfg.CAFile = "", file
+	cfg.Host = strings.Replace(cfg.Host, "127.0.0.1", "localhost", 1)
+	c, _ := l.client(cfg)
+	_, err = c.session(t.Context())
+	if e := asError(err); e == nil || e.Reason != ReasonCertificateNotTrusted || !strings.Contains(e.Message, "another host name") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPortThatSpeaksNoTLSSaysSo(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte("SSH-2.0-no-vcenter\r\n"))
+			_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_, _ = conn.Read(make([]byte, 1))
+			_ = conn.Close()
+		}
+	}()
+	c, err := newClient(Config{Host: listener.Addr().String(), User: "u", Password: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.session(t.Context())
+	if e := asError(err); e == nil || e.Reason != ReasonVCenterUnreachable || !strings.Contains(e.Message, "TLS") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestARequestCanBeSentAgainOnAnotherConnection(t *testing.T) {
+	var length int64
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		length = r.ContentLength
+		text, _ := io.ReadAll(r.Body)
+		body = string(text)
+	}))
+	defer server.Close()
+	transport := newTransport(trust{})
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequest(http.MethodPost, server.URL, io.MultiReader(strings.NewReader("a"), strings.NewReader("b")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := rewinding{transport}.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if length != 2 || body != "ab" || res.Request.GetBody == nil {
+		t.Errorf("got %d bytes, %q", length, body)
+	}
+}

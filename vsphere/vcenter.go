@@ -1,0 +1,97 @@
+package vsphere
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// VCenter is one vCenter as this server sees it and acts on it. Its methods may be called at once.
+type VCenter struct {
+	cfg       Config
+	log       zerolog.Logger
+	client    *client
+	tasks     *tasks
+	inventory *Inventory
+	reader    *reader
+	stream    *stream
+	clones    *clones
+}
+
+// New checks the configuration. Nothing is sent before Run.
+func New(cfg Config) (*VCenter, error) {
+	c, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tasks: newTasks(c, cfg.Log), inventory: NewInventory(cfg.Changed), clones: newClones()}
+	v.reader = newReader(c, v.inventory, cfg.Log)
+	v.stream = &stream{client: c, inventory: v.inventory, reader: v.reader, log: cfg.Log, maxWait: maxWait, silence: silence}
+	if cfg.Metrics != nil {
+		err = cfg.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "vmgroup_stamps_unknown",
+			Help: "VMs whose stamp is of a version that this server does not know; they are never touched.",
+		}, func() float64 { return float64(v.inventory.stampsUnknown()) }))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// The stream is opened again at once when it had held for a while, else with growing pauses. The client has
+// pauses of its own between logins.
+const (
+	reopenMin = 200 * time.Millisecond
+	reopenMax = 15 * time.Second
+	heldWell  = 10 * time.Second
+)
+
+// Run keeps the session, the stream and the inventory until ctx ends; then it logs out, which takes some seconds
+// at most. Until it runs, nothing is known and nothing can be done.
+func (v *VCenter) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { v.tasks.run(ctx) })
+	wg.Go(func() { v.reader.run(ctx) })
+	pause := reopenMin
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := v.stream.live(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		v.stream.broke(err)
+		if time.Since(began) > heldWell {
+			pause = reopenMin
+		}
+		if !sleep(ctx, pause) {
+			break
+		}
+		pause = min(2*pause, reopenMax)
+	}
+	v.inventory.setUnknown(nil)
+	wg.Wait()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	v.client.logout(end)
+	return nil
+}
+
+// Sight says from memory what is known of a group; see Inventory.Sight.
+func (v *VCenter) Sight(ref plan.Ref, template string, recorded []string) plan.Sight {
+	return v.inventory.Sight(ref, template, recorded)
+}
+
+// Identify finds the UIDs of the groups of that name whose members' stamps name our cluster.
+func (v *VCenter) Identify(namespace, name string) []types.UID {
+	return v.inventory.Identify(v.cfg.ClusterID, namespace, name)
+}
+
+// WasRead tells whether the inventory was read completely at least once.
+func (v *VCenter) WasRead() bool { return v.stream.whole.Load() }

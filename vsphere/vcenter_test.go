@@ -1,0 +1,263 @@
+package vsphere
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	vim "github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// world is a vCenter with a template "ubuntu" and a stranger.
+type world struct {
+	*vcsim.VCenter
+	t        testing.TB
+	stranger vim.ManagedObjectReference
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	vc, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { vc.Close() })
+	w := &world{VCenter: vc, t: t}
+	w.stranger, err = vc.AddVM("/DC0/vm", "stranger")
+	w.must(err)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// names are the names of all VMs.
+func (w *world) names() []string {
+	var names []string
+	for _, vm := range w.VMs() {
+		names = append(names, vm.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// process is one running server's view of a vCenter.
+type process struct {
+	*VCenter
+	t     testing.TB
+	world *world
+	stop  func()
+
+	mu   sync.Mutex
+	news map[types.UID]int
+	bell chan struct{}
+}
+
+func (w *world) config() Config {
+	log := zerolog.Nop()
+	if os.Getenv("VSPHERE_TEST_LOG") != "" {
+		log = zerolog.New(zerolog.NewConsoleWriter())
+	}
+	return Config{Host: w.URL().Host, User: "vmgroup", Password: "pass", Insecure: true, ClusterID: "test", Log: log}
+}
+
+func (w *world) start() *process {
+	w.t.Helper()
+	v, err := New(w.config())
+	w.must(err)
+	return w.run(v)
+}
+
+func (w *world) run(v *VCenter) *process {
+	w.t.Helper()
+	p := &process{VCenter: v, t: w.t, world: w, news: map[types.UID]int{}, bell: make(chan struct{}, 1)}
+	v.inventory.changed = p.changed
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = v.Run(ctx) }()
+	p.stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			w.t.Error("Run did not end within 10 s")
+		}
+	})
+	w.t.Cleanup(p.stop)
+	p.until("the inventory is known", func() bool { return p.Sight(web, "ubuntu", nil).Known })
+	return p
+}
+
+func (p *process) changed(uid types.UID) {
+	p.mu.Lock()
+	p.news[uid]++
+	p.mu.Unlock()
+	notify(p.bell)
+}
+
+func (p *process) told(uid types.UID) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.news[uid] + p.news[""]
+}
+
+// until waits for a condition, which is looked at whenever something changed and now and then.
+func (p *process) until(what string, holds func() bool) {
+	p.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !holds() {
+		select {
+		case <-p.bell:
+		case <-time.After(20 * time.Millisecond):
+		case <-deadline:
+			p.t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func (p *process) do(a plan.Action) {
+	p.t.Helper()
+	if err := p.Do(context.Background(), web, a); err != nil {
+		p.t.Fatalf("%s %s: %v", a.Op, a.VM, err)
+	}
+}
+
+func (p *process) sight(recorded ...string) plan.Sight { return p.Sight(web, "ubuntu", recorded) }
+
+var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}
+
+// member makes one member of the group, as the plan does.
+func (p *process) member(ordinal int32) plan.VM {
+	p.t.Helper()
+	if p.sight().Folder == "" {
+		p.do(plan.Action{Op: plan.CreateFolder})
+	}
+	p.do(p.cloning(ordinal))
+	for _, vm := range p.sight().VMs {
+		if vm.Ordinal == ordinal {
+			return vm
+		}
+	}
+	p.t.Fatal("the clone ended and is not seen")
+	return plan.VM{}
+}
+
+func (p *process) cloning(ordinal int32) plan.Action {
+	s := p.sight()
+	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Folder: s.Folder,
+		Template: s.Template.MoRef, CPU: 2, MemoryMB: 1024, Revision: "r1", Generation: 1}
+}
+
+func step(op plan.Op, vm plan.VM) plan.Action {
+	return plan.Action{Op: op, VM: plan.MemberName("web", vm.Ordinal), Ordinal: vm.Ordinal, MoRef: vm.MoRef}
+}
+
+func TestAMemberLivesFromCloneToDestroyAndEachStepIsSeenWhenItReturns(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	if vm.Name != "web-0" || vm.Power != plan.PoweredOff || !vm.Reachable || vm.CPU != 2 || vm.MemoryMB != 1024 ||
+		vm.Revision != "r1" || vm.Generation != 1 || vm.Host == "" || vm.VCenter != p.sight().VCenter {
+		t.Fatalf("the clone is %+v", vm)
+	}
+	p.do(step(plan.PowerOn, vm))
+	p.do(step(plan.PowerOn, vm)) // already so: success
+	if vm = p.sight().VMs[0]; vm.Power != plan.PoweredOn {
+		t.Fatalf("after PowerOn it is %s", vm.Power)
+	}
+	mark := step(plan.Mark, vm)
+	mark.ChangeVersion = vm.ChangeVersion
+	p.do(mark)
+	if vm = p.sight().VMs[0]; !vm.Marked {
+		t.Fatal("after Mark it is not marked")
+	}
+	p.do(step(plan.PowerOff, vm))
+	p.do(step(plan.Destroy, vm))
+	s := p.sight(vm.MoRef)
+	if len(s.VMs) != 0 || len(s.Gone) != 1 {
+		t.Fatalf("after Destroy: %+v", s)
+	}
+	p.do(step(plan.ConfirmGone, vm))
+}
+
+func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip()
+	}
+	w := newWorld(t)
+	p := w.start()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	before := w.Calls()
+	const vms, slots = 50, 8
+	sem := make(chan struct{}, slots)
+	var wg sync.WaitGroup
+	for i := range int32(vms) {
+		sem <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-sem }()
+			if err := p.Do(context.Background(), web, p.cloning(i)); err != nil {
+				t.Error(err)
+				return
+			}
+			for _, vm := range p.sight().VMs {
+				if vm.Ordinal == i {
+					if err := p.Do(context.Background(), web, step(plan.PowerOn, vm)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	sum, text := 0, ""
+	for method, n := range w.Calls() {
+		sum += n - before[method]
+		text += fmt.Sprintf(" %s %d", method, n-before[method])
+	}
+	t.Logf("%.1f calls a VM:%s", float64(sum)/vms, text)
+	if sum > 8*vms {
+		t.Errorf("%d calls for %d VMs, more than 8 each", sum, vms)
+	}
+}
+
+func TestALostSessionMakesTheInventoryUnknownAndThenKnownAgainAndNothingIsDoubled(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	was := p.told("")
+	w.DropSessions()
+	p.until("the loss is told, and the inventory is known again", func() bool { return p.told("") >= was+2 && p.sight().Known })
+	s := p.sight(vm.MoRef)
+	if len(s.VMs) != 1 || s.VMs[0].MoRef != vm.MoRef || len(s.Gone) != 0 {
+		t.Fatalf("afterwards: %+v", s)
+	}
+	p.do(step(plan.PowerOn, vm))
+}
+
+func TestWhenRunEndsNoSessionIsLeftBehind(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	if n := w.Sessions(); n != 1 {
+		t.Fatalf("%d sessions while it runs, not one", n)
+	}
+	p.stop()
+	if n := w.Sessions(); n != 0 {
+		t.Fatalf("%d sessions afterwards", n)
+	}
+	if p.sight().Known {
+		t.Error("it still claims to know the inventory")
+	}
+}

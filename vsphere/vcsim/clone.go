@@ -1,0 +1,167 @@
+package vcsim
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/simulator/esx"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
+)
+
+// CloneVMTask clones with neither the source nor the folder locked during the latency: clones of one
+// template run side by side, which the simulator's own do not. The name is taken from the start, and
+// the VM appears at the end with all that its spec gives it.
+//
+// [doc] CloneVM_Task: DuplicateName, if the name is taken in the target folder; the clone has the
+// source's configuration, extraConfig included, as far as spec.config does not say otherwise.
+func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) soap.HasFault {
+	target := place{req.Folder, escape(req.Name)}
+	release, fault := vm.v.reserve(target)
+	w := work{
+		kind: Clone, entity: vm.VirtualMachine, name: target.name, end: release,
+		check: func(*simulator.Context) types.BaseMethodFault {
+			if fault != nil {
+				return fault
+			}
+			return vm.v.taken(target, nil)
+		},
+		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+			return vm.v.clone(ctx, vm.VirtualMachine, target, req.Spec)
+		},
+	}
+	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: vm.v.begin(vm.guard, w)}}
+}
+
+// clone makes a VM as its source is, and then reconfigures it as the spec says. Nobody sees it before:
+// the world is held.
+func (v *VCenter) clone(ctx *simulator.Context, source *simulator.VirtualMachine, target place, spec types.VirtualMachineCloneSpec) (types.AnyType, types.BaseMethodFault) {
+	if fault := v.taken(target, nil); fault != nil { // also: the folder is gone
+		return nil, fault
+	}
+	f := v.objects.Get(target.folder).(*simulator.Folder)
+	create := &types.CreateVM_Task{This: f.Self, Host: spec.Location.Host}
+	switch {
+	case spec.Location.Pool != nil:
+		create.Pool = *spec.Location.Pool
+	case source.ResourcePool != nil:
+		create.Pool = *source.ResourcePool
+	default: // [doc] RelocateSpec.pool: for a clone of a template to a VM it is required
+		return nil, &types.InvalidArgument{InvalidProperty: "spec.location.pool"}
+	}
+	var fault types.BaseMethodFault
+	v.objects.WithLock(ctx, source.Self, func() { create.Config, fault = v.specOf(source, target.name, spec.Location.Datastore) })
+	if fault != nil {
+		return nil, fault
+	}
+	res, fault := v.inner(ctx, f.Self, func() soap.HasFault { return f.CreateVMTask(ctx, create) })
+	if fault != nil {
+		return nil, fault
+	}
+	vm := v.objects.Get(res.(types.ManagedObjectReference)).(*simulator.VirtualMachine)
+	if fault := v.finishClone(ctx, vm, spec); fault != nil {
+		_, _ = v.inner(ctx, vm.Self, func() soap.HasFault {
+			return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self})
+		})
+		return nil, fault
+	}
+	if spec.PowerOn && !spec.Template {
+		// As in a real vCenter this is a task of its own, which the clone's does not wait for.
+		on := &machine{VirtualMachine: vm, guard: &guard{v: v, ctx: ctx, method: "PowerOnVM_Task"}}
+		v.objects.WithLock(ctx, vm.Self, func() { on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self}) })
+	}
+	return vm.Self, nil
+}
+
+func (v *VCenter) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) types.BaseMethodFault {
+	var change types.VirtualMachineConfigSpec
+	if spec.Config != nil {
+		change = *spec.Config
+	}
+	change.Name, change.Files, change.ChangeVersion = "", nil, ""
+	change.DeviceChange = append(slices.Clone(spec.Location.DeviceChange), change.DeviceChange...)
+	if fault := v.configure(ctx, vm, change); fault != nil {
+		return fault
+	}
+	if spec.Template {
+		v.objects.WithLock(ctx, vm.Self, func() { vm.MarkAsTemplate(&types.MarkAsTemplate{This: vm.Self}) })
+		return nil
+	}
+	if spec.Customization == nil {
+		return nil
+	}
+	_, fault := v.inner(ctx, vm.Self, func() soap.HasFault {
+		return vm.CustomizeVMTask(ctx, &types.CustomizeVM_Task{This: vm.Self, Spec: *spec.Customization})
+	})
+	return fault
+}
+
+// specOf describes a copy of vm. The caller holds its lock.
+func (v *VCenter) specOf(vm *simulator.VirtualMachine, name string, datastore *types.ManagedObjectReference) (types.VirtualMachineConfigSpec, types.BaseMethodFault) {
+	c := vm.Config
+	var path object.DatastorePath
+	path.FromString(c.Files.VmPathName)
+	if datastore != nil {
+		ds, ok := v.objects.Get(*datastore).(*simulator.Datastore)
+		if !ok {
+			return types.VirtualMachineConfigSpec{}, &types.ManagedObjectNotFound{Obj: *datastore}
+		}
+		path.Datastore = ds.Name
+	}
+	path.Path = name
+	spec := types.VirtualMachineConfigSpec{
+		Name: name, Version: c.Version, GuestId: c.GuestId, Annotation: c.Annotation, Firmware: c.Firmware,
+		Files: &types.VirtualMachineFileInfo{VmPathName: path.String()},
+		// The simulator would derive these from the name, so that a VM made anew would have those of the last.
+		Uuid: uuid.NewString(), InstanceUuid: uuid.NewString(),
+		NumCPUs: c.Hardware.NumCPU, NumCoresPerSocket: c.Hardware.NumCoresPerSocket, MemoryMB: int64(c.Hardware.MemoryMB),
+		CpuHotAddEnabled: c.CpuHotAddEnabled, CpuHotRemoveEnabled: c.CpuHotRemoveEnabled, MemoryHotAddEnabled: c.MemoryHotAddEnabled,
+	}
+	for _, o := range c.ExtraConfig {
+		copied := *o.GetOptionValue()
+		spec.ExtraConfig = append(spec.ExtraConfig, &copied)
+	}
+	devices, err := copyDevices(c.Hardware.Device)
+	if err != nil {
+		return spec, &types.SystemError{Reason: err.Error()}
+	}
+	made := object.VirtualDeviceList(esx.VirtualDevice) // what every new VM gets anyhow
+	for _, d := range devices {
+		if made.FindByKey(d.GetVirtualDevice().Key) != nil {
+			continue
+		}
+		add := &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: d}
+		if disk, ok := d.(*types.VirtualDisk); ok {
+			add.FileOperation = types.VirtualDeviceConfigSpecFileOperationCreate
+			if b, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
+				b.FileName, b.Uuid, b.Parent, b.Datastore = "", "", nil, nil // a new file beside the VM's others
+			}
+		}
+		if nic, ok := d.(types.BaseVirtualEthernetCard); ok {
+			nic.GetVirtualEthernetCard().MacAddress = "" // [doc] a clone's generated address is a new one
+		}
+		spec.DeviceChange = append(spec.DeviceChange, add)
+	}
+	return spec, nil
+}
+
+// copyDevices copies them deeply, the way the simulator does.
+func copyDevices(devices []types.BaseVirtualDevice) ([]types.BaseVirtualDevice, error) {
+	encoded, err := xml.Marshal(types.ArrayOfVirtualDevice{VirtualDevice: devices})
+	if err != nil {
+		return nil, fmt.Errorf("encode devices: %w", err)
+	}
+	var copied types.ArrayOfVirtualDevice
+	decoder := xml.NewDecoder(bytes.NewReader(encoded))
+	decoder.TypeFunc = types.TypeFunc()
+	if err := decoder.Decode(&copied); err != nil {
+		return nil, fmt.Errorf("decode devices: %w", err)
+	}
+	return copied.VirtualDevice, nil
+}

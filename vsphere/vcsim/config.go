@@ -1,0 +1,60 @@
+package vcsim
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Config says what a new vCenter looks like. The zero value is a good first try.
+type Config struct {
+	// Listen is the host:port of the SDK endpoint. Default: 127.0.0.1 and a free port.
+	Listen string
+	// Templates are the names of the VM templates in DC0/vm. Default: "vm-operator-template".
+	Templates []string
+	// Latency says how long tasks take. Default: no time at all.
+	Latency Latency
+	// User and Password are what Login accepts. Default: any that are not empty.
+	User, Password string
+	// InstanceUUID is this vCenter's identity (about.instanceUuid). Default: random.
+	InstanceUUID string
+	// Datacenters, Clusters (of each datacenter), Hosts (of each cluster) and Datastores (of each
+	// datacenter) count what there is. With the default, one of each, nothing is ambiguous.
+	Datacenters, Clusters, Hosts, Datastores int
+	// Pools counts the resource pools below each cluster's own. Default: none.
+	Pools int
+}
+
+// Latency is how long the tasks of each kind take. The tasks of Admin take no time.
+type Latency struct {
+	Clone       time.Duration
+	Power       time.Duration // power on, power off, suspend, and the guest's own shutdown
+	Reconfigure time.Duration
+	Other       time.Duration
+}
+
+func (l Latency) of(k Kind) time.Duration {
+	switch k {
+	case Clone:
+		return l.Clone
+	case PowerOn, PowerOff, Suspend, ShutdownGuest:
+		return l.Power
+	case Reconfigure:
+		return l.Reconfigure
+	}
+	return l.Other
+}
+
+func (c Config) withDefaults() Config {
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
+	c.InstanceUUID = cmp.Or(c.InstanceUUID, uuid.NewString())
+	c.Datacenters = cmp.Or(c.Datacenters, 1)
+	c.Clusters = cmp.Or(c.Clusters, 1)
+	c.Hosts = cmp.Or(c.Hosts, 1)
+	c.Datastores = cmp.Or(c.Datastores, 1)
+	if c.Templates == nil {
+		c.Templates = []string{"vm-operator-template"}
+	}
+	return c
+}

@@ -1,0 +1,111 @@
+package vcsim
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// faults are what tests have ordered. The simulator has fault injection of its own, for calls only,
+// but it has no way to withdraw one rule among others, and Admin would stumble over it.
+type faults struct {
+	calls, replies, tasks []*order
+	denied                map[string]string // privilege by SOAP method
+}
+
+// order is one ordered fault, good for so many times; forever if that began at 0.
+type order struct {
+	method  string
+	kind    Kind
+	match   func(name string) bool
+	fault   types.BaseMethodFault
+	left    int
+	forever bool
+}
+
+func (o *order) take() bool {
+	if o.left == 0 && !o.forever {
+		return false
+	}
+	o.left--
+	return true
+}
+
+// FailCall makes that many calls of a SOAP method ("Login", "CloneVM_Task", "WaitForUpdatesEx", ...)
+// answer a fault; times 0: all of them. Nothing is carried out.
+func (v *VCenter) FailCall(method string, fault types.BaseMethodFault, times int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.faults.calls = append(v.faults.calls, &order{method: method, fault: fault, left: times, forever: times == 0})
+}
+
+// LoseReply makes that many calls of a SOAP method be carried out without an answer: the connection
+// is cut instead; times 0: all of them.
+func (v *VCenter) LoseReply(method string, times int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.faults.replies = append(v.faults.replies, &order{method: method, left: times, forever: times == 0})
+}
+
+// FailTask makes that many tasks of a kind end in a fault, after their latency; times 0: all of them.
+// match is given the name of the VM (of a clone: the new one) or folder; nil: any. A ShutdownGuest
+// that fails is a guest that does not halt.
+func (v *VCenter) FailTask(kind Kind, match func(vmName string) bool, fault types.BaseMethodFault, times int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.faults.tasks = append(v.faults.tasks, &order{kind: kind, match: match, fault: fault, left: times, forever: times == 0})
+}
+
+// Deny takes a privilege away: the SOAP method answers NoPermission, naming it, until Allow.
+func (v *VCenter) Deny(method, privilege string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.faults.denied == nil {
+		v.faults.denied = make(map[string]string)
+	}
+	v.faults.denied[method] = privilege
+}
+
+// Allow gives back what Deny took.
+func (v *VCenter) Allow(method string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.faults.denied, method)
+}
+
+// Heal withdraws all that FailCall, LoseReply, FailTask and Deny ordered.
+func (v *VCenter) Heal() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.faults = faults{}
+}
+
+// Calls counts the calls so far by SOAP method, without Admin's.
+func (v *VCenter) Calls() map[string]int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return maps.Clone(v.calls)
+}
+
+func (f *faults) ofCall(method string) types.BaseMethodFault {
+	i := slices.IndexFunc(f.calls, func(o *order) bool { return o.method == method && o.take() })
+	if i < 0 {
+		return nil
+	}
+	return f.calls[i].fault
+}
+
+func (f *faults) losesReply(method string) bool {
+	return slices.ContainsFunc(f.replies, func(o *order) bool { return o.method == method && o.take() })
+}
+
+func (f *faults) ofTask(kind Kind, name string) types.BaseMethodFault {
+	i := slices.IndexFunc(f.tasks, func(o *order) bool {
+		return o.kind == kind && (o.match == nil || o.match(name)) && o.take()
+	})
+	if i < 0 {
+		return nil
+	}
+	return f.tasks[i].fault
+}

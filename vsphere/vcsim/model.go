@@ -1,0 +1,120 @@
+package vcsim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// creation is the one global here: the simulator appends to a global of its own (EvalLicense) while it
+// makes an inventory, so that two vCenters may not be made at the same moment.
+var creation sync.Mutex
+
+// createModel makes the inventory, but no VM: those need the endpoint's extensions.
+func (v *VCenter) createModel(c Config) error {
+	m := simulator.VPX()
+	m.ServiceContent.About.InstanceUuid = c.InstanceUUID
+	m.Datacenter, m.Cluster, m.ClusterHost, m.Datastore, m.Pool = c.Datacenters, c.Clusters, c.Hosts, c.Datastores, c.Pools
+	m.Host, m.Machine, m.Portgroup = 0, 0, 0
+	creation.Lock()
+	defer creation.Unlock()
+	if err := m.Create(); err != nil {
+		return fmt.Errorf("create the inventory: %w", err)
+	}
+	v.model, v.service, v.objects = m, m.Service, m.Map()
+	return nil
+}
+
+// furnish logs Admin in and makes the templates.
+func (v *VCenter) furnish(c Config) error {
+	if err := v.loginAdmin(); err != nil {
+		return err
+	}
+	for _, name := range c.Templates {
+		if _, err := v.AddTemplate("/DC0/vm", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newVM describes a small VM with a disk and a network card.
+func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
+	spec := types.VirtualMachineConfigSpec{
+		Name: name, GuestId: string(types.VirtualMachineGuestOsIdentifierOtherLinux64Guest), NumCPUs: 1, MemoryMB: 1024,
+		Files: &types.VirtualMachineFileInfo{VmPathName: fmt.Sprintf("[%s]", datastore)},
+	}
+	var devices object.VirtualDeviceList
+	scsi, err := devices.CreateSCSIController("pvscsi")
+	if err != nil {
+		return spec, err
+	}
+	disk := devices.CreateDisk(scsi.(types.BaseVirtualController), types.ManagedObjectReference{}, "")
+	disk.CapacityInKB = 10 << 20
+	nic, err := devices.CreateEthernetCard("vmxnet3", &types.VirtualEthernetCardNetworkBackingInfo{
+		VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"},
+	})
+	if err != nil {
+		return spec, err
+	}
+	spec.DeviceChange, err = append(devices, scsi, disk, nic).ConfigSpec(types.VirtualDeviceConfigSpecOperationAdd)
+	return spec, err
+}
+
+// AddVM makes a VM in a folder, as somebody else would: powered off, and a stranger to all.
+func (v *VCenter) AddVM(folderPath, name string) (types.ManagedObjectReference, error) {
+	ref, err := v.addVM(context.Background(), folderPath, name)
+	if err != nil {
+		return ref, fmt.Errorf("add VM %s in %s: %w", name, folderPath, err)
+	}
+	return ref, nil
+}
+
+func (v *VCenter) addVM(ctx context.Context, folderPath, name string) (ref types.ManagedObjectReference, err error) {
+	folder, err := v.Find(folderPath)
+	if err != nil {
+		return ref, err
+	}
+	finder := find.NewFinder(v.admin.Client)
+	dc, err := finder.Datacenter(ctx, "/"+strings.Split(folderPath, "/")[1])
+	if err != nil {
+		return ref, err
+	}
+	finder.SetDatacenter(dc)
+	datastores, err := finder.DatastoreList(ctx, "*")
+	if err != nil {
+		return ref, err
+	}
+	pools, err := finder.ResourcePoolList(ctx, "*/Resources")
+	if err != nil {
+		return ref, err
+	}
+	spec, err := newVM(name, datastores[0].Name())
+	if err != nil {
+		return ref, err
+	}
+	task, err := object.NewFolder(v.admin.Client, folder).CreateVM(ctx, spec, pools[0], nil)
+	if err != nil {
+		return ref, err
+	}
+	info, err := task.WaitForResult(ctx, nil)
+	if err != nil {
+		return ref, err
+	}
+	return info.Result.(types.ManagedObjectReference), nil
+}
+
+// AddTemplate makes a VM template in a folder.
+func (v *VCenter) AddTemplate(folderPath, name string) (types.ManagedObjectReference, error) {
+	ref, err := v.AddVM(folderPath, name)
+	if err != nil {
+		return ref, err
+	}
+	return ref, object.NewVirtualMachine(v.admin.Client, ref).MarkAsTemplate(context.Background())
+}

@@ -1,0 +1,59 @@
+package vcsim
+
+import (
+	"reflect"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// viewManager makes views while the inventory stands still.
+type viewManager struct {
+	*simulator.ViewManager
+	*guard
+}
+
+// searchIndex searches while the inventory stands still, and does not find what is hidden.
+type searchIndex struct {
+	*simulator.SearchIndex
+	*guard
+}
+
+// FindByInventoryPath finds what its caller may see.
+func (s *searchIndex) FindByInventoryPath(ctx *simulator.Context, req *types.FindByInventoryPath) soap.HasFault {
+	return s.seen(ctx, s.SearchIndex.FindByInventoryPath(ctx, req))
+}
+
+// FindChild finds what its caller may see.
+func (s *searchIndex) FindChild(ctx *simulator.Context, req *types.FindChild) soap.HasFault {
+	return s.seen(ctx, s.SearchIndex.FindChild(ctx, req))
+}
+
+// FindByUuid finds what its caller may see.
+func (s *searchIndex) FindByUuid(ctx *simulator.Context, req *types.FindByUuid) soap.HasFault {
+	return s.seen(ctx, s.SearchIndex.FindByUuid(ctx, req))
+}
+
+// FindAllByUuid finds what its caller may see.
+func (s *searchIndex) FindAllByUuid(ctx *simulator.Context, req *types.FindAllByUuid) soap.HasFault {
+	return s.seen(ctx, s.SearchIndex.FindAllByUuid(ctx, req))
+}
+
+// seen takes what is hidden out of an answer: a reference, or several.
+func (s *searchIndex) seen(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
+	veil := s.v.veil()
+	if veil == nil || isAdmin(ctx.Session) || body.Fault() != nil {
+		return body
+	}
+	found := reflect.ValueOf(body).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
+	switch refs := found.Interface().(type) {
+	case *types.ManagedObjectReference:
+		if refs != nil && veil.hides(*refs) {
+			found.SetZero()
+		}
+	case []types.ManagedObjectReference:
+		found.Set(reflect.ValueOf(veil.visible(refs)))
+	}
+	return body
+}

@@ -1,0 +1,89 @@
+package vcsim
+
+import (
+	"cmp"
+	"net/url"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// adminUser is who Admin is logged in as. Nothing that tests do to a vCenter's clients happens to it:
+// no latency, no faults, no lost rights, no outages, no counting.
+const adminUser = "Administrator@VSPHERE.LOCAL"
+
+// login says who may log in, and counts who tried.
+type login struct {
+	user, password string // empty: whoever says anything
+	adminPassword  string
+	ok, refused    int
+}
+
+func newLogin(user, password string) login {
+	return login{user: user, password: password, adminPassword: uuid.NewString()}
+}
+
+func (l login) userinfo() *url.Userinfo {
+	return url.UserPassword(cmp.Or(l.user, "user"), cmp.Or(l.password, "pass"))
+}
+
+func matches(want, got string) bool { return got != "" && (want == "" || want == got) }
+
+func (v *VCenter) validLogin(r *types.Login) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if r.UserName == adminUser {
+		return r.Password == v.login.adminPassword
+	}
+	ok := matches(v.login.user, r.UserName) && matches(v.login.password, r.Password)
+	if ok {
+		v.login.ok++
+	} else {
+		v.login.refused++
+	}
+	return ok
+}
+
+// SetPassword changes what the next Login must say. Sessions that exist go on, as in a real vCenter.
+func (v *VCenter) SetPassword(password string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.login.password = password
+}
+
+// Logins counts the logins that were let in, and those that were refused for the user or the password.
+func (v *VCenter) Logins() (ok, refused int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.login.ok, v.login.refused
+}
+
+// Sessions counts the sessions that exist now, without Admin's.
+func (v *VCenter) Sessions() int { return len(v.clientSessions()) }
+
+// DropSessions ends all sessions but Admin's: the next call of each is NotAuthenticated, and so is a
+// wait that is under way.
+func (v *VCenter) DropSessions() {
+	v.door.Lock()
+	defer v.door.Unlock()
+	ctx := v.context()
+	for _, key := range v.clientSessions() {
+		// Only NotFound can come of it: the session has just ended by itself.
+		_ = v.objects.SessionManager().TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
+	}
+	v.changes.mark() // wakes the waits
+}
+
+func (v *VCenter) clientSessions() []string {
+	view := simulator.Session{Registry: simulator.NewRegistry(), Map: v.objects}
+	var keys []string
+	for _, s := range view.Get(v.objects.SessionManager().Self).(*simulator.SessionManager).SessionList {
+		if s.UserName != adminUser {
+			keys = append(keys, s.Key)
+		}
+	}
+	return keys
+}
+
+func isAdmin(s *simulator.Session) bool { return s != nil && s.UserName == adminUser }

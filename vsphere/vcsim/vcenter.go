@@ -1,0 +1,183 @@
+package vcsim
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// VCenter is a running vCenter. All methods may be called at any time from any goroutine.
+type VCenter struct {
+	model   *simulator.Model
+	service *simulator.Service
+	objects *simulator.Registry
+
+	cert   tls.Certificate
+	server *http.Server
+	gate   *gate
+	admin  *govmomi.Client
+
+	// ctx ends with Close; running counts what Close waits for.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	// world is held for writing by whatever changes the inventory, for reading by whatever reads it,
+	// and is always taken before an object's own lock.
+	world   sync.RWMutex
+	changes *changes
+
+	// door is shut while sessions are dropped.
+	door sync.RWMutex
+
+	// collectors guards the filters of the simulator's PropertyCollectors, which it does not.
+	collectors sync.Mutex
+
+	mu        sync.Mutex // guards what follows
+	closed    bool
+	latency   Latency
+	login     login
+	calls     map[string]int
+	faults    faults
+	hidden    map[types.ManagedObjectReference]bool
+	reserved  map[place]types.ManagedObjectReference
+	captures  map[types.ManagedObjectReference]*capture
+	streams   map[*simulator.PropertyCollector]*stream
+	exchanges map[string]*exchange
+	kept      []Kept
+	nextID    int
+}
+
+// Start makes a vCenter and serves it until Close.
+func Start(c Config) (*VCenter, error) {
+	c = c.withDefaults()
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen address %q: %w", c.Listen, err)
+	}
+	v := &VCenter{
+		gate:      newGate(),
+		changes:   newChanges(),
+		login:     newLogin(c.User, c.Password),
+		calls:     make(map[string]int),
+		hidden:    make(map[types.ManagedObjectReference]bool),
+		reserved:  make(map[place]types.ManagedObjectReference),
+		captures:  make(map[types.ManagedObjectReference]*capture),
+		streams:   make(map[*simulator.PropertyCollector]*stream),
+		exchanges: make(map[string]*exchange),
+	}
+	v.ctx, v.cancel = context.WithCancel(context.Background())
+	if v.cert, err = newCertificate(host); err != nil {
+		return nil, err
+	}
+	if err := v.createModel(c); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		v.cancel()
+		v.model.Remove()
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	v.serve(listener)
+	if err := v.furnish(c); err != nil {
+		return nil, errors.Join(err, v.Close())
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.latency = c.Latency
+	clear(v.calls) // of the admin, before it was known as such
+	return v, nil
+}
+
+// extend hooks our behaviour into the simulator's, before the first call reaches it.
+func (v *VCenter) extend(address string) {
+	v.service.Listen = &url.URL{Scheme: "https", Host: address, User: url.User("vcsim")}
+	sessions := v.objects.SessionManager()
+	sessions.ServiceHostName = address
+	sessions.ValidLogin = v.validLogin
+	sessions.TLS = func() *tls.Config { return &tls.Config{Certificates: []tls.Certificate{v.cert}} }
+	v.objects.Cookie = v.sessionCookie
+	v.objects.Handler = v.dispatch
+	v.objects.AddHandler(v.changes)
+	v.objects.AddHandler(&taskBook{TaskManager: v.taskManager(), v: v})
+
+	v.service.RegisterSDK(v.objects, vim25.Path+"/vimService")
+	v.service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", v.service.ServiceVersions)
+}
+
+// URL is where clients log in: https://user:password@host:port/sdk, with the password of now.
+func (v *VCenter) URL() *url.URL {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return &url.URL{Scheme: "https", Host: v.service.Listen.Host, Path: vim25.Path, User: v.login.userinfo()}
+}
+
+// InstanceUUID is this vCenter's about.instanceUuid.
+func (v *VCenter) InstanceUUID() string {
+	return v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.InstanceUuid
+}
+
+// SetLatency changes how long tasks take, from the next one on.
+func (v *VCenter) SetLatency(l Latency) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.latency = l
+}
+
+// Close cuts all connections and stops. Tasks that are still waiting out their latency are dropped.
+// It does not wait for a client's patience: abandoned waits end, too.
+func (v *VCenter) Close() error {
+	v.mu.Lock()
+	already := v.closed
+	v.closed = true
+	v.mu.Unlock()
+	if already {
+		return nil
+	}
+	v.cancel()
+	v.gate.set(down)
+	err := v.server.Close()
+
+	done := make(chan struct{})
+	go func() { v.running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		err = errors.Join(err, errors.New("close: a call or a task of the simulator did not end"))
+	}
+	v.model.Remove()
+	return err
+}
+
+// enter announces work that Close must wait for; false: it is too late to begin any.
+func (v *VCenter) enter() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return false
+	}
+	v.running.Add(1)
+	return true
+}
+
+// context is a fresh identity for the simulator's locks, with the simulator's own session.
+func (v *VCenter) context() *simulator.Context { return fork(v.service.Context) }
+
+// fork copies a context. The simulator's locks belong to a context's address, so work that outlives
+// its call needs a context of its own.
+func fork(ctx *simulator.Context) *simulator.Context {
+	c := *ctx
+	return &c
+}

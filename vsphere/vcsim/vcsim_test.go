@@ -1,0 +1,251 @@
+package vcsim_test
+
+import (
+	"context"
+	"crypto/x509"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/session"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+const template = "vm-operator-template"
+
+// start starts a vCenter that is closed with the test.
+func start(t testing.TB, c vcsim.Config) *vcsim.VCenter {
+	t.Helper()
+	v, err := vcsim.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return v
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// client is a user with what most tests need at hand.
+type client struct {
+	*govmomi.Client
+	ctx      context.Context
+	template *object.VirtualMachine
+	folder   *object.Folder // DC0/vm
+	pool     types.ManagedObjectReference
+}
+
+func login(t testing.TB, v *vcsim.VCenter) *client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	c, err := govmomi.NewClient(ctx, v.URL(), true)
+	ok(t, err)
+	finder := find.NewFinder(c.Client)
+	dc, err := finder.DefaultDatacenter(ctx)
+	ok(t, err)
+	finder.SetDatacenter(dc)
+	vm, err := finder.VirtualMachine(ctx, template)
+	ok(t, err)
+	pool, err := finder.DefaultResourcePool(ctx)
+	ok(t, err)
+	folders, err := dc.Folders(ctx)
+	ok(t, err)
+	return &client{Client: c, ctx: ctx, template: vm, folder: folders.VmFolder, pool: pool.Reference()}
+}
+
+func (c *client) cloneSpec(config *types.VirtualMachineConfigSpec) types.VirtualMachineCloneSpec {
+	return types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: &c.pool}, Config: config}
+}
+
+// startClone begins to clone the template into DC0/vm.
+func (c *client) startClone(t testing.TB, name string) *object.Task {
+	t.Helper()
+	task, err := c.template.Clone(c.ctx, c.folder, name, c.cloneSpec(nil))
+	ok(t, err)
+	return task
+}
+
+func (c *client) clone(t testing.TB, name string) *object.VirtualMachine {
+	t.Helper()
+	info, err := c.startClone(t, name).WaitForResult(c.ctx, nil)
+	ok(t, err)
+	return object.NewVirtualMachine(c.Client.Client, info.Result.(types.ManagedObjectReference))
+}
+
+// children are the names in a folder.
+func (c *client) children(t testing.TB, folder types.ManagedObjectReference) []string {
+	t.Helper()
+	var f mo.Folder
+	ok(t, c.RetrieveOne(c.ctx, folder, []string{"childEntity"}, &f))
+	var names []string
+	for _, ref := range f.ChildEntity {
+		var e mo.ManagedEntity
+		ok(t, c.RetrieveOne(c.ctx, ref, []string{"name"}, &e))
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// wantFault fails unless err is a fault of the type F.
+func wantFault[F types.BaseMethodFault](t testing.TB, err error) F {
+	t.Helper()
+	var f F
+	if _, is := fault.As(err, &f); !is {
+		t.Fatalf("got %v (%T), want a %T", err, err, f)
+	}
+	return f
+}
+
+func within(t testing.TB, limit time.Duration, what string, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		t.Fatalf("%s took longer than %v", what, limit)
+	}
+}
+
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+func TestTheDefaultInventoryIsUnambiguous(t *testing.T) {
+	t.Parallel()
+	v := start(t, vcsim.Config{User: "me", Password: "secret"})
+	c := login(t, v)
+	finder := find.NewFinder(c.Client.Client)
+	dc, err := finder.DefaultDatacenter(c.ctx)
+	ok(t, err)
+	finder.SetDatacenter(dc)
+	ds, err := finder.DefaultDatastore(c.ctx)
+	ok(t, err)
+	if dc.Name() != "DC0" || ds.Name() != "LocalDS_0" {
+		t.Errorf("got %s and %s", dc.Name(), ds.Name())
+	}
+	vms := v.VMs()
+	if len(vms) != 1 || !vms[0].Template || vms[0].Path != "/DC0/vm/"+template {
+		t.Errorf("got %+v, want the template alone", vms)
+	}
+}
+
+func TestTheInventoryCanBeAmbiguous(t *testing.T) {
+	t.Parallel()
+	v := start(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Pools: 1, Templates: []string{"a", "b"}})
+	_, err := v.AddTemplate("/DC1/vm", "a")
+	ok(t, err)
+	finder := find.NewFinder(v.Admin().Client)
+	if _, err := finder.DefaultDatacenter(t.Context()); err == nil {
+		t.Error("the datacenter is unambiguous")
+	}
+	if _, err := v.Find("a"); err == nil {
+		t.Error("the template is unambiguous")
+	}
+	for _, path := range []string{"/DC1/host/DC1_C1/Resources/DC1_C1_RP1", "/DC0/datastore/LocalDS_1", "/DC0/vm/b"} {
+		if _, err := v.Find(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEachVCenterHasAnIdentityOfItsOwn(t *testing.T) {
+	t.Parallel()
+	a, b := start(t, vcsim.Config{}), start(t, vcsim.Config{InstanceUUID: "b-uuid"})
+	if a.InstanceUUID() == "" || a.InstanceUUID() == b.InstanceUUID() {
+		t.Errorf("got %q and %q", a.InstanceUUID(), b.InstanceUUID())
+	}
+	if got := login(t, b).ServiceContent.About.InstanceUuid; got != "b-uuid" {
+		t.Errorf("a client sees %q", got)
+	}
+}
+
+func TestTheCertificateCanBeVerified(t *testing.T) {
+	t.Parallel()
+	v := start(t, vcsim.Config{})
+	for name, trust := range map[string]func(*soap.Client){
+		"by its CA": func(c *soap.Client) {
+			pool := x509.NewCertPool()
+			pool.AppendCertsFromPEM(v.CACert())
+			c.DefaultTransport().TLSClientConfig.RootCAs = pool
+		},
+		"by its thumbprint": func(c *soap.Client) { c.SetThumbprint(v.URL().Host, v.Thumbprint()) },
+		"by its SHA-256":    func(c *soap.Client) { c.SetThumbprint(v.URL().Host, v.ThumbprintSHA256()) },
+	} {
+		sc := soap.NewClient(v.URL(), false)
+		if _, err := vim25.NewClient(t.Context(), sc); !soap.IsCertificateUntrusted(err) {
+			t.Errorf("%s: without trust: %v", name, err)
+		}
+		trust(sc)
+		if _, err := vim25.NewClient(t.Context(), sc); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestCloseDoesNotWaitForAnAbandonedWait(t *testing.T) {
+	t.Parallel()
+	v, err := vcsim.Start(vcsim.Config{Latency: vcsim.Latency{Clone: time.Hour}})
+	ok(t, err)
+	c := login(t, v)
+	task := c.startClone(t, "never")
+	pc, err := property.DefaultCollector(c.Client.Client).Create(c.ctx)
+	ok(t, err)
+	_, err = pc.CreateFilter(c.ctx, types.CreateFilter{Spec: types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: task.Reference()}},
+		PropSet:   []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state"}}},
+	}})
+	ok(t, err)
+	waiting := make(chan error, 1)
+	go func() {
+		waiting <- pc.WaitForUpdatesEx(c.ctx, &property.WaitOptions{}, func([]types.ObjectUpdate) bool { return false })
+	}()
+	eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] == 2 })
+	within(t, 3*time.Second, "Close", func() {
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := <-waiting; err == nil {
+		t.Error("the wait ended without an error")
+	}
+	if err := v.Close(); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+func newClientAs(ctx context.Context, v *vcsim.VCenter, user *url.Userinfo) (*session.Manager, error) {
+	u := v.URL()
+	u.User = nil
+	vc, err := vim25.NewClient(ctx, soap.NewClient(u, true))
+	if err != nil {
+		return nil, err
+	}
+	m := session.NewManager(vc)
+	return m, m.Login(ctx, user)
+}

@@ -1,0 +1,215 @@
+package vsphere
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// row says what one of vCenter's faults, or a family of them, means to a user.
+type row struct {
+	// words gives what to do, and whether the fault is one of this row.
+	words  func(types.BaseMethodFault) (string, bool)
+	reason string
+	// person tells that waiting does not help.
+	person bool
+}
+
+// on makes the words of a row for the faults of type T: a pointer for one fault, a Base… interface for a family.
+func on[T any](words func(T) string) func(types.BaseMethodFault) (string, bool) {
+	return func(f types.BaseMethodFault) (string, bool) {
+		if t, ok := f.(T); ok {
+			return words(t), true
+		}
+		return "", false
+	}
+}
+
+// say is on with fixed words.
+func say[T any](words string) func(types.BaseMethodFault) (string, bool) {
+	return on(func(T) string { return words })
+}
+
+// rows are read from above; a family stands below its members. A full datastore, missing resources and the
+// like may resolve by themselves (somebody else's VM goes), so they are tried again.
+var rows = []row{
+	{say[*types.NotAuthenticated]("vCenter ended the session; the server logs in again."), ReasonNotAuthenticated, false},
+	{say[*types.PasswordExpired]("The password of vCenter's user has expired: set a new one and put it into the Secret vc-creds."), ReasonInvalidLogin, true},
+	{say[types.BaseInvalidLogin]("vCenter refuses the user name or password: correct the Secret vc-creds."), ReasonInvalidLogin, true},
+	{on(privilege), ReasonMissingPrivilege, true},
+	{on(func(f *types.DuplicateName) string {
+		return fmt.Sprintf("The name %q is taken by something that is not this group's: rename or remove it.", f.Name)
+	}), ReasonNameConflict, true},
+	{on(func(f *types.NoDiskSpace) string {
+		return fmt.Sprintf("The datastore%s is full: free some space or give it more.", quoted(f.Datastore))
+	}), ReasonDatastoreFull, false},
+	{say[*types.InsufficientStorageSpace]("The datastore has too little free space: free some or give it more."), ReasonDatastoreFull, false},
+	{on(func(f types.BaseInvalidDatastore) string {
+		return fmt.Sprintf("The datastore%s cannot be used now: see to it in vCenter.", quoted(f.GetInvalidDatastore().Name))
+	}), ReasonDatastoreInaccessible, false},
+	{say[types.BaseInsufficientResourcesFault]("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."), ReasonResourceLimit, false},
+	{say[*types.NoCompatibleHost]("No host can run the VM: see whether hosts are in maintenance or lack the template's networks and datastores."), ReasonResourceLimit, false},
+	{say[types.BaseNotEnoughLicenses]("vCenter's licence does not allow it: assign another one."), ReasonLicense, true},
+	{say[types.BaseTaskInProgress]("Another task is at work on the same object; it is tried again."), ReasonTaskInProgress, false},
+	{say[*types.ConcurrentAccess]("Somebody else changed the VM in the meantime; it is read and tried again."), ReasonConcurrentAccess, false},
+	{say[*types.ManagedObjectNotFound]("The object is no longer in vCenter; what there is now is read anew."), ReasonGone, false},
+	{on(func(f *types.InvalidPowerState) string {
+		return fmt.Sprintf("The VM is %s, so this cannot be done; its state is read anew.", f.ExistingState)
+	}), ReasonInvalidPowerState, false},
+	{on(func(f *types.QuestionPending) string {
+		return strings.TrimSpace("The VM waits for an answer in vCenter. " + steady(f.Text))
+	}), ReasonQuestionPending, true},
+	{say[*types.MethodDisabled]("vCenter has disabled this for the VM for the time being, as it does during a backup; it is tried again."), ReasonMethodDisabled, false},
+	{say[types.BaseHostCommunication]("vCenter does not reach the host: see to the host's connection."), ReasonHostNotConnected, false},
+	{say[types.BaseHostConnectFault]("vCenter does not reach the host: see to the host's connection."), ReasonHostNotConnected, false},
+	{say[*types.RequestCanceled]("Somebody cancelled the task in vCenter; it is tried again."), ReasonCancelled, false},
+	{say[*types.Timedout]("vCenter gave up waiting; it is tried again."), ReasonTimeout, false},
+}
+
+// wordy are the families of which vCenter's own message says most. They are looked at when no row fits.
+var wordy = []row{
+	{say[types.BaseFileFault]("a file of the VM cannot be used"), ReasonFileUnavailable, false},
+	{say[types.BaseInvalidState]("the object's state does not allow it"), ReasonInvalidState, false},
+	{say[types.BaseVmConfigFault]("the VM's configuration is refused"), ReasonInvalidConfiguration, true},
+}
+
+// vimFault reads vCenter's faults: of calls, of tasks, and the causes inside them. The deepest that a row
+// knows would often be more precise, but the outermost is what the operation is about; so it comes first.
+func vimFault(err error) (plan.Fault, bool) {
+	faults, message := faultsIn(err)
+	if len(faults) == 0 {
+		return plan.Fault{}, false
+	}
+	for _, f := range faults {
+		for _, r := range rows {
+			if words, ok := r.words(f); ok {
+				return plan.Fault{Reason: r.reason, Message: words, Person: r.person}, true
+			}
+		}
+	}
+	for _, f := range faults {
+		for _, r := range wordy {
+			if words, ok := r.words(f); ok {
+				if m := steady(message); m != "" {
+					words = m
+				}
+				return plan.Fault{Reason: r.reason, Message: "vCenter says: " + words, Person: r.person}, true
+			}
+		}
+	}
+	if message == "" {
+		message = err.Error()
+	}
+	return internal(message), true
+}
+
+// faultsIn lists the faults in an error's tree from the outside in, and vCenter's own message: that of the
+// outermost fault that has one, else that of the error that carries the fault.
+func faultsIn(err error) (faults []types.BaseMethodFault, message string) {
+	carrier := carrierIn(err)
+	if carrier == nil {
+		return nil, ""
+	}
+	fault.In(carrier, func(f types.BaseMethodFault, localized string, _ []types.LocalizableMessage) bool {
+		faults = append(faults, f)
+		if message == "" {
+			message = localized
+		}
+		if n, ok := f.(*types.NoCompatibleHost); ok {
+			for _, e := range n.Error {
+				if e.Fault != nil {
+					faults = append(faults, e.Fault)
+				}
+			}
+		}
+		return false
+	})
+	// The hosts' reasons say more than that no host was left.
+	if len(faults) > 1 {
+		if _, ok := faults[0].(*types.NoCompatibleHost); ok {
+			faults = append(faults[1:], faults[0])
+		}
+	}
+	if message == "" {
+		message = carrier.Error()
+	}
+	return faults, message
+}
+
+// carrierIn finds the error in the tree that carries a vCenter fault, or nil. (fault.In would do that too, but
+// panics where Unwrap gives nil, as a net.DNSError's may.)
+func carrierIn(err error) error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case interface{ Fault() types.BaseMethodFault }:
+		return err
+	case interface{ Unwrap() error }:
+		return carrierIn(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if carrier := carrierIn(one); carrier != nil {
+				return carrier
+			}
+		}
+	}
+	return nil
+}
+
+// privilege names what is missing. A VM's moRef is left out, for it differs from try to try.
+func privilege(f types.BaseNoPermission) string {
+	p := f.GetNoPermission()
+	var missing []string
+	add := func(id string, obj *types.ManagedObjectReference) {
+		if id == "" {
+			id = "(vCenter does not say which)"
+		}
+		if obj != nil {
+			id += " on the " + obj.Type
+			if obj.Type != "VirtualMachine" && obj.Type != "Task" && obj.Value != "" {
+				id += " " + obj.Value
+			}
+		}
+		if !slices.Contains(missing, id) {
+			missing = append(missing, id)
+		}
+	}
+	for _, m := range p.MissingPrivileges {
+		for _, id := range m.PrivilegeIds {
+			add(id, &m.Entity)
+		}
+	}
+	if len(missing) == 0 {
+		add(p.PrivilegeId, p.Object)
+	}
+	slices.Sort(missing)
+	return "vCenter's user lacks the privilege " + strings.Join(missing, ", ") + ": grant it."
+}
+
+func quoted(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" %q", name)
+}
+
+// passing are the ids in vCenter's messages that differ from try to try.
+var passing = regexp.MustCompile(`(?i)\b(task|session|op(eration)?id)[-=:\[ ]+['"]?[0-9][0-9a-z-]*\]?['"]?|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+
+// messageMax bounds a message, in bytes: a status is no log.
+const messageMax = 600
+
+// steady makes a message of vCenter's fit for a status: equal failures give equal bytes, in one line.
+func steady(message string) string {
+	message = strings.Join(strings.Fields(passing.ReplaceAllString(message, "…")), " ")
+	if len(message) > messageMax {
+		message = strings.ToValidUTF8(message[:messageMax], "") + "…"
+	}
+	return message
+}
