@@ -113,8 +113,8 @@ func TestAnOutageChangesNothingAndIsSurvived(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ breaks, heals func(r *rig) }{
 		"vCenter down":      {func(r *rig) { r.Down() }, func(r *rig) { r.Up() }},
-		"sessions dropped":  {func(r *rig) { r.DropSessions() }, func(*rig) {}},
-		"vCenter restarted": {func(r *rig) { r.Restart() }, func(*rig) {}},
+		"sessions dropped":  {func(r *rig) { r.DropSessions() }, func(r *rig) { r.login() }},
+		"vCenter restarted": {func(r *rig) { r.Restart() }, func(r *rig) { r.login() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +142,6 @@ func TestAnOutageChangesNothingAndIsSurvived(t *testing.T) {
 			g.Scale(4)
 			c.heals(r)
 			after := up(t, g)
-			r.login()
 			equal(t, r.names(web), running(4))
 			for i, m := range before.Status.Members {
 				if after.Status.Members[i].MoRef != m.MoRef {

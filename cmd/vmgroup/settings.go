@@ -62,11 +62,21 @@ func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {
 	switch s.logFormat {
 	case "json":
 	case "console":
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "" || !terminal(w)}
 	default:
 		return zerolog.Nop(), usageError{fmt.Errorf("--log-format %q: it may be json or console", s.logFormat)}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+}
+
+// terminal tells whether people read what is written there.
+func terminal(w io.Writer) bool {
+	f, isFile := w.(*os.File)
+	if !isFile {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // connect makes the vCenter side; with --simulator it starts the embedded vCenter first, which close ends.
