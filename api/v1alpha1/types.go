@@ -42,7 +42,7 @@ const (
 // +kubebuilder:printcolumn:name="Memory",type=integer,JSONPath=`.spec.memory`,description="Memory of a member, in GB"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`,description="The template that members are cloned from"
 // +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What happens or hinders, in words"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 57 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 57 characters (a-z, 0-9 and '-'; no dots), because members are named <name>-<ordinal>"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 57 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 57 characters (a-z, 0-9 and '-'; no dots), because members are named <name>-<ordinal>",fieldPath=".metadata"
 type VmGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

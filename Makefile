@@ -1,0 +1,99 @@
+# Needs Go, make and git, and nothing else. `make` alone lists what there is.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+GO          ?= go
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+IMAGE       ?= vmgroup:dev
+CA_BUNDLE   ?= /etc/ssl/certs/ca-certificates.crt
+BUILDER     ?= $(shell if docker info >/dev/null 2>&1; then echo docker; else command -v buildah >/dev/null && echo buildah; fi)
+FUZZTIME    ?= 10s
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+CRD         := manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml
+DEEPCOPY    := api/v1alpha1/zz_generated.deepcopy.go
+
+# $(call generate-into,<directory of the CRD>,<directory of the Go file>)
+generate-into = $(GO) tool controller-gen paths=./api/... crd object output:crd:dir=$(1) output:object:dir=$(2)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Serve the hooks on 127.0.0.1:8080 with an embedded vCenter
+	CGO_ENABLED=0 $(GO) run ./cmd/vmgroup serve --simulator --listen 127.0.0.1:8080 --log-format console
+
+.PHONY: test
+test: ## Run all tests; with -race where a C compiler exists (with CI=true it must)
+	@race=; \
+	if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo '#include <stdlib.h>' | $$($(GO) env CC) -E - >/dev/null 2>&1; then \
+		race=-race; echo "testing with -race" >&2; \
+	elif [ "$$CI" = true ]; then \
+		echo "CI=true wants -race, which needs cgo and a C compiler with its headers; there is none here" >&2; exit 1; \
+	else \
+		echo "testing without -race: it needs cgo and a C compiler with its headers; there is none here" >&2; \
+		export CGO_ENABLED=0; \
+	fi; \
+	$(GO) test $$race -timeout 170s $(TESTFLAGS) ./...
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m $(TESTFLAGS) ./...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
+	@set -e; find . -name '*_test.go' -exec grep -q '^func Fuzz' {} \; -exec dirname {} \; | sort -u | while read -r dir; do \
+		$(GO) test -list '^Fuzz' "$$dir" | grep '^Fuzz' | while read -r target; do \
+			echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; \
+		done; \
+	done
+
+.PHONY: cover
+cover: ## Say how much of each package its tests reach, and write coverage.out
+	$(GO) test -timeout 170s -coverprofile=coverage.out ./...
+	@$(GO) tool cover -func=coverage.out | tail -n 1
+
+.PHONY: build
+build: ## Build the static binary bin/vmgroup
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/vmgroup ./cmd/vmgroup
+
+.PHONY: generate
+generate: ## Write the CRD and the deep-copy functions from api/v1alpha1
+	$(call generate-into,$(dir $(CRD)),$(dir $(DEEPCOPY)))
+
+.PHONY: verify
+verify: ## Check that generated files and go.mod are up to date
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	$(call generate-into,$$tmp,$$tmp); \
+	diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
+		{ echo "generated files are out of date: run make generate" >&2; exit 1; }
+	@$(GO) mod tidy -diff || { echo "go.mod or go.sum is out of date: run go mod tidy" >&2; exit 1; }
+
+.PHONY: lint
+lint: ## Check format, go vet and staticcheck
+	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "run gofmt -w on:" $$bad >&2; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: image
+image: ## Build the image vmgroup:dev, with docker if its daemon answers, else with buildah
+	@case "$(BUILDER)" in \
+	docker) set -x; docker build --build-arg VERSION=$(VERSION) --tag $(IMAGE) . ;; \
+	buildah) $(MAKE) image-files && set -x && \
+		buildah build $(BUILDAH_FLAGS) --target prebuilt --build-arg VERSION=$(VERSION) --tag $(IMAGE) . ;; \
+	*) echo "make image needs docker with a running daemon, or buildah" >&2; exit 1 ;; \
+	esac
+
+.PHONY: image-files
+image-files: build ## Put what the image holds into dist/image: binary, CA certificates, /tmp
+	@test -r $(CA_BUNDLE) || { echo "no CA certificates in $(CA_BUNDLE): say where they are with CA_BUNDLE=<file>" >&2; exit 1; }
+	rm -rf dist/image
+	mkdir -p dist/image/etc/ssl/certs dist/image/tmp
+	chmod 1777 dist/image/tmp
+	cp bin/vmgroup dist/image/vmgroup
+	cp $(CA_BUNDLE) dist/image/etc/ssl/certs/ca-certificates.crt
+	chmod -R a+rX dist/image
+
+.PHONY: clean
+clean: ## Remove what the other targets made
+	rm -rf bin dist coverage.out

@@ -1,0 +1,182 @@
+// Package manifests_test checks what `kubectl apply -k` would send, built here as kubectl builds it: that it parses
+// into Kubernetes' own types without an unknown key, and keeps the promises that the manifests' comments make.
+package manifests_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// trees are all that can be built: by name, the kustomization in the file system of checkout.
+var trees = map[string]string{
+	"root":       "/manifests",
+	"simulator":  "/manifests/overlays/simulator",
+	"monitoring": "/with/monitoring",
+	"vcenter-ca": "/with/vcenter-ca",
+	"everything": "/with/everything",
+}
+
+// checkout is this directory as /manifests, and beside it an overlay for each component, as a user would write it.
+func checkout(t *testing.T) filesys.FileSystem {
+	t.Helper()
+	fsys := filesys.MakeFsInMemory()
+	write := func(path, content string) {
+		if err := fsys.WriteFile(path, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range files(t) {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(filepath.Join("/manifests", path), string(content))
+	}
+	const overlay = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../manifests]\ncomponents:\n"
+	write("/with/monitoring/kustomization.yaml", overlay+"- ../../manifests/components/monitoring\n")
+	write("/with/vcenter-ca/kustomization.yaml", overlay+"- ../../manifests/components/vcenter-ca\n")
+	write("/with/everything/kustomization.yaml", overlay+
+		"- ../../manifests/components/monitoring\n- ../../manifests/components/vcenter-ca\n"+
+		"configMapGenerator: [{name: vmgroup-settings, namespace: vmgroup-system, behavior: merge, literals: [VC_DATACENTER=DC0]}]\n"+
+		"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]\n")
+	return fsys
+}
+
+// files are the paths of all YAML and JSON files below this directory, and what kustomize reads beside them.
+func files(t *testing.T) []string {
+	t.Helper()
+	var paths []string
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch filepath.Ext(path) {
+		case ".yaml", ".json", ".env":
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// built is a tree as it would be applied: each object as JSON, by "Kind/name".
+type built map[string][]byte
+
+// build builds the tree of that name.
+func build(t *testing.T, tree string) built {
+	t.Helper()
+	options := krusty.MakeDefaultOptions()
+	options.LoadRestrictions = types.LoadRestrictionsRootOnly // as kubectl apply -k
+	resources, err := krusty.MakeKustomizer(options).Run(checkout(t), trees[tree])
+	if err != nil {
+		t.Fatalf("kustomize build %s: %v", tree, err)
+	}
+	objects := built{}
+	for _, r := range resources.Resources() {
+		raw, err := r.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects[r.GetKind()+"/"+r.GetName()] = raw
+	}
+	return objects
+}
+
+// decode reads the named object into T, which must know every key of it.
+func decode[T any](t *testing.T, objects built, id string) T {
+	t.Helper()
+	raw, ok := objects[id]
+	if !ok {
+		t.Fatalf("there is no %s", id)
+	}
+	return strict[T](t, raw)
+}
+
+func strict[T any](t *testing.T, raw []byte) T {
+	t.Helper()
+	var v T
+	if err := yaml.UnmarshalStrict(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestEveryTreeBuildsIntoKnownTypesWithoutAnUnknownKey(t *testing.T) {
+	for tree := range trees {
+		t.Run(tree, func(t *testing.T) {
+			objects := build(t, tree)
+			for id := range objects {
+				switch kind, _, _ := strings.Cut(id, "/"); kind {
+				case "Namespace":
+					decode[corev1.Namespace](t, objects, id)
+				case "ServiceAccount":
+					decode[corev1.ServiceAccount](t, objects, id)
+				case "ConfigMap":
+					decode[corev1.ConfigMap](t, objects, id)
+				case "Service":
+					decode[corev1.Service](t, objects, id)
+				case "Deployment":
+					decode[appsv1.Deployment](t, objects, id)
+				case "NetworkPolicy":
+					decode[networkingv1.NetworkPolicy](t, objects, id)
+				case "PodDisruptionBudget":
+					decode[policyv1.PodDisruptionBudget](t, objects, id)
+				case "ClusterRole":
+					decode[rbacv1.ClusterRole](t, objects, id)
+				case "CustomResourceDefinition":
+					decode[apiextensionsv1.CustomResourceDefinition](t, objects, id)
+				case "CompositeController":
+					decode[compositeController](t, objects, id)
+				case "ServiceMonitor", "PrometheusRule":
+					decode[map[string]any](t, objects, id)
+				default:
+					t.Errorf("%s: what shall it be checked against?", id)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryFileParses(t *testing.T) {
+	for _, path := range files(t) {
+		if filepath.Ext(path) == ".env" {
+			continue
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, document := range strings.Split(string(content), "\n---\n") {
+			var v map[string]any
+			if err := yaml.UnmarshalStrict([]byte(document), &v); err != nil {
+				t.Errorf("%s, document %d: %v", path, i+1, err)
+			}
+			if len(v) == 0 {
+				t.Errorf("%s, document %d: is empty", path, i+1)
+			}
+		}
+	}
+}
+
+func TestTheBaseHoldsNoSecretAndNoKindThatAClusterMayLack(t *testing.T) {
+	for id := range build(t, "root") {
+		switch kind, _, _ := strings.Cut(id, "/"); kind {
+		case "Secret", "ServiceMonitor", "PrometheusRule", "VmGroup":
+			t.Errorf("%s is in the base", id)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package manifests_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// compositeController holds the keys that we may use of Metacontroller's kind: what is missing here (etag,
+// labelSelector, revisionHistory, statusChecks) is missing on purpose, and makes a strict reading fail.
+type compositeController struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		ParentResource struct {
+			APIVersion          string `json:"apiVersion"`
+			Resource            string `json:"resource"`
+			IgnoreStatusChanges bool   `json:"ignoreStatusChanges"`
+		} `json:"parentResource"`
+		GenerateSelector    bool  `json:"generateSelector"`
+		ResyncPeriodSeconds int32 `json:"resyncPeriodSeconds"`
+		ChildResources      []struct {
+			APIVersion     string `json:"apiVersion"`
+			Resource       string `json:"resource"`
+			UpdateStrategy struct {
+				Method string `json:"method"`
+			} `json:"updateStrategy"`
+		} `json:"childResources"`
+		Hooks map[string]struct {
+			Version string `json:"version"`
+			Webhook struct {
+				URL     string          `json:"url"`
+				Timeout metav1.Duration `json:"timeout"`
+			} `json:"webhook"`
+		} `json:"hooks"`
+	} `json:"spec"`
+}
+
+func TestTheControllerIsWhatTheHooksRelyOn(t *testing.T) {
+	spec := decode[compositeController](t, build(t, "root"), "CompositeController/vmgroup").Spec
+	if got := spec.ParentResource.APIVersion; got != v1alpha1.GroupVersion.String() {
+		t.Errorf("the parent's apiVersion is %q", got)
+	}
+	if got := spec.ParentResource.Resource; got != "vmgroups" {
+		t.Errorf("the parent's resource is %q", got)
+	}
+	if !spec.ParentResource.IgnoreStatusChanges {
+		t.Error("status changes call the hooks again")
+	}
+	if !spec.GenerateSelector {
+		t.Error("generateSelector is off: every VmGroup would need a selector")
+	}
+	if got := spec.ResyncPeriodSeconds; got < 1 || got > 300 {
+		t.Errorf("resyncPeriodSeconds is %d: no safety net", got)
+	}
+	for _, child := range spec.ChildResources {
+		if child.UpdateStrategy.Method != "InPlace" {
+			t.Errorf("%s has the update strategy %q, not InPlace", child.Resource, child.UpdateStrategy.Method)
+		}
+	}
+	if len(spec.ChildResources) == 0 {
+		t.Error("no kind of child")
+	}
+}
+
+func TestTheHooksCallTheService(t *testing.T) {
+	for tree := range trees {
+		objects := build(t, tree)
+		service := decode[corev1.Service](t, objects, "Service/vmgroup")
+		hooks := decode[compositeController](t, objects, "CompositeController/vmgroup").Spec.Hooks
+		for _, name := range []string{"sync", "finalize"} {
+			hook := hooks[name]
+			want := fmt.Sprintf("http://%s.%s.svc:%d/%s", service.Name, service.Namespace, service.Spec.Ports[0].Port, name)
+			if hook.Webhook.URL != want {
+				t.Errorf("%s: %s calls %q, the service is %q", tree, name, hook.Webhook.URL, want)
+			}
+			if hook.Version != "v2" {
+				t.Errorf("%s: %s has version %q, not v2", tree, name, hook.Version)
+			}
+			if hook.Webhook.Timeout.Duration <= 0 {
+				t.Errorf("%s: %s has no timeout", tree, name)
+			}
+		}
+		if service.Spec.SessionAffinity != corev1.ServiceAffinityClientIP {
+			t.Errorf("%s: the service has no ClientIP affinity", tree)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package manifests_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// valid reads a VmGroup that has no unknown key, keeps every key that was written, and is within its bounds.
+func valid(t *testing.T, raw []byte) v1alpha1.VmGroup {
+	t.Helper()
+	group := strict[v1alpha1.VmGroup](t, raw)
+	if group.APIVersion != v1alpha1.GroupVersion.String() || group.Kind != v1alpha1.Kind {
+		t.Errorf("is a %s %s", group.APIVersion, group.Kind)
+	}
+	if errs := group.Validate(); len(errs) > 0 {
+		t.Error(errs.ToAggregate())
+	}
+	again, err := yaml.Marshal(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, kept := strict[map[string]any](t, raw), strict[map[string]any](t, again)
+	if !reflect.DeepEqual(written["spec"], kept["spec"]) {
+		t.Errorf("spec %v is kept as %v", written["spec"], kept["spec"])
+	}
+	return group
+}
+
+func TestTheSampleGroupsAreValid(t *testing.T) {
+	paths, err := filepath.Glob("samples/vmgroup*.yaml")
+	if err != nil || len(paths) < 2 {
+		t.Fatalf("samples %v: %v", paths, err)
+	}
+	for _, path := range paths {
+		t.Run(path, func(t *testing.T) { valid(t, read(t, path)) })
+	}
+}
+
+func TestTheFullSampleShowsEveryField(t *testing.T) {
+	spec, _ := strict[map[string]any](t, read(t, "samples/vmgroup-full.yaml"))["spec"].(map[string]any)
+	schema := crd(t).Schema.OpenAPIV3Schema.Properties["spec"]
+	shown, all := slices.Sorted(maps.Keys(spec)), slices.Sorted(maps.Keys(schema.Properties))
+	if !slices.Equal(shown, all) {
+		t.Errorf("it shows %v of %v", shown, all)
+	}
+}
+
+func TestTheSampleSecretHasTheKeysThatThePodsRead(t *testing.T) {
+	secret := strict[corev1.Secret](t, read(t, "samples/vc-creds.yaml"))
+	if secret.Name != "vc-creds" || secret.Namespace != "vmgroup-system" {
+		t.Errorf("it is %s/%s", secret.Namespace, secret.Name)
+	}
+	if got := slices.Sorted(maps.Keys(secret.StringData)); !slices.Equal(got, []string{"VC_HOST", "VC_PASS", "VC_USER"}) {
+		t.Errorf("its keys are %v", got)
+	}
+}
+
+// hookRequest is what Metacontroller sends to a v2 hook.
+type hookRequest struct {
+	Controller json.RawMessage           `json:"controller"`
+	Parent     json.RawMessage           `json:"parent"`
+	Children   map[string]map[string]any `json:"children"`
+	Related    map[string]map[string]any `json:"related"`
+	Finalizing bool                      `json:"finalizing"`
+}
+
+func TestTheSampleHookRequestsAreOfOneGroup(t *testing.T) {
+	sync := strict[hookRequest](t, read(t, "samples/hooks/sync.json"))
+	finalize := strict[hookRequest](t, read(t, "samples/hooks/finalize.json"))
+	if sync.Finalizing || !finalize.Finalizing {
+		t.Error("finalizing is not what the name of the file says")
+	}
+	a, b := valid(t, sync.Parent), valid(t, finalize.Parent)
+	if a.DeletionTimestamp != nil || b.DeletionTimestamp == nil {
+		t.Error("deletionTimestamp is not what the name of the file says")
+	}
+	if a.UID == "" || a.UID != b.UID || a.Name != b.Name || a.Namespace != b.Namespace || !reflect.DeepEqual(a.Spec, b.Spec) {
+		t.Error("they are not of one group")
+	}
+	sample := valid(t, read(t, "samples/vmgroup.yaml"))
+	if a.Name != sample.Name || a.Namespace != sample.Namespace || !reflect.DeepEqual(a.Spec, sample.Spec) {
+		t.Error("they are not of the group in samples/vmgroup.yaml")
+	}
+	// Every listed kind of child is present, empty or not, as "Kind.version".
+	kinds := len(decode[compositeController](t, build(t, "root"), "CompositeController/vmgroup").Spec.ChildResources)
+	for name, request := range map[string]hookRequest{"sync": sync, "finalize": finalize} {
+		if _, ok := request.Children["ConfigMap.v1"]; !ok || len(request.Children) != kinds {
+			t.Errorf("%s: children are %v, the controller lists %d kinds", name, request.Children, kinds)
+		}
+	}
+}
