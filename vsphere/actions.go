@@ -108,8 +108,12 @@ func notOurs(a plan.Action) *Error {
 // is fully automated, and else where it is; PowerOnMultiVM_Task would add the choice between recommendations,
 // which nobody is here to make.
 func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if _, err := v.own(ref, a); err != nil {
+	m, err := v.own(ref, a)
+	if err != nil {
 		return err
+	}
+	if a.Marked && !m.stamp.Marked {
+		return wantedAfterAll(a)
 	}
 	vm := vmRef(a.MoRef)
 	wanted := types.VirtualMachinePowerStatePoweredOn
@@ -130,7 +134,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return task, err
 		}
 	}
-	_, err := v.task(ctx, start)
+	_, err = v.task(ctx, start)
 	var already *types.InvalidPowerState
 	if _, is := fault.As(err, &already); err != nil && !(is && already.ExistingState == wanted) {
 		return err

@@ -2,15 +2,11 @@ package vsphere
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
-	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -159,32 +155,6 @@ func (c *client) lost(s *session, err error) {
 	c.cfg.Log.Warn().Err(err).Int64("epoch", s.epoch).Msg("vCenter session lost")
 }
 
-// call runs f on the current session, with an operationID. NotAuthenticated says that nothing was done, so f
-// is then run once more, on a new session. Errors are *Error.
-func (c *client) call(ctx context.Context, f func(context.Context, *session) error) error {
-	ctx = withOperationID(ctx)
-	for again := true; ; again = false {
-		s, err := c.session(ctx)
-		if err != nil {
-			return err
-		}
-		if err = f(ctx, s); err == nil {
-			return nil
-		}
-		if notAuthenticated(err) {
-			c.lost(s, err)
-			if again {
-				continue
-			}
-		}
-		typed := classify("", err)
-		if typed.Reason == ReasonVCenterUnreachable {
-			c.lost(s, err)
-		}
-		return typed
-	}
-}
-
 // health gives nil, or why there is no session.
 func (c *client) health() *plan.Fault {
 	c.mu.Lock()
@@ -237,37 +207,4 @@ func (c *client) leave(ctx context.Context, s *session) {
 	if err != nil && !notAuthenticated(err) {
 		c.cfg.Log.Warn().Err(err).Msg("vCenter logout failed")
 	}
-}
-
-// notAuthenticated tells that vCenter knows no session of ours (any more).
-func notAuthenticated(err error) bool {
-	return fault.Is(err, &types.NotAuthenticated{})
-}
-
-// vCenterGone tells that vCenter no longer knows the object that was called.
-func vCenterGone(err error) bool {
-	return fault.Is(err, &types.ManagedObjectNotFound{})
-}
-
-// withOperationID gives ctx an operationID, by which vCenter's logs and ours can be matched, if it has none.
-func withOperationID(ctx context.Context) context.Context {
-	if operationID(ctx) != "" {
-		return ctx
-	}
-	return context.WithValue(ctx, types.ID{}, fmt.Sprintf("vmgroup-%08x", rand.Uint32()))
-}
-
-// operationID gives the id that the calls made with ctx bear, or "".
-func operationID(ctx context.Context) string {
-	id, _ := ctx.Value(types.ID{}).(string)
-	return id
-}
-
-// asError gives err as what it is, an *Error, or nil.
-func asError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return classify("", err)
 }

@@ -25,6 +25,10 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if err != nil {
 		return err
 	}
+	cores, err := v.cores(ctx, vmRef(a.Template), a.CPU)
+	if err != nil {
+		return err
+	}
 	id := uuid.NewString()
 	info, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
 		stamp := Stamp{
@@ -37,7 +41,7 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			Spec: types.VirtualMachineCloneSpec{
 				Location: types.VirtualMachineRelocateSpec{Pool: &at.pool, Datastore: at.datastore},
 				Config: &types.VirtualMachineConfigSpec{
-					NumCPUs: a.CPU, MemoryMB: a.MemoryMB, InstanceUuid: id,
+					NumCPUs: a.CPU, NumCoresPerSocket: cores, MemoryMB: a.MemoryMB, InstanceUuid: id,
 					ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}},
 				},
 			},

@@ -15,7 +15,6 @@ import (
 // inventory. Disks from elsewhere are detached first, and kept.
 func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	vm := vmRef(a.MoRef)
-	planned := v.inventory.member(a.MoRef)
 	for {
 		now, err := v.lookBefore(ctx, vm)
 		if missingObject(err) == vm {
@@ -24,7 +23,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		if err != nil {
 			return err
 		}
-		if err := now.check(ref, a, planned); err != nil {
+		if err := now.check(ref, a); err != nil {
 			return err
 		}
 		kept := foreignDisks(now.devices, now.file)
@@ -91,21 +90,23 @@ func (x *victim) take(p types.DynamicProperty) {
 	}
 }
 
-// check tells whether the VM may be destroyed: it is the group's, that ordinal, no copy. One that was marked when
-// this was planned must be marked still, for another copy of the server may have withdrawn the mark. (One that was
-// not marked is destroyed only when the whole group goes.)
-func (x *victim) check(ref plan.Ref, a plan.Action, planned *member) error {
+// check tells whether the VM may be destroyed: it is the group's, that ordinal, no copy, and, unless the whole group
+// goes, still marked: another copy of the server may have withdrawn the mark.
+func (x *victim) check(ref plan.Ref, a plan.Action) error {
 	stamp, owner := whose(&Machine{Readable: x.instanceUUID != "" && x.file != "", InstanceUUID: x.instanceUUID, Stamp: x.stamp}, nil)
 	switch {
 	case owner == unreadable:
 		return faultf(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so it was not removed.", a.VM)
 	case owner != ours || stamp.UID != ref.UID || stamp.Ordinal != a.Ordinal:
 		return notOurs(a)
-	case planned == nil, planned.stamp.Marked && !stamp.Marked,
-		a.ChangeVersion != "" && a.ChangeVersion != planned.ChangeVersion && !stamp.Marked:
-		return faultf(ReasonConcurrentAccess, false, "%s is wanted after all, or was changed in the meantime; it was not removed.", a.VM)
+	case a.Marked && !stamp.Marked:
+		return wantedAfterAll(a)
 	}
 	return nil
+}
+
+func wantedAfterAll(a plan.Action) *Error {
+	return faultf(ReasonConcurrentAccess, false, "The mark of %s was withdrawn, so it is wanted after all and stays.", a.VM)
 }
 
 // detach takes disks off a VM and keeps their files: an operation without a file operation.

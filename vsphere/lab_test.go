@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -70,7 +71,10 @@ func startLab(t testing.TB, change ...func(*simulator.Model)) *lab {
 	}
 	l.server = model.Service.NewServer()
 	t.Cleanup(func() {
-		for ref := range l.tasks {
+		l.mu.Lock()
+		left := slices.Collect(maps.Keys(l.tasks))
+		l.mu.Unlock()
+		for _, ref := range left {
 			l.end(ref, nil, nil)
 		}
 		l.server.Close()
@@ -257,6 +261,13 @@ func eventually(t testing.TB, what string, is func() bool) {
 			t.Fatalf("after 15 s it is still not so that %s", what)
 		}
 	}
+}
+
+// asError gives err as the *Error it is, or nil.
+func asError(err error) *Error {
+	var e *Error
+	errors.As(err, &e)
+	return e
 }
 
 // reasonOf gives the reason of an *Error, and fails for any other error.

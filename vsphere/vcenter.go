@@ -22,6 +22,7 @@ type VCenter struct {
 	reader    *reader
 	stream    *stream
 	clones    *clones
+	coresBook coresBook
 }
 
 // New checks the configuration. Nothing is sent before Run.

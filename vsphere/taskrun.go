@@ -1,0 +1,238 @@
+package vsphere
+
+import (
+	"context"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/task"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// run awaits tasks until ctx ends. What is still awaited then gets a context's error; nothing is left in vCenter.
+func (t *tasks) run(ctx context.Context) {
+	defer close(t.ended)
+	var w *taskWatch
+	defer func() { w.close(ctx) }()
+	for {
+		if !t.nap(ctx, &w) {
+			return
+		}
+		if w == nil || w.broken {
+			w = t.watch(ctx, w)
+			if w == nil {
+				pause(ctx, sessionRetry)
+			}
+			continue
+		}
+		if err := t.turn(ctx, w); err != nil && ctx.Err() == nil {
+			t.fail(ctx, &w, err)
+		}
+	}
+}
+
+// nap waits until there is something to await, and then until a batch has gathered. A watch that was idle for
+// long is given back. It gives false when ctx has ended.
+func (t *tasks) nap(ctx context.Context, w **taskWatch) bool {
+	for t.idle() {
+		var long <-chan time.Time
+		if *w != nil {
+			timer := time.NewTimer(watchIdle)
+			defer timer.Stop()
+			long = timer.C
+		}
+		select {
+		case <-t.added:
+		case <-long:
+			(*w).close(ctx)
+			*w = nil
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return pause(ctx, batchEvery)
+}
+
+// watch makes a watch on the current session; old is one that broke, or nil. It gives nil when that failed.
+func (t *tasks) watch(ctx context.Context, old *taskWatch) *taskWatch {
+	s, err := t.client.session(ctx)
+	if err != nil {
+		return nil
+	}
+	if old != nil && old.session == s {
+		old.close(ctx) // the network failed, and the session lived on
+	}
+	w, err := newTaskWatch(withOperationID(ctx), s)
+	if err != nil {
+		w.broken = true
+		t.fail(ctx, &w, err)
+		return nil
+	}
+	return w
+}
+
+// fail reacts to a call of w that failed: with its session gone so is the watch; else it is built anew, and the
+// old one destroyed when that is possible.
+func (t *tasks) fail(ctx context.Context, w **taskWatch, err error) {
+	t.log.Debug().Err(err).Msg("the wait for tasks begins anew")
+	switch {
+	case notAuthenticated(err):
+		t.client.lost((*w).session, err)
+		*w = nil
+	case classify("", err).Reason == ReasonVCenterUnreachable:
+		t.client.lost((*w).session, err)
+		(*w).broken = true
+	default:
+		(*w).close(ctx)
+		*w = nil
+		pause(ctx, batchEvery) // never a hot loop
+	}
+}
+
+// turn brings the list up to date, waits for one answer and takes it in.
+//
+// Tasks that are added meanwhile come into the list at once, and the answer then comes at once, too. But the
+// list is changed during a wait only when vCenter has taken in its last change: vcsim locks up when it takes in
+// one change while another comes. So if that is not known, the wait is cancelled instead, and the next turn adds.
+func (t *tasks) turn(ctx context.Context, w *taskWatch) error {
+	ctx = withOperationID(ctx)
+	grown, err := t.list(ctx, w)
+	if err != nil || t.idle() {
+		return err
+	}
+	answer := w.wait(ctx)
+	added, stop := t.added, ctx.Done()
+	if grown {
+		added = nil // the answer is on its way
+	}
+	var batch, again, abort <-chan time.Time
+	cancel := func() {
+		w.cancel(ctx)
+		again = time.After(cancelAgain)
+	}
+	for {
+		select {
+		case <-added:
+			added, batch = nil, time.After(batchEvery)
+		case <-batch:
+			batch = nil
+			if len(t.wanted(w.listed)) == 0 {
+				added = t.added // that was in the list already
+				continue
+			}
+			if !w.settled {
+				cancel()
+				continue
+			}
+			grown, err = t.list(ctx, w)
+			if err != nil {
+				cancel()
+			} else if !grown {
+				added = t.added
+			}
+		case <-stop:
+			stop, abort = nil, time.After(cleanTimeout)
+			cancel()
+		case <-abort:
+			w.abort()
+		case <-again:
+			cancel() // the last one came before the wait did
+		case a := <-answer:
+			if err != nil {
+				return err
+			}
+			return t.take(ctx, w, a)
+		}
+	}
+}
+
+// manyDone is how many finished tasks may stay in the list until others are added.
+const manyDone = 64
+
+// list adds to the watch's list what is awaited, and takes out what is no longer. It tells whether the list has
+// grown, which vCenter answers at once.
+func (t *tasks) list(ctx context.Context, w *taskWatch) (grown bool, err error) {
+	add, remove := t.wanted(w.listed), t.unwanted(w.listed)
+	if len(add) == 0 && len(remove) < manyDone {
+		return false, nil
+	}
+	unknown, err := w.change(ctx, add, remove)
+	for _, ref := range unknown {
+		t.finish(ref, errLost)
+	}
+	return len(add) > len(unknown), err
+}
+
+// take takes an answer in. One to a cancel is no news.
+func (t *tasks) take(ctx context.Context, w *taskWatch, a answer) error {
+	if fault.Is(a.err, &types.RequestCanceled{}) {
+		return nil
+	}
+	if a.err != nil || a.set == nil {
+		return a.err
+	}
+	w.note(a)
+	for _, filter := range a.set.FilterSet {
+		for _, update := range filter.ObjectSet {
+			if err := t.update(ctx, w, update); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// update takes in the news of one task.
+func (t *tasks) update(ctx context.Context, w *taskWatch, u types.ObjectUpdate) error {
+	t.mu.Lock()
+	a := t.awaited[u.Obj]
+	t.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	if u.Kind == types.ObjectUpdateKindLeave {
+		t.finish(u.Obj, errLost)
+		return nil
+	}
+	for _, m := range u.MissingSet {
+		if err := missing(m.Fault.Fault); err != nil {
+			return err
+		}
+		if m.Path == taskState {
+			t.finish(u.Obj, errLost)
+			return nil
+		}
+	}
+	for _, change := range u.ChangeSet {
+		apply(&a.info, change)
+	}
+	switch a.info.State {
+	case types.TaskInfoStateSuccess:
+		t.finish(u.Obj, nil)
+	case types.TaskInfoStateError:
+		if a.info.Error == nil { // the state came before the error: read both
+			info, err := w.read(ctx, u.Obj)
+			if err != nil {
+				return err
+			}
+			a.info.Error = info.Error
+		}
+		if a.info.Error == nil {
+			a.info.Error = &types.LocalizedMethodFault{Fault: &types.RuntimeFault{}}
+		}
+		t.finish(u.Obj, task.Error{LocalizedMethodFault: a.info.Error})
+	}
+	return nil
+}
+
+// pause waits, and gives false when ctx ended meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
