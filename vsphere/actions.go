@@ -21,13 +21,21 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
 	err := v.act(context.WithValue(ctx, types.ID{}, opID), ref, a)
-	v.log.Info().Str("group", ref.String()).Str("vm", a.VM).Str("op", string(a.Op)).Str("opID", opID).
-		Dur("took", time.Since(began)).Err(err).Msg("action ended")
+	line, what := v.log.Info(), "done"
+	if err != nil {
+		line, what = v.log.Warn().Err(err), "failed"
+	}
+	line = line.Str("group", ref.String()).Str("op", string(a.Op)).Str("opID", opID).Stringer("took", time.Since(began).Round(time.Millisecond))
+	if a.MemberKey() {
+		line = line.Str("vm", a.VM)
+		what = a.VM + " " + what
+	}
+	line.Msg(string(a.Op) + " " + what)
 	if err == nil {
 		return nil
 	}
 	v.reader.touch(concerned(a)...) // what was planned from may be out of date
-	return classify(strings.TrimSpace(string(a.Op)+" "+a.VM), err)
+	return classify(strings.TrimSuffix(string(a.Op)+" "+a.VM, " "+plan.ConfirmKey), err)
 }
 
 // concerned are the objects that an action was planned from.

@@ -57,7 +57,6 @@ type client struct {
 	why *Error
 	// losses counts sessions in a row that vCenter dropped soon after their login.
 	losses int
-	hooks  []func(*session)
 }
 
 // attempt is a login under way. Its fields are read after done is closed.
@@ -164,13 +163,6 @@ func (c *client) health() *plan.Fault {
 	}
 	f := c.why.Fault
 	return &f
-}
-
-// onLogin has f called after each login, from the login's goroutine. It is called before the first session.
-func (c *client) onLogin(f func(*session)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.hooks = append(c.hooks, f)
 }
 
 // logoutTimeout bounds the logout.

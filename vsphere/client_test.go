@@ -271,22 +271,6 @@ func TestCredentialsThatCannotBeReadAreAFaultAndNoPanic(t *testing.T) {
 	}
 }
 
-func TestThoseWhoWantToKnowAreToldOfEachLogin(t *testing.T) {
-	l := startLab(t)
-	c, _ := l.client(l.config())
-	epochs := make(chan int64, 9)
-	c.onLogin(func(s *session) { epochs <- s.epoch })
-	for want := int64(1); want <= 2; want++ {
-		if err := c.call(t.Context(), ask); err != nil {
-			t.Fatal(err)
-		}
-		if got := get(t, epochs); got != want {
-			t.Errorf("epoch %d, want %d", got, want)
-		}
-		l.drop()
-	}
-}
-
 func TestEveryCallBearsAnOperationIDAndTheCallersIsKept(t *testing.T) {
 	l := startLab(t)
 	var log bytes.Buffer

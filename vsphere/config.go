@@ -56,25 +56,25 @@ type trust struct {
 	insecure   bool
 }
 
-// endpoint gives the URL of vCenter's API. Errors name the field, and never hold a password.
+// endpoint gives the URL of vCenter's API. Errors name the flag and its variable, and never hold a password.
 func (c Config) endpoint() (*url.URL, error) {
 	if c.Host == "" {
-		return nil, errors.New("Host: give vCenter's name, such as vc.example.com (VC_HOST)")
+		return nil, errors.New("--host (VC_HOST): give vCenter's name, such as vc.example.com")
 	}
 	u, err := soap.ParseURL(c.Host)
 	if err != nil || u.Hostname() == "" {
-		return nil, errors.New(`Host: give a name, a host:port or a URL such as "https://vc.example.com/sdk" (VC_HOST)`)
+		return nil, errors.New(`--host (VC_HOST): give a name, a host:port or a URL such as "https://vc.example.com/sdk"`)
 	}
 	if u.User.Username() != "" {
-		return nil, errors.New("Host: keep user and password out of the URL; give them as User and Password (VC_USER, VC_PASS)")
+		return nil, errors.New("--host (VC_HOST): keep user and password out of the URL; give them by VC_USER and VC_PASS, or by files")
 	}
 	switch {
 	case u.Scheme == "https":
 	case u.Scheme == "http" && c.Insecure:
 	case u.Scheme == "http":
-		return nil, errors.New("Host: http:// sends the password in the clear; use https://, or add --insecure where that does not matter")
+		return nil, errors.New("--host (VC_HOST): http:// sends the password in the clear; use https://, or add --insecure where that does not matter")
 	default:
-		return nil, fmt.Errorf("Host: the scheme is %q; it may be https", u.Scheme)
+		return nil, fmt.Errorf("--host (VC_HOST): the scheme is %q; it may be https", u.Scheme)
 	}
 	u.User = nil
 	return u, nil
@@ -85,27 +85,27 @@ func (c Config) trust() (trust, error) {
 	t := trust{insecure: c.Insecure}
 	switch {
 	case c.Insecure && c.CAFile != "":
-		return t, errors.New("CAFile: --insecure verifies nothing; drop it to verify with the file")
+		return t, errors.New("--ca-file (VC_CA_FILE): --insecure verifies nothing; drop it to verify with the file")
 	case c.Insecure && c.Thumbprint != "":
-		return t, errors.New("Thumbprint: --insecure verifies nothing; drop it to verify by the thumbprint")
+		return t, errors.New("--thumbprint (VC_THUMBPRINT): --insecure verifies nothing; drop it to verify by the thumbprint")
 	case c.CAFile != "" && c.Thumbprint != "":
-		return t, errors.New("CAFile and Thumbprint: give one of them")
+		return t, errors.New("--ca-file and --thumbprint: give one of them")
 	}
 	if c.Thumbprint != "" {
 		raw, err := hex.DecodeString(strings.ReplaceAll(c.Thumbprint, ":", ""))
 		if err != nil || len(raw) != 32 {
-			return t, errors.New(`Thumbprint: give the certificate's SHA-256 thumbprint, 32 bytes as "AA:BB:…"`)
+			return t, errors.New(`--thumbprint (VC_THUMBPRINT): give the certificate's SHA-256 thumbprint, 32 bytes as "AA:BB:…"`)
 		}
 		t.thumbprint = strings.ToUpper(strings.ReplaceAll(c.Thumbprint, ":", ""))
 	}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return t, fmt.Errorf("CAFile: %w", err)
+			return t, fmt.Errorf("--ca-file (VC_CA_FILE): %w", err)
 		}
 		t.roots = x509.NewCertPool()
 		if !t.roots.AppendCertsFromPEM(pem) {
-			return t, fmt.Errorf("CAFile: %s holds no certificate in PEM", c.CAFile)
+			return t, fmt.Errorf("--ca-file (VC_CA_FILE): %s holds no certificate in PEM", c.CAFile)
 		}
 	}
 	return t, nil
@@ -117,18 +117,18 @@ func (c Config) validate() error {
 	_, hostErr := c.endpoint()
 	_, trustErr := c.trust()
 	return errors.Join(hostErr, trustErr,
-		oneOf("User", c.User, "UserFile", c.UserFile, "VC_USER"),
-		oneOf("Password", c.Password, "PasswordFile", c.PasswordFile, "VC_PASS"),
+		oneOf("--user (VC_USER)", c.User, "--user-file (VC_USER_FILE)", c.UserFile),
+		oneOf("--password (VC_PASS)", c.Password, "--password-file (VC_PASS_FILE)", c.PasswordFile),
 		c.validateFolder(),
 	)
 }
 
-func oneOf(name, value, fileName, file, env string) error {
+func oneOf(name, value, fileName, file string) error {
 	switch {
 	case value != "" && file != "":
 		return fmt.Errorf("%s and %s: give one of them", name, fileName)
 	case value == "" && file == "":
-		return fmt.Errorf("%s: give it (%s), or the file it is in (%s)", name, env, fileName)
+		return fmt.Errorf("%s: give it, or the file it is in by %s", name, fileName)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func oneOf(name, value, fileName, file, env string) error {
 func (c Config) validateFolder() error {
 	for _, part := range c.folderPath() {
 		if part == "" || part == "." || part == ".." || len(part) > 80 {
-			return fmt.Errorf(`Folder: %q: give a path below the datacenter's VM folder, such as "vm-operator" or "platform/vms", of names of at most 80 characters`, c.Folder)
+			return fmt.Errorf(`--folder (VC_FOLDER): %q: give a path below the datacenter's VM folder, such as "vm-operator" or "platform/vms", of names of at most 80 characters`, c.Folder)
 		}
 	}
 	return nil

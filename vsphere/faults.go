@@ -3,6 +3,7 @@ package vsphere
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -74,9 +75,17 @@ func (e *Error) Unwrap() error { return e.Err }
 // PlanFault gives the fault in plan's words. (loop asks for it without knowing this package.)
 func (e *Error) PlanFault() plan.Fault { return e.Fault }
 
+// mayPass marks the faults that go by themselves within seconds or minutes, and where looking again is cheap.
+func mayPass(f plan.Fault) plan.Fault {
+	f.Passing = !f.Person && slices.Contains([]string{ReasonCloneUnderWay, ReasonTaskInProgress, ReasonConcurrentAccess,
+		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNotAuthenticated, ReasonVCenterUnreachable,
+		plan.ReasonRemoving, plan.ReasonInventoryNotRead, plan.ReasonVCenterChanged}, f.Reason)
+	return f
+}
+
 // faultf makes an Error of our own finding. person tells that waiting does not help.
 func faultf(reason string, person bool, format string, args ...any) *Error {
-	return &Error{Fault: plan.Fault{Reason: reason, Person: person, Message: fmt.Sprintf(format, args...)}}
+	return &Error{Fault: mayPass(plan.Fault{Reason: reason, Person: person, Message: fmt.Sprintf(format, args...)})}
 }
 
 // classify says what an error means, by the types in its tree and never by its text. nil gives nil; what is an
@@ -100,7 +109,7 @@ func classify(op string, err error) *Error {
 	e := &Error{Op: op, Err: err}
 	for _, read := range []func(error) (plan.Fault, bool){ownFault, vimFault, certFault, netFault} {
 		if f, ok := read(err); ok {
-			e.Fault = f
+			e.Fault = mayPass(f)
 			return e
 		}
 	}

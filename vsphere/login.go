@@ -106,13 +106,9 @@ func (c *client) try(a *attempt) {
 		c.epoch++
 		s.epoch, s.since = c.epoch, c.now()
 	}
-	hooks := c.hooks
 	c.mu.Unlock()
 	if fresh {
 		c.cfg.Log.Info().Str("user", s.user).Int64("epoch", s.epoch).Msg("vCenter session opened")
-		for _, f := range hooks {
-			f(s)
-		}
 	}
 	close(a.done)
 }
@@ -148,7 +144,9 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 	if !vim.IsVC() || vim.ServiceContent.SessionManager == nil {
 		return nil, nil, faultf(ReasonNotVCenter, true, "VC_HOST is no vCenter but %q: give the address of a vCenter.", vim.ServiceContent.About.Name)
 	}
-	res, err := methods.Login(ctx, vim, &types.Login{
+	unhurried, cancel := lingering(ctx, logoutTimeout)
+	defer cancel()
+	res, err := methods.Login(unhurried, vim, &types.Login{
 		This:     *vim.ServiceContent.SessionManager,
 		UserName: user,
 		Password: password,
@@ -167,6 +165,14 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 		return nil, nil, c.base.Err()
 	}
 	return s, nil, nil
+}
+
+// lingering is a context that ends a while after ctx does. A login that is stopped midway waits so long for its end:
+// a session that is not known cannot be logged out.
+func lingering(ctx context.Context, while time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(while, cancel) })
+	return longer, func() { stop(); cancel() }
 }
 
 // refusal tells that vCenter refused the credentials, rather than that it could not be asked.

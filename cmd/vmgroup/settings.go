@@ -79,6 +79,10 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
+// simulatorUUID is the identity of every embedded vCenter: after a restart, groups of the one before find their
+// members gone, and have them made anew, instead of waiting for a vCenter that never comes back.
+const simulatorUUID = "5171a7ed-0000-4000-8000-000000000001"
+
 // connect makes the vCenter side; with --simulator it starts the embedded vCenter first, which close ends.
 func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimulator func(), err error) {
 	closeSimulator = func() {}
@@ -86,7 +90,7 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 		if s.vcenter.Host != "" {
 			return nil, nil, usageError{fmt.Errorf("--simulator and --host %s: give one of them", s.vcenter.Host)}
 		}
-		s.sim.Templates = []string{"vm-operator-template"}
+		s.sim.Templates, s.sim.InstanceUUID = []string{"vm-operator-template"}, simulatorUUID
 		sim, err := vcsim.Start(s.sim)
 		if err != nil {
 			return nil, nil, fmt.Errorf("start the embedded vCenter: %w", err)

@@ -141,9 +141,9 @@ type PlanStep struct {
 func Answer(ref plan.Ref, r *plan.Result, steps []plan.Step) PlanAnswer {
 	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, Steps: make([]PlanStep, len(steps))}
 	for i, s := range steps {
-		a.Steps[i] = PlanStep{Round: s.Round, Op: string(s.Op), VM: s.VM, Reason: s.Reason}
-		if s.VM == plan.ConfirmKey {
-			a.Steps[i].VM = ""
+		a.Steps[i] = PlanStep{Round: s.Round, Op: string(s.Op), Reason: s.Reason}
+		if s.MemberKey() {
+			a.Steps[i].VM = s.VM
 		}
 	}
 	return a

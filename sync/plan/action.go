@@ -54,5 +54,8 @@ type Action struct {
 	Marked bool
 }
 
+// MemberKey tells that the action concerns one member, whose name is VM.
+func (a Action) MemberKey() bool { return a.VM != FolderKey && a.VM != ConfirmKey }
+
 // MemberName is the name of the member with that ordinal: "<group>-<ordinal>".
 func MemberName(group string, ordinal int32) string { return fmt.Sprintf("%s-%d", group, ordinal) }

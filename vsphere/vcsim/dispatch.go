@@ -70,6 +70,8 @@ func (v *VCenter) lookup(ctx *simulator.Context, ref types.ManagedObjectReferenc
 func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Reference) (mo.Reference, types.BaseMethodFault) {
 	g := &guard{v: v, ctx: ctx, method: m.Name}
 	switch o := obj.(type) {
+	case nil: // the simulator would say so, too, but also write to the standard log
+		return nil, &types.ManagedObjectNotFound{Obj: m.This}
 	case *simulator.VirtualMachine:
 		g.object, g.write = &o.Self, !strings.HasSuffix(m.Name, "_Task")
 		return &machine{VirtualMachine: o, guard: g}, v.missingArgument(ctx, m)

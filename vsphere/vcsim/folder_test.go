@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
@@ -119,7 +118,7 @@ func TestDestroyingAFolderDestroysItsVMs(t *testing.T) {
 
 func TestACloneIntoAFolderThatGoesMeanwhileFails(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: 500 * time.Millisecond}})
+	v := start(t, vcsim.Config{})
 	c := login(t, v)
 	for name, remove := range map[string]func(types.ManagedObjectReference) error{
 		"destroyed":    c.destroy,
@@ -127,9 +126,11 @@ func TestACloneIntoAFolderThatGoesMeanwhileFails(t *testing.T) {
 	} {
 		ref := makeFolder(t, v, "/DC0/vm/"+name)
 		folder := object.NewFolder(c.Client.Client, ref)
+		v.Hold(vcsim.Clone)
 		task, err := c.template.Clone(c.ctx, folder, "vm", c.cloneSpec(nil))
 		ok(t, err)
 		ok(t, remove(ref))
+		v.Release(vcsim.Clone)
 		if f := wantFault[*types.ManagedObjectNotFound](t, task.Wait(c.ctx)); f.Obj != ref {
 			t.Errorf("%s: the fault is about %v", name, f.Obj)
 		}

@@ -95,8 +95,10 @@ func TestARunningVMTakesHardwareAsItsHotPlugAllows(t *testing.T) {
 
 func TestPowerTasksTakeTheirTime(t *testing.T) {
 	t.Parallel()
-	const latency = 200 * time.Millisecond
+	const latency = 50 * time.Millisecond
 	v := start(t, vcsim.Config{Latency: vcsim.Latency{Power: latency}})
+	v.Hold(vcsim.PowerOn)
+	v.Hold(vcsim.ShutdownGuest)
 	c := login(t, v)
 	vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
 	power := func() types.VirtualMachinePowerState { return theVM(t, v, "vm").Power }
@@ -107,6 +109,7 @@ func TestPowerTasksTakeTheirTime(t *testing.T) {
 	if power() != types.VirtualMachinePowerStatePoweredOff {
 		t.Error("it is on at once")
 	}
+	v.Release(vcsim.PowerOn)
 	ok(t, task.Wait(c.ctx))
 	if took := time.Since(began); took < latency || power() != types.VirtualMachinePowerStatePoweredOn {
 		t.Errorf("after %v it is %v", took, power())
@@ -120,6 +123,7 @@ func TestPowerTasksTakeTheirTime(t *testing.T) {
 	if power() != types.VirtualMachinePowerStatePoweredOn {
 		t.Error("the guest halts at once")
 	}
+	v.Release(vcsim.ShutdownGuest)
 	eventually(t, "the guest halts", func() bool { return power() == types.VirtualMachinePowerStatePoweredOff })
 	if took := time.Since(began); took < latency {
 		t.Errorf("the guest halted after %v", took)

@@ -17,11 +17,13 @@ import (
 
 func TestAnOutageEndsWhereItBegan(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: 100 * time.Millisecond}})
+	v := start(t, vcsim.Config{})
 	c := login(t, v)
 	before := v.URL().String()
+	v.Hold(vcsim.Clone)
 	c.startClone(t, "vm")
 	v.Down()
+	v.Release(vcsim.Clone)
 	for range 2 {
 		if _, err := methods.GetCurrentTime(c.ctx, c.Client.Client); err == nil {
 			t.Fatal("it answers while it is down")
@@ -64,10 +66,12 @@ func TestAStalledVCenterAnswersWhenItIsUpAgain(t *testing.T) {
 
 func TestARestartForgetsSessionsAndTasks(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: 200 * time.Millisecond}})
+	v := start(t, vcsim.Config{})
 	c := login(t, v)
+	v.Hold(vcsim.Clone)
 	task := c.startClone(t, "vm")
 	v.Restart()
+	v.Release(vcsim.Clone)
 
 	eventually(t, "a new connection finds no session", func() bool {
 		_, err := methods.GetCurrentTime(c.ctx, c.Client.Client)
@@ -118,7 +122,7 @@ func TestSessionsAreCountedAndDropped(t *testing.T) {
 
 func (c *client) startLongTask(t testing.TB, v *vcsim.VCenter) *object.Task {
 	t.Helper()
-	v.SetLatency(vcsim.Latency{Clone: time.Hour})
+	v.Hold(vcsim.Clone)
 	return c.startClone(t, "long")
 }
 

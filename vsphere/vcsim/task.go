@@ -57,10 +57,10 @@ func (v *VCenter) begin(g *guard, w work) types.ManagedObjectReference {
 	v.nextID++
 	// Far from the numbers that the simulator gives its own tasks.
 	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.nextID)}
-	latency := v.latency.of(w.kind)
+	latency, held := v.latency.of(w.kind), v.held[w.kind]
 	v.mu.Unlock()
 	if isAdmin(g.ctx.Session) {
-		latency = 0
+		latency, held = 0, nil
 	}
 
 	entity, now := w.entity.Reference(), time.Now()
@@ -81,12 +81,12 @@ func (v *VCenter) begin(g *guard, w work) types.ManagedObjectReference {
 	}
 	go func() {
 		defer v.running.Done()
-		v.run(ctx, j, w, latency)
+		v.run(ctx, j, w, latency, held)
 	}()
 	return ref
 }
 
-func (v *VCenter) run(ctx *simulator.Context, j *job, w work, latency time.Duration) {
+func (v *VCenter) run(ctx *simulator.Context, j *job, w work, latency time.Duration, held <-chan struct{}) {
 	if w.end != nil {
 		defer w.end()
 	}
@@ -99,12 +99,8 @@ func (v *VCenter) run(ctx *simulator.Context, j *job, w work, latency time.Durat
 			return
 		}
 	}
-	if latency > 0 {
-		select {
-		case <-time.After(latency):
-		case <-v.ctx.Done():
-			return
-		}
+	if !v.waitOut(latency, held) {
+		return
 	}
 	var cancelled bool
 	v.objects.WithLock(ctx, j.Self, func() { cancelled = j.Info.Cancelled })
@@ -113,6 +109,45 @@ func (v *VCenter) run(ctx *simulator.Context, j *job, w work, latency time.Durat
 	}
 	res, fault := v.perform(ctx, w)
 	v.finish(ctx, j, res, fault)
+}
+
+// waitOut waits for the latency, and then for Release if held is not nil; false: this vCenter is closed.
+func (v *VCenter) waitOut(latency time.Duration, held <-chan struct{}) bool {
+	if latency > 0 {
+		select {
+		case <-time.After(latency):
+		case <-v.ctx.Done():
+			return false
+		}
+	}
+	if held != nil {
+		select {
+		case <-held:
+		case <-v.ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// Hold keeps the tasks of a kind that begin from now on under way, until Release: for tests of what
+// happens meanwhile, which a latency could end too early.
+func (v *VCenter) Hold(kind Kind) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.held[kind] == nil {
+		v.held[kind] = make(chan struct{})
+	}
+}
+
+// Release lets the tasks end that Hold kept.
+func (v *VCenter) Release(kind Kind) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if held := v.held[kind]; held != nil {
+		close(held)
+		delete(v.held, kind)
+	}
 }
 
 // perform does the work. A panic of the simulator is the task's fault, not the process's end.

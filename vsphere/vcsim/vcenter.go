@@ -47,6 +47,7 @@ type VCenter struct {
 	mu        sync.Mutex // guards what follows
 	closed    bool
 	latency   Latency
+	held      map[Kind]chan struct{}
 	login     login
 	calls     map[string]int
 	faults    faults
@@ -70,6 +71,7 @@ func Start(c Config) (*VCenter, error) {
 		gate:      newGate(),
 		changes:   newChanges(),
 		login:     newLogin(c.User, c.Password),
+		held:      make(map[Kind]chan struct{}),
 		calls:     make(map[string]int),
 		hidden:    make(map[types.ManagedObjectReference]bool),
 		reserved:  make(map[place]types.ManagedObjectReference),
