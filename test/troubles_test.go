@@ -238,3 +238,46 @@ func TestAGroupWhoseFolderAnAdminRenamedIsRemovedAllTheSame(t *testing.T) {
 		}
 	}
 }
+
+func TestAPoolThatWasRemovedAndMadeAnewIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{Pools: 1})
+	ctx := context.Background()
+	pools, err := r.find.ResourcePoolList(ctx, "*/Resources/*")
+	if err != nil || len(pools) != 1 {
+		t.Fatal(pools, err)
+	}
+	name := pools[0].Name()
+	g := r.serve(func(v *vsphere.Config, _ *loop.Config) { v.Pool = name }).group("web", 1)
+	up(t, g)
+	parent, err := r.find.ResourcePool(ctx, strings.TrimSuffix(pools[0].InventoryPath, "/"+name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.task(pools[0].Destroy(ctx))
+	g.Scale(2)
+	says(t, g, v1alpha1.PhaseError, "--pool")
+	if _, err := parent.Create(ctx, name, types.DefaultResourceConfigSpec()); err != nil {
+		t.Fatal(err)
+	}
+	up(t, g)
+	equal(t, r.names(web), running(2))
+}
+
+func TestAGroupFindsItsWayWhenTheRootFolderIsRemoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{})
+	g := r.serve().group("web", 1)
+	up(t, g)
+	ctx := context.Background()
+	g.Scale(0)
+	up(t, g)
+	root, err := r.find.Folder(ctx, "/DC0/vm/vm-operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.task(root.Destroy(ctx))
+	g.Scale(2)
+	up(t, g)
+	equal(t, r.names(web), running(2))
+}

@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/fault"
@@ -56,6 +57,10 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return v.settleName(ctx, ref, a, taken.Object)
 	}
 	if err != nil {
+		if gone := missingObject(err); gone.Value != "" && (gone == at.pool || at.datastore != nil && gone == *at.datastore) {
+			_, refitErr := v.refit(ctx) // the settings name another one now, or none: then their fault is the one to tell
+			return errors.Join(refitErr, err)
+		}
 		return err
 	}
 	vm, is := info.Result.(types.ManagedObjectReference)

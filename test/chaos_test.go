@@ -1,0 +1,180 @@
+package test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+var (
+	chaosSeeds = flag.Int("chaos.seeds", 8, "how many lives the chaos test leads")
+	chaosSeed  = flag.Uint64("chaos.seed", 0, "the first seed; a failure names its own")
+)
+
+// TestChaos leads lives in which users scale, admins power off, destroy, move and rename, calls and tasks fail,
+// replies are lost, sessions end, vCenter is away, and the two copies of the server are stopped and started, all at
+// random. When it is quiet again, there must be exactly the wanted members and all strangers; and after the delete,
+// nothing but the strangers.
+func TestChaos(t *testing.T) {
+	for i := range *chaosSeeds {
+		seed := *chaosSeed + uint64(i)
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			c := newChaos(t, seed)
+			for range 25 {
+				c.step()
+			}
+			c.calm()
+		})
+	}
+}
+
+type chaos struct {
+	*rig
+	rand      *rand.Rand
+	servers   [2]*copyOfServer
+	group     *metacontroller.Group
+	strangers []string
+	diary     []string
+}
+
+func newChaos(t *testing.T, seed uint64) *chaos {
+	c := &chaos{rand: rand.New(rand.NewPCG(seed, 1)), rig: newRig(t, vcsim.Config{
+		Latency: vcsim.Latency{Clone: 40 * time.Millisecond, Power: 10 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 5 * time.Millisecond}})}
+	for i := range c.servers {
+		c.start(i)
+	}
+	c.group = c.servers[0].group("web", 3)
+	c.strangers = []string{"/DC0/vm/web-1"}
+	c.stranger("/DC0/vm", "web-1")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what happened:\n%s", strings.Join(c.diary, "\n"))
+		}
+	})
+	return c
+}
+
+func (c *chaos) start(i int) {
+	c.servers[i] = c.serve(func(_ *vsphere.Config, l *loop.Config) { l.Lease, l.Resync, l.Slots = 2*time.Second, time.Second, 4 })
+}
+
+func (c *chaos) say(format string, args ...any) {
+	c.diary = append(c.diary, fmt.Sprintf(format, args...))
+}
+
+// step calls a hook now and then, at a copy chosen at random, and between the calls something happens.
+func (c *chaos) step() {
+	for range c.rand.IntN(4) {
+		c.group.URL = c.servers[c.rand.IntN(2)].url
+		if a, err := c.group.Sync(within(c.t)); err != nil {
+			c.t.Fatal("a hook failed:", err)
+		} else {
+			c.say("%s %d/%d %s", a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
+		}
+		time.Sleep(time.Duration(c.rand.IntN(30)) * time.Millisecond)
+	}
+	methods := []string{"CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder",
+		"WaitForUpdatesEx", "RetrievePropertiesEx", "ModifyListView"}
+	kinds := []vcsim.Kind{vcsim.Clone, vcsim.PowerOn, vcsim.PowerOff, vcsim.Destroy, vcsim.Reconfigure}
+	n := 1 + c.rand.IntN(3)
+	switch deed := c.rand.IntN(13); deed {
+	case 0, 1, 2:
+		c.group.Scale(int32(c.rand.IntN(7)))
+		c.say("scaled to %d", *c.group.Spec.Replicas)
+	case 3, 4, 5, 6, 7:
+		c.admin(deed)
+	case 8:
+		method := methods[c.rand.IntN(len(methods))]
+		c.say("%d replies of %s are lost", n, method)
+		c.LoseReply(method, n)
+	case 9:
+		kind := kinds[c.rand.IntN(len(kinds))]
+		c.say("%d tasks %s fail", n, kind)
+		c.FailTask(kind, nil, &types.GenericVmConfigFault{Reason: "chaos"}, n)
+	case 10:
+		c.say("sessions end")
+		c.DropSessions()
+	case 11:
+		c.say("vCenter is away")
+		c.Down()
+		time.Sleep(time.Duration(c.rand.IntN(50)) * time.Millisecond)
+		c.Up()
+	case 12:
+		i := c.rand.IntN(2)
+		c.say("copy %d is started anew", i)
+		c.servers[i].stop()
+		c.start(i)
+	}
+	time.Sleep(time.Duration(c.rand.IntN(60)) * time.Millisecond)
+}
+
+// ours are the VMs that bear a stamp.
+func (c *chaos) ours() []vcsim.VM {
+	return slices.DeleteFunc(c.VMs(), func(vm vcsim.VM) bool { return vm.ExtraConfig[vsphere.StampKey] == "" })
+}
+
+// admin does something to a member. What does not succeed (it is busy, or gone meanwhile) did not happen.
+func (c *chaos) admin(deed int) {
+	ours := c.ours()
+	if len(ours) == 0 {
+		return
+	}
+	vm := ours[c.rand.IntN(len(ours))]
+	deeds := map[int]func() error{
+		3: func() error { return c.PowerOff(vm.Path) },
+		4: func() error { return c.PowerOn(vm.Path) },
+		5: func() error { return c.Destroy(vm.Path) },
+		6: func() error { return c.Move(vm.Path, "/DC0/vm") },
+		7: func() error { return c.Rename(vm.Path, fmt.Sprintf("renamed-%d", c.rand.IntN(1000))) },
+	}
+	err := deeds[deed]()
+	c.say("an admin %s %s: %v", []string{3: "powers off", 4: "powers on", 5: "destroys", 6: "moves", 7: "renames"}[deed], vm.Path, err)
+}
+
+func (c *chaos) calm() {
+	c.say("calm")
+	c.Heal()
+	for i := range c.servers {
+		g := *c.group
+		g.URL = c.servers[i].url
+		up(c.t, &g)
+		c.group.Status, c.group.Children = g.Status, g.Children
+	}
+	perOrdinal := map[string]int{}
+	for _, vm := range c.ours() {
+		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if err != nil || stamp.Marked || vm.Power != types.VirtualMachinePowerStatePoweredOn {
+			c.t.Errorf("%s: %v, %+v", vm.Path, err, stamp)
+		}
+		perOrdinal[fmt.Sprint(stamp.Ordinal)]++
+	}
+	if len(perOrdinal) != int(*c.group.Spec.Replicas) || len(c.ours()) != len(perOrdinal) {
+		c.t.Errorf("%d wanted; by ordinal there are %v", *c.group.Spec.Replicas, perOrdinal)
+	}
+	c.group.URL = c.servers[c.rand.IntN(2)].url
+	remove(c.t, c.group)
+	for _, vm := range c.ours() {
+		c.t.Errorf("%s is left behind", vm.Path)
+	}
+	for _, path := range c.strangers {
+		if _, err := c.Find(path); err != nil {
+			c.t.Errorf("the stranger %s is gone", path)
+		}
+	}
+	if _, err := c.find.Folder(context.Background(), web); err == nil {
+		c.t.Error("the group's folder is left behind")
+	}
+}
