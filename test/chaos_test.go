@@ -12,6 +12,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
@@ -144,25 +145,57 @@ func (c *chaos) admin(deed int) {
 	c.say("an admin %s %s: %v", []string{3: "powers off", 4: "powers on", 5: "destroys", 6: "moves", 7: "renames"}[deed], vm.Path, err)
 }
 
+// wrong says what is not as it should be.
+func (c *chaos) wrong() string {
+	perOrdinal := map[int32]bool{}
+	for _, vm := range c.ours() {
+		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if err != nil || stamp.Marked || vm.Power != types.VirtualMachinePowerStatePoweredOn || perOrdinal[stamp.Ordinal] {
+			return fmt.Sprintf("%s: %v, %+v", vm.Path, err, stamp)
+		}
+		perOrdinal[stamp.Ordinal] = true
+	}
+	if len(perOrdinal) != int(*c.group.Spec.Replicas) {
+		return fmt.Sprintf("%d wanted; the ordinals are %v", *c.group.Spec.Replicas, perOrdinal)
+	}
+	return ""
+}
+
+// decide is the person who removes one of two VMs that claim one ordinal and were both in use.
+func (c *chaos) decide() {
+	seen := map[int32]bool{}
+	for _, vm := range c.ours() {
+		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if seen[stamp.Ordinal] {
+			c.say("a person removes %s: %v", vm.Path, c.Destroy(vm.Path))
+		}
+		seen[stamp.Ordinal] = true
+	}
+}
+
 func (c *chaos) calm() {
 	c.say("calm")
 	c.Heal()
-	for i := range c.servers {
-		g := *c.group
-		g.URL = c.servers[i].url
-		up(c.t, &g)
-		c.group.Status, c.group.Children = g.Status, g.Children
-	}
-	perOrdinal := map[string]int{}
-	for _, vm := range c.ours() {
-		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
-		if err != nil || stamp.Marked || vm.Power != types.VirtualMachinePowerStatePoweredOn {
-			c.t.Errorf("%s: %v, %+v", vm.Path, err, stamp)
+	ctx := within(c.t)
+	for i := 0; c.wrong() != ""; i++ { // what one copy has begun may still be put right by the other
+		c.group.URL = c.servers[i%2].url
+		a, err := c.group.Sync(ctx)
+		if err != nil {
+			c.t.Fatalf("%v; %s", err, c.wrong())
 		}
-		perOrdinal[fmt.Sprint(stamp.Ordinal)]++
+		for _, condition := range a.Status.Conditions {
+			if condition.Type == v1alpha1.ConditionDuplicateMember {
+				c.decide()
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
-	if len(perOrdinal) != int(*c.group.Spec.Replicas) || len(c.ours()) != len(perOrdinal) {
-		c.t.Errorf("%d wanted; by ordinal there are %v", *c.group.Spec.Replicas, perOrdinal)
+	for i := range c.servers {
+		c.group.URL = c.servers[i].url
+		up(c.t, c.group)
+	}
+	if wrong := c.wrong(); wrong != "" {
+		c.t.Error(wrong)
 	}
 	c.group.URL = c.servers[c.rand.IntN(2)].url
 	remove(c.t, c.group)

@@ -116,14 +116,19 @@ func notOurs(a plan.Action) *Error {
 // is fully automated, and else where it is; PowerOnMultiVM_Task would add the choice between recommendations,
 // which nobody is here to make.
 func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
-	if err != nil {
+	if _, err := v.own(ref, a); err != nil {
 		return err
 	}
-	if a.Marked && !m.stamp.Marked {
-		return wantedAfterAll(a)
-	}
 	vm := vmRef(a.MoRef)
+	if a.Marked { // looked at afresh: another copy may have withdrawn the mark a moment ago
+		now, err := v.lookBefore(ctx, vm)
+		if err == nil {
+			err = now.check(ref, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	wanted := types.VirtualMachinePowerStatePoweredOn
 	start := func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: vm})
@@ -142,7 +147,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return task, err
 		}
 	}
-	_, err = v.task(ctx, start)
+	_, err := v.task(ctx, start)
 	var already *types.InvalidPowerState
 	if _, is := fault.As(err, &already); err != nil && !(is && already.ExistingState == wanted) {
 		return err
@@ -158,13 +163,13 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return err
 	}
 	stamp, marked := m.stamp, a.Op == plan.Mark
-	if stamp.Marked == marked {
+	if stamp.Marked == marked && stamp.Generation >= a.Generation {
 		return nil // as wanted, and published
 	}
 	if m.ChangeVersion == "" || a.ChangeVersion != "" && a.ChangeVersion != m.ChangeVersion {
 		return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
 	}
-	stamp.Marked = marked
+	stamp.Marked, stamp.Generation = marked, max(stamp.Generation, a.Generation)
 	if err := v.reconfigure(ctx, vmRef(a.MoRef), types.VirtualMachineConfigSpec{
 		ChangeVersion: m.ChangeVersion,
 		ExtraConfig:   []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}},

@@ -26,6 +26,11 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		if err := now.check(ref, a); err != nil {
 			return err
 		}
+		if a.NeverOn {
+			if err := v.neverOn(ctx, a, now); err != nil {
+				return err
+			}
+		}
 		kept := foreignDisks(now.devices, now.file)
 		if len(kept) == 0 {
 			break
@@ -50,6 +55,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 // victim is what is looked at right before a VM is destroyed.
 type victim struct {
 	stamp, instanceUUID, changeVersion, file string
+	power                                    types.VirtualMachinePowerState
 	devices                                  []types.BaseVirtualDevice
 }
 
@@ -59,7 +65,7 @@ func (v *VCenter) lookBefore(ctx context.Context, vm types.ManagedObjectReferenc
 		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: vm}},
 			PropSet: []types.PropertySpec{{Type: vm.Type, PathSet: []string{stampPath, "config.instanceUuid",
-				"config.changeVersion", "config.files.vmPathName", "config.hardware.device"}}},
+				"config.changeVersion", "config.files.vmPathName", "config.hardware.device", "runtime.powerState"}}},
 		})
 		now = victim{}
 		for _, o := range objects {
@@ -76,6 +82,8 @@ func (x *victim) take(p types.DynamicProperty) {
 	switch val := p.Val.(type) {
 	case types.OptionValue:
 		x.stamp, _ = val.Value.(string)
+	case types.VirtualMachinePowerState:
+		x.power = val
 	case types.ArrayOfVirtualDevice:
 		x.devices = val.VirtualDevice
 	case string:

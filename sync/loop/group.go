@@ -19,7 +19,9 @@ type group struct {
 	checked         time.Time // when it was last considered for being forgotten
 	finalizing      bool      // sticky: what was once finalizing never comes back
 	finalizingSince time.Time
-	emptied         bool // ConfirmGone succeeded since
+	emptied         bool      // ConfirmGone succeeded since
+	folderSeen      time.Time // when vCenter last showed the group's folder
+	newestStamp     int64     // the highest generation that was seen in a stamp
 
 	chosen   bool                   // it waited for a slot, and it is its turn
 	running  map[string]plan.Action // by member
@@ -81,6 +83,7 @@ func (g *group) preview(call plan.Call, now time.Time) {
 func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	o := plan.Observed{
 		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, FinalizingSince: g.finalizingSince,
+		FolderSeen: g.folderSeen, NewestStamp: g.newestStamp,
 		Children: g.call.Children, ChildrenWantedSince: g.awaited, Emptied: g.emptied,
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
 	}
@@ -113,6 +116,16 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		}
 	}
 	return o
+}
+
+// saw remembers of what was observed what must not be forgotten when it vanishes.
+func (g *group) saw(o *plan.Observed) {
+	if o.Sight.Folder != "" && o.Now.After(g.folderSeen) {
+		g.folderSeen = o.Now
+	}
+	for i := range o.Sight.VMs {
+		g.newestStamp = max(g.newestStamp, o.Sight.VMs[i].Generation)
+	}
 }
 
 // startable are the actions that may start now: those whose members have nothing under way (another turn may have

@@ -118,6 +118,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	g.saw(&observed)
 	g.answered(l.cfg.Log, &observed, &result)
 	if len(result.Actions) > 0 {
 		l.queue.Add(call.Group.UID)
@@ -192,6 +193,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.next()
+	g.saw(&observed)
 	actions := g.startable(result.Actions)
 	chosen := l.takeChoice(g)
 	switch {

@@ -153,6 +153,44 @@ func TestFinalizingIsSticky(t *testing.T) {
 	})
 }
 
+// Two copies of the server: one holds a lease, the other finalizes. What the first has seen must keep it from making
+// anew what the second removes, although its last call is fresh.
+func TestALeaseOutlivesNoOtherCopysFinalize(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		l.Renew(c)
+		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		l.Renew(c)
+		begun := len(m.begun())
+		m.change(c.Ref(), func(s *plan.Sight) { // the other copy announces the deletion,
+			s.VMs[0].Marked, s.VMs[0].Generation = true, 2
+		})
+		synctest.Wait()
+		m.change(c.Ref(), func(s *plan.Sight) { s.VMs = nil }) // and removes the members
+		time.Sleep(5 * time.Second)
+		if n := len(m.begun()); n != begun {
+			t.Errorf("acted against a deletion: %v", m.begun()[begun:])
+		}
+	})
+}
+
+func TestAFolderThatWasSeenIsMadeAnewOnlyForALaterCall(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 1)
+		l.Renew(c)
+		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 1 })
+		m.change(c.Ref(), func(s *plan.Sight) { s.VMs, s.Folder = nil, "" })
+		time.Sleep(5 * time.Second)
+		if all, _ := m.members(c.Ref()); all != 0 {
+			t.Error("the folder was made anew without a call")
+		}
+		l.Renew(c)
+		until(t, time.Second, "up again", func() bool { _, on := m.members(c.Ref()); return on == 1 })
+	})
+}
+
 func TestACloneUnderWayWhenTheDeleteArrivesIsNotLeftBehind(t *testing.T) {
 	m := newModel(10 * time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {

@@ -16,7 +16,8 @@ const (
 	Unmark Op = "Unmark"
 	// Clone makes a member from the template, powered off, in the group's folder, its stamp in the clone spec.
 	Clone Op = "Clone"
-	// Mark writes into a member's stamp that it is chosen to be removed, guarded by its changeVersion.
+	// Mark writes into a member's stamp that it is chosen to be removed, and by which generation, guarded by its
+	// changeVersion.
 	Mark Op = "Mark"
 	// PowerOff powers a member off that is to be destroyed.
 	PowerOff Op = "PowerOff"
@@ -41,7 +42,8 @@ type Action struct {
 	// Reason says in words why the action is there.
 	Reason string
 
-	// What a Clone is made from. Folder and Template are moRefs.
+	// What a Clone is made from. Folder and Template are moRefs. Generation is also what Mark and Unmark leave in
+	// the stamp: a copy of the server that knows only an older one then leaves the group alone.
 	Folder, Template string
 	CPU              int32
 	MemoryMB         int64
@@ -49,6 +51,8 @@ type Action struct {
 	Generation       int64
 	// ChangeVersion guards Mark and Unmark.
 	ChangeVersion string
+	// NeverOn tells that Destroy is for a VM that was never powered on, and for no other.
+	NeverOn bool
 	// Marked tells that PowerOff and Destroy are for a member that bears the mark, and for no other: if the mark
 	// was withdrawn meanwhile, it stays.
 	Marked bool

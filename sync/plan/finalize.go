@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -53,17 +54,36 @@ func (v *view) abandon() Result {
 }
 
 // removeAll removes every VM that bears the group's stamp, duplicates included, one step for each member's name.
+//
+// Another copy of the server may still hold a lease and would make anew what goes. So one member, the last to go, is
+// marked first with the generation of the deletion: who sees that, and knows only an older one, acts no more.
 func (v *view) removeAll() {
 	v.leaving = len(v.members) + len(v.unseen)
+	last := v.lastToGo()
+	if last >= 0 && !v.announced(&v.members[last]) {
+		v.act(v.marking(&v.members[last], "the group is deleted, and other copies of the server shall know"))
+		return
+	}
 	for i := range v.members {
 		m := &v.members[i]
-		if !m.Reachable || i > 0 && v.members[i-1].Ordinal == m.Ordinal {
+		a := removal(m)
+		if !m.Reachable || i > 0 && v.members[i-1].Ordinal == m.Ordinal || i == last && len(v.members) > 1 && a.Op == Destroy {
 			continue
 		}
-		a := removal(m)
 		a.Reason = "the group is deleted"
 		v.act(a)
 	}
+}
+
+// lastToGo is the index of the first member that can be changed; -1 if there is none.
+func (v *view) lastToGo() int {
+	return slices.IndexFunc(v.members, func(m member) bool { return m.Reachable })
+}
+
+// announced tells that a member bears the mark of the deletion, or cannot be given it: the deletion goes on then.
+func (v *view) announced(m *member) bool {
+	p := v.Pending[m.name]
+	return m.Marked && m.Generation >= v.Group.Generation || p.Op == Mark && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing
 }
 
 func (v *view) removeFolder() {

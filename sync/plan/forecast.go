@@ -69,10 +69,8 @@ func Apply(o *Observed, a Action) {
 		vm.Power = PoweredOn
 	case PowerOff:
 		vm.Power = PoweredOff
-	case Mark:
-		vm.Marked = true
-	case Unmark:
-		vm.Marked = false
+	case Mark, Unmark:
+		vm.Marked, vm.Generation = a.Op == Mark, max(vm.Generation, a.Generation)
 	case Destroy:
 		gone := vm.MoRef
 		o.Sight.VMs = slices.Delete(o.Sight.VMs, at, at+1)

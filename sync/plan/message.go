@@ -40,7 +40,7 @@ func (v *view) message() string {
 	case v.Finalizing:
 		say("nothing of the group is left in vCenter")
 	case v.leaving > 0:
-		say("removing %d of %d", v.leaving, v.ordinals)
+		say("removing %d of %d", v.leaving, len(v.members)+len(v.unseen))
 	}
 	if v.waitCall {
 		say("waiting for the next hook call before making the group's folder")

@@ -24,6 +24,11 @@ type Observed struct {
 	Finalizing bool
 	// Called is when the last hook call for this group came. Only a fresh one may create a folder.
 	Called time.Time
+	// FolderSeen is when the group's folder was last seen to exist; zero if it never was. A folder that was seen
+	// and is gone may have been removed by another copy's finalize: only a call that came later may make it anew.
+	FolderSeen time.Time
+	// NewestStamp is the highest generation ever seen in a stamp of this group, VMs that are gone included.
+	NewestStamp int64
 	// FinalizingSince is when this process first heard that the group is finalizing.
 	FinalizingSince time.Time
 	// Children are the group's child objects as Metacontroller saw them.

@@ -13,6 +13,7 @@ func (v *view) steer() {
 	surplus := v.ordinals - v.want
 	staying := v.choose(surplus)
 	v.powerOn(staying)
+	v.resolveTwins()
 	v.withdraw(surplus)
 	v.clone(-surplus - len(v.arriving))
 	v.remove(surplus)
@@ -83,7 +84,7 @@ func (v *view) withdraw(surplus int) {
 		m := &v.members[i]
 		if m.Reachable {
 			v.act(Action{Op: Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-				Reason: "it was chosen to be removed, and is wanted after all"})
+				Generation: v.Group.Generation, Reason: "it was chosen to be removed, and is wanted after all"})
 		}
 	}
 }
@@ -114,8 +115,7 @@ func (v *view) remove(surplus int) {
 		if !m.Reachable {
 			continue
 		}
-		a := Action{Op: Mark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-			Reason: fmt.Sprintf("%d exist, %d are wanted", v.ordinals, v.want)}
+		a := v.marking(m, fmt.Sprintf("%d exist, %d are wanted", v.ordinals, v.want))
 		if m.Marked {
 			a = removal(m)
 			a.Marked = true
@@ -123,6 +123,11 @@ func (v *view) remove(surplus int) {
 		}
 		v.act(a)
 	}
+}
+
+func (v *view) marking(m *member, reason string) Action {
+	return Action{Op: Mark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+		Generation: v.Group.Generation, Reason: reason}
 }
 
 // removal is the next step of removing a member: power it off, then destroy it.
@@ -163,7 +168,7 @@ func (v *view) clone(count int) {
 }
 
 func (v *view) createFolder() {
-	if v.Now.Sub(v.Called) > folderGrace {
+	if v.Now.Sub(v.Called) > folderGrace || !v.Called.After(v.FolderSeen) {
 		v.waitCall = true
 		return
 	}
@@ -218,21 +223,4 @@ func (v *view) collectFaults() {
 			v.faults = append(v.faults, named{who: MemberName(v.Group.Name, ordinal), Fault: f})
 		}
 	}
-	for i := 0; i < len(v.members); {
-		claimants := v.claimants(i)
-		if len(claimants) > 1 {
-			v.faults = append(v.faults, named{who: v.members[i].name, Fault: Fault{Reason: ReasonDuplicateMember, Person: true, Message: fmt.Sprintf(
-				"%d VMs claim to be this member: remove all but one of %s", len(claimants), strings.Join(claimants, ", "))}})
-		}
-		i += len(claimants)
-	}
-}
-
-// claimants names the VMs from index i on that claim the same ordinal: one, unless somebody made a second.
-func (v *view) claimants(i int) []string {
-	var names []string
-	for j := i; j < len(v.members) && v.members[j].Ordinal == v.members[i].Ordinal; j++ {
-		names = append(names, fmt.Sprintf("%s (%s)", v.members[j].VM.Name, v.members[j].MoRef))
-	}
-	return names
 }

@@ -132,8 +132,13 @@ func TestStories(t *testing.T) {
 				twin.MoRef, twin.Name = "vm-666", "web-0 (restored)"
 				o.Sight.VMs = append(o.Sight.VMs, twin)
 			})
+			s.happens("it is found to be off, and to have been in use", func(o *plan.Observed) {
+				o.Sight.VMs[len(o.Sight.VMs)-1].Power = plan.PoweredOff
+				o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Destroy, State: plan.BackingOff, Fault: plan.Fault{
+					Reason: plan.ReasonDuplicateMember, Person: true, Message: "it may have been in use"}}}
+			})
+			s.happens("another one turns up that was never on", func(o *plan.Observed) { o.Pending = nil })
 			s.happens("a foreign ConfigMap has the name web-members", func(o *plan.Observed) {
-				o.Sight.VMs, o.Sight.Gone = o.Sight.VMs[:len(o.Sight.VMs)-1], []string{"vm-666"}
 				o.ChildrenWantedSince = map[plan.ChildKey]time.Time{{Kind: plan.KindConfigMap, Name: "web-members"}: o.Now.Add(-time.Minute)}
 			})
 		},

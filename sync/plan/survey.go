@@ -84,12 +84,14 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 	if s.Trouble != nil {
 		return true, s.Trouble
 	}
+	newest := v.NewestStamp
 	for i := range s.VMs {
-		if vm := &s.VMs[i]; vm.Generation > v.Group.Generation {
-			return true, &Fault{Reason: ReasonSuperseded, Message: fmt.Sprintf(
-				"%s was made for generation %d of this group; this request is of generation %d, and waits for a newer one",
-				vm.Name, vm.Generation, v.Group.Generation)}
-		}
+		newest = max(newest, s.VMs[i].Generation)
+	}
+	if newest > v.Group.Generation {
+		return true, &Fault{Reason: ReasonSuperseded, Message: fmt.Sprintf(
+			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one",
+			newest, v.Group.Generation)}
 	}
 	return true, nil
 }

@@ -1,0 +1,62 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Two VMs can come to claim one ordinal although the name is a lock: an admin renames a new member before another
+// copy of the server has seen it, or restores a backup. The one that was never powered on holds nothing of value
+// and goes; vCenter's events tell it. If none can be told to be such, a person decides.
+
+// resolveTwins finds, for each ordinal that several VMs claim, one to be removed if it was never powered on.
+func (v *view) resolveTwins() {
+	for i := 0; i < len(v.members); {
+		end := i + 1
+		for end < len(v.members) && v.members[end].Ordinal == v.members[i].Ordinal {
+			end++
+		}
+		if claimants := v.members[i:end]; len(claimants) > 1 {
+			v.resolve(claimants)
+		}
+		i = end
+	}
+}
+
+// resolve keeps the VM that is on, else the first, and asks for the removal of another that is off. All copies of
+// the server decide alike: they look at nothing but vCenter's facts.
+func (v *view) resolve(claimants []member) {
+	keep, goes := 0, -1
+	for i := range claimants {
+		if claimants[i].Power == PoweredOn {
+			keep = i
+			break
+		}
+	}
+	for i := range claimants {
+		if i != keep && claimants[i].Reachable && claimants[i].Power == PoweredOff {
+			goes = i
+		}
+	}
+	if goes < 0 {
+		v.faults = append(v.faults, named{who: claimants[0].name, Fault: twinsFault(claimants)})
+		return
+	}
+	m := &claimants[goes]
+	v.leaving++
+	v.act(Action{Op: Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, NeverOn: true,
+		Reason: fmt.Sprintf("%d VMs claim to be this member; %s goes if it was never powered on", len(claimants), m.VM.Name)})
+	if p := v.Pending[m.name]; p.Fault.Reason == ReasonDuplicateMember { // it was: vCenter's events say so, or say too little
+		v.leaving--
+		v.faults[len(v.faults)-1].Fault = twinsFault(claimants)
+	}
+}
+
+func twinsFault(claimants []member) Fault {
+	var names []string
+	for i := range claimants {
+		names = append(names, fmt.Sprintf("%s (%s)", claimants[i].VM.Name, claimants[i].MoRef))
+	}
+	return Fault{Reason: ReasonDuplicateMember, Person: true, Message: fmt.Sprintf(
+		"%d VMs claim to be this member: remove all but one of %s", len(claimants), strings.Join(names, ", "))}
+}

@@ -1,0 +1,53 @@
+package vsphere
+
+import (
+	"context"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// The events that tell of a VM's coming into being, and of its being powered on. No property says whether a VM was
+// ever on (runtime.bootTime is cleared at power-off). vCenter keeps events for 30 days by default, so that a VM was
+// never on is told only if the event of its making is still there.
+var (
+	madeEvents = []string{"VmClonedEvent", "VmCreatedEvent", "VmDeployedEvent"}
+	onEvents   = []string{"VmStartingEvent", "VmPoweredOnEvent", "DrsVmPoweredOnEvent", "VmResumingEvent"}
+)
+
+// neverOn gives nil if a VM is off and, by vCenter's events, never was on; else the fault that a person decides.
+func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *victim) error {
+	undecided := faultf(plan.ReasonDuplicateMember, true, "Several VMs claim to be this member, and %s may have been in use: remove all but one.", a.VM)
+	if now.power != types.VirtualMachinePowerStatePoweredOff {
+		return undecided
+	}
+	made, err := v.hadEvents(ctx, a, madeEvents)
+	if err != nil {
+		return err
+	}
+	on, err := v.hadEvents(ctx, a, onEvents)
+	if err != nil {
+		return err
+	}
+	if !made || on {
+		return undecided
+	}
+	return nil
+}
+
+// hadEvents tells whether vCenter has any of these events of a VM.
+func (v *VCenter) hadEvents(ctx context.Context, a plan.Action, kinds []string) (had bool, err error) {
+	err = v.call(ctx, func(ctx context.Context, s *session) error {
+		res, err := methods.QueryEvents(ctx, s.vim, &types.QueryEvents{This: *s.vim.ServiceContent.EventManager, Filter: types.EventFilterSpec{
+			Entity:      &types.EventFilterSpecByEntity{Entity: vmRef(a.MoRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
+			EventTypeId: kinds,
+		}})
+		if err == nil {
+			had = len(res.Returnval) > 0
+		}
+		return err
+	})
+	return had, err
+}
