@@ -281,3 +281,24 @@ func TestAGroupFindsItsWayWhenTheRootFolderIsRemoved(t *testing.T) {
 	up(t, g)
 	equal(t, r.names(web), running(2))
 }
+
+func TestAVCenterThatDoesNotAnswerHoldsUpNoHook(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{})
+	g := r.serve().group("web", 2)
+	up(t, g)
+	r.Stall()
+	g.Scale(3) // something to do, and nobody who answers
+	for range 50 {
+		began := time.Now()
+		if _, err := g.Sync(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 5*time.Second { // it takes a millisecond; Metacontroller waits 10 s
+			t.Fatalf("a hook took %s", took)
+		}
+	}
+	r.Up()
+	up(t, g)
+	equal(t, r.names(web), running(3))
+}

@@ -77,7 +77,9 @@ func (st *stream) live(ctx context.Context) error {
 	changes := make(chan error, 1)
 	go func() { defer close(changes); changes <- st.follow(waiting, s, pc, version, seen) }()
 	err = st.attend(ctx, s, changes)
-	st.broke(err)
+	if ctx.Err() == nil {
+		st.broke(err)
+	}
 	closeCollector(ctx, s, pc)
 	select {
 	case <-changes:
