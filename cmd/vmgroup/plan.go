@@ -65,7 +65,8 @@ namespace and name that its members' stamps bear.`,
 	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace of manifests that have none")
 	f.BoolVar(&s.remove, "delete", false, "show what deleting the group would do")
 	f.DurationVar(&s.timeout, "timeout", time.Minute, "how long to wait for an answer")
-	s.settings.flags(f)
+	complete(c, "output", "table", "json")
+	s.settings.flags(c)
 	return c
 }
 

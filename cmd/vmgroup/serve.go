@@ -54,7 +54,7 @@ func serveCommand() *cobra.Command {
 	env(f, "resync", "VMGROUP_RESYNC")
 	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call permits acting for its group; at least twice --resync")
 	env(f, "lease", "VMGROUP_LEASE")
-	s.settings.flags(f)
+	s.settings.flags(c)
 	return c
 }
 

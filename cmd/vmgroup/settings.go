@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -22,8 +22,8 @@ type settings struct {
 	logFormat string
 }
 
-func (s *settings) flags(f *pflag.FlagSet) {
-	v := &s.vcenter
+func (s *settings) flags(c *cobra.Command) {
+	f, v := c.Flags(), &s.vcenter
 	add := func(p *string, name, variable, value, usage string) {
 		f.StringVar(p, name, value, usage)
 		env(f, name, variable)
@@ -51,6 +51,15 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	add(&s.sim.Listen, "simulator-listen", "VMGROUP_SIMULATOR_LISTEN", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc")
 	add(&s.logLevel, "log-level", "VMGROUP_LOG_LEVEL", "info", "debug, info, warn or error")
 	add(&s.logFormat, "log-format", "VMGROUP_LOG_FORMAT", "json", "json, or console for people")
+	complete(c, "log-level", "debug", "info", "warn", "error")
+	complete(c, "log-format", "json", "console")
+}
+
+// complete offers a flag's values to the shell.
+func complete(c *cobra.Command, flag string, values ...string) {
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag does not exist, or has this already: a mistake in this program
+	}
 }
 
 // logger makes the log, which goes to standard error.
@@ -108,6 +117,9 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 		log.Info().Str("sdk", url.Host).Str("look_in", "GOVC_INSECURE=1 GOVC_URL="+url.String()+" govc find /DC0/vm").Msg("embedded vCenter: nothing in it outlives this process")
 	} else if s.vcenter.Host == "" {
 		return nil, nil, usageError{fmt.Errorf("--host (VC_HOST) is not set: name the vCenter, or try --simulator")}
+	}
+	if s.vcenter.Insecure {
+		log.Warn().Msg("--insecure: vCenter's certificate is not verified, so anybody on the way can read its password; use --ca-file or --thumbprint")
 	}
 	s.vcenter.Log = log
 	s.vcenter.UserAgent = "vmgroup/" + version
