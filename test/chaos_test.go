@@ -181,7 +181,10 @@ func (c *chaos) calm() {
 		c.group.URL = c.servers[i%2].url
 		a, err := c.group.Sync(ctx)
 		if err != nil {
-			c.t.Fatalf("%v; %s", err, c.wrong())
+			c.t.Fatalf("%v; %s; last: %s %s", err, c.wrong(), c.group.Status.Phase, c.group.Status.LastMessage)
+		}
+		if i > 500 && i < 504 {
+			c.say("%d: %s %s", i, a.Status.Phase, a.Status.LastMessage)
 		}
 		for _, condition := range a.Status.Conditions {
 			if condition.Type == v1alpha1.ConditionDuplicateMember {

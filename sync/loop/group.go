@@ -2,6 +2,7 @@ package loop
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -84,7 +85,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	o := plan.Observed{
 		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, FinalizingSince: g.finalizingSince,
 		FolderSeen: g.folderSeen, NewestStamp: g.newestStamp,
-		Children: g.call.Children, ChildrenWantedSince: g.awaited, Emptied: g.emptied,
+		Children: g.call.Children, ChildrenWantedSince: maps.Clone(g.awaited), Emptied: g.emptied,
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
 	}
 	if len(o.Group.Status.Conditions) == 0 && len(g.status.Conditions) > 0 {
@@ -108,12 +109,6 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 			p.Fault = f.fault
 		}
 		o.Pending[vm] = p
-	}
-	if len(g.awaited) > 0 {
-		o.ChildrenWantedSince = make(map[plan.ChildKey]time.Time, len(g.awaited))
-		for key, since := range g.awaited {
-			o.ChildrenWantedSince[key] = since
-		}
 	}
 	return o
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -344,6 +345,28 @@ func TestAFaultThatIsNotTypedIsTold(t *testing.T) {
 		synctest.Wait()
 		if r := l.Renew(c); !strings.Contains(r.Status.LastMessage, "odd") {
 			t.Error(r.Status.LastMessage)
+		}
+	})
+}
+
+// Run with -race: a call and a turn look at what a group awaits at the same time.
+func TestCallsAndTurnsShareNothingThatChanges(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 1)
+		for range 200 {
+			var both sync.WaitGroup
+			both.Go(func() { l.Renew(c) })
+			both.Go(func() { l.Changed(c.Group.UID) })
+			both.Wait()
+			n := int32(1 + len(m.begun())%3)
+			g := *c.Group
+			g.Spec.Replicas, g.Generation = &n, g.Generation+1
+			c.Group = &g
+			c.Children = map[plan.ChildKey]plan.ObservedChild{}
+			if n == 1 {
+				c.Children[plan.ChildKey{Kind: plan.KindConfigMap, Name: "web-members"}] = plan.ObservedChild{}
+			}
 		}
 	})
 }
