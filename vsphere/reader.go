@@ -39,7 +39,15 @@ type job struct {
 	scan    bool
 	dirty   map[types.ManagedObjectReference]bool
 	waiting []chan struct{}
+	// again are the objects that somebody waits for: they are read once more a while later.
+	again []types.ManagedObjectReference
 }
+
+// readAgain is when an object that was read at the end of a step is read once more. The stream compares what it told
+// last with what is: if the step changes a VM and somebody changes it back before the stream has looked, there is
+// nothing for it to tell, and what the step's read showed in between would stand. After this while the stream has
+// looked.
+const readAgain = time.Second
 
 func newReader(c *client, n *Inventory, log zerolog.Logger) *reader {
 	r := &reader{client: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{})}
@@ -72,7 +80,7 @@ func (r *reader) scan(ctx context.Context) error { return r.await(ctx, job{scan:
 
 func (r *reader) await(ctx context.Context, j job, refs []types.ManagedObjectReference) error {
 	published := make(chan struct{})
-	j.waiting = []chan struct{}{published}
+	j.waiting, j.again = []chan struct{}{published}, refs
 	r.add(j, refs)
 	notify(r.hurry)
 	select {
@@ -96,6 +104,7 @@ func (r *reader) add(j job, refs []types.ManagedObjectReference) {
 	maps.Copy(r.next.dirty, j.dirty)
 	r.next.scan = r.next.scan || j.scan
 	r.next.waiting = append(r.next.waiting, j.waiting...)
+	r.next.again = append(r.next.again, j.again...)
 	r.mu.Unlock()
 	notify(r.wake)
 }
@@ -129,6 +138,9 @@ func (r *reader) run(ctx context.Context) {
 		if err == nil {
 			for _, published := range j.waiting {
 				close(published)
+			}
+			if len(j.again) > 0 {
+				time.AfterFunc(readAgain, func() { r.touch(j.again...) })
 			}
 			pause = readRetryMin
 			continue

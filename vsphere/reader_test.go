@@ -125,3 +125,15 @@ func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
 		t.Errorf("of nothing: %v", got)
 	}
 }
+
+// The stream tells of no change that was undone before it looked.
+func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	for range 5 {
+		p.do(step(plan.PowerOn, vm))
+		w.must(w.PowerOff("web-0"))
+		eventually(t, "it is seen to be off", func() bool { return p.sight().VMs[0].Power == plan.PoweredOff })
+	}
+}

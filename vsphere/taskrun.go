@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/vmware/govmomi/fault"
@@ -106,6 +107,7 @@ func (t *tasks) turn(ctx context.Context, w *taskWatch) error {
 		added = nil // the answer is on its way
 	}
 	var batch, again, abort <-chan time.Time
+	silence := time.After(taskSilence)
 	cancel := func() {
 		w.cancel(ctx)
 		again = time.After(cancelAgain)
@@ -135,6 +137,8 @@ func (t *tasks) turn(ctx context.Context, w *taskWatch) error {
 			cancel()
 		case <-abort:
 			w.abort()
+		case <-silence:
+			w.abort() // vCenter overstays by far: the network swallows its answers
 		case <-again:
 			cancel() // the last one came before the wait did
 		case a := <-answer:
@@ -168,8 +172,11 @@ func (t *tasks) take(ctx context.Context, w *taskWatch, a answer) error {
 	if fault.Is(a.err, &types.RequestCanceled{}) {
 		return nil
 	}
-	if a.err != nil || a.set == nil {
+	if a.err != nil {
 		return a.err
+	}
+	if a.set == nil {
+		return t.reread(ctx, w)
 	}
 	w.note(a)
 	for _, filter := range a.set.FilterSet {
@@ -178,6 +185,41 @@ func (t *tasks) take(ctx context.Context, w *taskWatch, a answer) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// reread reads the tasks that nothing was heard of for a whole wait, as the inventory is read again now and then: no
+// action may wait for ever because one update was missed.
+func (t *tasks) reread(ctx context.Context, w *taskWatch) error {
+	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskComplete}}}}
+	for ref := range w.listed {
+		spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
+	}
+	for len(spec.ObjectSet) > 0 {
+		objects, err := retrieve(ctx, w.session, spec)
+		if gone := missingObject(err); gone.Value != "" {
+			left := slices.DeleteFunc(spec.ObjectSet, func(o types.ObjectSpec) bool { return o.Obj == gone })
+			if len(left) == len(spec.ObjectSet) {
+				return err
+			}
+			spec.ObjectSet = left
+			t.finish(gone, errLost)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			u := types.ObjectUpdate{Kind: types.ObjectUpdateKindModify, Obj: o.Obj, MissingSet: o.MissingSet}
+			for _, p := range o.PropSet {
+				u.ChangeSet = append(u.ChangeSet, types.PropertyChange{Name: p.Name, Op: types.PropertyChangeOpAssign, Val: p.Val})
+			}
+			if err := t.update(ctx, w, u); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return nil
 }

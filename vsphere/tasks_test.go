@@ -301,3 +301,28 @@ func TestAfterAnIdleTimeInWhichTheSessionWentTasksAreAwaitedAllTheSame(t *testin
 		l.drop()
 	}
 }
+
+// A wait that gave no news for its whole time is followed by a read, so that no missed update hangs an action.
+func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
+	l := startLab(t)
+	c, _ := l.client(l.config())
+	ts := newTasks(c, zerolog.Nop()) // nobody runs it: no update comes
+	done, gone := l.task(), types.ManagedObjectReference{Type: "Task", Value: "task-none"}
+	doneEnds, goneEnds := waitFor(t.Context(), ts, done), waitFor(t.Context(), ts, gone)
+	eventually(t, "both are awaited", func() bool { return len(ts.wanted(nil)) == 2 })
+	s, err := c.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.end(done, types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-7"}, nil)
+	w := &taskWatch{session: s, listed: map[types.ManagedObjectReference]bool{done: true, gone: true}, abort: func() {}}
+	if err := ts.take(t.Context(), w, answer{}); err != nil {
+		t.Fatal(err)
+	}
+	if o := get(t, doneEnds); o.err != nil || o.info.State != types.TaskInfoStateSuccess || o.info.Result == nil {
+		t.Errorf("%+v", o)
+	}
+	if o := get(t, goneEnds); !errors.Is(o.err, errLost) {
+		t.Errorf("%+v", o)
+	}
+}

@@ -24,6 +24,8 @@ const (
 	// taskWaitSeconds bounds one WaitForUpdatesEx. It stays far below the session's time-out (vCenter's
 	// default: 30 min; but vcsim loses a session in a call longer than that) and below answerTimeout.
 	taskWaitSeconds = 20
+	// taskSilence is how long such a call may take before it is given up.
+	taskSilence = taskWaitSeconds*time.Second + silence
 	// cleanTimeout bounds the removal of what was made in vCenter.
 	cleanTimeout = 5 * time.Second
 )
