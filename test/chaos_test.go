@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	chaosSeeds = flag.Int("chaos.seeds", 8, "how many lives the chaos test leads")
+	chaosSeeds = flag.Int("chaos.seeds", 4, "how many lives the chaos test leads")
 	chaosSeed  = flag.Uint64("chaos.seed", 0, "the first seed; a failure names its own")
 )
 

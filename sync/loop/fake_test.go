@@ -16,7 +16,7 @@ import (
 // the outcome from then on.
 type model struct {
 	took  map[plan.Op]time.Duration
-	fault func(group plan.Ref, a plan.Action) error // may be nil
+	fault func(group plan.Ref, a plan.Action) error // may be nil; changed by setFault once the loop runs
 	loop  *Loop
 
 	mu      sync.Mutex
@@ -70,8 +70,11 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if m.fault != nil {
-		if err := m.fault(ref, a); err != nil {
+	m.mu.Lock()
+	fault := m.fault
+	m.mu.Unlock()
+	if fault != nil {
+		if err := fault(ref, a); err != nil {
 			return err
 		}
 	}
@@ -93,6 +96,12 @@ func (m *model) change(ref plan.Ref, f func(s *plan.Sight)) {
 	f(&m.world(ref).Sight)
 	m.mu.Unlock()
 	m.loop.Changed(ref.UID)
+}
+
+func (m *model) setFault(f func(plan.Ref, plan.Action) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fault = f
 }
 
 func (m *model) members(ref plan.Ref) (all, on int) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,19 +237,15 @@ func TestAFailingGroupGoesSlowlyAndHindersNoOther(t *testing.T) {
 		if r.Status.Phase != v1alpha1.PhasePending || !strings.Contains(r.Status.LastMessage, "datastore LocalDS_0 is full") {
 			t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 		}
-		m.fault = nil
+		m.setFault(nil)
 		until(t, 5*time.Minute, "the bad group is up", func() bool { l.Renew(bad); _, on := m.members(bad.Ref()); return on == 50 })
 	})
 }
 
 func TestANewGenerationIsTriedAtOnce(t *testing.T) {
 	m := newModel(0)
-	bad := true
 	m.fault = func(plan.Ref, plan.Action) error {
-		if bad {
-			return fault{Reason: "ResourcePoolNotFound", Message: "no pool", Person: true}
-		}
-		return nil
+		return fault{Reason: "ResourcePoolNotFound", Message: "no pool", Person: true}
 	}
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
@@ -258,7 +255,7 @@ func TestANewGenerationIsTriedAtOnce(t *testing.T) {
 		if r := l.Renew(c); r.Status.Phase != v1alpha1.PhaseError {
 			t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 		}
-		bad = false
+		m.setFault(nil)
 		c = call("web", 1)
 		c.Group.Generation = 2
 		l.Renew(c)
@@ -268,10 +265,9 @@ func TestANewGenerationIsTriedAtOnce(t *testing.T) {
 
 func TestAPanicInAnActionIsAFaultOfThatActionAlone(t *testing.T) {
 	m := newModel(0)
-	first := true
+	var before atomic.Bool
 	m.fault = func(_ plan.Ref, a plan.Action) error {
-		if a.VM == "web-1" && first {
-			first = false
+		if a.VM == "web-1" && !before.Swap(true) {
 			panic("boom")
 		}
 		return nil
