@@ -137,3 +137,23 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 		eventually(t, "it is seen to be off", func() bool { return p.sight().VMs[0].Power == plan.PoweredOff })
 	}
 }
+
+// A session that has ended is no reason to think that members cannot be reached.
+func TestAReadWithoutASessionFailsAndSaysNothingOfTheObjects(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	s, err := p.client.session(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.DropSessions()
+	for _, refs := range [][]vim.ManagedObjectReference{{vmRef(vm.MoRef)}, {vmRef(vm.MoRef), w.stranger}} {
+		if objects, err := retrieve(context.Background(), s, fullSpec(refs)); !notAuthenticated(err) {
+			t.Errorf("got %v, %+v", err, objects)
+		}
+	}
+	if err := p.reader.read(context.Background(), vmRef(vm.MoRef)); err != nil || !p.sight().VMs[0].Reachable {
+		t.Errorf("%v, %+v", err, p.sight().VMs)
+	}
+}

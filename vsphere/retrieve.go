@@ -60,7 +60,20 @@ func retrieve(ctx context.Context, s *session, spec types.PropertyFilterSpec) ([
 		}
 		objects, token = append(objects, more.Returnval.Objects...), more.Returnval.Token
 	}
-	return objects, nil
+	return objects, unauthenticated(objects)
+}
+
+// unauthenticated gives an error if properties are missing because the session has ended: vCenter may say that for
+// each property (MissingProperty.fault) instead of refusing the call. It says nothing about the objects.
+func unauthenticated(objects []types.ObjectContent) error {
+	for _, o := range objects {
+		for _, m := range o.MissingSet {
+			if err := missing(m.Fault.Fault); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // bulk is how many objects are read with one call.
