@@ -46,7 +46,7 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 		words  []string
 	}{
 		{&types.NotAuthenticated{}, ReasonNotAuthenticated, false, nil},
-		{&types.InvalidLogin{}, ReasonInvalidLogin, true, []string{"vc-creds"}},
+		{&types.InvalidLogin{}, ReasonInvalidLogin, true, []string{"VC_USER", "VC_PASS"}},
 		{&types.PasswordExpired{}, ReasonInvalidLogin, true, []string{"expired"}},
 		{&types.NoPermission{PrivilegeId: "VirtualMachine.Provisioning.Clone", Object: &folder}, ReasonMissingPrivilege, true, []string{"VirtualMachine.Provisioning.Clone on the Folder group-v3"}},
 		{&types.NoPermission{PrivilegeId: "VirtualMachine.Interact.PowerOn", Object: &vm}, ReasonMissingPrivilege, true, []string{"VirtualMachine.Interact.PowerOn on the VirtualMachine:"}},

@@ -127,7 +127,7 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 	}
 	user, password, err := c.cfg.credentials()
 	if err != nil {
-		e := faultf(ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: see to the Secret vc-creds and how it is mounted.")
+		e := faultf(ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: see to VC_USER_FILE and VC_PASS_FILE.")
 		e.Err = err
 		return nil, nil, e
 	}

@@ -22,7 +22,7 @@ func (t *tasks) run(ctx context.Context) {
 		if w == nil || w.broken {
 			w = t.watch(ctx, w)
 			if w == nil {
-				pause(ctx, sessionRetry)
+				sleep(ctx, sessionRetry)
 			}
 			continue
 		}
@@ -51,7 +51,7 @@ func (t *tasks) nap(ctx context.Context, w **taskWatch) bool {
 			return false
 		}
 	}
-	return pause(ctx, batchEvery)
+	return sleep(ctx, batchEvery)
 }
 
 // watch makes a watch on the current session; old is one that broke, or nil. It gives nil when that failed.
@@ -86,7 +86,7 @@ func (t *tasks) fail(ctx context.Context, w **taskWatch, err error) {
 	default:
 		(*w).close(ctx)
 		*w = nil
-		pause(ctx, batchEvery) // never a hot loop
+		sleep(ctx, batchEvery) // never a hot loop
 	}
 }
 
@@ -265,16 +265,4 @@ func (t *tasks) update(ctx context.Context, w *taskWatch, u types.ObjectUpdate) 
 		t.finish(u.Obj, task.Error{LocalizedMethodFault: a.info.Error})
 	}
 	return nil
-}
-
-// pause waits, and gives false when ctx ended meanwhile.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

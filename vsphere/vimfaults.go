@@ -40,8 +40,8 @@ func say[T any](words string) func(types.BaseMethodFault) (string, bool) {
 // like may resolve by themselves (somebody else's VM goes), so they are tried again.
 var rows = []row{
 	{say[*types.NotAuthenticated]("vCenter ended the session; the server logs in again."), ReasonNotAuthenticated, false},
-	{say[*types.PasswordExpired]("The password of vCenter's user has expired: set a new one and put it into the Secret vc-creds."), ReasonInvalidLogin, true},
-	{say[types.BaseInvalidLogin]("vCenter refuses the user name or password: correct the Secret vc-creds."), ReasonInvalidLogin, true},
+	{say[*types.PasswordExpired]("The password of vCenter's user has expired: set a new one and give it to the server (VC_PASS, or its file)."), ReasonInvalidLogin, true},
+	{say[types.BaseInvalidLogin]("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."), ReasonInvalidLogin, true},
 	{on(privilege), ReasonMissingPrivilege, true},
 	{on(func(f *types.DuplicateName) string {
 		return fmt.Sprintf("The name %q is taken by something that is not this group's: rename or remove it.", f.Name)
