@@ -12,14 +12,13 @@ import (
 // others is how many templates' names an answer lists when the wanted one is not found.
 const othersListed = 10
 
-// Sight says from memory what is known of a group: no call, no waiting, hardly an allocation. recorded are the
-// moRefs in the group's status.
+// Sight says from memory what is known of a group: no call, no waiting, hardly an allocation.
 //
 // A recorded VM counts as gone if a read of it answered ManagedObjectNotFound, and also if it was read and bears
 // the group's valid stamp no more: somebody took the stamp off, or the moRef names another VM now. Either way it
 // is a stranger's, which the group can never touch again, and so it is lost to the group. It does not count as
 // gone while that cannot be told: while its configuration is unreadable, or its stamp of an unknown version.
-func (n *Inventory) Sight(ref plan.Ref, template string, recorded []string) plan.Sight {
+func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 	n.remember(ref)
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -33,14 +32,14 @@ func (n *Inventory) Sight(ref plan.Ref, template string, recorded []string) plan
 	if s.Trouble == nil {
 		s.Trouble = n.unfit
 	}
-	for _, moRef := range recorded {
+	for _, moRef := range ask.Recorded {
 		if n.isGone(ref.UID, moRef) {
 			s.Gone = append(s.Gone, moRef)
 		}
 	}
 	if n.site != nil {
 		s.Folder = n.places.below(n.site.root.Value, ref.Namespace, ref.Name)
-		s.Template = n.template(template)
+		s.Template = n.template(ask.Template)
 	}
 	return s
 }

@@ -35,7 +35,7 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 		{name: "/"},
 	} {
 		for range 2 { // the second answer is remembered
-			got := s.Sight(web, c.name, nil).Template
+			got := s.Sight(web, plan.Ask{Template: c.name}).Template
 			if got.MoRef != c.moRef || !slices.Equal(got.Paths, c.paths) || got.NotTemplate != c.notTemplate || got.Datacenter != "DC0" {
 				t.Errorf("%q names %+v", c.name, got)
 			}
@@ -45,11 +45,11 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 		}
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-3"}})
-	if got := s.Sight(web, "debian", nil).Template; got.MoRef != "vm-4" {
+	if got := s.Sight(web, plan.Ask{Template: "debian"}).Template; got.MoRef != "vm-4" {
 		t.Errorf("after one of two is gone: %+v", got)
 	}
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"root", "Folder", "moved", "vm"}}})
-	if got := s.Sight(web, "debian", nil).Template; got.Paths[0] != "/DC0/vm/moved/debian" {
+	if got := s.Sight(web, plan.Ask{Template: "debian"}).Template; got.Paths[0] != "/DC0/vm/moved/debian" {
 		t.Errorf("after a folder was renamed: %+v", got)
 	}
 }
@@ -122,12 +122,12 @@ func BenchmarkSightAmongTenThousandVMs(b *testing.B) {
 	n := many()
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
 	var recorded []string
-	for _, vm := range n.Sight(ref, "ubuntu", nil).VMs {
+	for _, vm := range n.Sight(ref, plan.Ask{Template: "ubuntu"}).VMs {
 		recorded = append(recorded, vm.MoRef)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if s := n.Sight(ref, "ubuntu", recorded); len(s.VMs) != 10 || s.Folder == "" || s.Template.MoRef == "" {
+		if s := n.Sight(ref, plan.Ask{Template: "ubuntu", Recorded: recorded}); len(s.VMs) != 10 || s.Folder == "" || s.Template.MoRef == "" {
 			b.Fatalf("%+v", s)
 		}
 	}

@@ -85,8 +85,8 @@ func (v *VCenter) Run(ctx context.Context) error {
 }
 
 // Sight says from memory what is known of a group; see Inventory.Sight.
-func (v *VCenter) Sight(ref plan.Ref, template string, recorded []string) plan.Sight {
-	return v.inventory.Sight(ref, template, recorded)
+func (v *VCenter) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
+	return v.inventory.Sight(ref, ask)
 }
 
 // Identify finds the UIDs of the groups of that name whose members' stamps name our cluster.

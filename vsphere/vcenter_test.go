@@ -97,7 +97,7 @@ func (w *world) run(v *VCenter) *process {
 		}
 	})
 	w.t.Cleanup(p.stop)
-	p.until("the inventory is known", func() bool { return p.Sight(web, "ubuntu", nil).Known })
+	p.until("the inventory is known", func() bool { return p.Sight(web, plan.Ask{Template: "ubuntu"}).Known })
 	return p
 }
 
@@ -135,7 +135,7 @@ func (p *process) do(a plan.Action) {
 	}
 }
 
-func (p *process) sight(recorded ...string) plan.Sight { return p.Sight(web, "ubuntu", recorded) }
+func (p *process) sight(recorded ...string) plan.Sight { return p.Sight(web, plan.Ask{Template: "ubuntu", Recorded: recorded}) }
 
 var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}
 

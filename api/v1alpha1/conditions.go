@@ -21,6 +21,16 @@ const (
 	ConditionMembersDiffer = "MembersDiffer"
 	// ConditionMembersUnreachable says which members vCenter cannot reach or show; they are left alone.
 	ConditionMembersUnreachable = "MembersUnreachable"
+	// ConditionTemplateChanged says that the template is another than members were cloned from, under the same name.
+	ConditionTemplateChanged = "TemplateChanged"
+	// ConditionHealingSuspended says that more members are unready than spec.healing.maxUnhealthy allows, and which.
+	ConditionHealingSuspended = "HealingSuspended"
+	// ConditionUpdateHeld says that members differ from the spec and are kept so, and by which field.
+	ConditionUpdateHeld = "UpdateHeld"
+	// ConditionPaused says that spec.paused keeps everything as it is.
+	ConditionPaused = "Paused"
+	// ConditionAdoptionFailed says which entries of spec.adopt cannot be carried out, and why.
+	ConditionAdoptionFailed = "AdoptionFailed"
 	// ConditionChildConflict says that a foreign Kubernetes object has the name of one of the group's children.
 	ConditionChildConflict = "ChildConflict"
 )

@@ -89,6 +89,49 @@ type VmGroupSpec struct {
 	// +kubebuilder:default=ConfigMap
 	// +optional
 	Inventory Inventory `json:"inventory,omitempty"`
+
+	// Paused changes nothing in vCenter while it is true, not even for a deletion. The status goes on being reported,
+	// and /plan says what would be done.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// Readiness says when a member is ready; by default when it is powered on.
+	// +optional
+	Readiness Readiness `json:"readiness,omitzero"`
+
+	// Update says how members are brought to a changed spec.
+	// +optional
+	Update Update `json:"update,omitzero"`
+
+	// Healing says what is done about members that stay unready.
+	// +optional
+	Healing Healing `json:"healing,omitzero"`
+
+	// ScaleIn says who goes first when there are more members than replicas.
+	// +optional
+	ScaleIn ScaleIn `json:"scaleIn,omitzero"`
+
+	// Replace asks for members to be replaced once, within the limits of spec.update.
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=map
+	// +listMapKey=moRef
+	// +optional
+	Replace []Replacement `json:"replace,omitempty"`
+
+	// Deletion says how members are removed, and what becomes of them when the group is deleted.
+	// +optional
+	Deletion Deletion `json:"deletion,omitzero"`
+
+	// Adopt are VMs that exist and shall become members instead of new clones: inventory paths
+	// ("/DC0/vm/legacy/web-a") or moRefs ("vm-42"). Only from folders that the server's --adopt-from allows, and only
+	// while members are missing. They are stamped, moved into the group's folder and renamed, but not cloned anew; from
+	// then on they are resized, rolled and REMOVED like any other member.
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=1024
+	// +listType=set
+	// +optional
+	Adopt []string `json:"adopt,omitempty"`
 }
 
 // Inventory is a way to publish a group's members.
@@ -129,10 +172,14 @@ type VmGroupStatus struct {
 	// DesiredReplicas is the number of members that are wanted: spec.replicas.
 	// +optional
 	DesiredReplicas int32 `json:"desiredReplicas"`
-	// ReadyReplicas is the number of members that are ready: powered on, on a host that vCenter reaches.
+	// ReadyReplicas is the number of members that are ready, as spec.readiness says.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// UpdatedReplicas is the number of members that were cloned from what the spec says now.
+	// AvailableReplicas is the number of members that have been ready for spec.update.minReadySeconds and are not
+	// about to go.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas"`
+	// UpdatedReplicas is the number of members that are as the spec says now: cloned from it, and of its size.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 	// Selector selects the objects that belong to this group (for the scale subresource).
@@ -153,6 +200,42 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Members []Member `json:"members,omitempty"`
+	// Quarantined are VMs that were taken away and are kept for a while. They are no members.
+	// +listType=atomic
+	// +optional
+	Quarantined []Quarantined `json:"quarantined,omitempty"`
+	// Adopted are those entries of spec.adopt that were carried out.
+	// +listType=atomic
+	// +optional
+	Adopted []string `json:"adopted,omitempty"`
+	// Update tells of the update that is under way.
+	// +optional
+	Update *UpdateProgress `json:"update,omitempty"`
+}
+
+// UpdateProgress tells of an update that is under way.
+type UpdateProgress struct {
+	// Target is what members are brought to, for people.
+	Target string `json:"target"`
+	// Available is the highest number of available members that were seen to be as the spec says.
+	Available int32 `json:"available"`
+	// LastProgressTime is when that number was reached.
+	LastProgressTime metav1.Time `json:"lastProgressTime"`
+}
+
+// Quarantined is a VM that was taken away from the group and is kept for a while.
+type Quarantined struct {
+	// Name of the VM in vCenter.
+	Name string `json:"name"`
+	// Ordinal that it had.
+	Ordinal int32 `json:"ordinal"`
+	// MoRef is the VM's managed object reference.
+	MoRef string `json:"moRef"`
+	// Reason it was taken away: ScaleIn, Update, Healing, Replace or Resize.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Since when it is in quarantine.
+	Since metav1.Time `json:"since"`
 }
 
 // Member is one VM of a group as vCenter shows it.
@@ -176,8 +259,11 @@ type Member struct {
 	// Revision is a short hash of what the VM was cloned from.
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// Ready tells whether the member is fit for work.
+	// Ready tells whether the member is fit for work, as spec.readiness says.
 	Ready bool `json:"ready"`
+	// LastTransitionTime is when ready was last seen to change.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
 	// Reason is one word on why the member is not ready, or differs from the spec.
 	// +optional
 	Reason string `json:"reason,omitempty"`

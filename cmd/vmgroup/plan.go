@@ -210,7 +210,7 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 		closeSimulator()
 	}
 	for !vc.WasRead() {
-		sight := vc.Sight(plan.Ref{}, "", nil)
+		sight := vc.Sight(plan.Ref{}, plan.Ask{})
 		if sight.Trouble != nil && sight.Trouble.Person {
 			done()
 			return nil, nil, errors.New(sight.Trouble.Message)

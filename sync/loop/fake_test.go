@@ -41,7 +41,7 @@ func (m *model) world(ref plan.Ref) *plan.Observed {
 	return w
 }
 
-func (m *model) Sight(ref plan.Ref, _ string, _ []string) plan.Sight {
+func (m *model) Sight(ref plan.Ref, _ plan.Ask) plan.Sight {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.unknown {

@@ -25,9 +25,9 @@ import (
 
 // VCenter is what the loop drives.
 type VCenter interface {
-	// Sight says what is known of a group, from memory. recorded are the moRefs that the group's status holds;
-	// those that are not seen are looked for, and Loop.Changed is called when that is done.
-	Sight(group plan.Ref, template string, recorded []string) plan.Sight
+	// Sight says what is known of a group, from memory. Recorded members that are not seen are looked for, and
+	// Loop.Changed is called when that is done.
+	Sight(group plan.Ref, ask plan.Ask) plan.Sight
 	// Do carries out one action. It returns when what the action did is visible to Sight, or with the fault that
 	// hindered it (an error that has a method PlanFault), or when ctx ends; a task that was started goes on then.
 	Do(ctx context.Context, group plan.Ref, action plan.Action) error
@@ -156,11 +156,11 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, []plan.Step, error) {
 
 // plan looks at vCenter (after the pending actions were read, never before) and makes the plan.
 func (l *Loop) plan(o *plan.Observed, ref plan.Ref) plan.Result {
-	recorded := make([]string, len(o.Group.Status.Members))
-	for i := range recorded {
-		recorded[i] = o.Group.Status.Members[i].MoRef
+	ask := plan.Ask{Template: o.Group.Spec.Template, Recorded: make([]string, len(o.Group.Status.Members)), Adopt: o.Group.Spec.Adopt}
+	for i := range ask.Recorded {
+		ask.Recorded[i] = o.Group.Status.Members[i].MoRef
 	}
-	o.Sight = l.vcenter.Sight(ref, o.Group.Spec.Template, recorded)
+	o.Sight = l.vcenter.Sight(ref, ask)
 	return plan.Make(*o)
 }
 

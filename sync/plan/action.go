@@ -6,25 +6,47 @@ import "fmt"
 // between any two steps, or inside one, is continued by the next plan.
 type Op string
 
-// The steps, in the order of their rank: what finishes something begun comes first.
+// The steps, in the order of their rank: what finishes something begun comes first, and what takes away comes last.
 const (
 	// CreateFolder makes the group's folder <root>/<namespace>/<group>. An existing one is success.
 	CreateFolder Op = "CreateFolder"
+	// CreateQuarantine makes the folder "quarantine" in the group's folder, Folder. An existing one is success.
+	CreateQuarantine Op = "CreateQuarantine"
+	// Reconfigure gives a member the cpu and memory of the spec, guarded by its changeVersion. Hot tells that it is on.
+	Reconfigure Op = "Reconfigure"
 	// PowerOn powers a member on (or resumes it).
 	PowerOn Op = "PowerOn"
-	// Unmark takes the mark off a member that was chosen to be removed and is wanted after all.
+	// Unmark takes the mark off a member that was chosen to be removed and is wanted after all; off a quarantined one
+	// that is back under its name, it makes it a member again.
 	Unmark Op = "Unmark"
+	// Adopt writes the stamp of the member into a VM that bears none, or that of a former incarnation of the group,
+	// guarded by its changeVersion.
+	Adopt Op = "Adopt"
+	// Rename gives a VM of the group the name NewName.
+	Rename Op = "Rename"
+	// Move puts a VM of the group into Folder.
+	Move Op = "Move"
 	// Clone makes a member from the template, powered off, in the group's folder, its stamp in the clone spec.
 	Clone Op = "Clone"
-	// Mark writes into a member's stamp that it is chosen to be removed, and by which generation, guarded by its
+	// Mark writes into a member's stamp that it is chosen to be removed, why, and by which generation, guarded by its
 	// changeVersion.
 	Mark Op = "Mark"
-	// PowerOff powers a member off that is to be destroyed.
+	// Reset restarts a member that stays unready: it writes into the stamp when, guarded by its changeVersion, and then
+	// resets the VM, as its button would.
+	Reset Op = "Reset"
+	// ShutdownGuest asks a member's guest to shut down, and writes into the stamp when.
+	ShutdownGuest Op = "ShutdownGuest"
+	// PowerOff powers a member off that is to be destroyed, or to be changed.
 	PowerOff Op = "PowerOff"
+	// Quarantine writes into a member's stamp that it is no member any more, and since when, guarded by its
+	// changeVersion.
+	Quarantine Op = "Quarantine"
+	// Release takes the stamp off a VM, which is nobody's from then on, guarded by its changeVersion.
+	Release Op = "Release"
 	// Destroy removes a member and its disks; the stamp is read once more before.
 	Destroy Op = "Destroy"
-	// RemoveFolder removes the group's folder, once a fresh read shows it empty and no clone under way. A folder
-	// that holds strangers is kept: fault FolderHoldsStranger.
+	// RemoveFolder removes the group's folder (and the quarantine in it), once a fresh read shows it empty and no clone
+	// under way. A folder that holds strangers is kept: fault FolderHoldsStranger.
 	RemoveFolder Op = "RemoveFolder"
 	// ConfirmGone reads vCenter afresh; success means: no VM of the group, and no clone of ours under way.
 	ConfirmGone Op = "ConfirmGone"
@@ -33,7 +55,8 @@ const (
 // Action is one step that is wanted now. It is comparable: equal observations give equal actions.
 type Action struct {
 	Op Op
-	// VM is the name of the member ("web-0"), whatever an admin renamed its VM to; FolderKey for the group's folder.
+	// VM is the name of the member ("web-0"), whatever an admin renamed its VM to; of a VM in quarantine, the name it
+	// has there; FolderKey for the group's folder.
 	VM string
 	// Ordinal of the member.
 	Ordinal int32
@@ -42,19 +65,30 @@ type Action struct {
 	// Reason says in words why the action is there.
 	Reason string
 
-	// What a Clone is made from. Folder and Template are moRefs. Generation is also what Mark and Unmark leave in
-	// the stamp: a copy of the server that knows only an older one then leaves the group alone.
+	// What a Clone is made from. Folder (also of a Move) and Template are moRefs. Fingerprint is the template's.
+	// Revision and Fingerprint are also what Adopt writes, CPU and MemoryMB what Reconfigure sets. Generation is also
+	// what Mark and Unmark leave in the stamp: a copy of the server that knows only an older one then leaves the group
+	// alone.
 	Folder, Template string
 	CPU              int32
 	MemoryMB         int64
 	Revision         string
+	Fingerprint      string
 	Generation       int64
-	// ChangeVersion guards Mark and Unmark.
+	// Why is what Mark leaves in the stamp.
+	Why Why
+	// Hot tells that Reconfigure is for a VM that is on.
+	Hot bool
+	// NewName is what Rename names the VM.
+	NewName string
+	// Entry is the entry of spec.adopt that an Adopt carries out.
+	Entry string
+	// ChangeVersion guards Mark, Unmark, Reconfigure, Adopt, Quarantine, Release and Reset.
 	ChangeVersion string
 	// NeverOn tells that Destroy is for a VM that was never powered on, and for no other.
 	NeverOn bool
-	// Marked tells that PowerOff and Destroy are for a member that bears the mark, and for no other: if the mark
-	// was withdrawn meanwhile, it stays.
+	// Marked tells that ShutdownGuest, PowerOff, Quarantine and Destroy are for a member that bears the mark, and for
+	// no other: if the mark was withdrawn meanwhile, it stays.
 	Marked bool
 }
 
@@ -63,3 +97,11 @@ func (a Action) MemberKey() bool { return a.VM != FolderKey && a.VM != ConfirmKe
 
 // MemberName is the name of the member with that ordinal: "<group>-<ordinal>".
 func MemberName(group string, ordinal int32) string { return fmt.Sprintf("%s-%d", group, ordinal) }
+
+// QuarantineFolder is the name of the folder, in the group's own, for members that were taken away.
+const QuarantineFolder = "quarantine"
+
+// QuarantineName is the name of a VM in quarantine: it leaves the ordinal's name free.
+func QuarantineName(group string, ordinal int32, moRef string) string {
+	return MemberName(group, ordinal) + "-" + moRef
+}

@@ -74,10 +74,39 @@ type Sight struct {
 	// Gone are those of the members recorded in the group's status that a read answered with
 	// ManagedObjectNotFound. Recorded members that are neither in VMs nor in Gone are not seen, yet not gone.
 	Gone []string
-	// Folder is the moRef of the group's folder; empty while there is none.
-	Folder string
+	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
+	// for members that were taken away.
+	Folder, Quarantine string
 	// Template is what spec.template names.
 	Template Template
+	// Candidates are what the entries of spec.adopt name, in their order.
+	Candidates []Candidate
+}
+
+// Ask is what a group wants to know of vCenter beyond its own VMs.
+type Ask struct {
+	// Template is spec.template.
+	Template string
+	// Recorded are the moRefs of the members in the group's status: those that are not seen are looked for.
+	Recorded []string
+	// Adopt is spec.adopt.
+	Adopt []string
+}
+
+// Candidate is a VM that an entry of spec.adopt names.
+type Candidate struct {
+	// Entry is the entry, as it is written in the spec.
+	Entry string
+	// MoRef and Name of the VM, and the moRef of the folder it is in.
+	MoRef, Name, Folder string
+	// ChangeVersion guards the stamp that is written into it.
+	ChangeVersion string
+	// Ordinal is the one that it had in a former incarnation of this group; -1 if it had none.
+	Ordinal int32
+	// Fault is why it cannot be adopted; nil if it can. A VM that bears this group's stamp already is in
+	// Sight.VMs, and not a fault: Done tells.
+	Fault *Fault
+	Done  bool
 }
 
 // Template says what spec.template names in vCenter. Exactly one path means that it is usable.
@@ -89,6 +118,8 @@ type Template struct {
 	Others []string
 	// Datacenter is where it was looked for.
 	Datacenter string
+	// Fingerprint tells its disks from those of another template, or of another version of it; empty if not known.
+	Fingerprint string
 	// NotTemplate is the path of a VM that has the name but is no template.
 	NotTemplate string
 }
@@ -123,11 +154,56 @@ type VM struct {
 	MemoryMB    int64
 	IPs         []string
 	Host        string
+	// Folder is the moRef of the folder that it is in.
+	Folder string
+	// Boot is when it was powered on last, by vCenter's clock; zero while it is off.
+	Boot time.Time
+	// Tools tells that VMware Tools run in its guest.
+	Tools bool
+	// CPUHotAdd and MemoryHotAdd tell that the running VM can be given more; MaxHotMemoryMB is up to how much
+	// memory (0: not known).
+	CPUHotAdd, MemoryHotAdd bool
+	MaxHotMemoryMB          int64
 	// ChangeVersion guards a reconfigure: vCenter refuses it when the configuration changed meanwhile.
 	ChangeVersion string
 	// VCenter is the instanceUuid of the vCenter the VM was made in.
 	VCenter string
+
+	// What follows is from the stamp, as Ordinal and Revision are; times are by the clocks of the servers.
+
+	// Created is when it was cloned or adopted; zero if an older server did it.
+	Created time.Time
+	// Fingerprint is the template's, as it was cloned.
+	Fingerprint string
+	// Why it is marked; Quarantined is since when it is no member any more, but kept for a while; else zero.
+	Why         Why
+	Quarantined time.Time
+	// Shutdown is the last time that its guest was asked to shut down.
+	Shutdown Shutdown
+	// Restarted is when it was last reset because it stayed unready; else zero.
+	Restarted time.Time
+	// Former is what an adopted VM was before.
+	Former Former
 }
+
+// Why a member is taken away.
+type Why string
+
+// Why members are taken away.
+const (
+	WhyScaleIn Why = "ScaleIn"
+	WhyUpdate  Why = "Update"
+	WhyResize  Why = "Resize"
+	WhyHealing Why = "Healing"
+	WhyReplace Why = "Replace"
+)
+
+// Shutdown is a guest's being asked to shut down: when, and the VM's Boot then. So it is known whether the VM was
+// powered on again since, without a comparison of vCenter's clock and ours.
+type Shutdown struct{ At, Boot time.Time }
+
+// Former is what an adopted VM was before: the entry of spec.adopt, its name, and the moRef of its folder.
+type Former struct{ Entry, Name, Folder string }
 
 // State says where a pending action is.
 type State string

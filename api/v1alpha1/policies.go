@@ -1,0 +1,284 @@
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/util/intstr"
+
+// Defaults of the policies, for fields that are not set.
+const (
+	// DefaultMaxSurge and DefaultMaxUnavailable are those of Kubernetes' Deployments.
+	DefaultMaxSurge       = "25%"
+	DefaultMaxUnavailable = "25%"
+	// DefaultProgressDeadline is in seconds. Clones take minutes, so it is longer than a Deployment's.
+	DefaultProgressDeadline = 1800
+	// DefaultReadinessTimeout is in seconds.
+	DefaultReadinessTimeout = 600
+	// DefaultMaxUnhealthy is that of Cluster API's older MachineHealthChecks, as a share of the group.
+	DefaultMaxUnhealthy = "40%"
+	// DefaultMaxConcurrent is how many members are healed at once, as a share of the group.
+	DefaultMaxConcurrent = "10%"
+	// DefaultShutdownTimeout is in seconds.
+	DefaultShutdownTimeout = 60
+	// MaxSeconds bounds every number of seconds in the spec: 30 days.
+	MaxSeconds = 2592000
+	// MaxListed bounds every list of members in the spec.
+	MaxListed = 1000
+)
+
+// ReadinessCheck says what makes a member ready.
+// +kubebuilder:validation:Enum=PoweredOn;ToolsRunning;GuestIP
+type ReadinessCheck string
+
+// The readiness checks. Each includes the one before.
+const (
+	// ReadyPoweredOn: the VM is powered on, on a host that vCenter reaches.
+	ReadyPoweredOn ReadinessCheck = "PoweredOn"
+	// ReadyToolsRunning: VMware Tools run in its guest (guest.toolsRunningStatus is guestToolsRunning).
+	ReadyToolsRunning ReadinessCheck = "ToolsRunning"
+	// ReadyGuestIP: Tools report an address that is neither link-local nor loopback.
+	ReadyGuestIP ReadinessCheck = "GuestIP"
+)
+
+// Readiness says when a member is ready. readyReplicas, updates and healing use it.
+type Readiness struct {
+	// Check is what makes a member ready: PoweredOn (the default), ToolsRunning (VMware Tools run in the guest), or
+	// GuestIP (Tools report an address).
+	// +kubebuilder:default=PoweredOn
+	// +optional
+	Check ReadinessCheck `json:"check,omitempty"`
+	// InitialDelaySeconds is how long after power-on a member may be unready before the time-out begins to count:
+	// 0 (the default) to 2592000.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2592000
+	// +optional
+	InitialDelaySeconds int32 `json:"initialDelaySeconds,omitempty"`
+	// TimeoutSeconds is how long a powered-on member may stay unready before it is unwell and spec.healing applies:
+	// 1 to 2592000, default 600.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2592000
+	// +kubebuilder:default=600
+	// +optional
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+}
+
+// UpdateStrategy says whether members that differ from the spec are changed by themselves.
+// +kubebuilder:validation:Enum=RollingUpdate;OnDelete
+type UpdateStrategy string
+
+// The update strategies.
+const (
+	// UpdateRolling changes members a few at a time.
+	UpdateRolling UpdateStrategy = "RollingUpdate"
+	// UpdateOnDelete changes no member: who is made anew, for whatever reason, is made as the spec says.
+	UpdateOnDelete UpdateStrategy = "OnDelete"
+)
+
+// ResizeWay says how members get another cpu or memory.
+// +kubebuilder:validation:Enum=Auto;InPlace;Replace
+type ResizeWay string
+
+// The ways to resize.
+const (
+	// ResizeAuto is InPlace; a member whose VM cannot take the new size is replaced.
+	ResizeAuto ResizeWay = "Auto"
+	// ResizeInPlace adds to the running VM where it allows that, else shuts it down, changes it and powers it on.
+	ResizeInPlace ResizeWay = "InPlace"
+	// ResizeReplace clones the member anew.
+	ResizeReplace ResizeWay = "Replace"
+)
+
+// TemplateChange says what to do when a template is re-published under the same name.
+// +kubebuilder:validation:Enum=Ignore;Replace
+type TemplateChange string
+
+// What to do when a template is re-published.
+const (
+	// TemplateChangeIgnore: the condition TemplateChanged says so, and nothing is done.
+	TemplateChangeIgnore TemplateChange = "Ignore"
+	// TemplateChangeReplace: the members are replaced, as if spec.template had changed.
+	TemplateChangeReplace TemplateChange = "Replace"
+)
+
+// Update says how members are brought to a changed spec: a few at a time, so that enough of them stay available.
+// A member is available when it has been ready for minReadySeconds.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable) && string(self.maxSurge) in ['0', '0%'] && string(self.maxUnavailable) in ['0', '0%'])",message="maxSurge and maxUnavailable may not both be 0: no member could ever be replaced",fieldPath=".maxUnavailable",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.minReadySeconds) || self.minReadySeconds < (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 1800)",message="progressDeadlineSeconds (default 1800) must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds",reason=FieldValueInvalid
+type Update struct {
+	// Strategy: RollingUpdate (the default) changes members that differ from the spec by itself; OnDelete leaves
+	// them, and makes as the spec says only who is made anew (because it was deleted, or named in spec.replace).
+	// +kubebuilder:default=RollingUpdate
+	// +optional
+	Strategy UpdateStrategy `json:"strategy,omitempty"`
+	// Resize says how members get another cpu or memory. InPlace: added to the running VM where its hot-plug flags
+	// allow it, else the guest is shut down, the VM changed and powered on. Replace: a new clone. Auto (the default):
+	// in place, and by a new clone where the VM refuses.
+	// +kubebuilder:default=Auto
+	// +optional
+	Resize ResizeWay `json:"resize,omitempty"`
+	// MaxSurge is how many members more than spec.replicas there may be during an update: a number, or a percentage
+	// of spec.replicas, rounded up. Default 25%.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
+	// +kubebuilder:default="25%"
+	// +optional
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+	// MaxUnavailable is how many of spec.replicas may be unavailable during an update: a number, or a percentage of
+	// spec.replicas, rounded down; if that and maxSurge come out as 0, it is 1. Default 25%.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
+	// +kubebuilder:default="25%"
+	// +optional
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// MinReadySeconds is how long a member must have been ready to count as available: 0 (the default) to 2592000.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2592000
+	// +optional
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+	// Canary, while it is set, holds an update as soon as that many members are as the spec says: a number, or a
+	// percentage of spec.replicas, rounded up. Remove it to go on.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
+	// +optional
+	Canary *intstr.IntOrString `json:"canary,omitempty"`
+	// Paused holds an update where it is. Members are still healed, and the group is still scaled.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// ProgressDeadlineSeconds is how long an update may make no progress, while members that it made are not
+	// available, before it stops and says so: 1 to 2592000, default 1800.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2592000
+	// +kubebuilder:default=1800
+	// +optional
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+	// OnTemplateChange says what to do when the template's disks were changed, or another template took its name:
+	// Ignore (the default; the condition TemplateChanged says so) or Replace the members.
+	// +kubebuilder:default=Ignore
+	// +optional
+	OnTemplateChange TemplateChange `json:"onTemplateChange,omitempty"`
+}
+
+// HealingAction says what is done about a member that is unwell.
+// +kubebuilder:validation:Enum=RestartThenReplace;Replace;None
+type HealingAction string
+
+// What is done about a member that is unwell.
+const (
+	HealRestartThenReplace HealingAction = "RestartThenReplace"
+	HealReplace            HealingAction = "Replace"
+	HealNone               HealingAction = "None"
+)
+
+// Healing says what is done about members that are powered on and stay unready past spec.readiness.timeoutSeconds.
+// (A member that is powered off is powered on, and one that vCenter has confirmed to be gone is made anew, whatever
+// this says. One that vCenter cannot reach is left alone, always.)
+type Healing struct {
+	// Action: RestartThenReplace (the default) resets the VM, and replaces it if it stays unready for as long again;
+	// Replace replaces it at once; None leaves it.
+	// +kubebuilder:default=RestartThenReplace
+	// +optional
+	Action HealingAction `json:"action,omitempty"`
+	// MaxUnhealthy is how many members may be unready for healing to go on: a number, or a percentage of
+	// spec.replicas, rounded down; one is always allowed. Above it the cause is thought to be elsewhere, and the
+	// condition HealingSuspended says what was seen. Default 40%.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
+	// +kubebuilder:default="40%"
+	// +optional
+	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
+	// MaxConcurrent is how many members are healed at once: a number of at least 1, or a percentage of
+	// spec.replicas, rounded up. Default 10%.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9][0-9]?)%$') : (self >= 1 && self <= 1000)",message="must be a number from 1 to 1000 or a percentage from 1% to 100%"
+	// +kubebuilder:default="10%"
+	// +optional
+	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
+}
+
+// ScaleInOrder says which of the members that are well and up to date go first.
+// +kubebuilder:validation:Enum=HighestOrdinal;Oldest;Newest
+type ScaleInOrder string
+
+// The orders of scale-in.
+const (
+	ScaleInHighestOrdinal ScaleInOrder = "HighestOrdinal"
+	ScaleInOldest         ScaleInOrder = "Oldest"
+	ScaleInNewest         ScaleInOrder = "Newest"
+)
+
+// ScaleIn says who goes first when there are more members than spec.replicas: those in remove, then the unwell, then
+// those that differ from the spec, then by order; those in protected last.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || !self.remove.exists(n, n in self.protected)",message="a member may not be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
+type ScaleIn struct {
+	// Order of members that are well and as the spec says: HighestOrdinal (the default), Oldest or Newest (by when
+	// they were cloned or adopted).
+	// +kubebuilder:default=HighestOrdinal
+	// +optional
+	Order ScaleInOrder `json:"order,omitempty"`
+	// Protected are names of members ("web-0") that go last, and never while others are left. Updates and healing
+	// replace them like any other.
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	// +optional
+	Protected []string `json:"protected,omitempty"`
+	// Remove are names of members ("web-3") that go first.
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	// +optional
+	Remove []string `json:"remove,omitempty"`
+}
+
+// Replacement asks for one member to be replaced once.
+type Replacement struct {
+	// Name of the member ("web-1").
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Name string `json:"name"`
+	// MoRef of the VM that is to be replaced ("vm-42", from status.members). Once that VM is gone, the request is
+	// done, and may stay in the spec.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	MoRef string `json:"moRef"`
+}
+
+// DeletionPolicy says what becomes of the VMs when the group is deleted.
+// +kubebuilder:validation:Enum=Delete;Retain
+type DeletionPolicy string
+
+// What becomes of the VMs when the group is deleted.
+const (
+	// DeletionDelete: they are removed with their disks.
+	DeletionDelete DeletionPolicy = "Delete"
+	// DeletionRetain: they stay as they are and become ordinary VMs.
+	DeletionRetain DeletionPolicy = "Retain"
+)
+
+// Deletion says how members are removed.
+type Deletion struct {
+	// Policy is about the deletion of the group: Delete (the default) removes its VMs and their disks. Retain powers
+	// nothing off, removes our stamp, and so leaves ordinary VMs behind; adopted ones get back their name and folder.
+	// +kubebuilder:default=Delete
+	// +optional
+	Policy DeletionPolicy `json:"policy,omitempty"`
+	// ShutdownTimeoutSeconds is how long a guest may take to shut down before its VM is powered off: 0 (power off at
+	// once) to 2592000, default 60. A guest without running VMware Tools cannot be asked, and is powered off at once.
+	// It also holds for the power cycle of a resize.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2592000
+	// +kubebuilder:default=60
+	// +optional
+	ShutdownTimeoutSeconds *int32 `json:"shutdownTimeoutSeconds,omitempty"`
+	// QuarantineSeconds is how long a member that scale-in, an update or healing took away is kept, powered off and
+	// in the folder "quarantine" of its group, before it is destroyed: 0 (the default: destroyed at once) to 2592000.
+	// If replicas rise again meanwhile, a member that fits the spec is brought back. Deleting the group destroys them
+	// at once.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2592000
+	// +optional
+	QuarantineSeconds int32 `json:"quarantineSeconds,omitempty"`
+}
