@@ -135,7 +135,9 @@ func (p *process) do(a plan.Action) {
 	}
 }
 
-func (p *process) sight(recorded ...string) plan.Sight { return p.Sight(web, plan.Ask{Template: "ubuntu", Recorded: recorded}) }
+func (p *process) sight(recorded ...string) plan.Sight {
+	return p.Sight(web, plan.Ask{Template: "ubuntu", Recorded: recorded})
+}
 
 var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}
 
