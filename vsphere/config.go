@@ -39,6 +39,8 @@ type Config struct {
 	Folder string
 	// ClusterID names the Kubernetes cluster in the stamp, for people and for restored backups.
 	ClusterID string
+	// AdoptFrom says from which folders groups may adopt VMs; by default from none.
+	AdoptFrom []AdoptRule
 	// UserAgent is what vCenter's list of sessions shows.
 	UserAgent string
 	Log       zerolog.Logger
@@ -120,6 +122,7 @@ func (c Config) validate() error {
 		oneOf("--user (VC_USER)", c.User, "--user-file (VC_USER_FILE)", c.UserFile),
 		oneOf("--password (VC_PASS)", c.Password, "--password-file (VC_PASS_FILE)", c.PasswordFile),
 		c.validateFolder(),
+		c.validateAdoptFrom(),
 	)
 }
 

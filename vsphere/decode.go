@@ -3,6 +3,7 @@ package vsphere
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/types"
@@ -64,32 +65,36 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 	m := Machine{VM: plan.VM{MoRef: o.Obj.Value}}
 	var state, primary string
 	var nics []types.GuestNicInfo
-	for _, p := range o.PropSet {
+	for _, p := range o.PropSet { // what vCenter leaves unset is not among them, and is then not known
 		switch v := p.Val.(type) {
 		case string:
-			switch p.Name {
-			case "name":
-				m.Name = v
-			case "config.instanceUuid":
-				m.InstanceUUID = v
-			case "config.changeVersion":
-				m.ChangeVersion = v
-			case "guest.ipAddress":
+			if p.Name == "guest.ipAddress" {
 				primary = v
+			} else {
+				m.takeText(p.Name, v)
 			}
 		case bool:
-			m.Template = v
+			m.takeFlag(p.Name, v)
+		case *bool:
+			m.takeFlag(p.Name, *v)
 		case int32:
-			if p.Name == "config.hardware.numCPU" {
-				m.CPU = v
-			} else {
-				m.MemoryMB = int64(v)
-			}
+			m.takeNumber(p.Name, int64(v))
+		case *int32:
+			m.takeNumber(p.Name, int64(*v))
+		case int64:
+			m.takeNumber(p.Name, v)
+		case time.Time:
+			m.Boot = v.UTC()
+		case *time.Time:
+			m.Boot = v.UTC()
 		case types.ManagedObjectReference:
 			if p.Name == "runtime.host" {
 				m.Host = hosts[v.Value]
-			} else {
-				m.Parent = v.Value // parent is unset in a vApp, and parentVApp elsewhere
+				break
+			}
+			m.Parent = v.Value // parent is unset in a vApp, and parentVApp elsewhere
+			if p.Name == "parent" {
+				m.Folder = v.Value
 			}
 		case types.OptionValue:
 			m.Stamp, _ = v.Value.(string)
@@ -121,6 +126,43 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 		m.Reachable = true
 	}
 	return m
+}
+
+func (m *Machine) takeText(name, v string) {
+	switch name {
+	case "name":
+		m.Name = v
+	case "config.instanceUuid":
+		m.InstanceUUID = v
+	case "config.changeVersion":
+		m.ChangeVersion = v
+	case "guest.toolsRunningStatus":
+		m.Tools = v == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)
+	}
+}
+
+func (m *Machine) takeFlag(name string, v bool) {
+	switch name {
+	case "config.template":
+		m.Template = v
+	case "config.cpuHotAddEnabled":
+		m.CPUHotAdd = v
+	case "config.memoryHotAddEnabled":
+		m.MemoryHotAdd = v
+	}
+}
+
+func (m *Machine) takeNumber(name string, v int64) {
+	switch name {
+	case "config.hardware.numCPU":
+		m.CPU = int32(v)
+	case "config.hardware.memoryMB":
+		m.MemoryMB = v
+	case "config.hardware.numCoresPerSocket":
+		m.CoresPerSocket = int32(v)
+	case "config.hotPlugMemoryLimit":
+		m.MaxHotMemoryMB = v
+	}
 }
 
 // addresses are a guest's, the primary one first and the others in order. Link-local and loopback ones are

@@ -45,6 +45,27 @@ const (
 	ReasonTimeout               = "Timeout"
 	ReasonCancelled             = "Cancelled"
 	ReasonInternal              = "Internal"
+
+	// ReasonToolsUnavailable says that a guest cannot be asked to shut down.
+	ReasonToolsUnavailable = plan.ReasonToolsUnavailable
+	// ReasonHotAddRefused says that a running VM cannot be given a size; ReasonResizeRefused, that it cannot be while
+	// it is off either.
+	ReasonHotAddRefused = "HotAddRefused"
+	ReasonResizeRefused = plan.ReasonResizeRefused
+	// ReasonFolderGone says that the folder that a VM was to be moved into is no longer there.
+	ReasonFolderGone = "FolderGone"
+	// ReasonNameHeld says that another VM of the group still has the name that one is to get.
+	ReasonNameHeld = "NameHeld"
+
+	// Why an entry of spec.adopt cannot be carried out. AdoptReading passes.
+	ReasonAdoptNotFound   = "AdoptNotFound"
+	ReasonAdoptAmbiguous  = "AdoptAmbiguous"
+	ReasonAdoptElsewhere  = "AdoptElsewhere"
+	ReasonAdoptForbidden  = "AdoptForbidden"
+	ReasonAdoptTemplate   = "AdoptTemplate"
+	ReasonAdoptUnreadable = "AdoptUnreadable"
+	ReasonAdoptStamped    = "AdoptStamped"
+	ReasonAdoptReading    = "AdoptReading"
 )
 
 // Error is a failure of something that was tried in vCenter. Its fault is for the user: equal failures have
@@ -78,7 +99,7 @@ func (e *Error) PlanFault() plan.Fault { return e.Fault }
 // mayPass marks the faults that go by themselves within seconds or minutes, and where looking again is cheap.
 func mayPass(f plan.Fault) plan.Fault {
 	f.Passing = !f.Person && slices.Contains([]string{ReasonCloneUnderWay, ReasonTaskInProgress, ReasonConcurrentAccess,
-		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNotAuthenticated, ReasonVCenterUnreachable,
+		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNameHeld, ReasonAdoptReading, ReasonNotAuthenticated, ReasonVCenterUnreachable,
 		plan.ReasonRemoving, plan.ReasonInventoryNotRead, plan.ReasonVCenterChanged}, f.Reason)
 	return f
 }

@@ -107,7 +107,8 @@ func (st *stream) changed(set *types.UpdateSet) []types.ManagedObjectReference {
 func onlyRuntime(changes []types.PropertyChange) bool {
 	for _, c := range changes {
 		switch c.Name {
-		case "runtime.powerState", "runtime.host", "guest.ipAddress", "runtime.connectionState":
+		case "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.connectionState", "guest.ipAddress",
+			"guest.toolsRunningStatus":
 		default:
 			return false
 		}

@@ -38,9 +38,16 @@ type Inventory struct {
 
 	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made anew when it may have changed
 
-	interest sync.Mutex
-	asked    map[spot]types.UID   // by namespace and name: whose folder that would be
-	wanted   map[string]types.UID // VMs that a read was asked for, and the group that did
+	// adopting says from where VMs may be adopted. It is not changed.
+	adopting adopting
+	// version counts the publications that changed anything. Answers about adoption are good for one version.
+	version uint64
+
+	interest   sync.Mutex
+	asked      map[spot]types.UID   // by namespace and name: whose folder that would be
+	wanted     map[string]types.UID // VMs that a read was asked for, and the group that did
+	adoptions  map[types.UID]*adoption
+	candidates map[string]*candidate // strangers that a group wants to adopt
 }
 
 // member is a VM that bears a valid stamp.
@@ -60,6 +67,7 @@ type group struct {
 type other struct {
 	name, parent string
 	template     bool
+	disks        string // the fingerprint of a template's disks
 	// blind: whose it is cannot be told, for its configuration is unreadable or its stamp of an unknown version.
 	blind bool
 	// unknown: it has a stamp of an unknown version.
@@ -87,6 +95,7 @@ func (n *Inventory) clear() {
 	n.answers.Store(&sync.Map{})
 	n.interest.Lock()
 	n.asked, n.wanted = map[spot]types.UID{}, map[string]types.UID{}
+	n.adoptions, n.candidates = map[types.UID]*adoption{}, map[string]*candidate{}
 	n.interest.Unlock()
 }
 
@@ -122,6 +131,7 @@ func (n *Inventory) setSite(s *site, unfit *plan.Fault) {
 		(s == nil || s.root == n.site.root && s.datacenter == n.site.datacenter)
 	n.site, n.unfit = s, unfit
 	n.answers.Store(&sync.Map{})
+	n.version++
 	n.mu.Unlock()
 	if !same {
 		n.changed("")

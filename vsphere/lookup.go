@@ -24,11 +24,15 @@ func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
 	return found
 }
 
-// memberRefs are the moRefs of all members of all groups.
-func (n *Inventory) memberRefs() []string {
+// wholeRefs are the moRefs of the VMs that are always read whole: all members of all groups, and the VMs that may
+// become members.
+func (n *Inventory) wholeRefs() []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return slices.Collect(maps.Keys(n.members))
+	refs := slices.Collect(maps.Keys(n.members))
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	return slices.AppendSeq(refs, maps.Keys(n.candidates))
 }
 
 // stranger tells whether a VM is known to be nobody's member.

@@ -2,7 +2,10 @@ package vsphere
 
 import (
 	"net/url"
+	"slices"
 	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // spot is a name below a parent: vCenter allows one object of each.
@@ -61,6 +64,20 @@ func (p *places) path(parent, name string) string {
 	return b.String()
 }
 
+// names are those of a place and of what it is in, from the root folder down, as people write them; nil if that is
+// not known all the way.
+func (p *places) names(ref string) []string {
+	var names []string
+	for x, found := p.byRef[ref]; found; x, found = p.byRef[x.Parent] {
+		if x.Parent == "" {
+			slices.Reverse(names)
+			return names
+		}
+		names = append(names, unescape(x.Name))
+	}
+	return nil
+}
+
 // datacenter is the moRef of the datacenter that a place is in, or is; empty if that is not known.
 func (p *places) datacenter(ref string) string {
 	for x, found := p.byRef[ref]; found; x, found = p.byRef[x.Parent] {
@@ -111,12 +128,23 @@ func (n *Inventory) dropPlace(ref string, w *news) {
 	}
 }
 
+// isGroups tells whether a place is where a group has its folder.
+func (n *Inventory) isGroups(p Place) bool {
+	above, found := n.places.byRef[p.Parent]
+	return found && n.site != nil && above.Parent == n.site.root.Value
+}
+
 // tellFolder tells who is concerned by a place that came, or ceased to be where it was: one group if it is a
 // group's folder; nobody if it came, for what is in it comes by itself; else all.
 func (n *Inventory) tellFolder(p Place, ceased bool, w *news) {
-	if above, found := n.places.byRef[p.Parent]; found && n.site != nil && above.Parent == n.site.root.Value {
+	if p.Name == plan.QuarantineFolder { // it concerns the one whose folder it is in
+		if above, found := n.places.byRef[p.Parent]; found && n.isGroups(above) {
+			p = above
+		}
+	}
+	if n.isGroups(p) {
 		n.interest.Lock()
-		uid, asked := n.asked[spot{above.Name, p.Name}]
+		uid, asked := n.asked[spot{n.places.byRef[p.Parent].Name, p.Name}]
 		n.interest.Unlock()
 		if asked {
 			w.fire[uid] = true

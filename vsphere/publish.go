@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ import (
 type news struct {
 	groups map[types.UID]bool // may have other members now; whether they have is seen when they are rebuilt
 	fire   map[types.UID]bool // changed for certain
-	tree   bool               // the answers about templates may be others now
+	tree   bool               // the answers about templates, and about adoption, may be others now
 }
 
 // Publish takes over a reading, then tells the groups that it changed something for.
@@ -48,6 +49,9 @@ func (n *Inventory) Publish(r Reading) {
 	if w.tree {
 		n.answers.Store(&sync.Map{})
 	}
+	if w.tree || len(w.fire) > 0 {
+		n.version++
+	}
 	n.answerWanted(r, &w)
 	n.mu.Unlock()
 	if w.fire[""] {
@@ -74,16 +78,18 @@ func (n *Inventory) put(m *Machine, w *news) {
 	stamp, owner := whose(m, old)
 	if owner != ours {
 		n.leave(m.MoRef, w)
-		n.putOther(m.MoRef, other{name: m.Name, parent: m.Parent, template: m.Template,
+		n.putOther(m.MoRef, other{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks,
 			blind: owner == unreadable || owner == unknownVersion, unknown: owner == unknownVersion}, w)
+		n.putCandidate(m, w)
 		return
 	}
 	if old != nil && old.stamp.UID != stamp.UID {
 		n.leave(m.MoRef, w)
 	}
 	n.dropOther(m.MoRef, w)
+	n.dropCandidate(m.MoRef, w)
 	x := &member{Machine: *m, stamp: stamp}
-	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent) {
+	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks) {
 		n.unlistTemplate(m.MoRef, old, w)
 		n.listTemplate(m.MoRef, x.Name, x.Template, w)
 	}
@@ -103,6 +109,7 @@ func (n *Inventory) forget(ref string, w *news) {
 	n.gone.add(ref)
 	n.leave(ref, w)
 	n.dropOther(ref, w)
+	n.dropCandidate(ref, w)
 	n.dropPlace(ref, w)
 }
 
@@ -184,6 +191,7 @@ func (n *Inventory) sweep(r Reading, w *news) {
 	for ref := range n.others {
 		if !seen[ref] {
 			n.dropOther(ref, w)
+			n.dropCandidate(ref, w)
 		}
 	}
 	for ref := range n.places.byRef {
@@ -199,6 +207,7 @@ func (n *Inventory) sweep(r Reading, w *news) {
 	n.interest.Lock()
 	clear(n.asked) // who is still there asks again at its next hook call
 	n.interest.Unlock()
+	n.forgetCandidates()
 }
 
 // rebuild lists a group's VMs anew and tells whether anything of them changed.
@@ -211,10 +220,7 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	}
 	vms := make([]plan.VM, 0, len(g.refs))
 	for _, m := range g.refs {
-		vm := m.VM
-		vm.Ordinal, vm.Revision, vm.Generation = m.stamp.Ordinal, m.stamp.Revision, m.stamp.Generation
-		vm.Marked, vm.VCenter = m.stamp.Marked, m.stamp.VCenter
-		vms = append(vms, vm)
+		vms = append(vms, m.stamp.onto(m.VM))
 	}
 	slices.SortFunc(vms, func(a, b plan.VM) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
@@ -226,15 +232,9 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	return true
 }
 
-func equalVM(a, b plan.VM) bool {
-	if !slices.Equal(a.IPs, b.IPs) {
-		return false
-	}
-	return a.MoRef == b.MoRef && a.Name == b.Name && a.Ordinal == b.Ordinal && a.Revision == b.Revision &&
-		a.Generation == b.Generation && a.Marked == b.Marked && a.Power == b.Power && a.Reachable == b.Reachable &&
-		a.Unreachable == b.Unreachable && a.CPU == b.CPU && a.MemoryMB == b.MemoryMB && a.Host == b.Host &&
-		a.ChangeVersion == b.ChangeVersion && a.VCenter == b.VCenter
-}
+// equalVM compares whatever a VM has, or will have: a fact that was forgotten here would be told to nobody. (Times
+// are in UTC, of decodeMachine or of a stamp, and have no monotonic part.)
+func equalVM(a, b plan.VM) bool { return reflect.DeepEqual(a, b) }
 
 // answerWanted tells the groups that had asked for a VM of which nothing was known.
 func (n *Inventory) answerWanted(r Reading, w *news) {

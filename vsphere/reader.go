@@ -207,7 +207,10 @@ func (r *reader) carryOut(ctx context.Context, j job) error {
 				return err
 			}
 		}
-		return readRefs(ctx, s, sortedRefs(refs), &result)
+		if err := readRefs(ctx, s, sortedRefs(refs), &result); err != nil {
+			return err
+		}
+		return readDisks(ctx, s, &result)
 	})
 	if err != nil {
 		return err
@@ -221,8 +224,8 @@ func sortedRefs(refs map[types.ManagedObjectReference]bool) []types.ManagedObjec
 }
 
 // scanAll reads a little of everything into result. It gives back what is to be read whole, and is left out of
-// result: what bears a stamp or hides whether it does; and the members that were not among it, for absent is
-// not gone.
+// result: what bears a stamp or hides whether it does; the VMs that a group wants to adopt; and the members that were
+// not among it, for absent is not gone.
 func (r *reader) scanAll(ctx context.Context, s *session, dirty map[types.ManagedObjectReference]bool, result *Reading) (map[types.ManagedObjectReference]bool, error) {
 	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: allPlaces(s.vim.ServiceContent.RootFolder),
@@ -233,7 +236,7 @@ func (r *reader) scanAll(ctx context.Context, s *session, dirty map[types.Manage
 	}
 	result.decode(objects)
 	whole := map[types.ManagedObjectReference]bool{}
-	for _, moRef := range r.inventory.memberRefs() {
+	for _, moRef := range r.inventory.wholeRefs() {
 		whole[vmRef(moRef)] = true
 	}
 	present := make(map[string]bool, len(result.Machines)+len(result.Places))

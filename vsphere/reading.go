@@ -22,11 +22,16 @@ type Machine struct {
 	plan.VM
 	// Parent is the moRef of the folder or vApp it is in.
 	Parent string
-	// Template tells that it is one.
+	// Template tells that it is one, and Disks is then the fingerprint of its disks; empty if not known.
 	Template bool
+	Disks    string
+	// CoresPerSocket, of its virtual CPUs; 0 if that is left to vCenter, or not known.
+	CoresPerSocket int32
 	// Readable is false when its configuration could not be read: it is being made, its files are out of reach,
 	// or a privilege was lost. Nothing can be said then about whose it is.
 	Readable bool
+	// Whole tells that all was read that is kept of a member, and not only what tells whose it is.
+	Whole bool
 	// InstanceUUID and Stamp are its own; Stamp is empty if it bears none.
 	InstanceUUID, Stamp string
 }

@@ -17,7 +17,9 @@ var (
 	lightPaths = []string{"name", "parent", "parentVApp", "config.template", "config.instanceUuid", stampPath,
 		"runtime.connectionState"}
 	fullPaths = append(slices.Clone(lightPaths), "config.changeVersion", "config.hardware.numCPU",
-		"config.hardware.memoryMB", "runtime.powerState", "runtime.host", "guest.ipAddress", "guest.net")
+		"config.hardware.memoryMB", "config.hardware.numCoresPerSocket", "config.cpuHotAddEnabled", "config.memoryHotAddEnabled",
+		"config.hotPlugMemoryLimit", "runtime.powerState", "runtime.bootTime", "runtime.host", "guest.ipAddress", "guest.net",
+		"guest.toolsRunningStatus")
 )
 
 func placeProps() []types.PropertySpec {
@@ -87,8 +89,12 @@ func readRefs(ctx context.Context, s *session, refs []types.ManagedObjectReferen
 		for len(chunk) > 0 {
 			objects, err := retrieve(ctx, s, fullSpec(chunk))
 			if err == nil {
+				before := len(r.Machines)
 				r.decode(objects)
 				r.hide(chunk)
+				for i := range r.Machines[before:] {
+					r.Machines[before+i].Whole = true
+				}
 				break
 			}
 			at := slices.Index(chunk, missingObject(err))

@@ -23,19 +23,19 @@ var (
 	datastoreSetting  = setting{"datastore", "--datastore", ReasonDatastoreNotFound, ReasonDatastoreAmbiguous}
 )
 
-// candidate is something that a setting may name.
-type candidate struct {
+// choice is something that a setting may name.
+type choice struct {
 	path string // "/DC0/host/C0"
 	ref  types.ManagedObjectReference
 }
 
-// named tells whether name, a whole inventory path or the end of one, names the candidate.
-func (c candidate) named(name string) bool {
+// named tells whether name, a whole inventory path or the end of one, names the choice.
+func (c choice) named(name string) bool {
 	return c.path == name || strings.HasSuffix(c.path, "/"+strings.Trim(name, "/")) && !strings.HasPrefix(name, "/")
 }
 
 // choose gives the index of the one candidate that is named; an empty name takes the only one there is.
-func (s setting) choose(name string, all []candidate) (int, error) {
+func (s setting) choose(name string, all []choice) (int, error) {
 	var fits []int
 	for i, c := range all {
 		if name == "" || c.named(name) {

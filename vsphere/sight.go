@@ -39,7 +39,9 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 	}
 	if n.site != nil {
 		s.Folder = n.places.below(n.site.root.Value, ref.Namespace, ref.Name)
+		s.Quarantine = n.places.below(s.Folder, plan.QuarantineFolder)
 		s.Template = n.template(ask.Template)
+		s.Candidates = n.adoptionOf(ref, ask.Adopt)
 	}
 	return s
 }
@@ -92,7 +94,9 @@ func (n *Inventory) template(wanted string) plan.Template {
 		}
 	}
 	slices.Sort(t.Paths)
-	if len(t.Paths) != 1 {
+	if len(t.Paths) == 1 {
+		t.Fingerprint = n.machine(t.MoRef).disks
+	} else {
 		t.MoRef = ""
 	}
 	if len(t.Paths) == 0 {
@@ -106,7 +110,7 @@ func (n *Inventory) template(wanted string) plan.Template {
 // machine is the name and place of a VM that is known.
 func (n *Inventory) machine(ref string) other {
 	if m := n.members[ref]; m != nil {
-		return other{name: m.Name, parent: m.Parent, template: m.Template}
+		return other{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks}
 	}
 	return n.others[ref]
 }

@@ -61,9 +61,9 @@ func resolveDatacenter(ctx context.Context, finder *find.Finder, name string) (*
 	if err != nil {
 		return nil, err
 	}
-	var candidates []candidate
+	var candidates []choice
 	for _, dc := range all {
-		candidates = append(candidates, candidate{dc.InventoryPath, dc.Reference()})
+		candidates = append(candidates, choice{dc.InventoryPath, dc.Reference()})
 	}
 	i, err := datacenterSetting.choose(name, candidates)
 	if err != nil {
@@ -79,9 +79,9 @@ func (at *site) resolvePool(ctx context.Context, s *session, finder *find.Finder
 	if err != nil {
 		return err
 	}
-	var candidates []candidate
+	var candidates []choice
 	for _, c := range computes {
-		candidates = append(candidates, candidate{c.InventoryPath, c.Reference()})
+		candidates = append(candidates, choice{c.InventoryPath, c.Reference()})
 	}
 	i, err := poolSetting.choose(name, candidates)
 	if err == nil {
@@ -100,7 +100,7 @@ func (at *site) resolvePool(ctx context.Context, s *session, finder *find.Finder
 		return err
 	}
 	for _, p := range pools {
-		candidates = append(candidates, candidate{p.InventoryPath, p.Reference()})
+		candidates = append(candidates, choice{p.InventoryPath, p.Reference()})
 	}
 	if i, err = poolSetting.choose(name, candidates); err != nil {
 		return err
@@ -117,9 +117,9 @@ func (at *site) resolveDatastore(ctx context.Context, finder *find.Finder, name 
 	if err != nil {
 		return err
 	}
-	var candidates []candidate
+	var candidates []choice
 	for _, ds := range all {
-		candidates = append(candidates, candidate{ds.InventoryPath, ds.Reference()})
+		candidates = append(candidates, choice{ds.InventoryPath, ds.Reference()})
 	}
 	i, err := datastoreSetting.choose(name, candidates)
 	if err != nil {

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // StampKey is the extraConfig key of the stamp. It is our own, never guestinfo.*, which guests can write. It has
@@ -27,10 +31,16 @@ var (
 )
 
 // Stamp is what is written into a VM, by the very task that makes it, so that it is known again. UID and Ordinal
-// say whose it is; the rest is for the plan, for people, and for restored backups. It is comparable.
+// say whose it is; the rest is for the plan, for people, and for restored backups. It is comparable, so its times
+// are as stampTime gives them.
 //
 //	{"v":1, "cluster":"prod", "namespace":"shop", "name":"web", "uid":"…", "generation":3, "ordinal":0,
 //	 "revision":"5f3c", "revisionAlgorithm":1, "instanceUuid":"…", "vcenter":"…", "marked":true}
+//
+// and, where they are set:
+//
+//	{"created":"2026-01-02T03:04:05Z", "fingerprint":"0a1b2c3d4e", "why":"Healing", "quarantined":"…", "restarted":"…",
+//	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"}}
 type Stamp struct {
 	Cluster         string
 	Namespace, Name string
@@ -44,21 +54,47 @@ type Stamp struct {
 	InstanceUUID string
 	// VCenter is the instanceUuid of the vCenter that the VM was made in.
 	VCenter string
-	// Marked: chosen to be removed.
+	// Marked: chosen to be removed, and Why.
 	Marked bool
+	Why    plan.Why
+	// Created is when the VM was cloned or adopted, by our clock.
+	Created time.Time
+	// Fingerprint is the template's, as it was cloned.
+	Fingerprint string
+	// Quarantined is since when the VM is no member any more, but kept for a while.
+	Quarantined time.Time
+	// Shutdown is the last time that the guest was asked to shut down. Its Boot is vCenter's word, kept in full: it is
+	// compared with what vCenter says later.
+	Shutdown plan.Shutdown
+	// Restarted is when the VM was last reset because it stayed unready.
+	Restarted time.Time
+	// Former is what the VM was before it was adopted.
+	Former plan.Former
 
 	// extra holds, as a JSON object, the keys that this server does not know; Encode gives them back, so that
 	// an older server does not lose what a newer one wrote.
 	extra string
 }
 
-// fields are the keys of the stamp and where their values are.
+// stampTime is a time as a stamp keeps it: in UTC and whole seconds.
+func stampTime(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+// fields are the keys that every stamp has, and where their values are.
 func (s *Stamp) fields() map[string]any {
 	return map[string]any{
 		"cluster": &s.Cluster, "namespace": &s.Namespace, "name": &s.Name, "uid": &s.UID,
 		"generation": &s.Generation, "ordinal": &s.Ordinal,
 		"revision": &s.Revision, "revisionAlgorithm": &s.RevisionAlgorithm,
 		"instanceUuid": &s.InstanceUUID, "vcenter": &s.VCenter, "marked": &s.Marked,
+	}
+}
+
+// optional are the keys that are written only where they are set.
+func (s *Stamp) optional() map[string]any {
+	return map[string]any{
+		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "why": &s.Why,
+		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
+		"shutdown": (*stampedShutdown)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
 	}
 }
 
@@ -74,6 +110,11 @@ func (s Stamp) Encode() string {
 		}
 	}
 	maps.Copy(keys, s.fields())
+	for key, field := range s.optional() {
+		if !reflect.ValueOf(field).Elem().IsZero() {
+			keys[key] = field
+		}
+	}
 	keys["v"] = stampVersion
 	text, err := json.Marshal(keys)
 	if err != nil {
@@ -100,7 +141,9 @@ func DecodeStamp(text string) (Stamp, error) {
 	}
 	delete(keys, "v")
 	var s Stamp
-	for key, field := range s.fields() {
+	known := s.fields()
+	maps.Copy(known, s.optional())
+	for key, field := range known {
 		if value, ok := keys[key]; ok {
 			if err := json.Unmarshal(value, field); err != nil {
 				return Stamp{}, fmt.Errorf("%w: %s: %v", ErrStampInvalid, key, err)
@@ -119,6 +162,15 @@ func DecodeStamp(text string) (Stamp, error) {
 		s.extra = string(extra)
 	}
 	return s, nil
+}
+
+// onto says of a VM what its stamp says.
+func (s *Stamp) onto(vm plan.VM) plan.VM {
+	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter
+	vm.Marked, vm.Why, vm.Quarantined = s.Marked, s.Why, s.Quarantined
+	vm.Created, vm.Fingerprint, vm.Former = s.Created, s.Fingerprint, s.Former
+	vm.Shutdown, vm.Restarted = s.Shutdown, s.Restarted
+	return vm
 }
 
 // Owned tells whether the VM that bears this stamp, and has that instanceUuid, is a member of the group with

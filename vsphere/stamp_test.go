@@ -5,8 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 var goodStamp = Stamp{
@@ -20,6 +23,44 @@ func TestAStampIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("the format has changed: VMs in the field bear the old one\n got %s\nwant %s", text, golden)
 	}
 	if s, err := DecodeStamp(golden); err != nil || s != goodStamp {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+// fullStamp has every optional key.
+func fullStamp() Stamp {
+	s := goodStamp
+	s.Why, s.Fingerprint = plan.WhyHealing, "0a1b2c3d4e"
+	s.Created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s.Quarantined, s.Restarted = s.Created.Add(time.Hour), s.Created.Add(time.Minute)
+	s.Shutdown = plan.Shutdown{At: s.Created.Add(time.Second), Boot: time.Date(2026, 1, 2, 3, 0, 0, 123456789, time.UTC)}
+	s.Former = plan.Former{Entry: "/DC0/vm/legacy/a", Name: "a", Folder: "group-v7"}
+	return s
+}
+
+func TestWhatIsSetOnlyNowAndThenIsWrittenOnlyThen(t *testing.T) {
+	const golden = `{"adopted":{"entry":"/DC0/vm/legacy/a","name":"a","folder":"group-v7"},"cluster":"prod","created":"2026-01-02T03:04:05Z",` +
+		`"fingerprint":"0a1b2c3d4e","generation":3,"instanceUuid":"50aa","marked":true,"name":"web","namespace":"shop","ordinal":2,` +
+		`"quarantined":"2026-01-02T04:04:05Z","restarted":"2026-01-02T03:05:05Z","revision":"5f3c","revisionAlgorithm":1,` +
+		`"shutdown":{"at":"2026-01-02T03:04:06Z","boot":"2026-01-02T03:00:00.123456789Z"},"uid":"uid-1","v":1,"vcenter":"dbed","why":"Healing"}`
+	if text := fullStamp().Encode(); text != golden {
+		t.Errorf("the format has changed: VMs in the field bear the old one\n got %s\nwant %s", text, golden)
+	}
+	if s, err := DecodeStamp(golden); err != nil || s != fullStamp() {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+func TestTheTimesOfAStampAreComparable(t *testing.T) {
+	now := time.Now().In(time.FixedZone("", 3600)) // with a monotonic reading, a zone and a fraction
+	s := goodStamp
+	s.Created, s.Shutdown.At = stampTime(now), stampTime(now)
+	s.Shutdown.Boot = now.UTC().Round(0)
+	if again, err := DecodeStamp(s.Encode()); err != nil || again != s {
+		t.Errorf("%+v becomes %+v, %v", s, again, err)
+	}
+	text := strings.Replace(goodStamp.Encode(), `{`, `{"created":"2026-01-02T05:04:05.7+02:00",`, 1)
+	if s, err := DecodeStamp(text); err != nil || s.Created != fullStamp().Created {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
@@ -53,6 +94,9 @@ func TestAStampOfAnotherVersionIsToldFromOneThatIsNone(t *testing.T) {
 		`{"v":1}`:                ErrStampInvalid,
 		goodStamp.Encode() + "x": ErrStampInvalid,
 		strings.Replace(goodStamp.Encode(), `"ordinal":2`, `"ordinal":-1`, 1):                    ErrStampInvalid,
+		strings.Replace(goodStamp.Encode(), `{`, `{"created":"yesterday",`, 1):                   ErrStampInvalid,
+		strings.Replace(goodStamp.Encode(), `{`, `{"shutdown":{"at":7},`, 1):                     ErrStampInvalid,
+		strings.Replace(goodStamp.Encode(), `{`, `{"created":"9999-12-31T23:59:59-01:00",`, 1):   ErrStampInvalid,
 		strings.Replace(goodStamp.Encode(), `"ordinal":2`, `"ordinal":9e9`, 1):                   ErrStampInvalid,
 		strings.Replace(goodStamp.Encode(), `"uid":"uid-1"`, `"UID":"uid-1"`, 1):                 ErrStampInvalid,
 		strings.Replace(goodStamp.Encode(), `"instanceUuid":"50aa"`, `"x":1`, 1):                 ErrStampInvalid,
@@ -87,6 +131,8 @@ func TestACopyIsAStranger(t *testing.T) {
 
 func FuzzStamp(f *testing.F) {
 	f.Add(goodStamp.Encode())
+	f.Add(fullStamp().Encode())
+	f.Add(`{"v":1,"uid":"a","instanceUuid":"b","created":null,"shutdown":{"boot":"0001-01-01T00:00:00Z"},"adopted":{"x":1}}`)
 	f.Add(`{"v":2}`)
 	f.Add(`{"v":1,"uid":"a","instanceUuid":"b","extra":{"k":[1,2,"<"]},"":null}`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -48,11 +48,13 @@ type stream struct {
 }
 
 // watchedPaths are those that vCenter sends updates of, and few, for vcsim looks at all of them for each update.
-// A change of the hardware, or of the stamp, comes as config.changeVersion.
+// A change of the hardware, or of the stamp, comes as config.changeVersion; bootTime tells of a guest that was off for
+// a moment only.
 func watchedProps() []types.PropertySpec {
 	return append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
 		"name", "parent", "config.changeVersion", "config.template",
-		"runtime.powerState", "runtime.connectionState", "runtime.host", "guest.ipAddress"}})
+		"runtime.powerState", "runtime.bootTime", "runtime.connectionState", "runtime.host", "guest.ipAddress",
+		"guest.toolsRunningStatus"}})
 }
 
 // live is one life of the stream: it begins with a read of everything, and goes on until it breaks.

@@ -32,6 +32,7 @@ func New(cfg Config) (*VCenter, error) {
 		return nil, err
 	}
 	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tasks: newTasks(c, cfg.Log), inventory: NewInventory(cfg.Changed), clones: newClones()}
+	v.inventory.adopting = newAdopting(cfg)
 	v.reader = newReader(c, v.inventory, cfg.Log)
 	v.stream = &stream{client: c, inventory: v.inventory, reader: v.reader, log: cfg.Log, maxWait: maxWait, silence: silence}
 	if cfg.Metrics != nil {

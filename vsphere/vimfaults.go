@@ -62,6 +62,7 @@ var rows = []row{
 	{on(func(f *types.InvalidPowerState) string {
 		return fmt.Sprintf("The VM is %s, so this cannot be done; its state is read anew.", f.ExistingState)
 	}), ReasonInvalidPowerState, false},
+	{say[*types.ToolsUnavailable]("VMware Tools do not run in the guest, so it cannot be asked to shut down."), ReasonToolsUnavailable, false},
 	{on(func(f *types.QuestionPending) string {
 		return strings.TrimSpace("The VM waits for an answer in vCenter. " + steady(f.Text))
 	}), ReasonQuestionPending, true},

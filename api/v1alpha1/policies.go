@@ -21,6 +21,11 @@ const (
 	MaxSeconds = 2592000
 	// MaxListed bounds every list of members in the spec.
 	MaxListed = 1000
+	// MaxMemberName bounds the name of a member, a DNS label, in characters.
+	MaxMemberName = 63
+	// MaxMoRefLength bounds a moRef, and MaxAdoptLength an entry of spec.adopt, in characters.
+	MaxMoRefLength = 63
+	MaxAdoptLength = 1024
 )
 
 // ReadinessCheck says what makes a member ready.
@@ -40,18 +45,18 @@ const (
 // Readiness says when a member is ready. readyReplicas, updates and healing use it.
 type Readiness struct {
 	// Check is what makes a member ready: PoweredOn (the default), ToolsRunning (VMware Tools run in the guest), or
-	// GuestIP (Tools report an address).
+	// GuestIP (Tools report an address that is neither link-local nor loopback). Each includes the one before.
 	// +kubebuilder:default=PoweredOn
 	// +optional
 	Check ReadinessCheck `json:"check,omitempty"`
-	// InitialDelaySeconds is how long after power-on a member may be unready before the time-out begins to count:
-	// 0 (the default) to 2592000.
+	// InitialDelaySeconds is how long after power-on a member may be unready before the time-out begins to count, in
+	// seconds: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	InitialDelaySeconds int32 `json:"initialDelaySeconds,omitempty"`
-	// TimeoutSeconds is how long a powered-on member may stay unready before it is unwell and spec.healing applies:
-	// 1 to 2592000, default 600.
+	// TimeoutSeconds is how long a powered-on member may stay unready before it is unwell and spec.healing applies, in
+	// seconds: 1 to 2592000 (30 days), default 600.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +kubebuilder:default=600
@@ -115,35 +120,39 @@ type Update struct {
 	// +optional
 	Resize ResizeWay `json:"resize,omitempty"`
 	// MaxSurge is how many members more than spec.replicas there may be during an update: a number, or a percentage
-	// of spec.replicas, rounded up. Default 25%.
+	// of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; default 25%. It and maxUnavailable may not both be 0.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +kubebuilder:default="25%"
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 	// MaxUnavailable is how many of spec.replicas may be unavailable during an update: a number, or a percentage of
-	// spec.replicas, rounded down; if that and maxSurge come out as 0, it is 1. Default 25%.
+	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%; default 25%. It and maxSurge may not both be 0; where
+	// their percentages come out as 0, it is 1.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +kubebuilder:default="25%"
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// MinReadySeconds is how long a member must have been ready to count as available: 0 (the default) to 2592000.
+	// MinReadySeconds is how long a member must have been ready to count as available, in seconds: 0 (the default) to
+	// 2592000 (30 days), and less than progressDeadlineSeconds.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// Canary, while it is set, holds an update as soon as that many members are as the spec says: a number, or a
-	// percentage of spec.replicas, rounded up. Remove it to go on.
+	// percentage of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; not set by default. Remove it to go on.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +optional
 	Canary *intstr.IntOrString `json:"canary,omitempty"`
-	// Paused holds an update where it is. Members are still healed, and the group is still scaled.
+	// Paused, while it is true, holds an update where it is. Members are still healed, and the group is still scaled.
+	// Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// ProgressDeadlineSeconds is how long an update may make no progress, while members that it made are not
-	// available, before it stops and says so: 1 to 2592000, default 1800.
+	// available, before it stops and says so, in seconds: 1 to 2592000 (30 days), default 1800. It must be greater
+	// than minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +kubebuilder:default=1800
@@ -177,15 +186,15 @@ type Healing struct {
 	// +optional
 	Action HealingAction `json:"action,omitempty"`
 	// MaxUnhealthy is how many members may be unready for healing to go on: a number, or a percentage of
-	// spec.replicas, rounded down; one is always allowed. Above it the cause is thought to be elsewhere, and the
-	// condition HealingSuspended says what was seen. Default 40%.
+	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%, default 40%; one is always allowed. Above it the cause is
+	// thought to be elsewhere, and the condition HealingSuspended says what was seen.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +kubebuilder:default="40%"
 	// +optional
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
-	// MaxConcurrent is how many members are healed at once: a number of at least 1, or a percentage of
-	// spec.replicas, rounded up. Default 10%.
+	// MaxConcurrent is how many members are healed at once: a number, or a percentage of spec.replicas, rounded up:
+	// 1 to 1000, or 1% to 100%; default 10%.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9][0-9]?)%$') : (self >= 1 && self <= 1000)",message="must be a number from 1 to 1000 or a percentage from 1% to 100%"
 	// +kubebuilder:default="10%"
@@ -207,22 +216,23 @@ const (
 // ScaleIn says who goes first when there are more members than spec.replicas: those in remove, then the unwell, then
 // those that differ from the spec, then by order; those in protected last.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || !self.remove.exists(n, n in self.protected)",message="a member may not be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || self.protected.size() * self.remove.size() > 500000 || !self.remove.exists(n, n in self.protected)",message="a member may not be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
 type ScaleIn struct {
 	// Order of members that are well and as the spec says: HighestOrdinal (the default), Oldest or Newest (by when
 	// they were cloned or adopted).
 	// +kubebuilder:default=HighestOrdinal
 	// +optional
 	Order ScaleInOrder `json:"order,omitempty"`
-	// Protected are names of members ("web-0") that go last, and never while others are left. Updates and healing
-	// replace them like any other.
+	// Protected are names of members ("web-0") that go last, and never while others are left: at most 1000. Updates and
+	// healing replace them like any other.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
 	// +optional
 	Protected []string `json:"protected,omitempty"`
-	// Remove are names of members ("web-3") that go first.
+	// Remove are names of members ("web-3") that go first when there are too many: at most 1000, none of them in
+	// protected. It takes nobody away by itself: lower replicas as well.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
@@ -238,10 +248,11 @@ type Replacement struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
-	// MoRef of the VM that is to be replaced ("vm-42", from status.members). Once that VM is gone, the request is
-	// done, and may stay in the spec.
+	// MoRef of the VM that is to be replaced ("vm-42", from status.members; letters, digits and '-', at most 63). Once
+	// that VM is gone, the request is done, and may stay in the spec.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9-]+$`
 	// +required
 	MoRef string `json:"moRef"`
 }
@@ -265,18 +276,18 @@ type Deletion struct {
 	// +kubebuilder:default=Delete
 	// +optional
 	Policy DeletionPolicy `json:"policy,omitempty"`
-	// ShutdownTimeoutSeconds is how long a guest may take to shut down before its VM is powered off: 0 (power off at
-	// once) to 2592000, default 60. A guest without running VMware Tools cannot be asked, and is powered off at once.
-	// It also holds for the power cycle of a resize.
+	// ShutdownTimeoutSeconds is how long a guest may take to shut down before its VM is powered off, in seconds: 0 (power
+	// off at once) to 2592000 (30 days), default 60. A guest without running VMware Tools cannot be asked, and is powered
+	// off at once. It also holds for the power cycle of a resize.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +kubebuilder:default=60
 	// +optional
 	ShutdownTimeoutSeconds *int32 `json:"shutdownTimeoutSeconds,omitempty"`
-	// QuarantineSeconds is how long a member that scale-in, an update or healing took away is kept, powered off and
-	// in the folder "quarantine" of its group, before it is destroyed: 0 (the default: destroyed at once) to 2592000.
-	// If replicas rise again meanwhile, a member that fits the spec is brought back. Deleting the group destroys them
-	// at once.
+	// QuarantineSeconds is how long a member that scale-in, an update or healing took away is kept, powered off and in
+	// the folder "quarantine" of its group, before it is destroyed, in seconds: 0 (the default: destroyed at once) to
+	// 2592000 (30 days). If replicas rise again meanwhile, a member that fits the spec is brought back. Deleting the
+	// group destroys them at once.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional

@@ -22,7 +22,7 @@ const (
 	MaxMemory = 24576
 	// MaxTemplateLength bounds the template's name or inventory path, in characters.
 	MaxTemplateLength = 512
-	// MaxReplicas is the most members of a group.
+	// MaxReplicas is the most members of a group, and the most that a limit given as a number can be.
 	MaxReplicas = 1000
 	// DefaultReplicas is the number of members of a group that does not say.
 	DefaultReplicas = 1
@@ -43,6 +43,9 @@ const (
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`,description="The template that members are cloned from"
 // +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What happens or hinders, in words"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 57 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 57 characters (a-z, 0-9 and '-'; no dots), because members are named <name>-<ordinal>",fieldPath=".metadata"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.scaleIn) || !has(self.spec.scaleIn.protected) || self.spec.scaleIn.protected.all(e, e.matches('-(0|[1-9][0-9]{0,4})$') && e.substring(0, e.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.scaleIn.protected",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.scaleIn) || !has(self.spec.scaleIn.remove) || self.spec.scaleIn.remove.all(e, e.matches('-(0|[1-9][0-9]{0,4})$') && e.substring(0, e.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.scaleIn.remove",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.replace) || self.spec.replace.all(e, e.name.matches('-(0|[1-9][0-9]{0,4})$') && e.name.substring(0, e.name.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.replace",reason=FieldValueInvalid
 type VmGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -90,28 +93,33 @@ type VmGroupSpec struct {
 	// +optional
 	Inventory Inventory `json:"inventory,omitempty"`
 
-	// Paused changes nothing in vCenter while it is true, not even for a deletion. The status goes on being reported,
-	// and /plan says what would be done.
+	// Paused, while it is true, keeps everything in vCenter as it is, even when the group is deleted: it then waits.
+	// The status goes on being reported, and /plan says what would be done. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// Readiness says when a member is ready; by default when it is powered on.
+	// Readiness says when a member is ready; by default when it is powered on. readyReplicas, updates and healing go
+	// by it.
 	// +optional
 	Readiness Readiness `json:"readiness,omitzero"`
 
-	// Update says how members are brought to a changed spec.
+	// Update says how members are brought to a changed spec: by default a few at a time, so that enough of them stay
+	// available. A member is available when it has been ready for minReadySeconds.
 	// +optional
 	Update Update `json:"update,omitzero"`
 
-	// Healing says what is done about members that stay unready.
+	// Healing says what is done about members that are powered on and stay unready past spec.readiness.timeoutSeconds.
+	// (A member that is powered off is powered on, and one that vCenter has confirmed to be gone is made anew, whatever
+	// this says. One that vCenter cannot reach is left alone, always.)
 	// +optional
 	Healing Healing `json:"healing,omitzero"`
 
-	// ScaleIn says who goes first when there are more members than replicas.
+	// ScaleIn says who goes first when there are more members than replicas: those in remove, then the unready, then
+	// those that differ from the spec, then by order; those in protected last.
 	// +optional
 	ScaleIn ScaleIn `json:"scaleIn,omitzero"`
 
-	// Replace asks for members to be replaced once, within the limits of spec.update.
+	// Replace asks for members to be replaced once, within the limits of spec.update: at most 1000, one for each moRef.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=moRef
@@ -122,13 +130,14 @@ type VmGroupSpec struct {
 	// +optional
 	Deletion Deletion `json:"deletion,omitzero"`
 
-	// Adopt are VMs that exist and shall become members instead of new clones: inventory paths
-	// ("/DC0/vm/legacy/web-a") or moRefs ("vm-42"). Only from folders that the server's --adopt-from allows, and only
-	// while members are missing. They are stamped, moved into the group's folder and renamed, but not cloned anew; from
-	// then on they are resized, rolled and REMOVED like any other member.
+	// Adopt are VMs that exist and shall become members instead of new clones: at most 1000 inventory paths
+	// ("/DC0/vm/legacy/web-a", of at most 1024 characters) or moRefs ("vm-42"). Only from folders that the server's
+	// --adopt-from allows, and only while members are missing. They are stamped, moved into the group's folder and
+	// renamed, but not cloned anew; from then on they are resized, rolled and REMOVED like any other member.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=1024
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^vm-[0-9]+$|/[^/]+$')",message="must be a VM's inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42"
 	// +listType=set
 	// +optional
 	Adopt []string `json:"adopt,omitempty"`

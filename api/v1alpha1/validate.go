@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,33 +20,39 @@ func (g *VmGroup) Replicas() int32 {
 // MemoryMB returns the memory of a member in MB: spec.memory is in GB of 1,024 MB.
 func (g *VmGroup) MemoryMB() int64 { return int64(g.Spec.Memory) * 1024 }
 
-// Validate checks the bounds that the CRD's schema states, for groups that slipped past it (an older CRD, a
-// request made by hand). Each error names the field, its value and its bound.
+// Validate checks the bounds that the CRD's schema and its rules state, for groups that slipped past them (an older
+// CRD, a request made by hand). Each error names the field, its value and its bound.
 func (g *VmGroup) Validate() field.ErrorList {
-	var errs field.ErrorList
-	name := field.NewPath("metadata", "name")
-	switch {
-	case len(g.Name) > MaxNameLength:
-		errs = append(errs, field.Invalid(name, g.Name,
-			fmt.Sprintf("must be at most %d characters, so that member names stay DNS labels; it has %d", MaxNameLength, len(g.Name))))
-	default:
-		for _, msg := range validation.IsDNS1123Label(g.Name) {
-			errs = append(errs, field.Invalid(name, g.Name, msg))
-		}
-	}
+	errs := validateName(g.Name)
 	spec := field.NewPath("spec")
 	errs = append(errs, between(spec.Child("cpu"), g.Spec.CPU, 1, MaxCPU)...)
 	errs = append(errs, between(spec.Child("memory"), g.Spec.Memory, 1, MaxMemory)...)
 	errs = append(errs, between(spec.Child("replicas"), g.Replicas(), 0, MaxReplicas)...)
-	switch n := len(g.Spec.Template); {
+	switch n := utf8.RuneCountInString(g.Spec.Template); {
 	case n == 0:
 		errs = append(errs, field.Required(spec.Child("template"), "name the VM template that members are cloned from"))
 	case n > MaxTemplateLength:
-		errs = append(errs, field.TooLong(spec.Child("template"), g.Spec.Template, MaxTemplateLength))
+		errs = append(errs, field.TooLongCharacters(spec.Child("template"), g.Spec.Template, MaxTemplateLength))
 	}
-	ways := []Inventory{"", InventoryConfigMap, InventoryNone}
-	if !slices.Contains(ways, g.Spec.Inventory) {
-		errs = append(errs, field.NotSupported(spec.Child("inventory"), g.Spec.Inventory, ways[1:]))
+	errs = append(errs, oneOf(spec.Child("inventory"), g.Spec.Inventory, InventoryConfigMap, InventoryNone)...)
+	errs = append(errs, g.Spec.Readiness.validate(spec.Child("readiness"))...)
+	errs = append(errs, g.Spec.Update.validate(spec.Child("update"))...)
+	errs = append(errs, g.Spec.Healing.validate(spec.Child("healing"))...)
+	errs = append(errs, g.Spec.ScaleIn.validate(spec.Child("scaleIn"), g.Name)...)
+	errs = append(errs, validateReplace(spec.Child("replace"), g.Spec.Replace, g.Name)...)
+	errs = append(errs, g.Spec.Deletion.validate(spec.Child("deletion"))...)
+	errs = append(errs, validateAdopt(spec.Child("adopt"), g.Spec.Adopt)...)
+	return errs
+}
+
+func validateName(name string) (errs field.ErrorList) {
+	path := field.NewPath("metadata", "name")
+	if len(name) > MaxNameLength {
+		return field.ErrorList{field.Invalid(path, name,
+			fmt.Sprintf("must be at most %d characters, so that member names stay DNS labels; it has %d", MaxNameLength, len(name)))}
+	}
+	for _, msg := range validation.IsDNS1123Label(name) {
+		errs = append(errs, field.Invalid(path, name, msg))
 	}
 	return errs
 }
@@ -55,4 +62,20 @@ func between(path *field.Path, value, low, high int32) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must be between %d and %d", low, high))}
+}
+
+// seconds checks a number of seconds that may be left to its default.
+func seconds(path *field.Path, value *int32, low int32) field.ErrorList {
+	if value == nil {
+		return nil
+	}
+	return between(path, *value, low, MaxSeconds)
+}
+
+// oneOf checks a word that may be left to its default.
+func oneOf[T ~string](path *field.Path, value T, words ...T) field.ErrorList {
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, words)}
 }

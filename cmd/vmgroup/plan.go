@@ -228,8 +228,8 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 	}
 	return func(_ context.Context, g *v1alpha1.VmGroup) (hook.PlanAnswer, error) {
 		call := plan.Call{Group: g, Finalizing: s.remove}
-		result, steps, err := groups.Preview(call)
-		return hook.Answer(call.Ref(), &result, steps), err
+		result, outlook, err := groups.Preview(call)
+		return hook.Answer(call.Ref(), &result, &outlook), err
 	}, done, nil
 }
 
@@ -245,12 +245,18 @@ func table(out io.Writer, answers []hook.PlanAnswer) error {
 			continue
 		}
 		fmt.Fprintln(w, "ROUND\tACTION\tVM\tREASON")
-		for _, s := range a.Steps {
+		for i, s := range a.Steps {
+			if s.AfterSeconds > 0 && (i == 0 || a.Steps[i-1].Round != s.Round) {
+				fmt.Fprintf(w, "%d\t-\t-\tnothing is done for %s\n", s.Round, (time.Duration(s.AfterSeconds) * time.Second).Round(time.Second))
+			}
 			vm := s.VM
 			if vm == "" {
 				vm = "-"
 			}
 			fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", s.Round, s.Op, vm, s.Reason)
+		}
+		if a.More {
+			fmt.Fprintln(w, "… and so on")
 		}
 	}
 	return w.Flush()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -16,6 +17,7 @@ import (
 // settings are those that more than one command has: which vCenter, where in it, and how to log.
 type settings struct {
 	vcenter   vsphere.Config
+	adoptFrom []string
 	simulator bool
 	sim       vcsim.Config
 	logLevel  string
@@ -41,7 +43,10 @@ func (s *settings) flags(c *cobra.Command) {
 	add(&v.Folder, "folder", "VC_FOLDER", "vm-operator", "root folder of all groups, below the datacenter's VM folder; made if missing")
 	add(&v.Pool, "pool", "VC_POOL", "", "resource pool or cluster, by name or inventory path (default: the only cluster's)")
 	add(&v.Datastore, "datastore", "VC_DATASTORE", "", "datastore, by name or inventory path (default: the template's)")
-	add(&v.ClusterID, "cluster-id", "VMGROUP_CLUSTER_ID", "", "name of this Kubernetes cluster, written into the VMs' stamps for people to read")
+	add(&v.ClusterID, "cluster-id", "VMGROUP_CLUSTER_ID", "", "name of this Kubernetes cluster, written into the VMs' stamps: for people to read, and needed to adopt VMs of a former incarnation of a group (restored from a backup, say)")
+	// What is in a list is split at commas, in the flag as in its variable.
+	f.StringSliceVar(&s.adoptFrom, "adopt-from", nil, "`namespace=/DC0/vm/folder`: VMs in that folder, or below it, may be adopted by groups of that namespace; * for any namespace; repeat it, or put commas between several (a comma in a name is %2c)")
+	env(f, "adopt-from", "VMGROUP_ADOPT_FROM")
 	f.BoolVar(&s.simulator, "simulator", false, "use an embedded vCenter (govmomi's simulator) with a template vm-operator-template")
 	env(f, "simulator", "VMGROUP_SIMULATOR")
 	f.DurationVar(&s.sim.Latency.Clone, "simulator-clone-time", time.Second, "how long a clone takes in the embedded vCenter")
@@ -51,6 +56,7 @@ func (s *settings) flags(c *cobra.Command) {
 	add(&s.sim.Listen, "simulator-listen", "VMGROUP_SIMULATOR_LISTEN", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc")
 	add(&s.logLevel, "log-level", "VMGROUP_LOG_LEVEL", "info", "debug, info, warn or error")
 	add(&s.logFormat, "log-format", "VMGROUP_LOG_FORMAT", "json", "json, or console for people")
+	complete(c, "adopt-from", "*=/")
 	complete(c, "log-level", "debug", "info", "warn", "error")
 	complete(c, "log-format", "json", "console")
 }
@@ -60,6 +66,19 @@ func complete(c *cobra.Command, flag string, values ...string) {
 	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag does not exist, or has this already: a mistake in this program
 	}
+}
+
+// adoptRules reads the rules of --adopt-from.
+func adoptRules(texts []string) ([]vsphere.AdoptRule, error) {
+	var rules []vsphere.AdoptRule
+	for _, text := range texts {
+		rule, err := vsphere.ParseAdoptRule(strings.TrimSpace(text))
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--adopt-from (VMGROUP_ADOPT_FROM): %w", err)}
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
 }
 
 // logger makes the log, which goes to standard error.
@@ -95,6 +114,9 @@ const simulatorUUID = "5171a7ed-0000-4000-8000-000000000001"
 // connect makes the vCenter side; with --simulator it starts the embedded vCenter first, which close ends.
 func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimulator func(), err error) {
 	closeSimulator = func() {}
+	if s.vcenter.AdoptFrom, err = adoptRules(s.adoptFrom); err != nil {
+		return nil, nil, err
+	}
 	if s.simulator {
 		if s.vcenter.Host != "" {
 			return nil, nil, usageError{fmt.Errorf("--simulator and --host %s: give one of them", s.vcenter.Host)}

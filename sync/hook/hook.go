@@ -30,7 +30,7 @@ type Keeper interface {
 	// Renew takes in a hook call, which permits acting for a while, and answers it from memory.
 	Renew(plan.Call) plan.Result
 	// Preview says what would be done for a call, and does nothing.
-	Preview(plan.Call) (plan.Result, []plan.Step, error)
+	Preview(plan.Call) (plan.Result, plan.Outlook, error)
 }
 
 // Config is what the server is made of. Keeper, Ready and Log are needed.
@@ -126,12 +126,12 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	result, steps, err := s.Keeper.Preview(call)
+	result, outlook, err := s.Keeper.Preview(call)
 	if err != nil {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	write(w, Answer(call.Ref(), &result, steps))
+	write(w, Answer(call.Ref(), &result, &outlook))
 }
 
 func (s *server) answer(w http.ResponseWriter, call plan.Call, result *plan.Result, as func(SyncResponse) any) {

@@ -45,11 +45,11 @@ func (k *keeper) Renew(c plan.Call) plan.Result {
 		Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second})
 }
 
-func (k *keeper) Preview(c plan.Call) (plan.Result, []plan.Step, error) {
+func (k *keeper) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	if c.Group.Name == "twice" {
-		return plan.Result{}, nil, errors.New("several groups have members named default/twice")
+		return plan.Result{}, plan.Outlook{}, errors.New("several groups have members named default/twice")
 	}
-	return k.Renew(c), []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "0 exist, 2 are wanted"}}}, nil
+	return k.Renew(c), plan.Outlook{Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "0 exist, 2 are wanted"}}}}, nil
 }
 
 func healthy() plan.Sight {

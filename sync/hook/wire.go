@@ -127,21 +127,25 @@ type PlanAnswer struct {
 	Message string         `json:"message"`
 	// Steps lead to the wanted state, or to what holds the group back, if every one succeeds.
 	Steps []PlanStep `json:"steps"`
+	// More tells that the steps go on, and that the rest is not listed.
+	More bool `json:"more,omitempty"`
 }
 
 // PlanStep is one action. Steps of one round can run side by side.
 type PlanStep struct {
-	Round  int    `json:"round"`
-	Op     string `json:"op"`
-	VM     string `json:"vm,omitempty"`
-	Reason string `json:"reason"`
+	Round int `json:"round"`
+	// AfterSeconds is how long nothing is done before the round: a time has to pass.
+	AfterSeconds float64 `json:"afterSeconds,omitempty"`
+	Op           string  `json:"op"`
+	VM           string  `json:"vm,omitempty"`
+	Reason       string  `json:"reason"`
 }
 
 // Answer puts a preview into the words of POST /plan.
-func Answer(ref plan.Ref, r *plan.Result, steps []plan.Step) PlanAnswer {
-	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, Steps: make([]PlanStep, len(steps))}
-	for i, s := range steps {
-		a.Steps[i] = PlanStep{Round: s.Round, Op: string(s.Op), Reason: s.Reason}
+func Answer(ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
+	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
+	for i, s := range outlook.Steps {
+		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), Reason: s.Reason}
 		if s.MemberKey() {
 			a.Steps[i].VM = s.VM
 		}

@@ -86,6 +86,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 			panic("a second VM of one ordinal: " + a.VM)
 		}
 	}
+	w.Now = time.Now()
 	plan.Apply(w, a)
 	return nil
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"time"
@@ -29,7 +30,11 @@ type group struct {
 	failures map[string]failure     // by member
 	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).
 	// Zero: no bound.
-	pace int
+	pace  int
+	boots map[string]boots // by member
+	// doubtful: many members were lost at once, and the pace was taken down for that.
+	doubtful bool
+	wakes    time.Time // the next time that it is planned again by itself
 
 	status   v1alpha1.VmGroupStatus      // the last answer's
 	awaited  map[plan.ChildKey]time.Time // children that were answered and not seen yet, since when
@@ -44,8 +49,15 @@ type failure struct {
 	until  time.Time
 }
 
+// boots is when a member was powered on last, and how often it was so soon after the time before.
+type boots struct {
+	last  time.Time
+	again int
+}
+
 func newGroup(call plan.Call) *group {
-	return &group{ref: call.Ref(), running: map[string]plan.Action{}, failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{}}
+	return &group{ref: call.Ref(), running: map[string]plan.Action{}, failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{},
+		boots: map[string]boots{}}
 }
 
 func (g *group) copy() *group {
@@ -97,14 +109,14 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		o.Pending = make(map[string]plan.Pending, len(g.running)+len(g.failures))
 	}
 	for vm, f := range g.failures {
-		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, State: plan.BackingOff, Fault: f.fault}
+		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault}
 		if !now.Before(f.until) {
 			p.State = plan.Due
 		}
 		o.Pending[vm] = p
 	}
 	for vm, a := range g.running {
-		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, State: plan.Running}
+		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running}
 		if f := g.failures[vm]; f.action.Op == a.Op {
 			p.Fault = f.fault
 		}
@@ -112,6 +124,19 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	}
 	return o
 }
+
+// forgetUnwanted forgets failures of actions that no plan wants any more, a while after they could have been tried
+// again: until then what they did is not certain, and the planner is careful with such a member.
+func (g *group) forgetUnwanted(r *plan.Result, now time.Time) {
+	for vm, f := range g.failures {
+		if _, again := g.running[vm]; again || now.Sub(f.until) < unwantedAfter || r.Wants(vm, f.action.Op) {
+			continue
+		}
+		delete(g.failures, vm)
+	}
+}
+
+const unwantedAfter = time.Minute
 
 // saw remembers of what was observed what must not be forgotten when it vanishes.
 func (g *group) saw(o *plan.Observed) {
@@ -121,6 +146,15 @@ func (g *group) saw(o *plan.Observed) {
 	for i := range o.Sight.VMs {
 		g.newestStamp = max(g.newestStamp, o.Sight.VMs[i].Generation)
 	}
+}
+
+// doubt lets the group start slowly when many of its members were lost at once: whatever took them may take the new
+// ones, too.
+func (g *group) doubt(lost bool) {
+	if lost && !g.doubtful && g.pace == 0 {
+		g.pace = 1
+	}
+	g.doubtful = lost
 }
 
 // startable are the actions that may start now: those whose members have nothing under way (another turn may have
@@ -156,6 +190,12 @@ func (g *group) ended(a plan.Action, err error, now time.Time) (retry time.Durat
 		if g.pace *= 2; g.pace > maxPace {
 			g.pace = 0
 		}
+		switch a.Op {
+		case plan.PowerOn:
+			return g.booted(a, now)
+		case plan.ShutdownGuest, plan.PowerOff:
+			delete(g.boots, a.VM) // it did not halt by itself
+		}
 		return 0
 	}
 	f := failure{action: a, fault: faultOf(err), tries: g.failures[a.VM].tries + 1}
@@ -174,6 +214,30 @@ func (g *group) ended(a plan.Action, err error, now time.Time) (retry time.Durat
 	f.until = now.Add(retry)
 	g.failures[a.VM] = f
 	g.pace = 1
+	return retry
+}
+
+// How long a member that halts by itself soon after it was powered on waits for the next time: so it is no hot loop.
+const (
+	haltsSoon           = 10 * time.Minute
+	haltFirst, haltLast = 5 * time.Second, 5 * time.Minute
+)
+
+// booted counts that a member was powered on, and says when it may be again: at once, unless it happens again and again.
+func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
+	b := g.boots[a.VM]
+	if b.again++; now.Sub(b.last) > haltsSoon {
+		b.again = 0
+	}
+	b.last = now
+	g.boots[a.VM] = b
+	if b.again == 0 {
+		return 0
+	}
+	retry = min(haltFirst<<min(b.again, 20), haltLast)
+	g.failures[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", Message: fmt.Sprintf(
+		"the VM is powered off again and again soon after it was powered on: look at its console, or at who does that; it is tried again every %d minutes at most",
+		int(haltLast.Minutes()))}}
 	return retry
 }
 

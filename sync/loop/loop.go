@@ -120,19 +120,21 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	defer l.mu.Unlock()
 	g.saw(&observed)
 	g.answered(l.cfg.Log, &observed, &result)
+	g.forgetUnwanted(&result, now)
 	if len(result.Actions) > 0 {
 		l.queue.Add(call.Group.UID)
 	}
+	l.wake(g, &result)
 	return result
 }
 
 // Preview answers what would be done for a call, and does nothing. A group without a UID, such as one that was
 // never applied, is known by its namespace and name.
-func (l *Loop) Preview(call plan.Call) (plan.Result, []plan.Step, error) {
+func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	if call.Group.UID == "" {
 		uids := l.vcenter.Identify(call.Group.Namespace, call.Group.Name)
 		if len(uids) > 1 {
-			return plan.Result{}, nil, fmt.Errorf("several groups have members named %s: set metadata.uid to one of %v", call.Ref(), uids)
+			return plan.Result{}, plan.Outlook{}, fmt.Errorf("several groups have members named %s: set metadata.uid to one of %v", call.Ref(), uids)
 		}
 		named := *call.Group
 		call.Group = &named
@@ -194,6 +196,9 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	defer l.mu.Unlock()
 	defer l.next()
 	g.saw(&observed)
+	g.doubt(result.SlowStart)
+	g.forgetUnwanted(&result, now)
+	l.wake(g, &result)
 	actions := g.startable(result.Actions)
 	chosen := l.takeChoice(g)
 	switch {
@@ -208,6 +213,14 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	l.start(ctx, g, actions[0])
 	if len(actions) > 1 {
 		l.queue.Add(uid)
+	}
+}
+
+// wake sees to it that a group is planned again when a time has passed that its plan waits for.
+func (l *Loop) wake(g *group, r *plan.Result) {
+	if at := time.Now().Add(r.Wake); r.Wake > 0 && (g.wakes.IsZero() || !g.wakes.After(time.Now()) || at.Before(g.wakes)) {
+		g.wakes = at
+		l.queue.AddAfter(g.ref.UID, r.Wake)
 	}
 }
 

@@ -9,15 +9,16 @@ import (
 )
 
 // finalize removes a group: every member, then its folder, then, once a fresh read of vCenter has confirmed that
-// nothing is left and no clone is under way, and Metacontroller shows no child any more, the group itself. An
-// invalid spec does not hinder it. Children are not returned, so they go.
+// nothing is left and no clone is under way, and Metacontroller shows no child any more, the group itself. With
+// deletion.policy Retain the members are not removed but released. An invalid spec does not hinder it; a paused group
+// waits. Children are not returned, so they go.
 func (v *view) finalize() Result {
 	if v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true" {
 		return v.abandon()
 	}
 	if v.hold == nil {
 		v.removeAll()
-		if len(v.members)+len(v.unseen)+len(v.arriving) == 0 {
+		if v.left() == 0 {
 			v.removeFolder()
 		}
 		rankSort(v.actions)
@@ -26,6 +27,10 @@ func (v *view) finalize() Result {
 		Actions:   v.actions,
 		Finalized: v.hold == nil && v.empty() && v.Emptied && len(v.Children) == 0,
 		Resync:    min(resyncBusy, v.Resync),
+		Wake:      v.untilWake(),
+	}
+	if v.paused() {
+		r.Actions, r.Finalized, r.Resync = nil, false, v.Resync
 	}
 	if !v.sighted {
 		r.Resync = min(resyncHindered, v.Resync)
@@ -37,12 +42,17 @@ func (v *view) finalize() Result {
 // abandon ends a group without vCenter, because a person said so, and says what is left behind.
 func (v *view) abandon() Result {
 	var left []string
-	for i := range v.members {
-		left = append(left, fmt.Sprintf("%s (%s)", v.members[i].VM.Name, v.members[i].MoRef))
+	for _, vms := range [][]member{v.members, v.quarantined} {
+		for i := range vms {
+			left = append(left, fmt.Sprintf("%s (%s)", vms[i].VM.Name, vms[i].MoRef))
+		}
 	}
 	if !v.sighted {
 		for _, m := range v.Group.Status.Members {
 			left = append(left, fmt.Sprintf("%s (%s)", m.Name, m.MoRef))
+		}
+		for _, q := range v.Group.Status.Quarantined {
+			left = append(left, fmt.Sprintf("%s (%s)", q.Name, q.MoRef))
 		}
 	}
 	message := "abandoned; no VM is known to be left behind"
@@ -53,26 +63,70 @@ func (v *view) abandon() Result {
 	return Result{Status: v.status(message), Finalized: len(v.Children) == 0, Resync: min(resyncBusy, v.Resync)}
 }
 
-// removeAll removes every VM that bears the group's stamp, duplicates included, one step for each member's name.
+// left is how many VMs of the group are there, or may be.
+func (v *view) left() int {
+	return len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.arriving)
+}
+
+// removeAll removes, or releases, every VM that bears the group's stamp, duplicates included, one step for each
+// member's name. What is in quarantine is removed in any case: it was taken away before.
 //
 // Another copy of the server may still hold a lease and would make anew what goes. So one member, the last to go, is
 // marked first with the generation of the deletion: who sees that, and knows only an older one, acts no more.
 func (v *view) removeAll() {
-	v.leaving = len(v.members) + len(v.unseen)
+	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen)
 	last := v.lastToGo()
 	if last >= 0 && !v.announced(&v.members[last]) {
-		v.act(v.marking(&v.members[last], "the group is deleted, and other copies of the server shall know"))
+		v.act(v.marking(&v.members[last], "", "the group is deleted, and other copies of the server shall know"))
 		return
+	}
+	for i := range v.quarantined {
+		if q := &v.quarantined[i]; q.Reachable {
+			a := Action{Op: Destroy, VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "the group is deleted"}
+			if q.Power != PoweredOff {
+				a.Op = PowerOff
+			}
+			v.act(a)
+		}
 	}
 	for i := range v.members {
 		m := &v.members[i]
-		a := removal(m)
-		if !m.Reachable || i > 0 && v.members[i-1].Ordinal == m.Ordinal || i == last && len(v.members) > 1 && a.Op == Destroy {
+		if !m.Reachable || i > 0 && v.members[i-1].Ordinal == m.Ordinal {
 			continue
 		}
-		a.Reason = "the group is deleted"
-		v.act(a)
+		isLast := i == last && len(v.members)+len(v.quarantined) > 1
+		switch {
+		case v.policy.retain:
+			v.release(m, isLast)
+		case m.Power != PoweredOff:
+			v.takeDown(m, "the group is deleted")
+		case !isLast:
+			v.act(Action{Op: Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "the group is deleted"})
+		}
 	}
+}
+
+// release is the next step of making a member an ordinary VM: an adopted one gets back its name and its folder, as
+// far as that is possible; then the stamp is taken off.
+func (v *view) release(m *member, isLast bool) {
+	a := Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "the group is deleted, and its VMs are retained"}
+	switch {
+	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, Rename):
+		a.Op, a.NewName = Rename, m.Former.Name
+	case m.Former.Folder != "" && m.VM.Folder == v.Sight.Folder && m.Former.Folder != v.Sight.Folder && !v.refused(m, Move):
+		a.Op, a.Folder = Move, m.Former.Folder
+	case isLast:
+		return
+	default:
+		a.Op, a.ChangeVersion = Release, m.ChangeVersion
+	}
+	v.act(a)
+}
+
+// refused tells that a step was tried and cannot be done: the deletion goes on without it.
+func (v *view) refused(m *member, op Op) bool {
+	p := v.Pending[m.name]
+	return p.Op == op && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing
 }
 
 // lastToGo is the index of the first member that can be changed; -1 if there is none.
@@ -82,8 +136,7 @@ func (v *view) lastToGo() int {
 
 // announced tells that a member bears the mark of the deletion, or cannot be given it: the deletion goes on then.
 func (v *view) announced(m *member) bool {
-	p := v.Pending[m.name]
-	return m.Marked && m.Generation >= v.Group.Generation || p.Op == Mark && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing
+	return m.Marked && m.Generation >= v.Group.Generation || v.refused(m, Mark)
 }
 
 func (v *view) removeFolder() {
@@ -93,7 +146,11 @@ func (v *view) removeFolder() {
 		}
 	}
 	if v.Sight.Folder != "" && !v.strangersStay() {
+		v.wakeAt(v.FinalizingSince.Add(v.Lease))
 		v.act(Action{Op: RemoveFolder, VM: FolderKey, MoRef: v.Sight.Folder, Reason: "the group is deleted and its folder is empty"})
+		if v.policy.retain {
+			v.faults = nil // that the retained VMs are in the folder hinders nobody
+		}
 		return
 	}
 	if !v.Emptied {
@@ -110,7 +167,7 @@ func (v *view) strangersStay() bool {
 
 // empty tells whether nothing of the group is left to be seen.
 func (v *view) empty() bool {
-	return len(v.members)+len(v.unseen)+len(v.arriving) == 0 && (v.Sight.Folder == "" || v.strangersStay())
+	return v.left() == 0 && (v.Sight.Folder == "" || v.strangersStay())
 }
 
 // atMost joins the first n items and says how many more there are.

@@ -1,79 +1,73 @@
 package plan
 
 import (
-	"maps"
 	"slices"
+	"time"
 )
 
 // Step is an action in a forecast. All steps of one round can run side by side; a round begins when the one
-// before has ended.
+// before has ended, and After more has passed.
 type Step struct {
 	Round int
+	// After is how long nothing is done before the round: until members were ready for long enough, a quarantine is
+	// over, and the like.
+	After time.Duration
 	Action
 }
 
-// maxRounds bounds a forecast; a whole life (folder, clone, power on; mark, power off, destroy, folder, confirm)
-// takes fewer.
-const maxRounds = 16
+// A forecast is bounded: the rest of a long roll goes on like its beginning.
+const (
+	maxRounds = 200
+	maxSteps  = 2000
+)
+
+// Outlook is a forecast: the steps, and whether there are more than it tells.
+type Outlook struct {
+	Steps []Step
+	More  bool
+}
 
 // Forecast says which steps lead from an observation to the wanted state if every one succeeds, by making the
-// plan again after each round. What is pending is taken as about to succeed. It ends where a plan has no action:
-// at the goal, or at what holds the group back.
-func Forecast(o Observed) []Step {
+// plan again after each round. What is pending is taken as about to succeed, and guests as quick to boot and to halt;
+// what is paused is planned as if it were not. It ends where a plan has no action and waits for nothing: at the goal,
+// or at what holds the group back; or it is cut off, and More tells so.
+func Forecast(o Observed) (f Outlook) {
 	o.Sight.VMs = slices.Clone(o.Sight.VMs)
+	o.Group = o.Group.DeepCopy()
+	o.Group.Spec.Paused = false
 	for _, p := range o.Pending {
 		if p.Op == Clone && p.State == Running {
 			Apply(&o, Action{Op: Clone, VM: MemberName(o.Group.Name, p.Ordinal), Ordinal: p.Ordinal, CPU: o.Group.Spec.CPU,
-				MemoryMB: o.Group.MemoryMB(), Revision: Revision(&o.Group.Spec), Generation: o.Group.Generation})
+				MemoryMB: o.Group.MemoryMB(), Revision: Revision(&o.Group.Spec), Generation: o.Group.Generation, Folder: o.Sight.Folder})
 		}
 	}
-	o.Pending, o.Called = nil, o.Now
-	var steps []Step
-	for round := 1; round <= maxRounds; round++ {
+	o.Pending = nil
+	var waited time.Duration
+	for round := 1; round <= maxRounds && len(f.Steps) < maxSteps; {
+		o.Called = o.Now
 		r := Make(o)
+		o.Group.Status = r.Status
 		if len(r.Actions) == 0 {
-			break
+			if r.Wake == 0 || r.Finalized {
+				return f
+			}
+			waited += r.Wake
+			o.Now = o.Now.Add(r.Wake)
+			if waited > maxWaiting {
+				return f
+			}
+			continue
 		}
 		for _, a := range r.Actions {
-			steps = append(steps, Step{Round: round, Action: a})
+			f.Steps = append(f.Steps, Step{Round: round, After: waited, Action: a})
 			Apply(&o, a)
 		}
+		waited = 0
+		round++
 	}
-	return steps
+	f.More = true
+	return f
 }
 
-// Apply changes an observation as the success of an action would: it is the model of vCenter that forecasts and
-// the property tests share. The VMs' slice is changed in place.
-func Apply(o *Observed, a Action) {
-	at := slices.IndexFunc(o.Sight.VMs, func(vm VM) bool { return vm.MoRef == a.MoRef })
-	switch a.Op {
-	case CreateFolder:
-		o.Sight.Folder = "(new folder)"
-	case Clone:
-		o.Sight.VMs = append(o.Sight.VMs, VM{
-			MoRef: "(new " + a.VM + ")", Name: a.VM, Ordinal: a.Ordinal, Revision: a.Revision, Generation: a.Generation,
-			Power: PoweredOff, Reachable: true, CPU: a.CPU, MemoryMB: a.MemoryMB, VCenter: o.Sight.VCenter,
-		})
-	case RemoveFolder:
-		o.Sight.Folder = ""
-	case ConfirmGone:
-		o.Emptied = true
-		o.Children = maps.Clone(o.Children)
-		clear(o.Children)
-	}
-	if at < 0 {
-		return
-	}
-	switch vm := &o.Sight.VMs[at]; a.Op {
-	case PowerOn:
-		vm.Power = PoweredOn
-	case PowerOff:
-		vm.Power = PoweredOff
-	case Mark, Unmark:
-		vm.Marked, vm.Generation = a.Op == Mark, max(vm.Generation, a.Generation)
-	case Destroy:
-		gone := vm.MoRef
-		o.Sight.VMs = slices.Delete(o.Sight.VMs, at, at+1)
-		o.Sight.Gone = append(slices.Clone(o.Sight.Gone), gone)
-	}
-}
+// maxWaiting is how long a forecast looks ahead while nothing is done: longer than any number of seconds in the spec.
+const maxWaiting = 62 * 24 * time.Hour

@@ -22,17 +22,33 @@ func (v *view) message() string {
 	}
 	var parts []string
 	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	if n := len(v.missing) + len(v.arriving); n > 0 && !v.lacksTemplate() && !v.Finalizing {
-		say("cloning %d of %d", n, v.want)
+	if v.stuck == nil && v.updating > 0 && !v.Finalizing {
+		say("updating %d of %d", v.updating, v.want)
+	}
+	if v.cloning > 0 && !v.lacksTemplate() && !v.Finalizing {
+		say("cloning %d of %d", v.cloning, v.want)
+	}
+	if v.adopting > 0 {
+		say("adopting %s", count(v.adopting, "VM"))
+	}
+	if v.returning > 0 {
+		say("bringing %s back from quarantine", count(v.returning, "VM"))
+	}
+	if v.resizing > 0 {
+		say("resizing %d of %d", v.resizing, v.want)
 	}
 	if v.starting > 0 {
 		say("powering on %d of %d", v.starting, v.want)
 	}
 	switch {
+	case v.Finalizing && v.leaving > 0 && v.policy.retain:
+		say("releasing %s", count(v.leaving, "member"))
 	case v.Finalizing && v.leaving > 0:
 		say("removing %s", count(v.leaving, "member"))
 	case v.Finalizing && len(v.arriving) > 0:
 		say("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))
+	case v.Finalizing && v.Sight.Folder != "" && !v.strangersStay() && v.policy.retain:
+		say("waiting until no other copy of the server can act for the group, before its folder is left to the retained VMs")
 	case v.Finalizing && v.Sight.Folder != "" && !v.strangersStay():
 		say("removing the group's folder")
 	case v.Finalizing && !v.Emptied:
@@ -41,6 +57,9 @@ func (v *view) message() string {
 		say("nothing of the group is left in vCenter")
 	case v.leaving > 0:
 		say("removing %d of %d", v.leaving, len(v.members)+len(v.unseen))
+	}
+	if v.tidying > 0 && !v.Finalizing {
+		say("putting %s into quarantine or, when its time is over, away", count(v.tidying, "VM"))
 	}
 	if v.waitCall {
 		say("waiting for the next hook call before making the group's folder")
@@ -59,6 +78,11 @@ func (v *view) message() string {
 	if names := v.unreachable(); len(names) > 0 {
 		say("left alone because vCenter cannot reach or show them: %s", atMost(names, 5))
 	}
+	if v.suspended != "" {
+		say("healing is suspended: %s", v.suspended)
+	} else if names := v.notReady(); len(names) > 0 && !v.Finalizing {
+		say("not ready yet: %s", atMost(names, 5))
+	}
 	switch {
 	case len(parts) > 0:
 	case v.busy():
@@ -66,13 +90,17 @@ func (v *view) message() string {
 	default:
 		say(messageReconciled)
 	}
-	if n := v.differing(); n > 0 && !v.Finalizing {
-		say("%d of %d members differ from the spec (new members are made as it says)", n, len(v.members))
+	if text := v.heldText(); text != "" && !v.Finalizing {
+		say("%s", text)
 	}
 	if names := v.conflictingChildren(); len(names) > 0 {
 		say("a foreign object has the name of %s", strings.Join(names, ", "))
 	}
-	return strings.Join(parts, "; ")
+	text := strings.Join(parts, "; ")
+	if v.paused() {
+		text = "paused (spec.paused), so nothing is changed; otherwise: " + text
+	}
+	return text
 }
 
 func count(n int, noun string) string {
@@ -105,19 +133,19 @@ func (v *view) unreachable() []string {
 	return names
 }
 
-func (v *view) differing() int {
-	n := 0
+// notReady names the members that run and are waited for, or stay unready with nothing done about it.
+func (v *view) notReady() (names []string) {
 	for i := range v.members {
-		if v.members[i].differs != "" && !v.members[i].Marked {
-			n++
+		if m := &v.members[i]; v.healable(m) && !m.leaves {
+			names = append(names, m.name)
 		}
 	}
-	return n
+	return names
 }
 
 // busy tells whether something is under way or to be done that waits for nobody.
 func (v *view) busy() bool {
-	if len(v.actions)+len(v.missing)+len(v.arriving)+v.starting+v.leaving > 0 || v.Finalizing {
+	if len(v.actions)+v.missing+len(v.arriving)+v.starting+v.resizing+v.leaving+v.updating > 0 || v.Finalizing {
 		return true
 	}
 	for _, p := range v.Pending {

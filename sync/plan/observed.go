@@ -222,6 +222,7 @@ const (
 type Pending struct {
 	Op      Op
 	Ordinal int32
+	MoRef   string
 	State   State
 	// Fault is why the last try failed; the zero Fault while there was none.
 	Fault Fault

@@ -7,6 +7,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -29,6 +30,11 @@ type Result struct {
 	Finalized bool
 	// Resync is when the next hook call is wished for at the latest.
 	Resync time.Duration
+	// Wake is after how long the plan has to be made again although nothing changed: a time will have passed; zero
+	// if there is none to wait for.
+	Wake time.Duration
+	// SlowStart tells that several members were lost at once: a few are made anew first, before the others.
+	SlowStart bool
 }
 
 // Make plans a group. What holds it back is looked at in this order, and the first that applies decides:
@@ -44,7 +50,9 @@ type Result struct {
 //	no          -          invalid  known            any          | observed  wanted        none
 //	no          -          valid    settings unfit   any          | observed  wanted        none
 //	no          -          valid    known            newer        | observed  wanted        none
-//	no          -          valid    known            ours         | observed  wanted        toward spec.replicas
+//	no          -          valid    known            ours         | observed  wanted        toward the spec
+//
+// A group with spec.paused is planned likewise, and its actions are dropped: the status says what would be done.
 //
 // The properties that hold for every observation stand in properties_test.go, a sentence each.
 func Make(o Observed) Result {
@@ -55,13 +63,20 @@ func Make(o Observed) Result {
 	r := Result{Children: v.children(), Resync: o.Resync}
 	if v.hold == nil {
 		v.steer()
+	}
+	r.Wake, r.SlowStart = v.untilWake(), v.lost > 1 && v.missing > 1
+	if v.hold == nil && !v.paused() {
 		r.Actions = v.actions
 	}
 	switch {
 	case !v.sighted || v.blocked():
 		r.Resync = min(resyncHindered, o.Resync)
-	case v.busy():
+	case v.paused():
+	case v.busy() || v.update != nil || v.countReady() < len(v.members):
 		r.Resync = min(resyncBusy, o.Resync)
+	}
+	if r.Wake > 0 {
+		r.Resync = min(r.Resync, max(r.Wake, time.Second))
 	}
 	r.Status = v.status(v.message())
 	return r
@@ -73,3 +88,18 @@ const (
 	resyncBusy     = 2 * time.Second
 	resyncHindered = 10 * time.Second
 )
+
+// Wants tells whether the plan has that step for that member.
+func (r *Result) Wants(vm string, op Op) bool {
+	return slices.ContainsFunc(r.Actions, func(a Action) bool { return a.VM == vm && a.Op == op })
+}
+
+// paused tells that a person wants nothing to be changed.
+func (v *view) paused() bool { return v.Group.Spec.Paused }
+
+func (v *view) untilWake() time.Duration {
+	if v.wake.IsZero() {
+		return 0
+	}
+	return v.wake.Sub(v.Now)
+}

@@ -15,16 +15,18 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 	if v.sighted {
 		s.Members = v.memberStatuses()
 		s.CurrentReplicas = int32(len(v.members) + len(v.unseen))
-		s.ReadyReplicas = int32(v.countReady())
 		for i := range v.members {
-			if v.members[i].Revision == v.revision {
-				s.UpdatedReplicas++
-			}
+			m := &v.members[i]
+			s.ReadyReplicas += oneIf(m.ready)
+			s.AvailableReplicas += oneIf(m.available())
+			s.UpdatedReplicas += oneIf(m.differs() == "")
 		}
+		s.Quarantined, s.Adopted, s.Update = v.quarantineStatuses(), v.adoptedEntries(), v.update
 	} else {
 		was := &v.Group.Status
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
+		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
 	}
 	s.ObservedGeneration = v.Group.Generation
 	s.DesiredReplicas = v.Group.Replicas()
@@ -35,14 +37,33 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 	return s
 }
 
+func oneIf(is bool) int32 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 func (v *view) countReady() int {
 	n := 0
 	for i := range v.members {
-		if v.members[i].ready() {
+		if v.members[i].ready {
 			n++
 		}
 	}
 	return n
+}
+
+func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
+	if len(v.quarantined) == 0 {
+		return nil
+	}
+	all := make([]v1alpha1.Quarantined, len(v.quarantined))
+	for i := range v.quarantined {
+		q := &v.quarantined[i]
+		all[i] = v1alpha1.Quarantined{Name: q.VM.Name, Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
+	}
+	return all
 }
 
 func (v *view) memberStatuses() []v1alpha1.Member {
@@ -55,10 +76,13 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 		reason, message := v.why(m)
 		all = append(all, v1alpha1.Member{
 			Name: m.VM.Name, Ordinal: m.Ordinal, MoRef: m.MoRef, PowerState: string(m.Power), IPs: m.IPs, Host: m.Host,
-			Revision: m.Revision, Ready: m.ready(), Reason: reason, Message: message,
+			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: message,
 		})
 	}
 	for _, m := range v.unseen {
+		if m.Ready {
+			m.LastTransitionTime = metav1.NewTime(v.Now.UTC().Truncate(1e9))
+		}
 		m.Ready, m.Reason = false, ReasonMemberNotSeen
 		m.Message = "vCenter does not show this VM and has not said that it is gone: a privilege may have been lost"
 		all = append(all, m)
@@ -74,7 +98,7 @@ func (v *view) why(m *member) (reason, message string) {
 		return ReasonDuplicateMember, "several VMs claim to be this member"
 	case !m.Reachable:
 		return ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
-	case pending.Fault.Reason != "":
+	case pending.Fault.Reason != "" && !(m.ready && pending.Op == PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message
 	case m.Marked:
 		return ReasonRemoving, "chosen to be removed"
@@ -82,8 +106,14 @@ func (v *view) why(m *member) (reason, message string) {
 		return "PoweredOff", "the VM is powered off"
 	case m.Power == Suspended:
 		return "Suspended", "the VM is suspended"
-	case m.differs != "":
-		return ReasonDiffers, m.differs
+	case v.halting(m):
+		return "ShuttingDown", "its guest was asked to shut down"
+	case !m.ready && v.policy.check == v1alpha1.ReadyToolsRunning:
+		return ReasonNotReady, "VMware Tools do not run in its guest"
+	case !m.ready:
+		return ReasonNotReady, "its guest reports no address"
+	case m.differs() != "":
+		return ReasonDiffers, m.differs()
 	}
 	return "", ""
 }
@@ -101,7 +131,7 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 	default:
 		c.add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
 	}
-	if phase == v1alpha1.PhasePending && v.hold == nil && v.busy() {
+	if phase == v1alpha1.PhasePending && v.hold == nil && !v.paused() && v.busy() {
 		c.add(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, message)
 	} else {
 		c.add(v1alpha1.ConditionProgressing, metav1.ConditionFalse, reason, message)
@@ -122,6 +152,8 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 		return v.hold.Reason
 	case phase == v1alpha1.PhaseRunning:
 		return ReasonReconciled
+	case v.paused():
+		return ReasonPaused
 	}
 	for _, f := range v.faults {
 		if f.Person || phase == v1alpha1.PhasePending {
@@ -131,8 +163,15 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 	if v.Finalizing {
 		return ReasonFinalizing
 	}
-	if len(v.unreachable()) > 0 && !v.busy() {
+	switch {
+	case v.suspended != "":
+		return ReasonHealingSuspended
+	case len(v.unreachable()) > 0 && !v.busy():
 		return ReasonUnreachable
+	case v.updating > 0:
+		return ReasonUpdating
+	case !v.busy() && v.countReady() < len(v.members):
+		return ReasonNotReady
 	}
 	return ReasonReconciling
 }
@@ -164,19 +203,34 @@ func (v *view) exceptions(c *conditionList) {
 	if names := v.unreachable(); len(names) > 0 {
 		c.add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, ReasonUnreachable, atMost(names, 10))
 	}
-	var differ []string
-	for i := range v.members {
-		if m := &v.members[i]; m.differs != "" {
-			differ = append(differ, m.name+" has "+m.differs)
-		}
-	}
-	if len(differ) > 0 && !v.Finalizing && v.hold == nil {
-		c.add(v1alpha1.ConditionMembersDiffer, metav1.ConditionTrue, ReasonDiffers, atMost(differ, 10))
-	}
+	v.changeExceptions(c)
 	if names := v.conflictingChildren(); len(names) > 0 {
 		c.add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, ReasonForeignObject,
 			"a foreign object has the name of "+strings.Join(names, ", ")+": remove or rename it")
 	}
+}
+
+// changeExceptions are those that have to do with changes.
+func (v *view) changeExceptions(c *conditionList) {
+	if v.paused() {
+		c.add(v1alpha1.ConditionPaused, metav1.ConditionTrue, ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
+	}
+	if v.hold != nil || v.Finalizing {
+		return
+	}
+	say := func(kind, reason, message string) {
+		if message != "" {
+			c.add(kind, metav1.ConditionTrue, reason, message)
+		}
+	}
+	say(v1alpha1.ConditionMembersDiffer, ReasonDiffers, atMost(v.differing(), 10))
+	if v.stuck != nil {
+		say(v1alpha1.ConditionUpdateHeld, v.stuck.Reason, v.stuck.Message)
+	}
+	say(v1alpha1.ConditionUpdateHeld, ReasonUpdateHeld, v.heldText())
+	say(v1alpha1.ConditionTemplateChanged, ReasonTemplateChanged, v.changedTemplate())
+	say(v1alpha1.ConditionHealingSuspended, ReasonHealingSuspended, v.suspended)
+	say(v1alpha1.ConditionAdoptionFailed, ReasonAdoptionFailed, atMost(v.adoption, 10))
 }
 
 type conditionList struct {

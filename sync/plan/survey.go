@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
@@ -12,37 +13,42 @@ import (
 // view is an observation put in order, and what the steering makes of it.
 type view struct {
 	*Observed
-	want int
+	policy policy
+	want   int
 	// sighted: vCenter's facts are known and of the right vCenter; else the stored figures are kept.
 	sighted bool
 	// hold is why nothing may be done at all; nil if something may.
 	hold *Fault
+	// wake is when equal facts would be planned otherwise, because a time has passed; zero if never.
+	wake time.Time
 
-	members  []member          // all VMs of the group, by ordinal and moRef
-	unseen   []v1alpha1.Member // recorded in the status, not seen, and not confirmed gone
-	ordinals int               // how many different ordinals the two hold
-	arriving []int32           // ordinals being cloned that are not seen yet
-	revision string            // of a member that is cloned now
+	members     []member          // the VMs that are members, by ordinal and moRef
+	quarantined []member          // the VMs that were, and are kept for a while
+	unseen      []v1alpha1.Member // recorded in the status, not seen, and not confirmed gone
+	ordinals    int               // how many different ordinals members and unseen hold
+	arriving    []int32           // ordinals that are about to be members: being cloned, adopted or brought back
+	lost        int               // recorded members that vCenter has confirmed to be gone, and that we did not remove
+	revision    string            // of a member that is cloned now
 
 	// What steer and finalize find.
-	actions  []Action
-	missing  []int32 // ordinals to clone, in backoff or not
-	starting int     // members to be powered on
-	leaving  int     // members to be removed
-	waitCall bool    // a folder is needed, and the last hook call is too old to make one
-	faults   []named // what hinders, by member
+	update    *v1alpha1.UpdateProgress // nil while members are as the spec says, or kept otherwise
+	stuck     *Fault                   // why an update has stopped
+	suspended string                   // what was seen when healing was suspended
+	actions   []Action
+	acted     map[string]bool // the members that an action was found for, pending or not
+	cloning   int             // members being cloned, and to be cloned
+	missing   int             // of these, those that are not under way
+	returning int             // VMs that are brought back from quarantine
+	adopting  int             // VMs that are adopted
+	tidying   int             // VMs on their way into quarantine, or out of it for good
+	starting  int             // members to be powered on
+	resizing  int             // members to be given another size
+	leaving   int             // members to be removed
+	updating  int             // members to be replaced or resized, now or later
+	waitCall  bool
+	adoption  []string // what keeps entries of spec.adopt from being carried out
+	faults    []named  // what hinders, by member
 }
-
-// member is a VM and what the plan thinks of it.
-type member struct {
-	VM
-	name      string // the member's name, whatever the VM is called now
-	duplicate bool   // another VM claims the same ordinal
-	differs   string // in what it differs from the spec; empty if in nothing
-}
-
-// ready tells whether a member is fit for work.
-func (m *member) ready() bool { return m.Reachable && m.Power == PoweredOn && !m.duplicate }
 
 // named is a fault and the member it hinders (empty: the group).
 type named struct {
@@ -52,6 +58,7 @@ type named struct {
 
 func survey(o *Observed) *view {
 	v := &view{Observed: o, want: int(o.Group.Replicas()), revision: Revision(&o.Group.Spec)}
+	v.policy = policyOf(&o.Group.Spec, v.want)
 	v.sighted, v.hold = v.holdBack()
 	if !v.sighted {
 		return v
@@ -111,13 +118,19 @@ func (v *view) madeIn() string {
 }
 
 func (v *view) sortMembers() {
-	v.members = make([]member, len(v.Sight.VMs))
-	for i, vm := range v.Sight.VMs {
-		v.members[i] = member{VM: vm, name: MemberName(v.Group.Name, vm.Ordinal)}
+	v.members = make([]member, 0, len(v.Sight.VMs))
+	for _, vm := range v.Sight.VMs {
+		if m := (member{VM: vm, name: MemberName(v.Group.Name, vm.Ordinal)}); vm.Quarantined.IsZero() {
+			v.members = append(v.members, m)
+		} else {
+			v.quarantined = append(v.quarantined, m)
+		}
 	}
-	slices.SortFunc(v.members, func(a, b member) int {
+	inOrder := func(a, b member) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
-	})
+	}
+	slices.SortFunc(v.members, inOrder)
+	slices.SortFunc(v.quarantined, inOrder)
 	for i := range v.members {
 		m := &v.members[i]
 		if i > 0 && v.members[i-1].Ordinal == m.Ordinal {
@@ -125,66 +138,75 @@ func (v *view) sortMembers() {
 		} else {
 			v.ordinals++
 		}
-		m.differs = v.difference(&m.VM)
 	}
-}
-
-// difference says in what a member differs from the spec.
-func (v *view) difference(vm *VM) string {
-	var in []string
-	if vm.CPU != v.Group.Spec.CPU {
-		in = append(in, fmt.Sprintf("%d CPUs instead of %d", vm.CPU, v.Group.Spec.CPU))
+	for i := range v.members {
+		v.judge(i)
 	}
-	if want := v.Group.MemoryMB(); vm.MemoryMB != want {
-		in = append(in, fmt.Sprintf("%d MB of memory instead of %d", vm.MemoryMB, want))
-	}
-	if vm.Revision != v.revision {
-		in = append(in, "another template")
-	}
-	return strings.Join(in, ", ")
 }
 
 // sortUnseen finds the recorded members that vCenter shows no more without having said that they are gone: they
-// may be hidden by a lost privilege, and their ordinals stay taken.
+// may be hidden by a lost privilege, and their ordinals stay taken. It counts those that are gone for certain.
 func (v *view) sortUnseen() {
 	recorded := v.Group.Status.Members
 	if len(recorded) == 0 {
 		return
 	}
-	here := make(map[string]bool, len(v.members)+len(v.Sight.Gone))
-	for i := range v.members {
-		here[v.members[i].MoRef] = true
+	here := make(map[string]bool, len(v.Sight.VMs)+len(v.Sight.Gone))
+	for i := range v.Sight.VMs {
+		here[v.Sight.VMs[i].MoRef] = true
 	}
+	gone := make(map[string]bool, len(v.Sight.Gone))
 	for _, ref := range v.Sight.Gone {
-		here[ref] = true
+		gone[ref] = true
 	}
 	for _, m := range recorded {
-		if here[m.MoRef] {
-			continue
-		}
-		v.unseen = append(v.unseen, m)
-		if !v.has(m.Ordinal) && !slices.ContainsFunc(v.unseen[:len(v.unseen)-1], func(u v1alpha1.Member) bool { return u.Ordinal == m.Ordinal }) {
-			v.ordinals++
+		switch {
+		case here[m.MoRef]:
+		case gone[m.MoRef]:
+			if m.Reason != ReasonRemoving && !v.has(m.Ordinal) {
+				v.lost++
+			}
+		default:
+			v.unseen = append(v.unseen, m)
+			if !v.has(m.Ordinal) && !slices.ContainsFunc(v.unseen[:len(v.unseen)-1], func(u v1alpha1.Member) bool { return u.Ordinal == m.Ordinal }) {
+				v.ordinals++
+			}
 		}
 	}
 }
 
 func (v *view) sortArriving() {
 	for _, p := range v.Pending {
-		if p.Op == Clone && p.State == Running && !v.taken(p.Ordinal) {
+		if (p.Op == Clone || p.Op == Adopt) && p.State == Running && !v.has(p.Ordinal) && !v.isUnseen(p.Ordinal) {
 			v.arriving = append(v.arriving, p.Ordinal)
+			if p.Op == Clone {
+				v.cloning++
+			}
 		}
 	}
 	slices.Sort(v.arriving)
 }
 
-// has tells whether a VM with that ordinal is seen.
+// has tells whether a member with that ordinal is seen.
 func (v *view) has(ordinal int32) bool {
 	_, found := slices.BinarySearchFunc(v.members, ordinal, func(m member, o int32) int { return cmp.Compare(m.Ordinal, o) })
 	return found
 }
 
-// taken tells whether an ordinal is held by a VM, seen or not.
+func (v *view) isUnseen(ordinal int32) bool {
+	return slices.ContainsFunc(v.unseen, func(m v1alpha1.Member) bool { return m.Ordinal == ordinal })
+}
+
+// taken tells whether no new member can have that ordinal: one is there or is arriving, or a VM on its way to
+// quarantine still has its name.
 func (v *view) taken(ordinal int32) bool {
-	return v.has(ordinal) || slices.ContainsFunc(v.unseen, func(m v1alpha1.Member) bool { return m.Ordinal == ordinal })
+	return v.has(ordinal) || v.isUnseen(ordinal) || slices.Contains(v.arriving, ordinal) ||
+		slices.ContainsFunc(v.quarantined, func(q member) bool { return q.Ordinal == ordinal && v.blocksName(&q) })
+}
+
+// wakeAt notes a moment at which the plan has to be made again although nothing changed.
+func (v *view) wakeAt(t time.Time) {
+	if t.After(v.Now) && (v.wake.IsZero() || t.Before(v.wake)) {
+		v.wake = t
+	}
 }

@@ -140,7 +140,8 @@ func (v *VCenter) specOf(vm *simulator.VirtualMachine, name string, datastore *t
 		if disk, ok := d.(*types.VirtualDisk); ok {
 			add.FileOperation = types.VirtualDeviceConfigSpecFileOperationCreate
 			if b, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
-				b.FileName, b.Uuid, b.Parent, b.Datastore = "", "", nil, nil // a new file beside the VM's others
+				// A new file beside the VM's others, with the same contents.
+				b.FileName, b.Uuid, b.Parent, b.Datastore = "", uuid.NewString(), nil, nil
 			}
 		}
 		if nic, ok := d.(types.BaseVirtualEthernetCard); ok {

@@ -15,6 +15,8 @@ type Config struct {
 	Templates []string
 	// Latency says how long tasks take. Default: no time at all.
 	Latency Latency
+	// Guest says what comes up in a VM that is powered on. Default: nothing.
+	Guest Guest
 	// User and Password are what Login accepts. Default: any that are not empty.
 	User, Password string
 	// InstanceUUID is this vCenter's identity (about.instanceUuid). Default: random.
@@ -29,7 +31,7 @@ type Config struct {
 // Latency is how long the tasks of each kind take. The tasks of Admin take no time.
 type Latency struct {
 	Clone       time.Duration
-	Power       time.Duration // power on, power off, suspend, and the guest's own shutdown
+	Power       time.Duration // power on, power off, suspend, reset, and the guest's own shutdown and reboot
 	Reconfigure time.Duration
 	Other       time.Duration
 }
@@ -38,7 +40,7 @@ func (l Latency) of(k Kind) time.Duration {
 	switch k {
 	case Clone:
 		return l.Clone
-	case PowerOn, PowerOff, Suspend, ShutdownGuest:
+	case PowerOn, PowerOff, Suspend, Reset, ShutdownGuest, RebootGuest:
 		return l.Power
 	case Reconfigure:
 		return l.Reconfigure

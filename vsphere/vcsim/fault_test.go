@@ -38,6 +38,7 @@ func TestEachKindOfTaskCanFail(t *testing.T) {
 		vcsim.PowerOn:       func() (*object.Task, error) { return vm.PowerOn(c.ctx) },
 		vcsim.PowerOff:      func() (*object.Task, error) { return vm.PowerOff(c.ctx) },
 		vcsim.Suspend:       func() (*object.Task, error) { return vm.Suspend(c.ctx) },
+		vcsim.Reset:         func() (*object.Task, error) { return vm.Reset(c.ctx) },
 		vcsim.Reconfigure:   func() (*object.Task, error) { return vm.Reconfigure(c.ctx, types.VirtualMachineConfigSpec{}) },
 		vcsim.Rename:        func() (*object.Task, error) { return vm.Rename(c.ctx, "x") },
 		vcsim.Destroy:       func() (*object.Task, error) { return vm.Destroy(c.ctx) },
@@ -62,6 +63,7 @@ func TestEachKindOfTaskCanFail(t *testing.T) {
 		}
 	}
 	ok(t, v.PowerOn("vm")) // nothing fails for the admin
+	ok(t, v.SetTools("vm", true))
 	v.FailTask(vcsim.ShutdownGuest, nil, new(types.ToolsUnavailable), 0)
 	ok(t, vm.ShutdownGuest(c.ctx))
 	v.Heal()

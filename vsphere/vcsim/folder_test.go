@@ -83,6 +83,18 @@ func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 	}
 }
 
+func TestAnEmptyFolderGoesWithTheEmptyOneInIt(t *testing.T) {
+	t.Parallel()
+	v := start(t, vcsim.Config{})
+	c := login(t, v)
+	outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
+	ok(t, c.unregisterAndDestroy(c.ctx, outer))
+	wantGone(t, c, outer, inner)
+	if kept := v.Unregistered(); len(kept) != 0 {
+		t.Errorf("unregistered: %v", kept)
+	}
+}
+
 func TestAFolderWithAPoweredOnVMCannotGo(t *testing.T) {
 	t.Parallel()
 	v := start(t, vcsim.Config{})

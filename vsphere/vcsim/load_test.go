@@ -26,7 +26,10 @@ func TestItBearsLoad(t *testing.T) {
 
 // load makes VMs in a folder while streams watch, names are read, and persons interfere.
 func load(t *testing.T, vms, slots int) {
-	v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: 20 * time.Millisecond}})
+	v := start(t, vcsim.Config{
+		Latency: vcsim.Latency{Clone: 20 * time.Millisecond},
+		Guest:   vcsim.Guest{Tools: true, Boot: 10 * time.Millisecond, IP: 10 * time.Millisecond},
+	})
 	c := login(t, v)
 	folder := object.NewFolder(c.Client.Client, makeFolder(t, v, "/DC0/vm/ns/group"))
 

@@ -1,7 +1,10 @@
 package vcsim
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
@@ -26,39 +29,6 @@ func (vm *machine) work(kind Kind, do func(*simulator.Context) (types.AnyType, t
 	return vm.v.begin(vm.guard, work{kind: kind, entity: vm.VirtualMachine, name: vm.Name, do: do})
 }
 
-// PowerOnVMTask takes its time.
-func (vm *machine) PowerOnVMTask(_ *simulator.Context, req *types.PowerOnVM_Task) soap.HasFault {
-	return &methods.PowerOnVM_TaskBody{Res: &types.PowerOnVM_TaskResponse{
-		Returnval: vm.task(PowerOn, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.PowerOnVMTask(ctx, req) }),
-	}}
-}
-
-// PowerOffVMTask takes its time.
-func (vm *machine) PowerOffVMTask(_ *simulator.Context, req *types.PowerOffVM_Task) soap.HasFault {
-	return &methods.PowerOffVM_TaskBody{Res: &types.PowerOffVM_TaskResponse{
-		Returnval: vm.task(PowerOff, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.PowerOffVMTask(ctx, req) }),
-	}}
-}
-
-// SuspendVMTask takes its time.
-func (vm *machine) SuspendVMTask(_ *simulator.Context, req *types.SuspendVM_Task) soap.HasFault {
-	return &methods.SuspendVM_TaskBody{Res: &types.SuspendVM_TaskResponse{
-		Returnval: vm.task(Suspend, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.SuspendVMTask(ctx, req) }),
-	}}
-}
-
-// ShutdownGuest returns at once, and the guest halts when it has done so: [doc] "Issues a command to
-// the guest operating system ... Returns immediately and does not wait for the guest".
-func (vm *machine) ShutdownGuest(_ *simulator.Context, req *types.ShutdownGuest) soap.HasFault {
-	if state := vm.Runtime.PowerState; state != types.VirtualMachinePowerStatePoweredOn {
-		return &methods.ShutdownGuestBody{Fault_: simulator.Fault("", &types.InvalidPowerState{
-			RequestedState: types.VirtualMachinePowerStatePoweredOn, ExistingState: state,
-		})}
-	}
-	vm.task(ShutdownGuest, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.ShutdownGuest(ctx, req) })
-	return &methods.ShutdownGuestBody{Res: new(types.ShutdownGuestResponse)}
-}
-
 // DestroyTask takes its time.
 func (vm *machine) DestroyTask(_ *simulator.Context, req *types.Destroy_Task) soap.HasFault {
 	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{
@@ -66,7 +36,8 @@ func (vm *machine) DestroyTask(_ *simulator.Context, req *types.Destroy_Task) so
 	}}
 }
 
-// RenameTask refuses a taken name as documented, and renames the configuration, too.
+// RenameTask refuses a taken name as documented, and renames the configuration, too: its displayName
+// is in the .vmx file, so the changeVersion changes.
 //
 // [doc] Rename_Task: DuplicateName if another object in the same folder has the target name.
 func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap.HasFault {
@@ -77,9 +48,10 @@ func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap
 				return nil, fault
 			}
 		}
-		vm.v.objects.AtomicUpdate(ctx, vm.VirtualMachine, []types.PropertyChange{
-			{Name: "name", Val: name}, {Name: "config.name", Val: name}, {Name: "summary.config.name", Val: name},
-		})
+		vm.v.amend(ctx, vm.VirtualMachine,
+			types.PropertyChange{Name: "name", Val: name},
+			types.PropertyChange{Name: "config.name", Val: name},
+			types.PropertyChange{Name: "summary.config.name", Val: name})
 		return nil, nil
 	}
 	return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{Returnval: vm.work(Rename, do)}}
@@ -125,13 +97,64 @@ func hotPlug(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigS
 	case cpus > c.Hardware.NumCPU && !isTrue(c.CpuHotAddEnabled),
 		cpus != 0 && cpus < c.Hardware.NumCPU && !isTrue(c.CpuHotRemoveEnabled):
 		return new(types.CpuHotPlugNotSupported)
-	case memory > int64(c.Hardware.MemoryMB) && !isTrue(c.MemoryHotAddEnabled):
+	case memory > int64(c.Hardware.MemoryMB) && !canAdd(c, memory):
 		return new(types.MemoryHotPlugNotSupported)
 	case memory != 0 && memory < int64(c.Hardware.MemoryMB): // there is no hot-remove of memory
 		return on
 	case differs(spec.CpuHotAddEnabled, c.CpuHotAddEnabled), differs(spec.CpuHotRemoveEnabled, c.CpuHotRemoveEnabled),
-		differs(spec.MemoryHotAddEnabled, c.MemoryHotAddEnabled):
+		differs(spec.MemoryHotAddEnabled, c.MemoryHotAddEnabled),
+		spec.NumCoresPerSocket != nil && *spec.NumCoresPerSocket != coresPerSocket(c):
 		return on
+	}
+	return nil
+}
+
+// hotPlugMemory is up to how much memory, and in which steps (MB), a VM may get that is powered on like
+// this; zero without memory hot-add.
+//
+// [doc] VirtualMachineConfigInfo.hotPlugMemoryLimit, hotPlugMemoryIncrementSize. The figures are those of
+// ESXi: 16 times what it was powered on with, but a Linux guest that has no more than 3 GB gets no more than that.
+func hotPlugMemory(c *types.VirtualMachineConfigInfo) (limit, increment int64) {
+	if !isTrue(c.MemoryHotAddEnabled) {
+		return 0, 0
+	}
+	const linuxBound = 3 << 10
+	if c.Hardware.MemoryMB <= linuxBound {
+		return linuxBound, 128
+	}
+	return 16 * int64(c.Hardware.MemoryMB), 128
+}
+
+// canAdd tells whether a running VM can be given so much memory.
+//
+// [doc] MemoryHotPlugNotSupported: "Thrown when memory cannot be hot-added ... from the virtual machine";
+// no other fault of ReconfigVM_Task is about that, so it is the one beyond the limit, too.
+func canAdd(c *types.VirtualMachineConfigInfo, memory int64) bool {
+	if !isTrue(c.MemoryHotAddEnabled) {
+		return false
+	}
+	limit, increment := c.HotPlugMemoryLimit, c.HotPlugMemoryIncrementSize
+	return memory <= limit && (memory-int64(c.Hardware.MemoryMB))%increment == 0
+}
+
+// coresPerSocket is 1 if it is not set, and 0 if vCenter chooses.
+func coresPerSocket(c *types.VirtualMachineConfigInfo) int32 {
+	if c.Hardware.NumCoresPerSocket == nil {
+		return 1
+	}
+	return *c.Hardware.NumCoresPerSocket
+}
+
+// sockets refuses a number of CPUs that does not fill its sockets, on or off.
+//
+// [doc] ReconfigVM_Task: VmConfigFault, "if the spec is invalid"; InvalidVmConfig names the property.
+func sockets(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	cpus, cores := cmp.Or(spec.NumCPUs, c.Hardware.NumCPU), coresPerSocket(c)
+	if spec.NumCoresPerSocket != nil {
+		cores = *spec.NumCoresPerSocket
+	}
+	if cores > 0 && cpus%cores != 0 {
+		return &types.InvalidVmConfig{Property: "configSpec.numCPUs"}
 	}
 	return nil
 }
@@ -142,6 +165,9 @@ func differs(want, have *bool) bool { return want != nil && *want != isTrue(have
 
 // configure applies spec. The caller holds the world.
 func (v *VCenter) configure(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	if fault := sockets(vm.Config, spec); fault != nil {
+		return fault
+	}
 	// An empty value removes a key; the simulator would add it, if there is none to remove.
 	spec.ExtraConfig = slices.DeleteFunc(slices.Clone(spec.ExtraConfig), func(o types.BaseOptionValue) bool {
 		return o.GetOptionValue().Value == "" && !slices.ContainsFunc(vm.Config.ExtraConfig, func(have types.BaseOptionValue) bool {
@@ -152,4 +178,12 @@ func (v *VCenter) configure(ctx *simulator.Context, vm *simulator.VirtualMachine
 		return vm.ReconfigVMTask(ctx, &types.ReconfigVM_Task{This: vm.Self, Spec: spec})
 	})
 	return fault
+}
+
+// amend changes what is in the VM's configuration file, and so its version. The caller holds the world.
+func (v *VCenter) amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange) {
+	now := time.Now()
+	v.objects.AtomicUpdate(ctx, vm, append(changes,
+		types.PropertyChange{Name: "config.changeVersion", Val: strconv.FormatInt(now.UnixNano(), 10)},
+		types.PropertyChange{Name: "config.modified", Val: now}))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/google/uuid"
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
@@ -48,6 +49,7 @@ func (v *VCenter) furnish(c Config) error {
 func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
 	spec := types.VirtualMachineConfigSpec{
 		Name: name, GuestId: string(types.VirtualMachineGuestOsIdentifierOtherLinux64Guest), NumCPUs: 1, MemoryMB: 1024,
+		CpuHotAddEnabled: types.NewBool(false), CpuHotRemoveEnabled: types.NewBool(false), MemoryHotAddEnabled: types.NewBool(false),
 		Files: &types.VirtualMachineFileInfo{VmPathName: fmt.Sprintf("[%s]", datastore)},
 	}
 	var devices object.VirtualDeviceList
@@ -57,6 +59,8 @@ func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
 	}
 	disk := devices.CreateDisk(scsi.(types.BaseVirtualController), types.ManagedObjectReference{}, "")
 	disk.CapacityInKB = 10 << 20
+	backing := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo)
+	backing.Uuid, backing.ContentId = uuid.NewString(), newContentID()
 	nic, err := devices.CreateEthernetCard("vmxnet3", &types.VirtualEthernetCardNetworkBackingInfo{
 		VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"},
 	})

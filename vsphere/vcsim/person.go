@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
@@ -22,6 +23,8 @@ type VM struct {
 	CPUs         int32
 	MemoryMB     int32
 	InstanceUUID string
+	Boot         time.Time // when it was powered on; zero while it is off
+	Tools        bool      // VMware Tools run
 	IP           string
 	ExtraConfig  map[string]string
 }
@@ -33,24 +36,29 @@ func (v *VCenter) VMs() []VM {
 	ctx := v.context()
 	var vms []VM
 	for _, e := range v.objects.All("VirtualMachine") {
-		vm := e.(*simulator.VirtualMachine)
-		v.objects.WithLock(ctx, vm.Self, func() {
-			one := VM{
-				Ref: vm.Self, Name: vm.Name, Power: vm.Runtime.PowerState, Template: vm.Config.Template,
-				CPUs: vm.Config.Hardware.NumCPU, MemoryMB: vm.Config.Hardware.MemoryMB,
-				InstanceUUID: vm.Config.InstanceUuid, IP: vm.Guest.IpAddress, ExtraConfig: make(map[string]string),
-			}
-			for _, o := range vm.Config.ExtraConfig {
-				one.ExtraConfig[o.GetOptionValue().Key] = fmt.Sprint(o.GetOptionValue().Value)
-			}
-			vms = append(vms, one)
-		})
-	}
-	for i := range vms {
-		vms[i].Path = v.path(vms[i].Ref)
+		vms = append(vms, v.look(ctx, e.(*simulator.VirtualMachine)))
 	}
 	slices.SortFunc(vms, func(a, b VM) int { return strings.Compare(a.Path, b.Path) })
 	return vms
+}
+
+// look describes a VM. The caller holds the world.
+func (v *VCenter) look(ctx *simulator.Context, vm *simulator.VirtualMachine) (one VM) {
+	v.objects.WithLock(ctx, vm.Self, func() {
+		one = VM{
+			Ref: vm.Self, Name: vm.Name, Power: vm.Runtime.PowerState, Template: vm.Config.Template,
+			CPUs: vm.Config.Hardware.NumCPU, MemoryMB: vm.Config.Hardware.MemoryMB,
+			InstanceUUID: vm.Config.InstanceUuid, Tools: toolsRun(vm), IP: vm.Guest.IpAddress, ExtraConfig: make(map[string]string),
+		}
+		if vm.Runtime.BootTime != nil {
+			one.Boot = *vm.Runtime.BootTime
+		}
+		for _, o := range vm.Config.ExtraConfig {
+			one.ExtraConfig[o.GetOptionValue().Key] = fmt.Sprint(o.GetOptionValue().Value)
+		}
+	})
+	one.Path = v.path(vm.Self)
+	return one
 }
 
 // path spells an object's place in the inventory. The caller holds the world.
@@ -141,6 +149,13 @@ func (v *VCenter) PowerOff(where string) error {
 	})
 }
 
+// Reset pushes the VM's reset button.
+func (v *VCenter) Reset(where string) error {
+	return v.onVM("reset", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		return vm.Reset(ctx)
+	})
+}
+
 // Destroy destroys the VM or template, powered off or not.
 func (v *VCenter) Destroy(where string) error {
 	return v.onVM("destroy", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
@@ -185,9 +200,25 @@ func (v *VCenter) SetExtraConfig(where, key, value string) error {
 	})
 }
 
-// SetIP has the guest's tools report an address.
-func (v *VCenter) SetIP(where, ip string) error {
-	return v.SetExtraConfig(where, "SET.guest.ipAddress", ip)
+// firstPool is where persons put VMs.
+const firstPool = "/DC0/host/DC0_C0/Resources"
+
+// CloneVM clones the VM or template into the folder at a path: the clone has its configuration, also
+// its extraConfig, but an instanceUuid of its own.
+func (v *VCenter) CloneVM(where, folderPath, name string) error {
+	return v.onVM("clone", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		folder, err := v.Find(folderPath)
+		if err != nil {
+			return nil, err
+		}
+		pool, err := v.Find(firstPool)
+		if err != nil {
+			return nil, err
+		}
+		return vm.Clone(ctx, object.NewFolder(v.admin.Client, folder), name, types.VirtualMachineCloneSpec{
+			Location: types.VirtualMachineRelocateSpec{Pool: &pool},
+		})
+	})
 }
 
 // ToTemplate makes the VM a template.
@@ -200,7 +231,7 @@ func (v *VCenter) ToTemplate(where string) error {
 // ToVM makes the template a VM, in the first cluster's pool.
 func (v *VCenter) ToVM(where string) error {
 	return v.onVM("make a VM of", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
-		pool, err := v.Find("/DC0/host/DC0_C0/Resources")
+		pool, err := v.Find(firstPool)
 		if err != nil {
 			return nil, err
 		}

@@ -38,6 +38,14 @@ type VCenter struct {
 	world   sync.RWMutex
 	changes *changes
 
+	guest Guest // as configured
+
+	// The world guards these: the guests of VMs, when the last VM booted, and what persons have said of
+	// guests (nil: nothing).
+	lives           map[types.ManagedObjectReference]*life
+	lastBoot        time.Time
+	broken, hanging func(VM) bool
+
 	// door is shut while sessions are dropped.
 	door sync.RWMutex
 
@@ -71,6 +79,8 @@ func Start(c Config) (*VCenter, error) {
 		gate:      newGate(),
 		changes:   newChanges(),
 		login:     newLogin(c.User, c.Password),
+		guest:     c.Guest,
+		lives:     make(map[types.ManagedObjectReference]*life),
 		held:      make(map[Kind]chan struct{}),
 		calls:     make(map[string]int),
 		hidden:    make(map[types.ManagedObjectReference]bool),

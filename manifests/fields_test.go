@@ -1,0 +1,229 @@
+package manifests_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// walk calls f for each part of a schema, with its path: "a.b", and "a[]" for the items of a list.
+func walk(path string, s *apiextensionsv1.JSONSchemaProps, f func(string, *apiextensionsv1.JSONSchemaProps)) {
+	f(path, s)
+	for name, property := range s.Properties {
+		walk(strings.TrimPrefix(path+"."+name, "."), &property, f)
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		walk(path+"[]", s.Items.Schema, f)
+	}
+}
+
+// specFields are the fields of the spec that hold a value, by path.
+func specFields(t *testing.T) map[string]*apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	fields := map[string]*apiextensionsv1.JSONSchemaProps{}
+	spec := crd(t).Schema.OpenAPIV3Schema.Properties["spec"]
+	walk("", &spec, func(path string, s *apiextensionsv1.JSONSchemaProps) {
+		if s.Type != "object" && s.Type != "array" {
+			fields[path] = s
+		}
+	})
+	return fields
+}
+
+// The planner reads a field that is not set as its default in Go: an API server must not say otherwise. A field that
+// has none here is off, 0 or empty.
+func TestTheSchemaHasTheDefaultsThatThePlannerHas(t *testing.T) {
+	defaults := map[string]any{
+		"replicas":                        v1alpha1.DefaultReplicas,
+		"inventory":                       v1alpha1.InventoryConfigMap,
+		"readiness.check":                 v1alpha1.ReadyPoweredOn,
+		"readiness.timeoutSeconds":        v1alpha1.DefaultReadinessTimeout,
+		"update.strategy":                 v1alpha1.UpdateRolling,
+		"update.resize":                   v1alpha1.ResizeAuto,
+		"update.maxSurge":                 v1alpha1.DefaultMaxSurge,
+		"update.maxUnavailable":           v1alpha1.DefaultMaxUnavailable,
+		"update.progressDeadlineSeconds":  v1alpha1.DefaultProgressDeadline,
+		"update.onTemplateChange":         v1alpha1.TemplateChangeIgnore,
+		"healing.action":                  v1alpha1.HealRestartThenReplace,
+		"healing.maxUnhealthy":            v1alpha1.DefaultMaxUnhealthy,
+		"healing.maxConcurrent":           v1alpha1.DefaultMaxConcurrent,
+		"scaleIn.order":                   v1alpha1.ScaleInHighestOrdinal,
+		"deletion.policy":                 v1alpha1.DeletionDelete,
+		"deletion.shutdownTimeoutSeconds": v1alpha1.DefaultShutdownTimeout,
+	}
+	for path, schema := range specFields(t) {
+		var want string
+		if value, ok := defaults[path]; ok {
+			raw, err := json.Marshal(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = string(raw)
+		}
+		var got string
+		if schema.Default != nil {
+			got = string(schema.Default.Raw)
+		}
+		if got != want {
+			t.Errorf("the default of %s is %s, not %s", path, got, want)
+		}
+		delete(defaults, path)
+	}
+	for path := range defaults {
+		t.Errorf("there is no field %s", path)
+	}
+}
+
+func TestEveryFieldIsExplainedWithItsBoundsAndItsDefault(t *testing.T) {
+	for path, schema := range specFields(t) {
+		text := schema.Description
+		mentions := func(what string) {
+			if !strings.Contains(text, what) {
+				t.Errorf("%s: %q is not in: %s", path, what, text)
+			}
+		}
+		if strings.HasSuffix(path, "[]") {
+			continue // the list is explained
+		}
+		if text == "" {
+			t.Errorf("%s is not explained", path)
+		}
+		if strings.HasSuffix(path, "Seconds") {
+			mentions("seconds")
+		}
+		if schema.Minimum != nil && schema.Maximum != nil {
+			mentions(fmt.Sprintf("%.0f", *schema.Minimum))
+			mentions(fmt.Sprintf("%.0f", *schema.Maximum))
+		}
+		for _, word := range enum(t, schema) {
+			mentions(word)
+		}
+		if schema.Default != nil {
+			mentions("default")
+			mentions(strings.Trim(string(schema.Default.Raw), `"`))
+		}
+		if schema.XIntOrString {
+			mentions(fmt.Sprint(v1alpha1.MaxReplicas))
+			mentions("100%")
+		}
+	}
+}
+
+func enum(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) (words []string) {
+	t.Helper()
+	for _, raw := range schema.Enum {
+		var word string
+		if err := json.Unmarshal(raw.Raw, &word); err != nil {
+			t.Fatal(err)
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// What the schema takes, Validate takes, and what it refuses, Validate refuses: each bound is tried from both sides.
+func TestTheSchemaAndTheHooksDrawTheSameBounds(t *testing.T) {
+	spec := crd(t).Schema.OpenAPIV3Schema.Properties["spec"]
+	walk("", &spec, func(path string, s *apiextensionsv1.JSONSchemaProps) {
+		at := strings.ReplaceAll("spec."+path, "[]", "[0]")
+		try := func(value any, takes bool) {
+			t.Helper()
+			errs := groupWith(t, path, value).Validate()
+			refused := false
+			for _, err := range errs {
+				refused = refused || err.Field == at
+			}
+			if refused == takes {
+				t.Errorf("%s: %.40v: the schema takes it: %v; Validate says: %v", path, value, takes, errs)
+			}
+		}
+		switch {
+		case s.XIntOrString:
+			sameWords(t, path, s)
+		case s.Type == "object", s.Type == "boolean":
+		case s.Type == "array":
+			if s.MaxItems == nil || *s.MaxItems != v1alpha1.MaxListed {
+				t.Errorf("%s may hold %v items, not %d", path, s.MaxItems, v1alpha1.MaxListed)
+			}
+		case s.Type == "integer":
+			try(int64(*s.Minimum), true)
+			try(int64(*s.Minimum)-1, false)
+			try(int64(*s.Maximum), true)
+			try(int64(*s.Maximum)+1, false)
+		case len(s.Enum) > 0:
+			for _, word := range enum(t, s) {
+				try(word, true)
+			}
+			try("Nonsense", false)
+		case s.Type == "string" && s.MaxLength != nil:
+			longest, ok := map[string]string{
+				"template":            strings.Repeat("ü", v1alpha1.MaxTemplateLength),
+				"adopt[]":             "/" + strings.Repeat("ü", v1alpha1.MaxAdoptLength-1),
+				"replace[].moRef":     strings.Repeat("v", v1alpha1.MaxMoRefLength),
+				"replace[].name":      group57 + "-99999",
+				"scaleIn.protected[]": group57 + "-99999",
+				"scaleIn.remove[]":    group57 + "-99999",
+			}[path]
+			if n := int64(len([]rune(longest))); !ok || n != *s.MaxLength {
+				t.Errorf("%s may have %d characters, not %d", path, *s.MaxLength, n)
+			}
+			try(longest, true)
+			try(longest+"0", false)
+			try("", *s.MinLength == 0)
+		default:
+			t.Errorf("%s: how shall it be tried?", path)
+		}
+	})
+}
+
+// group57 is a group's name of the greatest length.
+var group57 = strings.Repeat("g", v1alpha1.MaxNameLength)
+
+// sameWords checks that a limit is refused in the words of the schema's rule, which cannot be run here.
+func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	if len(s.XValidations) != 1 {
+		t.Fatalf("%s has %d rules", path, len(s.XValidations))
+	}
+	for _, value := range []any{-1, v1alpha1.MaxReplicas + 1, "101%", "abc", "5", "-1%", "1.5%", ""} {
+		errs := groupWith(t, path, value).Validate()
+		if len(errs) != 1 || errs[0].Field != "spec."+path || errs[0].Detail != s.XValidations[0].Message {
+			t.Errorf("%s: %v: %v; the rule says %s", path, value, errs, s.XValidations[0].Message)
+		}
+	}
+	for _, value := range []any{1, v1alpha1.MaxReplicas, "1%", "10%", "99%", "100%"} {
+		if errs := groupWith(t, path, value).Validate(); len(errs) > 0 {
+			t.Errorf("%s: %v", path, errs)
+		}
+	}
+}
+
+// groupWith is a group that is valid but for the value at that path of its spec.
+func groupWith(t *testing.T, path string, value any) *v1alpha1.VmGroup {
+	t.Helper()
+	names := strings.Split(path, ".")
+	slices.Reverse(names)
+	for _, name := range names {
+		list, isItem := strings.CutSuffix(name, "[]")
+		if isItem {
+			value = []any{value}
+		}
+		value = map[string]any{list: value}
+	}
+	spec := map[string]any{"cpu": 1, "memory": 1, "template": "t"}
+	for name, v := range value.(map[string]any) {
+		spec[name] = v
+	}
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": group57}, "spec": spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := strict[v1alpha1.VmGroup](t, raw)
+	return &group
+}

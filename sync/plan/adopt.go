@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Adoption is the stamp: from then on the VM is a member, which is moved into the group's folder and renamed. Its
+// former name and folder stay in the stamp.
+
+// adopt takes up to count VMs that spec.adopt names in for members that are missing, and says how many. An entry that
+// cannot be carried out keeps one member from being cloned in its stead: a person corrects or removes it.
+func (v *view) adopt(count int) (used int) {
+	for _, c := range v.Sight.Candidates {
+		if c.Done || slices.Contains(v.Group.Status.Adopted, c.Entry) {
+			continue
+		}
+		switch {
+		case c.Fault != nil:
+			v.adoption = append(v.adoption, fmt.Sprintf("%s: %s", c.Entry, strings.TrimSuffix(c.Fault.Message, ".")))
+			if used < count {
+				used++
+				if !c.Fault.Passing {
+					v.faults = append(v.faults, named{who: c.Entry, Fault: *c.Fault})
+				}
+			}
+		case v.beingAdopted(c.MoRef):
+		case used == count:
+			v.adoption = append(v.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
+		default:
+			used++
+			v.adopting++
+			v.adoptOne(&c)
+		}
+	}
+	return used
+}
+
+// beingAdopted tells that the step which adopts a VM is under way.
+func (v *view) beingAdopted(moRef string) bool {
+	for _, p := range v.Pending {
+		if p.Op == Adopt && p.MoRef == moRef && p.State == Running {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) adoptOne(c *Candidate) {
+	if v.Sight.Folder == "" {
+		v.createFolder()
+		return
+	}
+	ordinal := v.ordinalFor(c)
+	v.arriving = append(v.arriving, ordinal)
+	v.act(Action{Op: Adopt, VM: MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
+		Entry: c.Entry, Revision: v.revision, Fingerprint: v.Sight.Template.Fingerprint, Generation: v.Group.Generation,
+		Reason: fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry)})
+}
+
+// ordinalFor is the ordinal that a VM had before, the one that its name says, or the lowest free one.
+func (v *view) ordinalFor(c *Candidate) int32 {
+	if c.Ordinal >= 0 && !v.taken(c.Ordinal) {
+		return c.Ordinal
+	}
+	if digits, is := strings.CutPrefix(c.Name, v.Group.Name+"-"); is {
+		n, err := strconv.ParseUint(digits, 10, 16)
+		if ordinal := int32(n); err == nil && MemberName(v.Group.Name, ordinal) == c.Name && !v.taken(ordinal) {
+			return ordinal
+		}
+	}
+	return v.freeOrdinal(0)
+}
+
+// settle brings adopted members to the place and name of a member, once: who is moved or renamed later stays so.
+func (v *view) settle() {
+	for i := range v.members {
+		m := &v.members[i]
+		if m.Former.Name == "" || m.duplicate || m.leaves || !m.Reachable {
+			continue
+		}
+		a := Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "it was adopted, and is brought to its place and name"}
+		switch {
+		case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.Sight.Folder:
+			if v.Sight.Folder == "" {
+				v.createFolder()
+				continue
+			}
+			a.Op, a.Folder = Move, v.Sight.Folder
+		case m.VM.Name == m.Former.Name && m.VM.Name != m.name:
+			a.Op, a.NewName = Rename, m.name
+		default:
+			continue
+		}
+		v.act(a)
+	}
+}
+
+// adoptedEntries are those entries of spec.adopt that were carried out, now or before.
+func (v *view) adoptedEntries() []string {
+	var done []string
+	for _, entry := range v.Group.Spec.Adopt {
+		is := slices.Contains(v.Group.Status.Adopted, entry) ||
+			slices.ContainsFunc(v.Sight.Candidates, func(c Candidate) bool { return c.Done && c.Entry == entry })
+		if is {
+			done = append(done, entry)
+		}
+	}
+	return done
+}

@@ -1,0 +1,172 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// victims are the indices of the members that may be removed, those that go first first: the protected last, the
+// marked first, then those that spec.scaleIn.remove names, the unwell, the outdated, and the others by order.
+// Duplicates stay: a person decides, or vCenter's events.
+func (v *view) victims() []int {
+	var order []int
+	rank := make([]int, len(v.members))
+	for i := range v.members {
+		if m := &v.members[i]; !m.duplicate {
+			order = append(order, i)
+			rank[i] = v.rank(m)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := &v.members[a], &v.members[b]
+		return cmp.Or(cmp.Compare(rank[a], rank[b]), v.byOrder(x, y), cmp.Compare(y.Ordinal, x.Ordinal))
+	})
+	return order
+}
+
+func (v *view) rank(m *member) int {
+	rank := 5
+	switch {
+	case m.Marked:
+		rank = 0
+	case v.Pending[m.name].Op == Mark: // chosen, as far as can be told
+		rank = 1
+	case slices.Contains(v.policy.removeFirst, m.name):
+		rank = 2
+	case !m.ready || v.halting(m):
+		rank = 3
+	case m.differs() != "":
+		rank = 4
+	}
+	if v.policy.protects(m.name) {
+		rank += 6
+	}
+	return rank
+}
+
+func (v *view) byOrder(x, y *member) int {
+	switch v.policy.order {
+	case "Oldest":
+		return x.Created.Compare(y.Created)
+	case "Newest":
+		return y.Created.Compare(x.Created)
+	}
+	return 0
+}
+
+// depart decides who goes now. It gives back how many more of those that serve may be taken down (negative: fewer
+// serve than is promised).
+//
+//	member                     | serves                        | does not serve
+//	---------------------------+-------------------------------+-------------------------------------------
+//	healing replaces it        | -                             | goes
+//	is to be replaced          | goes within maxUnavailable    | goes as long as enough others may serve
+//	is one too many            | goes within maxUnavailable    | goes
+//	is marked, and none of it  | the mark is taken off         | the mark is taken off
+//
+// Who is ready, but is halting, or may have been taken down by a step that failed, or is not ready for long enough, is
+// not counted as serving, and goes only while enough others serve.
+func (v *view) depart(order []int) (slack int) {
+	serving, idle, retiring := 0, 0, 0
+	for i := range v.members {
+		m := &v.members[i]
+		switch {
+		case m.serving:
+			serving++
+		case m.retire == "" && !m.Marked:
+			idle++ // may serve soon, or never: not counted upon
+		}
+		if m.retire != "" {
+			retiring++
+		}
+	}
+	slack = serving - v.policy.minAvailable
+	spare := v.ordinals - v.policy.minAvailable - idle
+	surplus := v.ordinals - retiring - v.want - v.beyond()
+	blocked := false
+	mayGo := func(m *member) bool { // who is ready and not counted as serving may serve all the same
+		return !m.ready || m.serving && slack > 0 || !m.serving && slack >= 0
+	}
+	for _, i := range order {
+		m := &v.members[i]
+		switch {
+		case m.retire == WhyHealing:
+			m.leaves = true
+		case m.retire != "" && m.serving:
+			m.leaves = slack > 0
+		case m.retire != "":
+			m.leaves = spare > 0 && mayGo(m) || m.Marked && !m.ready // what was powered off for it is carried through
+			spare--
+		case surplus > 0 && !blocked && mayGo(m):
+			m.leaves = true
+			surplus--
+		case surplus > 0:
+			blocked = true // who is further down in the order does not go in its stead
+		}
+		if m.leaves && m.serving {
+			slack--
+		}
+		if m.leaves && m.retire == "" {
+			m.matter = fmt.Sprintf("%d exist, %s wanted", v.ordinals, are(v.want))
+		}
+	}
+	return slack
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
+}
+
+// remove marks the members that go, and takes the marked ones away. Marks of those that stay are taken off first:
+// two copies of the server may have marked at once, or the spec has changed. While there are such, none is removed:
+// which ones stay is settled before.
+func (v *view) remove() {
+	withdrawing := false
+	for i := range v.members {
+		m := &v.members[i]
+		if m.Marked && !m.leaves && !m.duplicate && m.Reachable {
+			withdrawing = true
+			v.act(Action{Op: Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+				Generation: v.Group.Generation, Reason: "it was chosen to be removed, and is wanted after all"})
+		}
+	}
+	for i := range v.members {
+		m := &v.members[i]
+		if !m.leaves {
+			continue
+		}
+		v.leaving++
+		switch {
+		case !m.Reachable:
+		case !m.Marked:
+			why := cmp.Or(m.retire, WhyScaleIn)
+			v.act(v.marking(m, why, m.matter))
+		case !withdrawing:
+			v.takeAway(m)
+		}
+	}
+}
+
+// takeAway is the next step of removing a marked member: it is powered off, and then destroyed, or put into
+// quarantine first.
+func (v *view) takeAway(m *member) {
+	reason := m.matter + "; this one is marked to go"
+	switch {
+	case m.Power != PoweredOff:
+		v.takeDown(m, reason)
+	case v.policy.quarantine > 0:
+		v.act(Action{Op: Quarantine, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Marked: true,
+			Reason: fmt.Sprintf("%s, and is kept for %d s", reason, int(v.policy.quarantine.Seconds()))})
+	default:
+		v.act(Action{Op: Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: true, Reason: reason})
+	}
+}
+
+func (v *view) marking(m *member, why Why, reason string) Action {
+	return Action{Op: Mark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+		Why: why, Generation: v.Group.Generation, Reason: reason}
+}

@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// Healing doubts itself: when more members are unwell than a budget allows, the cause is thought to be elsewhere (a
+// network, a host, our own rights), and nothing is restarted or replaced for it. What vCenter cannot reach or show is
+// left alone always, and counts as unwell.
+
+// sickSince is when the time of a member to become ready began: when it was last ready, powered on, or restarted.
+func (m *member) sickSince(now time.Time) time.Time {
+	began := m.since
+	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock: one that is ahead of ours proves nothing
+		began = m.Boot
+	}
+	if m.Restarted.After(began) {
+		began = m.Restarted
+	}
+	return began
+}
+
+// healable tells that the member runs, is not ready, and nothing else is being done about it.
+func (v *view) healable(m *member) bool {
+	return m.Power == PoweredOn && m.Reachable && !m.ready && !m.duplicate && !v.halting(m)
+}
+
+// sick tells that it has been so for too long.
+func (v *view) sick(m *member) bool {
+	if !v.healable(m) || m.Marked {
+		return false
+	}
+	due := m.sickSince(v.Now).Add(v.policy.initialDelay + v.policy.timeout)
+	if v.Now.Before(due) {
+		v.wakeAt(due)
+		return false
+	}
+	return true
+}
+
+// heal finds the members that are to be restarted or replaced because they stay unready.
+func (v *view) heal(order []int) {
+	var sick []*member
+	var seen []string
+	underWay := 0
+	for _, i := range order {
+		m := &v.members[i]
+		switch {
+		case m.Marked && m.Why == WhyHealing && !m.ready: // begun is carried through, unless it recovered
+			m.retire, m.matter = WhyHealing, "it stayed unready"
+			underWay++
+		case m.retire != "" || m.leaves:
+		case v.sick(m):
+			sick = append(sick, m)
+			seen = append(seen, m.name+" (not ready)")
+		case v.healable(m) && m.restarted():
+			underWay++
+		}
+	}
+	if len(sick) == 0 || v.policy.heal == v1alpha1.HealNone {
+		return
+	}
+	seen = append(seen, v.unreachable()...)
+	if len(seen) > v.policy.maxUnhealthy {
+		v.suspended = fmt.Sprintf("%d of %d are unwell, more than spec.healing.maxUnhealthy allows (%d): %s; healing goes on when fewer are, or that is raised",
+			len(seen), v.want, v.policy.maxUnhealthy, atMost(seen, 10))
+		return
+	}
+	for _, m := range sick[:min(len(sick), max(0, v.policy.atOnce-underWay))] {
+		v.healOne(m)
+	}
+}
+
+// restarted tells that the member was restarted since it was last ready.
+func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted.Before(m.since) }
+
+func (v *view) healOne(m *member) {
+	limit := int((v.policy.initialDelay + v.policy.timeout).Seconds())
+	if v.policy.heal == v1alpha1.HealRestartThenReplace && !m.restarted() {
+		m.restart = fmt.Sprintf("it has not been ready for %d s (%s)", limit, v.policy.check)
+		return
+	}
+	if v.stuck != nil && m.differs() == "" {
+		return // a new clone of what does not become ready would not either
+	}
+	m.retire, m.matter = WhyHealing, fmt.Sprintf("it has not been ready for %d s (%s)", limit, v.policy.check)
+	if m.restarted() {
+		m.matter += ", in spite of a restart"
+	}
+}
+
+// restart resets the members that heal chose for it, unless they go for another reason.
+func (v *view) restart() {
+	for i := range v.members {
+		if m := &v.members[i]; m.restart != "" && !m.leaves {
+			v.act(Action{Op: Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: m.restart})
+		}
+	}
+}

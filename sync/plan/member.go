@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// member is a VM and what the plan thinks of it.
+type member struct {
+	VM
+	name      string // the member's name, whatever the VM is called now
+	duplicate bool   // another VM claims the same ordinal
+
+	// In what it differs from the spec; empty if in nothing. What is outdated only a new clone can change.
+	outdated, resize string
+
+	ready bool
+	since time.Time // when that was last seen to change
+	// serving: ready for long enough, and nobody has begun to take it down; it may be marked to go.
+	serving bool
+
+	// retire is why it is to be replaced, and says for people what is the matter; empty if it is to stay.
+	retire Why
+	matter string
+	// restart is why it is reset; empty if it is not.
+	restart string
+	// held: it differs from the spec, and is kept so.
+	held bool
+	// leaves: it goes now.
+	leaves bool
+}
+
+// available members are those that count: serving, and not about to go.
+func (m *member) available() bool { return m.serving && !m.Marked }
+
+// differs says in what the member is not as the spec says; empty if it is.
+func (m *member) differs() string {
+	if m.outdated != "" && m.resize != "" {
+		return m.resize + " and " + m.outdated
+	}
+	return m.resize + m.outdated
+}
+
+// judge finds what there is to think of the i-th member by itself.
+func (v *view) judge(i int) {
+	m := &v.members[i]
+	m.ready = v.isReady(m)
+	m.since = v.readySince(m, i)
+	halting := v.halting(m)
+	m.serving = m.ready && !halting && !v.takenDown(m.name)
+	if m.serving && v.Now.Sub(m.since) < v.policy.minReady {
+		m.serving = false
+		v.wakeAt(m.since.Add(v.policy.minReady))
+	}
+	m.resize, m.outdated = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM)
+}
+
+// isReady tells whether a member is fit for work. A twin is not: one of them must go.
+func (v *view) isReady(m *member) bool {
+	if m.duplicate || !m.Reachable || m.Power != PoweredOn {
+		return false
+	}
+	switch v.policy.check {
+	case v1alpha1.ReadyToolsRunning:
+		return m.Tools
+	case v1alpha1.ReadyGuestIP:
+		return len(m.IPs) > 0
+	}
+	return true
+}
+
+// readySince is when the member's readiness was last seen to change. As a Pod's Ready condition does, it lives in the
+// status: lost or stale, it makes us wait longer, never shorter.
+func (v *view) readySince(m *member, i int) time.Time {
+	if r := v.record(m.MoRef, i); r != nil && r.Ready == m.ready && !r.LastTransitionTime.IsZero() {
+		return r.LastTransitionTime.UTC()
+	}
+	return v.Now.UTC().Truncate(time.Second)
+}
+
+// record is what the stored status says of a VM. It stands where the VM does, unless members came or went.
+func (v *view) record(moRef string, i int) *v1alpha1.Member {
+	all := v.Group.Status.Members
+	if i < len(all) && all[i].MoRef == moRef {
+		return &all[i]
+	}
+	for i := range all {
+		if all[i].MoRef == moRef {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// halting tells that the member's guest was asked to halt, since the VM was last powered on, and may still do so. Boot
+// is vCenter's own word, so no two clocks are compared. A request that is long past is void: the guest did not heed it.
+func (v *view) halting(m *member) bool {
+	if m.Power != PoweredOn || m.Shutdown.At.IsZero() || !m.Shutdown.Boot.Equal(m.Boot) {
+		return false
+	}
+	over := m.Shutdown.At.Add(v.policy.shutdown + haltGrace)
+	v.wakeAt(over)
+	return v.Now.Before(over)
+}
+
+// haltGrace is how long after its time-out a guest counts as halting: in that time the plug is pulled, if its member
+// still has to go.
+const haltGrace = time.Minute
+
+// takenDown tells that a step which takes the member down is under way, or was tried: its fate is not known then.
+func (v *view) takenDown(name string) bool {
+	switch v.Pending[name].Op {
+	case ShutdownGuest, PowerOff, Reset, Quarantine, Destroy, Release:
+		return true
+	}
+	return false
+}
+
+// sizeDifference says in what a VM has another size than the spec.
+func (v *view) sizeDifference(vm *VM) string {
+	var in []string
+	if vm.CPU != v.Group.Spec.CPU {
+		in = append(in, fmt.Sprintf("%s instead of %d", count(int(vm.CPU), "CPU"), v.Group.Spec.CPU))
+	}
+	if want := v.Group.MemoryMB(); vm.MemoryMB != want {
+		in = append(in, fmt.Sprintf("%d MB of memory instead of %d", vm.MemoryMB, want))
+	}
+	if len(in) == 0 {
+		return ""
+	}
+	return "has " + strings.Join(in, " and ")
+}
+
+// cloneDifference says in what a VM was cloned otherwise than one would be now.
+func (v *view) cloneDifference(vm *VM) string {
+	switch {
+	case vm.Revision != v.revision:
+		return "was made from another template"
+	case v.policy.replaceOnTemplate && v.templateChanged(vm):
+		return "was made from an older version of the template"
+	}
+	return ""
+}
+
+// templateChanged tells that the template of that name is another, or has other disks, than the VM was cloned from.
+func (v *view) templateChanged(vm *VM) bool {
+	now := v.Sight.Template.Fingerprint
+	return vm.Revision == v.revision && now != "" && vm.Fingerprint != "" && vm.Fingerprint != now
+}

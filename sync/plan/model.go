@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Apply changes an observation as the success of an action would: it is the model of vCenter that forecasts and the
+// property tests share. Guests boot and halt at once. The VMs' slice is changed in place.
+func Apply(o *Observed, a Action) {
+	s := &o.Sight
+	switch a.Op {
+	case CreateFolder:
+		s.Folder = "(new folder)"
+	case CreateQuarantine:
+		s.Quarantine = "(new quarantine)"
+	case Clone:
+		moRef := "new-" + a.VM
+		for slices.Contains(s.Gone, moRef) || slices.ContainsFunc(s.VMs, func(vm VM) bool { return vm.MoRef == moRef }) {
+			moRef += "-again"
+		}
+		s.VMs = append(s.VMs, VM{
+			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: a.Revision, Generation: a.Generation,
+			Power: PoweredOff, Reachable: true, CPU: a.CPU, MemoryMB: a.MemoryMB, VCenter: s.VCenter, Folder: a.Folder,
+			Fingerprint: a.Fingerprint, Created: o.Now,
+		})
+	case Adopt:
+		adoptInto(o, a)
+	case RemoveFolder:
+		s.Folder, s.Quarantine = "", ""
+	case ConfirmGone:
+		o.Emptied = true
+		o.Children = maps.Clone(o.Children)
+		clear(o.Children)
+	}
+	at := slices.IndexFunc(s.VMs, func(vm VM) bool { return vm.MoRef == a.MoRef })
+	if at < 0 {
+		return
+	}
+	vm := &s.VMs[at]
+	if a.Op == Destroy || a.Op == Release {
+		s.Gone = append(slices.Clone(s.Gone), vm.MoRef)
+		s.VMs = slices.Delete(s.VMs, at, at+1)
+		return
+	}
+	vm.change(a, o.Now)
+}
+
+// change is what an action does to the VM it is for.
+func (vm *VM) change(a Action, now time.Time) {
+	switch a.Op {
+	case PowerOn:
+		vm.Power, vm.Boot = PoweredOn, now
+		vm.bootGuest()
+	case Reset:
+		vm.Restarted = now
+		vm.bootGuest()
+	case PowerOff, ShutdownGuest:
+		vm.Power, vm.Boot, vm.Tools, vm.IPs = PoweredOff, time.Time{}, false, nil
+	case Reconfigure:
+		vm.CPU, vm.MemoryMB = a.CPU, a.MemoryMB
+	case Rename:
+		vm.Name = a.NewName
+	case Move:
+		vm.Folder = a.Folder
+	case Mark:
+		vm.Marked, vm.Why, vm.Generation = true, a.Why, max(vm.Generation, a.Generation)
+	case Unmark:
+		vm.Marked, vm.Why, vm.Quarantined, vm.Generation = false, "", time.Time{}, max(vm.Generation, a.Generation)
+	case Quarantine:
+		vm.Quarantined = now
+	}
+}
+
+func (vm *VM) bootGuest() {
+	if vm.Tools = true; len(vm.IPs) == 0 {
+		vm.IPs = []string{"192.0.2.1"}
+	}
+}
+
+// adoptInto makes a candidate a member.
+func adoptInto(o *Observed, a Action) {
+	s := &o.Sight
+	s.Candidates = slices.Clone(s.Candidates)
+	for i := range s.Candidates {
+		c := &s.Candidates[i]
+		if c.MoRef != a.MoRef || c.Done {
+			continue
+		}
+		c.Done = true
+		s.VMs = append(s.VMs, VM{
+			MoRef: c.MoRef, Name: c.Name, Folder: c.Folder, Ordinal: a.Ordinal, Revision: a.Revision, Fingerprint: a.Fingerprint,
+			Generation: a.Generation, Power: PoweredOff, Reachable: true, CPU: o.Group.Spec.CPU, MemoryMB: o.Group.MemoryMB(),
+			VCenter: s.VCenter, Created: o.Now, Former: Former{Entry: c.Entry, Name: c.Name, Folder: c.Folder},
+		})
+	}
+}

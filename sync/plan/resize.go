@@ -1,0 +1,72 @@
+package plan
+
+import "fmt"
+
+// A size is changed while the VM runs where its hot-plug flags allow it, and that only upwards. Otherwise the guest
+// is shut down, the VM changed, and powered on: a power cycle, which takes the member out of service.
+
+// resizes tells that the member is to be given another size in place.
+func (m *member) resizes() bool {
+	return m.resize != "" && m.retire == "" && !m.held && !m.leaves && !m.Marked && !m.duplicate && m.Reachable
+}
+
+// hot tells that the running VM can be given the size; vCenter may still refuse it, which is then remembered.
+func (v *view) hot(m *member) bool {
+	cpu, memory := v.Group.Spec.CPU, v.Group.MemoryMB()
+	if p := v.Pending[m.name]; p.Op == Reconfigure && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing {
+		return false
+	}
+	return (cpu == m.CPU || cpu > m.CPU && m.CPUHotAdd) &&
+		(memory == m.MemoryMB || memory > m.MemoryMB && m.MemoryHotAdd && (m.MaxHotMemoryMB == 0 || memory <= m.MaxHotMemoryMB))
+}
+
+// wantsCycle tells that the member has to be powered off for its size.
+func (v *view) wantsCycle(m *member) bool {
+	return m.resizes() && m.Power == PoweredOn && !v.hot(m)
+}
+
+// resizeInPlace gives the members another size. slack is how many that serve may be taken down now.
+func (v *view) resizeInPlace(order []int, slack int) {
+	for _, i := range order {
+		m := &v.members[i]
+		if !m.resizes() || m.Power == Suspended { // a suspended one is resumed first
+			continue
+		}
+		v.resizing++
+		a := Action{Op: Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: "it " + m.resize}
+		switch {
+		case m.Power == PoweredOff:
+			v.act(a)
+		case v.halting(m) && (slack >= 0 || !m.ready):
+			v.takeDown(m, fmt.Sprintf("it %s, and its guest does not halt", m.resize))
+		case v.halting(m):
+		case v.hot(m):
+			a.Hot = true
+			v.act(a)
+		case !m.ready, m.serving && slack > 0, v.takenDown(m.name) && slack >= 0:
+			slack -= int(oneIf(m.serving))
+			v.takeDown(m, fmt.Sprintf("it %s, which cannot be changed while it runs", m.resize))
+		}
+	}
+}
+
+// takeDown is the next step of powering a member off: its guest is asked to halt, and the plug is pulled if it does
+// not in time, or cannot be asked. It gives false while there is nothing to do but wait.
+func (v *view) takeDown(m *member, reason string) bool {
+	a := Action{Op: PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Reason: reason}
+	p := v.Pending[m.name]
+	switch {
+	case m.Power != PoweredOn || v.policy.shutdown == 0:
+	case v.halting(m):
+		if due := m.Shutdown.At.Add(v.policy.shutdown); v.Now.Before(due) {
+			v.wakeAt(due)
+			return false
+		}
+		a.Reason += fmt.Sprintf("; its guest did not halt within %d s", int(v.policy.shutdown.Seconds()))
+	case m.Tools && !(p.Op == ShutdownGuest && p.Fault.Reason == ReasonToolsUnavailable):
+		a.Op, a.ChangeVersion = ShutdownGuest, m.ChangeVersion
+	}
+	v.act(a)
+	return true
+}

@@ -1,0 +1,97 @@
+package plan_test
+
+import (
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+func nothing(*plan.Observed) {}
+
+// lifeStories are about members that come, are kept, and go.
+var lifeStories = map[string]func(*story){
+	"a whole life": func(s *story) {
+		s.happens("three members are applied", nothing)
+		s.happens("scaled to 5", s.scale(5))
+		s.happens("scaled to 2", s.scale(2))
+		s.happens("scaled to 0", s.scale(0))
+		s.happens("scaled to 1", s.scale(1))
+		s.happens("deleted", func(o *plan.Observed) { o.Finalizing = true })
+	},
+	"the hands of an admin": func(s *story) {
+		s.happens("three members are applied", nothing)
+		s.happens("an admin deletes web-1", drop(1))
+		s.happens("an admin powers web-0 off", change(0, func(m *plan.VM) { m.Power = plan.PoweredOff }))
+		s.happens("an admin renames web-2", change(2, func(m *plan.VM) { m.Name = "mine" }))
+		s.happens("the host of web-0 is cut off", change(0, func(m *plan.VM) { m.Reachable, m.Unreachable = false, "disconnected" }))
+		s.happens("scaled to 2: the unreachable one would go first, and is left alone", s.scale(2))
+		s.happens("the host is back, all are well: the highest ordinal goes", change(0, func(m *plan.VM) { m.Reachable = true }))
+		s.happens("web-1 vanishes from sight, and is not confirmed gone: no other is cloned", func(o *plan.Observed) { drop(1)(o); o.Sight.Gone = nil })
+	},
+	"hindrances": func(s *story) {
+		template := s.o.Sight.Template
+		s.happens("the template is missing", func(o *plan.Observed) {
+			o.Sight.Template = plan.Template{Datacenter: "DC0", Others: []string{"debian-13", "vm-operator-template"}}
+		})
+		s.happens("two have that name", func(o *plan.Observed) {
+			o.Sight.Template = plan.Template{Datacenter: "DC0", Paths: []string{"/DC0/vm/a/ubuntu", "/DC0/vm/b/ubuntu"}}
+		})
+		s.happens("it is there; a stranger has the name web-1, and web-2 meets a full datastore", func(o *plan.Observed) {
+			o.Sight.Template = template
+			o.Sight.Folder = "group-v7"
+			o.Pending = map[string]plan.Pending{
+				"web-1": {Op: plan.Clone, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonNameConflict, Person: true,
+					Message: "a VM that is not ours has this name: rename /DC0/vm/vm-operator/default/web/web-1"}},
+				"web-2": {Op: plan.Clone, Ordinal: 2, State: plan.BackingOff, Fault: plan.Fault{Reason: "DatastoreFull",
+					Message: "datastore LocalDS_0 is full"}},
+			}
+		})
+		s.happens("both are out of the way", func(o *plan.Observed) { o.Pending = nil })
+		s.happens("vCenter is down", func(o *plan.Observed) {
+			o.Sight.Known, o.Sight.Trouble = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused"}
+		})
+		s.happens("another vCenter answers", func(o *plan.Observed) { o.Sight.Known, o.Sight.Trouble, o.Sight.VCenter = true, nil, "another" })
+		s.happens("the first one is back", func(o *plan.Observed) { o.Sight.VCenter = vcenter })
+		s.happens("cpu 0 slipped past the schema", func(o *plan.Observed) { o.Group.Spec.CPU = 0; o.Group.Generation++ })
+		s.happens("cpu 4", func(o *plan.Observed) { o.Group.Spec.CPU = 4; o.Group.Generation++ })
+		s.happens("a second web-0 turns up", func(o *plan.Observed) {
+			twin := o.Sight.VMs[0]
+			twin.MoRef, twin.Name = "vm-666", "web-0 (restored)"
+			o.Sight.VMs = append(o.Sight.VMs, twin)
+		})
+		s.happens("it is found to be off, and to have been in use", func(o *plan.Observed) {
+			o.Sight.VMs[len(o.Sight.VMs)-1].Power = plan.PoweredOff
+			o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Destroy, State: plan.BackingOff, Fault: plan.Fault{
+				Reason: plan.ReasonDuplicateMember, Person: true, Message: "it may have been in use"}}}
+		})
+		s.happens("another one turns up that was never on", func(o *plan.Observed) { o.Pending = nil })
+		s.happens("a foreign ConfigMap has the name web-members", func(o *plan.Observed) {
+			o.ChildrenWantedSince = map[plan.ChildKey]time.Time{{Kind: plan.KindConfigMap, Name: "web-members"}: o.Now.Add(-time.Minute)}
+		})
+	},
+	"deletion": func(s *story) {
+		s.happens("three members are applied", nothing)
+		s.happens("deleted while a clone is under way, a child exists and the spec is invalid", func(o *plan.Observed) {
+			o.Finalizing, o.FinalizingSince = true, o.Now
+			o.Group.Spec.CPU = 0
+			o.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {}}
+			o.Pending = map[string]plan.Pending{"web-7": {Op: plan.Clone, Ordinal: 7, State: plan.Running}}
+		})
+		s.happens("the clone has ended; a stranger is in the folder", func(o *plan.Observed) {
+			o.Pending = map[string]plan.Pending{plan.FolderKey: {Op: plan.RemoveFolder, State: plan.BackingOff, Fault: plan.Fault{
+				Reason: plan.ReasonFolderHoldsStranger, Message: "the group's folder holds VMs that are not ours: nosy"}}}
+		})
+		s.happens("a lease has passed", func(o *plan.Observed) { o.FinalizingSince = o.Now.Add(-o.Lease) })
+	},
+	"abandoned": func(s *story) {
+		s.happens("two members are applied", s.scale(2))
+		s.happens("vCenter is gone for good, and the group is deleted", func(o *plan.Observed) {
+			o.Sight = plan.Sight{}
+			o.Finalizing = true
+		})
+		s.happens("it is abandoned", func(o *plan.Observed) {
+			o.Group.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "true"}
+		})
+	},
+}

@@ -1,0 +1,271 @@
+package vsphere
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// candidate is a stranger that groups want to adopt: of it, more is kept than of other strangers.
+type candidate struct {
+	machine *Machine // not changed; nil until it was read whole
+	groups  map[types.UID]bool
+	used    bool // since the last complete reading
+}
+
+// adoption is what a group's entries of spec.adopt name, as of one version of the inventory.
+type adoption struct {
+	version    uint64
+	ref        plan.Ref
+	entries    []string
+	candidates []plan.Candidate
+}
+
+// adoptionOf says what the entries name. It is found out once, until something changes.
+func (n *Inventory) adoptionOf(ref plan.Ref, entries []string) []plan.Candidate {
+	if len(entries) == 0 {
+		return nil
+	}
+	n.interest.Lock()
+	last := n.adoptions[ref.UID]
+	n.interest.Unlock()
+	if last != nil && last.version == n.version && last.ref == ref && slices.Equal(last.entries, entries) {
+		return last.candidates
+	}
+	a := &adoption{version: n.version, ref: ref, entries: slices.Clone(entries), candidates: n.candidatesOf(ref, entries)}
+	n.interest.Lock()
+	n.adoptions[ref.UID] = a
+	n.interest.Unlock()
+	return a.candidates
+}
+
+func (n *Inventory) candidatesOf(ref plan.Ref, entries []string) []plan.Candidate {
+	adopted := map[string]*member{} // by entry
+	if g := n.groups[ref.UID]; g != nil {
+		for _, m := range g.refs {
+			adopted[m.stamp.Former.Entry] = m
+		}
+	}
+	var open []string
+	for _, entry := range entries {
+		if adopted[entry] == nil {
+			open = append(open, entry)
+		}
+	}
+	found := n.named(open)
+	all := make([]plan.Candidate, 0, len(entries))
+	first := map[string]string{} // the first entry that names a VM
+	for _, entry := range entries {
+		m, refs := adopted[entry], found[entry]
+		if m == nil && len(refs) == 1 {
+			m = n.members[refs[0]]
+		}
+		if m != nil && m.stamp.UID == ref.UID {
+			all = append(all, plan.Candidate{Entry: entry, MoRef: m.MoRef, Name: m.Name, Folder: m.Folder, Ordinal: m.stamp.Ordinal, Done: true})
+			continue
+		}
+		c := plan.Candidate{Entry: entry, Ordinal: -1}
+		fault := n.single(entry, refs, first)
+		if fault == nil {
+			fault = n.fill(&c, ref, refs[0])
+		}
+		if fault != nil {
+			c.Fault = &fault.Fault
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// named finds the VMs that entries name: a moRef, or an inventory path as that of a template. A name alone is none:
+// what is adopted is the group's to remove from then on, and shall not be guessed.
+func (n *Inventory) named(entries []string) map[string][]string {
+	found := make(map[string][]string, len(entries))
+	byName := map[string][]string{}
+	for _, entry := range entries {
+		slash := strings.LastIndexByte(entry, '/')
+		if slash < 0 {
+			if _, known := n.others[entry]; known || n.members[entry] != nil {
+				found[entry] = []string{entry}
+			}
+			continue
+		}
+		name := unescape(entry[slash+1:])
+		byName[name] = append(byName[name], entry)
+	}
+	if len(byName) == 0 {
+		return found
+	}
+	look := func(ref string, x other) {
+		for _, entry := range byName[unescape(x.name)] {
+			if n.matches(x, entry) {
+				found[entry] = append(found[entry], ref)
+			}
+		}
+	}
+	for ref, x := range n.others {
+		look(ref, x)
+	}
+	for ref, m := range n.members {
+		look(ref, other{name: m.Name, parent: m.Parent})
+	}
+	return found
+}
+
+// single finds fault with an entry that does not name exactly one VM, or the same one as another entry.
+func (n *Inventory) single(entry string, refs []string, first map[string]string) *Error {
+	switch {
+	case len(refs) == 0 && !strings.Contains(entry, "/"):
+		return faultf(ReasonAdoptNotFound, true, "%q is the moRef of no VM: give the VM's moRef, such as vm-42, or its inventory path, such as /DC0/vm/legacy/web-a.", entry)
+	case len(refs) == 0:
+		return faultf(ReasonAdoptNotFound, true, "There is no VM %s: give its inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42.", entry)
+	case len(refs) > 1:
+		slices.Sort(refs)
+		return faultf(ReasonAdoptAmbiguous, true, "%s names several VMs: give the moRef of one of %s.", entry, list(refs))
+	case first[refs[0]] != "":
+		return faultf(ReasonAdoptAmbiguous, true, "%s names the same VM as %s: remove one of them.", entry, first[refs[0]])
+	}
+	first[refs[0]] = entry
+	return nil
+}
+
+// fill says of a candidate what is known of its VM, or why the group may not adopt it.
+func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, moRef string) *Error {
+	m, ordinal, fault := n.adoptable(ref, moRef)
+	if fault == nil {
+		c.MoRef, c.Name, c.Folder, c.ChangeVersion, c.Ordinal = m.MoRef, m.Name, m.Folder, m.ChangeVersion, ordinal
+	}
+	return fault
+}
+
+// adoptable tells whether a group may adopt a VM that is not its own, and the ordinal that it had in a former
+// incarnation of the group; -1 if it had none. What is forbidden comes first: of a VM that a namespace may not adopt,
+// it is told no more than that.
+func (n *Inventory) adoptable(ref plan.Ref, moRef string) (m *Machine, ordinal int32, fault *Error) {
+	x := n.machine(moRef)
+	at := n.places.path(x.parent, x.name)
+	switch {
+	case n.places.datacenter(x.parent) != n.site.datacenter.Value:
+		return nil, -1, faultf(ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where groups have their members: name one that is.", at, n.site.datacenterName)
+	case !n.adopting.allows(ref.Namespace, n.places.names(x.parent)):
+		return nil, -1, faultf(ReasonAdoptForbidden, true,
+			"Groups of the namespace %[1]s may not adopt the VM %[2]s: start the server with --adopt-from %[1]s=%[3]s to allow it, or move the VM to a folder that is allowed.",
+			ref.Namespace, at, path.Dir(at))
+	case x.unknown:
+		return nil, -1, newerStamp(at)
+	case x.template:
+		return nil, -1, faultf(ReasonAdoptTemplate, true, "%s is a template: convert it to a VM, or name another.", at)
+	}
+	if m = n.whole(ref.UID, moRef); m == nil {
+		return nil, -1, faultf(ReasonAdoptReading, false, "The VM %s is being read.", at)
+	}
+	if x.blind || !m.Readable || !m.Reachable {
+		return nil, -1, faultf(ReasonAdoptUnreadable, true, "The configuration of the VM %s cannot be read now (%s): see to it in vCenter.", at, m.Unreachable)
+	}
+	ordinal, fault = n.formerOrdinal(ref, m, at)
+	return m, ordinal, fault
+}
+
+// formerOrdinal judges the stamp of a VM that is to be adopted. One that a former incarnation of the group left, of
+// the same cluster, namespace and name, may be overwritten: so it is with a group, or with VMs, restored from a backup.
+func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *Error) {
+	if m.Stamp == "" {
+		return -1, nil
+	}
+	s, owner := whose(m, nil)
+	if owner == unknownVersion {
+		return -1, newerStamp(at)
+	}
+	if owner == stranger { // garbled, or that of the VM that it is a copy of
+		var err error
+		if s, err = DecodeStamp(m.Stamp); err != nil {
+			return -1, faultf(ReasonAdoptStamped, true, "The VM %s bears a stamp that cannot be read: if it is nobody's, remove the key %s from its configuration.", at, StampKey)
+		}
+	}
+	of := fmt.Sprintf("%s of the group %s/%s", plan.MemberName(s.Name, s.Ordinal), s.Namespace, s.Name)
+	if s.Cluster != "" {
+		of += " in the cluster " + s.Cluster
+	}
+	if owner == stranger {
+		of = "a copy of " + of
+	}
+	switch {
+	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != n.adopting.cluster:
+		return -1, faultf(ReasonAdoptStamped, true, "The VM %s is %s: if it is that no more, remove the key %s from its configuration.", at, of, StampKey)
+	case s.Cluster == "":
+		return -1, faultf(ReasonAdoptStamped, true, "The VM %s is %s, and of which cluster is not told: set --cluster-id for the time to come, and remove the key %s from its configuration if it is this group's.", at, of, StampKey)
+	}
+	return s.Ordinal, nil
+}
+
+func newerStamp(at string) *Error {
+	return faultf(ReasonAdoptStamped, true, "The VM %s bears the stamp of a newer version of this server: name another.", at)
+}
+
+// whole is all that is known of a VM. If that is not enough yet, a read is asked for, and the group is told of it; so
+// it is with what changes from then on.
+func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
+	if m := n.members[moRef]; m != nil {
+		return &m.Machine
+	}
+	n.interest.Lock()
+	c, known := n.candidates[moRef]
+	if !known {
+		c = &candidate{groups: map[types.UID]bool{}}
+		n.candidates[moRef] = c
+	}
+	c.used, c.groups[uid] = true, true
+	machine := c.machine
+	n.interest.Unlock()
+	if !known && n.want != nil {
+		n.want(moRef)
+	}
+	return machine
+}
+
+// putCandidate keeps what was read of a stranger, if a group wants to adopt it.
+func (n *Inventory) putCandidate(m *Machine, w *news) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	c := n.candidates[m.MoRef]
+	if c == nil || !m.Whole || c.machine != nil && reflect.DeepEqual(c.machine, m) {
+		return
+	}
+	kept := *m
+	c.machine = &kept
+	for uid := range c.groups {
+		w.fire[uid] = true
+	}
+}
+
+// dropCandidate is for a VM that is a stranger no more, or gone.
+func (n *Inventory) dropCandidate(ref string, w *news) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	if c := n.candidates[ref]; c != nil {
+		delete(n.candidates, ref)
+		for uid := range c.groups {
+			w.fire[uid] = true
+		}
+	}
+}
+
+// forgetCandidates drops those that nobody asked for since the last time, and all answers: who is still there asks
+// again.
+func (n *Inventory) forgetCandidates() {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	for ref, c := range n.candidates {
+		if !c.used {
+			delete(n.candidates, ref)
+		}
+		c.used = false
+	}
+	clear(n.adoptions)
+}

@@ -1,0 +1,86 @@
+package vsphere
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// How the optional parts of a stamp are written. What is inside "shutdown" and "adopted" is a version's own: a newer
+// server adds keys beside them, not in them, for only those beside them are given back by an older one.
+type (
+	stampedTime     time.Time
+	stampedShutdown plan.Shutdown
+	stampedFormer   struct {
+		Entry  string `json:"entry"`
+		Name   string `json:"name"`
+		Folder string `json:"folder"`
+	}
+	// shutdownKeys are the two times of a stampedShutdown, as text.
+	shutdownKeys struct {
+		At   string `json:"at,omitempty"`
+		Boot string `json:"boot,omitempty"`
+	}
+)
+
+var errStampTime = errors.New("a time is out of the years 1 to 9999")
+
+// MarshalJSON gives the time in RFC 3339, in whole seconds.
+func (t *stampedTime) MarshalJSON() ([]byte, error) {
+	return json.Marshal(stampTime(time.Time(*t)).Format(time.RFC3339))
+}
+
+// UnmarshalJSON reads a time in RFC 3339.
+func (t *stampedTime) UnmarshalJSON(text []byte) error {
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	at, err := parseStamped(s)
+	*t = stampedTime(stampTime(at))
+	return err
+}
+
+// MarshalJSON gives both times in RFC 3339, boot in full.
+func (s *stampedShutdown) MarshalJSON() ([]byte, error) {
+	var k shutdownKeys
+	if !s.At.IsZero() {
+		k.At = stampTime(s.At).Format(time.RFC3339)
+	}
+	if !s.Boot.IsZero() {
+		k.Boot = s.Boot.UTC().Format(time.RFC3339Nano)
+	}
+	return json.Marshal(k)
+}
+
+// UnmarshalJSON reads both times.
+func (s *stampedShutdown) UnmarshalJSON(text []byte) error {
+	var k shutdownKeys
+	if err := json.Unmarshal(text, &k); err != nil {
+		return err
+	}
+	at, err := parseStamped(k.At)
+	if err != nil {
+		return err
+	}
+	boot, err := parseStamped(k.Boot)
+	*s = stampedShutdown{At: stampTime(at), Boot: boot}
+	return err
+}
+
+// parseStamped reads a time; none is the zero time.
+func parseStamped(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 { // as it is with another offset
+		return time.Time{}, errStampTime
+	}
+	return t, nil
+}
