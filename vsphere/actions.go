@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/vmware/govmomi/fault"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -44,6 +42,10 @@ func concerned(a plan.Action) []types.ManagedObjectReference {
 	switch {
 	case a.Op == plan.Clone:
 		refs = append(refs, vmRef(a.Template), folderRef(a.Folder))
+	case a.Op == plan.CreateQuarantine:
+		refs = append(refs, folderRef(a.Folder))
+	case a.Op == plan.Move:
+		refs = append(refs, vmRef(a.MoRef), folderRef(a.Folder))
 	case a.Op == plan.RemoveFolder:
 		refs = append(refs, folderRef(a.MoRef))
 	case a.MoRef != "":
@@ -64,8 +66,24 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return v.clone(ctx, ref, a)
 	case plan.PowerOn, plan.PowerOff:
 		return v.power(ctx, ref, a)
-	case plan.Mark, plan.Unmark:
+	case plan.ShutdownGuest:
+		return v.shutdownGuest(ctx, ref, a)
+	case plan.Reset:
+		return v.reset(ctx, ref, a)
+	case plan.Mark, plan.Unmark, plan.Quarantine:
 		return v.mark(ctx, ref, a)
+	case plan.Release:
+		return v.release(ctx, ref, a)
+	case plan.Adopt:
+		return v.adopt(ctx, ref, a)
+	case plan.Reconfigure:
+		return v.resize(ctx, ref, a)
+	case plan.CreateQuarantine:
+		return v.createQuarantine(ctx, a)
+	case plan.Rename:
+		return v.rename(ctx, ref, a)
+	case plan.Move:
+		return v.move(ctx, ref, a)
 	case plan.Destroy:
 		return v.destroy(ctx, ref, a)
 	case plan.RemoveFolder:
@@ -110,82 +128,4 @@ func (v *VCenter) own(ref plan.Ref, a plan.Action) (*member, error) {
 
 func notOurs(a plan.Action) *Error {
 	return faultf(ReasonConcurrentAccess, false, "The VM of %s does not bear this group's stamp any more, so it was not touched; it is read anew.", a.VM)
-}
-
-// power powers a member on or off. PowerOnVM_Task will do for clusters too: DRS then places the VM by itself if it
-// is fully automated, and else where it is; PowerOnMultiVM_Task would add the choice between recommendations,
-// which nobody is here to make.
-func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if _, err := v.own(ref, a); err != nil {
-		return err
-	}
-	vm := vmRef(a.MoRef)
-	if a.Marked { // looked at afresh: another copy may have withdrawn the mark a moment ago
-		now, err := v.lookBefore(ctx, vm)
-		if err == nil {
-			err = now.check(ref, a)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	wanted := types.VirtualMachinePowerStatePoweredOn
-	start := func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: vm})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	}
-	if a.Op == plan.PowerOff {
-		wanted = types.VirtualMachinePowerStatePoweredOff
-		start = func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-			res, err := methods.PowerOffVM_Task(ctx, s.vim, &types.PowerOffVM_Task{This: vm})
-			if err == nil {
-				task = res.Returnval
-			}
-			return task, err
-		}
-	}
-	_, err := v.task(ctx, start)
-	var already *types.InvalidPowerState
-	if _, is := fault.As(err, &already); err != nil && !(is && already.ExistingState == wanted) {
-		return err
-	}
-	return v.reader.read(ctx, vm)
-}
-
-// mark writes into a member's stamp that it is chosen to be removed, or that it is not. changeVersion makes
-// vCenter refuse it if anybody changed the VM since it was read: of two copies of the server, one sees the other.
-func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
-	if err != nil {
-		return err
-	}
-	stamp, marked := m.stamp, a.Op == plan.Mark
-	if stamp.Marked == marked && stamp.Generation >= a.Generation {
-		return nil // as wanted, and published
-	}
-	if m.ChangeVersion == "" || a.ChangeVersion != "" && a.ChangeVersion != m.ChangeVersion {
-		return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
-	}
-	stamp.Marked, stamp.Generation = marked, max(stamp.Generation, a.Generation)
-	if err := v.reconfigure(ctx, vmRef(a.MoRef), types.VirtualMachineConfigSpec{
-		ChangeVersion: m.ChangeVersion,
-		ExtraConfig:   []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}},
-	}); err != nil {
-		return err
-	}
-	return v.reader.read(ctx, vmRef(a.MoRef))
-}
-
-func (v *VCenter) reconfigure(ctx context.Context, vm types.ManagedObjectReference, spec types.VirtualMachineConfigSpec) error {
-	_, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.ReconfigVM_Task(ctx, s.vim, &types.ReconfigVM_Task{This: vm, Spec: spec})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-	return err
 }

@@ -172,6 +172,25 @@ func (n *Inventory) adoptable(ref plan.Ref, moRef string) (m *Machine, ordinal i
 	return m, ordinal, fault
 }
 
+// adoptableNow tells whether a group may adopt a VM that was just read.
+func (n *Inventory) adoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.site == nil {
+		return nil, faultf(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+	}
+	if n.members[moRef] == nil {
+		if _, known := n.others[moRef]; !known {
+			return nil, faultf(ReasonAdoptNotFound, true, "The VM %s is gone: name another.", moRef)
+		}
+	}
+	m, _, fault := n.adoptable(ref, moRef)
+	if fault != nil {
+		return nil, fault
+	}
+	return m, nil
+}
+
 // formerOrdinal judges the stamp of a VM that is to be adopted. One that a former incarnation of the group left, of
 // the same cluster, namespace and name, may be overwritten: so it is with a group, or with VMs, restored from a backup.
 func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *Error) {

@@ -3,6 +3,7 @@ package vsphere
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/fault"
@@ -35,7 +36,7 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		stamp := Stamp{
 			Cluster: v.cfg.ClusterID, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
 			Generation: a.Generation, Ordinal: a.Ordinal, Revision: a.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-			InstanceUUID: id, VCenter: s.uuid,
+			InstanceUUID: id, VCenter: s.uuid, Created: stampTime(time.Now()), Fingerprint: a.Fingerprint,
 		}
 		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{
 			This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM,
@@ -88,6 +89,8 @@ func (v *VCenter) settleName(ctx context.Context, ref plan.Ref, a plan.Action, h
 	}
 	m, path, told := v.inventory.holder(holder.Value)
 	switch {
+	case m != nil && m.stamp.UID == ref.UID && !m.stamp.Quarantined.IsZero():
+		return faultf(ReasonNameHeld, false, "A VM of the group that was taken away still has the name %s; it gets another one first.", a.VM)
 	case m != nil && m.stamp.UID == ref.UID && m.stamp.Ordinal == a.Ordinal:
 		return nil
 	case !told:

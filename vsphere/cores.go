@@ -27,13 +27,21 @@ type coresEntry struct {
 // the cores per socket (VirtualMachineConfigSpec.numCoresPerSocket), and a template's may not fit the group's cpu.
 func (v *VCenter) cores(ctx context.Context, template types.ManagedObjectReference, cpu int32) (*int32, error) {
 	perSocket, err := v.coresOf(ctx, template)
-	if err != nil || perSocket < 1 || cpu%perSocket == 0 {
+	if err != nil {
 		return nil, err
+	}
+	return dividing(perSocket, cpu), nil
+}
+
+// dividing gives the most cores per socket that divide both numbers; nil if perSocket, or none being known, will do.
+func dividing(perSocket, cpu int32) *int32 {
+	if perSocket < 1 || cpu%perSocket == 0 {
+		return nil
 	}
 	for perSocket > 0 {
 		cpu, perSocket = perSocket, cpu%perSocket
 	}
-	return &cpu, nil
+	return &cpu
 }
 
 func (v *VCenter) coresOf(ctx context.Context, template types.ManagedObjectReference) (perSocket int32, err error) {
@@ -42,10 +50,22 @@ func (v *VCenter) coresOf(ctx context.Context, template types.ManagedObjectRefer
 	if e, known := v.coresBook.known[template]; known && time.Now().Before(e.until) {
 		return e.perSocket, nil
 	}
+	if perSocket, err = v.readCores(ctx, template); err != nil {
+		return 0, err
+	}
+	if v.coresBook.known == nil || len(v.coresBook.known) > 1000 {
+		v.coresBook.known = map[types.ManagedObjectReference]coresEntry{}
+	}
+	v.coresBook.known[template] = coresEntry{perSocket, time.Now().Add(coresFor)}
+	return perSocket, nil
+}
+
+// readCores reads a VM's cores per socket; 0 if it does not say.
+func (v *VCenter) readCores(ctx context.Context, vm types.ManagedObjectReference) (perSocket int32, err error) {
 	err = v.call(ctx, func(ctx context.Context, s *session) error {
 		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: template}},
-			PropSet:   []types.PropertySpec{{Type: template.Type, PathSet: []string{"config.hardware.numCoresPerSocket"}}},
+			ObjectSet: []types.ObjectSpec{{Obj: vm}},
+			PropSet:   []types.PropertySpec{{Type: vm.Type, PathSet: []string{"config.hardware.numCoresPerSocket"}}},
 		})
 		for _, o := range objects {
 			for _, p := range o.PropSet {
@@ -59,12 +79,5 @@ func (v *VCenter) coresOf(ctx context.Context, template types.ManagedObjectRefer
 		}
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	if v.coresBook.known == nil || len(v.coresBook.known) > 1000 {
-		v.coresBook.known = map[types.ManagedObjectReference]coresEntry{}
-	}
-	v.coresBook.known[template] = coresEntry{perSocket, time.Now().Add(coresFor)}
-	return perSocket, nil
+	return perSocket, err
 }

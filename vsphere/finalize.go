@@ -62,13 +62,53 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	if err != nil && missingObject(err) != folder {
 		return err
 	}
-	return v.reader.read(ctx, folder)
+	gone := []types.ManagedObjectReference{folder}
+	if quarantine := v.inventory.below(a.MoRef, plan.QuarantineFolder); quarantine != "" {
+		gone = append(gone, folderRef(quarantine))
+	}
+	return v.reader.read(ctx, gone...)
 }
 
-// empty tells, by a fresh read, that nothing is in the group's folder.
+// empty tells, by a fresh read, that nothing is in the group's folder but an empty quarantine.
 func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) error {
-	var children []types.ManagedObjectReference
-	err := v.call(ctx, func(ctx context.Context, s *session) error {
+	inside, err := v.inside(ctx, ref, folder)
+	if missingObject(err) == folder || err == nil && len(inside) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.reader.read(ctx, inside...); err != nil {
+		return err
+	}
+	var strangers []string
+	for _, child := range inside {
+		if child.Value == v.inventory.below(folder.Value, plan.QuarantineFolder) {
+			if err := v.empty(ctx, ref, child); classify("", err).is(plan.ReasonFolderHoldsStranger) {
+				strangers = append(strangers, plan.QuarantineFolder)
+			} else if err != nil {
+				return err
+			}
+			continue
+		}
+		m, path, told := v.inventory.holder(child.Value)
+		switch {
+		case m != nil && m.stamp.UID == ref.UID, m == nil && !told:
+			return faultf(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
+		default:
+			strangers = append(strangers, path)
+		}
+	}
+	if len(strangers) == 0 {
+		return nil
+	}
+	slices.Sort(strangers)
+	return faultf(plan.ReasonFolderHoldsStranger, true, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", list(strangers))
+}
+
+// inside reads what is in a folder.
+func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (children []types.ManagedObjectReference, err error) {
+	err = v.call(ctx, func(ctx context.Context, s *session) error {
 		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: folder}},
 			PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"childEntity"}}},
@@ -89,27 +129,7 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 		}
 		return nil
 	})
-	if missingObject(err) == folder || err == nil && len(children) == 0 {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := v.reader.read(ctx, children...); err != nil {
-		return err
-	}
-	var strangers []string
-	for _, child := range children {
-		m, path, told := v.inventory.holder(child.Value)
-		switch {
-		case m != nil && m.stamp.UID == ref.UID, m == nil && !told:
-			return faultf(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
-		default:
-			strangers = append(strangers, path)
-		}
-	}
-	slices.Sort(strangers)
-	return faultf(plan.ReasonFolderHoldsStranger, true, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", list(strangers))
+	return children, err
 }
 
 // list names the first of them.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -136,6 +137,17 @@ func TestEveryFactOfAVMCounts(t *testing.T) {
 			f.SetBool(true)
 		case reflect.Slice:
 			f.Set(reflect.ValueOf([]string{"x"}))
+		case reflect.Struct:
+			switch f.Interface().(type) {
+			case time.Time:
+				f.Set(reflect.ValueOf(time.Unix(1, 0).UTC()))
+			case plan.Shutdown:
+				f.Set(reflect.ValueOf(plan.Shutdown{Boot: time.Unix(1, 0).UTC()}))
+			case plan.Former:
+				f.Set(reflect.ValueOf(plan.Former{Folder: "x"}))
+			default:
+				t.Fatalf("what is a %s?", f.Type())
+			}
 		default:
 			f.SetInt(1)
 		}

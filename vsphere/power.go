@@ -1,0 +1,121 @@
+package vsphere
+
+import (
+	"context"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// power powers a member on or off. PowerOnVM_Task will do for clusters too: DRS then places the VM by itself if it
+// is fully automated, and else where it is; PowerOnMultiVM_Task would add the choice between recommendations,
+// which nobody is here to make.
+func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if _, err := v.own(ref, a); err != nil {
+		return err
+	}
+	if err := v.stillMarked(ctx, ref, a); err != nil {
+		return err
+	}
+	vm := vmRef(a.MoRef)
+	wanted := types.VirtualMachinePowerStatePoweredOn
+	start := func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: vm})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	}
+	if a.Op == plan.PowerOff {
+		wanted = types.VirtualMachinePowerStatePoweredOff
+		start = func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+			res, err := methods.PowerOffVM_Task(ctx, s.vim, &types.PowerOffVM_Task{This: vm})
+			if err == nil {
+				task = res.Returnval
+			}
+			return task, err
+		}
+	}
+	if _, err := v.task(ctx, start); err != nil && !alreadyIn(err, wanted) {
+		return err
+	}
+	return v.reader.read(ctx, vm)
+}
+
+// alreadyIn tells that a step was refused because the VM is in that state already.
+func alreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
+	var already *types.InvalidPowerState
+	_, is := fault.As(err, &already)
+	return is && already.ExistingState == wanted
+}
+
+// stillMarked looks afresh at a member that goes because it is marked: another copy of the server may have withdrawn
+// the mark a moment ago.
+func (v *VCenter) stillMarked(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if !a.Marked {
+		return nil
+	}
+	now, err := v.lookBefore(ctx, vmRef(a.MoRef))
+	if err != nil {
+		return err
+	}
+	return now.check(ref, a)
+}
+
+// shutdownGuest asks a member's guest to halt, and writes into its stamp when. VirtualMachine.ShutdownGuest returns
+// at once; that the VM is off is seen later.
+//
+// It asks first and stamps afterwards: a crash in between asks once more, which harms nothing. The other way round, a
+// guest that was never asked could have its plug pulled when the time is over.
+func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	if err := v.stillMarked(ctx, ref, a); err != nil {
+		return err
+	}
+	vm := vmRef(a.MoRef)
+	err = v.call(ctx, func(ctx context.Context, s *session) error {
+		_, err := methods.ShutdownGuest(ctx, s.vim, &types.ShutdownGuest{This: vm})
+		return err
+	})
+	if alreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
+		return v.reader.read(ctx, vm)
+	}
+	if err != nil {
+		return err
+	}
+	return v.restamp(ctx, m, func(s *Stamp) { s.Shutdown = plan.Shutdown{At: stampTime(time.Now()), Boot: m.Boot} })
+}
+
+// reset restarts a member that stays unready, as the reset button would: its guest is not well enough to be asked.
+// The stamp says so first: of two copies of the server one has its way, and none resets it again for the same reason.
+func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	if err := v.restamp(ctx, m, func(s *Stamp) { s.Restarted = stampTime(time.Now()) }); err != nil {
+		return err
+	}
+	vm := vmRef(a.MoRef)
+	_, err = v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.ResetVM_Task(ctx, s.vim, &types.ResetVM_Task{This: vm})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil {
+		return err
+	}
+	return v.reader.read(ctx, vm)
+}

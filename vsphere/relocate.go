@@ -1,0 +1,95 @@
+package vsphere
+
+import (
+	"context"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// createQuarantine makes the folder, in the group's own, for members that were taken away.
+func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
+	folder, err := v.ensureFolder(ctx, folderRef(a.Folder), plan.QuarantineFolder)
+	if missingObject(err) == folderRef(a.Folder) {
+		return folderGone(a)
+	}
+	if err != nil {
+		return err
+	}
+	return v.reader.read(ctx, folderRef(a.Folder), folder)
+}
+
+// rename gives a VM of the group another name within its folder, where names are unique.
+func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil || m.Name == a.NewName {
+		return err
+	}
+	_, err = v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.Rename_Task(ctx, s.vim, &types.Rename_Task{This: vmRef(a.MoRef), NewName: a.NewName})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil {
+		return v.taken(ctx, ref, err, m.Folder, a.NewName)
+	}
+	return v.reader.read(ctx, vmRef(a.MoRef))
+}
+
+// move puts a VM of the group into another folder. Its name must be free there: so the name stays the lock.
+func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil || m.Folder == a.Folder {
+		return err
+	}
+	_, err = v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.MoveIntoFolder_Task(ctx, s.vim, &types.MoveIntoFolder_Task{
+			This: folderRef(a.Folder), List: []types.ManagedObjectReference{vmRef(a.MoRef)}})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	switch {
+	case missingObject(err) == folderRef(a.Folder):
+		return folderGone(a)
+	case err != nil:
+		return v.taken(ctx, ref, err, a.Folder, m.Name)
+	}
+	return v.reader.read(ctx, vmRef(a.MoRef))
+}
+
+func folderGone(a plan.Action) *Error {
+	return faultf(ReasonFolderGone, true, "The folder that %s was to be moved into is no longer there, so it stays where it is.", a.VM)
+}
+
+// taken says who has the name that a rename or a move was refused for; any other error stays as it is.
+func (v *VCenter) taken(ctx context.Context, ref plan.Ref, err error, folder, name string) error {
+	var duplicate *types.DuplicateName
+	if _, is := fault.As(err, &duplicate); !is {
+		return err
+	}
+	holder := duplicate.Object
+	if holder.Value == "" {
+		var lookErr error
+		if holder, lookErr = v.child(ctx, folderRef(folder), name); lookErr != nil {
+			return lookErr
+		}
+	}
+	if holder.Value != "" {
+		if readErr := v.reader.read(ctx, holder); readErr != nil {
+			return readErr
+		}
+	}
+	switch m, path, told := v.inventory.holder(holder.Value); {
+	case holder.Value == "" || !told || m != nil && m.stamp.UID == ref.UID:
+		return faultf(ReasonNameHeld, false, "Another VM of the group has the name %s, or is getting it; it is looked at again.", name)
+	default:
+		return faultf(ReasonNameConflict, true, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
+	}
+}

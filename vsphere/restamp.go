@@ -1,0 +1,125 @@
+package vsphere
+
+import (
+	"context"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// mark writes into a member's stamp that it is chosen to be removed, that it is not, or that it is no member any more.
+// changeVersion makes vCenter refuse it if anybody changed the VM since it was read: of two copies of the server, one
+// sees the other.
+func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	stamp := m.stamp
+	switch a.Op {
+	case plan.Mark:
+		stamp.Marked = true
+		if a.Why != "" || !m.stamp.Marked {
+			stamp.Why = a.Why
+		}
+	case plan.Unmark:
+		stamp.Marked, stamp.Why, stamp.Quarantined, stamp.Shutdown = false, "", time.Time{}, plan.Shutdown{}
+	case plan.Quarantine:
+		if !stamp.Marked {
+			return wantedAfterAll(a)
+		}
+		if stamp.Quarantined.IsZero() {
+			stamp.Quarantined = stampTime(time.Now())
+		}
+	}
+	stamp.Generation = max(stamp.Generation, a.Generation)
+	if stamp == m.stamp {
+		return nil // as wanted, and published
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	return v.restamp(ctx, m, func(s *Stamp) { *s = stamp })
+}
+
+// unchanged tells that a member's configuration is the one that an action was planned from.
+func unchanged(m *member, a plan.Action) error {
+	if m.ChangeVersion == "" || a.ChangeVersion != "" && a.ChangeVersion != m.ChangeVersion {
+		return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
+	}
+	return nil
+}
+
+// restamp writes a member's stamp anew, if nobody changed the VM since it was read, and awaits the read of it.
+func (v *VCenter) restamp(ctx context.Context, m *member, change func(*Stamp)) error {
+	stamp := m.stamp
+	change(&stamp)
+	return v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode())
+}
+
+// writeStamp sets the text of a VM's stamp; "" takes it off.
+func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text string) error {
+	err := v.reconfigure(ctx, vmRef(moRef), types.VirtualMachineConfigSpec{
+		ChangeVersion: changeVersion,
+		ExtraConfig:   []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: text}},
+	})
+	if err != nil {
+		return err
+	}
+	return v.reader.read(ctx, vmRef(moRef))
+}
+
+// release takes the stamp off a VM, which is nobody's from then on. One that is gone is nobody's either.
+func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	err = v.writeStamp(ctx, a.MoRef, m.ChangeVersion, "")
+	if missingObject(err) == vmRef(a.MoRef) {
+		return v.reader.read(ctx, vmRef(a.MoRef))
+	}
+	return err
+}
+
+// adopt writes a stamp into a VM that bears none, or that of a former incarnation of the group. All that Sight looked
+// at is looked at again in a read that begins now.
+func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if err := v.reader.read(ctx, vmRef(a.MoRef)); err != nil {
+		return err
+	}
+	if m := v.inventory.member(a.MoRef); m != nil && m.stamp.UID == ref.UID {
+		return nil // by an earlier try, or by another copy of the server
+	}
+	m, err := v.inventory.adoptableNow(ref, a.MoRef)
+	if err != nil {
+		return err
+	}
+	if m.ChangeVersion == "" || m.ChangeVersion != a.ChangeVersion {
+		return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
+	}
+	stamp := Stamp{
+		Cluster: v.cfg.ClusterID, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
+		Generation: a.Generation, Ordinal: a.Ordinal, Revision: a.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
+		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.from(), Created: stampTime(time.Now()), Fingerprint: a.Fingerprint,
+		Former: plan.Former{Entry: a.Entry, Name: m.Name, Folder: m.Folder},
+	}
+	return v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode())
+}
+
+func (v *VCenter) reconfigure(ctx context.Context, vm types.ManagedObjectReference, spec types.VirtualMachineConfigSpec) error {
+	_, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.ReconfigVM_Task(ctx, s.vim, &types.ReconfigVM_Task{This: vm, Spec: spec})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	return err
+}
