@@ -47,12 +47,14 @@ func (s *settings) flags(c *cobra.Command) {
 	// What is in a list is split at commas, in the flag as in its variable.
 	f.StringSliceVar(&s.adoptFrom, "adopt-from", nil, "`namespace=/DC0/vm/folder`: VMs in that folder, or below it, may be adopted by groups of that namespace; * for any namespace; repeat it, or put commas between several (a comma in a name is %2c)")
 	env(f, "adopt-from", "VMGROUP_ADOPT_FROM")
-	f.BoolVar(&s.simulator, "simulator", false, "use an embedded vCenter (govmomi's simulator) with a template vm-operator-template")
+	f.BoolVar(&s.simulator, "simulator", false, "use an embedded vCenter (govmomi's simulator) with two templates, vm-operator-template and vm-operator-template-2")
 	env(f, "simulator", "VMGROUP_SIMULATOR")
 	f.DurationVar(&s.sim.Latency.Clone, "simulator-clone-time", time.Second, "how long a clone takes in the embedded vCenter")
 	env(f, "simulator-clone-time", "VMGROUP_SIMULATOR_CLONE_TIME")
 	f.DurationVar(&s.sim.Latency.Power, "simulator-power-time", time.Second, "how long powering on or off takes in the embedded vCenter")
 	env(f, "simulator-power-time", "VMGROUP_SIMULATOR_POWER_TIME")
+	f.DurationVar(&s.sim.Guest.Boot, "simulator-boot-time", time.Second, "how long a guest takes to boot in the embedded vCenter, until its tools run and it has an address")
+	env(f, "simulator-boot-time", "VMGROUP_SIMULATOR_BOOT_TIME")
 	add(&s.sim.Listen, "simulator-listen", "VMGROUP_SIMULATOR_LISTEN", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc")
 	add(&s.logLevel, "log-level", "VMGROUP_LOG_LEVEL", "info", "debug, info, warn or error")
 	add(&s.logFormat, "log-format", "VMGROUP_LOG_FORMAT", "json", "json, or console for people")
@@ -121,7 +123,8 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 		if s.vcenter.Host != "" {
 			return nil, nil, usageError{fmt.Errorf("--simulator and --host %s: give one of them", s.vcenter.Host)}
 		}
-		s.sim.Templates, s.sim.InstanceUUID = []string{"vm-operator-template"}, simulatorUUID
+		s.sim.Templates, s.sim.InstanceUUID = []string{"vm-operator-template", "vm-operator-template-2"}, simulatorUUID
+		s.sim.Guest.Tools = true
 		sim, err := vcsim.Start(s.sim)
 		if err != nil {
 			return nil, nil, fmt.Errorf("start the embedded vCenter: %w", err)
