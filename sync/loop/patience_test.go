@@ -1,0 +1,95 @@
+package loop
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+func TestAGuestThatHaltsItselfIsNoHotLoop(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 1)
+		for range 3600 {
+			l.Renew(c)
+			time.Sleep(time.Second)
+			m.change(c.Ref(), func(s *plan.Sight) {
+				for i := range s.VMs {
+					s.VMs[i].Power = plan.PoweredOff
+				}
+			})
+		}
+		n := 0
+		for _, line := range m.begun() {
+			if strings.HasPrefix(line, "PowerOn") {
+				n++
+			}
+		}
+		if n < 10 || n > 25 {
+			t.Errorf("powered on %d times in an hour", n)
+		}
+		if r := l.Renew(c); !strings.Contains(r.Status.LastMessage, "look at its console") {
+			t.Error(r.Status.LastMessage)
+		}
+	})
+}
+
+func TestManyLostAtOnceAreMadeAnewSlowly(t *testing.T) {
+	m := newModel(time.Minute)
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+		c := call("web", 12)
+		status := l.Renew(c).Status
+		for range 90 { // a hook call stores the status, as Metacontroller does
+			time.Sleep(5 * time.Second)
+			g := *c.Group
+			g.Status = status
+			c.Group = &g
+			status = l.Renew(c).Status
+		}
+		before := len(m.begun())
+		m.change(c.Ref(), func(s *plan.Sight) {
+			for i := range s.VMs {
+				s.Gone = append(s.Gone, s.VMs[i].MoRef)
+			}
+			s.VMs = nil
+		})
+		time.Sleep(30 * time.Second)
+		if n := len(m.begun()) - before; n != 1 {
+			t.Errorf("%d clones begin before one has ended", n)
+		}
+		for range 60 {
+			g := *c.Group
+			g.Status = l.Renew(c).Status
+			c.Group = &g
+			time.Sleep(5 * time.Second)
+		}
+		if _, on := m.members(c.Ref()); on != 12 {
+			t.Errorf("%d are on", on)
+		}
+	})
+}
+
+func TestAPlanThatWaitsForATimeIsMadeAgainThen(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		c.Group.Spec.Deletion.QuarantineSeconds = 60
+		l.Renew(c)
+		time.Sleep(time.Second)
+		g := *c.Group
+		one := int32(1)
+		g.Spec.Replicas, g.Generation = &one, 2
+		c.Group = &g
+		l.Renew(c)
+		time.Sleep(50 * time.Second)
+		if all, _ := m.members(c.Ref()); all != 2 {
+			t.Fatalf("%d VMs before the quarantine is over", all)
+		}
+		time.Sleep(11 * time.Second) // no call, and nothing changes
+		if all, _ := m.members(c.Ref()); all != 1 {
+			t.Errorf("%d VMs after it", all)
+		}
+	})
+}
