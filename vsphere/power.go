@@ -95,6 +95,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 
 // reset restarts a member that stays unready, as the reset button would: its guest is not well enough to be asked.
 // The stamp says so first: of two copies of the server one has its way, and none resets it again for the same reason.
+// So the VM is looked at before: what was powered off meanwhile would bear the word of a restart that never was.
 func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {
@@ -102,6 +103,20 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	}
 	if err := unchanged(m, a); err != nil {
 		return err
+	}
+	now, err := v.lookBefore(ctx, vmRef(a.MoRef))
+	if err == nil {
+		err = now.check(ref, a)
+	}
+	switch {
+	case err != nil:
+		return err
+	case now.changeVersion != m.ChangeVersion:
+		return changedMeanwhile()
+	case m.stamp.Marked:
+		return faultf(ReasonConcurrentAccess, false, "%s is chosen to be removed, so it was not restarted.", a.VM)
+	case now.power != types.VirtualMachinePowerStatePoweredOn:
+		return faultf(ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read anew.", now.power)
 	}
 	if err := v.restamp(ctx, m, func(s *Stamp) { s.Restarted = stampTime(time.Now()) }); err != nil {
 		return err
@@ -114,8 +129,14 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		}
 		return task, err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		return v.reader.read(ctx, vm)
 	}
-	return v.reader.read(ctx, vm)
+	// It was not restarted, so the stamp shall not say so: else the member would be replaced without having been.
+	if stamped := v.inventory.member(a.MoRef); stamped != nil && ctx.Err() == nil {
+		if undo := v.restamp(ctx, stamped, func(s *Stamp) { s.Restarted = m.stamp.Restarted }); undo != nil {
+			v.log.Warn().Err(undo).Str("group", ref.String()).Str("vm", a.VM).Msg("the stamp still says that the VM was restarted")
+		}
+	}
+	return err
 }

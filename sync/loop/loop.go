@@ -143,6 +143,11 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 			named.UID = uids[0]
 		}
 	}
+	if call.Group.Generation == 0 { // a manifest, which is to be applied: newer than all that is known
+		applied := *call.Group
+		call.Group = &applied
+		applied.Generation = generationToCome
+	}
 	now := time.Now()
 	l.mu.Lock()
 	g := newGroup(call)
@@ -155,6 +160,8 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	result := l.plan(&observed, call.Ref())
 	return result, plan.Forecast(observed), nil
 }
+
+const generationToCome = 1 << 62
 
 // plan looks at vCenter (after the pending actions were read, never before) and makes the plan.
 func (l *Loop) plan(o *plan.Observed, ref plan.Ref) plan.Result {

@@ -93,3 +93,19 @@ func TestAPlanThatWaitsForATimeIsMadeAgainThen(t *testing.T) {
 		}
 	})
 }
+
+func TestAPreviewOfAManifestIsOfTheGenerationToCome(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 1)
+		c.Group.Generation = 7
+		l.Renew(c)
+		time.Sleep(time.Second)
+		manifest := call("web", 2)
+		manifest.Group.Generation = 0
+		r, outlook, err := l.Preview(manifest)
+		if err != nil || len(outlook.Steps) != 2 || r.Status.Phase != "PENDING" {
+			t.Errorf("%v, %s: %s, %+v", err, r.Status.Phase, r.Status.LastMessage, outlook.Steps)
+		}
+	})
+}
