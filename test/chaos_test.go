@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -24,10 +25,11 @@ var (
 	chaosSeed  = flag.Uint64("chaos.seed", 0, "the first seed; a failure names its own")
 )
 
-// TestChaos leads lives in which users scale, admins power off, destroy, move and rename, calls and tasks fail,
-// replies are lost, sessions end, vCenter is away, and the two copies of the server are stopped and started, all at
-// random. When it is quiet again, there must be exactly the wanted members and all strangers; and after the delete,
-// nothing but the strangers.
+// TestChaos leads lives in which users scale and edit, admins power off, destroy, move and rename, guests fall sick and
+// hang, calls and tasks fail, replies are lost, sessions end, vCenter is away, and the two copies of the server are
+// stopped and started, all at random. When it is quiet again, there must be exactly the wanted members, each as the spec
+// says, and all strangers, and nothing in quarantine for longer than it may be; and after the delete, nothing but the
+// strangers (and what was retained).
 func TestChaos(t *testing.T) {
 	for i := range *chaosSeeds {
 		seed := *chaosSeed + uint64(i)
@@ -53,11 +55,18 @@ type chaos struct {
 
 func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{rand: rand.New(rand.NewPCG(seed, 1)), rig: newRig(t, vcsim.Config{
+		Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true},
 		Latency: vcsim.Latency{Clone: 40 * time.Millisecond, Power: 10 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 5 * time.Millisecond}})}
 	for i := range c.servers {
 		c.start(i)
 	}
 	c.group = c.servers[0].group("web", 3)
+	c.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(1)
+	c.group.Spec.Deletion.QuarantineSeconds = []int32{0, 1, 5}[c.rand.IntN(3)]
+	if seed%2 == 1 {
+		c.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(1)}
+		c.group.Spec.Update.ProgressDeadlineSeconds = seconds(3)
+	}
 	c.strangers = []string{"/DC0/vm/web-1"}
 	c.stranger("/DC0/vm", "web-1")
 	t.Cleanup(func() {
@@ -88,10 +97,11 @@ func (c *chaos) step() {
 		time.Sleep(time.Duration(c.rand.IntN(30)) * time.Millisecond)
 	}
 	methods := []string{"CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder",
-		"WaitForUpdatesEx", "RetrievePropertiesEx", "ModifyListView"}
-	kinds := []vcsim.Kind{vcsim.Clone, vcsim.PowerOn, vcsim.PowerOff, vcsim.Destroy, vcsim.Reconfigure}
+		"WaitForUpdatesEx", "RetrievePropertiesEx", "ModifyListView", "ShutdownGuest", "ResetVM_Task", "Rename_Task", "MoveIntoFolder_Task"}
+	kinds := []vcsim.Kind{vcsim.Clone, vcsim.PowerOn, vcsim.PowerOff, vcsim.Destroy, vcsim.Reconfigure, vcsim.ShutdownGuest, vcsim.Reset,
+		vcsim.Rename, vcsim.MoveInto}
 	n := 1 + c.rand.IntN(3)
-	switch deed := c.rand.IntN(13); deed {
+	switch deed := c.rand.IntN(25); deed {
 	case 0, 1, 2:
 		c.group.Scale(int32(c.rand.IntN(7)))
 		c.say("scaled to %d", *c.group.Spec.Replicas)
@@ -118,6 +128,12 @@ func (c *chaos) step() {
 		c.say("copy %d is started anew", i)
 		c.servers[i].stop()
 		c.start(i)
+	case 13, 14, 15, 16, 17:
+		c.edit()
+	case 18, 19, 20:
+		c.guests()
+	default:
+		c.rest()
 	}
 	time.Sleep(time.Duration(c.rand.IntN(60)) * time.Millisecond)
 }
@@ -150,8 +166,17 @@ func (c *chaos) wrong() string {
 	perOrdinal := map[int32]bool{}
 	for _, vm := range c.ours() {
 		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if err == nil && !stamp.Quarantined.IsZero() {
+			if text := c.wrongInQuarantine(vm, stamp); text != "" {
+				return text
+			}
+			continue
+		}
 		if err != nil || stamp.Marked || vm.Power != types.VirtualMachinePowerStatePoweredOn || perOrdinal[stamp.Ordinal] {
-			return fmt.Sprintf("%s: %v, %+v", vm.Path, err, stamp)
+			return fmt.Sprintf("%s: %v, %s, %+v", vm.Path, err, vm.Power, stamp)
+		}
+		if s := &c.group.Spec; stamp.Revision != plan.Revision(s) || vm.CPUs != s.CPU || vm.MemoryMB != 1024*s.Memory {
+			return fmt.Sprintf("%s has %d CPUs, %d MB, revision %s; wanted are %d, %d GB, %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision, s.CPU, s.Memory, plan.Revision(s))
 		}
 		perOrdinal[stamp.Ordinal] = true
 	}
@@ -164,7 +189,7 @@ func (c *chaos) wrong() string {
 // decide is the person who removes one of two VMs that claim one ordinal and were both in use.
 func (c *chaos) decide() {
 	seen := map[int32]bool{}
-	for _, vm := range c.ours() {
+	for _, vm := range c.members() {
 		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
 		if seen[stamp.Ordinal] {
 			c.say("a person removes %s: %v", vm.Path, c.Destroy(vm.Path))
@@ -176,6 +201,7 @@ func (c *chaos) decide() {
 func (c *chaos) calm() {
 	c.say("calm")
 	c.Heal()
+	c.cure()
 	ctx := within(c.t)
 	for i := 0; c.wrong() != ""; i++ { // what one copy has begun may still be put right by the other
 		c.group.URL = c.servers[i%2].url
@@ -191,6 +217,7 @@ func (c *chaos) calm() {
 				c.decide()
 			}
 		}
+		c.empty(a)
 		time.Sleep(20 * time.Millisecond)
 	}
 	for i := range c.servers {
@@ -201,6 +228,16 @@ func (c *chaos) calm() {
 		c.t.Error(wrong)
 	}
 	c.group.URL = c.servers[c.rand.IntN(2)].url
+	c.end(c.rand.IntN(3) == 0)
+}
+
+// end deletes the group and looks at what is left of it: nothing, or as many VMs that are nobody's as there were members.
+func (c *chaos) end(retain bool) {
+	left := 0
+	if retain {
+		c.group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
+		left = int(*c.group.Spec.Replicas)
+	}
 	remove(c.t, c.group)
 	for _, vm := range c.ours() {
 		c.t.Errorf("%s is left behind", vm.Path)
@@ -210,7 +247,11 @@ func (c *chaos) calm() {
 			c.t.Errorf("the stranger %s is gone", path)
 		}
 	}
-	if _, err := c.find.Folder(context.Background(), web); err == nil {
+	if _, err := c.find.Folder(context.Background(), web); err == nil && left == 0 {
 		c.t.Error("the group's folder is left behind")
+	}
+	const templates = 2
+	if all := c.VMs(); len(all) != len(c.strangers)+templates+left || tally(all, isOn) != left {
+		c.t.Errorf("%d VMs are left behind, %d of them on; %d were to be: %v", len(all)-len(c.strangers)-templates, tally(all, isOn), left, refs(all))
 	}
 }

@@ -248,6 +248,13 @@ func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 	return machine
 }
 
+// keepWhole has a VM read whole from now on, as one that a group wants to adopt.
+func (n *Inventory) keepWhole(ref plan.Ref, moRef string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	n.whole(ref.UID, moRef)
+}
+
 // putCandidate keeps what was read of a stranger, if a group wants to adopt it.
 func (n *Inventory) putCandidate(m *Machine, w *news) {
 	n.interest.Lock()

@@ -153,6 +153,3 @@ func internal(message string) plan.Fault {
 	}
 	return plan.Fault{Reason: ReasonInternal, Message: message}
 }
-
-// is tells whether it is a fault of that reason; none is of no reason.
-func (e *Error) is(reason string) bool { return e != nil && e.Reason == reason }

@@ -71,26 +71,21 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 
 // empty tells, by a fresh read, that nothing is in the group's folder but an empty quarantine.
 func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) error {
-	inside, err := v.inside(ctx, ref, folder)
-	if missingObject(err) == folder || err == nil && len(inside) == 0 {
-		return nil
-	}
+	found, err := v.inside(ctx, ref, folder)
 	if err != nil {
 		return err
 	}
-	if err := v.reader.read(ctx, inside...); err != nil {
-		return err
+	quarantine := folderRef(v.inventory.below(folder.Value, plan.QuarantineFolder))
+	if slices.Contains(found, quarantine) {
+		kept, err := v.inside(ctx, ref, quarantine)
+		if err != nil {
+			return err
+		}
+		found = slices.DeleteFunc(found, func(x types.ManagedObjectReference) bool { return x == quarantine })
+		found = append(found, kept...)
 	}
 	var strangers []string
-	for _, child := range inside {
-		if child.Value == v.inventory.below(folder.Value, plan.QuarantineFolder) {
-			if err := v.empty(ctx, ref, child); classify("", err).is(plan.ReasonFolderHoldsStranger) {
-				strangers = append(strangers, plan.QuarantineFolder)
-			} else if err != nil {
-				return err
-			}
-			continue
-		}
+	for _, child := range found {
 		m, path, told := v.inventory.holder(child.Value)
 		switch {
 		case m != nil && m.stamp.UID == ref.UID, m == nil && !told:
@@ -106,7 +101,7 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 	return faultf(plan.ReasonFolderHoldsStranger, true, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", list(strangers))
 }
 
-// inside reads what is in a folder.
+// inside reads what is in a folder, and each of that; nothing if the folder is gone.
 func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (children []types.ManagedObjectReference, err error) {
 	err = v.call(ctx, func(ctx context.Context, s *session) error {
 		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
@@ -129,6 +124,12 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 		}
 		return nil
 	})
+	if missingObject(err) == folder || err == nil && len(children) == 0 {
+		return nil, nil
+	}
+	if err == nil {
+		err = v.reader.read(ctx, children...)
+	}
 	return children, err
 }
 

@@ -151,7 +151,7 @@ func TestEveryFactOfAVMCounts(t *testing.T) {
 		default:
 			f.SetInt(1)
 		}
-		if equalVM(x, plan.VM{}) {
+		if equalVMs([]plan.VM{x}, []plan.VM{{}}) {
 			t.Errorf("a change of %s is not seen", v.Type().Field(i).Name)
 		}
 	}

@@ -90,7 +90,8 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	if err != nil {
 		return err
 	}
-	return v.restamp(ctx, m, func(s *Stamp) { s.Shutdown = plan.Shutdown{At: stampTime(time.Now()), Boot: m.Boot} })
+	asked := stampTime(time.Now().Add(time.Second)) // whole seconds, rounded up: the guest has all of its time
+	return v.restamp(ctx, m, func(s *Stamp) { s.Shutdown = plan.Shutdown{At: asked, Boot: m.Boot} })
 }
 
 // reset restarts a member that stays unready, as the reset button would: its guest is not well enough to be asked.

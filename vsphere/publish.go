@@ -225,16 +225,16 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	slices.SortFunc(vms, func(a, b plan.VM) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
 	})
-	if slices.EqualFunc(was, vms, equalVM) {
+	if equalVMs(was, vms) {
 		return false
 	}
 	g.vms = vms
 	return true
 }
 
-// equalVM compares whatever a VM has, or will have: a fact that was forgotten here would be told to nobody. (Times
-// are in UTC, of decodeMachine or of a stamp, and have no monotonic part.)
-func equalVM(a, b plan.VM) bool { return reflect.DeepEqual(a, b) }
+// equalVMs compares whatever VMs have, or will have: a fact that was forgotten here would be told to nobody. (Times
+// are in UTC, from decodeMachine or a stamp, and have no monotonic part.)
+func equalVMs(a, b []plan.VM) bool { return reflect.DeepEqual(a, b) }
 
 // answerWanted tells the groups that had asked for a VM of which nothing was known.
 func (n *Inventory) answerWanted(r Reading, w *news) {

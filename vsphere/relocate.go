@@ -13,9 +13,6 @@ import (
 // createQuarantine makes the folder, in the group's own, for members that were taken away.
 func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
 	folder, err := v.ensureFolder(ctx, folderRef(a.Folder), plan.QuarantineFolder)
-	if missingObject(err) == folderRef(a.Folder) {
-		return folderGone(a)
-	}
 	if err != nil {
 		return err
 	}
@@ -36,7 +33,10 @@ func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error
 		return task, err
 	})
 	if err != nil {
-		return v.taken(ctx, ref, err, m.Folder, a.NewName)
+		err = v.taken(ctx, ref, a, err, m.Parent, a.NewName)
+	}
+	if err != nil {
+		return err
 	}
 	return v.reader.read(ctx, vmRef(a.MoRef))
 }
@@ -57,19 +57,22 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	})
 	switch {
 	case missingObject(err) == folderRef(a.Folder):
-		return folderGone(a)
+		return faultf(ReasonFolderGone, false, "The folder that %s was to be moved into is no longer there, so it stays where it is.", a.VM)
 	case err != nil:
-		return v.taken(ctx, ref, err, a.Folder, m.Name)
+		err = v.taken(ctx, ref, a, err, a.Folder, m.Name)
+	}
+	if err != nil {
+		return err
 	}
 	return v.reader.read(ctx, vmRef(a.MoRef))
 }
 
-func folderGone(a plan.Action) *Error {
-	return faultf(ReasonFolderGone, true, "The folder that %s was to be moved into is no longer there, so it stays where it is.", a.VM)
-}
-
-// taken says who has the name that a rename or a move was refused for; any other error stays as it is.
-func (v *VCenter) taken(ctx context.Context, ref plan.Ref, err error, folder, name string) error {
+// taken says who has the name that a rename or a move was refused for; any other error stays as it is. If the VM itself
+// has it, that is success: an earlier try, or another copy of the server, was there first.
+func (v *VCenter) taken(ctx context.Context, ref plan.Ref, a plan.Action, err error, folder, name string) error {
+	if hasFault[*types.InvalidName](err) {
+		return faultf(ReasonNameConflict, true, "vCenter refuses the name %s for the VM of %s.", name, a.VM)
+	}
 	var duplicate *types.DuplicateName
 	if _, is := fault.As(err, &duplicate); !is {
 		return err
@@ -80,6 +83,9 @@ func (v *VCenter) taken(ctx context.Context, ref plan.Ref, err error, folder, na
 		if holder, lookErr = v.child(ctx, folderRef(folder), name); lookErr != nil {
 			return lookErr
 		}
+	}
+	if holder.Value == a.MoRef {
+		return nil
 	}
 	if holder.Value != "" {
 		if readErr := v.reader.read(ctx, holder); readErr != nil {

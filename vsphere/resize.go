@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -21,14 +22,10 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 	if on := m.Power == plan.PoweredOn; on != a.Hot {
 		return faultf(ReasonInvalidPowerState, false, "The VM is %s, so it cannot be changed like that; its state is read anew.", m.Power)
 	}
-	perSocket, err := v.readCores(ctx, vmRef(a.MoRef))
-	if err != nil {
-		return err
-	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, NumCPUs: a.CPU, MemoryMB: a.MemoryMB}
-	if fits := dividing(perSocket, a.CPU); fits != nil {
+	if fits := dividing(m.CoresPerSocket, a.CPU); fits != nil {
 		if a.Hot { // cores per socket cannot change while a VM runs
-			return faultf(ReasonHotAddRefused, false, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", a.CPU, perSocket)
+			return faultf(ReasonHotAddRefused, false, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", a.CPU, m.CoresPerSocket)
 		}
 		spec.NumCoresPerSocket = fits
 	}
@@ -40,21 +37,30 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 
 // sizeRefusal tells a VM that cannot take the size from everything else that can go wrong. What vCenter refuses for the
 // VM's own sake is a VmConfigFault (CpuHotPlugNotSupported, MemorySizeNotSupported, TooManyCpus and the like), a
-// NotSupported or an InvalidArgument.
+// NotSupported or an InvalidArgument; of a running VM also that it would have to be off, or that the licence knows no
+// hot-add. Resources, privileges and other tasks stay what they are.
 func sizeRefusal(a plan.Action, err error) error {
-	faults, _ := faultsIn(err)
-	for _, f := range faults {
-		switch f.(type) {
-		case types.BaseVmConfigFault, types.BaseNotSupported, types.BaseInvalidArgument:
-		default:
-			continue
-		}
-		why := classify("", err).Message
-		if a.Hot {
-			return faultf(ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MB of memory. %s", a.CPU, a.MemoryMB, why)
-		}
+	e := classify("", err)
+	refused := e.Reason == ReasonInvalidConfiguration ||
+		e.Reason == ReasonInternal && (hasFault[types.BaseNotSupported](err) || hasFault[types.BaseInvalidArgument](err))
+	switch {
+	case a.Hot && (refused || e.Reason == ReasonLicense || alreadyIn(err, types.VirtualMachinePowerStatePoweredOn)):
+		return faultf(ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MB of memory. %s", a.CPU, a.MemoryMB, e.Message)
+	case hasFault[*types.CpuHotPlugNotSupported](err), hasFault[*types.MemoryHotPlugNotSupported](err):
+		// Somebody powered it on a moment ago: that is no reason to replace it.
+		return faultf(ReasonInvalidPowerState, false, "The VM is poweredOn, so it cannot be changed like that; its state is read anew.")
+	case refused:
 		return faultf(ReasonResizeRefused, true, "The VM cannot be given %d CPUs and %d MB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
-			a.CPU, a.MemoryMB, why)
+			a.CPU, a.MemoryMB, e.Message)
 	}
 	return err
+}
+
+// hasFault tells whether a fault of type T, a pointer or a Base… interface, is in an error's tree.
+func hasFault[T any](err error) bool {
+	faults, _ := faultsIn(err)
+	return slices.ContainsFunc(faults, func(f types.BaseMethodFault) bool {
+		_, is := f.(T)
+		return is
+	})
 }

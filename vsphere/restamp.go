@@ -48,9 +48,13 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 // unchanged tells that a member's configuration is the one that an action was planned from.
 func unchanged(m *member, a plan.Action) error {
 	if m.ChangeVersion == "" || a.ChangeVersion != "" && a.ChangeVersion != m.ChangeVersion {
-		return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
+		return changedMeanwhile()
 	}
 	return nil
+}
+
+func changedMeanwhile() *Error {
+	return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
 }
 
 // restamp writes a member's stamp anew, if nobody changed the VM since it was read, and awaits the read of it.
@@ -74,6 +78,9 @@ func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text str
 
 // release takes the stamp off a VM, which is nobody's from then on. One that is gone is nobody's either.
 func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if v.inventory.goneFor(a.MoRef) {
+		return nil
+	}
 	m, err := v.own(ref, a)
 	if err != nil {
 		return err
@@ -91,6 +98,7 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 // adopt writes a stamp into a VM that bears none, or that of a former incarnation of the group. All that Sight looked
 // at is looked at again in a read that begins now.
 func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	v.inventory.keepWhole(ref, a.MoRef)
 	if err := v.reader.read(ctx, vmRef(a.MoRef)); err != nil {
 		return err
 	}
@@ -102,7 +110,7 @@ func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return err
 	}
 	if m.ChangeVersion == "" || m.ChangeVersion != a.ChangeVersion {
-		return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
+		return changedMeanwhile()
 	}
 	stamp := Stamp{
 		Cluster: v.cfg.ClusterID, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,

@@ -46,6 +46,12 @@ func (g *Group) Scale(replicas int32) {
 	g.Generation++
 }
 
+// Edit changes the spec, as kubectl edit does.
+func (g *Group) Edit(change func(*v1alpha1.VmGroupSpec)) {
+	change(&g.Spec)
+	g.Generation++
+}
+
 // Answer is what a hook answered.
 type Answer struct {
 	Status             v1alpha1.VmGroupStatus `json:"status"`
@@ -147,8 +153,13 @@ func (g *Group) Until(ctx context.Context, wish func(Answer) bool) (Answer, erro
 // Delete finalizes until the hook says finalized.
 func (g *Group) Delete(ctx context.Context) error {
 	g.Generation++
-	_, err := g.until(ctx, g.Finalize, func(a Answer) bool { return a.Finalized })
+	_, err := g.UntilFinalizing(ctx, func(a Answer) bool { return a.Finalized })
 	return err
+}
+
+// UntilFinalizing finalizes until the answer is as wished, of a group that was deleted (its generation raised) before.
+func (g *Group) UntilFinalizing(ctx context.Context, wish func(Answer) bool) (Answer, error) {
+	return g.until(ctx, g.Finalize, wish)
 }
 
 func (g *Group) until(ctx context.Context, call func(context.Context) (Answer, error), wish func(Answer) bool) (Answer, error) {

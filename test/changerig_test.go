@@ -1,0 +1,169 @@
+package test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// lifetimes are what tasks take in lives with changes: long enough that an observer sees what is between two steps.
+var lifetimes = vcsim.Latency{Clone: 40 * time.Millisecond, Power: 20 * time.Millisecond, Reconfigure: 10 * time.Millisecond, Other: 5 * time.Millisecond}
+
+// otherTemplate is the second template of lives that roll.
+const otherTemplate = "other"
+
+// TestMain has more tests at once than there are CPUs, unless told otherwise: they mostly wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	told := false
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
+	if !told {
+		_ = flag.Set("test.parallel", "6")
+	}
+	os.Exit(m.Run())
+}
+
+// newChangeRig is a vCenter with guests and two templates.
+func newChangeRig(t *testing.T, guest vcsim.Guest) *rig {
+	t.Helper()
+	return newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Latency: lifetimes, Guest: guest})
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func number(n int) *intstr.IntOrString {
+	v := intstr.FromInt(n)
+	return &v
+}
+
+func seconds(n int32) *int32 { return &n }
+
+// members are the VMs that bear a stamp and are not in quarantine.
+func (r *rig) members() []vcsim.VM {
+	return slices.DeleteFunc(r.VMs(), func(vm vcsim.VM) bool {
+		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		return err != nil || vm.Template || !stamp.Quarantined.IsZero()
+	})
+}
+
+// refs are the moRefs of VMs, by name.
+func refs(vms []vcsim.VM) map[string]string {
+	all := map[string]string{}
+	for _, vm := range vms {
+		all[vm.Name] = vm.Ref.Value
+	}
+	return all
+}
+
+// sameVMs demands that the members are the VMs that they were.
+func (r *rig) sameVMs(was map[string]string) {
+	r.t.Helper()
+	if is := refs(r.members()); fmt.Sprint(is) != fmt.Sprint(was) {
+		r.t.Errorf("the members are %v and were %v", is, was)
+	}
+}
+
+// tally counts VMs.
+func tally(vms []vcsim.VM, of func(vcsim.VM) bool) (n int) {
+	for _, vm := range vms {
+		if of(vm) {
+			n++
+		}
+	}
+	return n
+}
+
+func isOn(vm vcsim.VM) bool     { return vm.Power == types.VirtualMachinePowerStatePoweredOn }
+func hasTools(vm vcsim.VM) bool { return isOn(vm) && vm.Tools }
+func hasIP(vm vcsim.VM) bool    { return isOn(vm) && vm.IP != "" }
+
+// isOfOther tells that a VM is a member that was cloned from the other template.
+func isOfOther(vm vcsim.VM) bool {
+	stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+	return err == nil && stamp.Revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: otherTemplate})
+}
+
+// extremes are the least and the most of something that was seen.
+type extremes struct{ least, most, looks int }
+
+// sample counts something again and again, from outside, until stop, which tells what was seen.
+func (r *rig) sample(count func() int) (stop func() extremes) {
+	seen := extremes{least: 1 << 30}
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			n := count()
+			seen.least, seen.most, seen.looks = min(seen.least, n), max(seen.most, n), seen.looks+1
+			select {
+			case <-end:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() extremes {
+		close(end)
+		<-done
+		r.t.Logf("%+v", seen)
+		return seen
+	}
+}
+
+// until syncs a group until the answer is as wished.
+func until(t testing.TB, g *metacontroller.Group, what string, wish func(metacontroller.Answer) bool) metacontroller.Answer {
+	t.Helper()
+	a, err := g.Until(within(t), wish)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	return a
+}
+
+// steady syncs a group that is RUNNING for a while, in which it must stay so and cause none of the calls.
+func (r *rig) steady(g *metacontroller.Group, during time.Duration, methods ...string) {
+	r.t.Helper()
+	before := r.Calls()
+	for began := time.Now(); time.Since(began) < during; {
+		a, err := g.Sync(within(r.t))
+		if err != nil || a.Status.Phase != v1alpha1.PhaseRunning {
+			r.t.Fatalf("%v, %s: %s", err, a.Status.Phase, a.Status.LastMessage)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	for after, methods := r.Calls(), methods; len(methods) > 0; methods = methods[1:] {
+		if n := after[methods[0]] - before[methods[0]]; n > 0 {
+			r.t.Errorf("%d calls of %s", n, methods[0])
+		}
+	}
+}
+
+// tooManyForAnOrdinal is how many more members there are than ordinals: 0, always.
+func (r *rig) tooManyForAnOrdinal() int {
+	seen, more := map[int32]bool{}, 0
+	for _, vm := range r.members() {
+		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if seen[stamp.Ordinal] {
+			more++
+		}
+		seen[stamp.Ordinal] = true
+	}
+	return more
+}

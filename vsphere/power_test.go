@@ -1,0 +1,179 @@
+package vsphere
+
+import (
+	"context"
+	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// running makes a member that is on, and whose guest runs VMware Tools if they are wanted.
+func (p *process) running(ordinal int32, tools bool) plan.VM {
+	p.t.Helper()
+	vm := p.member(ordinal)
+	p.do(step(plan.PowerOn, vm))
+	if tools {
+		p.world.must(p.world.SetTools(vm.Name, true))
+		p.until("the tools are seen", func() bool { return p.vm(vm.MoRef).Tools })
+	}
+	return p.vm(vm.MoRef)
+}
+
+// vm is a VM of the group as it is seen now.
+func (p *process) vm(moRef string) plan.VM {
+	for _, vm := range p.sight().VMs {
+		if vm.MoRef == moRef {
+			return vm
+		}
+	}
+	return plan.VM{}
+}
+
+// guarded is a step that is for the VM as it was seen.
+func guarded(op plan.Op, vm plan.VM) plan.Action {
+	a := step(op, vm)
+	a.ChangeVersion = vm.ChangeVersion
+	return a
+}
+
+func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.running(0, true)
+	w.HangShutdown(func(vcsim.VM) bool { return true })
+	p.do(guarded(plan.ShutdownGuest, vm))
+	asked := p.vm(vm.MoRef)
+	if asked.Shutdown.At.IsZero() || asked.Boot.IsZero() || !asked.Shutdown.Boot.Equal(asked.Boot) || asked.Power != plan.PoweredOn {
+		t.Fatalf("asked: %+v", asked)
+	}
+	w.HangShutdown(nil)
+	p.do(guarded(plan.ShutdownGuest, asked))
+	p.until("it is off", func() bool { off := p.vm(vm.MoRef); return off.Power == plan.PoweredOff && off.Boot.IsZero() })
+	p.do(step(plan.PowerOn, vm))
+	if again := p.vm(vm.MoRef); again.Boot.IsZero() || again.Shutdown.Boot.Equal(again.Boot) {
+		t.Errorf("it was powered on anew, and that is not told: %+v", again)
+	}
+}
+
+func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.running(0, false)
+	if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != ReasonToolsUnavailable || f.Person || f.Passing {
+		t.Errorf("%+v", f)
+	}
+	if vm := p.vm(vm.MoRef); !vm.Shutdown.At.IsZero() {
+		t.Errorf("the stamp says that it was asked: %+v", vm)
+	}
+	p.do(step(plan.PowerOff, vm))
+	p.do(guarded(plan.ShutdownGuest, vm)) // it is off already
+	if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
+		t.Errorf("%d reconfigures", n)
+	}
+}
+
+func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	a := guarded(plan.ShutdownGuest, p.running(0, true))
+	a.Marked = true
+	if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+		t.Errorf("%+v", f)
+	}
+	if n := w.Calls()["ShutdownGuest"]; n != 0 {
+		t.Errorf("it was asked %d times", n)
+	}
+}
+
+func TestALostReplyToAShutdownAsksOnceMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.running(0, true)
+	w.HangShutdown(func(vcsim.VM) bool { return true })
+	w.LoseReply("ShutdownGuest", 1)
+	if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != ReasonVCenterUnreachable {
+		t.Errorf("%+v", f)
+	}
+	p.until("it is known again", func() bool { return p.sight().Known })
+	p.do(guarded(plan.ShutdownGuest, p.vm(vm.MoRef)))
+	if p.vm(vm.MoRef).Shutdown.At.IsZero() || w.Calls()["ShutdownGuest"] != 2 {
+		t.Errorf("%+v after %v", p.vm(vm.MoRef), w.Calls())
+	}
+}
+
+func TestOfTwoServersThatResetAMemberOneDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.start(), w.start()
+	a := guarded(plan.Reset, one.running(0, true))
+	two.until("the other one sees it like that", func() bool { return two.vm(a.MoRef).ChangeVersion == a.ChangeVersion && two.vm(a.MoRef).Tools })
+	one.do(a)
+	if f := two.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing {
+		t.Errorf("%+v", f)
+	}
+	if n := w.Calls()["ResetVM_Task"]; n != 1 {
+		t.Errorf("it was reset %d times", n)
+	}
+	if vm := one.vm(a.MoRef); vm.Restarted.IsZero() || vm.Power != plan.PoweredOn {
+		t.Errorf("%+v", vm)
+	}
+}
+
+func TestWhatIsOffOrMarkedIsNotResetAndItsStampDoesNotSaySo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	if f := p.fault(guarded(plan.Reset, vm)); f.Reason != ReasonInvalidPowerState {
+		t.Errorf("off: %+v", f)
+	}
+	p.do(step(plan.PowerOn, vm))
+	p.do(guarded(plan.Mark, vm))
+	if f := p.fault(guarded(plan.Reset, p.vm(vm.MoRef))); f.Reason != ReasonConcurrentAccess {
+		t.Errorf("marked: %+v", f)
+	}
+	if n := w.Calls()["ResetVM_Task"]; n != 0 || !p.vm(vm.MoRef).Restarted.IsZero() {
+		t.Errorf("%d resets; %+v", n, p.vm(vm.MoRef))
+	}
+}
+
+func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	a := guarded(plan.Reset, p.running(0, false))
+	w.Deny("ResetVM_Task", "VirtualMachine.Interact.Reset")
+	if f := p.fault(a); f.Reason != ReasonMissingPrivilege || !f.Person {
+		t.Errorf("%+v", f)
+	}
+	w.Allow("ResetVM_Task")
+	if f := p.fault(a); f.Reason != ReasonConcurrentAccess { // by its own stamp
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestThatToolsRunAndStopIsSeenAndTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.running(0, false)
+	for _, run := range []bool{true, false} {
+		told := p.told(web.UID)
+		w.must(w.SetTools("web-0", run))
+		p.until("it is seen", func() bool { return p.vm(vm.MoRef).Tools == run })
+		if p.told(web.UID) == told {
+			t.Error("nobody was told")
+		}
+	}
+	before := w.Calls()["RetrievePropertiesEx"]
+	w.must(w.PowerOn("stranger"))
+	w.must(w.SetTools("stranger", true))
+	if err := p.reader.read(context.Background()); err != nil || w.Calls()["RetrievePropertiesEx"] > before+2 {
+		t.Errorf("%v; a stranger's guest costs %d reads", err, w.Calls()["RetrievePropertiesEx"]-before)
+	}
+}

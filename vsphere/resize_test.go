@@ -1,0 +1,133 @@
+package vsphere
+
+import (
+	"fmt"
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func sized(vm plan.VM, hot bool, cpu int32, memoryMB int64) plan.Action {
+	a := guarded(plan.Reconfigure, vm)
+	a.Hot, a.CPU, a.MemoryMB = hot, cpu, memoryMB
+	return a
+}
+
+func (p *process) cores(moRef string) int32 { return p.inventory.member(moRef).CoresPerSocket }
+
+func TestAMemberThatIsOffGetsItsSizeAndSocketsThatFit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	p.do(sized(vm, false, 4, 2048))
+	w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{NumCoresPerSocket: vim.NewInt32(4)}))
+	p.until("the sockets are seen", func() bool { return p.cores(vm.MoRef) == 4 })
+	p.do(sized(p.vm(vm.MoRef), false, 6, 1024))
+	if now := p.vm(vm.MoRef); now.CPU != 6 || now.MemoryMB != 1024 || p.cores(vm.MoRef) != 2 {
+		t.Errorf("%+v, %d cores per socket", now, p.cores(vm.MoRef))
+	}
+}
+
+func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.SetHotAdd("ubuntu", true, true))
+	p := w.start()
+	vm := p.running(0, false)
+	if !vm.CPUHotAdd || !vm.MemoryHotAdd || vm.MaxHotMemoryMB == 0 {
+		t.Fatalf("%+v", vm)
+	}
+	p.do(sized(vm, true, 4, 2048))
+	now := p.vm(vm.MoRef)
+	if now.CPU != 4 || now.MemoryMB != 2048 || !now.Boot.Equal(vm.Boot) || now.Power != plan.PoweredOn {
+		t.Errorf("it was %+v and is %+v", vm, now)
+	}
+	if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
+		t.Errorf("beyond the limit: %+v", f)
+	}
+}
+
+func TestWhatARunningMemberCannotBeGivenIsRefusedAndNotAskedForWhereThatIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.running(0, false)
+	if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
+		t.Errorf("without hot-add: %+v", f)
+	}
+	p.do(step(plan.PowerOff, vm))
+	w.must(w.SetHotAdd("web-0", true, true))
+	w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{NumCoresPerSocket: vim.NewInt32(2)}))
+	p.until("the sockets are seen", func() bool { return p.cores(vm.MoRef) == 2 })
+	p.do(step(plan.PowerOn, vm))
+	before := w.Calls()["ReconfigVM_Task"]
+	if f := p.fault(sized(p.vm(vm.MoRef), true, 3, vm.MemoryMB)); f.Reason != ReasonHotAddRefused || w.Calls()["ReconfigVM_Task"] != before {
+		t.Errorf("3 CPUs in sockets of 2: %+v", f)
+	}
+}
+
+func TestASizeIsPlannedAnewWhenTheMemberIsNotAsItWas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != ReasonInvalidPowerState || !f.Passing {
+		t.Errorf("it is off, and it was to be changed while it runs: %+v", f)
+	}
+	p.do(step(plan.PowerOn, vm))
+	if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != ReasonInvalidPowerState || !f.Passing {
+		t.Errorf("it runs, and it was to be changed while it is off: %+v", f)
+	}
+	p.do(step(plan.PowerOff, vm))
+	w.must(w.SetExtraConfig("web-0", "x", "y"))
+	if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != ReasonConcurrentAccess || !f.Passing {
+		t.Errorf("somebody changed it: %+v", f)
+	}
+	if now := p.vm(vm.MoRef); now.CPU != vm.CPU {
+		t.Errorf("%+v", now)
+	}
+}
+
+func TestOnlyARefusalForTheVMsOwnSakeIsARefusalOfTheSize(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.SetHotAdd("ubuntu", true, true))
+	p := w.start()
+	cold, hot := p.member(0), p.running(1, false)
+	on := &vim.InvalidPowerState{RequestedState: vim.VirtualMachinePowerStatePoweredOff, ExistingState: vim.VirtualMachinePowerStatePoweredOn}
+	for _, c := range []struct {
+		fault     vim.BaseMethodFault
+		cold, hot string
+	}{
+		{new(vim.InvalidVmConfig), ReasonResizeRefused, ReasonHotAddRefused},
+		{&vim.MemorySizeNotSupported{MemorySizeMB: 9}, ReasonResizeRefused, ReasonHotAddRefused},
+		{new(vim.NotSupported), ReasonResizeRefused, ReasonHotAddRefused},
+		{&vim.InvalidArgument{InvalidProperty: "numCPUs"}, ReasonResizeRefused, ReasonHotAddRefused},
+		{new(vim.CpuHotPlugNotSupported), ReasonInvalidPowerState, ReasonHotAddRefused},
+		{on, ReasonInvalidPowerState, ReasonHotAddRefused},
+		{new(vim.NotEnoughLicenses), ReasonLicense, ReasonHotAddRefused},
+		{new(vim.InsufficientMemoryResourcesFault), ReasonResourceLimit, ReasonResourceLimit},
+		{new(vim.TaskInProgress), ReasonTaskInProgress, ReasonTaskInProgress},
+		{new(vim.ConcurrentAccess), ReasonConcurrentAccess, ReasonConcurrentAccess},
+		{new(vim.SystemError), ReasonInternal, ReasonInternal},
+	} {
+		name := fmt.Sprintf("%T", c.fault)
+		w.FailTask(vcsim.Reconfigure, nil, c.fault, 2)
+		f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048))
+		if f.Reason != c.cold || f.Reason == ReasonResizeRefused && (!f.Person || f.Passing) {
+			t.Errorf("%s while off: %+v", name, f)
+		}
+		f = p.fault(sized(p.vm(hot.MoRef), true, 4, 2048))
+		if f.Reason != c.hot || f.Reason == ReasonHotAddRefused && (f.Person || f.Passing) {
+			t.Errorf("%s while on: %+v", name, f)
+		}
+	}
+	w.Deny("ReconfigVM_Task", "VirtualMachine.Config.CPUCount")
+	if f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048)); f.Reason != ReasonMissingPrivilege {
+		t.Errorf("%+v", f)
+	}
+}
