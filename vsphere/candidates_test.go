@@ -32,7 +32,7 @@ func stamped(m Machine, change func(*Stamp)) Machine {
 	return m
 }
 
-// settled asks twice, so that what is asked for is read in between.
+// adopt asks twice, so that what is asked for is read in between.
 func (s *shelf) adopt(machines []Machine, entries ...string) []plan.Candidate {
 	ask := plan.Ask{Adopt: entries}
 	s.publish(machines...)

@@ -51,6 +51,7 @@ type failure struct {
 
 // boots is when a member was powered on last, and how often it was so soon after the time before.
 type boots struct {
+	moRef string
 	last  time.Time
 	again int
 }
@@ -226,10 +227,10 @@ const (
 // booted counts that a member was powered on, and says when it may be again: at once, unless it happens again and again.
 func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
 	b := g.boots[a.VM]
-	if b.again++; now.Sub(b.last) > haltsSoon {
+	if b.again++; now.Sub(b.last) > haltsSoon || b.moRef != a.MoRef {
 		b.again = 0
 	}
-	b.last = now
+	b.moRef, b.last = a.MoRef, now
 	g.boots[a.VM] = b
 	if b.again == 0 {
 		return 0

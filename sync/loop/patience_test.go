@@ -33,6 +33,14 @@ func TestAGuestThatHaltsItselfIsNoHotLoop(t *testing.T) {
 		if r := l.Renew(c); !strings.Contains(r.Status.LastMessage, "look at its console") {
 			t.Error(r.Status.LastMessage)
 		}
+		none, g := int32(0), *c.Group
+		g.Spec.Replicas = &none // the same generation, so that nothing is forgotten
+		c.Group = &g
+		l.Renew(c)
+		time.Sleep(time.Second)
+		if all, _ := m.members(c.Ref()); all != 0 {
+			t.Error("that it is not powered on keeps it from being removed")
+		}
 	})
 }
 

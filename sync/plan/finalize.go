@@ -94,33 +94,42 @@ func (v *view) removeAll() {
 		if !m.Reachable || i > 0 && v.members[i-1].Ordinal == m.Ordinal {
 			continue
 		}
-		isLast := i == last && len(v.members)+len(v.quarantined) > 1
+		waits := i == last && len(v.members)+len(v.quarantined) > 1
 		switch {
 		case v.policy.retain:
-			v.release(m, isLast)
+			v.release(m, waits || i == last && !v.leaseOver())
 		case m.Power != PoweredOff:
 			v.takeDown(m, "the group is deleted")
-		case !isLast:
+		case !waits:
 			v.act(Action{Op: Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "the group is deleted"})
 		}
 	}
 }
 
 // release is the next step of making a member an ordinary VM: an adopted one gets back its name and its folder, as
-// far as that is possible; then the stamp is taken off.
-func (v *view) release(m *member, isLast bool) {
+// far as that is possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the deletion,
+// until no other copy of the server can hold a lease any more: one that sees no stamp and has seen no mark would clone
+// the member anew.
+func (v *view) release(m *member, waits bool) {
 	a := Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "the group is deleted, and its VMs are retained"}
 	switch {
 	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, Rename):
 		a.Op, a.NewName = Rename, m.Former.Name
 	case m.Former.Folder != "" && m.VM.Folder == v.Sight.Folder && m.Former.Folder != v.Sight.Folder && !v.refused(m, Move):
 		a.Op, a.Folder = Move, m.Former.Folder
-	case isLast:
+	case waits:
 		return
 	default:
 		a.Op, a.ChangeVersion = Release, m.ChangeVersion
 	}
 	v.act(a)
+}
+
+// leaseOver tells that every lease of another copy of the server has ended: none was renewed since finalizing began.
+func (v *view) leaseOver() bool {
+	over := v.FinalizingSince.Add(v.Lease)
+	v.wakeAt(over)
+	return !v.Now.Before(over)
 }
 
 // refused tells that a step was tried and cannot be done: the deletion goes on without it.
@@ -146,7 +155,6 @@ func (v *view) removeFolder() {
 		}
 	}
 	if v.Sight.Folder != "" && !v.strangersStay() {
-		v.wakeAt(v.FinalizingSince.Add(v.Lease))
 		v.act(Action{Op: RemoveFolder, VM: FolderKey, MoRef: v.Sight.Folder, Reason: "the group is deleted and its folder is empty"})
 		if v.policy.retain {
 			v.faults = nil // that the retained VMs are in the folder hinders nobody
@@ -162,7 +170,7 @@ func (v *view) removeFolder() {
 // since, so that no other copy of the server may still clone into it.
 func (v *view) strangersStay() bool {
 	p, pending := v.Pending[FolderKey]
-	return pending && p.Fault.Reason == ReasonFolderHoldsStranger && v.Now.Sub(v.FinalizingSince) >= v.Lease
+	return pending && p.Fault.Reason == ReasonFolderHoldsStranger && v.leaseOver()
 }
 
 // empty tells whether nothing of the group is left to be seen.

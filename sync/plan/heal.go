@@ -41,6 +41,17 @@ func (v *view) sick(m *member) bool {
 	return true
 }
 
+// unwell tells that the member counts against the budget: it is not ready, whether or not its time is over. Those that
+// fail together are past their time one after another, and those that were restarted begin anew.
+func (v *view) unwell(m *member) bool {
+	if m.Marked {
+		return m.Why == WhyHealing && !m.ready
+	}
+	counts := m.sickSince(v.Now).Add(v.policy.initialDelay)
+	v.wakeAt(counts)
+	return v.healable(m) && !v.Now.Before(counts)
+}
+
 // heal finds the members that are to be restarted or replaced because they stay unready.
 func (v *view) heal(order []int) {
 	var sick []*member
@@ -48,6 +59,9 @@ func (v *view) heal(order []int) {
 	underWay := 0
 	for _, i := range order {
 		m := &v.members[i]
+		if v.unwell(m) {
+			seen = append(seen, m.name+" (not ready)")
+		}
 		switch {
 		case m.Marked && m.Why == WhyHealing && !m.ready: // begun is carried through, unless it recovered
 			m.retire, m.matter = WhyHealing, "it stayed unready"
@@ -55,7 +69,6 @@ func (v *view) heal(order []int) {
 		case m.retire != "" || m.leaves:
 		case v.sick(m):
 			sick = append(sick, m)
-			seen = append(seen, m.name+" (not ready)")
 		case v.healable(m) && m.restarted():
 			underWay++
 		}

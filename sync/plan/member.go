@@ -50,7 +50,7 @@ func (v *view) judge(i int) {
 	m.ready = v.isReady(m)
 	m.since = v.readySince(m, i)
 	halting := v.halting(m)
-	m.serving = m.ready && !halting && !v.takenDown(m.name)
+	m.serving = m.ready && !halting && !v.takenDown(m)
 	if m.serving && v.Now.Sub(m.since) < v.policy.minReady {
 		m.serving = false
 		v.wakeAt(m.since.Add(v.policy.minReady))
@@ -111,8 +111,12 @@ func (v *view) halting(m *member) bool {
 const haltGrace = time.Minute
 
 // takenDown tells that a step which takes the member down is under way, or was tried: its fate is not known then.
-func (v *view) takenDown(name string) bool {
-	switch v.Pending[name].Op {
+func (v *view) takenDown(m *member) bool {
+	p := v.Pending[m.name]
+	if p.MoRef != "" && p.MoRef != m.MoRef { // another VM had that name
+		return false
+	}
+	switch p.Op {
 	case ShutdownGuest, PowerOff, Reset, Quarantine, Destroy, Release:
 		return true
 	}

@@ -43,12 +43,15 @@ func (v *view) message() string {
 	switch {
 	case v.Finalizing && v.leaving > 0 && v.policy.retain:
 		say("releasing %s", count(v.leaving, "member"))
+		if v.leaving == 1 && !v.leaseOver() {
+			say("the last one as soon as no other copy of the server can act for the group")
+		}
 	case v.Finalizing && v.leaving > 0:
 		say("removing %s", count(v.leaving, "member"))
 	case v.Finalizing && len(v.arriving) > 0:
 		say("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))
 	case v.Finalizing && v.Sight.Folder != "" && !v.strangersStay() && v.policy.retain:
-		say("waiting until no other copy of the server can act for the group, before its folder is left to the retained VMs")
+		say("leaving the group's folder to the retained VMs")
 	case v.Finalizing && v.Sight.Folder != "" && !v.strangersStay():
 		say("removing the group's folder")
 	case v.Finalizing && !v.Emptied:

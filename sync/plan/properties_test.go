@@ -1,11 +1,13 @@
 package plan_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -17,7 +19,9 @@ func TestEveryObservation(t *testing.T) {
 		o := anything(t)
 		seen := map[string]bool{}
 		for _, a := range plan.Make(o).Actions {
-			if p, pending := o.Pending[a.VM]; pending && p.State != plan.Due || seen[a.VM] {
+			p, pending := o.Pending[a.VM]
+			pending = pending && p.State != plan.Due && !(p.State == plan.BackingOff && p.Op == plan.PowerOn && a.Op != plan.PowerOn)
+			if pending || seen[a.VM] {
 				t.Fatalf("a second action for %q: %+v", a.VM, a)
 			}
 			seen[a.VM] = true
@@ -115,6 +119,29 @@ func TestEveryObservation(t *testing.T) {
 				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && m.Reachable && !pending && m.Quarantined.IsZero() && twin[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
 					t.Fatalf("%s goes (%d), and web-%d stays (%d)", a.VM, rank(x), m.Ordinal, rank(m))
 				}
+			}
+		}
+	}))
+	t.Run("heals none while more are unready, or cannot be reached, than maxUnhealthy allows", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Finalizing = false
+		unwell, twins := 0, map[int32]int{}
+		for _, m := range o.Sight.VMs {
+			if m.Quarantined.IsZero() {
+				twins[m.Ordinal]++
+			}
+		}
+		for _, m := range o.Sight.VMs {
+			on := m.Power == plan.PoweredOn && !ready(&o, m) && !m.Marked && !halting(&o, m)
+			if m.Quarantined.IsZero() && twins[m.Ordinal] == 1 && (on || !m.Reachable) {
+				unwell++
+			}
+		}
+		allowed, forty := 0, intstr.FromString("40%")
+		allowed, _ = intstr.GetScaledValueFromIntOrPercent(cmp.Or(o.Group.Spec.Healing.MaxUnhealthy, &forty), int(o.Group.Replicas()), false)
+		for _, a := range plan.Make(o).Actions {
+			if unwell > max(1, allowed) && (a.Op == plan.Reset || a.Why == plan.WhyHealing) {
+				t.Fatalf("%s of %s while %d are unwell, and %d may be", a.Op, a.VM, unwell, allowed)
 			}
 		}
 	}))

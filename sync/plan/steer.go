@@ -51,12 +51,18 @@ func (v *view) act(a Action) {
 	}
 	v.acted[a.VM] = true
 	p, pending := v.Pending[a.VM]
-	if !pending || p.State == Due {
+	if !pending || p.State == Due || p.lets(a) {
 		v.actions = append(v.actions, a)
 	}
 	if p.Fault.Reason != "" && p.Op == a.Op {
 		v.faults = append(v.faults, named{who: a.VM, Fault: p.Fault})
 	}
+}
+
+// lets tells that a failure does not hold an action back: it was of another VM of that name, or of powering on, which
+// waits because the guest halts again and again, and says nothing about anything else.
+func (p *Pending) lets(a Action) bool {
+	return p.State == BackingOff && (p.MoRef != "" && p.MoRef != a.MoRef || p.Op == PowerOn && a.Op != PowerOn)
 }
 
 // ranks order the steps: what finishes something begun comes first, and what takes away comes last.
