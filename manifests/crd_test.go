@@ -54,13 +54,20 @@ func TestEveryRuleSaysWhatIsWrongAndWhere(t *testing.T) {
 }
 
 func TestTheColumnsAreThoseOfTheAncestorInItsOrder(t *testing.T) {
-	var columns []string
+	var columns, wide []string
 	for _, column := range crd(t).AdditionalPrinterColumns {
+		if column.Priority > 0 {
+			wide = append(wide, column.Name)
+			continue
+		}
 		columns = append(columns, column.Name)
 	}
 	want := []string{"Phase", "Current", "Desired", "CPU", "Memory", "Template", "Last_Message"}
 	if !slices.Equal(columns, want) {
 		t.Errorf("the columns are %v, not %v", columns, want)
+	}
+	if want := []string{"Ready", "Available", "Updated"}; !slices.Equal(wide, want) {
+		t.Errorf("the further columns of -o wide are %v, not %v", wide, want)
 	}
 }
 
