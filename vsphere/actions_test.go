@@ -119,7 +119,8 @@ func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 	vm := p.member(0)
 	w.must(w.SetExtraConfig("stranger", "x", "y"))
 	for _, a := range []plan.Action{
-		{Op: plan.PowerOff}, {Op: plan.Mark}, {Op: plan.Unmark}, {Op: plan.Destroy}, {Op: plan.PowerOn},
+		{Op: plan.PowerOff}, {Op: plan.Mark}, {Op: plan.Unmark}, {Op: plan.Destroy}, {Op: plan.PowerOn}, {Op: plan.ShutdownGuest},
+		{Op: plan.Reset}, {Op: plan.Reconfigure}, {Op: plan.Rename}, {Op: plan.Move}, {Op: plan.Quarantine}, {Op: plan.Release},
 	} {
 		a.VM, a.MoRef = "web-0", w.stranger.Value
 		if f := p.fault(a); f.Reason != ReasonConcurrentAccess {

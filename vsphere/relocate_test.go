@@ -118,6 +118,12 @@ func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 	}
 	p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
 	p.do(p.cloning(0))
+	last := step(plan.Destroy, vm) // its time is over: it is still the group's to destroy
+	last.Marked = true
+	p.do(last)
+	if vms := p.sight().VMs; len(vms) != 1 || vms[0].MoRef == vm.MoRef {
+		t.Errorf("%+v", vms)
+	}
 }
 
 func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
