@@ -55,7 +55,7 @@ const (
 	// ReasonFolderGone says that the folder that a VM was to be moved into is no longer there.
 	ReasonFolderGone = "FolderGone"
 	// ReasonNameHeld says that another VM of the group still has the name that one is to get.
-	ReasonNameHeld = "NameHeld"
+	ReasonNameHeld = plan.ReasonNameHeld
 
 	// Why an entry of spec.adopt cannot be carried out. AdoptReading passes.
 	ReasonAdoptNotFound   = "AdoptNotFound"

@@ -132,10 +132,11 @@ func (v *view) leaseOver() bool {
 	return !v.Now.Before(over)
 }
 
-// refused tells that a step was tried and cannot be done: the deletion goes on without it.
+// refused tells that a step was tried and cannot be done: the deletion goes on without it. A name that is held may
+// become free, but not when two members hold each other's: nothing that is deleted waits for a name.
 func (v *view) refused(m *member, op Op) bool {
 	p := v.Pending[m.name]
-	return p.Op == op && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing
+	return p.Op == op && p.State != Running && p.Fault.Reason != "" && (!p.Fault.Passing || p.Fault.Reason == ReasonNameHeld)
 }
 
 // lastToGo is the index of the first member that can be changed; -1 if there is none.

@@ -32,4 +32,5 @@ const (
 	ReasonResizeRefused       = "ResizeRefused"
 	ReasonForeignObject       = "ForeignObject"
 	ReasonFolderHoldsStranger = "FolderHoldsStranger"
+	ReasonNameHeld            = "NameHeld"
 )
