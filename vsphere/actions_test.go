@@ -26,6 +26,7 @@ func (p *process) fault(a plan.Action) plan.Fault {
 }
 
 func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.SetLatency(vcsim.Latency{Clone: 50 * time.Millisecond})
 	one, two := w.start(), w.start()
@@ -64,6 +65,7 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 }
 
 func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	p.do(plan.Action{Op: plan.CreateFolder})
@@ -76,6 +78,7 @@ func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
 }
 
 func TestAFolderWhoseNameAVMHoldsIsAConflict(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	_, err := w.AddVM("/DC0/vm/vm-operator", "shop")
@@ -86,6 +89,7 @@ func TestAFolderWhoseNameAVMHoldsIsAConflict(t *testing.T) {
 }
 
 func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	p.do(plan.Action{Op: plan.CreateFolder})
@@ -113,6 +117,7 @@ func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
 }
 
 func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.must(w.PowerOn("stranger"))
 	p := w.start()
@@ -140,6 +145,7 @@ func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 }
 
 func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -155,6 +161,7 @@ func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 }
 
 func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one := w.start()
 	vm := one.member(0)
@@ -175,6 +182,7 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 }
 
 func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -194,6 +202,7 @@ func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
 }
 
 func TestDisksFromElsewhereAreDetachedAndKept(t *testing.T) {
+	t.Parallel()
 	devices := func(files ...string) (list []vim.BaseVirtualDevice) {
 		for _, f := range files {
 			list = append(list, &vim.VirtualDisk{VirtualDevice: vim.VirtualDevice{Backing: &vim.VirtualDiskFlatVer2BackingInfo{
@@ -216,6 +225,7 @@ func TestDisksFromElsewhereAreDetachedAndKept(t *testing.T) {
 }
 
 func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -269,6 +279,7 @@ func (p *process) devices(name string) []vim.BaseVirtualDevice {
 }
 
 func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	p.do(plan.Action{Op: plan.CreateFolder})
@@ -281,6 +292,7 @@ func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {
 }
 
 func TestATemplateThatIsGoneIsSeenAndTheCloneFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	p.do(plan.Action{Op: plan.CreateFolder})

@@ -142,12 +142,7 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 
 // strangeStamp is a valid one of another group, for that VM.
 func strangeStamp(w *world, name string) string {
-	for _, vm := range w.VMs() {
-		if vm.Name == name {
-			return Stamp{Cluster: "test", Namespace: "shop", Name: "db", UID: "uid-db", InstanceUUID: vm.InstanceUUID}.Encode()
-		}
-	}
-	return ""
+	return Stamp{Cluster: "test", Namespace: "shop", Name: "db", UID: "uid-db", InstanceUUID: w.look(name).InstanceUUID}.Encode()
 }
 
 func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {
@@ -196,6 +191,42 @@ func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
 	}
 	if got := strings.Join(reasons, " "); got != "- AdoptNotFound AdoptForbidden AdoptNotFound" {
 		t.Error(got)
+	}
+}
+
+func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.startAdopting()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	ask := plan.Ask{Template: "ubuntu"}
+	for ordinal := range int32(3) {
+		name := fmt.Sprint("db-", ordinal)
+		ref, err := w.AddVM(legacy, name)
+		w.must(err)
+		entry := []string{legacy + "/" + name, ref.Value, "legacy/" + name}[ordinal]
+		p.until("it is seen", func() bool { return p.candidate(entry).Fault == nil })
+		p.do(taking(p.candidate(entry), ordinal))
+		vm := p.vm(ref.Value)
+		p.do(moving(vm, p.sight().Folder))
+		p.do(renaming(vm, plan.MemberName("web", ordinal)))
+		ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, ref.Value)
+	}
+	wanted := 0 // every read that Sight asks for; nobody else uses this
+	p.inventory.want = func(string) { wanted++ }
+	for range 1000 {
+		s := p.Sight(web, ask)
+		for i, c := range s.Candidates {
+			if !c.Done || c.Fault != nil || c.MoRef != ask.Recorded[i] || c.Ordinal != int32(i) {
+				t.Fatalf("%+v, %+v", c, c.Fault)
+			}
+		}
+		if len(s.VMs) != 3 || len(s.Gone) != 0 {
+			t.Fatalf("%+v", s)
+		}
+	}
+	if refs := p.inventory.prospectRefs(); wanted != 0 || len(refs) != 0 {
+		t.Errorf("%d reads were asked for; more is kept of %v", wanted, refs)
 	}
 }
 

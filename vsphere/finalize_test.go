@@ -30,6 +30,7 @@ func (p *process) removing() plan.Action {
 }
 
 func TestAnEmptyGroupsFolderIsRemovedAndANamespacesStays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -50,6 +51,7 @@ func TestAnEmptyGroupsFolderIsRemovedAndANamespacesStays(t *testing.T) {
 }
 
 func TestAFolderThatHoldsAStrangerStays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	p.do(plan.Action{Op: plan.CreateFolder})
@@ -65,6 +67,7 @@ func TestAFolderThatHoldsAStrangerStays(t *testing.T) {
 }
 
 func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	p.do(plan.Action{Op: plan.CreateFolder})
@@ -78,6 +81,7 @@ func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
 }
 
 func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	p.do(plan.Action{Op: plan.CreateFolder})
@@ -107,6 +111,7 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 }
 
 func TestAClonesTaskIsOursOnlyIfItIsUnfinishedAndOurUsers(t *testing.T) {
+	t.Parallel()
 	info := func(id string, state vim.TaskInfoState, user string) *vim.TaskInfo {
 		return &vim.TaskInfo{DescriptionId: id, State: state, Reason: &vim.TaskReasonUser{UserName: user}}
 	}
@@ -128,6 +133,7 @@ func TestAClonesTaskIsOursOnlyIfItIsUnfinishedAndOurUsers(t *testing.T) {
 }
 
 func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)

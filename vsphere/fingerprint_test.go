@@ -84,6 +84,25 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 	}
 }
 
+func TestATemplatesFingerprintGoesWithItsDisksAndNotWithItsName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	named := func(name string) plan.Template { return p.Sight(web, plan.Ask{Template: name}).Template }
+	was := named("ubuntu")
+	w.must(w.Rename("ubuntu", "jammy"))
+	p.until("the new name is seen", func() bool { return named("jammy").MoRef != "" })
+	if now := named("jammy"); now.Fingerprint != was.Fingerprint || now.MoRef != was.MoRef || named("ubuntu").Fingerprint != "" {
+		t.Errorf("it was %+v and is %+v", was, now)
+	}
+	_, err := w.AddTemplate("/DC0/vm", "ubuntu")
+	w.must(err)
+	p.until("the other one is seen", func() bool { return named("ubuntu").Fingerprint != "" })
+	if other := named("ubuntu"); other.Fingerprint == was.Fingerprint || other.MoRef == was.MoRef || named("jammy").Fingerprint != was.Fingerprint {
+		t.Errorf("another one of that name is %+v, and that one was %+v", other, was)
+	}
+}
+
 func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
@@ -144,12 +163,7 @@ func TestAFingerprintThatCannotBeReadHindersNoReading(t *testing.T) {
 
 func TestAServerWithAnotherTemplateStillSeesItsOwn(t *testing.T) {
 	t.Parallel()
-	vc, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu", "debian"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { vc.Close() })
-	p := (&world{VCenter: vc, t: t}).start()
+	p := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu", "debian"}}).start()
 	a, b := p.Sight(web, plan.Ask{Template: "ubuntu"}).Template, p.Sight(web, plan.Ask{Template: "debian"}).Template
 	if a.Fingerprint == b.Fingerprint || a.Fingerprint == "" || b.Fingerprint == "" {
 		t.Errorf("%+v, %+v", a, b)

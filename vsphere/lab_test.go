@@ -53,6 +53,7 @@ func startLab(t testing.TB, change ...func(*simulator.Model)) *lab {
 	l := &lab{t: t, metrics: prometheus.NewRegistry(), tasks: map[types.ManagedObjectReference]chan ending{}}
 	l.password.Store("right")
 	model := simulator.VPX()
+	model.Host, model.ClusterHost, model.Machine, model.Portgroup = 0, 1, 0, 0 // hosts and VMs take most of the time
 	l.model = model
 	for _, f := range change {
 		f(model)

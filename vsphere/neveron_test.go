@@ -8,6 +8,7 @@ import (
 )
 
 func TestATwinGoesOnlyIfItNeverWasOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)

@@ -2,7 +2,10 @@ package vsphere
 
 import (
 	"context"
+	"strings"
 	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -151,9 +154,52 @@ func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing
 	if f := p.fault(a); f.Reason != ReasonMissingPrivilege || !f.Person {
 		t.Errorf("%+v", f)
 	}
+	if vm := p.vm(a.MoRef); !vm.Restarted.IsZero() || strings.Contains(w.stampOf("web-0"), "restarted") {
+		t.Errorf("the stamp says that it was restarted: %+v", vm)
+	}
 	w.Allow("ResetVM_Task")
 	if f := p.fault(a); f.Reason != ReasonConcurrentAccess { // by its own stamp
 		t.Errorf("%+v", f)
+	}
+	p.do(guarded(plan.Reset, p.vm(a.MoRef)))
+	if p.vm(a.MoRef).Restarted.IsZero() {
+		t.Errorf("%+v", p.vm(a.MoRef))
+	}
+}
+
+func TestAResetWhoseTaskFailsLeavesTheWordOfTheLastOneThatDidNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.running(0, false)
+	p.do(guarded(plan.Reset, vm))
+	was := p.vm(vm.MoRef)
+	w.FailTask(vcsim.Reset, nil, new(vim.SystemError), 1)
+	if f := p.fault(guarded(plan.Reset, was)); f.Reason != ReasonInternal {
+		t.Errorf("%+v", f)
+	}
+	if now := p.vm(vm.MoRef); was.Restarted.IsZero() || now.Restarted != was.Restarted {
+		t.Errorf("it was %+v and is %+v", was, now)
+	}
+}
+
+func TestAGuestThatWasSickIsWellAfterItsReset(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}})
+	p := w.start()
+	vm := p.member(0)
+	p.do(step(plan.PowerOn, vm))
+	p.until("the tools run", func() bool { return p.vm(vm.MoRef).Tools })
+	w.must(w.Sick("web-0", vcsim.SickUntilReset))
+	p.until("it is sick", func() bool { return !p.vm(vm.MoRef).Tools })
+	if f := p.fault(guarded(plan.ShutdownGuest, p.vm(vm.MoRef))); f.Reason != ReasonToolsUnavailable {
+		t.Errorf("%+v", f)
+	}
+	boot := p.vm(vm.MoRef).Boot
+	p.do(guarded(plan.Reset, p.vm(vm.MoRef)))
+	p.until("it is well", func() bool { return p.vm(vm.MoRef).Tools })
+	if now := p.vm(vm.MoRef); !now.Boot.Equal(boot) || now.Power != plan.PoweredOn || now.Restarted.IsZero() {
+		t.Errorf("%+v", now)
 	}
 }
 

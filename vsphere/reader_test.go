@@ -12,6 +12,7 @@ import (
 )
 
 func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -56,6 +57,7 @@ func TestAPowerOffByHandIsSeenWithinASecond(t *testing.T) {
 }
 
 func TestABulkReadDropsTheDeadAndReadsTheLiving(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -70,6 +72,7 @@ func TestABulkReadDropsTheDeadAndReadsTheLiving(t *testing.T) {
 }
 
 func TestARecordedMemberThatNothingIsKnownOfIsReadBeforeItIsCalledGone(t *testing.T) {
+	t.Parallel()
 	p := newWorld(t).start()
 	if s := p.sight("vm-100001"); len(s.Gone) != 0 {
 		t.Fatal("it is called gone without a read")
@@ -81,6 +84,7 @@ func TestARecordedMemberThatNothingIsKnownOfIsReadBeforeItIsCalledGone(t *testin
 }
 
 func TestAScanRepairsWhatTheStreamMissed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -97,6 +101,7 @@ func TestAScanRepairsWhatTheStreamMissed(t *testing.T) {
 }
 
 func TestAReadThatIsAwaitedEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	p.stop()
@@ -106,6 +111,7 @@ func TestAReadThatIsAwaitedEndsWithItsContext(t *testing.T) {
 }
 
 func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
+	t.Parallel()
 	nics := []vim.GuestNicInfo{
 		{IpAddress: []string{"10.0.0.9", "fe80::1", "169.254.3.4", "127.0.0.1", "2001:db8::1"}},
 		{IpConfig: &vim.NetIpConfigInfo{IpAddress: []vim.NetIpConfigInfoIpAddress{{IpAddress: "10.0.0.5"}, {IpAddress: "10.0.0.9"}, {IpAddress: "::1"}}}},
@@ -128,6 +134,7 @@ func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
 
 // The stream tells of no change that was undone before it looked.
 func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -140,6 +147,7 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 
 // A session that has ended is no reason to think that members cannot be reached.
 func TestAReadWithoutASessionFailsAndSaysNothingOfTheObjects(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)

@@ -108,6 +108,42 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 	p.do(moving(other, quarantine))
 }
 
+func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).start()
+	vm, other := p.member(0), p.member(1)
+	quarantine := p.makeQuarantine()
+	p.do(moving(other, quarantine))
+	p.do(renaming(other, "web-0")) // in another folder the name is free
+	if f := p.fault(moving(vm, quarantine)); f.Reason != ReasonNameHeld || !f.Passing || f.Person {
+		t.Errorf("%+v", f)
+	}
+	if now := p.vm(vm.MoRef); now.Folder != p.sight().Folder || now.Name != "web-0" {
+		t.Errorf("%+v", now)
+	}
+	p.do(renaming(other, "web-1"))
+	p.do(moving(vm, quarantine))
+}
+
+func TestAVMWhoseTimeInQuarantineIsOverIsDestroyedThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.quarantine(p.running(0, false))
+	p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
+	p.do(moving(vm, p.makeQuarantine()))
+	p.do(p.cloning(0))
+	for _, op := range []plan.Op{plan.PowerOff, plan.Destroy} {
+		last := step(op, vm)
+		last.Marked = true
+		p.do(last)
+	}
+	s := p.sight(vm.MoRef)
+	if len(s.VMs) != 1 || s.VMs[0].MoRef == vm.MoRef || s.VMs[0].Name != "web-0" || len(s.Gone) != 1 || s.Quarantine == "" {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -70,6 +70,37 @@ func TestWhatARunningMemberCannotBeGivenIsRefusedAndNotAskedForWhereThatIsKnown(
 	}
 }
 
+func TestHotAddIsOfCPUsAndOfMemoryEachForItself(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		cpu, memory  bool
+		takes, fails plan.VM
+	}{
+		"CPUs":   {true, false, plan.VM{CPU: 4, MemoryMB: 1024}, plan.VM{CPU: 4, MemoryMB: 2048}},
+		"memory": {false, true, plan.VM{CPU: 2, MemoryMB: 2048}, plan.VM{CPU: 4, MemoryMB: 2048}},
+		"less":   {true, true, plan.VM{CPU: 2, MemoryMB: 1024}, plan.VM{CPU: 1, MemoryMB: 1024}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.must(w.SetHotAdd("ubuntu", c.cpu, c.memory))
+			p := w.start()
+			vm := p.running(0, false)
+			if vm.CPUHotAdd != c.cpu || vm.MemoryHotAdd != c.memory {
+				t.Fatalf("%+v", vm)
+			}
+			p.do(sized(vm, true, c.takes.CPU, c.takes.MemoryMB))
+			vm = p.vm(vm.MoRef)
+			if f := p.fault(sized(vm, true, c.fails.CPU, c.fails.MemoryMB)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
+				t.Errorf("%+v", f)
+			}
+			if now := p.vm(vm.MoRef); vm.CPU != c.takes.CPU || vm.MemoryMB != c.takes.MemoryMB || now.CPU != vm.CPU || now.MemoryMB != vm.MemoryMB {
+				t.Errorf("it was %+v and is %+v", vm, now)
+			}
+		})
+	}
+}
+
 func TestASizeIsPlannedAnewWhenTheMemberIsNotAsItWas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,21 +1,30 @@
 package vsphere
 
 import (
+	"maps"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	vim "github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // stampOf is the text of a VM's stamp.
-func (w *world) stampOf(name string) string {
+func (w *world) stampOf(name string) string { return w.look(name).ExtraConfig[StampKey] }
+
+// look is a VM as the admin sees it.
+func (w *world) look(name string) vcsim.VM {
 	for _, vm := range w.VMs() {
 		if vm.Name == name {
-			return vm.ExtraConfig[StampKey]
+			vm.ExtraConfig = maps.Clone(vm.ExtraConfig)
+			return vm
 		}
 	}
-	return ""
+	return vcsim.VM{}
 }
 
 func TestAClonesStampSaysWhenAndOfWhatItWasMadeAndNothingThatItDoesNotNeed(t *testing.T) {
@@ -79,7 +88,12 @@ func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 		t.Errorf("changed meanwhile: %+v", f)
 	}
 	p.until("the change is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
+	before := w.look("web-0")
 	p.do(guarded(plan.Release, p.vm(vm.MoRef)))
+	delete(before.ExtraConfig, StampKey)
+	if after := w.look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
+		t.Errorf("it was %+v and is %+v", before, after)
+	}
 	if text := w.stampOf("web-0"); text != "" || len(p.sight().VMs) != 1 || !p.inventory.stranger(vm.MoRef) {
 		t.Errorf("its stamp is %q; the group has %+v", text, p.sight().VMs)
 	}

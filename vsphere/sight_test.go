@@ -118,6 +118,58 @@ func many() *Inventory {
 	return n
 }
 
+// It is not parallel: allocations are counted.
+func TestSightOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
+	n := many()
+	n.adopting = newAdopting(Config{ClusterID: "test", AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
+	var reads []string
+	n.want = func(moRef string) { reads = append(reads, moRef) }
+	const adopted = 100
+	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-adopter"}
+	ask := plan.Ask{Template: "ubuntu"}
+	for i := range int32(adopted) {
+		entry := fmt.Sprintf("/DC0/vm/stranger-%d", i)
+		m := stamped(old(fmt.Sprintf("vm-a%d", i), plan.MemberName("web", i), "web"), func(s *Stamp) {
+			s.UID, s.Ordinal, s.Former.Entry = ref.UID, i, entry
+		})
+		n.Publish(Reading{VCenter: "vc", Machines: []Machine{m}})
+		ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, m.MoRef)
+	}
+	done := func() {
+		for _, c := range n.Sight(ref, ask).Candidates {
+			if !c.Done {
+				t.Fatalf("%+v, %+v", c, c.Fault)
+			}
+		}
+	}
+	done()
+	if most := testing.AllocsPerRun(100, done); most > 5 {
+		t.Errorf("%v allocations while nothing changes", most)
+	}
+	other := machine("uid-500", 3)
+	change := func() {
+		other.CPU++
+		n.Publish(Reading{VCenter: "vc", Machines: []Machine{other}})
+	}
+	alone := testing.AllocsPerRun(100, change)
+	if most := testing.AllocsPerRun(100, func() { change(); done() }) - alone; most > 60 {
+		t.Errorf("%v allocations for a Sight of %d entries after a change of another group", most, adopted)
+	}
+	if len(reads) != 0 {
+		t.Errorf("it asks for reads of %v", reads)
+	}
+
+	// Those who are not adopted yet are read once, however often the group looks.
+	ask.Adopt = append(ask.Adopt, "/DC0/vm/stranger-500", "vm-s501", "/DC0/vm/none")
+	for range 100 {
+		change()
+		n.Sight(ref, ask)
+	}
+	if !slices.Equal(reads, []string{"vm-s500", "vm-s501"}) {
+		t.Errorf("it asks for reads of %v", reads)
+	}
+}
+
 func BenchmarkSightAmongTenThousandVMs(b *testing.B) {
 	n := many()
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}

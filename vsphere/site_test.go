@@ -42,7 +42,10 @@ func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsMade(t *testing.T) {
 }
 
 func TestSettingsAreNamesOrPaths(t *testing.T) {
-	l := startLab(t, func(m *simulator.Model) { m.Datacenter, m.Cluster, m.Pool, m.Datastore, m.Folder = 2, 2, 2, 2, 1 })
+	l := startLab(t, func(m *simulator.Model) {
+		m.Host = 1
+		m.Datacenter, m.Cluster, m.Pool, m.Datastore, m.Folder = 2, 2, 2, 2, 1
+	})
 	for name, tc := range map[string]struct {
 		change func(*Config)
 		want   func(*site) bool
@@ -87,7 +90,10 @@ func TestSettingsAreNamesOrPaths(t *testing.T) {
 }
 
 func TestWhatIsMissingOrAmbiguousIsSaidWithWhatThereIs(t *testing.T) {
-	l := startLab(t, func(m *simulator.Model) { m.Datacenter, m.Cluster, m.Datastore = 2, 12, 2 })
+	l := startLab(t, func(m *simulator.Model) {
+		m.Host, m.Machine = 1, 2
+		m.Datacenter, m.Cluster, m.Datastore = 2, 12, 2
+	})
 	in := func(f func(*Config)) func(*Config) {
 		return func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_C1"; f(c) }
 	}

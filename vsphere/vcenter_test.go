@@ -26,15 +26,22 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	vc, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}})
+	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}})
+	var err error
+	w.stranger, err = w.AddVM("/DC0/vm", "stranger")
+	w.must(err)
+	return w
+}
+
+// newWorldOf is a vCenter of another kind, with no stranger.
+func newWorldOf(t testing.TB, c vcsim.Config) *world {
+	t.Helper()
+	vc, err := vcsim.Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { vc.Close() })
-	w := &world{VCenter: vc, t: t}
-	w.stranger, err = vc.AddVM("/DC0/vm", "stranger")
-	w.must(err)
-	return w
+	return &world{VCenter: vc, t: t}
 }
 
 func (w *world) must(err error) {
@@ -168,6 +175,7 @@ func step(op plan.Op, vm plan.VM) plan.Action {
 }
 
 func TestAMemberLivesFromCloneToDestroyAndEachStepIsSeenWhenItReturns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -196,6 +204,7 @@ func TestAMemberLivesFromCloneToDestroyAndEachStepIsSeenWhenItReturns(t *testing
 }
 
 func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip()
 	}
@@ -236,6 +245,7 @@ func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
 }
 
 func TestALostSessionMakesTheInventoryUnknownAndThenKnownAgainAndNothingIsDoubled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
@@ -250,6 +260,7 @@ func TestALostSessionMakesTheInventoryUnknownAndThenKnownAgainAndNothingIsDouble
 }
 
 func TestWhenRunEndsNoSessionIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	if n := w.Sessions(); n != 1 {
