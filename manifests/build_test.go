@@ -23,11 +23,12 @@ import (
 
 // trees are all that can be built: by name, the kustomization in the file system of checkout.
 var trees = map[string]string{
-	"root":       "/manifests",
-	"simulator":  "/manifests/overlays/simulator",
-	"monitoring": "/with/monitoring",
-	"vcenter-ca": "/with/vcenter-ca",
-	"everything": "/with/everything",
+	"root":                  "/manifests",
+	"simulator":             "/manifests/overlays/simulator",
+	"monitoring":            "/with/monitoring",
+	"vcenter-ca":            "/with/vcenter-ca",
+	"metacontroller-rights": "/with/metacontroller-rights",
+	"everything":            "/with/everything",
 }
 
 // checkout is this directory as /manifests, and beside it an overlay for each component, as a user would write it.
@@ -49,8 +50,9 @@ func checkout(t *testing.T) filesys.FileSystem {
 	const overlay = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../manifests]\ncomponents:\n"
 	write("/with/monitoring/kustomization.yaml", overlay+"- ../../manifests/components/monitoring\n")
 	write("/with/vcenter-ca/kustomization.yaml", overlay+"- ../../manifests/components/vcenter-ca\n")
+	write("/with/metacontroller-rights/kustomization.yaml", overlay+"- ../../manifests/components/metacontroller-rights\n")
 	write("/with/everything/kustomization.yaml", overlay+
-		"- ../../manifests/components/monitoring\n- ../../manifests/components/vcenter-ca\n"+
+		"- ../../manifests/components/monitoring\n- ../../manifests/components/vcenter-ca\n- ../../manifests/components/metacontroller-rights\n"+
 		"configMapGenerator: [{name: vmgroup-settings, namespace: vmgroup-system, behavior: merge, literals: [VC_DATACENTER=DC0]}]\n"+
 		"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]\n")
 	return fsys
@@ -137,6 +139,8 @@ func TestEveryTreeBuildsIntoKnownTypesWithoutAnUnknownKey(t *testing.T) {
 					decode[policyv1.PodDisruptionBudget](t, objects, id)
 				case "ClusterRole":
 					decode[rbacv1.ClusterRole](t, objects, id)
+				case "ClusterRoleBinding":
+					decode[rbacv1.ClusterRoleBinding](t, objects, id)
 				case "CustomResourceDefinition":
 					decode[apiextensionsv1.CustomResourceDefinition](t, objects, id)
 				case "CompositeController":

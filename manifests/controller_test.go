@@ -2,6 +2,7 @@ package manifests_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,13 +59,15 @@ func TestTheControllerIsWhatTheHooksRelyOn(t *testing.T) {
 	if got := spec.ResyncPeriodSeconds; got < 1 || got > 300 {
 		t.Errorf("resyncPeriodSeconds is %d: no safety net", got)
 	}
+	var kinds []string
 	for _, child := range spec.ChildResources {
+		kinds = append(kinds, child.APIVersion+" "+child.Resource)
 		if child.UpdateStrategy.Method != "InPlace" {
 			t.Errorf("%s has the update strategy %q, not InPlace", child.Resource, child.UpdateStrategy.Method)
 		}
 	}
-	if len(spec.ChildResources) == 0 {
-		t.Error("no kind of child")
+	if want := []string{"v1 configmaps", "v1 services", "discovery.k8s.io/v1 endpointslices"}; !slices.Equal(kinds, want) {
+		t.Errorf("the kinds of children are %q, and the hooks answer %q", kinds, want)
 	}
 }
 
@@ -73,7 +76,10 @@ func TestTheHooksCallTheService(t *testing.T) {
 		objects := build(t, tree)
 		service := decode[corev1.Service](t, objects, "Service/vmgroup")
 		hooks := decode[compositeController](t, objects, "CompositeController/vmgroup").Spec.Hooks
-		for _, name := range []string{"sync", "finalize"} {
+		if len(hooks) != 3 {
+			t.Errorf("%s: %d hooks", tree, len(hooks))
+		}
+		for _, name := range []string{"customize", "sync", "finalize"} {
 			hook := hooks[name]
 			want := fmt.Sprintf("http://%s.%s.svc:%d/%s", service.Name, service.Namespace, service.Spec.Ports[0].Port, name)
 			if hook.Webhook.URL != want {

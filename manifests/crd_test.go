@@ -43,7 +43,7 @@ func TestEveryRuleSaysWhatIsWrongAndWhere(t *testing.T) {
 			if rule.Message == "" {
 				t.Errorf("%s: no message: %s", path, rule.Rule)
 			}
-			if s.Type == "object" && rule.FieldPath == "" {
+			if s.Type == "object" && s.AdditionalProperties == nil && rule.FieldPath == "" {
 				t.Errorf("%s: no field is named by: %s", path, rule.Rule)
 			}
 		}
@@ -87,5 +87,39 @@ func TestTheSubresourcesServeMetacontrollerAndAutoscalers(t *testing.T) {
 	}
 	if members := status.Properties["members"]; members.XListType == nil || *members.XListType != "atomic" {
 		t.Error("status.members is not atomic")
+	}
+}
+
+// Bounds that only a rule can state are numbers in its text.
+func TestTheRulesStateTheBoundsOfTheHooks(t *testing.T) {
+	spec := crd(t).Schema.OpenAPIV3Schema.Properties["spec"]
+	want := map[string][]int{
+		"placement.folder":    {v1alpha1.MaxVimName},
+		"customAttributes":    {v1alpha1.MaxVimName, v1alpha1.MaxAttributeValue},
+		"service.annotations": {v1alpha1.MaxAnnotationsSize},
+	}
+	walk("", &spec, func(path string, s *apiextensionsv1.JSONSchemaProps) {
+		for _, bound := range want[path] {
+			text := fmt.Sprintf("<= %d", bound)
+			if !slices.ContainsFunc(s.XValidations, func(r apiextensionsv1.ValidationRule) bool { return strings.Contains(r.Rule, text) }) {
+				t.Errorf("%s: no rule says %q", path, text)
+			}
+		}
+		delete(want, path)
+	})
+	for path := range want {
+		t.Errorf("there is no %s", path)
+	}
+}
+
+// The folder's name lock must not split; an API server alone knows what the spec was.
+func TestWhereTheFolderIsCannotBeChangedWhileThereAreMembers(t *testing.T) {
+	for _, name := range []string{"datacenter", "folder"} {
+		if !slices.ContainsFunc(crd(t).Schema.OpenAPIV3Schema.XValidations, func(r apiextensionsv1.ValidationRule) bool {
+			return r.FieldPath == ".spec.placement."+name && strings.Contains(r.Rule, "oldSelf.spec.placement."+name) &&
+				strings.Contains(r.Rule, "currentReplicas")
+		}) {
+			t.Errorf("placement.%s may be changed at any time", name)
+		}
 	}
 }

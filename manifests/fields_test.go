@@ -3,7 +3,7 @@ package manifests_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+	"maps"
 	"strings"
 	"testing"
 
@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// walk calls f for each part of a schema, with its path: "a.b", and "a[]" for the items of a list.
+// walk calls f for each part of a schema, with its path: "a.b", and "a[]" for the items of a list or the values of a map.
 func walk(path string, s *apiextensionsv1.JSONSchemaProps, f func(string, *apiextensionsv1.JSONSchemaProps)) {
 	f(path, s)
 	for name, property := range s.Properties {
@@ -20,6 +20,9 @@ func walk(path string, s *apiextensionsv1.JSONSchemaProps, f func(string, *apiex
 	}
 	if s.Items != nil && s.Items.Schema != nil {
 		walk(path+"[]", s.Items.Schema, f)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		walk(path+"[]", s.AdditionalProperties.Schema, f)
 	}
 }
 
@@ -56,6 +59,12 @@ func TestTheSchemaHasTheDefaultsThatThePlannerHas(t *testing.T) {
 		"scaleIn.order":                   v1alpha1.ScaleInHighestOrdinal,
 		"deletion.policy":                 v1alpha1.DeletionDelete,
 		"deletion.shutdownTimeoutSeconds": v1alpha1.DefaultShutdownTimeout,
+		"clone.mode":                      v1alpha1.CloneFull,
+		"placement.antiAffinity":          v1alpha1.AntiAffinityNone,
+		"userData.secretKeyRef.key":       v1alpha1.DefaultUserDataKey,
+		"userData.configMapKeyRef.key":    v1alpha1.DefaultUserDataKey,
+		"service.type":                    v1alpha1.ServiceHeadless,
+		"service.ports[].protocol":        "TCP",
 	}
 	for path, schema := range specFields(t) {
 		var want string
@@ -127,6 +136,53 @@ func enum(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) (words []string
 	return words
 }
 
+// mostItems is how many items a list or map may have; others have MaxListed.
+var mostItems = map[string]int64{
+	"placement.zones":          v1alpha1.MaxZones,
+	"networks":                 v1alpha1.MaxNetworks,
+	"networks[].ipv4.ranges":   v1alpha1.MaxRanges,
+	"networks[].ipv6.ranges":   v1alpha1.MaxRanges,
+	"networks[].nameservers":   v1alpha1.MaxNameservers,
+	"networks[].searchDomains": v1alpha1.MaxNameservers,
+	"tags":                     v1alpha1.MaxMarks,
+	"customAttributes":         v1alpha1.MaxMarks,
+	"service.ports":            v1alpha1.MaxServicePorts,
+	"service.annotations":      v1alpha1.MaxServiceAnnotations,
+}
+
+// longest is, for each text, one of the greatest length that is taken.
+var longest = map[string]string{
+	"template":                      strings.Repeat("ü", v1alpha1.MaxTemplateLength),
+	"adopt[]":                       "/" + strings.Repeat("ü", v1alpha1.MaxAdoptLength-1),
+	"replace[].moRef":               strings.Repeat("v", v1alpha1.MaxMoRefLength),
+	"replace[].name":                group57 + "-99999",
+	"scaleIn.protected[]":           group57 + "-99999",
+	"scaleIn.remove[]":              group57 + "-99999",
+	"clone.snapshot":                strings.Repeat("ü", v1alpha1.MaxInventoryPath),
+	"placement.datacenter":          strings.Repeat("ü", v1alpha1.MaxInventoryPath),
+	"placement.pool":                strings.Repeat("ü", v1alpha1.MaxInventoryPath),
+	"placement.datastore":           strings.Repeat("ü", v1alpha1.MaxInventoryPath),
+	"placement.storagePolicy":       strings.Repeat("ü", v1alpha1.MaxVimName),
+	"placement.folder":              strings.Repeat("ü/", v1alpha1.MaxInventoryPath/2-1) + "üü",
+	"placement.zones[]":             strings.Repeat("ü", v1alpha1.MaxInventoryPath),
+	"networks[].network":            strings.Repeat("ü", v1alpha1.MaxInventoryPath),
+	"networks[].ipv4.ranges[]":      strings.Repeat(" ", v1alpha1.MaxRange-len("10.0.0.7")) + "10.0.0.7",
+	"networks[].ipv4.gateway":       "",
+	"networks[].ipv6.ranges[]":      "2001:db8:0000:0000:0000:0000:192.168.100.100  -  2001:db8:0000:0000:0000:0000:192.168.100.200",
+	"networks[].ipv6.gateway":       "2001:0db8:0000:0000:0000:0000:192.168.100.201",
+	"networks[].nameservers[]":      "2001:0db8:0000:0000:0000:0000:192.168.100.201",
+	"networks[].searchDomains[]":    strings.Repeat("d.", v1alpha1.MaxDomain/2) + "d",
+	"userData.secretKeyRef.name":    strings.Repeat("s", v1alpha1.MaxDomain),
+	"userData.secretKeyRef.key":     strings.Repeat("k", v1alpha1.MaxDomain),
+	"userData.configMapKeyRef.name": strings.Repeat("c", v1alpha1.MaxDomain),
+	"userData.configMapKeyRef.key":  strings.Repeat("k", v1alpha1.MaxDomain),
+	"customizationSpec":             strings.Repeat("ü", v1alpha1.MaxVimName),
+	"tags[].category":               strings.Repeat("ü", v1alpha1.MaxVimName),
+	"tags[].name":                   strings.Repeat("ü", v1alpha1.MaxVimName),
+	"service.ports[].name":          strings.Repeat("p", v1alpha1.MaxPortName),
+	"service.ports[].appProtocol":   strings.Repeat("p", v1alpha1.MaxDomain-64) + "/" + strings.Repeat("p", 63),
+}
+
 // What the schema takes, Validate takes, and what it refuses, Validate refuses: each bound is tried from both sides.
 func TestTheSchemaAndTheHooksDrawTheSameBounds(t *testing.T) {
 	spec := crd(t).Schema.OpenAPIV3Schema.Properties["spec"]
@@ -146,36 +202,44 @@ func TestTheSchemaAndTheHooksDrawTheSameBounds(t *testing.T) {
 		switch {
 		case s.XIntOrString:
 			sameWords(t, path, s)
+		case s.Type == "object" && s.AdditionalProperties != nil:
+			if most, ok := mostItems[path]; !ok || s.MaxProperties == nil || *s.MaxProperties != most {
+				t.Errorf("%s may hold %v values, not %d", path, s.MaxProperties, most)
+			}
 		case s.Type == "object", s.Type == "boolean":
 		case s.Type == "array":
-			if s.MaxItems == nil || *s.MaxItems != v1alpha1.MaxListed {
-				t.Errorf("%s may hold %v items, not %d", path, s.MaxItems, v1alpha1.MaxListed)
+			most, ok := mostItems[path]
+			if !ok {
+				most = v1alpha1.MaxListed
+			}
+			if s.MaxItems == nil || *s.MaxItems != most {
+				t.Errorf("%s may hold %v items, not %d", path, s.MaxItems, most)
 			}
 		case s.Type == "integer":
+			most := int64(*s.Maximum)
+			if path == "networks[].ipv4.prefixLength" {
+				most = 32 // by a rule
+			}
 			try(int64(*s.Minimum), true)
 			try(int64(*s.Minimum)-1, false)
-			try(int64(*s.Maximum), true)
-			try(int64(*s.Maximum)+1, false)
+			try(most, true)
+			try(most+1, false)
 		case len(s.Enum) > 0:
 			for _, word := range enum(t, s) {
 				try(word, true)
 			}
 			try("Nonsense", false)
 		case s.Type == "string" && s.MaxLength != nil:
-			longest, ok := map[string]string{
-				"template":            strings.Repeat("ü", v1alpha1.MaxTemplateLength),
-				"adopt[]":             "/" + strings.Repeat("ü", v1alpha1.MaxAdoptLength-1),
-				"replace[].moRef":     strings.Repeat("v", v1alpha1.MaxMoRefLength),
-				"replace[].name":      group57 + "-99999",
-				"scaleIn.protected[]": group57 + "-99999",
-				"scaleIn.remove[]":    group57 + "-99999",
-			}[path]
-			if n := int64(len([]rune(longest))); !ok || n != *s.MaxLength {
-				t.Errorf("%s may have %d characters, not %d", path, *s.MaxLength, n)
+			text, ok := longest[path]
+			if text != "" {
+				if n := int64(len([]rune(text))); !ok || n != *s.MaxLength {
+					t.Errorf("%s may have %d characters, not %d", path, *s.MaxLength, n)
+				}
+				try(text, true)
+				try(text+"0", false)
 			}
-			try(longest, true)
-			try(longest+"0", false)
-			try("", *s.MinLength == 0)
+			try("", s.MinLength == nil || *s.MinLength == 0)
+		case path == "customAttributes[]", path == "service.annotations[]": // rules of the map bound them
 		default:
 			t.Errorf("%s: how shall it be tried?", path)
 		}
@@ -204,22 +268,38 @@ func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
+// besides are the fields that are required beside others.
+var besides = map[string]map[string]any{
+	"":                         {"cpu": 1, "memory": 1, "template": "t"},
+	"networks[]":               {"network": "lab"},
+	"networks[].ipv4":          {"ranges": []any{"10.0.0.7"}, "prefixLength": 24},
+	"networks[].ipv6":          {"ranges": []any{"2001:db8::7"}, "prefixLength": 64},
+	"userData.secretKeyRef":    {"name": "s"},
+	"userData.configMapKeyRef": {"name": "c"},
+	"tags[]":                   {"category": "c", "name": "n"},
+	"service.ports[]":          {"port": 80},
+}
+
 // groupWith is a group that is valid but for the value at that path of its spec.
 func groupWith(t *testing.T, path string, value any) *v1alpha1.VmGroup {
 	t.Helper()
-	names := strings.Split(path, ".")
-	slices.Reverse(names)
-	for _, name := range names {
+	for path != "" {
+		parent, name := "", path
+		if dot := strings.LastIndex(path, "."); dot >= 0 {
+			parent, name = path[:dot], path[dot+1:]
+		}
 		list, isItem := strings.CutSuffix(name, "[]")
 		if isItem {
 			value = []any{value}
 		}
-		value = map[string]any{list: value}
+		object := maps.Clone(besides[parent])
+		if object == nil {
+			object = map[string]any{}
+		}
+		object[list] = value
+		value, path = object, parent
 	}
-	spec := map[string]any{"cpu": 1, "memory": 1, "template": "t"}
-	for name, v := range value.(map[string]any) {
-		spec[name] = v
-	}
+	spec := value
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": group57}, "spec": spec})
 	if err != nil {
 		t.Fatal(err)

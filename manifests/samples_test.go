@@ -99,12 +99,32 @@ func TestTheReadmeNamesEverySample(t *testing.T) {
 	}
 }
 
+// instead are the fields that another one in the full sample excludes: they are shown in a comment there.
+var instead = map[string]string{
+	"placement.pool":                "# pool: ",
+	"userData.configMapKeyRef.name": "# configMapKeyRef: {name: ",
+	"userData.configMapKeyRef.key":  ", key: ",
+	"customizationSpec":             "# customizationSpec: ",
+}
+
 func TestTheFullSampleShowsEveryField(t *testing.T) {
 	var shown, all []string
-	spec := strict[map[string]any](t, read(t, "samples/vmgroup-full.yaml"))["spec"]
-	written("", spec, func(path string) { shown = append(shown, path) })
+	full := read(t, "samples/vmgroup-full.yaml")
+	written("", strict[map[string]any](t, full)["spec"], func(path string) {
+		for _, values := range []string{"customAttributes", "service.annotations"} {
+			if strings.HasPrefix(path, values+".") {
+				path = values + "[]"
+			}
+		}
+		shown = append(shown, path)
+	})
 	for path := range specFields(t) {
 		all = append(all, path)
+	}
+	for path, comment := range instead {
+		if strings.Contains(string(full), comment) {
+			shown = append(shown, path)
+		}
 	}
 	slices.Sort(shown)
 	slices.Sort(all)
@@ -136,6 +156,33 @@ func TestTheSampleSecretHasTheKeysThatThePodsRead(t *testing.T) {
 	}
 	if got := slices.Sorted(maps.Keys(secret.StringData)); !slices.Equal(got, []string{"VC_HOST", "VC_PASS", "VC_USER"}) {
 		t.Errorf("its keys are %v", got)
+	}
+}
+
+func TestTheSampleUserDataIsWhatItsGroupAndCloudInitLookFor(t *testing.T) {
+	secret := strict[corev1.Secret](t, read(t, "samples/user-data.yaml"))
+	group := valid(t, read(t, "samples/vmgroup-user-data.yaml"))
+	ref := group.Spec.UserData.SecretKeyRef
+	if secret.Namespace != group.Namespace || secret.Name != ref.Name {
+		t.Errorf("the group names %s/%s, the Secret is %s/%s", group.Namespace, ref.Name, secret.Namespace, secret.Name)
+	}
+	cloudConfig(t, secret.StringData[ref.Key])
+}
+
+// cloudConfig checks that cloud-init would render a text as a template, and read the outcome. It looks for both words at
+// the beginning of their lines, and for the first one nowhere but in the first line.
+func cloudConfig(t *testing.T, text string) {
+	t.Helper()
+	rest, isTemplate := strings.CutPrefix(text, "## template: jinja\n")
+	if !isTemplate || !strings.HasPrefix(rest, "#cloud-config\n") {
+		t.Fatalf("it begins with %.60q", text)
+	}
+	if !strings.Contains(rest, "{{ ds.meta_data.ordinal }}") {
+		t.Error("it does not use what a member knows")
+	}
+	keys := strict[map[string]any](t, []byte(strings.NewReplacer("{{", "", "}}", "").Replace(rest)))
+	if len(keys) == 0 {
+		t.Error("it says nothing")
 	}
 }
 

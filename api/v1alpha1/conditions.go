@@ -31,6 +31,9 @@ const (
 	ConditionPaused = "Paused"
 	// ConditionAdoptionFailed says which entries of spec.adopt cannot be carried out, and why.
 	ConditionAdoptionFailed = "AdoptionFailed"
+	// ConditionCloneBlocked says why no member can be cloned until a person acts: the template, its snapshot, the
+	// placement, a network, the user data and the like.
+	ConditionCloneBlocked = "CloneBlocked"
 	// ConditionChildConflict says that a foreign Kubernetes object has the name of one of the group's children.
 	ConditionChildConflict = "ChildConflict"
 )

@@ -49,6 +49,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.scaleIn) || !has(self.spec.scaleIn.protected) || self.spec.scaleIn.protected.all(e, e.matches('-(0|[1-9][0-9]{0,4})$') && e.substring(0, e.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.scaleIn.protected",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.scaleIn) || !has(self.spec.scaleIn.remove) || self.spec.scaleIn.remove.all(e, e.matches('-(0|[1-9][0-9]{0,4})$') && e.substring(0, e.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.scaleIn.remove",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.replace) || self.spec.replace.all(e, e.name.matches('-(0|[1-9][0-9]{0,4})$') && e.name.substring(0, e.name.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.replace",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 || (has(self.spec.placement) && has(self.spec.placement.datacenter) ? self.spec.placement.datacenter : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.datacenter) ? oldSelf.spec.placement.datacenter : \"\")",message="cannot be changed while the group has members: scale it to 0 first, or make another group",fieldPath=".spec.placement.datacenter",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 || (has(self.spec.placement) && has(self.spec.placement.folder) ? self.spec.placement.folder : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.folder) ? oldSelf.spec.placement.folder : \"\")",message="cannot be changed while the group has members: scale it to 0 first, or make another group",fieldPath=".spec.placement.folder",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.service) || self.metadata.name.matches('^[a-z]')",message="the Service gets the group's name, which must then begin with a letter: name the group otherwise, or take service out",fieldPath=".spec.service",reason=FieldValueInvalid
 type VmGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -62,6 +65,8 @@ type VmGroup struct {
 }
 
 // VmGroupSpec says what the members of a group are made from and how many there shall be.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.userData) || self.?customizationSpec.orValue(\"\") == \"\"",message="userData and customizationSpec exclude each other: cloud-init does what is in the one, vCenter's guest customization what is in the other",fieldPath=".customizationSpec",reason=FieldValueInvalid
 type VmGroupSpec struct {
 	// CPU is the number of virtual CPUs of each member: 1 to 768.
 	// +kubebuilder:validation:Minimum=1
@@ -144,6 +149,51 @@ type VmGroupSpec struct {
 	// +listType=set
 	// +optional
 	Adopt []string `json:"adopt,omitempty"`
+
+	// Clone says how members are cloned: in full, or linked to a snapshot of the template.
+	// +optional
+	Clone Clone `json:"clone,omitzero"`
+
+	// Placement says where members run, and which hosts they may share.
+	// +optional
+	Placement Placement `json:"placement,omitzero"`
+
+	// Networks are the network adapters of each member, in order: at most 10. By default members have the template's.
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=atomic
+	// +optional
+	Networks []Network `json:"networks,omitempty"`
+
+	// UserData is what cloud-init does in each member at its first boot. A change of the text replaces the members.
+	// +optional
+	UserData *UserData `json:"userData,omitempty"`
+
+	// CustomizationSpec is the name of a guest customization specification of vCenter (Linux or Windows), for guests
+	// without cloud-init; at most 80 characters. Each member gets its own name as host name, and the addresses of
+	// spec.networks. Not together with userData.
+	// +kubebuilder:validation:MaxLength=80
+	// +optional
+	CustomizationSpec string `json:"customizationSpec,omitempty"`
+
+	// Tags are vSphere tags that members bear, from before they are powered on for the first time: at most 20.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=map
+	// +listMapKey=category
+	// +listMapKey=name
+	// +optional
+	Tags []Tag `json:"tags,omitempty"`
+
+	// CustomAttributes are vSphere custom attributes of members, by name: at most 20, with names of at most 80 and values
+	// of at most 255 characters. An attribute that vCenter does not have yet is made.
+	// +kubebuilder:validation:MaxProperties=20
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() >= 1 && name.size() <= 80)",message="must have names of 1 to 80 characters",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 255)",message="must have values of at most 255 characters",reason=FieldValueInvalid
+	// +optional
+	CustomAttributes map[string]string `json:"customAttributes,omitempty"`
+
+	// Service makes a Kubernetes Service and EndpointSlices for the members.
+	// +optional
+	Service *Service `json:"service,omitempty"`
 }
 
 // Inventory is a way to publish a group's members.
@@ -265,6 +315,9 @@ type Member struct {
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`
+	// Zone is the one of spec.placement.zones that the member belongs to.
+	// +optional
+	Zone string `json:"zone,omitempty"`
 	// Host is the ESXi host that the VM is on.
 	// +optional
 	Host string `json:"host,omitempty"`

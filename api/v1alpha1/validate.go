@@ -42,7 +42,14 @@ func (g *VmGroup) Validate() field.ErrorList {
 	errs = append(errs, validateReplace(spec.Child("replace"), g.Spec.Replace, g.Name)...)
 	errs = append(errs, g.Spec.Deletion.validate(spec.Child("deletion"))...)
 	errs = append(errs, validateAdopt(spec.Child("adopt"), g.Spec.Adopt)...)
-	return errs
+	errs = append(errs, g.Spec.Clone.validate(spec)...)
+	errs = append(errs, g.Spec.Placement.validate(spec)...)
+	errs = append(errs, validateNetworks(spec, g.Spec.Networks)...)
+	errs = append(errs, g.Spec.validateIdentity(spec)...)
+	errs = append(errs, validateTags(spec, g.Spec.Tags)...)
+	errs = append(errs, validateAttributes(spec, g.Spec.CustomAttributes)...)
+	errs = append(errs, g.Spec.Service.validate(spec, g.Name)...)
+	return errs[:min(len(errs), maxToldInAll)]
 }
 
 func validateName(name string) (errs field.ErrorList) {
@@ -62,6 +69,23 @@ func between(path *field.Path, value, low, high int32) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must be between %d and %d", low, high))}
+}
+
+// tooLong checks the length of a text, in characters. Its path is made only if it is refused, as with all below that take
+// the path of a parent: most groups use few of the fields, and are checked at each hook call.
+func tooLong(parent *field.Path, name, text string, most int) field.ErrorList {
+	if len(text) <= most || utf8.RuneCountInString(text) <= most {
+		return nil
+	}
+	return field.ErrorList{field.TooLongCharacters(parent.Child(name), text, most)}
+}
+
+// required checks a text that must be there, for what says.
+func required(parent *field.Path, name, text, what string, most int) field.ErrorList {
+	if text == "" {
+		return field.ErrorList{field.Required(parent.Child(name), what)}
+	}
+	return tooLong(parent, name, text, most)
 }
 
 // seconds checks a number of seconds that may be left to its default.

@@ -101,8 +101,12 @@ func validateAdopt(path *field.Path, entries []string) (errs field.ErrorList) {
 	return errs[:min(len(errs), maxTold)]
 }
 
-// maxTold is how many faults of one list are told: they end up in a condition, whose message is bounded.
-const maxTold = 10
+// maxTold is how many faults of one list are told, and maxToldInAll how many in all: they end up in a condition, whose
+// message is bounded.
+const (
+	maxTold      = 10
+	maxToldInAll = 50
+)
 
 // tooMany refuses a list as a whole: naming each of its entries would help nobody.
 func tooMany(path *field.Path, n int) field.ErrorList {

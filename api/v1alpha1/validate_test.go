@@ -35,8 +35,8 @@ func TestWhatIsRefusedIsNamedByFieldAndBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	var cases []struct {
-		Why, Field, Says, Schema string
-		Spec                     map[string]any
+		Why, Name, Field, Says, Schema string
+		Spec                           map[string]any
 	}
 	if err := yaml.UnmarshalStrict(raw, &cases); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,11 @@ func TestWhatIsRefusedIsNamedByFieldAndBound(t *testing.T) {
 			t.Parallel()
 			spec := plain()
 			maps.Copy(spec, c.Spec)
-			errs := web(t, spec).Validate()
+			g := web(t, spec)
+			if c.Name != "" {
+				g.Name = c.Name
+			}
+			errs := g.Validate()
 			if len(errs) != 1 {
 				t.Fatalf("not one error: %v", errs)
 			}
@@ -76,6 +80,27 @@ func TestTheEdgesOfTheBoundsAreTaken(t *testing.T) {
 		`{deletion: {policy: Retain, shutdownTimeoutSeconds: 0, quarantineSeconds: 2592000}}`,
 		`{adopt: [vm-42, /DC0/vm/legacy/web-a, legacy/web-a, "/DC0/vm/100%25 ours/a b"]}`,
 		`{adopt: ["/` + strings.Repeat("é", MaxAdoptLength-1) + `"]}`,
+		`{clone: {mode: Linked, snapshot: "` + strings.Repeat("é", MaxInventoryPath) + `"}}`,
+		`{placement: {datacenter: /eu/DC0, pool: /DC0/host/C0/Resources/a b, datastore: pod-1, storagePolicy: Gold (mirrored), antiAffinity: Required}}`,
+		`{placement: {zones: [C0, /DC0/host/C0], folder: teams}}`,
+		`{placement: {pool: C0, zones: []}}`,
+		`{placement: {folder: "` + strings.Repeat(strings.Repeat("é", MaxVimName)+"/", 3) + `.../a b/100%25"}}`,
+		`{networks: [{network: a}, {network: b, dhcp: true}, {network: /DC0/network/c, dhcp: true, ipv6: {ranges: ["2001:db8::7"], prefixLength: 128}}]}`,
+		`{networks: [{network: a, dhcp: false, ipv4: {ranges: [10.0.0.1 - 10.0.0.9, 10.0.0.254], prefixLength: 24, gateway: 10.0.0.10}}]}`,
+		`{networks: [{network: a, ipv4: {ranges: [10.0.0.0-10.0.0.1], prefixLength: 31}}], replicas: 2}`,
+		`{networks: [{network: a, ipv4: {ranges: [10.0.0.7], prefixLength: 32}, nameservers: [10.0.0.53, "2001:db8::53", "fe80::1"], searchDomains: [a, 1.example.com]}]}`,
+		`{networks: [{network: a, ipv6: {ranges: ["2001:DB8::-2001:db8:0:0:ffff:ffff:ffff:ffff"], prefixLength: 64, gateway: "fe80::1"}}], replicas: 1000}`,
+		`{networks: [{network: a, ipv4: {ranges: [10.0.0.30-10.0.0.39, 10.0.0.10-10.0.0.19, 10.0.0.20-10.0.0.29], prefixLength: 24}}], replicas: 30}`,
+		`{userData: {secretKeyRef: {name: web.user-data, key: .cloud_Config-1}}}`,
+		`{userData: {configMapKeyRef: {name: "9", key: ""}}}`,
+		`{customizationSpec: Windows 2022 (en)}`,
+		`{tags: [{category: team, name: shop}, {category: team, name: ledger}, {category: a/b, name: "50%", create: true}]}`,
+		`{customAttributes: {"` + strings.Repeat("é", MaxVimName) + `": "` + strings.Repeat("é", MaxAttributeValue) + `", b: ""}}`,
+		`{service: {}}`,
+		`{service: {type: ClusterIP, drainSeconds: 2592000, ports: [{port: 65535}]}}`,
+		`{service: {ports: [{name: http, port: 80, targetPort: 8080, appProtocol: kubernetes.io/h2c}, {name: 0123456789abcde, port: 53, protocol: UDP}]}}`,
+		`{service: {annotations: {Example.com/Owner: shop, plain: ""}}}`,
+		`{service: {annotations: {a: "` + strings.Repeat("é", MaxAnnotationsSize-1) + `"}}}`,
 	} {
 		t.Run(text[:min(len(text), 60)], func(t *testing.T) {
 			t.Parallel()
@@ -100,6 +125,14 @@ func TestWhatIsTooLongIsRefused(t *testing.T) {
 		}
 		return list
 	}
+	long := func(most int) string { return strings.Repeat("a", most+1) }
+	pairs := func(names []string) map[string]string {
+		all := map[string]string{}
+		for _, name := range names {
+			all[name] = ""
+		}
+		return all
+	}
 	for says, change := range map[string]func(*VmGroup){
 		"metadata.name: Invalid value":                                  func(g *VmGroup) { g.Name = strings.Repeat("a", MaxNameLength+1) },
 		"metadata.name: Invalid value: \"a.b\"":                         func(g *VmGroup) { g.Name = "a.b" },
@@ -110,6 +143,56 @@ func TestWhatIsTooLongIsRefused(t *testing.T) {
 		},
 		"spec.scaleIn.protected[0]: Too long: may not be more than 63": func(g *VmGroup) {
 			g.Spec.ScaleIn.Protected = []string{"web-" + strings.Repeat("0", MaxMemberName)}
+		},
+		"spec.clone.snapshot: Too long: may not be more than 1024":        func(g *VmGroup) { g.Spec.Clone.Snapshot = long(MaxInventoryPath) },
+		"spec.placement.datacenter: Too long: may not be more than 1024":  func(g *VmGroup) { g.Spec.Placement.Datacenter = long(MaxInventoryPath) },
+		"spec.placement.pool: Too long: may not be more than 1024":        func(g *VmGroup) { g.Spec.Placement.Pool = long(MaxInventoryPath) },
+		"spec.placement.datastore: Too long: may not be more than 1024":   func(g *VmGroup) { g.Spec.Placement.Datastore = long(MaxInventoryPath) },
+		"spec.placement.storagePolicy: Too long: may not be more than 80": func(g *VmGroup) { g.Spec.Placement.StoragePolicy = long(MaxVimName) },
+		"spec.placement.folder: Too long: may not be more than 1024":      func(g *VmGroup) { g.Spec.Placement.Folder = long(MaxInventoryPath) },
+		"spec.placement.zones[0]: Too long: may not be more than 1024":    func(g *VmGroup) { g.Spec.Placement.Zones = []string{long(MaxInventoryPath)} },
+		"spec.placement.zones: Too many: 33":                              func(g *VmGroup) { g.Spec.Placement.Zones = many("C%d")[:MaxZones+1] },
+		"spec.networks[0].network: Too long: may not be more than 1024":   func(g *VmGroup) { g.Spec.Networks = []Network{{Network: long(MaxInventoryPath)}} },
+		"spec.networks: Too many: 11":                                     func(g *VmGroup) { g.Spec.Networks = make([]Network, MaxNetworks+1) },
+		"spec.networks[0].ipv4.ranges: Too many: 65": func(g *VmGroup) {
+			g.Spec.Networks = []Network{{Network: "a", IPv4: &Addresses{Ranges: many("10.0.0.%d")[:MaxRanges+1], PrefixLength: 24}}}
+		},
+		"spec.networks[0].ipv4.ranges[0]: Too long: may not be more than 93": func(g *VmGroup) {
+			g.Spec.Networks = []Network{{Network: "a", IPv4: &Addresses{Ranges: []string{long(MaxRange)}, PrefixLength: 24}}}
+		},
+		"spec.networks[0].nameservers: Too many: 9": func(g *VmGroup) {
+			g.Spec.Networks = []Network{{Network: "a", Nameservers: many("10.0.0.%d")[:MaxNameservers+1]}}
+		},
+		"spec.networks[0].searchDomains: Too many: 9": func(g *VmGroup) {
+			g.Spec.Networks = []Network{{Network: "a", SearchDomains: many("d%d")[:MaxNameservers+1]}}
+		},
+		"must be a DNS name in lower case, such as shop.example.com, of at most 253 characters": func(g *VmGroup) {
+			g.Spec.Networks = []Network{{Network: "a", SearchDomains: []string{long(MaxDomain)}}}
+		},
+		"spec.userData.secretKeyRef.name: Too long: may not be more than 253": func(g *VmGroup) {
+			g.Spec.UserData = &UserData{SecretKeyRef: &KeyRef{Name: long(MaxDomain)}}
+		},
+		"spec.userData.configMapKeyRef.key: Too long: may not be more than 253": func(g *VmGroup) {
+			g.Spec.UserData = &UserData{ConfigMapKeyRef: &KeyRef{Name: "web", Key: long(MaxDomain)}}
+		},
+		"spec.customizationSpec: Too long: may not be more than 80": func(g *VmGroup) { g.Spec.CustomizationSpec = long(MaxVimName) },
+		"spec.tags: Too many: 21":                                   func(g *VmGroup) { g.Spec.Tags = make([]Tag, MaxMarks+1) },
+		"spec.tags[0].category: Too long: may not be more than 80":  func(g *VmGroup) { g.Spec.Tags = []Tag{{Category: long(MaxVimName), Name: "a"}} },
+		"spec.tags[0].name: Too long: may not be more than 80":      func(g *VmGroup) { g.Spec.Tags = []Tag{{Category: "a", Name: long(MaxVimName)}} },
+		"spec.customAttributes: Too many: 21":                       func(g *VmGroup) { g.Spec.CustomAttributes = pairs(many("a%d")[:MaxMarks+1]) },
+		"spec.customAttributes[a]: Invalid value":                   func(g *VmGroup) { g.Spec.CustomAttributes = map[string]string{"a": long(MaxAttributeValue)} },
+		"spec.service.ports: Too many: 101":                         func(g *VmGroup) { g.Spec.Service = &Service{Ports: make([]ServicePort, MaxServicePorts+1)} },
+		"spec.service.ports[0].name: Too long: may not be more than 15": func(g *VmGroup) {
+			g.Spec.Service = &Service{Ports: []ServicePort{{Port: 1, Name: long(MaxPortName)}}}
+		},
+		"spec.service.ports[0].appProtocol: Too long: may not be more than 253": func(g *VmGroup) {
+			g.Spec.Service = &Service{Ports: []ServicePort{{Port: 1, AppProtocol: long(MaxDomain)}}}
+		},
+		"spec.service.annotations: Too many: 51": func(g *VmGroup) {
+			g.Spec.Service = &Service{Annotations: pairs(many("a%d")[:MaxServiceAnnotations+1])}
+		},
+		"may have 16384 characters together, names and values; these have 16386": func(g *VmGroup) {
+			g.Spec.Service = &Service{Annotations: map[string]string{"a": long(MaxAnnotationsSize)}}
 		},
 		"spec.adopt: Too many: 1001":             func(g *VmGroup) { g.Spec.Adopt = many("vm-%d") },
 		"spec.scaleIn.protected: Too many: 1001": func(g *VmGroup) { g.Spec.ScaleIn.Protected = many("web-%d") },
@@ -131,6 +214,14 @@ func TestWhatIsTooLongIsRefused(t *testing.T) {
 func TestAFewFaultsOfALongListAreTold(t *testing.T) {
 	t.Parallel()
 	g := web(t, plain())
+	g.Spec.CustomAttributes = map[string]string{}
+	g.Spec.Service = &Service{Annotations: map[string]string{}}
+	for i := range MaxMarks {
+		g.Spec.Placement.Zones = append(g.Spec.Placement.Zones, strings.Repeat("z", MaxInventoryPath))
+		g.Spec.Tags = append(g.Spec.Tags, Tag{Category: strings.Repeat("c", MaxVimName), Name: strings.Repeat("n", MaxVimName)})
+		g.Spec.CustomAttributes[fmt.Sprint(i)] = strings.Repeat("v", 1<<16)
+		g.Spec.Service.Annotations[strings.Repeat("/", 1<<16+i)] = ""
+	}
 	for i := range MaxListed {
 		name := fmt.Sprintf("%s-%d", strings.Repeat("db", 28), i)
 		g.Spec.ScaleIn.Protected = append(g.Spec.ScaleIn.Protected, name)
@@ -141,6 +232,16 @@ func TestAFewFaultsOfALongListAreTold(t *testing.T) {
 	errs := g.Validate()
 	if text := errs.ToAggregate().Error(); len(errs) != 50 || len(text) > 24<<10 {
 		t.Errorf("%d faults in %d characters", len(errs), len(text))
+	}
+	g.Spec.ScaleIn, g.Spec.Replace, g.Spec.Adopt = ScaleIn{}, nil, nil
+	errs = g.Validate()
+	if text := errs.ToAggregate().Error(); len(errs) < 30 || len(text) > 24<<10 {
+		t.Errorf("%d faults in %d characters", len(errs), len(text))
+	}
+	for range 20 {
+		if again := g.Validate(); again.ToAggregate().Error() != errs.ToAggregate().Error() {
+			t.Fatalf("the faults come in another order: %v", again)
+		}
 	}
 }
 

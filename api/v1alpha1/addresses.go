@@ -1,0 +1,87 @@
+package v1alpha1
+
+import (
+	"errors"
+	"math"
+	"math/big"
+	"net/netip"
+	"strings"
+)
+
+// Range is an address range, both ends included.
+//
+// +kubebuilder:object:generate=false
+type Range struct{ First, Last netip.Addr }
+
+// ParseRange reads an address ("10.0.0.7") or a range of one family ("10.0.0.10-10.0.0.59"). The error says what a range
+// has to look like.
+func ParseRange(text string) (Range, error) {
+	first, last, isRange := strings.Cut(text, "-")
+	if !isRange {
+		last = first
+	}
+	a, errA := netip.ParseAddr(strings.TrimSpace(first))
+	b, errB := netip.ParseAddr(strings.TrimSpace(last))
+	switch {
+	case errA != nil || errB != nil || a.Zone()+b.Zone() != "" || a.Is4In6() || b.Is4In6():
+		return Range{}, errors.New("must be an address, such as 10.0.0.7, or a range of addresses, such as 10.0.0.10-10.0.0.59")
+	case a.Is4() != b.Is4():
+		return Range{}, errors.New("must be a range within one family, IPv4 or IPv6")
+	case b.Less(a):
+		return Range{}, errors.New("must be a range whose first address is not above its last")
+	}
+	return Range{a, b}, nil
+}
+
+// Size is how many addresses the range has; math.MaxInt32 if more than that.
+func (r Range) Size() int {
+	n := new(big.Int).Sub(number(r.Last), number(r.First))
+	if n.Cmp(big.NewInt(math.MaxInt32-1)) >= 0 {
+		return math.MaxInt32
+	}
+	return int(n.Int64()) + 1
+}
+
+// at is the n-th address of the range, which has as many.
+func (r Range) at(n int) netip.Addr {
+	raw := new(big.Int).Add(number(r.First), big.NewInt(int64(n))).FillBytes(make([]byte, r.First.BitLen()/8))
+	addr, _ := netip.AddrFromSlice(raw) // cannot fail: it has the length of an address
+	return addr
+}
+
+func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
+
+// Count is how many addresses there are; math.MaxInt32 if more than that. Ranges that cannot be read count as none.
+func (a *Addresses) Count() int {
+	n := 0
+	for _, text := range a.Ranges {
+		if r, err := ParseRange(text); err == nil {
+			n = min(n+r.Size(), math.MaxInt32)
+		}
+	}
+	return n
+}
+
+// At is the n-th address, from 0; false if there are not so many.
+func (a *Addresses) At(n int) (netip.Addr, bool) {
+	for _, text := range a.Ranges {
+		r, err := ParseRange(text)
+		if err != nil {
+			continue
+		}
+		if size := r.Size(); n >= size {
+			n -= size
+			continue
+		}
+		return r.at(n), n >= 0
+	}
+	return netip.Addr{}, false
+}
+
+// WantsDHCP tells whether the adapter asks for an IPv4 address by DHCP.
+func (n *Network) WantsDHCP() bool {
+	if n.DHCP != nil {
+		return *n.DHCP
+	}
+	return n.IPv4 == nil && n.IPv6 == nil
+}

@@ -1,0 +1,236 @@
+package v1alpha1
+
+// Bounds of the fields that say where members run and what they know.
+const (
+	// MaxInventoryPath bounds a name or inventory path in vCenter, in characters.
+	MaxInventoryPath = 1024
+	// MaxVimName bounds a vSphere name (of a snapshot, a specification, a tag, an attribute), in characters.
+	MaxVimName = 80
+	// MaxZones bounds spec.placement.zones.
+	MaxZones = 32
+	// MaxNetworks is the most network adapters of a VM (VMware Configuration Maximums, vSphere 8: 10).
+	MaxNetworks = 10
+	// MaxRanges bounds the entries of a list of address ranges, MaxNameservers those of the DNS lists.
+	MaxRanges      = 64
+	MaxNameservers = 8
+	// MaxAddress bounds an IP address, in characters ("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255" is the longest
+	// way to write one), and MaxRange two of them with " - " between.
+	MaxAddress = 45
+	MaxRange   = 2*MaxAddress + 3
+	// MaxDomain bounds DNS names, names of Secrets and ConfigMaps, and their keys, in characters (as Kubernetes does).
+	MaxDomain = 253
+	// MaxMarks bounds spec.tags and spec.customAttributes, each.
+	MaxMarks = 20
+	// MaxAttributeValue bounds the value of a custom attribute, in characters.
+	MaxAttributeValue = 255
+	// MaxServicePorts bounds spec.service.ports.
+	MaxServicePorts = 100
+	// DefaultUserDataKey is the key of the Secret or ConfigMap that holds user data.
+	DefaultUserDataKey = "user-data"
+)
+
+// CloneMode says how the disks of a member come about.
+// +kubebuilder:validation:Enum=Full;Linked
+type CloneMode string
+
+// The clone modes.
+const (
+	// CloneFull copies the template's disks.
+	CloneFull CloneMode = "Full"
+	// CloneLinked makes child disks of a snapshot of the template.
+	CloneLinked CloneMode = "Linked"
+)
+
+// Clone says how members are cloned.
+type Clone struct {
+	// Mode: Full (the default) copies the template's disks; Linked makes child disks of a snapshot of the template,
+	// which takes seconds and little space, and needs the template and the snapshot as long as there are members.
+	// +kubebuilder:default=Full
+	// +optional
+	Mode CloneMode `json:"mode,omitempty"`
+	// Snapshot of the template to clone from: its name, or its path in the tree of snapshots ("base/patched"), of at
+	// most 1024 characters. With Linked the default is the template's current snapshot, with Full the template as it is.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Snapshot string `json:"snapshot,omitempty"`
+}
+
+// AntiAffinity says whether members are kept on different hosts.
+// +kubebuilder:validation:Enum=None;Preferred;Required
+type AntiAffinity string
+
+// The kinds of anti-affinity.
+const (
+	AntiAffinityNone      AntiAffinity = "None"
+	AntiAffinityPreferred AntiAffinity = "Preferred"
+	AntiAffinityRequired  AntiAffinity = "Required"
+)
+
+// Placement says where members run. What is not set is as the server's settings say. Everything is named by its name, or
+// by its inventory path where several have that name; another pool, datastore, storagePolicy or list of zones replaces
+// the members.
+//
+// +kubebuilder:validation:XValidation:rule="self.?pool.orValue(\"\") == \"\" || self.?zones.orValue([]).size() == 0",message="zones and pool exclude each other: name the pool as one of zones, or take one of the two out",fieldPath=".zones",reason=FieldValueInvalid
+type Placement struct {
+	// Datacenter: its name or inventory path; by default that of the server's settings. It cannot be changed while
+	// the group has members.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Datacenter string `json:"datacenter,omitempty"`
+	// Pool is the cluster, host or resource pool that members run in: its name or inventory path
+	// ("/DC0/host/C0/Resources/web").
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Pool string `json:"pool,omitempty"`
+	// Datastore is the datastore, or the datastore cluster (which recommends one), that members' disks are put on:
+	// its name or inventory path. By default that of the server's settings, else the template's own.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Datastore string `json:"datastore,omitempty"`
+	// StoragePolicy is the name of the VM storage policy of members' files and disks.
+	// +kubebuilder:validation:MaxLength=80
+	// +optional
+	StoragePolicy string `json:"storagePolicy,omitempty"`
+	// Folder, a path below the datacenter's VM folder ("teams/shop"), holds the group's folder <namespace>/<group>;
+	// by default the server's --folder does. Names of at most 80 characters, 1024 in all. It cannot be changed while the
+	// group has members.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be a path below the datacenter's VM folder, such as teams/shop: leave out the '/' at its beginning, and a datacenter's name"
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') || self.split('/').all(name, name.size() >= 1 && name.size() <= 80 && name != '.' && name != '..')",message="must be names of 1 to 80 characters with a '/' between them, such as teams/shop; '.' and '..' are none"
+	// +optional
+	Folder string `json:"folder,omitempty"`
+	// Zones are clusters, hosts or resource pools, by name or inventory path, that members are spread over evenly: at most
+	// 32, instead of pool. The member with ordinal n runs in the (n modulo their number)-th of them, counted from 0, also
+	// after it was replaced.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(zone, self.exists_one(other, other == zone))",message="must not name a zone twice: members are spread over different ones"
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=1024
+	// +listType=atomic
+	// +optional
+	Zones []string `json:"zones,omitempty"`
+	// AntiAffinity keeps members on different hosts by a DRS rule: None (the default), Preferred, or Required (a member
+	// is not powered on before the rule stands, nor where it would break it).
+	// +kubebuilder:default=None
+	// +optional
+	AntiAffinity AntiAffinity `json:"antiAffinity,omitempty"`
+}
+
+// Network is one network adapter of each member.
+//
+// +kubebuilder:validation:XValidation:rule="self.?dhcp.orValue(true) || has(self.ipv4) || has(self.ipv6)",message="without DHCP the adapter needs ipv4 or ipv6: set one of them, or take dhcp out",fieldPath=".dhcp",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!(self.?dhcp.orValue(false) && has(self.ipv4))",message="an adapter has its IPv4 address by DHCP or from ipv4: take one of the two out",fieldPath=".dhcp",reason=FieldValueInvalid
+type Network struct {
+	// Network is the network that the adapter is connected to, by name or inventory path: a standard network, a
+	// distributed port group, or an opaque (NSX) network. At most 1024 characters.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +required
+	Network string `json:"network"`
+	// DHCP asks for an IPv4 address by DHCP; by default true where ipv4 and ipv6 are not set. Not together with ipv4.
+	// +optional
+	DHCP *bool `json:"dhcp,omitempty"`
+	// IPv4 gives each member an address of its own.
+	// +kubebuilder:validation:XValidation:rule="self.prefixLength <= 32",message="must be between 1 and 32 for IPv4",fieldPath=".prefixLength",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="!self.ranges.exists(r, r.contains(':'))",message="must be IPv4 addresses: IPv6 ones go into ipv6",fieldPath=".ranges",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !self.gateway.contains(':')",message="must be an IPv4 address: an IPv6 one goes into ipv6",fieldPath=".gateway",reason=FieldValueInvalid
+	// +optional
+	IPv4 *Addresses `json:"ipv4,omitempty"`
+	// IPv6 gives each member an address of its own.
+	// +kubebuilder:validation:XValidation:rule="self.ranges.all(r, r.contains(':'))",message="must be IPv6 addresses: IPv4 ones go into ipv4",fieldPath=".ranges",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway == '' || self.gateway.contains(':')",message="must be an IPv6 address: an IPv4 one goes into ipv4",fieldPath=".gateway",reason=FieldValueInvalid
+	// +optional
+	IPv6 *Addresses `json:"ipv6,omitempty"`
+	// Nameservers are the IP addresses of DNS servers, IPv4 or IPv6: at most 8.
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=45
+	// +kubebuilder:validation:items:XValidation:rule="isIP(self)",message="must be an IP address, such as 10.0.0.53"
+	// +listType=atomic
+	// +optional
+	Nameservers []string `json:"nameservers,omitempty"`
+	// SearchDomains are the DNS search domains: at most 8, in lower case.
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be a DNS name in lower case, such as shop.example.com"
+	// +listType=atomic
+	// +optional
+	SearchDomains []string `json:"searchDomains,omitempty"`
+}
+
+// Addresses gives each member an address of its own: the one with ordinal n has the n-th (from 0) of all in ranges, also
+// after it was replaced. A group needs one for each ordinal that it uses: replicas, and maxSurge more during updates.
+// More addresses replace nobody, as long as each member keeps its own.
+type Addresses struct {
+	// Ranges are addresses ("10.0.0.7") and ranges ("10.0.0.10-10.0.0.59"), in the order in which they are used: at most
+	// 64, of one network, none of them twice. A member for which there is none is not made.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=93
+	// +kubebuilder:validation:items:XValidation:rule="(self.contains('-') ? [self.substring(0, self.indexOf('-')), self.substring(self.indexOf('-') + 1)] : [self]).all(a, isIP(a.trim()))",message="must be an address, such as 10.0.0.7, or a range of addresses, such as 10.0.0.10-10.0.0.59"
+	// +kubebuilder:validation:items:XValidation:rule="(self.contains('-') ? [self.substring(0, self.indexOf('-')), self.substring(self.indexOf('-') + 1)] : [self]).all(a, !isIP(a.trim()) || ip(a.trim()).isGlobalUnicast())",message="must be addresses for one machine each: not 0.0.0.0 or ::, nor loopback, link-local, multicast or broadcast"
+	// +listType=atomic
+	// +required
+	Ranges []string `json:"ranges"`
+	// PrefixLength of the network, such as 24: 1 to 32 for IPv4, 1 to 128 for IPv6.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +required
+	PrefixLength int32 `json:"prefixLength"`
+	// Gateway is the default gateway's address: in the network of the members' addresses, or with IPv6 link-local
+	// ("fe80::1"); and none of those in ranges.
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule="self == '' || isIP(self)",message="must be an IP address, such as 10.0.0.1"
+	// +optional
+	Gateway string `json:"gateway,omitempty"`
+}
+
+// UserData says where cloud-init user data is: in a Secret or a ConfigMap of the group's namespace. Its text is handed
+// to every member as it is. With "## template: jinja" as its first line, cloud-init itself puts in what a member knows:
+// {{ ds.meta_data.ordinal }}, and group, namespace, hostname, instance_id, zone.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.secretKeyRef) || has(self.configMapKeyRef)",message="name a Secret's key with secretKeyRef, or a ConfigMap's with configMapKeyRef",fieldPath=".secretKeyRef",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="!(has(self.secretKeyRef) && has(self.configMapKeyRef))",message="secretKeyRef and configMapKeyRef exclude each other: take one of the two out",fieldPath=".configMapKeyRef",reason=FieldValueInvalid
+type UserData struct {
+	// SecretKeyRef names a key of a Secret.
+	// +optional
+	SecretKeyRef *KeyRef `json:"secretKeyRef,omitempty"`
+	// ConfigMapKeyRef names a key of a ConfigMap.
+	// +optional
+	ConfigMapKeyRef *KeyRef `json:"configMapKeyRef,omitempty"`
+}
+
+// KeyRef names a key of a Secret or ConfigMap in the group's namespace.
+type KeyRef struct {
+	// Name of the Secret or ConfigMap.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Secret or ConfigMap: a-z, 0-9, '-' and '.', with a letter or digit at both ends"
+	// +required
+	Name string `json:"name"`
+	// Key in it; by default user-data. Letters, digits, '-', '_' and '.'.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[-._a-zA-Z0-9]+$') && self != '.' && !self.startsWith('..')",message="must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.', and not '..' at its beginning"
+	// +kubebuilder:default=user-data
+	// +optional
+	Key string `json:"key,omitempty"`
+}
+
+// Tag is a vSphere tag.
+type Tag struct {
+	// Category of the tag.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=80
+	// +required
+	Category string `json:"category"`
+	// Name of the tag.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=80
+	// +required
+	Name string `json:"name"`
+	// Create makes the tag, and its category, where they are missing. Default false: what is missing is an error.
+	// +optional
+	Create bool `json:"create,omitempty"`
+}

@@ -1,0 +1,88 @@
+package v1alpha1
+
+// Bounds of spec.service.
+const (
+	// MaxPort is the highest number of a port.
+	MaxPort = 65535
+	// MaxPortName bounds a port's name, in characters.
+	MaxPortName = 15
+	// MaxServiceAnnotations bounds the annotations, and MaxAnnotationsSize their keys and values together, in characters.
+	MaxServiceAnnotations = 50
+	MaxAnnotationsSize    = 16384
+)
+
+// ServiceType says how the group's Service is reached.
+// +kubebuilder:validation:Enum=Headless;ClusterIP
+type ServiceType string
+
+// The types of Services.
+const (
+	// ServiceHeadless: DNS answers with the members' own addresses, "web-0.web.<namespace>.svc" with one member's.
+	ServiceHeadless ServiceType = "Headless"
+	// ServiceClusterIP: the Service has an address of its own, which leads to ready members.
+	ServiceClusterIP ServiceType = "ClusterIP"
+)
+
+// Service makes the group known within Kubernetes: a Service of the group's name, without selector, and EndpointSlices
+// whose endpoints are the addresses that members' guests report. They follow spec.readiness. The group's name must then
+// begin with a letter, as a Service's.
+//
+// +kubebuilder:validation:XValidation:rule="self.?type.orValue(\"\") != 'ClusterIP' || self.?ports.orValue([]).size() > 0",message="a ClusterIP Service needs a port: add one, or make it Headless",fieldPath=".ports",reason=FieldValueRequired
+type Service struct {
+	// Type: Headless (the default; DNS answers with members' addresses) or ClusterIP.
+	// +kubebuilder:default=Headless
+	// +optional
+	Type ServiceType `json:"type,omitempty"`
+	// Ports that members serve: at most 100. A ClusterIP Service needs one or more. Each port, and each port of the
+	// members, may be there once, whatever its protocol: Metacontroller tells ports apart by their numbers alone.
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:XValidation:rule="self.size() <= 1 || self.all(p, p.?name.orValue('') != '')",message="each port needs a name where there are several"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, p.?name.orValue('') == '' || self.exists_one(q, q.?name.orValue('') == p.name))",message="must not give two ports one name"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.port == p.port))",message="must not name a port twice, not even with another protocol: Metacontroller tells ports apart by their numbers alone"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.?targetPort.orValue(q.port) == p.?targetPort.orValue(p.port)))",message="must not lead to one port of the members twice: Metacontroller tells ports apart by their numbers alone"
+	// +listType=atomic
+	// +optional
+	Ports []ServicePort `json:"ports,omitempty"`
+	// Annotations of the Service: at most 50, of 16384 characters together. Those of Metacontroller's own are not for you.
+	// +kubebuilder:validation:MaxProperties=50
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="must have names of annotations, such as example.com/owner",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('metacontroller.k8s.io/'))",message="must not be those of Metacontroller, metacontroller.k8s.io/...",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.map(k, k.size() + self[k].size()).sum() <= 16384",message="may have 16384 characters together, names and values",reason=FieldValueInvalid
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// DrainSeconds is how long a ready member that is to be removed is left alone, in seconds, while its endpoints say
+	// that it is terminating: 0 (the default) to 2592000 (30 days).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2592000
+	// +optional
+	DrainSeconds int32 `json:"drainSeconds,omitempty"`
+}
+
+// ServicePort is a port that members serve.
+type ServicePort struct {
+	// Name of the port, a DNS label of at most 15 characters; needed where there is more than one.
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a DNS label: a-z, 0-9 and '-', with a letter or digit at both ends"
+	// +optional
+	Name string `json:"name,omitempty"`
+	// Port of the Service: 1 to 65535.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +required
+	Port int32 `json:"port"`
+	// TargetPort is the members' port, 1 to 65535; by default that of the Service.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	TargetPort *int32 `json:"targetPort,omitempty"`
+	// Protocol: TCP (the default), UDP or SCTP.
+	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
+	// +kubebuilder:default=TCP
+	// +optional
+	Protocol string `json:"protocol,omitempty"`
+	// AppProtocol tells the protocol spoken, such as "http" or "kubernetes.io/h2c".
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be the name of a protocol, such as http, or a prefixed one, such as kubernetes.io/h2c"
+	// +optional
+	AppProtocol string `json:"appProtocol,omitempty"`
+}

@@ -1,0 +1,96 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// validateIdentity checks what members are told at their first boot.
+func (s *VmGroupSpec) validateIdentity(spec *field.Path) (errs field.ErrorList) {
+	errs = append(errs, tooLong(spec, "customizationSpec", s.CustomizationSpec, MaxVimName)...)
+	if s.UserData == nil {
+		return errs
+	}
+	if s.CustomizationSpec != "" {
+		errs = append(errs, field.Invalid(spec.Child("customizationSpec"), s.CustomizationSpec,
+			"userData and customizationSpec exclude each other: cloud-init does what is in the one, vCenter's guest customization what is in the other"))
+	}
+	return append(errs, s.UserData.validate(spec.Child("userData"))...)
+}
+
+func (u *UserData) validate(path *field.Path) field.ErrorList {
+	secret, configMap := path.Child("secretKeyRef"), path.Child("configMapKeyRef")
+	switch {
+	case u.SecretKeyRef == nil && u.ConfigMapKeyRef == nil:
+		return field.ErrorList{field.Required(secret, "name a Secret's key with secretKeyRef, or a ConfigMap's with configMapKeyRef")}
+	case u.SecretKeyRef != nil && u.ConfigMapKeyRef != nil:
+		return field.ErrorList{field.Invalid(configMap, u.ConfigMapKeyRef.Name, "secretKeyRef and configMapKeyRef exclude each other: take one of the two out")}
+	case u.SecretKeyRef != nil:
+		return u.SecretKeyRef.validate(secret)
+	}
+	return u.ConfigMapKeyRef.validate(configMap)
+}
+
+func (r *KeyRef) validate(path *field.Path) (errs field.ErrorList) {
+	errs = required(path, "name", r.Name, "name the Secret or ConfigMap", MaxDomain)
+	if len(errs) == 0 && len(validation.IsDNS1123Subdomain(r.Name)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("name"), r.Name,
+			"must be the name of a Secret or ConfigMap: a-z, 0-9, '-' and '.', with a letter or digit at both ends"))
+	}
+	if fault := tooLong(path, "key", r.Key, MaxDomain); fault != nil {
+		return append(errs, fault...)
+	}
+	if r.Key != "" && len(validation.IsConfigMapKey(r.Key)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("key"), r.Key,
+			"must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.', and not '..' at its beginning"))
+	}
+	return errs
+}
+
+func validateTags(spec *field.Path, tags []Tag) (errs field.ErrorList) {
+	if len(tags) == 0 {
+		return nil
+	}
+	path := spec.Child("tags")
+	if len(tags) > MaxMarks {
+		return field.ErrorList{field.TooMany(path, len(tags), MaxMarks)}
+	}
+	seen := make(map[Tag]bool, len(tags))
+	for i, tag := range tags {
+		errs = append(errs, required(path.Index(i), "category", tag.Category, "name the tag's category", MaxVimName)...)
+		errs = append(errs, required(path.Index(i), "name", tag.Name, "name the tag", MaxVimName)...)
+		tag.Create = false
+		if seen[tag] {
+			errs = append(errs, field.Duplicate(path.Index(i), tag.Category+"/"+tag.Name))
+		}
+		seen[tag] = true
+	}
+	return errs[:min(len(errs), maxTold)]
+}
+
+// validateAttributes goes by the order of names, so that equal specs have equal errors.
+func validateAttributes(spec *field.Path, attributes map[string]string) (errs field.ErrorList) {
+	if len(attributes) == 0 {
+		return nil
+	}
+	path := spec.Child("customAttributes")
+	if len(attributes) > MaxMarks {
+		return field.ErrorList{field.TooMany(path, len(attributes), MaxMarks)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		if n := utf8.RuneCountInString(name); n == 0 || n > MaxVimName {
+			errs = append(errs, field.Invalid(path, bounded(name), fmt.Sprintf("must have names of 1 to %d characters", MaxVimName)))
+			continue
+		}
+		if n := utf8.RuneCountInString(attributes[name]); n > MaxAttributeValue {
+			errs = append(errs, field.Invalid(path.Key(name), bounded(attributes[name]),
+				fmt.Sprintf("must have values of at most %d characters; this one has %d", MaxAttributeValue, n)))
+		}
+	}
+	return errs[:min(len(errs), maxTold)]
+}

@@ -1,0 +1,209 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func validateNetworks(spec *field.Path, networks []Network) (errs field.ErrorList) {
+	if len(networks) == 0 {
+		return nil
+	}
+	path := spec.Child("networks")
+	if len(networks) > MaxNetworks {
+		return field.ErrorList{field.TooMany(path, len(networks), MaxNetworks)}
+	}
+	for i := range networks {
+		errs = append(errs, networks[i].validate(path.Index(i))...)
+	}
+	return errs[:min(len(errs), maxTold)]
+}
+
+func (n *Network) validate(path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, required(path, "network", n.Network, "name the network that the adapter is connected to", MaxInventoryPath)...)
+	switch {
+	case n.DHCP == nil:
+	case *n.DHCP && n.IPv4 != nil:
+		errs = append(errs, field.Invalid(path.Child("dhcp"), true,
+			"an adapter has its IPv4 address by DHCP or from ipv4: take one of the two out"))
+	case !*n.DHCP && n.IPv4 == nil && n.IPv6 == nil:
+		errs = append(errs, field.Invalid(path.Child("dhcp"), false,
+			"without DHCP the adapter needs ipv4 or ipv6: set one of them, or take dhcp out"))
+	}
+	errs = append(errs, n.IPv4.validate(path, ipv4)...)
+	errs = append(errs, n.IPv6.validate(path, ipv6)...)
+	return append(errs, n.validateDNS(path)...)
+}
+
+func (n *Network) validateDNS(path *field.Path) (errs field.ErrorList) {
+	if len(n.Nameservers) > MaxNameservers {
+		return field.ErrorList{field.TooMany(path.Child("nameservers"), len(n.Nameservers), MaxNameservers)}
+	}
+	if len(n.SearchDomains) > MaxNameservers {
+		return field.ErrorList{field.TooMany(path.Child("searchDomains"), len(n.SearchDomains), MaxNameservers)}
+	}
+	for i, server := range n.Nameservers {
+		if _, ok := parseAddress(server); !ok {
+			errs = append(errs, field.Invalid(path.Child("nameservers").Index(i), bounded(server), "must be an IP address, such as 10.0.0.53"))
+		}
+	}
+	for i, domain := range n.SearchDomains {
+		if len(validation.IsDNS1123Subdomain(domain)) > 0 {
+			errs = append(errs, field.Invalid(path.Child("searchDomains").Index(i), bounded(domain),
+				"must be a DNS name in lower case, such as shop.example.com, of at most 253 characters"))
+		}
+	}
+	return errs
+}
+
+// family is what differs between IPv4 and IPv6.
+type family struct {
+	field, name, other string
+	bits               int32
+}
+
+var (
+	ipv4 = family{"ipv4", "an IPv4 address", "an IPv6 one goes into ipv6", 32}
+	ipv6 = family{"ipv6", "an IPv6 address", "an IPv4 one goes into ipv4", 128}
+)
+
+func (f family) has(a netip.Addr) bool { return a.BitLen() == int(f.bits) }
+
+// validate checks the addresses of an adapter. That they are of one network, which the CRD's rules leave to this, is
+// because they have one prefix length and one gateway: members outside would reach neither each other nor the gateway.
+// That there is one for each of replicas is not asked: kubectl scale, or an autoscaler, would stop everything else that is
+// done for the group. Members for which there is none are not made, and the status says so (AddressesExhausted).
+func (a *Addresses) validate(parent *field.Path, of family) (errs field.ErrorList) {
+	if a == nil {
+		return nil
+	}
+	path := parent.Child(of.field)
+	if errs = between(path.Child("prefixLength"), a.PrefixLength, 1, of.bits); len(errs) > 0 {
+		return errs
+	}
+	ranges, errs := a.parse(path.Child("ranges"), of)
+	if len(errs) > 0 {
+		return errs
+	}
+	network := netip.PrefixFrom(ranges[0].First, int(a.PrefixLength)).Masked()
+	errs = append(errs, a.withinNetwork(path.Child("ranges"), ranges, network)...)
+	errs = append(errs, a.overlap(path.Child("ranges"), ranges)...)
+	errs = append(errs, a.validateGateway(path.Child("gateway"), of, ranges, network)...)
+	return errs[:min(len(errs), maxTold)]
+}
+
+// parse reads the ranges, if all are well.
+func (a *Addresses) parse(path *field.Path, of family) (ranges []Range, errs field.ErrorList) {
+	if len(a.Ranges) == 0 {
+		return nil, field.ErrorList{field.Required(path, "name the addresses that members get, such as 10.0.0.10-10.0.0.59")}
+	}
+	if len(a.Ranges) > MaxRanges {
+		return nil, field.ErrorList{field.TooMany(path, len(a.Ranges), MaxRanges)}
+	}
+	for i, text := range a.Ranges {
+		r, err := ParseRange(text)
+		switch {
+		case utf8.RuneCountInString(text) > MaxRange:
+			errs = append(errs, field.TooLongCharacters(path.Index(i), text, MaxRange))
+		case err != nil:
+			errs = append(errs, field.Invalid(path.Index(i), text, err.Error()))
+		case !of.has(r.First):
+			errs = append(errs, field.Invalid(path.Index(i), text, "must be "+of.name+": "+of.other))
+		case !r.First.IsGlobalUnicast() || !r.Last.IsGlobalUnicast():
+			errs = append(errs, field.Invalid(path.Index(i), text,
+				"must be addresses for one machine each: not 0.0.0.0 or ::, nor loopback, link-local, multicast or broadcast"))
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges, errs[:min(len(errs), maxTold)]
+}
+
+func (a *Addresses) withinNetwork(path *field.Path, ranges []Range, network netip.Prefix) (errs field.ErrorList) {
+	for i, r := range ranges {
+		switch {
+		case !network.Contains(r.First) || !network.Contains(r.Last):
+			errs = append(errs, field.Invalid(path.Index(i), a.Ranges[i],
+				fmt.Sprintf("must be in %s, the network of the first address: correct the range, or prefixLength", network)))
+		case network.Addr().Is4() && network.Bits() < 31 && (r.First == network.Addr() || r.Last == broadcast(network)):
+			errs = append(errs, field.Invalid(path.Index(i), a.Ranges[i],
+				fmt.Sprintf("must be without %s and %s, which are no machine's: they are the network %s itself and its broadcast address",
+					network.Addr(), broadcast(network), network)))
+		}
+	}
+	return errs
+}
+
+// broadcast is the last address of an IPv4 network.
+func broadcast(network netip.Prefix) netip.Addr {
+	raw := network.Addr().As4()
+	for bit := network.Bits(); bit < 32; bit++ {
+		raw[bit/8] |= 1 << (7 - bit%8)
+	}
+	return netip.AddrFrom4(raw)
+}
+
+// overlap refuses ranges that share an address: two members would get it.
+func (a *Addresses) overlap(path *field.Path, ranges []Range) (errs field.ErrorList) {
+	order := make([]int, len(ranges))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return ranges[i].First.Compare(ranges[j].First) })
+	for n, reach := 1, 0; n < len(order); n++ {
+		i, widest := order[n], order[reach]
+		if !ranges[widest].Last.Less(ranges[i].First) {
+			errs = append(errs, field.Invalid(path.Index(i), a.Ranges[i],
+				fmt.Sprintf("must not have an address twice: it shares some with %s", a.Ranges[widest])))
+		}
+		if ranges[widest].Last.Less(ranges[i].Last) {
+			reach = n
+		}
+	}
+	return errs
+}
+
+func (a *Addresses) validateGateway(path *field.Path, of family, ranges []Range, network netip.Prefix) field.ErrorList {
+	if a.Gateway == "" {
+		return nil
+	}
+	gateway, ok := parseAddress(a.Gateway)
+	refuse := func(why string) field.ErrorList {
+		return field.ErrorList{field.Invalid(path, bounded(a.Gateway), why)}
+	}
+	switch {
+	case !ok:
+		return refuse("must be an IP address, such as 10.0.0.1")
+	case !of.has(gateway):
+		return refuse("must be " + of.name + ": " + of.other)
+	case of == ipv6 && gateway.IsLinkLocalUnicast(): // as routers announce themselves
+		return nil
+	case !network.Contains(gateway):
+		return refuse(fmt.Sprintf("must be in %s, the network of the members' addresses: correct it, or prefixLength", network))
+	}
+	for i, r := range ranges {
+		if !gateway.Less(r.First) && !r.Last.Less(gateway) {
+			return refuse(fmt.Sprintf("must not be in ranges: %s has it, and a member would get the gateway's address", a.Ranges[i]))
+		}
+	}
+	return nil
+}
+
+// parseAddress reads an IP address as an API server does: without a zone, and not an IPv4 one in IPv6's clothes.
+func parseAddress(text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	return a, err == nil && a.Zone() == "" && !a.Is4In6()
+}
+
+// bounded is a value for an error, of a text that may be of any length.
+func bounded(text string) string {
+	if len(text) <= MaxDomain {
+		return text
+	}
+	return strings.ToValidUTF8(text[:MaxDomain], "") + "..."
+}

@@ -1,0 +1,79 @@
+package v1alpha1
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func (c *Clone) validate(spec *field.Path) field.ErrorList {
+	if *c == (Clone{}) {
+		return nil
+	}
+	path := spec.Child("clone")
+	return append(oneOf(path.Child("mode"), c.Mode, CloneFull, CloneLinked), tooLong(path, "snapshot", c.Snapshot, MaxInventoryPath)...)
+}
+
+// That datacenter and folder stay while there are members is for the CRD's rules alone: here is no former spec.
+func (p *Placement) validate(spec *field.Path) (errs field.ErrorList) {
+	if len(p.Zones) == 0 && p.AntiAffinity == "" && p.Datacenter+p.Pool+p.Datastore+p.StoragePolicy+p.Folder == "" {
+		return nil
+	}
+	path := spec.Child("placement")
+	errs = append(errs, tooLong(path, "datacenter", p.Datacenter, MaxInventoryPath)...)
+	errs = append(errs, tooLong(path, "pool", p.Pool, MaxInventoryPath)...)
+	errs = append(errs, tooLong(path, "datastore", p.Datastore, MaxInventoryPath)...)
+	errs = append(errs, tooLong(path, "storagePolicy", p.StoragePolicy, MaxVimName)...)
+	if p.Folder != "" {
+		errs = append(errs, validateFolder(path.Child("folder"), p.Folder)...)
+	}
+	if len(p.Zones) > 0 {
+		errs = append(errs, p.validateZones(path.Child("zones"))...)
+	}
+	if p.AntiAffinity != "" {
+		errs = append(errs, oneOf(path.Child("antiAffinity"), p.AntiAffinity, AntiAffinityNone, AntiAffinityPreferred, AntiAffinityRequired)...)
+	}
+	return errs
+}
+
+// validateFolder checks a path below a datacenter's VM folder.
+func validateFolder(path *field.Path, folder string) field.ErrorList {
+	if utf8.RuneCountInString(folder) > MaxInventoryPath {
+		return field.ErrorList{field.TooLongCharacters(path, folder, MaxInventoryPath)}
+	}
+	if strings.HasPrefix(folder, "/") {
+		return field.ErrorList{field.Invalid(path, bounded(folder),
+			"must be a path below the datacenter's VM folder, such as teams/shop: leave out the '/' at its beginning, and a datacenter's name")}
+	}
+	for name := range strings.SplitSeq(folder, "/") {
+		if name == "" || name == "." || name == ".." || utf8.RuneCountInString(name) > MaxVimName {
+			return field.ErrorList{field.Invalid(path, bounded(folder),
+				"must be names of 1 to 80 characters with a '/' between them, such as teams/shop; '.' and '..' are none")}
+		}
+	}
+	return nil
+}
+
+func (p *Placement) validateZones(path *field.Path) (errs field.ErrorList) {
+	if len(p.Zones) > MaxZones {
+		return field.ErrorList{field.TooMany(path, len(p.Zones), MaxZones)}
+	}
+	if p.Pool != "" {
+		errs = append(errs, field.Invalid(path, bounded(p.Pool),
+			"zones and pool exclude each other: name the pool as one of zones, or take one of the two out"))
+	}
+	seen := make(map[string]bool, len(p.Zones))
+	for i, zone := range p.Zones {
+		switch {
+		case zone == "":
+			errs = append(errs, field.Required(path.Index(i), "name a cluster, host or resource pool"))
+		case utf8.RuneCountInString(zone) > MaxInventoryPath:
+			errs = append(errs, field.TooLongCharacters(path.Index(i), zone, MaxInventoryPath))
+		case seen[zone]:
+			errs = append(errs, field.Invalid(path.Index(i), bounded(zone), "must not name a zone twice: members are spread over different ones"))
+		}
+		seen[zone] = true
+	}
+	return errs[:min(len(errs), maxTold)]
+}

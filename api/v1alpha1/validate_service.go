@@ -1,0 +1,115 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// validate checks what the Service is made from, for Metacontroller tells nobody when an API server refuses a child.
+func (s *Service) validate(spec *field.Path, group string) (errs field.ErrorList) {
+	if s == nil {
+		return nil
+	}
+	path := spec.Child("service")
+	// API servers take names that begin with a digit for Services since Kubernetes 1.34, and not all of them do.
+	if group != "" && (group[0] < 'a' || group[0] > 'z') {
+		errs = append(errs, field.Invalid(path, group,
+			"the Service gets the group's name, which must then begin with a letter: name the group otherwise, or take service out"))
+	}
+	errs = append(errs, oneOf(path.Child("type"), s.Type, ServiceHeadless, ServiceClusterIP)...)
+	errs = append(errs, s.validatePorts(path.Child("ports"))...)
+	errs = append(errs, s.validateAnnotations(path)...)
+	return append(errs, between(path.Child("drainSeconds"), s.DrainSeconds, 0, MaxSeconds)...)
+}
+
+// target is the members' port.
+func (p *ServicePort) target() int32 {
+	if p.TargetPort == nil {
+		return p.Port
+	}
+	return *p.TargetPort
+}
+
+// Metacontroller takes a list whose items have a "port" for a map by that key, in a Service as in an EndpointSlice. Of two
+// ports with one number it makes one, so that an API server refuses, or loses, the other.
+func (s *Service) validatePorts(path *field.Path) (errs field.ErrorList) {
+	if len(s.Ports) > MaxServicePorts {
+		return field.ErrorList{field.TooMany(path, len(s.Ports), MaxServicePorts)}
+	}
+	if len(s.Ports) == 0 && s.Type == ServiceClusterIP {
+		return field.ErrorList{field.Required(path, "a ClusterIP Service needs a port: add one, or make it Headless")}
+	}
+	const byNumber = "Metacontroller tells ports apart by their numbers alone"
+	names, ports, targets := map[string]bool{}, map[int32]bool{}, map[int32]bool{}
+	for i := range s.Ports {
+		p, at := &s.Ports[i], path.Index(i)
+		errs = append(errs, p.validate(at)...)
+		switch {
+		case p.Name == "" && len(s.Ports) > 1:
+			errs = append(errs, field.Required(at.Child("name"), "each port needs a name where there are several"))
+		case p.Name != "" && names[p.Name]:
+			errs = append(errs, field.Invalid(at.Child("name"), p.Name, "must not give two ports one name"))
+		}
+		switch {
+		case ports[p.Port]:
+			errs = append(errs, field.Invalid(at.Child("port"), p.Port, "must not name a port twice, not even with another protocol: "+byNumber))
+		case targets[p.target()]:
+			errs = append(errs, field.Invalid(at.Child("targetPort"), p.target(), "must not lead to one port of the members twice: "+byNumber))
+		}
+		names[p.Name], ports[p.Port], targets[p.target()] = true, true, true
+	}
+	return errs[:min(len(errs), maxTold)]
+}
+
+func (p *ServicePort) validate(path *field.Path) (errs field.ErrorList) {
+	if fault := tooLong(path, "name", p.Name, MaxPortName); fault != nil {
+		errs = append(errs, fault...)
+	} else if p.Name != "" && len(validation.IsDNS1123Label(p.Name)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("name"), p.Name,
+			"must be a DNS label: a-z, 0-9 and '-', with a letter or digit at both ends"))
+	}
+	errs = append(errs, between(path.Child("port"), p.Port, 1, MaxPort)...)
+	if p.TargetPort != nil {
+		errs = append(errs, between(path.Child("targetPort"), *p.TargetPort, 1, MaxPort)...)
+	}
+	errs = append(errs, oneOf(path.Child("protocol"), p.Protocol, "TCP", "UDP", "SCTP")...)
+	if fault := tooLong(path, "appProtocol", p.AppProtocol, MaxDomain); fault != nil {
+		return append(errs, fault...)
+	}
+	if p.AppProtocol != "" && len(validation.IsQualifiedName(p.AppProtocol)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("appProtocol"), p.AppProtocol,
+			"must be the name of a protocol, such as http, or a prefixed one, such as kubernetes.io/h2c"))
+	}
+	return errs
+}
+
+// validateAnnotations goes by the order of keys, so that equal specs have equal errors.
+func (s *Service) validateAnnotations(service *field.Path) (errs field.ErrorList) {
+	if len(s.Annotations) == 0 {
+		return nil
+	}
+	path, size := service.Child("annotations"), 0
+	if len(s.Annotations) > MaxServiceAnnotations {
+		return field.ErrorList{field.TooMany(path, len(s.Annotations), MaxServiceAnnotations)}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Annotations)) {
+		size += utf8.RuneCountInString(key) + utf8.RuneCountInString(s.Annotations[key])
+		switch {
+		case len(validation.IsQualifiedName(strings.ToLower(key))) > 0: // as API servers check annotations
+			errs = append(errs, field.Invalid(path, bounded(key), "must have names of annotations, such as example.com/owner"))
+		case strings.HasPrefix(key, "metacontroller.k8s.io/"):
+			errs = append(errs, field.Invalid(path, key, "must not be those of Metacontroller, metacontroller.k8s.io/..."))
+		}
+	}
+	if size > MaxAnnotationsSize {
+		errs = append(errs, field.Invalid(path, size,
+			fmt.Sprintf("may have %d characters together, names and values; these have %d", MaxAnnotationsSize, size)))
+	}
+	return errs[:min(len(errs), maxTold)]
+}
