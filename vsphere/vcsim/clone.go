@@ -45,18 +45,20 @@ func (v *VCenter) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 	if fault := v.taken(target, nil); fault != nil { // also: the folder is gone
 		return nil, fault
 	}
-	f := v.objects.Get(target.folder).(*simulator.Folder)
-	create := &types.CreateVM_Task{This: f.Self, Host: spec.Location.Host}
-	switch {
-	case spec.Location.Pool != nil:
-		create.Pool = *spec.Location.Pool
-	case source.ResourcePool != nil:
-		create.Pool = *source.ResourcePool
-	default: // [doc] RelocateSpec.pool: for a clone of a template to a VM it is required
-		return nil, &types.InvalidArgument{InvalidProperty: "spec.location.pool"}
+	point, fault := v.pointOf(source, spec)
+	if fault != nil {
+		return nil, fault
 	}
-	var fault types.BaseMethodFault
-	v.objects.WithLock(ctx, source.Self, func() { create.Config, fault = v.specOf(source, target.name, spec.Location.Datastore) })
+	f := v.objects.Get(target.folder).(*simulator.Folder)
+	create := &types.CreateVM_Task{This: f.Self}
+	if fault := v.locate(create, source, spec.Location); fault != nil {
+		return nil, fault
+	}
+	asked, fault := v.policiesOf(source, spec.Location)
+	if fault != nil {
+		return nil, fault
+	}
+	v.objects.WithLock(ctx, source.Self, func() { create.Config, fault = v.specOf(point.config, target.name, spec.Location.Datastore) })
 	if fault != nil {
 		return nil, fault
 	}
@@ -65,12 +67,16 @@ func (v *VCenter) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 		return nil, fault
 	}
 	vm := v.objects.Get(res.(types.ManagedObjectReference)).(*simulator.VirtualMachine)
+	if point.linked {
+		link(vm, point)
+	}
 	if fault := v.finishClone(ctx, vm, spec); fault != nil {
 		_, _ = v.inner(ctx, vm.Self, func() soap.HasFault {
 			return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self})
 		})
 		return nil, fault
 	}
+	v.policies[vm.Self] = asked
 	if spec.PowerOn && !spec.Template {
 		// As in a real vCenter this is a task of its own, which the clone's does not wait for.
 		on := &machine{VirtualMachine: vm, guard: &guard{v: v, ctx: ctx, method: "PowerOnVM_Task"}}
@@ -96,23 +102,15 @@ func (v *VCenter) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachi
 	if spec.Customization == nil {
 		return nil
 	}
-	_, fault := v.inner(ctx, vm.Self, func() soap.HasFault {
-		return vm.CustomizeVMTask(ctx, &types.CustomizeVM_Task{This: vm.Self, Spec: *spec.Customization})
-	})
-	return fault
+	return v.customize(ctx, vm, *spec.Customization)
 }
 
-// specOf describes a copy of vm. The caller holds its lock.
-func (v *VCenter) specOf(vm *simulator.VirtualMachine, name string, datastore *types.ManagedObjectReference) (types.VirtualMachineConfigSpec, types.BaseMethodFault) {
-	c := vm.Config
+// specOf describes a copy of a VM that is configured like this. The caller holds its lock.
+func (v *VCenter) specOf(c *types.VirtualMachineConfigInfo, name string, datastore *types.ManagedObjectReference) (types.VirtualMachineConfigSpec, types.BaseMethodFault) {
 	var path object.DatastorePath
 	path.FromString(c.Files.VmPathName)
 	if datastore != nil {
-		ds, ok := v.objects.Get(*datastore).(*simulator.Datastore)
-		if !ok {
-			return types.VirtualMachineConfigSpec{}, &types.ManagedObjectNotFound{Obj: *datastore}
-		}
-		path.Datastore = ds.Name
+		path.Datastore = v.objects.Get(*datastore).(*simulator.Datastore).Name
 	}
 	path.Path = name
 	spec := types.VirtualMachineConfigSpec{
@@ -146,6 +144,7 @@ func (v *VCenter) specOf(vm *simulator.VirtualMachine, name string, datastore *t
 		}
 		if nic, ok := d.(types.BaseVirtualEthernetCard); ok {
 			nic.GetVirtualEthernetCard().MacAddress = "" // [doc] a clone's generated address is a new one
+			v.setMAC(nic.GetVirtualEthernetCard())
 		}
 		spec.DeviceChange = append(spec.DeviceChange, add)
 	}

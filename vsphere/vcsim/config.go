@@ -26,6 +26,12 @@ type Config struct {
 	Datacenters, Clusters, Hosts, Datastores int
 	// Pools counts the resource pools below each cluster's own. Default: none.
 	Pools int
+	// Portgroups (DC0_DVPG0, ... of the switch DVS0) and OpaqueNetworks (DC0_NSX0, ...) count the networks of each
+	// datacenter, besides the standard network "VM Network" that is in each. Default: none.
+	Portgroups, OpaqueNetworks int
+	// Pods counts the datastore clusters of each datacenter: DC0_POD0, ... with two datastores inside,
+	// DC0_POD0_DS0 and DC0_POD0_DS1. Default: none.
+	Pods int
 }
 
 // Latency is how long the tasks of each kind take. The tasks of Admin take no time.

@@ -88,6 +88,15 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 	case *simulator.ViewManager:
 		g.object, g.read = &o.Self, true
 		return &viewManager{ViewManager: o, guard: g}, nil
+	case *simulator.ClusterComputeResource:
+		g.object = &o.Self
+		return &cluster{ClusterComputeResource: o, guard: g}, v.missingArgument(ctx, m)
+	case *simulator.StorageResourceManager:
+		g.object, g.read = &o.Self, true
+		return &storageManager{StorageResourceManager: o, guard: g}, v.missingArgument(ctx, m)
+	case *simulator.CustomFieldsManager:
+		g.object, g.write = &o.Self, true
+		return &fieldsManager{CustomFieldsManager: o, guard: g}, v.missingArgument(ctx, m)
 	}
 	return nil, nil
 }

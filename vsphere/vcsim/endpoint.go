@@ -74,7 +74,7 @@ func (v *VCenter) serveClient(w http.ResponseWriter, r *http.Request) {
 
 // carryOut has the simulator answer r; nil: this vCenter is closed.
 //
-// The simulator shows an overriding method neither the request nor its context. What it does show is
+// The simulator shows an overriding method neither the request nor its context, which REST sees. What it does show is
 // the session's cookie, so the request's number travels there, and sessionCookie takes it off again.
 func (v *VCenter) carryOut(w http.ResponseWriter, r *http.Request) *exchange {
 	if !v.enter() {
@@ -94,12 +94,17 @@ func (v *VCenter) carryOut(w http.ResponseWriter, r *http.Request) *exchange {
 	}()
 
 	var session string
-	if c, err := r.Cookie(soap.SessionCookieName); err == nil {
-		session = c.Value
-	}
+	cookies := r.Cookies()
 	r.Header.Del("Cookie")
+	for _, c := range cookies {
+		if c.Name != soap.SessionCookieName {
+			r.AddCookie(c) // REST has one of its own
+		} else if session == "" {
+			session = c.Value
+		}
+	}
 	r.AddCookie(&http.Cookie{Name: soap.SessionCookieName, Value: session + "." + id})
-	v.service.ServeMux.ServeHTTP(w, r)
+	v.service.ServeMux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
 	return e
 }
 

@@ -32,8 +32,8 @@ func (o *order) take() bool {
 	return true
 }
 
-// FailCall makes that many calls of a SOAP method ("Login", "CloneVM_Task", "WaitForUpdatesEx", ...)
-// answer a fault; times 0: all of them. Nothing is carried out.
+// FailCall makes that many calls of a SOAP method ("Login", "CloneVM_Task", "WaitForUpdatesEx", ...), or of a
+// REST one as Calls names it, answer a fault; times 0: all of them. Nothing is carried out.
 func (v *VCenter) FailCall(method string, fault types.BaseMethodFault, times int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -49,7 +49,7 @@ func (v *VCenter) LoseReply(method string, times int) {
 }
 
 // FailTask makes that many tasks of a kind end in a fault, after their latency; times 0: all of them.
-// match is given the name of the VM (of a clone: the new one) or folder; nil: any. A ShutdownGuest
+// match is given the name of the VM (of a clone: the new one), folder or cluster; nil: any. A ShutdownGuest
 // that fails is a guest that does not halt.
 func (v *VCenter) FailTask(kind Kind, match func(vmName string) bool, fault types.BaseMethodFault, times int) {
 	v.mu.Lock()
@@ -81,7 +81,8 @@ func (v *VCenter) Heal() {
 	v.faults = faults{}
 }
 
-// Calls counts the calls so far by SOAP method, without Admin's.
+// Calls counts the calls so far by SOAP method, without Admin's. REST calls are named by their method and
+// path, without the ids in it: "POST /rest/com/vmware/cis/tagging/tag-association/id:?~action=attach".
 func (v *VCenter) Calls() map[string]int {
 	v.mu.Lock()
 	defer v.mu.Unlock()

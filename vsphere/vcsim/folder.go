@@ -29,8 +29,13 @@ func (f *folder) CreateFolder(ctx *simulator.Context, req *types.CreateFolder) s
 	return f.Folder.CreateFolder(ctx, req)
 }
 
-// CreateVMTask takes the name from the start, as a clone does.
+// CreateVMTask takes the name from the start, as a clone does, and gives each adapter an address of its own.
 func (f *folder) CreateVMTask(_ *simulator.Context, req *types.CreateVM_Task) soap.HasFault {
+	for _, change := range req.Config.DeviceChange {
+		if card, ok := change.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard); ok {
+			f.v.setMAC(card.GetVirtualEthernetCard())
+		}
+	}
 	ref := f.make(CreateVM, escape(req.Config.Name), func(ctx *simulator.Context) soap.HasFault {
 		return f.Folder.CreateVMTask(ctx, req)
 	})

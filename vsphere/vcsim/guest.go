@@ -1,8 +1,10 @@
 package vcsim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +20,8 @@ type Guest struct {
 	Tools bool
 	// Boot is how long it takes until they run.
 	Boot time.Duration
-	// IP is how long it takes from then until they report an address: always the same one of a VM,
+	// IP is how long it takes from then until they report addresses: those that a customization or cloud-init's
+	// metadata (guestinfo.metadata) gave the adapters, and else of the first one that is always the same of a VM,
 	// unique, and from 10.128.0.0/9. One that SetIP gave stays.
 	IP time.Duration
 }
@@ -78,7 +81,10 @@ func (v *VCenter) reboot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 // comeUp brings up what Config.Guest says, in its time or at once.
 func (v *VCenter) comeUp(ctx *simulator.Context, vm *simulator.VirtualMachine, l *life) {
 	v.await(ctx, l, v.guest.Boot, func(ctx *simulator.Context) {
-		v.report(ctx, vm, toolsStart)
+		v.report(ctx, vm, func(g *types.GuestInfo) {
+			toolsStart(g)
+			g.HostName = cmp.Or(v.identityOf(vm).host, g.HostName)
+		})
 		v.awaitAddress(ctx, vm, l)
 	})
 }
@@ -88,7 +94,12 @@ func (v *VCenter) awaitAddress(ctx *simulator.Context, vm *simulator.VirtualMach
 	v.await(ctx, l, v.guest.IP, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
 			if g.IpAddress == "" {
-				setAddress(g, addressOf(vm.Self))
+				addresses := v.identityOf(vm).addresses
+				if len(addresses) == 0 {
+					addresses = []string{""}
+				}
+				addresses[0] = cmp.Or(addresses[0], addressOf(vm.Self))
+				setAddresses(g, addresses)
 			}
 		})
 	})
@@ -137,7 +148,7 @@ func (v *VCenter) report(ctx *simulator.Context, vm *simulator.VirtualMachine, c
 		change(&guest)
 		summary.ToolsStatus, summary.ToolsRunningStatus = guest.ToolsStatus, guest.ToolsRunningStatus
 		summary.ToolsVersionStatus, summary.ToolsVersionStatus2 = guest.ToolsVersionStatus, guest.ToolsVersionStatus2
-		summary.IpAddress = guest.IpAddress
+		summary.IpAddress, summary.HostName = guest.IpAddress, guest.HostName
 		v.objects.Update(ctx, vm, []types.PropertyChange{{Name: "guest", Val: guest}, {Name: "summary.guest", Val: summary}})
 	})
 }
@@ -166,22 +177,26 @@ func toolsStop(g *types.GuestInfo) {
 }
 
 // setAddress has the first network card report an address, and the others none.
-func setAddress(g *types.GuestInfo, ip string) {
-	g.IpAddress = ip
+func setAddress(g *types.GuestInfo, ip string) { setAddresses(g, []string{ip}) }
+
+// setAddresses has each network card report its address; that of the first is the guest's.
+func setAddresses(g *types.GuestInfo, ips []string) {
+	g.IpAddress = ips[0]
+	g.Net = slices.Clone(g.Net)
 	for i := range g.Net {
 		g.Net[i].IpAddress, g.Net[i].IpConfig = nil, nil
+		if i >= len(ips) || ips[i] == "" {
+			continue
+		}
+		prefix := int32(9)
+		if strings.Contains(ips[i], ":") {
+			prefix = 64
+		}
+		g.Net[i].IpAddress = []string{ips[i]}
+		g.Net[i].IpConfig = &types.NetIpConfigInfo{IpAddress: []types.NetIpConfigInfoIpAddress{{
+			IpAddress: ips[i], PrefixLength: prefix, State: string(types.NetIpConfigInfoIpAddressStatusPreferred),
+		}}}
 	}
-	if ip == "" || len(g.Net) == 0 {
-		return
-	}
-	prefix := int32(9)
-	if strings.Contains(ip, ":") {
-		prefix = 64
-	}
-	g.Net[0].IpAddress = []string{ip}
-	g.Net[0].IpConfig = &types.NetIpConfigInfo{IpAddress: []types.NetIpConfigInfoIpAddress{{
-		IpAddress: ip, PrefixLength: prefix, State: string(types.NetIpConfigInfoIpAddressStatusPreferred),
-	}}}
 }
 
 // addressOf makes an address of the number in a moRef, which no other VM ever has.

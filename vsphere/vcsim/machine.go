@@ -174,7 +174,12 @@ func (v *VCenter) configure(ctx *simulator.Context, vm *simulator.VirtualMachine
 			return have.GetOptionValue().Key == o.GetOptionValue().Key
 		})
 	})
-	_, fault := v.inner(ctx, vm.Self, func() soap.HasFault {
+	changes, fault := v.checkDevices(vm, spec.DeviceChange)
+	if fault != nil {
+		return fault
+	}
+	spec.DeviceChange = changes
+	_, fault = v.inner(ctx, vm.Self, func() soap.HasFault {
 		return vm.ReconfigVMTask(ctx, &types.ReconfigVM_Task{This: vm.Self, Spec: spec})
 	})
 	return fault

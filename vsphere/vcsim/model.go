@@ -22,13 +22,21 @@ func (v *VCenter) createModel(c Config) error {
 	m := simulator.VPX()
 	m.ServiceContent.About.InstanceUuid = c.InstanceUUID
 	m.Datacenter, m.Cluster, m.ClusterHost, m.Datastore, m.Pool = c.Datacenters, c.Clusters, c.Hosts, c.Datastores, c.Pools
-	m.Host, m.Machine, m.Portgroup = 0, 0, 0
+	m.Host, m.Machine, m.Portgroup, m.OpaqueNetwork, m.Pod = 0, 0, c.Portgroups, c.OpaqueNetworks, c.Pods
+	if m.OpaqueNetwork > 0 && m.Portgroup == 0 {
+		m.PortgroupNSX = 1 // the simulator makes the switch, which an opaque network needs, only for a port group
+	}
 	creation.Lock()
 	defer creation.Unlock()
 	if err := m.Create(); err != nil {
 		return fmt.Errorf("create the inventory: %w", err)
 	}
 	v.model, v.service, v.objects = m, m.Service, m.Map()
+	v.skipFieldKey()
+	v.connectOpaque()
+	if c.Pods > 0 {
+		return v.fillPods()
+	}
 	return nil
 }
 

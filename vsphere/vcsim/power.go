@@ -56,6 +56,9 @@ func (v *VCenter) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 		types.PropertyChange{Name: "runtime.bootTime", Val: boot},
 		types.PropertyChange{Name: "summary.runtime.bootTime", Val: boot}))
 	if now == on {
+		if v.customized[vm.Self] != nil { // the simulator tells at once what the guest is yet to learn
+			v.report(ctx, vm, func(g *types.GuestInfo) { setAddress(g, ""); g.HostName = "" })
+		}
 		v.boot(ctx, vm)
 	} else {
 		v.halt(ctx, vm)

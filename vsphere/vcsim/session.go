@@ -52,17 +52,18 @@ func (v *VCenter) SetPassword(password string) {
 	v.login.password = password
 }
 
-// Logins counts the logins that were let in, and those that were refused for the user or the password.
+// Logins counts the logins that were let in, and those that were refused for the user or the password, by SOAP
+// and by REST.
 func (v *VCenter) Logins() (ok, refused int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.login.ok, v.login.refused
 }
 
-// Sessions counts the sessions that exist now, without Admin's.
+// Sessions counts the SOAP sessions that exist now, without Admin's.
 func (v *VCenter) Sessions() int { return len(v.clientSessions()) }
 
-// DropSessions ends all sessions but Admin's: the next call of each is NotAuthenticated, and so is a
+// DropSessions ends all sessions but Admin's, REST's too: the next call of each is NotAuthenticated, and so is a
 // wait that is under way.
 func (v *VCenter) DropSessions() {
 	v.door.Lock()
@@ -72,6 +73,7 @@ func (v *VCenter) DropSessions() {
 		// Only NotFound can come of it: the session has just ended by itself.
 		_ = v.objects.SessionManager().TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
 	}
+	v.rest.dropAll()
 	v.changes.mark() // wakes the waits
 }
 

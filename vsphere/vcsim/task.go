@@ -33,13 +33,17 @@ const (
 	RenameFolder         Kind = "Folder.rename"
 	DestroyFolder        Kind = "Folder.destroy"
 	UnregisterAndDestroy Kind = "Folder.unregisterAndDestroy"
+	CreateSnapshot       Kind = "VirtualMachine.createSnapshot"
+	RemoveSnapshots      Kind = "VirtualMachine.removeAllSnapshots"
+	Customize            Kind = "VirtualMachine.customize"
+	ReconfigureCluster   Kind = "ClusterComputeResource.reconfigureEx"
 )
 
 // work is what a task does.
 type work struct {
 	kind   Kind
 	entity mo.Entity
-	name   string // of the VM or folder it is about
+	name   string // of the VM, folder or cluster it is about
 	// check refuses at once, before the latency. May be nil.
 	check func(*simulator.Context) types.BaseMethodFault
 	// do is called with the world held for writing, and with no other lock.

@@ -46,8 +46,15 @@ type VCenter struct {
 	lastBoot        time.Time
 	broken, hanging func(VM) bool
 
+	// The world guards these, too: what was asked for in a VM's making and is not in its configuration.
+	customized map[types.ManagedObjectReference]*types.CustomizationSpec
+	policies   map[types.ManagedObjectReference]policies
+
 	// door is shut while sessions are dropped.
 	door sync.RWMutex
+
+	storage *storagePolicies
+	rest    *restAPI
 
 	// collectors guards the filters of the simulator's PropertyCollectors, which it does not.
 	collectors sync.Mutex
@@ -66,6 +73,8 @@ type VCenter struct {
 	exchanges map[string]*exchange
 	kept      []Kept
 	nextID    int
+	lastRule  int32
+	lastMAC   int
 }
 
 // Start makes a vCenter and serves it until Close.
@@ -76,11 +85,15 @@ func Start(c Config) (*VCenter, error) {
 		return nil, fmt.Errorf("listen address %q: %w", c.Listen, err)
 	}
 	v := &VCenter{
-		gate:      newGate(),
-		changes:   newChanges(),
-		login:     newLogin(c.User, c.Password),
-		guest:     c.Guest,
-		lives:     make(map[types.ManagedObjectReference]*life),
+		gate:    newGate(),
+		changes: newChanges(),
+		login:   newLogin(c.User, c.Password),
+		guest:   c.Guest,
+		lives:   make(map[types.ManagedObjectReference]*life),
+
+		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
+		policies:   make(map[types.ManagedObjectReference]policies),
+
 		held:      make(map[Kind]chan struct{}),
 		calls:     make(map[string]int),
 		hidden:    make(map[types.ManagedObjectReference]bool),
@@ -124,8 +137,11 @@ func (v *VCenter) extend(address string) {
 	v.objects.Handler = v.dispatch
 	v.objects.AddHandler(v.changes)
 	v.objects.AddHandler(&taskBook{TaskManager: v.taskManager(), v: v})
+	v.objects.AddHandler(ruleBook{v})
 
 	v.service.RegisterSDK(v.objects, vim25.Path+"/vimService")
+	v.storage = newStoragePolicies(v)
+	v.rest = newREST(v)
 	v.service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", v.service.ServiceVersions)
 }
 

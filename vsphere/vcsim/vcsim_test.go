@@ -54,13 +54,21 @@ type client struct {
 	pool     types.ManagedObjectReference
 }
 
-func login(t testing.TB, v *vcsim.VCenter) *client {
+// dial only logs in.
+func dial(t testing.TB, v *vcsim.VCenter) *client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	c, err := govmomi.NewClient(ctx, v.URL(), true)
 	ok(t, err)
-	finder := find.NewFinder(c.Client)
+	return &client{Client: c, ctx: ctx}
+}
+
+func login(t testing.TB, v *vcsim.VCenter) *client {
+	t.Helper()
+	c := dial(t, v)
+	ctx := c.ctx
+	finder := find.NewFinder(c.Client.Client)
 	dc, err := finder.DefaultDatacenter(ctx)
 	ok(t, err)
 	finder.SetDatacenter(dc)
@@ -70,7 +78,8 @@ func login(t testing.TB, v *vcsim.VCenter) *client {
 	ok(t, err)
 	folders, err := dc.Folders(ctx)
 	ok(t, err)
-	return &client{Client: c, ctx: ctx, template: vm, folder: folders.VmFolder, pool: pool.Reference()}
+	c.template, c.folder, c.pool = vm, folders.VmFolder, pool.Reference()
+	return c
 }
 
 func (c *client) cloneSpec(config *types.VirtualMachineConfigSpec) types.VirtualMachineCloneSpec {

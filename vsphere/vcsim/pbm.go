@@ -1,0 +1,247 @@
+package vcsim
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/pbm"
+	"github.com/vmware/govmomi/pbm/methods"
+	pbmtypes "github.com/vmware/govmomi/pbm/types"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// storagePolicies is the storage policy service at /pbm, as far as placement needs it. govmomi has a simulator of
+// it, too, but there all vCenters of a process share the policies and write to them, and all datastores are
+// compatible with each.
+type storagePolicies struct {
+	v *VCenter
+
+	mu       sync.Mutex // guards what follows
+	profiles []*pbmtypes.PbmCapabilityProfile
+	fitting  map[string][]types.ManagedObjectReference // the datastores that a policy is for; none said: all
+}
+
+// The parts of the service, by the names that a real one has.
+var (
+	pbmProfiles = types.ManagedObjectReference{Type: "PbmProfileProfileManager", Value: "ProfileManager"}
+	pbmSolver   = types.ManagedObjectReference{Type: "PbmPlacementSolver", Value: "placementSolver"}
+)
+
+var storageResource = pbmtypes.PbmProfileResourceType{ResourceType: string(pbmtypes.PbmProfileResourceTypeEnumSTORAGE)}
+
+// newStoragePolicies serves the policies that every vCenter has from the start.
+func newStoragePolicies(v *VCenter) *storagePolicies {
+	s := &storagePolicies{v: v, fitting: make(map[string][]types.ManagedObjectReference)}
+	s.add("aa6d5a82-1c88-45da-85d3-3d74b91a5bad", "vSAN Default Storage Policy")
+	s.add("4d5f673c-536f-11e6-beb8-9e71128cae77", "VM Encryption Policy")
+	r := simulator.NewRegistry()
+	r.Namespace, r.Path = pbm.Namespace, pbm.Path
+	r.Cookie, r.Handler = v.pbmCookie, v.dispatchPBM
+	r.Put(&pbmService{ManagedObjectReference: pbm.ServiceInstance})
+	r.Put(&pbmProfileManager{pbmProfiles, s})
+	r.Put(&pbmPlacementSolver{pbmSolver, s})
+	v.service.RegisterSDK(r)
+	return s
+}
+
+// pbmCookie finds out a call's session: here it is in the SOAP header, not in the HTTP cookie, which has the
+// request's number.
+func (v *VCenter) pbmCookie(ctx *simulator.Context) string {
+	v.sessionCookie(ctx)
+	return simulator.SOAPCookie(ctx)
+}
+
+// dispatchPBM is the registry's hook before each call.
+func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+	e := exchangeOf(ctx)
+	if e.door != nil {
+		e.door.RUnlock()
+	}
+	if isAdmin(ctx.Session) {
+		return nil, nil
+	}
+	return nil, v.admit(ctx, m, e)
+}
+
+func (s *storagePolicies) add(id, name string, datastores ...types.ManagedObjectReference) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.profiles = append(s.profiles, &pbmtypes.PbmCapabilityProfile{
+		PbmProfile: pbmtypes.PbmProfile{
+			ProfileId: pbmtypes.PbmProfileId{UniqueId: id}, Name: name,
+			CreationTime: now, CreatedBy: "Temporary user handle", LastUpdatedTime: now, LastUpdatedBy: "Temporary user handle",
+		},
+		ProfileCategory: string(pbmtypes.PbmProfileCategoryEnumREQUIREMENT), ResourceType: storageResource,
+		Constraints: new(pbmtypes.PbmCapabilitySubProfileConstraints),
+	})
+	if len(datastores) > 0 {
+		s.fitting[id] = datastores
+	}
+}
+
+// has says whether there is a policy of an id.
+func (s *storagePolicies) has(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.profiles, func(p *pbmtypes.PbmCapabilityProfile) bool { return p.ProfileId.UniqueId == id })
+}
+
+// fits says whether a datastore, or one of a datastore cluster, is what a policy is for.
+func (s *storagePolicies) fits(id string, ref types.ManagedObjectReference) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fitting, ok := s.fitting[id]
+	return !ok || slices.ContainsFunc(fitting, func(ds types.ManagedObjectReference) bool { return s.v.below(ds, ref) })
+}
+
+// AddStoragePolicy makes a storage policy, which the datastores at these paths satisfy; with none, all do. "vSAN
+// Default Storage Policy" and "VM Encryption Policy" are there from the start, for all datastores.
+func (v *VCenter) AddStoragePolicy(name string, datastores ...string) (id string, err error) {
+	var refs []types.ManagedObjectReference
+	for _, path := range datastores {
+		ref, err := v.Find(path)
+		if err != nil {
+			return "", fmt.Errorf("add storage policy %s: %w", name, err)
+		}
+		refs = append(refs, ref)
+	}
+	id = uuid.NewString()
+	v.storage.add(id, name, refs...)
+	return id, nil
+}
+
+type pbmService struct{ types.ManagedObjectReference }
+
+// PbmRetrieveServiceContent names the parts of the service.
+func (*pbmService) PbmRetrieveServiceContent(*pbmtypes.PbmRetrieveServiceContent) soap.HasFault {
+	return &methods.PbmRetrieveServiceContentBody{Res: &pbmtypes.PbmRetrieveServiceContentResponse{
+		Returnval: pbmtypes.PbmServiceInstanceContent{
+			AboutInfo:                 pbmtypes.PbmAboutInfo{Name: "PBM", Version: "2.0", InstanceUuid: uuid.Nil.String()},
+			SessionManager:            types.ManagedObjectReference{Type: "PbmSessionManager", Value: "SessionManager"},
+			CapabilityMetadataManager: types.ManagedObjectReference{Type: "PbmCapabilityMetadataManager", Value: "CapabilityMetadataManager"},
+			ProfileManager:            pbmProfiles,
+			ComplianceManager:         types.ManagedObjectReference{Type: "PbmComplianceManager", Value: "complianceManager"},
+			PlacementSolver:           pbmSolver,
+		},
+	}}
+}
+
+type pbmProfileManager struct {
+	types.ManagedObjectReference
+	s *storagePolicies
+}
+
+// PbmQueryProfile lists the ids of the policies for a kind of resource, and of a category if one is given.
+func (m *pbmProfileManager) PbmQueryProfile(req *pbmtypes.PbmQueryProfile) soap.HasFault {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	res := new(pbmtypes.PbmQueryProfileResponse)
+	for _, p := range m.s.profiles {
+		if p.ResourceType == req.ResourceType && (req.ProfileCategory == "" || req.ProfileCategory == p.ProfileCategory) {
+			res.Returnval = append(res.Returnval, p.ProfileId)
+		}
+	}
+	return &methods.PbmQueryProfileBody{Res: res}
+}
+
+// PbmRetrieveContent returns the policies of ids.
+//
+// An id that is not there is an InvalidArgument, as govmomi's simulator has it.
+func (m *pbmProfileManager) PbmRetrieveContent(req *pbmtypes.PbmRetrieveContent) soap.HasFault {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	res := new(pbmtypes.PbmRetrieveContentResponse)
+	for _, id := range req.ProfileIds {
+		i := slices.IndexFunc(m.s.profiles, func(p *pbmtypes.PbmCapabilityProfile) bool { return p.ProfileId == id })
+		if i < 0 {
+			return &methods.PbmRetrieveContentBody{Fault_: simulator.Fault("", &types.InvalidArgument{InvalidProperty: "profileIds"})}
+		}
+		copied := *m.s.profiles[i]
+		res.Returnval = append(res.Returnval, &copied)
+	}
+	return &methods.PbmRetrieveContentBody{Res: res}
+}
+
+// PbmQueryAssociatedProfile lists the policies of a VM's home.
+func (m *pbmProfileManager) PbmQueryAssociatedProfile(req *pbmtypes.PbmQueryAssociatedProfile) soap.HasFault {
+	m.s.v.world.RLock()
+	defer m.s.v.world.RUnlock()
+	res := new(pbmtypes.PbmQueryAssociatedProfileResponse)
+	for _, id := range m.s.v.policies[types.ManagedObjectReference{Type: "VirtualMachine", Value: req.Entity.Key}].home {
+		res.Returnval = append(res.Returnval, pbmtypes.PbmProfileId{UniqueId: id})
+	}
+	return &methods.PbmQueryAssociatedProfileBody{Res: res}
+}
+
+type pbmPlacementSolver struct {
+	types.ManagedObjectReference
+	s *storagePolicies
+}
+
+// PbmCheckRequirements says of each datastore and datastore cluster whether it satisfies all policies.
+//
+// [doc] PbmCheckRequirements, hubsToSearch: "If this parameter is not specified, the Server uses all of the datastores
+// and storage pods"; PbmPlacementCompatibilityResult.error: "faults that prevent this datastore or storage pod from
+// being compatible".
+func (m *pbmPlacementSolver) PbmCheckRequirements(req *pbmtypes.PbmCheckRequirements) soap.HasFault {
+	var ids []string
+	for _, r := range req.PlacementSubjectRequirement {
+		if p, ok := r.(*pbmtypes.PbmPlacementCapabilityProfileRequirement); ok {
+			ids = append(ids, p.ProfileId.UniqueId)
+		}
+	}
+	res, fault := m.check(req.HubsToSearch, ids)
+	if fault != nil {
+		return &methods.PbmCheckRequirementsBody{Fault_: fault}
+	}
+	return &methods.PbmCheckRequirementsBody{Res: &pbmtypes.PbmCheckRequirementsResponse{Returnval: res}}
+}
+
+// PbmCheckCompatibility says it of one policy.
+func (m *pbmPlacementSolver) PbmCheckCompatibility(req *pbmtypes.PbmCheckCompatibility) soap.HasFault {
+	res, fault := m.check(req.HubsToSearch, []string{req.Profile.UniqueId})
+	if fault != nil {
+		return &methods.PbmCheckCompatibilityBody{Fault_: fault}
+	}
+	return &methods.PbmCheckCompatibilityBody{Res: &pbmtypes.PbmCheckCompatibilityResponse{Returnval: res}}
+}
+
+func (m *pbmPlacementSolver) check(hubs []pbmtypes.PbmPlacementHub, ids []string) ([]pbmtypes.PbmPlacementCompatibilityResult, *soap.Fault) {
+	v := m.s.v
+	v.world.RLock()
+	defer v.world.RUnlock()
+	for _, id := range ids {
+		if !m.s.has(id) {
+			return nil, simulator.Fault("", &types.InvalidArgument{InvalidProperty: "profile"})
+		}
+	}
+	if len(hubs) == 0 {
+		for _, kind := range []string{"Datastore", "StoragePod"} {
+			for _, e := range v.objects.All(kind) {
+				hubs = append(hubs, pbmtypes.PbmPlacementHub{HubType: kind, HubId: e.Reference().Value})
+			}
+		}
+	}
+	var results []pbmtypes.PbmPlacementCompatibilityResult
+	for _, hub := range hubs {
+		ref := types.ManagedObjectReference{Type: hub.HubType, Value: hub.HubId}
+		if v.objects.Get(ref) == nil {
+			continue
+		}
+		one := pbmtypes.PbmPlacementCompatibilityResult{Hub: hub}
+		if slices.ContainsFunc(ids, func(id string) bool { return !m.s.fits(id, ref) }) {
+			one.Error = []types.LocalizedMethodFault{{
+				Fault: &pbmtypes.PbmCompatibilityCheckFault{Hub: hub}, LocalizedMessage: "the datastore does not satisfy the policy",
+			}}
+		}
+		results = append(results, one)
+	}
+	return results, nil
+}

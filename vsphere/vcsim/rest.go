@@ -1,0 +1,206 @@
+package vcsim
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/vapi/rest"
+	vapi "github.com/vmware/govmomi/vapi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// restAPI is the REST API, of which tagging is of interest. The answers are those of govmomi's simulator, behind
+// sessions of our own: they end with the others, count and fail as told, and leave nothing running.
+type restAPI struct {
+	v     *VCenter
+	inner http.Handler
+	key   string // the one session that inner knows
+
+	attaching sync.Mutex // tags are attached one call after the other, so that what is checked is still so
+
+	mu       sync.Mutex        // guards what follows
+	sessions map[string]string // who it is, by id
+}
+
+// The names that govmomi keeps to itself.
+const (
+	restSession = rest.Path + "/com/vmware/cis/session"
+	restHeader  = "vmware-api-session-id"
+	restInBody  = "vmware-use-header-authn"
+)
+
+// newREST serves the API under /rest and /api.
+func newREST(v *VCenter) *restAPI {
+	a := &restAPI{v: v, key: uuid.NewString(), sessions: make(map[string]string)}
+	patterns, inner := vapi.New(v.service.Listen, v.objects)
+	a.inner = inner
+	// A login would start a watch for idle sessions that outlives this vCenter.
+	known := reflect.ValueOf(inner).Elem().FieldByName("Session").Interface().(map[string]*rest.Session)
+	known[a.key] = &rest.Session{User: "vcsim", Created: time.Now(), LastAccessed: time.Now()}
+	for _, pattern := range patterns {
+		v.service.ServeMux.Handle(pattern, a)
+	}
+	return a
+}
+
+// ServeHTTP answers a request that carryOut let in.
+func (a *restAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := sessionID(r)
+	a.mu.Lock()
+	user, known := a.sessions[id]
+	a.mu.Unlock()
+	login := r.URL.Path == restSession && r.Method == http.MethodPost && r.URL.Query().Get("~action") == ""
+	if login {
+		user, _, _ = r.BasicAuth()
+	}
+	if user != adminUser {
+		if fault := a.admit(r); fault != nil {
+			refuse(w, fault)
+			return
+		}
+	}
+	switch {
+	case login:
+		a.login(w, r)
+	case !known:
+		refuse(w, new(types.NotAuthenticated))
+	case r.URL.Path == restSession && r.Method == http.MethodDelete:
+		a.drop(id)
+	case r.URL.Path == restSession:
+		answerJSON(w, rest.Session{User: user, Created: time.Now(), LastAccessed: time.Now()})
+	default:
+		call, err := attachmentOf(r)
+		switch {
+		case err != nil:
+			refuse(w, &types.InvalidArgument{InvalidProperty: "body"})
+		case call != nil:
+			a.attach(w, r, call)
+		default:
+			a.pass(w, r)
+		}
+	}
+}
+
+// pass has the simulator answer.
+func (a *restAPI) pass(w http.ResponseWriter, r *http.Request) {
+	r.Header.Set(restHeader, a.key)
+	a.inner.ServeHTTP(w, r)
+}
+
+func sessionID(r *http.Request) string {
+	if id := r.Header.Get(restHeader); id != "" {
+		return id
+	}
+	if c, err := r.Cookie(restHeader); err == nil {
+		return c.Value
+	}
+	return ""
+}
+
+// ids are what differs between two calls of one operation.
+var ids = regexp.MustCompile(`/id:[^/]*`)
+
+// operation names a call, for Calls and the faults.
+func operation(r *http.Request) string {
+	name := r.Method + " " + ids.ReplaceAllString(r.URL.Path, "/id:")
+	if action := r.URL.Query().Get("~action"); action != "" {
+		name += "?~action=" + action
+	}
+	return name
+}
+
+// admit counts a client's call, and says why it may not pass.
+func (a *restAPI) admit(r *http.Request) types.BaseMethodFault {
+	v, name := a.v, operation(r)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.calls[name]++
+	if e, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
+		e.lose = v.faults.losesReply(name)
+	}
+	if fault := v.faults.ofCall(name); fault != nil {
+		return fault
+	}
+	if privilege, denied := v.faults.denied[name]; denied {
+		return &types.NoPermission{PrivilegeId: privilege}
+	}
+	return nil
+}
+
+// login begins a session for who may also log in by SOAP.
+func (a *restAPI) login(w http.ResponseWriter, r *http.Request) {
+	user, password, ok := r.BasicAuth()
+	if !ok || !a.v.validLogin(&types.Login{UserName: user, Password: password}) {
+		refuse(w, new(types.NotAuthenticated))
+		return
+	}
+	id := uuid.NewString()
+	a.mu.Lock()
+	a.sessions[id] = user
+	a.mu.Unlock()
+	if r.Header.Get(restInBody) != "true" {
+		http.SetCookie(w, &http.Cookie{Name: restHeader, Value: id, Path: rest.Path})
+	}
+	answerJSON(w, id)
+}
+
+func (a *restAPI) drop(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.sessions, id)
+}
+
+// dropAll ends all sessions but Admin's.
+func (a *restAPI) dropAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, user := range a.sessions {
+		if user != adminUser {
+			delete(a.sessions, id)
+		}
+	}
+}
+
+// RESTSessions counts the sessions of the REST API that exist now, without Admin's.
+func (v *VCenter) RESTSessions() (n int) {
+	v.rest.mu.Lock()
+	defer v.rest.mu.Unlock()
+	for _, user := range v.rest.sessions {
+		if user != adminUser {
+			n++
+		}
+	}
+	return n
+}
+
+func answerJSON(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"value": value})
+}
+
+// refuse answers a fault in the way of REST.
+//
+// [doc] com.vmware.vapi.std.errors: unauthenticated 401, unauthorized 403, not_found 404, invalid_argument 400.
+func refuse(w http.ResponseWriter, fault types.BaseMethodFault) {
+	status, kind := http.StatusInternalServerError, "internal_server_error"
+	switch fault.(type) {
+	case *types.NotAuthenticated, *types.InvalidLogin:
+		status, kind = http.StatusUnauthorized, "unauthenticated"
+	case *types.NoPermission:
+		status, kind = http.StatusForbidden, "unauthorized"
+	case *types.NotFound, *types.ManagedObjectNotFound:
+		status, kind = http.StatusNotFound, "not_found"
+	case *types.InvalidArgument:
+		status, kind = http.StatusBadRequest, "invalid_argument"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"type": "com.vmware.vapi.std.errors." + kind, "value": map[string]any{"messages": []string{}},
+	})
+}

@@ -1,0 +1,187 @@
+package vcsim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// podDatastores is how many datastores are in each datastore cluster.
+const podDatastores = 2
+
+// fillPods gives each datastore cluster its datastores, on all hosts of its datacenter.
+func (v *VCenter) fillPods() error {
+	ctx := context.Background()
+	c, err := vim25.NewClient(ctx, v.service)
+	if err != nil {
+		return fmt.Errorf("fill the datastore clusters: %w", err)
+	}
+	for _, pod := range v.objects.All("StoragePod") {
+		if err := v.fillPod(ctx, c, pod.(*simulator.StoragePod)); err != nil {
+			return fmt.Errorf("fill the datastore cluster %s: %w", pod.Entity().Name, err)
+		}
+	}
+	return nil
+}
+
+func (v *VCenter) fillPod(ctx context.Context, c *vim25.Client, pod *simulator.StoragePod) error {
+	dc := v.objects.Get(*v.objects.Get(*pod.Parent).(mo.Entity).Entity().Parent).(mo.Entity).Entity().Name
+	hosts, err := find.NewFinder(c).HostSystemList(ctx, "/"+dc+"/host/*/*")
+	if err != nil {
+		return err
+	}
+	var made []types.ManagedObjectReference
+	for i := range podDatastores {
+		name := fmt.Sprintf("%s_DS%d", pod.Name, i)
+		dir := filepath.Join(v.home(), dc+"-"+name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		for n, host := range hosts {
+			system, err := host.ConfigManager().DatastoreSystem(ctx)
+			if err != nil {
+				return err
+			}
+			ds, err := system.CreateLocalDatastore(ctx, name, dir)
+			if err != nil {
+				return err
+			}
+			if n == 0 { // for the others the simulator names none
+				made = append(made, ds.Reference())
+			}
+		}
+	}
+	// All at once: the simulator counts what is inside already once more at each move.
+	task, err := object.NewFolder(c, pod.Self).MoveInto(ctx, made)
+	if err != nil {
+		return err
+	}
+	return task.Wait(ctx)
+}
+
+// home is the directory of the simulator's files, which goes with Close.
+func (v *VCenter) home() string {
+	for _, o := range v.objects.OptionManager().Setting {
+		if o.GetOptionValue().Key == "vcsim.home" {
+			return o.GetOptionValue().Value.(string)
+		}
+	}
+	return os.TempDir()
+}
+
+// storageManager is the StorageResourceManager during one call.
+type storageManager struct {
+	*simulator.StorageResourceManager
+	*guard
+}
+
+// RecommendDatastores recommends for a clone into a pod all its datastores, the emptiest first. The simulator
+// knows no clone into a pod as such, only one disk by disk.
+//
+// [doc] StorageDrsPodSelectionSpec.storagePod: "The storage pod where the virtual machine should be located";
+// StoragePlacementSpec.folder, vm, cloneName and cloneSpec describe the clone.
+func (m *storageManager) RecommendDatastores(ctx *simulator.Context, req *types.RecommendDatastores) soap.HasFault {
+	spec := req.StorageSpec
+	body := new(methods.RecommendDatastoresBody)
+	if property := m.wrong(spec); property != "" {
+		body.Fault_ = simulator.Fault("", &types.InvalidArgument{InvalidProperty: "storageSpec." + property})
+		return body
+	}
+	if spec.Type != string(types.StoragePlacementSpecPlacementTypeClone) || len(spec.PodSelectionSpec.InitialVmConfig) > 0 {
+		return m.StorageResourceManager.RecommendDatastores(ctx, req)
+	}
+	pod := m.v.objects.Get(*spec.PodSelectionSpec.StoragePod).(*simulator.StoragePod)
+	body.Res = new(types.RecommendDatastoresResponse)
+	for i, ds := range m.byFreeSpace(ctx, pod) {
+		body.Res.Returnval.Recommendations = append(body.Res.Returnval.Recommendations, recommend(i+1, pod.Self, ds, spec.Vm))
+	}
+	return body
+}
+
+// wrong names what is missing or of another kind in a request; the simulator would panic.
+func (m *storageManager) wrong(spec types.StoragePlacementSpec) string {
+	pods := []*types.ManagedObjectReference{spec.PodSelectionSpec.StoragePod}
+	for i := range spec.PodSelectionSpec.InitialVmConfig {
+		pods = append(pods, &spec.PodSelectionSpec.InitialVmConfig[i].StoragePod)
+	}
+	for _, ref := range pods {
+		if ref == nil {
+			continue
+		}
+		// Without Storage DRS there is nobody to recommend anything.
+		pod, ok := m.v.objects.Get(*ref).(*simulator.StoragePod)
+		if !ok || !pod.PodStorageDrsEntry.StorageDrsConfig.PodConfig.Enabled {
+			return "podSelectionSpec.storagePod"
+		}
+	}
+	if spec.Type != string(types.StoragePlacementSpecPlacementTypeClone) {
+		return ""
+	}
+	switch {
+	case spec.Folder == nil:
+		return "folder"
+	case spec.Vm == nil:
+		return "vm"
+	case spec.CloneName == "":
+		return "cloneName"
+	case spec.CloneSpec == nil:
+		return "cloneSpec"
+	case spec.PodSelectionSpec.StoragePod == nil && len(spec.PodSelectionSpec.InitialVmConfig) == 0:
+		return "podSelectionSpec.storagePod"
+	}
+	return ""
+}
+
+// byFreeSpace lists the datastores of a pod that may be used, the emptiest first.
+func (m *storageManager) byFreeSpace(ctx *simulator.Context, pod *simulator.StoragePod) []types.ManagedObjectReference {
+	type one struct {
+		ref  types.ManagedObjectReference
+		free int64
+	}
+	var all []one
+	for _, ref := range pod.ChildEntity {
+		ds, ok := m.v.objects.Get(ref).(*simulator.Datastore)
+		if !ok {
+			continue
+		}
+		m.v.objects.WithLock(ctx, ref, func() {
+			if ds.Summary.Accessible && ds.Summary.MaintenanceMode == string(types.DatastoreSummaryMaintenanceModeStateNormal) {
+				all = append(all, one{ref, ds.Summary.FreeSpace})
+			}
+		})
+	}
+	slices.SortFunc(all, func(a, b one) int {
+		return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.ref.Value, b.ref.Value))
+	})
+	refs := make([]types.ManagedObjectReference, len(all))
+	for i, o := range all {
+		refs[i] = o.ref
+	}
+	return refs
+}
+
+func recommend(key int, pod, ds types.ManagedObjectReference, vm *types.ManagedObjectReference) types.ClusterRecommendation {
+	return types.ClusterRecommendation{
+		Key: strconv.Itoa(key), Type: "V1", Time: time.Now(), Rating: 1,
+		Reason: "storagePlacement", ReasonText: "Satisfy storage initial placement requests", Target: &pod,
+		Action: []types.BaseClusterAction{&types.StoragePlacementAction{
+			ClusterAction: types.ClusterAction{Type: "StoragePlacementV1"},
+			Vm:            vm, Destination: ds,
+			RelocateSpec: types.VirtualMachineRelocateSpec{Datastore: &ds},
+		}},
+	}
+}
