@@ -34,7 +34,7 @@ func TestAGroupLivesFromItsFirstCallToItsLast(t *testing.T) {
 		Ready bool
 	}
 	var child struct{ Data map[string]string }
-	if err := json.Unmarshal(g.Children["web-members"], &child); err != nil {
+	if err := json.Unmarshal(g.Children["ConfigMap.v1"]["web-members"], &child); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal([]byte(child.Data["members.json"]), &members); err != nil || len(members) != 3 || !members[2].Ready {

@@ -121,14 +121,14 @@ func TestAnOutageChangesNothingAndIsSurvived(t *testing.T) {
 			r := newRig(t, vcsim.Config{})
 			g := r.serve().group("web", 3)
 			before := up(t, g)
-			children := string(g.Children["web-members"])
+			children := string(g.Children["ConfigMap.v1"]["web-members"])
 			c.breaks(r)
 			for range 20 {
 				a, err := g.Sync(within(t))
 				if err != nil {
 					t.Fatal("a hook failed because vCenter did:", err)
 				}
-				if a.Status.CurrentReplicas != 3 || a.Status.ReadyReplicas != 3 || len(a.Status.Members) != 3 || string(g.Children["web-members"]) != children {
+				if a.Status.CurrentReplicas != 3 || a.Status.ReadyReplicas != 3 || len(a.Status.Members) != 3 || string(g.Children["ConfigMap.v1"]["web-members"]) != children {
 					t.Fatalf("%+v", a.Status)
 				}
 				time.Sleep(10 * time.Millisecond)

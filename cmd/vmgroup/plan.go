@@ -43,7 +43,8 @@ func planCommand() *cobra.Command {
 reason. With --server it asks a running server; without, it looks at vCenter itself.
 
 A group that exists is known by metadata.uid if the manifest has it (kubectl get vg web -o yaml), else by the
-namespace and name that its members' stamps bear.`,
+namespace and name that its members' stamps bear. User data (spec.userData) is known only to
+the server that Metacontroller calls for the group: ask it with --server.`,
 		Example: `  vmgroup plan -f group.yaml --server http://127.0.0.1:8080
   kubectl get vg web -o yaml | vmgroup plan -f - --delete -o json`,
 		Args: cobra.NoArgs,
@@ -227,7 +228,7 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 		}
 	}
 	return func(_ context.Context, g *v1alpha1.VmGroup) (hook.PlanAnswer, error) {
-		call := plan.Call{Group: g, Finalizing: s.remove}
+		call := plan.Call{Group: g, Finalizing: s.remove, Related: plan.NoRelated(g)}
 		result, outlook, err := groups.Preview(call)
 		return hook.Answer(call.Ref(), &result, &outlook), err
 	}, done, nil

@@ -31,11 +31,16 @@ type Keeper interface {
 	Renew(plan.Call) plan.Result
 	// Preview says what would be done for a call, and does nothing.
 	Preview(plan.Call) (plan.Result, plan.Outlook, error)
+	// Groups tells what is known of the groups that it was called for. It may be called at any time.
+	Groups() []plan.Report
 }
 
 // Config is what the server is made of. Keeper, Ready and Log are needed.
 type Config struct {
 	Keeper Keeper
+	// Roster lists the groups that vCenter's stamps tell of, whoever was called for them, and whether that is all of
+	// them; nil if there is none. It must answer from memory.
+	Roster func() (groups []plan.Listed, known bool)
 	// Ready says why hooks should not be sent here yet; nil if they should.
 	Ready   func() error
 	Metrics http.Handler          // serves /metrics; none if nil
@@ -65,10 +70,10 @@ func New(cfg Config) http.Handler {
 	s := &server{cfg}
 	r := chi.NewRouter()
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /healthz, /readyz or /metrics")
+		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /groups, /groups/{namespace}/{name}, /sd, /healthz, /readyz or /metrics")
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusMethodNotAllowed, r.Method+" is not for "+r.URL.Path+": hooks are POSTed, the others are read with GET")
+		refuse(w, http.StatusMethodNotAllowed, r.Method+" is not for "+r.URL.Path+": /sync, /finalize, /customize and /plan are POSTed to, the others are read with GET")
 	})
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	r.Get("/readyz", s.readyz)
@@ -85,6 +90,9 @@ func New(cfg Config) http.Handler {
 		r.Post("/finalize", s.finalize)
 		r.Post("/customize", s.customize)
 		r.Post("/plan", s.plan)
+		r.Get("/groups", s.groups)
+		r.Get("/groups/{namespace}/{name}", s.group)
+		r.Get("/sd", s.sd)
 	})
 	return r
 }
@@ -116,8 +124,8 @@ func (s *server) finalize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) customize(w http.ResponseWriter, r *http.Request) {
-	if _, ok := s.decode(w, r); ok {
-		write(w, CustomizeResponse{RelatedResources: []struct{}{}})
+	if call, ok := s.decode(w, r); ok {
+		write(w, customizeResponse(call.Group))
 	}
 }
 
@@ -168,7 +176,7 @@ func (s *server) decode(w http.ResponseWriter, r *http.Request) (plan.Call, bool
 	}
 	var req Request
 	if err := json.Unmarshal(body, &req); err != nil {
-		refuse(w, http.StatusBadRequest, "the body is not a hook request in JSON: "+err.Error())
+		refuse(w, http.StatusBadRequest, "the body is not a hook request in JSON: "+notJSON(err))
 		return plan.Call{}, false
 	}
 	call, err := req.call()
@@ -177,6 +185,15 @@ func (s *server) decode(w http.ResponseWriter, r *http.Request) (plan.Call, bool
 		return plan.Call{}, false
 	}
 	return call, true
+}
+
+// notJSON says what is wrong with a body. Where that is its syntax, the decoder quotes what it met, which may be a part of
+// a Secret; so the place alone is told.
+func notJSON(err error) string {
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		return fmt.Sprintf("the syntax is broken at byte %d", syntax.Offset)
+	}
+	return err.Error()
 }
 
 // readAll reads a body, in one piece where its length is told and modest.
@@ -213,10 +230,10 @@ func (s *server) recoverer(next http.Handler) http.Handler {
 	})
 }
 
-// measure counts the calls and how long they take.
+// measure counts the calls of hooks, /groups and /sd and how long they take.
 func (s *server) measure() func(http.Handler) http.Handler {
 	seconds := promauto.With(s.Meter).NewHistogramVec(prometheus.HistogramOpts{
-		Name: "vmgroup_hook_seconds", Help: "How long hook calls took, by hook and HTTP status.",
+		Name: "vmgroup_hook_seconds", Help: "How long calls of hooks, /groups and /sd took, by path and HTTP status.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 3, 11),
 	}, []string{"hook", "code"})
 	return func(next http.Handler) http.Handler {
@@ -227,8 +244,10 @@ func (s *server) measure() func(http.Handler) http.Handler {
 			if code == 0 {
 				code = http.StatusOK
 			}
-			seconds.WithLabelValues(r.URL.Path, strconv.Itoa(code)).Observe(time.Since(began).Seconds())
-			s.Log.Debug().Str("hook", r.URL.Path).Int("code", code).Dur("took", time.Since(began)).Msg("hook call")
+			// The pattern, not the path: names of groups are no labels.
+			hook := chi.RouteContext(r.Context()).RoutePattern()
+			seconds.WithLabelValues(hook, strconv.Itoa(code)).Observe(time.Since(began).Seconds())
+			s.Log.Debug().Str("hook", hook).Int("code", code).Dur("took", time.Since(began)).Msg("hook call")
 		})
 	}
 }

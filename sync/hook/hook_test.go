@@ -29,9 +29,12 @@ type keeper struct {
 	sight   plan.Sight
 	emptied bool
 	before  func()
+	reports []plan.Report
 	calls   []plan.Call
 	mu      sync.Mutex
 }
+
+func (k *keeper) Groups() []plan.Report { return slices.Clone(k.reports) }
 
 func (k *keeper) Renew(c plan.Call) plan.Result {
 	if k.before != nil {
@@ -41,7 +44,7 @@ func (k *keeper) Renew(c plan.Call) plan.Result {
 	k.calls = append(k.calls, c)
 	k.mu.Unlock()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	return plan.Make(plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Sight: k.sight, Emptied: k.emptied,
+	return plan.Make(plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Related: c.Related, Sight: k.sight, Emptied: k.emptied,
 		Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second})
 }
 
@@ -208,7 +211,7 @@ func TestWhatIsNoHookRequestIsRefusedInOneSentence(t *testing.T) {
 		says                          string
 	}{
 		{"malformed JSON", "/sync", "application/json", `{"parent":`, 400, "not a hook request in JSON"},
-		{"something behind the JSON", "/sync", "application/json", parent("x"), 400, "after top-level value"},
+		{"something behind the JSON", "/sync", "application/json", parent("x"), 400, "broken at byte"},
 		{"a word for a number", "/sync", "application/json", strings.Replace(parent(""), `"cpu":1`, `"cpu":"one"`, 1), 400, "spec.cpu"},
 		{"no parent", "/sync", "application/json", `{}`, 422, "no parent"},
 		{"null", "/sync", "application/json", `null`, 422, "no parent"},
@@ -222,6 +225,9 @@ func TestWhatIsNoHookRequestIsRefusedInOneSentence(t *testing.T) {
 		{"no content type", "/sync", "", parent(""), 415, "application/json"},
 		{"too large", "/sync", "application/json", `{"x":"` + strings.Repeat("x", 2000) + `"}`, 413, "larger than 1024 bytes"},
 		{"a path that is not", "/snyc", "application/json", parent(""), 404, "/sync"},
+		{"a path below one that is", "/groups/default", "application/json", parent(""), 404, "/groups/{namespace}/{name}"},
+		{"a POST to what is read", "/groups", "application/json", parent(""), 405, "POST is not for /groups"},
+		{"a POST to what is discovered", "/sd", "application/json", parent(""), 405, "POST is not for /sd"},
 		{"two groups of that name", "/plan", "application/json", strings.Replace(parent(""), "web", "twice", 1), 422, "several groups"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,6 +22,8 @@ type Request struct {
 	Parent     *v1alpha1.VmGroup                 `json:"parent"`
 	Children   map[string]map[string]childObject `json:"children"`
 	Finalizing bool                              `json:"finalizing"`
+	// Related is decoded where it is known what is wanted of it, and by code whose errors tell nothing of it.
+	Related json.RawMessage `json:"related"`
 }
 
 type childObject struct {
@@ -44,6 +46,10 @@ func (r *Request) call() (plan.Call, error) {
 	g.ManagedFields = nil // of no use here, and the largest part of what would be remembered
 	delete(g.Annotations, kubectlLastApplied)
 	c := plan.Call{Group: g, Finalizing: r.Finalizing}
+	var err error
+	if c.Related, err = userData(g, r.Related); err != nil {
+		return plan.Call{}, err
+	}
 	for kind, objects := range r.Children {
 		for key, child := range objects {
 			if c.Children == nil {
@@ -80,11 +86,6 @@ type FinalizeResponse struct {
 	Finalized bool `json:"finalized"`
 }
 
-// CustomizeResponse names the related objects: none yet.
-type CustomizeResponse struct {
-	RelatedResources []struct{} `json:"relatedResources"`
-}
-
 func respond(namespace string, r *plan.Result) (SyncResponse, error) {
 	out := SyncResponse{Status: r.Status, Children: make([]json.RawMessage, len(r.Children)), ResyncAfterSeconds: r.Resync.Seconds()}
 	for i := range r.Children {
@@ -95,27 +96,6 @@ func respond(namespace string, r *plan.Result) (SyncResponse, error) {
 		out.Children[i] = child
 	}
 	return out, nil
-}
-
-type configMap struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Metadata   childMetadata     `json:"metadata"`
-	Data       map[string]string `json:"data,omitempty"`
-}
-
-type childMetadata struct {
-	Name      string            `json:"name"`
-	Namespace string            `json:"namespace"`
-	Labels    map[string]string `json:"labels,omitempty"`
-}
-
-func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
-	if c.LastApplied != "" {
-		return json.RawMessage(c.LastApplied), nil
-	}
-	kind, version, _ := strings.Cut(c.Key.Kind, ".")
-	return json.Marshal(configMap{APIVersion: version, Kind: kind, Metadata: childMetadata{c.Key.Name, namespace, c.Labels}, Data: c.Data})
 }
 
 // PlanAnswer is what POST /plan answers: what would be done for a group, and why.
@@ -145,10 +125,7 @@ type PlanStep struct {
 func Answer(ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
 	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
 	for i, s := range outlook.Steps {
-		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), Reason: s.Reason}
-		if s.MemberKey() {
-			a.Steps[i].VM = s.VM
-		}
+		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), VM: s.MemberName(), Reason: s.Reason}
 	}
 	return a
 }

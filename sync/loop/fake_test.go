@@ -34,7 +34,7 @@ func newModel(clone time.Duration) *model {
 func (m *model) world(ref plan.Ref) *plan.Observed {
 	w := m.worlds[ref.UID]
 	if w == nil {
-		w = &plan.Observed{Sight: plan.Sight{Known: true, VCenter: "vc-1",
+		w = &plan.Observed{Group: &v1alpha1.VmGroup{}, Sight: plan.Sight{Known: true, VCenter: "vc-1",
 			Template: plan.Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/t"}, Datacenter: "DC0"}}}
 		m.worlds[ref.UID] = w
 	}

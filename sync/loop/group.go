@@ -27,6 +27,7 @@ type group struct {
 
 	chosen   bool                   // it waited for a slot, and it is its turn
 	running  map[string]plan.Action // by member
+	began    map[string]time.Time   // since when they run
 	failures map[string]failure     // by member
 	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).
 	// Zero: no bound.
@@ -39,6 +40,7 @@ type group struct {
 	status   v1alpha1.VmGroupStatus      // the last answer's
 	awaited  map[plan.ChildKey]time.Time // children that were answered and not seen yet, since when
 	lastLine string                      // the last transition that was logged
+	planned  planned                     // the newest plan
 }
 
 // failure is why an action's last try failed, and until when the next one waits.
@@ -57,8 +59,8 @@ type boots struct {
 }
 
 func newGroup(call plan.Call) *group {
-	return &group{ref: call.Ref(), running: map[string]plan.Action{}, failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{},
-		boots: map[string]boots{}}
+	return &group{ref: call.Ref(), running: map[string]plan.Action{}, began: map[string]time.Time{},
+		failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{}, boots: map[string]boots{}}
 }
 
 func (g *group) copy() *group {
@@ -67,12 +69,12 @@ func (g *group) copy() *group {
 }
 
 // renew takes in a call. One of a lower generation than known is stale: it renews nothing and is answered with
-// what is known. A new generation is a person's deed, so what backed off is tried again at once.
+// what is known. A new generation, or another user data, is a person's deed, so what backed off is tried again at once.
 func (g *group) renew(call plan.Call, now time.Time) {
 	if g.call.Group != nil && call.Group.Generation < g.call.Group.Generation && !call.Finalizing {
 		return
 	}
-	if g.call.Group != nil && call.Group.Generation > g.call.Group.Generation {
+	if g.call.Group != nil && (call.Group.Generation > g.call.Group.Generation || !call.Finalizing && call.Related.Digest != g.call.Related.Digest) {
 		clear(g.failures)
 		g.pace = 0
 	}
@@ -98,7 +100,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	o := plan.Observed{
 		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, FinalizingSince: g.finalizingSince,
 		FolderSeen: g.folderSeen, NewestStamp: g.newestStamp,
-		Children: g.call.Children, ChildrenWantedSince: maps.Clone(g.awaited), Emptied: g.emptied,
+		Children: g.call.Children, Related: g.call.Related, ChildrenWantedSince: maps.Clone(g.awaited), Emptied: g.emptied,
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
 	}
 	if len(o.Group.Status.Conditions) == 0 && len(g.status.Conditions) > 0 {
@@ -183,6 +185,7 @@ const (
 // ended takes in the end of an action and says when to try it again; zero if there is nothing to wait for.
 func (g *group) ended(a plan.Action, err error, now time.Time) (retry time.Duration) {
 	delete(g.running, a.VM)
+	delete(g.began, a.VM)
 	if err == nil {
 		delete(g.failures, a.VM)
 		if a.Op == plan.ConfirmGone {

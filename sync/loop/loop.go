@@ -119,6 +119,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g.saw(&observed)
+	g.remember(&observed, &result)
 	g.answered(l.cfg.Log, &observed, &result)
 	g.forgetUnwanted(&result, now)
 	if len(result.Actions) > 0 {
@@ -138,7 +139,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 		}
 		named := *call.Group
 		call.Group = &named
-		named.UID = "00000000-0000-0000-0000-000000000000"
+		named.UID = noUID
 		if len(uids) == 1 {
 			named.UID = uids[0]
 		}
@@ -150,6 +151,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	}
 	now := time.Now()
 	l.mu.Lock()
+	call.Related = l.relatedFor(&call)
 	g := newGroup(call)
 	if known := l.groups[call.Group.UID]; known != nil {
 		g = known.copy()
@@ -161,15 +163,15 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	return result, plan.Forecast(observed), nil
 }
 
-const generationToCome = 1 << 62
+// What stands for the generation and the UID of a group that was never applied.
+const (
+	generationToCome = 1 << 62
+	noUID            = "00000000-0000-0000-0000-000000000000"
+)
 
 // plan looks at vCenter (after the pending actions were read, never before) and makes the plan.
 func (l *Loop) plan(o *plan.Observed, ref plan.Ref) plan.Result {
-	ask := plan.Ask{Template: o.Group.Spec.Template, Recorded: make([]string, len(o.Group.Status.Members)), Adopt: o.Group.Spec.Adopt}
-	for i := range ask.Recorded {
-		ask.Recorded[i] = o.Group.Status.Members[i].MoRef
-	}
-	o.Sight = l.vcenter.Sight(ref, ask)
+	o.Sight = l.vcenter.Sight(ref, plan.AskOf(o.Group, o.Finalizing))
 	return plan.Make(*o)
 }
 
@@ -203,6 +205,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	defer l.mu.Unlock()
 	defer l.next()
 	g.saw(&observed)
+	g.remember(&observed, &result)
 	g.doubt(result.SlowStart)
 	g.forgetUnwanted(&result, now)
 	l.wake(g, &result)
@@ -267,7 +270,7 @@ func (l *Loop) takeChoice(g *group) (chosen bool) {
 }
 
 func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
-	g.running[a.VM] = a
+	g.running[a.VM], g.began[a.VM] = a, time.Now()
 	l.running++
 	l.actions.Go(func() {
 		began := time.Now()

@@ -12,6 +12,13 @@ const (
 	CreateFolder Op = "CreateFolder"
 	// CreateQuarantine makes the folder "quarantine" in the group's folder, Folder. An existing one is success.
 	CreateQuarantine Op = "CreateQuarantine"
+	// Prepare finishes a member after its clone, before it is powered on for the first time: tags, custom attributes, and
+	// the network configuration that needs the adapters' MAC addresses. Later it brings tags and attributes up to date.
+	// At its end it writes into the stamp what it did, guarded by its changeVersion.
+	Prepare Op = "Prepare"
+	// SetRules makes, changes or removes the group's DRS rules, so that they are as spec.placement.antiAffinity says and
+	// name the members that exist.
+	SetRules Op = "SetRules"
 	// Reconfigure gives a member the cpu and memory of the spec, guarded by its changeVersion. Hot tells that it is on.
 	Reconfigure Op = "Reconfigure"
 	// PowerOn powers a member on (or resumes it).
@@ -52,7 +59,7 @@ const (
 	ConfirmGone Op = "ConfirmGone"
 )
 
-// Action is one step that is wanted now. It is comparable: equal observations give equal actions.
+// Action is one step that is wanted now. Equal observations give equal actions.
 type Action struct {
 	Op Op
 	// VM is the name of the member ("web-0"), whatever an admin renamed its VM to; of a VM in quarantine, the name it
@@ -83,17 +90,19 @@ type Action struct {
 	NewName string
 	// Entry is the entry of spec.adopt that an Adopt carries out.
 	Entry string
-	// ChangeVersion guards Mark, Unmark, Reconfigure, Adopt, Quarantine, Release and Reset.
+	// ChangeVersion guards Mark, Unmark, Reconfigure, Prepare, Adopt, Quarantine, Release and Reset.
 	ChangeVersion string
 	// NeverOn tells that Destroy is for a VM that was never powered on, and for no other.
 	NeverOn bool
+	// Details are those of Clone, Adopt, Prepare and SetRules; else nil.
+	Details *Details
 	// Marked tells that ShutdownGuest, PowerOff, Quarantine and Destroy are for a member that bears the mark, and for
 	// no other: if the mark was withdrawn meanwhile, it stays.
 	Marked bool
 }
 
 // MemberKey tells that the action concerns one member, whose name is VM.
-func (a Action) MemberKey() bool { return a.VM != FolderKey && a.VM != ConfirmKey }
+func (a Action) MemberKey() bool { return a.VM != FolderKey && a.VM != ConfirmKey && a.VM != RulesKey }
 
 // MemberName is the name of the member with that ordinal: "<group>-<ordinal>".
 func MemberName(group string, ordinal int32) string { return fmt.Sprintf("%s-%d", group, ordinal) }

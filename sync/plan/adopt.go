@@ -54,9 +54,14 @@ func (v *view) adoptOne(c *Candidate) {
 		return
 	}
 	ordinal := v.ordinalFor(c)
+	details, _ := v.details(ordinal)
+	if fault := v.Related.Fault; fault != nil { // the revision that it is to be stamped with is not known
+		v.faults = append(v.faults, named{who: c.Entry, Fault: *fault})
+		return
+	}
 	v.arriving = append(v.arriving, ordinal)
 	v.act(Action{Op: Adopt, VM: MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
-		Entry: c.Entry, Revision: v.revision, Fingerprint: v.Sight.Template.Fingerprint, Generation: v.Group.Generation,
+		Entry: c.Entry, Details: details, Revision: v.revision, Fingerprint: v.Sight.Template.Fingerprint, Generation: v.Group.Generation,
 		Reason: fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry)})
 }
 
@@ -71,7 +76,7 @@ func (v *view) ordinalFor(c *Candidate) int32 {
 			return ordinal
 		}
 	}
-	return v.freeOrdinal(0)
+	return v.freeOrdinal(0, 1)
 }
 
 // settle brings adopted members to the place and name of a member, once: who is moved or renamed later stays so.

@@ -1,8 +1,7 @@
 package plan
 
 import (
-	"encoding/json"
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -16,8 +15,12 @@ import (
 // Children live in the group's namespace.
 type ChildKey struct{ Kind, Name string }
 
-// KindConfigMap is Metacontroller's key of the kind ConfigMap.
-const KindConfigMap = "ConfigMap.v1"
+// The kinds of children as Metacontroller keys them: Kind.group/version, or Kind.version in the core group.
+const (
+	KindConfigMap     = "ConfigMap.v1"
+	KindService       = "Service.v1"
+	KindEndpointSlice = "EndpointSlice.discovery.k8s.io/v1"
+)
 
 // ObservedChild is a child as Metacontroller saw it.
 type ObservedChild struct {
@@ -29,105 +32,135 @@ type ObservedChild struct {
 type Child struct {
 	Key ChildKey
 	// LastApplied, if not empty, is the child's whole JSON: it is to stay exactly as it was applied last.
-	LastApplied string
-	Labels      map[string]string
-	Data        map[string]string
+	LastApplied         string
+	Labels, Annotations map[string]string
+	// Fields are what the object has beside apiVersion, kind and metadata, ready to be encoded as a JSON object:
+	// ConfigMapFields, ServiceFields or EndpointSliceFields; nil if nothing. No field of them may come out as null, [] or
+	// {}: the API server stores those otherwise than they were sent, and Metacontroller would write the child at every sync.
+	Fields any
 }
 
-const (
-	// maxChildBytes is where the members' ConfigMap is split: its last-applied annotation, which holds it all
-	// once more, may not pass 262,144 bytes (the API server's limit of all annotations).
-	maxChildBytes = 200_000
-	// conflictAfter is how long a child may stay absent before a foreign object is thought to have its name:
-	// Metacontroller then makes no child and says nothing.
-	conflictAfter = 30 * time.Second
-	membersKey    = "members.json"
-)
+// conflictAfter is how long a child may stay absent before a foreign object is thought to have its name: Metacontroller
+// then makes no child and says nothing.
+const conflictAfter = 30 * time.Second
 
-// children are the desired child objects: whole every time, as last applied while the facts are not known, and
-// none while the group is finalized.
+// children are the desired child objects: whole every time, as last applied while the facts are not known, and none while
+// the group is finalized, unless its members are drained.
 func (v *view) children() []Child {
 	switch {
-	case v.Finalizing:
+	case v.Finalizing && !v.drainsAll():
 		return nil
 	case !v.sighted:
 		return v.lastApplied()
-	case v.Group.Spec.Inventory == v1alpha1.InventoryNone:
-		return nil
 	}
-	return v.configMaps(v.memberStatuses())
+	return v.wanted(v.published())
 }
 
-// lastApplied returns the children as they were applied last: as observed they would be written again at every
-// sync. One that bears no such record is made again from the stored status.
+// wanted are the children that publish these members.
+func (v *view) wanted(members []published) []Child {
+	var all []Child
+	if v.asksFor(KindConfigMap) {
+		all = v.configMaps(members)
+	}
+	if !v.asksFor(KindService) {
+		return all
+	}
+	if !v.remakesService() {
+		all = append(all, v.service())
+	}
+	if !v.conflicts(v.serviceKey()) { // else they would lead the foreign Service's clients to our members
+		all = append(all, v.endpointSlices(members)...)
+	}
+	return all
+}
+
+// lastApplied returns the children as they were applied last: as observed they would be written again at every sync. One
+// that bears no such record is made again from the stored status; if that says nothing of it, it is but named, which
+// Metacontroller's merge takes for "as it is". What the spec does not ask for any more goes: that is no matter of vCenter's.
 func (v *view) lastApplied() []Child {
-	var kept []Child
+	kept := make([]Child, 0, len(v.Children))
+	var recorded []Child
 	for key, child := range v.Children {
-		if key.Kind != KindConfigMap {
+		if !v.asksFor(key.Kind) {
 			continue
 		}
-		if child.LastApplied == "" {
-			return v.configMaps(v.Group.Status.Members)
+		again := Child{Key: key, LastApplied: child.LastApplied}
+		if again.LastApplied == "" {
+			if recorded == nil {
+				recorded = v.wanted(recordedMembers(v.Group.Status.Members))
+			}
+			if at := slices.IndexFunc(recorded, func(c Child) bool { return c.Key == key }); at >= 0 {
+				again = recorded[at]
+			}
 		}
-		kept = append(kept, Child{Key: key, LastApplied: child.LastApplied})
+		kept = append(kept, again)
 	}
-	slices.SortFunc(kept, func(a, b Child) int { return strings.Compare(a.Key.Name, b.Key.Name) })
+	slices.SortFunc(kept, func(a, b Child) int {
+		return cmp.Or(strings.Compare(a.Key.Kind, b.Key.Kind), strings.Compare(a.Key.Name, b.Key.Name))
+	})
 	return kept
 }
 
-// published is a member as pods and scripts read it.
-type published struct {
-	Name       string   `json:"name"`
-	Ordinal    int32    `json:"ordinal"`
-	PowerState string   `json:"powerState,omitempty"`
-	IPs        []string `json:"ips"`
-	Ready      bool     `json:"ready"`
-}
-
-// configMaps publishes the members in "<group>-members", and in numbered ones from 2 on where one is too small.
-func (v *view) configMaps(members []v1alpha1.Member) []Child {
-	var all []Child
-	var text strings.Builder
-	flush := func() {
-		name := v.Group.Name + "-members"
-		if len(all) > 0 {
-			name = fmt.Sprintf("%s-%d", name, len(all)+1)
-		}
-		all = append(all, Child{
-			Key:    ChildKey{Kind: KindConfigMap, Name: name},
-			Labels: map[string]string{v1alpha1.LabelGroup: v.Group.Name, "app.kubernetes.io/managed-by": "vmgroup"},
-			Data:   map[string]string{membersKey: "[" + text.String() + "\n]\n"},
-		})
-		text.Reset()
-	}
-	for _, m := range members {
-		line, _ := json.Marshal(published{m.Name, m.Ordinal, m.PowerState, append([]string{}, m.IPs...), m.Ready}) // cannot fail: strings, a number, a bool
-		if text.Len() > 0 && text.Len()+len(line) > maxChildBytes {
-			flush()
-		}
-		if text.Len() > 0 {
-			text.WriteByte(',')
-		}
-		text.WriteString("\n ")
-		text.Write(line)
-	}
-	flush()
-	return all
+// childLabels are those that every child bears.
+func (v *view) childLabels() map[string]string {
+	return map[string]string{v1alpha1.LabelGroup: v.Group.Name, "app.kubernetes.io/managed-by": "vmgroup"}
 }
 
 // conflictingChildren names the desired children that never appear: a foreign object has their name.
 func (v *view) conflictingChildren() []string {
-	if v.Finalizing || !v.sighted || v.Group.Spec.Inventory == v1alpha1.InventoryNone || len(v.ChildrenWantedSince) == 0 {
-		return nil
-	}
-	said := slices.ContainsFunc(v.Group.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionChildConflict })
 	var names []string
-	for key, since := range v.ChildrenWantedSince {
-		if _, there := v.Children[key]; !there && (said || v.Now.Sub(since) > conflictAfter) {
-			kind, _, _ := strings.Cut(key.Kind, ".")
-			names = append(names, kind+" "+key.Name)
+	for key := range v.ChildrenWantedSince {
+		if v.wants(key) && v.conflicts(key) {
+			names = append(names, key.String())
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// wants tells whether a child that was answered before is wanted still: the spec may have changed.
+func (v *view) wants(key ChildKey) bool {
+	switch {
+	case !v.asksFor(key.Kind):
+		return false
+	case key.Kind == KindService:
+		return !v.remakesService()
+	case key.Kind == KindEndpointSlice:
+		return !v.conflicts(v.serviceKey())
+	}
+	return true
+}
+
+// asksFor tells whether the spec asks for children of that kind.
+func (v *view) asksFor(kind string) bool {
+	switch kind {
+	case KindConfigMap:
+		return v.Group.Spec.Inventory != v1alpha1.InventoryNone
+	case KindService, KindEndpointSlice:
+		return v.Group.Spec.Service != nil
+	}
+	return false
+}
+
+// conflicts tells that a child was answered and has not appeared for too long. What was said once stands until the child
+// is there: a restart of the server begins the time anew.
+func (v *view) conflicts(key ChildKey) bool {
+	since, awaited := v.ChildrenWantedSince[key]
+	if _, there := v.Children[key]; there || !awaited || v.Finalizing || !v.sighted {
+		return false
+	}
+	return v.Now.Sub(since) > conflictAfter || v.saidToConflict(key.String())
+}
+
+func (v *view) saidToConflict(name string) bool {
+	return slices.ContainsFunc(v.Group.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionChildConflict &&
+			(strings.Contains(c.Message, " "+name+",") || strings.Contains(c.Message, " "+name+":"))
+	})
+}
+
+// String is the child's kind and name, for people.
+func (k ChildKey) String() string {
+	kind, _, _ := strings.Cut(k.Kind, ".")
+	return kind + " " + k.Name
 }

@@ -35,30 +35,66 @@ func (v *view) clone(count int) {
 	}
 	v.missing = count
 	v.cloning += count
-	if fault := v.templateFault(); fault != nil {
-		v.faults = append(v.faults, named{Fault: *fault})
+	if fault := v.sourceFault(); fault != nil {
+		v.blockClone("", *fault)
 		return
 	}
 	if v.Sight.Folder == "" {
 		v.createFolder()
 		return
 	}
-	ordinal := int32(-1)
+	why := fmt.Sprintf("%d exist, %s wanted", v.ordinals, are(v.want))
+	ordinals := v.pickOrdinals()
 	for range count {
-		ordinal = v.freeOrdinal(ordinal + 1)
+		ordinal := ordinals.pick()
+		name := MemberName(v.Group.Name, ordinal)
+		details, ok := v.details(ordinal)
+		if !ok {
+			v.blockClone(name, Fault{Reason: ReasonAddressesExhausted, Person: true, Message: fmt.Sprintf(
+				"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one: add some to the ranges (updates need maxSurge more than replicas), or set update.maxSurge to 0",
+				addressCount(&v.Group.Spec))})
+			return
+		}
+		v.arriving = append(v.arriving, ordinal)
 		v.act(Action{
-			Op: Clone, VM: MemberName(v.Group.Name, ordinal), Ordinal: ordinal,
+			Op: Clone, VM: name, Ordinal: ordinal,
 			Folder: v.Sight.Folder, Template: v.Sight.Template.MoRef, Fingerprint: v.Sight.Template.Fingerprint,
 			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Revision: v.revision, Generation: v.Group.Generation,
-			Reason: fmt.Sprintf("%d exist, %s wanted", v.ordinals, are(v.want)),
+			Details: details, Reason: why,
 		})
+		if p := v.Pending[name]; p.Op == Clone && p.Fault.Person {
+			v.cloneFaults = append(v.cloneFaults, named{who: name, Fault: p.Fault})
+		}
 	}
 }
 
-// freeOrdinal is the lowest one, from an ordinal on, that a new member can have.
-func (v *view) freeOrdinal(ordinal int32) int32 {
+// blockClone notes why a member cannot be cloned until a person acts.
+func (v *view) blockClone(who string, fault Fault) {
+	v.faults = append(v.faults, named{who: who, Fault: fault})
+	v.cloneFaults = append(v.cloneFaults, named{who: who, Fault: fault})
+}
+
+// sourceFault says why nothing can be cloned at all; nil if something can. Without its user data no member is made: it
+// would be told nothing at its first boot.
+func (v *view) sourceFault() *Fault {
+	if v.Related.Fault != nil {
+		return v.Related.Fault
+	}
+	return v.templateFault()
+}
+
+// details are those of the member with that ordinal; false if there are too few addresses for it.
+func (v *view) details(ordinal int32) (*Details, bool) {
+	spec := &v.Group.Spec
+	addresses, ok := AddressesOf(spec, ordinal)
+	return &Details{Spec: spec, UserData: v.Related.UserData, Zone: ZoneOf(spec, ordinal), Addresses: addresses,
+		Home: HomeOf(spec).String(), AddressText: addressText(addresses), Prepared: v.prepared}, ok
+}
+
+// freeOrdinal is the lowest one, from an ordinal on in steps, that a new member can have.
+func (v *view) freeOrdinal(ordinal, step int32) int32 {
 	for v.taken(ordinal) {
-		ordinal++
+		ordinal += step
 	}
 	return ordinal
 }
@@ -68,7 +104,7 @@ func (v *view) createFolder() {
 		v.waitCall = true
 		return
 	}
-	v.act(Action{Op: CreateFolder, VM: FolderKey, Reason: "members need the group's folder " + v.Group.Namespace + "/" + v.Group.Name})
+	v.act(Action{Op: CreateFolder, VM: FolderKey, Details: &Details{Spec: &v.Group.Spec}, Reason: "members need the group's folder " + v.Group.Namespace + "/" + v.Group.Name})
 }
 
 // templateFault says why the template cannot be cloned from; nil if it can.

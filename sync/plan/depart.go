@@ -22,6 +22,7 @@ func (v *view) victims() []int {
 		x, y := &v.members[a], &v.members[b]
 		return cmp.Or(cmp.Compare(rank[a], rank[b]), v.byOrder(x, y), cmp.Compare(y.Ordinal, x.Ordinal))
 	})
+	v.keepZonesEven(order, rank)
 	return order
 }
 
@@ -145,6 +146,8 @@ func (v *view) remove() {
 		case !m.Marked:
 			why := cmp.Or(m.retire, WhyScaleIn)
 			v.act(v.marking(m, why, m.matter))
+		case !v.drained(m):
+			v.draining++
 		case !withdrawing:
 			v.takeAway(m)
 		}

@@ -11,19 +11,20 @@ import (
 // finalize removes a group: every member, then its folder, then, once a fresh read of vCenter has confirmed that
 // nothing is left and no clone is under way, and Metacontroller shows no child any more, the group itself. With
 // deletion.policy Retain the members are not removed but released. An invalid spec does not hinder it; a paused group
-// waits. Children are not returned, so they go.
+// waits. Children are not returned, so they go; but while members are drained, they stay and say so.
 func (v *view) finalize() Result {
 	if v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true" {
 		return v.abandon()
 	}
 	if v.hold == nil {
 		v.removeAll()
-		if v.left() == 0 {
+		if v.left() == 0 && v.rulesGone() {
 			v.removeFolder()
 		}
 		rankSort(v.actions)
 	}
 	r := Result{
+		Children:  v.children(),
 		Actions:   v.actions,
 		Finalized: v.hold == nil && v.empty() && v.Emptied && len(v.Children) == 0,
 		Resync:    min(resyncBusy, v.Resync),
@@ -75,9 +76,14 @@ func (v *view) left() int {
 // marked first with the generation of the deletion: who sees that, and knows only an older one, acts no more.
 func (v *view) removeAll() {
 	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen)
+	v.setRules()
 	last := v.lastToGo()
 	if last >= 0 && !v.announced(&v.members[last]) {
 		v.act(v.marking(&v.members[last], "", "the group is deleted, and other copies of the server shall know"))
+		return
+	}
+	if v.drainsAll() {
+		v.draining = v.countReady()
 		return
 	}
 	for i := range v.quarantined {
@@ -176,7 +182,7 @@ func (v *view) strangersStay() bool {
 
 // empty tells whether nothing of the group is left to be seen.
 func (v *view) empty() bool {
-	return v.left() == 0 && (v.Sight.Folder == "" || v.strangersStay())
+	return v.left() == 0 && v.rulesGone() && (v.Sight.Folder == "" || v.strangersStay())
 }
 
 // atMost joins the first n items and says how many more there are.

@@ -37,8 +37,10 @@ func Forecast(o Observed) (f Outlook) {
 	o.Group.Spec.Paused = false
 	for _, p := range o.Pending {
 		if p.Op == Clone && p.State == Running {
+			addresses, _ := AddressesOf(&o.Group.Spec, p.Ordinal)
 			Apply(&o, Action{Op: Clone, VM: MemberName(o.Group.Name, p.Ordinal), Ordinal: p.Ordinal, CPU: o.Group.Spec.CPU,
-				MemoryMB: o.Group.MemoryMB(), Revision: Revision(&o.Group.Spec), Generation: o.Group.Generation, Folder: o.Sight.Folder})
+				MemoryMB: o.Group.MemoryMB(), Revision: RevisionWith(&o.Group.Spec, o.Related.Digest), Generation: o.Group.Generation,
+				Folder: o.Sight.Folder, Details: &Details{Home: HomeOf(&o.Group.Spec).String(), AddressText: addressText(addresses)}})
 		}
 	}
 	o.Pending = nil

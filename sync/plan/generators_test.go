@@ -41,7 +41,8 @@ func observed(replicas int32) plan.Observed {
 func vm(o *plan.Observed, ordinal int32) plan.VM {
 	return plan.VM{
 		MoRef: fmt.Sprintf("vm-%d", 100+ordinal), Name: plan.MemberName(o.Group.Name, ordinal), Ordinal: ordinal,
-		Revision: plan.Revision(&o.Group.Spec), Generation: o.Group.Generation, Power: plan.PoweredOn, Reachable: true,
+		Revision: plan.RevisionWith(&o.Group.Spec, o.Related.Digest), Addresses: addressesOf(o, ordinal), Prepared: plan.PreparationOf(&o.Group.Spec),
+		Home: plan.HomeOf(&o.Group.Spec).String(), Generation: o.Group.Generation, Power: plan.PoweredOn, Reachable: true,
 		CPU: o.Group.Spec.CPU, MemoryMB: o.Group.MemoryMB(), VCenter: vcenter,
 	}
 }
@@ -116,6 +117,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 		}
 	}
 	if m.Marked = rapid.IntRange(0, 3).Draw(t, "marked") == 0; m.Marked {
+		m.MarkedAt = rapid.SampledFrom([]time.Time{{}, ago("marked at")}).Draw(t, "marked when")
 		m.Why = rapid.SampledFrom([]plan.Why{"", plan.WhyScaleIn, plan.WhyUpdate, plan.WhyHealing, plan.WhyResize, plan.WhyReplace}).Draw(t, "why")
 	}
 	if m.Reachable = rapid.IntRange(0, 7).Draw(t, "reachable") > 0; !m.Reachable {
@@ -127,6 +129,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	if rapid.IntRange(0, 3).Draw(t, "old") == 0 {
 		m.Revision = "0123456789"
 	}
+	m.Prepared = rapid.SampledFrom([]string{"", m.Prepared, m.Prepared, "otherwise"}).Draw(t, "prepared")
 	m.Fingerprint = rapid.SampledFrom([]string{"", "now", "now", "before"}).Draw(t, "fingerprint")
 	if rapid.IntRange(0, 5).Draw(t, "restarted") == 0 {
 		m.Restarted = ago("restart")
@@ -145,6 +148,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 func anything(t *rapid.T) plan.Observed {
 	o := observed(rapid.Int32Range(0, 8).Draw(t, "replicas"))
 	policies(t, &o.Group.Spec)
+	features(t, &o)
 	o.Group.Spec.Paused = rapid.IntRange(0, 15).Draw(t, "paused") == 0
 	o.Sight.Template.Fingerprint = "now"
 	if rapid.IntRange(0, 5).Draw(t, "has folder") > 0 {
@@ -191,7 +195,12 @@ func anything(t *rapid.T) plan.Observed {
 		o.Group.Spec.Adopt = append(o.Group.Spec.Adopt, c.Entry)
 		o.Sight.Candidates = append(o.Sight.Candidates, c)
 	}
-	o.Finalizing = rapid.IntRange(0, 4).Draw(t, "finalizing") == 0
+	if o.Finalizing = rapid.IntRange(0, 4).Draw(t, "finalizing") == 0; o.Finalizing {
+		o.FinalizingSince = now.Add(-time.Duration(rapid.IntRange(0, 200).Draw(t, "finalizing for")) * time.Second)
+	}
+	if o.Group.Spec.UserData != nil && rapid.IntRange(0, 3).Draw(t, "lacks user data") == 0 {
+		o.Related = plan.Related{Fault: &plan.Fault{Reason: "SecretNotFound", Message: "the Secret default/boot is not there", Person: true}}
+	}
 	return o
 }
 
@@ -212,6 +221,7 @@ func healthy(t *rapid.T) plan.Observed {
 	o.Group.Status.Members = nil
 	o.Pending = nil
 	o.Group.Spec.Paused = false
+	o.Related.Fault = nil
 	return o
 }
 

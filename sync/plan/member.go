@@ -140,17 +140,30 @@ func (v *view) sizeDifference(vm *VM) string {
 
 // cloneDifference says in what a VM was cloned otherwise than one would be now.
 func (v *view) cloneDifference(vm *VM) string {
+	addresses, _ := AddressesOf(&v.Group.Spec, vm.Ordinal)
 	switch {
+	case v.revision == "": // what a new one would be made from is not known now
 	case vm.Revision != v.revision:
-		return "was made from another template"
+		return v.madeOtherwise()
+	case vm.Addresses != addressText(addresses):
+		return "has other addresses than spec.networks gives it now"
 	case v.policy.replaceOnTemplate && v.templateChanged(vm):
 		return "was made from an older version of the template"
 	}
 	return ""
 }
 
+// madeOtherwise says what a member of another revision was made from: where the spec names a template and nothing else
+// that enters the revision, it can only be that.
+func (v *view) madeOtherwise() string {
+	if v.revision == Revision(&v1alpha1.VmGroupSpec{Template: v.Group.Spec.Template}) {
+		return "was made from another template"
+	}
+	return "was made from another revision of the spec"
+}
+
 // templateChanged tells that the template of that name is another, or has other disks, than the VM was cloned from.
 func (v *view) templateChanged(vm *VM) bool {
 	now := v.Sight.Template.Fingerprint
-	return vm.Revision == v.revision && now != "" && vm.Fingerprint != "" && vm.Fingerprint != now
+	return vm.Revision == v.revision && v.revision != "" && now != "" && vm.Fingerprint != "" && vm.Fingerprint != now
 }

@@ -25,7 +25,7 @@ func (v *view) message() string {
 	if v.stuck == nil && v.updating > 0 && !v.Finalizing {
 		say("updating %d of %d", v.updating, v.want)
 	}
-	if v.cloning > 0 && !v.lacksTemplate() && !v.Finalizing {
+	if v.cloning > 0 && v.sourceFault() == nil && !v.Finalizing {
 		say("cloning %d of %d", v.cloning, v.want)
 	}
 	if v.adopting > 0 {
@@ -61,6 +61,15 @@ func (v *view) message() string {
 	case v.leaving > 0:
 		say("removing %d of %d", v.leaving, len(v.members)+len(v.unseen))
 	}
+	if v.draining > 0 {
+		say("draining %s before (spec.service.drainSeconds)", count(v.draining, "member"))
+	}
+	if v.Sight.RulesOff && v.hold == nil {
+		say("setting the group's DRS rules")
+	}
+	if v.preparing > 0 {
+		say("preparing %d of %d (tags, attributes, network)", v.preparing, v.want)
+	}
 	if v.tidying > 0 && !v.Finalizing {
 		say("putting %s into quarantine or, when its time is over, away", count(v.tidying, "VM"))
 	}
@@ -73,7 +82,7 @@ func (v *view) message() string {
 			break
 		}
 		text := strings.TrimSuffix(f.Message, ".")
-		if f.who != FolderKey && f.who != ConfirmKey {
+		if f.who != FolderKey && f.who != ConfirmKey && f.who != RulesKey {
 			text = f.who + ": " + text
 		}
 		say("%s", text)
@@ -113,15 +122,6 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (v *view) lacksTemplate() bool {
-	for _, f := range v.faults {
-		if f.Reason == ReasonTemplateNotFound || f.Reason == ReasonTemplateAmbiguous {
-			return true
-		}
-	}
-	return false
-}
-
 // unreachable names the members that exist and can neither be reached nor, some of them, seen.
 func (v *view) unreachable() []string {
 	var names []string
@@ -148,7 +148,7 @@ func (v *view) notReady() (names []string) {
 
 // busy tells whether something is under way or to be done that waits for nobody.
 func (v *view) busy() bool {
-	if len(v.actions)+v.missing+len(v.arriving)+v.starting+v.resizing+v.leaving+v.updating > 0 || v.Finalizing {
+	if len(v.actions)+v.missing+len(v.arriving)+v.starting+v.resizing+v.preparing+v.leaving+v.updating > 0 || v.Finalizing {
 		return true
 	}
 	for _, p := range v.Pending {

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
 // Apply changes an observation as the success of an action would: it is the model of vCenter that forecasts and the
@@ -23,8 +25,10 @@ func Apply(o *Observed, a Action) {
 		s.VMs = append(s.VMs, VM{
 			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: a.Revision, Generation: a.Generation,
 			Power: PoweredOff, Reachable: true, CPU: a.CPU, MemoryMB: a.MemoryMB, VCenter: s.VCenter, Folder: a.Folder,
-			Fingerprint: a.Fingerprint, Created: o.Now,
+			Fingerprint: a.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
 		})
+	case SetRules:
+		s.RulesOff = false
 	case Adopt:
 		adoptInto(o, a)
 	case RemoveFolder:
@@ -34,6 +38,7 @@ func Apply(o *Observed, a Action) {
 		o.Children = maps.Clone(o.Children)
 		clear(o.Children)
 	}
+	defer o.ruleOut(a)
 	at := slices.IndexFunc(s.VMs, func(vm VM) bool { return vm.MoRef == a.MoRef })
 	if at < 0 {
 		return
@@ -45,6 +50,40 @@ func Apply(o *Observed, a Action) {
 		return
 	}
 	vm.change(a, o.Now)
+}
+
+// ruleOut tells that the DRS rule does not name the members any more after one came or went. (vCenter takes a VM that is
+// destroyed off its rules by itself; one member alone needs none.)
+func (o *Observed) ruleOut(a Action) {
+	if want := o.Group.Spec.Placement.AntiAffinity; o.Finalizing || want == "" || want == v1alpha1.AntiAffinityNone {
+		return
+	}
+	members := 0
+	for i := range o.Sight.VMs {
+		if o.Sight.VMs[i].Quarantined.IsZero() {
+			members++
+		}
+	}
+	switch a.Op {
+	case Clone, Adopt, Unmark:
+		o.Sight.RulesOff = o.Sight.RulesOff || members > 1
+	case Destroy, Quarantine:
+		o.Sight.RulesOff = o.Sight.RulesOff || members == 1
+	}
+}
+
+func (a *Action) home() string {
+	if a.Details == nil {
+		return ""
+	}
+	return a.Details.Home
+}
+
+func (a *Action) addresses() string {
+	if a.Details == nil {
+		return ""
+	}
+	return a.Details.AddressText
 }
 
 // change is what an action does to the VM it is for.
@@ -65,11 +104,17 @@ func (vm *VM) change(a Action, now time.Time) {
 	case Move:
 		vm.Folder = a.Folder
 	case Mark:
+		if !vm.Marked {
+			vm.MarkedAt = now
+		}
 		vm.Marked, vm.Why, vm.Generation = true, a.Why, max(vm.Generation, a.Generation)
 	case Unmark:
 		vm.Marked, vm.Why, vm.Quarantined, vm.Generation = false, "", time.Time{}, max(vm.Generation, a.Generation)
+		vm.MarkedAt = time.Time{}
 	case Quarantine:
 		vm.Quarantined = now
+	case Prepare:
+		vm.Prepared = a.Details.Prepared
 	}
 }
 
@@ -92,7 +137,7 @@ func adoptInto(o *Observed, a Action) {
 		s.VMs = append(s.VMs, VM{
 			MoRef: c.MoRef, Name: c.Name, Folder: c.Folder, Ordinal: a.Ordinal, Revision: a.Revision, Fingerprint: a.Fingerprint,
 			Generation: a.Generation, Power: PoweredOff, Reachable: true, CPU: o.Group.Spec.CPU, MemoryMB: o.Group.MemoryMB(),
-			VCenter: s.VCenter, Created: o.Now, Former: Former{Entry: c.Entry, Name: c.Name, Folder: c.Folder},
+			VCenter: s.VCenter, Created: o.Now, Home: a.home(), Addresses: a.addresses(), Former: Former{Entry: c.Entry, Name: c.Name, Folder: c.Folder},
 		})
 	}
 }

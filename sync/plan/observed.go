@@ -33,6 +33,8 @@ type Observed struct {
 	FinalizingSince time.Time
 	// Children are the group's child objects as Metacontroller saw them.
 	Children map[ChildKey]ObservedChild
+	// Related is what the customize hook asked for.
+	Related Related
 	// ChildrenWantedSince says since when each desired child has been answered and not been seen.
 	ChildrenWantedSince map[ChildKey]time.Time
 	// Sight is what vCenter says. It must be taken after Pending was.
@@ -53,6 +55,16 @@ type Call struct {
 	Group      *v1alpha1.VmGroup
 	Finalizing bool
 	Children   map[ChildKey]ObservedChild
+	Related    Related
+}
+
+// Related is what the customize hook asked for: the user data that spec.userData names.
+type Related struct {
+	// UserData is the text; Digest is a hash of it, for the revision. Both are empty where spec.userData is not set.
+	UserData Sensitive
+	Digest   string
+	// Fault is why there is no user data although spec.userData names some; nil if all is well.
+	Fault *Fault
 }
 
 // Ref names the group of a call.
@@ -81,6 +93,9 @@ type Sight struct {
 	Template Template
 	// Candidates are what the entries of spec.adopt name, in their order.
 	Candidates []Candidate
+	// RulesOff tells that the group's DRS rules are not as Ask.AntiAffinity wants them for the VMs that are members now;
+	// false as long as that is not known.
+	RulesOff bool
 }
 
 // Ask is what a group wants to know of vCenter beyond its own VMs.
@@ -91,6 +106,23 @@ type Ask struct {
 	Recorded []string
 	// Adopt is spec.adopt.
 	Adopt []string
+	// Home is where the group's folder is looked for, as long as it has no VM whose stamp says otherwise; and the template.
+	Home Home
+	// AntiAffinity is spec.placement.antiAffinity; None or empty wants no DRS rule, as does a group that is removed.
+	AntiAffinity v1alpha1.AntiAffinity
+}
+
+// AskOf is what a group wants to know.
+func AskOf(g *v1alpha1.VmGroup, finalizing bool) Ask {
+	ask := Ask{Template: g.Spec.Template, Recorded: make([]string, len(g.Status.Members)), Adopt: g.Spec.Adopt,
+		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
+	for i := range ask.Recorded {
+		ask.Recorded[i] = g.Status.Members[i].MoRef
+	}
+	if finalizing {
+		ask.AntiAffinity = v1alpha1.AntiAffinityNone
+	}
+	return ask
 }
 
 // Candidate is a VM that an entry of spec.adopt names.
@@ -184,6 +216,14 @@ type VM struct {
 	Restarted time.Time
 	// Former is what an adopted VM was before.
 	Former Former
+	// MarkedAt is when it was marked; zero if it is not, or an older server did it.
+	MarkedAt time.Time
+	// Home is where its group's folder was when it was cloned (Home.String).
+	Home string
+	// Addresses are the static addresses that it was given (AddressText).
+	Addresses string
+	// Prepared is what Prepare did (PreparationOf); empty if nothing.
+	Prepared string
 }
 
 // Why a member is taken away.
@@ -232,6 +272,7 @@ type Pending struct {
 const (
 	FolderKey  = ""
 	ConfirmKey = "*"
+	RulesKey   = "/rules"
 )
 
 // Fault is a failure in words that a user can act on.

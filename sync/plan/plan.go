@@ -74,6 +74,8 @@ func Make(o Observed) Result {
 	case v.paused():
 	case v.busy() || v.update != nil || v.countReady() < len(v.members):
 		r.Resync = min(resyncBusy, o.Resync)
+	case o.Group.Spec.Service != nil:
+		r.Resync = min(resyncServed, o.Resync)
 	}
 	if r.Wake > 0 {
 		r.Resync = min(r.Resync, max(r.Wake, time.Second))
@@ -83,9 +85,11 @@ func Make(o Observed) Result {
 }
 
 // How soon the next hook call is wished for, to bring the status up to date: while members come and go, and
-// while vCenter cannot be seen or a person has to act. A settled group is called for at the resync period.
+// while vCenter cannot be seen or a person has to act. A settled group is called for at the resync period; one with a
+// Service more often, because its endpoints are brought up to date by hook calls alone.
 const (
 	resyncBusy     = 2 * time.Second
+	resyncServed   = 5 * time.Second
 	resyncHindered = 10 * time.Second
 )
 

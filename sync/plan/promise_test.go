@@ -170,7 +170,7 @@ func (w *world) edit() {
 	w.o.Group = w.o.Group.DeepCopy()
 	spec := &w.o.Group.Spec
 	w.o.Group.Generation++
-	switch rapid.IntRange(0, 4).Draw(w.T, "edit") {
+	switch rapid.IntRange(0, 7).Draw(w.T, "edit") {
 	case 0:
 		n := rapid.Int32Range(0, 6).Draw(w.T, "replicas")
 		spec.Replicas = &n
@@ -182,6 +182,12 @@ func (w *world) edit() {
 		spec.Update.Canary = number(w.T, "canary", 0)
 	case 4:
 		spec.Update.Paused = !spec.Update.Paused
+	case 5:
+		w.o.Related.Digest = rapid.SampledFrom([]string{"0a1b", "2c3d"}).Draw(w.T, "user data")
+	case 6:
+		spec.Tags = []v1alpha1.Tag{{Category: "team", Name: rapid.SampledFrom([]string{"shop", "bank"}).Draw(w.T, "tag")}}
+	case 7:
+		spec.Placement.Zones = []string{"east", "west", "north"}[:rapid.IntRange(0, 3).Draw(w.T, "zones")]
 	}
 	w.say("edit: %s replicas, %s, %d CPUs, canary %v, paused %v", fmt.Sprint(*spec.Replicas), spec.Template, spec.CPU, spec.Update.Canary, spec.Update.Paused)
 }
@@ -192,6 +198,7 @@ func TestThePromiseHoldsThroughFaultsAndInterleavings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{T: t, o: observed(rapid.Int32Range(1, 6).Draw(t, "replicas")), running: map[string]plan.Action{}, since: map[string]time.Time{}, due: map[string]time.Time{}}
 		policies(t, &w.o.Group.Spec)
+		features(t, &w.o)
 		w.o.Group.Spec.Update.Strategy, w.o.Group.Spec.Deletion.Policy = "", ""
 		w.o.Sight.Folder, w.o.Pending = "group-v7", map[string]plan.Pending{}
 		w.broken = map[string]bool{plan.Revision(&v1alpha1.VmGroupSpec{Template: "broken"}): true}

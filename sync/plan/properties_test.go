@@ -102,7 +102,7 @@ func TestEveryObservation(t *testing.T) {
 				n = 0
 			case !ready(&o, m) || halting(&o, m):
 				n = 1
-			case m.Revision != plan.Revision(&o.Group.Spec) || m.CPU != 2:
+			case m.Revision != plan.RevisionWith(&o.Group.Spec, o.Related.Digest) || m.CPU != 2:
 				n = 2
 			}
 			if slices.Contains(o.Group.Spec.ScaleIn.Protected, name) {
@@ -142,6 +142,40 @@ func TestEveryObservation(t *testing.T) {
 		for _, a := range plan.Make(o).Actions {
 			if unwell > max(1, allowed) && (a.Op == plan.Reset || a.Why == plan.WhyHealing) {
 				t.Fatalf("%s of %s while %d are unwell, and %d may be", a.Op, a.VM, unwell, allowed)
+			}
+		}
+	}))
+	t.Run("powers none on before it is prepared, and makes none without its user data", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		want := plan.PreparationOf(&o.Group.Spec)
+		for _, a := range plan.Make(o).Actions {
+			m := find(&o, a.MoRef)
+			made := m.Revision == plan.RevisionWith(&o.Group.Spec, o.Related.Digest) && m.Addresses == addressesOf(&o, m.Ordinal)
+			fits := o.Group.Spec.Update.OnTemplateChange == "" || m.Fingerprint == "" || m.Fingerprint == "now"
+			switch {
+			case o.Related.Fault != nil && (a.Op == plan.Clone || a.Op == plan.Adopt):
+				t.Fatalf("%s of %s without user data", a.Op, a.VM)
+			case a.Op == plan.PowerOn && o.Related.Fault == nil && made && fits && m.Prepared == "" && want != "":
+				t.Fatalf("%s is powered on, and not prepared", a.VM)
+			case a.Op == plan.PowerOn && o.Sight.RulesOff && o.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired:
+				t.Fatalf("%s is powered on before the rule stands", a.VM)
+			}
+		}
+	}))
+	t.Run("leaves who is ready and to be removed alone for drainSeconds", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		if o.Group.Spec.Service == nil || o.Group.Spec.Deletion.Policy == v1alpha1.DeletionRetain {
+			t.Skip()
+		}
+		drain := time.Duration(o.Group.Spec.Service.DrainSeconds) * time.Second
+		for _, a := range plan.Make(o).Actions {
+			m, since := find(&o, a.MoRef), o.FinalizingSince
+			if !o.Finalizing {
+				since = m.MarkedAt
+			}
+			takes := a.Op == plan.ShutdownGuest || a.Op == plan.PowerOff || a.Op == plan.Quarantine || a.Op == plan.Destroy
+			if takes && (m.Marked || o.Finalizing) && ready(&o, m) && !halting(&o, m) && !since.IsZero() && o.Now.Sub(since) < drain {
+				t.Fatalf("%s of %s after %s", a.Op, a.VM, o.Now.Sub(since))
 			}
 		}
 	}))

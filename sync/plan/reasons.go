@@ -33,4 +33,6 @@ const (
 	ReasonForeignObject       = "ForeignObject"
 	ReasonFolderHoldsStranger = "FolderHoldsStranger"
 	ReasonNameHeld            = "NameHeld"
+	ReasonPlacementImmutable  = "PlacementImmutable"
+	ReasonAddressesExhausted  = "AddressesExhausted"
 )

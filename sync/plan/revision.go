@@ -12,11 +12,18 @@ import (
 // revision, so that a later version of this server can tell an old hash from a changed spec.
 const RevisionAlgorithm = 1
 
-// Revision is a short hash of the part of the spec that only a new clone can change: the template. Only fields
-// that are set enter it, as name, length and value; so a field that a later version adds changes no revision of
-// a group that does not use it, and an upgrade of this server rolls nobody's VMs (a golden test holds this).
-// cpu and memory are not part of it: they can be changed on a VM that exists.
-func Revision(spec *v1alpha1.VmGroupSpec) string {
+// Revision is a short hash of the part of the spec that only a new clone can change: what members are cloned from and
+// onto, and what they are told at their first boot. Only fields that are set enter it, as name, length and value; so a
+// field that a later version adds changes no revision of a group that does not use it, and an upgrade of this server
+// rolls nobody's VMs (a golden test holds this). cpu and memory are not part of it: they can be changed on a VM that
+// exists. Nor are address ranges: a member's own addresses stand in its stamp, so that more addresses replace nobody.
+//
+// It is that of a group without user data; see RevisionWith.
+func Revision(spec *v1alpha1.VmGroupSpec) string { return RevisionWith(spec, "") }
+
+// RevisionWith is the revision of a group whose user data has that hash (Related.Digest): a changed text is a new
+// revision wherever it comes from.
+func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	var text []byte
 	set := func(name, value string) {
 		if value != "" {
@@ -29,6 +36,41 @@ func Revision(spec *v1alpha1.VmGroupSpec) string {
 		}
 	}
 	set("template", spec.Template)
+	if spec.Clone.Mode == v1alpha1.CloneLinked {
+		set("clone.mode", string(spec.Clone.Mode))
+	}
+	set("clone.snapshot", spec.Clone.Snapshot)
+	set("placement.pool", spec.Placement.Pool)
+	set("placement.datastore", spec.Placement.Datastore)
+	set("placement.storagePolicy", spec.Placement.StoragePolicy)
+	for _, zone := range spec.Placement.Zones {
+		set("placement.zones", zone)
+	}
+	for i := range spec.Networks {
+		reviseNetwork(&spec.Networks[i], set)
+	}
+	set("userData", userData)
+	set("customizationSpec", spec.CustomizationSpec)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:5])
+}
+
+// reviseNetwork enters a network. Its name comes first, so that what follows is its own.
+func reviseNetwork(n *v1alpha1.Network, set func(name, value string)) {
+	set("networks.network", n.Network)
+	set("networks.dhcp", strconv.FormatBool(n.WantsDHCP()))
+	static := func(name string, from *v1alpha1.Addresses) {
+		if from != nil {
+			set(name+".prefixLength", strconv.Itoa(int(from.PrefixLength)))
+			set(name+".gateway", from.Gateway)
+		}
+	}
+	static("networks.ipv4", n.IPv4)
+	static("networks.ipv6", n.IPv6)
+	for _, server := range n.Nameservers {
+		set("networks.nameservers", server)
+	}
+	for _, domain := range n.SearchDomains {
+		set("networks.searchDomains", domain)
+	}
 }

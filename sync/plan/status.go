@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,7 +77,8 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 		m := &v.members[i]
 		reason, message := v.why(m)
 		all = append(all, v1alpha1.Member{
-			Name: m.VM.Name, Ordinal: m.Ordinal, MoRef: m.MoRef, PowerState: string(m.Power), IPs: m.IPs, Host: m.Host,
+			Name: m.VM.Name, Ordinal: m.Ordinal, MoRef: m.MoRef, PowerState: string(m.Power), IPs: m.IPs,
+			Zone: ZoneOf(&v.Group.Spec, m.Ordinal), Host: m.Host,
 			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: message,
 		})
 	}
@@ -203,10 +206,31 @@ func (v *view) exceptions(c *conditionList) {
 	if names := v.unreachable(); len(names) > 0 {
 		c.add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, ReasonUnreachable, atMost(names, 10))
 	}
+	v.cloneExceptions(c)
 	v.changeExceptions(c)
 	if names := v.conflictingChildren(); len(names) > 0 {
 		c.add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, ReasonForeignObject,
 			"a foreign object has the name of "+strings.Join(names, ", ")+": remove or rename it")
+	}
+}
+
+// cloneExceptions say what keeps members from being cloned, as long as some are missing.
+func (v *view) cloneExceptions(c *conditionList) {
+	var reason string
+	var messages []string
+	for _, f := range v.cloneFaults {
+		text := strings.TrimSuffix(f.Message, ".")
+		if f.Reason == ReasonNameConflict || slices.Contains(messages, text) { // that has a condition of its own
+			continue
+		}
+		reason = cmp.Or(reason, f.Reason)
+		messages = append(messages, text)
+	}
+	if f := v.Related.Fault; f != nil && v.hold == nil && !v.Finalizing && reason == "" { // told before it hinders
+		reason, messages = f.Reason, []string{strings.TrimSuffix(f.Message, ".")}
+	}
+	if reason != "" {
+		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, reason, atMost(messages, 5))
 	}
 }
 

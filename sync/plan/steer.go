@@ -19,8 +19,10 @@ func (v *view) steer() {
 	v.remove()
 	v.settle()
 	v.restart()
+	v.setRules()
 	v.resizeInPlace(order, slack)
 	v.powerOn()
+	v.prepareLater()
 	v.resolveTwins()
 	v.fill()
 	v.keepInQuarantine()
@@ -35,6 +37,13 @@ func (v *view) powerOn() {
 			continue
 		}
 		v.starting++
+		switch {
+		case v.unprepared(m):
+			v.prepare(m, "it is prepared before it is powered on")
+			continue
+		case v.awaitsRules():
+			continue
+		}
 		v.act(Action{Op: PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
 			Reason: fmt.Sprintf("the member is %s and shall run", m.Power)})
 	}
@@ -66,7 +75,7 @@ func (p *Pending) lets(a Action) bool {
 }
 
 // ranks order the steps: what finishes something begun comes first, and what takes away comes last.
-var ranks = []Op{CreateFolder, CreateQuarantine, Reconfigure, PowerOn, Unmark, Adopt, Rename, Move, Clone, Mark, Reset, ShutdownGuest,
+var ranks = []Op{CreateFolder, CreateQuarantine, SetRules, Prepare, Reconfigure, PowerOn, Unmark, Adopt, Rename, Move, Clone, Mark, Reset, ShutdownGuest,
 	PowerOff, Quarantine, Release, Destroy, RemoveFolder, ConfirmGone}
 
 // rankSort orders actions by rank, then by ordinal.

@@ -118,6 +118,7 @@ func change(ordinal int32, f func(*plan.VM)) func(*plan.Observed) {
 func TestStories(t *testing.T) {
 	stories := maps.Clone(lifeStories)
 	maps.Copy(stories, changeStories)
+	maps.Copy(stories, placeStories)
 	for name, tell := range stories {
 		t.Run(name, func(t *testing.T) {
 			s := &story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute}

@@ -28,7 +28,8 @@ type view struct {
 	ordinals    int               // how many different ordinals members and unseen hold
 	arriving    []int32           // ordinals that are about to be members: being cloned, adopted or brought back
 	lost        int               // recorded members that vCenter has confirmed to be gone, and that we did not remove
-	revision    string            // of a member that is cloned now
+	revision    string            // of a member that is cloned now; empty while its user data is not known
+	prepared    string            // what a member is to be prepared with; empty if with nothing
 
 	// What steer and finalize find.
 	update    *v1alpha1.UpdateProgress // nil while members are as the spec says, or kept otherwise
@@ -45,9 +46,13 @@ type view struct {
 	resizing  int             // members to be given another size
 	leaving   int             // members to be removed
 	updating  int             // members to be replaced or resized, now or later
+	preparing int             // members to be prepared
+	draining  int             // members that are left alone for a while before they are taken away
 	waitCall  bool
 	adoption  []string // what keeps entries of spec.adopt from being carried out
 	faults    []named  // what hinders, by member
+	// cloneFaults are those faults that keep members from being cloned until a person acts.
+	cloneFaults []named
 }
 
 // named is a fault and the member it hinders (empty: the group).
@@ -57,7 +62,10 @@ type named struct {
 }
 
 func survey(o *Observed) *view {
-	v := &view{Observed: o, want: int(o.Group.Replicas()), revision: Revision(&o.Group.Spec)}
+	v := &view{Observed: o, want: int(o.Group.Replicas()), prepared: PreparationOf(&o.Group.Spec)}
+	if o.Related.Fault == nil {
+		v.revision = RevisionWith(&o.Group.Spec, o.Related.Digest)
+	}
 	v.policy = policyOf(&o.Group.Spec, v.want)
 	v.sighted, v.hold = v.holdBack()
 	if !v.sighted {
@@ -91,6 +99,9 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 	if s.Trouble != nil {
 		return true, s.Trouble
 	}
+	if elsewhere := v.elsewhere(); elsewhere != nil {
+		return true, elsewhere
+	}
 	newest := v.NewestStamp
 	for i := range s.VMs {
 		newest = max(newest, s.VMs[i].Generation)
@@ -101,6 +112,34 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 			newest, v.Group.Generation)}
 	}
 	return true, nil
+}
+
+// elsewhere says that members were cloned into the folder of another home than the spec names now. One name in one
+// folder is the lock that keeps an ordinal from being made twice: it must not split.
+func (v *view) elsewhere() *Fault {
+	home := HomeOf(&v.Group.Spec).String()
+	for i := range v.Sight.VMs {
+		if was := v.Sight.VMs[i].Home; was != home {
+			return &Fault{Reason: ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
+				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back (they can be changed while replicas is 0 and no member is left)",
+				homeText(was), homeText(home))}
+		}
+	}
+	return nil
+}
+
+// homeText is a home for people.
+func homeText(home string) string {
+	datacenter, folder, _ := strings.Cut(home, ":")
+	if folder == "" {
+		folder = "the server's folder"
+	} else {
+		folder = "the folder " + folder
+	}
+	if datacenter == "" {
+		return folder
+	}
+	return folder + " of datacenter " + datacenter
 }
 
 // madeIn is the vCenter that the group's members were made in, as the status and the stamps have it. A group

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,8 +24,11 @@ type Group struct {
 	v1alpha1.VmGroup
 	// URL is where the hooks are, such as http://127.0.0.1:8080.
 	URL string
-	// Children are the group's ConfigMaps, by name, as they were applied last.
-	Children map[string]json.RawMessage
+	// Children are the group's child objects, by Metacontroller's key of their kind and by name, as they were applied
+	// last.
+	Children map[string]map[string]json.RawMessage
+	// Related are the objects that the hooks may ask for: Secrets and ConfigMaps of the group's namespace.
+	Related []Related
 	// Client posts the hook calls; http.DefaultClient if nil.
 	Client *http.Client
 	// Writes counts the status writes: a settled group causes none.
@@ -33,7 +37,7 @@ type Group struct {
 
 // New makes a group as kubectl apply would.
 func New(url, namespace, name, uid string, replicas int32) *Group {
-	g := &Group{URL: url, Children: map[string]json.RawMessage{}}
+	g := &Group{URL: url}
 	g.APIVersion, g.Kind = v1alpha1.GroupVersion.String(), v1alpha1.Kind
 	g.Namespace, g.Name, g.UID, g.Generation = namespace, name, types.UID(uid), 1
 	g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "vm-operator-template", Replicas: &replicas}
@@ -52,6 +56,12 @@ func (g *Group) Edit(change func(*v1alpha1.VmGroupSpec)) {
 	g.Generation++
 }
 
+// Related is a Secret (or a ConfigMap) of the group's namespace, its data in the clear.
+type Related struct {
+	Kind, Name string
+	Data       map[string]string
+}
+
 // Answer is what a hook answered.
 type Answer struct {
 	Status             v1alpha1.VmGroupStatus `json:"status"`
@@ -66,24 +76,61 @@ func (g *Group) Sync(ctx context.Context) (Answer, error) { return g.call(ctx, "
 // Finalize calls the finalize hook and stores its answer.
 func (g *Group) Finalize(ctx context.Context) (Answer, error) { return g.call(ctx, "/finalize", true) }
 
+// kinds are those of the CompositeController's childResources: each is in every request.
+var kinds = []string{"ConfigMap.v1", "EndpointSlice.discovery.k8s.io/v1", "Service.v1"}
+
 // Body is the request of a hook call.
 func (g *Group) Body(finalizing bool) ([]byte, error) {
-	children := map[string]any{}
-	for name, applied := range g.Children {
-		var object map[string]any
-		if err := json.Unmarshal(applied, &object); err != nil {
-			return nil, fmt.Errorf("child %s: %w", name, err)
+	children := map[string]map[string]any{}
+	for _, kind := range kinds {
+		children[kind] = map[string]any{}
+		for name, applied := range g.Children[kind] {
+			var object map[string]any
+			if err := json.Unmarshal(applied, &object); err != nil {
+				return nil, fmt.Errorf("child %s: %w", name, err)
+			}
+			meta := object["metadata"].(map[string]any)
+			annotations, _ := meta["annotations"].(map[string]any)
+			if annotations == nil {
+				annotations = map[string]any{}
+			}
+			annotations[lastApplied] = string(applied)
+			meta["annotations"] = annotations
+			children[kind][g.Namespace+"/"+name] = object
 		}
-		object["metadata"].(map[string]any)["annotations"] = map[string]string{lastApplied: string(applied)}
-		children[g.Namespace+"/"+name] = object
 	}
 	return json.Marshal(map[string]any{
 		"controller": map[string]any{"metadata": map[string]string{"name": "vmgroup"}},
 		"parent":     &g.VmGroup,
-		"children":   map[string]any{"ConfigMap.v1": children},
-		"related":    map[string]any{},
+		"children":   children,
+		"related":    g.related(),
 		"finalizing": finalizing,
 	})
+}
+
+// related are the objects that spec.userData names: what the customize hook asks for.
+func (g *Group) related() map[string]map[string]any {
+	related := map[string]map[string]any{}
+	for _, r := range g.Related {
+		wanted := false
+		if from := g.Spec.UserData; from != nil {
+			wanted = r.Kind == "Secret" && from.SecretKeyRef != nil && from.SecretKeyRef.Name == r.Name ||
+				r.Kind == "ConfigMap" && from.ConfigMapKeyRef != nil && from.ConfigMapKeyRef.Name == r.Name
+		}
+		if !wanted {
+			continue
+		}
+		object := map[string]any{"apiVersion": "v1", "kind": r.Kind, "metadata": map[string]string{"name": r.Name, "namespace": g.Namespace}, "data": r.Data}
+		if r.Kind == "Secret" {
+			data := map[string][]byte{} // in JSON: base64
+			for key, value := range r.Data {
+				data[key] = []byte(value)
+			}
+			object["data"] = data
+		}
+		related[r.Kind+".v1"] = map[string]any{g.Namespace + "/" + r.Name: object}
+	}
+	return related
 }
 
 func (g *Group) call(ctx context.Context, path string, finalizing bool) (a Answer, err error) {
@@ -134,13 +181,23 @@ func (g *Group) store(a Answer) error {
 		g.Status = a.Status
 		g.Writes++
 	}
-	g.Children = map[string]json.RawMessage{}
+	g.Children = map[string]map[string]json.RawMessage{}
 	for _, child := range a.Children {
-		var object struct{ Metadata struct{ Name string } }
+		var object struct {
+			APIVersion, Kind string
+			Metadata         struct{ Name string }
+		}
 		if err := json.Unmarshal(child, &object); err != nil {
 			return err
 		}
-		g.Children[object.Metadata.Name] = child
+		kind := object.Kind + "." + object.APIVersion
+		if !slices.Contains(kinds, kind) {
+			return fmt.Errorf("a child of kind %s, which childResources does not list", kind)
+		}
+		if g.Children[kind] == nil {
+			g.Children[kind] = map[string]json.RawMessage{}
+		}
+		g.Children[kind][object.Metadata.Name] = child
 	}
 	return nil
 }

@@ -1,0 +1,35 @@
+package hook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+)
+
+func TestChildrenAreWholeObjectsOfTheirKinds(t *testing.T) {
+	t.Parallel()
+	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+	body = bytes.Replace(body, []byte(`"replicas":2`), []byte(`"replicas":1,"service":{"ports":[{"port":22}],"annotations":{"example.com/for":"<you & me>"}}`), 1)
+	var answer struct{ Children []json.RawMessage }
+	if err := json.Unmarshal(post(serve(&keeper{sight: healthy()}), "/sync", body).Body.Bytes(), &answer); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-members","namespace":"default","labels":{"app.kubernetes.io/managed-by":"vmgroup","vm.codeconnect.vmworld.com/group":"web"}},` +
+			`"data":{"inventory.yaml":"\"web\":\n  hosts:\n    \"web-0\": {ansible_host: \"10.0.0.7\", vmgroup_ordinal: 0, vmgroup_ready: true}\n",` +
+			`"members.json":"[\n {\"name\":\"web-0\",\"ordinal\":0,\"powerState\":\"poweredOn\",\"ips\":[\"10.0.0.7\"],\"ready\":true}\n]\n"}}`,
+		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"default","labels":{"app.kubernetes.io/managed-by":"vmgroup","vm.codeconnect.vmworld.com/group":"web"},` +
+			`"annotations":{"example.com/for":"\u003cyou \u0026 me\u003e"}},"spec":{"type":"ClusterIP","clusterIP":"None","ports":[{"port":22,"targetPort":22,"protocol":"TCP"}]}}`,
+		`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"web-ipv4-0","namespace":"default","labels":{"app.kubernetes.io/managed-by":"vmgroup",` +
+			`"endpointslice.kubernetes.io/managed-by":"vmgroup.vm.codeconnect.vmworld.com","kubernetes.io/service-name":"web","service.kubernetes.io/headless":"","vm.codeconnect.vmworld.com/group":"web"}},` +
+			`"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.7"],"conditions":{"ready":true,"serving":true,"terminating":false},"hostname":"web-0"}],"ports":[{"port":22,"protocol":"TCP"}]}`,
+	}
+	if len(answer.Children) != len(want) {
+		t.Fatalf("%d children: %s", len(answer.Children), answer.Children)
+	}
+	for i := range want {
+		if string(answer.Children[i]) != want[i] {
+			t.Errorf("child %d is\n%s\nwant\n%s", i, answer.Children[i], want[i])
+		}
+	}
+}

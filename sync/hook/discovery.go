@@ -1,0 +1,139 @@
+package hook
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// targetGroup is what Prometheus' HTTP service discovery takes: a member, and its labels.
+type targetGroup struct {
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// discovery are the parameters of GET /sd. Each may be given several times.
+type discovery struct {
+	namespaces, groups []string // only these; all if there are none
+	ports              []string // a target for each; the bare address if there are none
+}
+
+// sd serves Prometheus' HTTP service discovery from vCenter's stamps: every copy of the server answers for all groups of
+// its cluster. While the inventory is not known it answers with an error: Prometheus then keeps the targets that it has,
+// and an empty list would take them away.
+func (s *server) sd(w http.ResponseWriter, r *http.Request) {
+	want, err := parseDiscovery(r.URL.RawQuery)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	var listed []plan.Listed
+	known := false
+	if s.Roster != nil {
+		listed, known = s.Roster()
+	}
+	if !known {
+		refuse(w, http.StatusServiceUnavailable, "vCenter's inventory is not known now: keep the targets that you have")
+		return
+	}
+	write(w, want.targets(listed))
+}
+
+func parseDiscovery(query string) (d discovery, err error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return d, fmt.Errorf("the query cannot be read: write it as /sd?namespace=shop&group=web&port=9100")
+	}
+	for name, given := range values {
+		switch name {
+		case "namespace":
+			d.namespaces = given
+		case "group":
+			d.groups = given
+		case "port":
+			d.ports = given
+		default: // a misspelt one would change what is scraped, and nobody would know
+			return d, fmt.Errorf("there is no parameter %q: namespace, group and port may be given, each several times", name)
+		}
+		if name != "port" && slices.Contains(given, "") {
+			return d, fmt.Errorf("%s is empty: name one, or leave it out", name)
+		}
+	}
+	for i, text := range d.ports {
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || port == 0 {
+			return d, fmt.Errorf("port %q: it may be 1 to 65535", text)
+		}
+		d.ports[i] = strconv.FormatUint(port, 10)
+	}
+	return d, nil
+}
+
+// targets are the members that run and have an address. One that is off has none of its own: what vCenter shows may have
+// been given to another machine meanwhile, which would be scraped under its name.
+func (d *discovery) targets(listed []plan.Listed) []targetGroup {
+	all := []targetGroup{}
+	for i := range listed {
+		g := &listed[i]
+		if !among(d.namespaces, g.Namespace) || !among(d.groups, g.Name) {
+			continue
+		}
+		for j := range g.VMs {
+			vm := &g.VMs[j]
+			if ips := plan.UsableIPs(vm.IPs); len(ips) > 0 && vm.Power == plan.PoweredOn {
+				all = append(all, d.target(g, vm, ips))
+			}
+		}
+	}
+	return all
+}
+
+func among(wanted []string, name string) bool {
+	return len(wanted) == 0 || slices.Contains(wanted, name)
+}
+
+// target is a member by its first IPv4 address, else its first IPv6 address: one target for each port, so that nothing is
+// scraped twice.
+func (d *discovery) target(g *plan.Listed, vm *plan.VM, ips []netip.Addr) targetGroup {
+	v4, v6 := firstOf(ips, netip.Addr.Is4), firstOf(ips, netip.Addr.Is6)
+	address := v4
+	if address == "" {
+		address = "[" + v6 + "]" // also without a port: Prometheus adds one only to what it can tell from a port
+	}
+	texts := make([]string, len(ips))
+	for i := range ips {
+		texts[i] = ips[i].String()
+	}
+	t := targetGroup{Labels: map[string]string{}}
+	for name, value := range map[string]string{
+		"namespace": g.Namespace, "group": g.Name, "group_uid": string(g.UID),
+		"member": plan.MemberName(g.Name, vm.Ordinal), "ordinal": strconv.Itoa(int(vm.Ordinal)),
+		"vm": vm.Name, "moref": vm.MoRef, "host": vm.Host, "power_state": string(vm.Power),
+		"reachable": strconv.FormatBool(vm.Reachable), "terminating": strconv.FormatBool(vm.Marked),
+		"ipv4": v4, "ipv6": v6, "ips": "," + strings.Join(texts, ",") + ",",
+	} {
+		if value != "" {
+			t.Labels["__meta_vmgroup_"+name] = value
+		}
+	}
+	for _, port := range d.ports {
+		t.Targets = append(t.Targets, address+":"+port)
+	}
+	if len(d.ports) == 0 {
+		t.Targets = []string{address}
+	}
+	return t
+}
+
+func firstOf(ips []netip.Addr, is func(netip.Addr) bool) string {
+	if at := slices.IndexFunc(ips, is); at >= 0 {
+		return ips[at].String()
+	}
+	return ""
+}

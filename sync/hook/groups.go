@@ -1,0 +1,58 @@
+package hook
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// groups answers what this copy of the server knows of all groups.
+func (s *server) groups(w http.ResponseWriter, _ *http.Request) {
+	all, _ := s.reports()
+	write(w, all)
+}
+
+// group answers what it knows of one. While vCenter's inventory is not known, what is not found may exist all the same.
+func (s *server) group(w http.ResponseWriter, r *http.Request) {
+	namespace, name := chi.URLParam(r, "namespace"), chi.URLParam(r, "name")
+	all, known := s.reports()
+	for i := range all {
+		if all[i].Namespace == namespace && all[i].Name == name {
+			write(w, all[i])
+			return
+		}
+	}
+	if !known {
+		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("this copy of the server was not called for a group %q, and vCenter's inventory is not known now", namespace+"/"+name))
+		return
+	}
+	refuse(w, http.StatusNotFound, fmt.Sprintf("there is no group %q: this copy of the server was not called for one lately, and no VM in vCenter bears its stamp", namespace+"/"+name))
+}
+
+// reports are those of the keeper's groups, and of those that only vCenter's stamps tell of. known tells that those are
+// all.
+func (s *server) reports() (all []plan.Report, known bool) {
+	all = s.Keeper.Groups()
+	if all == nil {
+		all = []plan.Report{}
+	}
+	if s.Roster != nil {
+		kept := make(map[types.UID]bool, len(all))
+		for i := range all {
+			kept[all[i].UID] = true
+		}
+		var listed []plan.Listed
+		listed, known = s.Roster()
+		for i := range listed {
+			if !kept[listed[i].UID] {
+				all = append(all, listed[i].Report(known))
+			}
+		}
+	}
+	plan.SortReports(all)
+	return all, known
+}

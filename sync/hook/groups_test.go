@@ -1,0 +1,199 @@
+package hook_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// listed is a roster of one group with four members.
+func listed() []plan.Listed {
+	vm := func(ordinal int32, power plan.PowerState, ips ...string) plan.VM {
+		return plan.VM{MoRef: "vm-" + string(rune('0'+ordinal)), Name: plan.MemberName("web", ordinal), Ordinal: ordinal, Power: power, IPs: ips,
+			Host: "host-1", Reachable: true, Generation: 3, Revision: "r"}
+	}
+	marked := vm(3, plan.PoweredOn, "fe80::1", "fd00::3")
+	marked.Marked, marked.Reachable, marked.Host = true, false, ""
+	return []plan.Listed{
+		{Ref: plan.Ref{Namespace: "shop", Name: "web", UID: "u"}, VMs: []plan.VM{vm(0, plan.PoweredOn, "fd00::7", "10.0.0.7", "169.254.1.1"),
+			vm(1, plan.PoweredOff, "10.0.0.8"), vm(2, plan.PoweredOn), marked}},
+		{Ref: plan.Ref{Namespace: "test", Name: "web", UID: "v"}, VMs: []plan.VM{vm(0, plan.PoweredOn, "10.0.1.7")}},
+	}
+}
+
+// look is a server whose inventory may be known, and a GET from it over the network.
+func look(t *testing.T, k *keeper, known *bool) func(path string) (code int, body string, header http.Header) {
+	t.Helper()
+	meter := prometheus.NewRegistry()
+	server := httptest.NewServer(hook.New(hook.Config{Keeper: k, Roster: func() ([]plan.Listed, bool) { return listed(), *known },
+		Ready: func() error { return nil }, Log: zerolog.Nop(), Meter: meter, Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{})}))
+	t.Cleanup(server.Close)
+	return func(path string) (int, string, http.Header) {
+		t.Helper()
+		response, err := server.Client().Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close() //nolint:errcheck // it was only read
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, strings.TrimSpace(string(body)), response.Header
+	}
+}
+
+func TestServiceDiscoveryListsTheMembersThatRunAndHaveAnAddress(t *testing.T) {
+	t.Parallel()
+	known := true
+	get := look(t, &keeper{}, &known)
+	targets := func(path string) (all []string) {
+		t.Helper()
+		code, body, header := get(path)
+		var groups []struct {
+			Targets []string
+			Labels  map[string]string
+		}
+		if err := json.Unmarshal([]byte(body), &groups); err != nil || code != 200 || header.Get("Content-Type") != "application/json" {
+			t.Fatalf("%s: %d %s", path, code, body)
+		}
+		for _, g := range groups {
+			all = append(all, strings.Join(g.Targets, " "))
+			for name := range g.Labels {
+				if !strings.HasPrefix(name, "__meta_vmgroup_") {
+					t.Errorf("the label %s", name)
+				}
+			}
+		}
+		return all
+	}
+	for path, want := range map[string]string{
+		"/sd":                               "10.0.0.7,[fd00::3],10.0.1.7",
+		"/sd?port=9100":                     "10.0.0.7:9100,[fd00::3]:9100,10.0.1.7:9100",
+		"/sd?port=9100&port=80":             "10.0.0.7:9100 10.0.0.7:80,[fd00::3]:9100 [fd00::3]:80,10.0.1.7:9100 10.0.1.7:80",
+		"/sd?namespace=test":                "10.0.1.7",
+		"/sd?namespace=test&namespace=shop": "10.0.0.7,[fd00::3],10.0.1.7",
+		"/sd?group=web&namespace=shop":      "10.0.0.7,[fd00::3]",
+		"/sd?group=db":                      "",
+		"/sd?port=9100&namespace=nobody&":   "",
+		"/sd?port=09100&namespace=test":     "10.0.1.7:9100",
+	} {
+		if got := strings.Join(targets(path), ","); got != want {
+			t.Errorf("%s: %s, not %s", path, got, want)
+		}
+	}
+	if code, body, _ := get("/sd?group=db"); code != 200 || body != "[]" {
+		t.Errorf("nothing is %d %s: Prometheus wants an empty list", code, body)
+	}
+	_, body, _ := get("/sd?namespace=shop&port=9100")
+	want := `[{"targets":["10.0.0.7:9100"],"labels":{"__meta_vmgroup_group":"web","__meta_vmgroup_group_uid":"u","__meta_vmgroup_host":"host-1",` +
+		`"__meta_vmgroup_ips":",fd00::7,10.0.0.7,","__meta_vmgroup_ipv4":"10.0.0.7","__meta_vmgroup_ipv6":"fd00::7","__meta_vmgroup_member":"web-0",` +
+		`"__meta_vmgroup_moref":"vm-0","__meta_vmgroup_namespace":"shop","__meta_vmgroup_ordinal":"0","__meta_vmgroup_power_state":"poweredOn",` +
+		`"__meta_vmgroup_reachable":"true","__meta_vmgroup_terminating":"false","__meta_vmgroup_vm":"web-0"}},` +
+		`{"targets":["[fd00::3]:9100"],"labels":{"__meta_vmgroup_group":"web","__meta_vmgroup_group_uid":"u",` +
+		`"__meta_vmgroup_ips":",fd00::3,","__meta_vmgroup_ipv6":"fd00::3","__meta_vmgroup_member":"web-3",` +
+		`"__meta_vmgroup_moref":"vm-3","__meta_vmgroup_namespace":"shop","__meta_vmgroup_ordinal":"3","__meta_vmgroup_power_state":"poweredOn",` +
+		`"__meta_vmgroup_reachable":"false","__meta_vmgroup_terminating":"true","__meta_vmgroup_vm":"web-3"}}]`
+	if body != want {
+		t.Errorf("it says\n%s, not\n%s", body, want)
+	}
+}
+
+func TestServiceDiscoverySaysWhatIsWrongWithARequest(t *testing.T) {
+	t.Parallel()
+	known := true
+	get := look(t, &keeper{}, &known)
+	for path, says := range map[string]string{
+		"/sd?port=0": `port "0"`, "/sd?port=65536": `port "65536"`, "/sd?port=": `port ""`, "/sd?port=%2B80": `port "+80"`, "/sd?port=80,81": `port "80,81"`,
+		"/sd?port=http": "it may be 1 to 65535", "/sd?port=80&port=x": `port "x"`, "/sd?ports=80": `no parameter "ports"`, "/sd?namespace=": "namespace is empty",
+		"/sd?group=": "group is empty", "/sd?a;b": "cannot be read", "/sd?port=%zz": "cannot be read",
+	} {
+		if code, body, _ := get(path); code != 400 || !strings.Contains(body, says) || strings.Contains(body, "\n") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+func TestAnInventoryThatIsNotKnownIsAnErrorAndNoEmptyList(t *testing.T) {
+	t.Parallel()
+	known := false
+	get := look(t, &keeper{}, &known)
+	if code, body, _ := get("/sd"); code != 503 || !strings.Contains(body, "not known") {
+		t.Errorf("/sd: %d %s", code, body)
+	}
+	if code, body, _ := get("/groups/shop/none"); code != 503 || !strings.Contains(body, `"shop/none"`) {
+		t.Errorf("/groups/shop/none: %d %s", code, body)
+	}
+	if code, body, _ := get("/groups/shop/web"); code != 200 || !strings.Contains(body, "inventory is not known now") {
+		t.Errorf("/groups/shop/web: %d %s", code, body)
+	}
+	w := httptest.NewRecorder()
+	serve(&keeper{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/sd", nil))
+	if w.Code != 503 {
+		t.Errorf("without a roster: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestGroupsAreThoseUnderLeaseAndThoseThatStampsTellOf(t *testing.T) {
+	t.Parallel()
+	known := true
+	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	k := &keeper{reports: []plan.Report{
+		{Namespace: "shop", Name: "web", UID: "w", Lease: true, Generation: 4, LastCall: at, LeaseEnds: at.Add(90 * time.Second), Phase: v1alpha1.PhasePending,
+			Message: "cloning 1 of 1", Members: []v1alpha1.Member{}, Faults: []plan.FaultReport{},
+			Pending:  []plan.PendingReport{{Op: plan.Clone, VM: "web-0", State: plan.Running, Reason: "0 exist, 1 is wanted", Since: at}},
+			LastPlan: &plan.PlanReport{At: at, Steps: []plan.StepReport{{Op: plan.Clone, VM: "web-0", Reason: "0 exist, 1 is wanted"}}}},
+		{Namespace: "test", Name: "web", UID: "v", Lease: true},
+	}}
+	get := look(t, k, &known)
+	_, body, header := get("/groups")
+	var all []plan.Report
+	if err := json.Unmarshal([]byte(body), &all); err != nil || header.Get("Content-Type") != "application/json" {
+		t.Fatal(err, body)
+	}
+	if len(all) != 3 || all[0].UID != "w" || all[1].UID != "u" || all[2].UID != "v" || !all[0].Lease || all[1].Lease || !all[2].Lease {
+		t.Fatalf("%+v", all)
+	}
+	if r := all[1]; len(r.Members) != 4 || r.Members[3].Name != "web-3" || r.Members[1].PowerState != "poweredOff" || r.Generation != 3 || r.Members[0].Reason != "NoLease" {
+		t.Errorf("%+v", r)
+	}
+	want := `{"namespace":"shop","name":"web","uid":"w","generation":4,"lease":true,"lastCall":"2026-11-21T03:00:00Z","leaseEnds":"2026-11-21T03:01:30Z",` +
+		`"phase":"PENDING","message":"cloning 1 of 1","members":[],"pending":[{"op":"Clone","vm":"web-0","state":"Running","reason":"0 exist, 1 is wanted","since":"2026-11-21T03:00:00Z"}],` +
+		`"faults":[],"lastPlan":{"at":"2026-11-21T03:00:00Z","steps":[{"op":"Clone","vm":"web-0","reason":"0 exist, 1 is wanted"}]}}`
+	if code, one, _ := get("/groups/shop/web"); code != 200 || one != want {
+		t.Errorf("%d %s\nnot %s", code, one, want)
+	}
+	for _, path := range []string{"/groups/shop/db", "/groups/a%2Fb/web"} {
+		if code, body, _ := get(path); code != 404 || !strings.Contains(body, "there is no group") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	if _, again, _ := get("/groups"); again != body {
+		t.Error("another answer to the same question")
+	}
+	_, metrics, _ := get("/metrics")
+	if !strings.Contains(metrics, `hook="/groups/{namespace}/{name}"`) || strings.Contains(metrics, "/groups/shop") {
+		t.Error("groups' names are labels: ", metrics)
+	}
+}
+
+func TestNoGroupsAreAnEmptyList(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	serve(&keeper{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/groups", nil))
+	if w.Code != 200 || strings.TrimSpace(w.Body.String()) != "[]" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}

@@ -1,0 +1,272 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+const planted = "#cloud-config\npassword: planted-secret\n"
+
+// withUserData is a call whose group takes user data from a Secret of that name, with what is brought of it.
+func withUserData(c plan.Call, secret string, text string) plan.Call {
+	g := *c.Group
+	g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: secret}}
+	c.Group = &g
+	ref, _ := plan.UserDataOf(&g)
+	if c.Related = ref.NotFound(true); text != "" {
+		c.Related = ref.Take([]byte(text))
+	}
+	return c
+}
+
+// manifest is a call as somebody makes it who wants a forecast: it brings no related objects.
+func manifest(c plan.Call) plan.Call {
+	g := *c.Group
+	g.UID, g.Generation = "", 0
+	return plan.Call{Group: &g, Related: plan.NoRelated(&g)}
+}
+
+func TestWhatIsKnownOfAGroupIsToldAsItChanges(t *testing.T) {
+	m := newModel(10 * time.Second)
+	m.fault = func(_ plan.Ref, a plan.Action) error {
+		if a.VM == "web-1" {
+			return fault{Reason: "DatastoreFull", Message: "the datastore is full", Person: true}
+		}
+		return nil
+	}
+	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l *Loop) {
+		if all := l.Groups(); len(all) != 0 {
+			t.Errorf("before any call: %+v", all)
+		}
+		began := told(time.Now())
+		l.Renew(call("web", 2))
+		l.Renew(call("db", 0))
+		time.Sleep(5 * time.Second)
+		all := l.Groups()
+		if len(all) != 2 || all[0].Name != "db" || all[1].Name != "web" {
+			t.Fatalf("%+v", all)
+		}
+		web := all[1]
+		if web.UID != "uid-web" || web.Generation != 1 || !web.Lease || web.Finalizing || web.Phase != v1alpha1.PhasePending ||
+			!web.LastCall.Equal(began) || !web.LeaseEnds.Equal(began.Add(90*time.Second)) || !strings.Contains(web.Message, "cloning 2 of 2") {
+			t.Errorf("%+v", web)
+		}
+		if p := web.Pending; len(p) != 2 || p[0].VM != "web-0" || p[0].Op != plan.Clone || p[0].State != plan.Running || p[0].Since.IsZero() || p[0].Reason != "0 exist, 2 are wanted" || p[0].Fault != nil || p[1].VM != "web-1" {
+			t.Errorf("pending %+v", p)
+		}
+		if db := all[0]; db.Phase != v1alpha1.PhaseRunning || db.LastPlan != nil || db.Members == nil || db.Pending == nil || db.Faults == nil {
+			t.Errorf("%+v", db)
+		}
+		until(t, time.Minute, "one up, one failed", func() bool {
+			_, on := m.members(plan.Ref{UID: "uid-web"})
+			return on == 1 && slices.ContainsFunc(l.Groups()[1].Pending, func(p plan.PendingReport) bool { return p.State == plan.BackingOff })
+		})
+		synctest.Wait()
+		web = l.Groups()[1]
+		if len(web.Members) != 1 || web.Members[0].Name != "web-0" || web.Phase != v1alpha1.PhaseError {
+			t.Errorf("%+v", web)
+		}
+		at := slices.IndexFunc(web.Pending, func(p plan.PendingReport) bool { return p.VM == "web-1" })
+		if p := web.Pending[at]; p.Fault == nil || p.Fault.Reason != "DatastoreFull" || p.RetryAfter.Before(time.Now()) || !p.Since.IsZero() {
+			t.Errorf("%+v", p)
+		}
+		if !slices.ContainsFunc(web.Faults, func(f plan.FaultReport) bool { return f.VM == "web-1" && f.Reason == "DatastoreFull" }) {
+			t.Errorf("faults %+v", web.Faults)
+		}
+		if web.LastPlan == nil || !slices.ContainsFunc(web.LastPlan.Steps, func(s plan.StepReport) bool { return s.Op == plan.PowerOn && s.VM == "web-0" && s.Reason != "" }) {
+			t.Errorf("plan %+v", web.LastPlan)
+		}
+		m.setFault(nil)
+		time.Sleep(time.Hour)
+		if all := l.Groups(); len(all) != 0 {
+			t.Errorf("without a lease: %+v", all)
+		}
+	})
+}
+
+func TestAFinalizedGroupIsToldNoMore(t *testing.T) {
+	bubble(t, newModel(0), Config{}, func(t *testing.T, l *Loop) {
+		c := withUserData(call("web", 1), "boot", planted)
+		l.Renew(c)
+		time.Sleep(time.Second)
+		gone := deletion(c)
+		gone.Related = c.Related
+		until(t, time.Minute, "finalized", func() bool {
+			r := l.Renew(gone)
+			if all := l.Groups(); !r.Finalized && (len(all) != 1 || !all[0].Finalizing || !all[0].Lease) {
+				t.Errorf("%+v", all)
+			}
+			return r.Finalized
+		})
+		if all := l.Groups(); len(all) != 0 {
+			t.Errorf("%+v", all)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if g := l.groups[c.Group.UID]; g == nil || g.call.Related != (plan.Related{}) {
+			t.Error("it is forgotten, or its user data is not")
+		}
+	})
+}
+
+func TestWhatIsUnderWayIsToldAfterTheLeaseEnds(t *testing.T) {
+	bubble(t, newModel(10*time.Minute), Config{}, func(t *testing.T, l *Loop) {
+		l.Renew(call("web", 1))
+		time.Sleep(5 * time.Minute)
+		if all := l.Groups(); len(all) != 1 || all[0].Lease || len(all[0].Pending) != 1 {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+func TestAPreviewKnowsTheUserDataOfTheNewestCall(t *testing.T) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+		c := withUserData(call("web", 1), "boot", planted)
+		asked := func(c plan.Call) (clones int, message string) {
+			t.Helper()
+			r, outlook, err := l.Preview(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range outlook.Steps {
+				if s.Op == plan.Clone {
+					clones++
+				}
+			}
+			return clones, r.Status.LastMessage
+		}
+		if n, says := asked(manifest(c)); n != 0 || !strings.Contains(says, "Secret default/boot") {
+			t.Errorf("of an unknown group: %d, %s", n, says)
+		}
+		l.Renew(withUserData(call("web", 0), "boot", planted))
+		if n, says := asked(manifest(c)); n != 1 || strings.Contains(says, "boot") {
+			t.Errorf("of a group that is known by its name: %d, %s", n, says)
+		}
+		same := manifest(c)
+		same.Group.UID = c.Group.UID
+		if n, says := asked(same); n != 1 {
+			t.Errorf("of a group that is known by its UID: %d, %s", n, says)
+		}
+		other := manifest(withUserData(call("web", 1), "other", planted))
+		if n, says := asked(other); n != 0 || !strings.Contains(says, "Secret default/other") {
+			t.Errorf("of another Secret: %d, %s", n, says)
+		}
+		missing := manifest(c)
+		missing.Related = withUserData(call("web", 1), "boot", "").Related
+		if n, says := asked(missing); n != 0 || !strings.Contains(says, "is not there") {
+			t.Errorf("of a request that brings none: %d, %s", n, says)
+		}
+		l.Renew(withUserData(call("web", 0), "boot", ""))
+		if n, says := asked(manifest(c)); n != 0 || !strings.Contains(says, "is not there") {
+			t.Errorf("of a group whose Secret is gone: %d, %s", n, says)
+		}
+	})
+}
+
+func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := withUserData(call("web", 1), "boot", planted)
+		g := *c.Group
+		g.Generation = 2
+		c.Group = &g
+		stale := withUserData(call("web", 1), "boot", "")
+		l.Renew(c)
+		l.Renew(stale)
+		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
+		missing := c
+		missing.Related = stale.Related
+		m.change(c.Ref(), func(s *plan.Sight) { s.VMs = nil })
+		r := l.Renew(missing)
+		time.Sleep(20 * time.Second)
+		if all, _ := m.members(c.Ref()); r.Status.Phase != v1alpha1.PhaseError || all != 0 {
+			t.Errorf("%s %q, and %d members", r.Status.Phase, r.Status.LastMessage, all)
+		}
+		if faults := l.Groups()[0].Faults; len(faults) != 1 || faults[0].Condition != v1alpha1.ConditionCloneBlocked || faults[0].Reason != plan.ReasonSecretNotFound {
+			t.Errorf("%+v", faults)
+		}
+		l.Renew(c)
+		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
+	})
+}
+
+func TestNeitherTheLogNorWhatIsToldHoldsUserData(t *testing.T) {
+	m := newModel(time.Second)
+	m.fault = func(_ plan.Ref, a plan.Action) error {
+		switch a.VM {
+		case "web-1":
+			return fmt.Errorf("a careless error: %v %+v", a, a)
+		case "web-2":
+			panic(a)
+		}
+		return nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := New(Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.DebugLevel)}, m)
+		m.loop = l
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { l.Run(ctx); close(done) }()
+		c := withUserData(call("web", 3), "boot", planted)
+		r := l.Renew(c)
+		time.Sleep(10 * time.Second)
+		again := l.Renew(c)
+		_, outlook, err := l.Preview(manifest(c))
+		groups := l.Groups()
+		cancel()
+		<-done
+		for _, v := range []any{r, again, outlook, err, groups} {
+			text, _ := json.Marshal(v)
+			if s := fmt.Sprintf("%+v %s", v, text); strings.Contains(s, "planted") {
+				t.Errorf("%T: %s", v, s)
+			}
+		}
+		if !strings.Contains(log.String(), "action panicked") || strings.Contains(log.String(), "planted") {
+			t.Errorf("the log says %s", &log)
+		}
+		if len(groups) != 1 || len(groups[0].Pending) == 0 {
+			t.Errorf("%+v", groups)
+		}
+	})
+}
+
+// The user data of a group that is as good as gone is dropped, and the next call brings it again: that is nothing new.
+func TestADeletionForgetsNoFailureForUserDataThatIsBroughtAgain(t *testing.T) {
+	m := newModel(0)
+	m.setFault(func(_ plan.Ref, a plan.Action) error {
+		if a.Op == plan.RemoveFolder {
+			return fault{Reason: plan.ReasonFolderHoldsStranger, Message: "the folder holds what is not the group's", Person: true}
+		}
+		return nil
+	})
+	bubble(t, m, Config{Lease: 2 * time.Second, Resync: time.Second}, func(t *testing.T, l *Loop) {
+		c := withUserData(call("web", 1), "boot", planted)
+		l.Renew(c)
+		time.Sleep(time.Second)
+		gone := deletion(c)
+		gone.Related = c.Related
+		finalized := 0
+		for range 60 {
+			if l.Renew(gone).Finalized {
+				finalized++
+			}
+			time.Sleep(time.Second)
+		}
+		if finalized < 40 {
+			t.Errorf("%d of 60 calls were told that it is finalized", finalized)
+		}
+	})
+}

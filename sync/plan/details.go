@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// Details is what Clone, Adopt, Prepare and SetRules are about beyond the Action's own fields. It is not changed.
+type Details struct {
+	// Spec is the group's spec: clone, placement, networks, customizationSpec, tags and the like. It is not changed.
+	Spec *v1alpha1.VmGroupSpec
+	// UserData is the text for cloud-init; empty if there is none.
+	UserData Sensitive
+	// Zone is the one of spec.placement.zones that the member belongs to; empty if there are none.
+	Zone string
+	// Addresses are the member's static addresses, one for each of spec.networks.
+	Addresses []AddressPair
+	// Home, AddressText and Prepared are what the member's stamp says of these things: see the VM's fields of these names.
+	Home, AddressText, Prepared string
+}
+
+// AddressPair are the static addresses of one network adapter; empty where it has none.
+type AddressPair struct{ IPv4, IPv6 string }
+
+// Sensitive is a text that nobody may see: no log line, error, Event, status or forecast. It prints as "[redacted]".
+type Sensitive string
+
+const redacted = "[redacted]"
+
+// String, GoString, MarshalText and MarshalJSON keep the text out of whatever it is printed in.
+func (Sensitive) String() string               { return redacted }
+func (Sensitive) GoString() string             { return redacted }
+func (Sensitive) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// Reveal gives the text itself.
+func (s Sensitive) Reveal() string { return string(s) }
+
+// Home says where a group's folder is: the datacenter, and the folder that holds <namespace>/<group>. What is empty is
+// as the server's settings say.
+type Home struct{ Datacenter, Folder string }
+
+// HomeOf is where a group of that spec has its folder.
+func HomeOf(spec *v1alpha1.VmGroupSpec) Home {
+	return Home{Datacenter: spec.Placement.Datacenter, Folder: spec.Placement.Folder}
+}
+
+// String is the home as a stamp keeps it; empty for that of the server's settings.
+func (h Home) String() string {
+	if h == (Home{}) {
+		return ""
+	}
+	return h.Datacenter + ":" + h.Folder
+}
+
+// Preparation is what Prepare left on a VM, as the stamp keeps it: so that what is no longer wanted can be taken off.
+type Preparation struct {
+	// Tags are "category/name"; a '/' within either is written %2f, and '%' %25.
+	Tags []string `json:"tags,omitempty"`
+	// Attributes are the names of custom attributes.
+	Attributes []string `json:"attributes,omitempty"`
+	// Networks tells that the network configuration went to the guest by its MAC addresses.
+	Networks bool `json:"networks,omitempty"`
+	// Digest tells values apart.
+	Digest string `json:"digest"`
+}
+
+// PreparationOf is what members of that spec are to be prepared with; "" if with nothing, so that they can be powered on
+// as they were cloned. Equal specs give equal texts.
+func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
+	byMAC := len(spec.Networks) > 0 && spec.CustomizationSpec == ""
+	if len(spec.Tags)+len(spec.CustomAttributes) == 0 && !byMAC {
+		return ""
+	}
+	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC}
+	for _, t := range spec.Tags {
+		p.Tags = append(p.Tags, TagText(t.Category, t.Name))
+	}
+	slices.Sort(p.Tags)
+	sum := sha256.New()
+	for _, name := range p.Attributes {
+		text, _ := json.Marshal([2]string{name, spec.CustomAttributes[name]}) // cannot fail: strings
+		sum.Write(text)
+	}
+	p.Digest = hex.EncodeToString(sum.Sum(nil)[:5])
+	text, _ := json.Marshal(p) // cannot fail: strings and a bool
+	return string(text)
+}

@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// ZoneOf is the zone of the member with that ordinal; empty if the spec has none. It depends on the ordinal alone, so a
+// member that is replaced under its ordinal stays in its zone.
+func ZoneOf(spec *v1alpha1.VmGroupSpec, ordinal int32) string {
+	zones := spec.Placement.Zones
+	if len(zones) == 0 {
+		return ""
+	}
+	return zones[int(ordinal)%len(zones)]
+}
+
+// AddressesOf are the static addresses of the member with that ordinal, one pair for each of spec.networks; nil if no
+// network has any. ok is false if a network has too few for that ordinal.
+func AddressesOf(spec *v1alpha1.VmGroupSpec, ordinal int32) (all []AddressPair, ok bool) {
+	static := slices.ContainsFunc(spec.Networks, func(n v1alpha1.Network) bool { return n.IPv4 != nil || n.IPv6 != nil })
+	if !static {
+		return nil, true
+	}
+	all, ok = make([]AddressPair, len(spec.Networks)), true
+	take := func(from *v1alpha1.Addresses) string {
+		if from == nil {
+			return ""
+		}
+		addr, has := from.At(int(ordinal))
+		if !has {
+			ok = false
+			return ""
+		}
+		return addr.String()
+	}
+	for i := range spec.Networks {
+		n := &spec.Networks[i]
+		all[i] = AddressPair{IPv4: take(n.IPv4), IPv6: take(n.IPv6)}
+	}
+	return all, ok
+}
+
+// addressCount is for how many ordinals there are addresses; math.MaxInt32 where none are static.
+func addressCount(spec *v1alpha1.VmGroupSpec) int {
+	n := math.MaxInt32
+	for i := range spec.Networks {
+		for _, from := range []*v1alpha1.Addresses{spec.Networks[i].IPv4, spec.Networks[i].IPv6} {
+			if from != nil {
+				n = min(n, from.Count())
+			}
+		}
+	}
+	return n
+}
+
+// addressText is what a stamp says of a member's addresses: those of one adapter with a space between, adapters with a
+// comma.
+func addressText(all []AddressPair) string {
+	var parts []string
+	for _, a := range all {
+		parts = append(parts, strings.TrimSpace(a.IPv4+" "+a.IPv6))
+	}
+	return strings.Join(parts, ",")
+}

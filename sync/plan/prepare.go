@@ -1,0 +1,58 @@
+package plan
+
+import "codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+
+// A member is prepared once after its clone, before it runs: so that whoever goes by its tags knows it from the first
+// moment, and its guest finds its network at the first boot. Tags and attributes that change later are changed on it as
+// it runs.
+
+// unprepared tells that a member must not be powered on yet. One that is outdated is to go, or is kept as it is.
+func (v *view) unprepared(m *member) bool {
+	return v.prepared != "" && m.Prepared == "" && m.outdated == "" && v.revision != ""
+}
+
+// prepareLater brings the tags and attributes of members up to date that have run before.
+func (v *view) prepareLater() {
+	for i := range v.members {
+		m := &v.members[i]
+		if m.Prepared == v.prepared || m.outdated != "" || v.revision == "" || m.leaves || m.Marked || m.duplicate || !m.Reachable {
+			continue
+		}
+		v.prepare(m, "its tags or attributes are not as the spec says")
+	}
+}
+
+func (v *view) prepare(m *member, reason string) {
+	if !v.acted[m.name] {
+		v.preparing++
+	}
+	details, ok := v.details(m.Ordinal)
+	if !ok { // it is outdated then, or adopted
+		details.Addresses = nil
+	}
+	v.act(Action{Op: Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Details: details, Reason: reason})
+}
+
+// setRules keeps the group's DRS rules in step with its members; a group that is removed has none.
+func (v *view) setRules() {
+	if !v.Sight.RulesOff {
+		return
+	}
+	spec, reason := &v.Group.Spec, "the DRS rules shall be as spec.placement.antiAffinity says, for the members that exist"
+	if v.Finalizing {
+		spec, reason = spec.DeepCopy(), "the group is deleted, and its DRS rules with it"
+		spec.Placement.AntiAffinity = v1alpha1.AntiAffinityNone
+	}
+	v.act(Action{Op: SetRules, VM: RulesKey, Reason: reason, Generation: v.Group.Generation, Details: &Details{Spec: spec}})
+}
+
+// awaitsRules tells that no member may be powered on before the rules stand.
+func (v *view) awaitsRules() bool {
+	return v.Sight.RulesOff && v.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired
+}
+
+// rulesGone tells that a group that is removed has no DRS rule any more, or none that can be removed.
+func (v *view) rulesGone() bool {
+	p := v.Pending[RulesKey]
+	return !v.Sight.RulesOff || p.Op == SetRules && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing
+}

@@ -1,0 +1,178 @@
+package plan
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// Listed is a group as vCenter's stamps show it, whoever acts for it: its VMs by ordinal, without those in quarantine.
+type Listed struct {
+	Ref
+	VMs []VM
+}
+
+// Report is what one copy of the server knows of a group, as GET /groups answers it. There is no user data in it.
+type Report struct {
+	Namespace  string    `json:"namespace"`
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid"`
+	Generation int64     `json:"generation,omitempty"`
+	// Lease tells that this copy was called for the group lately and may act for it: when, and until when.
+	Lease     bool      `json:"lease"`
+	LastCall  time.Time `json:"lastCall,omitzero"`
+	LeaseEnds time.Time `json:"leaseEnds,omitzero"`
+	// Finalizing tells that the group is being removed.
+	Finalizing bool           `json:"finalizing,omitempty"`
+	Phase      v1alpha1.Phase `json:"phase,omitempty"`
+	Message    string         `json:"message"`
+	// Members are as in the status.
+	Members []v1alpha1.Member `json:"members"`
+	// Pending is what is under way or backing off; Faults are what hinders.
+	Pending []PendingReport `json:"pending"`
+	Faults  []FaultReport   `json:"faults"`
+	// LastPlan is the last one that wanted anything; a settled group is planned again and again, and wants nothing.
+	LastPlan *PlanReport `json:"lastPlan,omitempty"`
+}
+
+// PendingReport is an action that is under way, or failed and waits.
+type PendingReport struct {
+	Op Op `json:"op"`
+	// VM is the member's name; empty for what concerns no single member.
+	VM    string `json:"vm,omitempty"`
+	State State  `json:"state"`
+	// Reason says in words why the action is there.
+	Reason string `json:"reason"`
+	// Since when it is under way; RetryAfter is when one that failed may be tried again.
+	Since      time.Time `json:"since,omitzero"`
+	RetryAfter time.Time `json:"retryAfter,omitzero"`
+	// Fault is why the last try failed.
+	Fault *FaultReport `json:"fault,omitempty"`
+}
+
+// ReportPending tells of an action; the zero Fault is none.
+func ReportPending(a *Action, state State, fault Fault) PendingReport {
+	p := PendingReport{Op: a.Op, VM: a.MemberName(), State: state, Reason: a.Reason}
+	if fault.Reason != "" {
+		p.Fault = &FaultReport{VM: p.VM, Reason: fault.Reason, Message: fault.Message}
+	}
+	return p
+}
+
+// FaultReport is something that hinders: a condition of the group, or why an action for a member failed.
+type FaultReport struct {
+	Condition string `json:"condition,omitempty"`
+	VM        string `json:"vm,omitempty"`
+	Reason    string `json:"reason"`
+	Message   string `json:"message"`
+}
+
+// PlanReport is a plan: the steps that were wanted then, each with its reason.
+type PlanReport struct {
+	At    time.Time    `json:"at"`
+	Steps []StepReport `json:"steps"`
+}
+
+// StepReport is one step of a plan.
+type StepReport struct {
+	Op     Op     `json:"op"`
+	VM     string `json:"vm,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// ReportSteps tells actions without what they are carried out with.
+func ReportSteps(actions []Action) []StepReport {
+	steps := make([]StepReport, len(actions))
+	for i := range actions {
+		steps[i] = StepReport{Op: actions[i].Op, VM: actions[i].MemberName(), Reason: actions[i].Reason}
+	}
+	return steps
+}
+
+// MemberName is the name of the member that an action concerns; empty if it concerns no single one.
+func (a Action) MemberName() string {
+	if !a.MemberKey() {
+		return ""
+	}
+	return a.VM
+}
+
+// ReportFaults tells what hinders: the conditions that stand only while something does, and the faults of what is
+// pending.
+func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []FaultReport {
+	faults := []FaultReport{}
+	for i := range status.Conditions {
+		c := &status.Conditions[i]
+		switch c.Type {
+		case v1alpha1.ConditionReady, v1alpha1.ConditionProgressing:
+			continue
+		case v1alpha1.ConditionVCenterReachable:
+			if c.Status == "True" {
+				continue
+			}
+		}
+		faults = append(faults, FaultReport{Condition: c.Type, Reason: c.Reason, Message: c.Message})
+	}
+	for _, p := range pending {
+		if p.Fault != nil {
+			faults = append(faults, *p.Fault)
+		}
+	}
+	return faults
+}
+
+// reasonNoLease is why it is not told whether members are ready.
+const reasonNoLease = "NoLease"
+
+// Report is what can be told of a group that this copy of the server is not called for. known tells that vCenter's facts
+// are fresh.
+func (g *Listed) Report(known bool) Report {
+	r := Report{Namespace: g.Namespace, Name: g.Name, UID: g.UID, Pending: []PendingReport{}, Faults: []FaultReport{},
+		Members: make([]v1alpha1.Member, len(g.VMs)),
+		Message: "this copy of the server was not called for the group lately: the members are as vCenter shows them"}
+	if !known {
+		r.Message += ", or did last: its inventory is not known now"
+	}
+	for i := range g.VMs {
+		vm := &g.VMs[i]
+		r.Generation = max(r.Generation, vm.Generation)
+		r.Members[i] = v1alpha1.Member{Name: vm.Name, Ordinal: vm.Ordinal, MoRef: vm.MoRef, PowerState: string(vm.Power), IPs: vm.IPs,
+			Host: vm.Host, Revision: vm.Revision, Reason: reasonNoLease,
+			Message: "whether it is ready is known to the copy of the server that is called for the group"}
+	}
+	return r
+}
+
+// SortReports puts reports into a stable order: by namespace and name; of several groups with one name (one that was lost
+// and applied anew), those under lease come first.
+func SortReports(all []Report) {
+	slices.SortFunc(all, func(a, b Report) int {
+		if c := cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name)); c != 0 {
+			return c
+		}
+		if a.Lease != b.Lease {
+			if a.Lease {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(string(a.UID), string(b.UID))
+	})
+}
+
+// UsableIPs are those of a guest's addresses that others can be led to, in their order.
+func UsableIPs(ips []string) []netip.Addr {
+	var all []netip.Addr
+	for _, ip := range ips {
+		if a, ok := usable(ip); ok {
+			all = append(all, a)
+		}
+	}
+	return all
+}

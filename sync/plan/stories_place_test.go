@@ -1,0 +1,83 @@
+package plan_test
+
+import (
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// placeStories are about where members run, what they know, and how they are found.
+var placeStories = map[string]func(*story){
+	"user data": func(s *story) {
+		s.o.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+		s.o.Related.Fault = &plan.Fault{Reason: "SecretNotFound", Person: true, Message: "Secret default/boot, which spec.userData names, is not there: create it"}
+		s.happens("three members are applied; the Secret is missing", nothing)
+		s.happens("it is created", func(o *plan.Observed) { o.Related = plan.Related{UserData: "#cloud-config", Digest: "0a1b"} })
+		s.happens("it is lost: members stay", func(o *plan.Observed) {
+			o.Related = plan.Related{Fault: &plan.Fault{Reason: "SecretNotFound", Person: true, Message: "Secret default/boot, which spec.userData names, is not there: create it"}}
+		})
+		s.happens("an admin deletes web-1, which cannot be made anew", drop(1))
+		s.happens("it is back, with another text: a new revision", func(o *plan.Observed) { o.Related = plan.Related{UserData: "#other", Digest: "2c3d"} })
+	},
+	"zones": func(s *story) {
+		s.happens("six members over three zones", func(o *plan.Observed) {
+			o.Group.Spec.Placement.Zones = []string{"east", "west", "north"}
+			s.scale(6)(o)
+		})
+		s.happens("scaled to 4", s.scale(4))
+		s.happens("an admin deletes web-1: it comes back where it was", drop(1))
+		s.happens("another template: each is replaced within its zone", func(o *plan.Observed) {
+			edit(func(g *spec) { g.Template = "ubuntu-26.04" })(o)
+			o.Sight.Template.Fingerprint = ""
+		})
+	},
+	"addresses": func(s *story) {
+		s.happens("three members, and four addresses", edit(func(g *spec) {
+			g.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.13"}, PrefixLength: 24}}}
+		}))
+		s.happens("more addresses: nobody is replaced", edit(func(g *spec) {
+			g.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.13", "10.0.0.77"}, PrefixLength: 24}}}
+		}))
+		s.happens("as many addresses as members, another template, and all shall stay available", edit(func(g *spec) {
+			g.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.12"}, PrefixLength: 24}}}
+			g.Template, g.Update.MaxUnavailable = "ubuntu-26.04", of(0)
+		}))
+		s.happens("one may be unavailable instead", edit(func(g *spec) { g.Update.MaxUnavailable, g.Update.MaxSurge = nil, of(0) }))
+	},
+	"tags": func(s *story) {
+		s.happens("two members with a tag", func(o *plan.Observed) {
+			o.Group.Spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+			s.scale(2)(o)
+		})
+		s.happens("another tag: they run on", edit(func(g *spec) { g.Tags[0].Name = "bank" }))
+		s.happens("no tag", edit(func(g *spec) { g.Tags = nil }))
+	},
+	"anti-affinity": func(s *story) {
+		s.happens("two members, kept apart: required", func(o *plan.Observed) {
+			o.Group.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityRequired
+			s.scale(2)(o)
+		})
+		s.happens("scaled to 3", s.scale(3))
+		s.happens("scaled to 1", s.scale(1))
+		s.happens("deleted; a rule is left", func(o *plan.Observed) { o.Finalizing, o.FinalizingSince, o.Sight.RulesOff = true, o.Now, true })
+	},
+	"drain": func(s *story) {
+		s.happens("three members behind a Service, which drains for two minutes", edit(func(g *spec) { g.Service = &v1alpha1.Service{DrainSeconds: 120} }))
+		s.happens("scaled to 2", s.scale(2))
+		s.happens("scaled to 1, and to 2 again in time", func(o *plan.Observed) {
+			s.scale(1)(o)
+			for _, a := range plan.Make(*o).Actions {
+				plan.Apply(o, a)
+			}
+			o.Now = o.Now.Add(time.Minute)
+			s.scale(2)(o)
+		})
+		s.happens("deleted", func(o *plan.Observed) { o.Finalizing, o.FinalizingSince = true, o.Now })
+	},
+	"another folder": func(s *story) {
+		s.happens("three members are applied", nothing)
+		s.happens("spec.placement.folder slipped past the schema", edit(func(g *spec) { g.Placement.Folder = "teams/shop" }))
+		s.happens("it is taken back", edit(func(g *spec) { g.Placement.Folder = "" }))
+	},
+}

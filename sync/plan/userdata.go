@@ -1,0 +1,155 @@
+package plan
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// The reasons for which there is no user data although spec.userData names some.
+const (
+	ReasonSecretNotFound      = "SecretNotFound"
+	ReasonConfigMapNotFound   = "ConfigMapNotFound"
+	ReasonUserDataKeyNotFound = "UserDataKeyNotFound"
+	ReasonUserDataEmpty       = "UserDataEmpty"
+	ReasonUserDataNotText     = "UserDataNotText"
+	ReasonUserDataTooLarge    = "UserDataTooLarge"
+	// ReasonUserDataNotGiven: nobody brought related objects, as with a manifest that somebody wants a forecast for.
+	ReasonUserDataNotGiven = "UserDataNotGiven"
+)
+
+// MaxUserData bounds user data as EncodeUserData gives it, in bytes. It is what VMware's own VM Operator takes for the
+// most of one guestinfo value (vmware-tanzu/vm-operator#148), which goes by open-vm-tools' GUESTMSG_MAX_IN_SIZE (64 KiB,
+// lib/include/guest_msg_def.h). VMware's "In-Guest Communication Limits" (Guest SDK 8.0) allow about 1 MB from host to
+// guest, but the whole .vmx file may have no more than that (tools.setInfo.sizeLimit), and every read of a VM's
+// configuration brings it along.
+const MaxUserData = 64 << 10
+
+// userDataEncoding is what guestinfo.userdata.encoding says of it (cloud-init, DataSourceVMware).
+const userDataEncoding = "gzip+base64"
+
+// EncodeUserData gives user data as it is put into guestinfo.userdata, and what to put into guestinfo.userdata.encoding.
+// Equal texts give equal bytes: there is no time in it. What it gives is as secret as the text.
+func EncodeUserData(text Sensitive) (encoded, encoding string) {
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
+	_, _ = z.Write([]byte(text.Reveal()))                      // a bytes.Buffer takes all
+	_ = z.Close()
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), userDataEncoding
+}
+
+// encodedAtMost is how large EncodeUserData makes a text of that many bytes at most: what does not shrink is stored in
+// blocks, with a few bytes for each.
+func encodedAtMost(size int) int { return base64.StdEncoding.EncodedLen(size + size/1024 + 64) }
+
+// Format prints "[redacted]" whatever the verb: where a verb does not suit a value, fmt asks no String method, and prints
+// what it finds.
+func (Sensitive) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// Format prints Details without the user data. They are pointed to, and of a pointer that does not suit a verb (%s of an
+// Action) fmt prints everything behind it, asking none of it.
+func (d Details) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "{Zone:%q Home:%q Addresses:%q Prepared:%q}", d.Zone, d.Home, d.AddressText, d.Prepared)
+}
+
+// UserDataRef is what spec.userData names.
+type UserDataRef struct {
+	// Kind is Secret or ConfigMap.
+	Kind                 string
+	Namespace, Name, Key string
+}
+
+// UserDataOf is what a group's spec.userData names; false if it names nothing. It depends on spec and metadata alone.
+func UserDataOf(g *v1alpha1.VmGroup) (UserDataRef, bool) {
+	from := g.Spec.UserData
+	if from == nil {
+		return UserDataRef{}, false
+	}
+	kind, ref := "Secret", from.SecretKeyRef
+	if ref == nil {
+		kind, ref = "ConfigMap", from.ConfigMapKeyRef
+	}
+	if ref == nil || ref.Name == "" {
+		return UserDataRef{}, false
+	}
+	r := UserDataRef{Kind: kind, Namespace: g.Namespace, Name: ref.Name, Key: ref.Key}
+	if r.Key == "" {
+		r.Key = v1alpha1.DefaultUserDataKey
+	}
+	return r, true
+}
+
+// String is the object for people: "Secret shop/web-data".
+func (r UserDataRef) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
+
+// Resource is how the API calls objects of that kind: "secrets".
+func (r UserDataRef) Resource() string { return strings.ToLower(r.Kind) + "s" }
+
+func (r UserDataRef) fault(reason, format string, args ...any) Related {
+	return Related{Fault: &Fault{Reason: reason, Person: true, Message: fmt.Sprintf(format, args...)}}
+}
+
+// NoRelated is for a call that brings no related objects at all: a fault if the group wants any.
+func NoRelated(g *v1alpha1.VmGroup) Related {
+	r, wanted := UserDataOf(g)
+	if !wanted {
+		return Related{}
+	}
+	return r.fault(ReasonUserDataNotGiven,
+		"spec.userData names %s, which this request does not bring, and no hook call for the group has brought it here: "+
+			"ask the server that Metacontroller calls for the group, or apply the group first", r)
+}
+
+// NotGiven tells that the call brought no related objects although the group wants some.
+func (r Related) NotGiven() bool { return r.Fault != nil && r.Fault.Reason == ReasonUserDataNotGiven }
+
+// NotFound is for an object that is not there. brought tells that Metacontroller was asked for objects of that kind.
+func (r UserDataRef) NotFound(brought bool) Related {
+	reason := ReasonSecretNotFound
+	if r.Kind == "ConfigMap" {
+		reason = ReasonConfigMapNotFound
+	}
+	if brought {
+		return r.fault(reason, "%s, which spec.userData names, is not there: create it", r)
+	}
+	return r.fault(reason, "%s, which spec.userData names, is not there, or Metacontroller does not bring it: create it; "+
+		"and see that the CompositeController has the customize hook and Metacontroller may get, list and watch %s", r, r.Resource())
+}
+
+// KeyNotFound is for an object that has other keys.
+func (r UserDataRef) KeyNotFound(keys []string) Related {
+	keys = slices.Sorted(slices.Values(keys))
+	has := "it has no keys at all"
+	if len(keys) > 0 {
+		has = "it has " + atMost(keys, 10)
+	}
+	return r.fault(ReasonUserDataKeyNotFound, "%s, which spec.userData names, has no key %q (%s): add it, or name another", r, r.Key, has)
+}
+
+// Take takes the value of the key in, if cloud-init can be given it. No part of the value gets into a fault.
+func (r UserDataRef) Take(value []byte) Related {
+	text := string(value)
+	switch {
+	case strings.TrimSpace(text) == "":
+		return r.fault(ReasonUserDataEmpty, "the key %q of %s, which spec.userData names, is empty: put cloud-init user data into it", r.Key, r)
+	case strings.ToValidUTF8(text, "") != text: // DataSourceVMware decodes it as UTF-8, and fails where it is not
+		return r.fault(ReasonUserDataNotText,
+			"the key %q of %s, which spec.userData names, is no text in UTF-8, and cloud-init takes nothing else this way: put the text itself into it, neither compressed nor encrypted", r.Key, r)
+	}
+	if encodedAtMost(len(text)) > MaxUserData { // else the costly look is not needed
+		if encoded, _ := EncodeUserData(Sensitive(text)); len(encoded) > MaxUserData {
+			return r.fault(ReasonUserDataTooLarge,
+				"the key %q of %s, which spec.userData names, has %d bytes, compressed and encoded %d, and a VM can be given %d: shorten it, or let cloud-init fetch the rest (#include)",
+				r.Key, r, len(text), len(encoded), MaxUserData)
+		}
+	}
+	sum := sha256.Sum256(value)
+	return Related{UserData: Sensitive(text), Digest: hex.EncodeToString(sum[:16])}
+}

@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+func userDataGroup(u *v1alpha1.UserData) *v1alpha1.VmGroup {
+	g := &v1alpha1.VmGroup{Spec: v1alpha1.VmGroupSpec{UserData: u}}
+	g.Namespace, g.Name = "shop", "web"
+	return g
+}
+
+func TestUserDataOfAGroupIsWhatItsSpecNames(t *testing.T) {
+	t.Parallel()
+	key := &v1alpha1.KeyRef{Name: "web-data"}
+	for _, c := range []struct {
+		from *v1alpha1.UserData
+		want UserDataRef
+	}{
+		{nil, UserDataRef{}},
+		{&v1alpha1.UserData{}, UserDataRef{}},
+		{&v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{}}, UserDataRef{}},
+		{&v1alpha1.UserData{SecretKeyRef: key}, UserDataRef{"Secret", "shop", "web-data", "user-data"}},
+		{&v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "c", Key: "k"}}, UserDataRef{"ConfigMap", "shop", "c", "k"}},
+	} {
+		if got, wanted := UserDataOf(userDataGroup(c.from)); got != c.want || wanted != (c.want != UserDataRef{}) {
+			t.Errorf("%+v: %+v, %v", c.from, got, wanted)
+		}
+	}
+	r, _ := UserDataOf(userDataGroup(&v1alpha1.UserData{SecretKeyRef: key}))
+	if r.String() != "Secret shop/web-data" || r.Resource() != "secrets" {
+		t.Errorf("%s, %s", r, r.Resource())
+	}
+}
+
+func TestWhatIsWrongWithUserDataIsAFaultForAPersonThatQuotesNoneOfIt(t *testing.T) {
+	t.Parallel()
+	const planted = "planted-secret"
+	secret := UserDataRef{"Secret", "shop", "web-data", "user-data"}
+	configMap := UserDataRef{"ConfigMap", "shop", "web-data", "k"}
+	noise := make([]byte, 3*MaxUserData/2)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range noise {
+		noise[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/"[random.IntN(64)]
+	}
+	copy(noise, planted)
+	for _, c := range []struct {
+		name   string
+		got    Related
+		reason string
+		says   []string
+	}{
+		{"no Secret", secret.NotFound(true), ReasonSecretNotFound, []string{"Secret shop/web-data", "create it"}},
+		{"no Secrets at all", secret.NotFound(false), ReasonSecretNotFound, []string{"customize", "watch secrets"}},
+		{"no ConfigMap", configMap.NotFound(true), ReasonConfigMapNotFound, []string{"ConfigMap shop/web-data"}},
+		{"another key", secret.KeyNotFound([]string{"b", "a"}), ReasonUserDataKeyNotFound, []string{`no key "user-data"`, "it has a, b"}},
+		{"no key", secret.KeyNotFound(nil), ReasonUserDataKeyNotFound, []string{"no keys at all"}},
+		{"many keys", secret.KeyNotFound(strings.Split(strings.Repeat("x ", 99), " ")), ReasonUserDataKeyNotFound, []string{"and 90 more"}},
+		{"empty", secret.Take(nil), ReasonUserDataEmpty, []string{`the key "user-data" of Secret shop/web-data`}},
+		{"blank", configMap.Take([]byte(" \n\t")), ReasonUserDataEmpty, []string{`the key "k" of ConfigMap shop/web-data`}},
+		{"no text", secret.Take([]byte(planted + "\xff")), ReasonUserDataNotText, []string{"UTF-8"}},
+		{"too large", secret.Take(noise), ReasonUserDataTooLarge, []string{"98304 bytes", "65536", "shorten it"}},
+		{"no related objects", NoRelated(userDataGroup(&v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "web-data"}})), ReasonUserDataNotGiven, []string{"Secret shop/web-data", "apply the group"}},
+	} {
+		f := c.got.Fault
+		if f == nil || f.Reason != c.reason || !f.Person || c.got.UserData != "" || c.got.Digest != "" {
+			t.Errorf("%s: %+v", c.name, f)
+			continue
+		}
+		for _, says := range c.says {
+			if !strings.Contains(f.Message, says) {
+				t.Errorf("%s: %q does not say %q", c.name, f.Message, says)
+			}
+		}
+		if strings.Contains(f.Message, planted) || len(f.Message) > 600 {
+			t.Errorf("%s: %s", c.name, f.Message)
+		}
+		if c.got.NotGiven() != (c.reason == ReasonUserDataNotGiven) {
+			t.Errorf("%s: not given is %v", c.name, c.got.NotGiven())
+		}
+	}
+	if r := NoRelated(userDataGroup(nil)); r != (Related{}) {
+		t.Errorf("a group without user data: %+v", r)
+	}
+}
+
+func TestUserDataIsTakenAsItIsAndItsDigestTellsTextsApart(t *testing.T) {
+	t.Parallel()
+	r := UserDataRef{"Secret", "shop", "web-data", "user-data"}
+	one, same, other := r.Take([]byte("#cloud-config\n")), r.Take([]byte("#cloud-config\n")), r.Take([]byte("#cloud-config\n\n"))
+	if one.Fault != nil || one.UserData.Reveal() != "#cloud-config\n" || len(one.Digest) != 32 || one != same || one.Digest == other.Digest {
+		t.Errorf("%+v %+v %+v", one, same, other)
+	}
+	if large := r.Take([]byte(strings.Repeat("- a line that shrinks\n", 20_000))); large.Fault != nil {
+		t.Errorf("440 kB that shrink: %+v", large.Fault)
+	}
+}
+
+func unpack(t *testing.T, encoded string) string {
+	t.Helper()
+	packed, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !z.ModTime.IsZero() || z.Name != "" {
+		t.Errorf("the header says %v %q", z.ModTime, z.Name)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(plain)
+}
+
+func FuzzUserDataComesOutOfItsEncodingAsItWasAndIsNoLargerThanForetold(f *testing.F) {
+	for _, text := range []string{"", "#cloud-config\n", "## template: jinja\n{{ ds.meta_data.ordinal }}", "\x00\xff", strings.Repeat("x", 70_000)} {
+		f.Add(text, uint64(0))
+	}
+	f.Add("", uint64(100_000))
+	f.Fuzz(func(t *testing.T, text string, noise uint64) {
+		random := rand.New(rand.NewPCG(noise, 1))
+		more := make([]byte, noise%200_000) // what does not shrink
+		for i := range more {
+			more[i] = byte(random.Uint32())
+		}
+		text += string(more)
+		encoded, encoding := EncodeUserData(Sensitive(text))
+		again, _ := EncodeUserData(Sensitive(text))
+		if encoding != "gzip+base64" || encoded != again || unpack(t, encoded) != text {
+			t.Errorf("%d bytes: %s", len(text), encoding)
+		}
+		if len(encoded) > encodedAtMost(len(text)) {
+			t.Errorf("%d bytes became %d, more than %d", len(text), len(encoded), encodedAtMost(len(text)))
+		}
+	})
+}
