@@ -33,7 +33,11 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return nil
 	}
 	v.reader.touch(concerned(a)...) // what was planned from may be out of date
-	return classify(strings.TrimSuffix(string(a.Op)+" "+a.VM, " "+plan.ConfirmKey), err)
+	op := string(a.Op)
+	if a.MemberKey() {
+		op += " " + a.VM
+	}
+	return classify(op, err)
 }
 
 // concerned are the objects that an action was planned from.
@@ -61,7 +65,7 @@ func folderRef(moRef string) types.ManagedObjectReference {
 func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	switch a.Op {
 	case plan.CreateFolder:
-		return v.createFolder(ctx, ref)
+		return v.createFolder(ctx, ref, a)
 	case plan.Clone:
 		return v.clone(ctx, ref, a)
 	case plan.PowerOn, plan.PowerOff:
@@ -76,6 +80,10 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return v.release(ctx, ref, a)
 	case plan.Adopt:
 		return v.adopt(ctx, ref, a)
+	case plan.Prepare:
+		return v.prepare(ctx, ref, a)
+	case plan.SetRules:
+		return v.setRules(ctx, ref, a)
 	case plan.Reconfigure:
 		return v.resize(ctx, ref, a)
 	case plan.CreateQuarantine:

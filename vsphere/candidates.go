@@ -23,29 +23,30 @@ type candidate struct {
 type adoption struct {
 	version    uint64
 	ref        plan.Ref
+	at         *lodging
 	entries    []string
 	candidates []plan.Candidate
 }
 
 // adoptionOf says what the entries name. It is found out once, until something changes.
-func (n *Inventory) adoptionOf(ref plan.Ref, entries []string) []plan.Candidate {
+func (n *Inventory) adoptionOf(ref plan.Ref, at *lodging, entries []string) []plan.Candidate {
 	if len(entries) == 0 {
 		return nil
 	}
 	n.interest.Lock()
 	last := n.adoptions[ref.UID]
 	n.interest.Unlock()
-	if last != nil && last.version == n.version && last.ref == ref && slices.Equal(last.entries, entries) {
+	if last != nil && last.version == n.version && last.ref == ref && last.at == at && slices.Equal(last.entries, entries) {
 		return last.candidates
 	}
-	a := &adoption{version: n.version, ref: ref, entries: slices.Clone(entries), candidates: n.candidatesOf(ref, entries)}
+	a := &adoption{version: n.version, ref: ref, at: at, entries: slices.Clone(entries), candidates: n.candidatesOf(ref, at, entries)}
 	n.interest.Lock()
 	n.adoptions[ref.UID] = a
 	n.interest.Unlock()
 	return a.candidates
 }
 
-func (n *Inventory) candidatesOf(ref plan.Ref, entries []string) []plan.Candidate {
+func (n *Inventory) candidatesOf(ref plan.Ref, at *lodging, entries []string) []plan.Candidate {
 	adopted := map[string]*member{} // by entry
 	if g := n.groups[ref.UID]; g != nil {
 		for _, m := range g.refs {
@@ -58,7 +59,7 @@ func (n *Inventory) candidatesOf(ref plan.Ref, entries []string) []plan.Candidat
 			open = append(open, entry)
 		}
 	}
-	found := n.named(open)
+	found := n.named(at, open)
 	all := make([]plan.Candidate, 0, len(entries))
 	first := map[string]string{} // the first entry that names a VM
 	for _, entry := range entries {
@@ -73,7 +74,7 @@ func (n *Inventory) candidatesOf(ref plan.Ref, entries []string) []plan.Candidat
 		c := plan.Candidate{Entry: entry, Ordinal: -1}
 		fault := n.single(entry, refs, first)
 		if fault == nil {
-			fault = n.fill(&c, ref, refs[0])
+			fault = n.fill(&c, ref, at, refs[0])
 		}
 		if fault != nil {
 			c.Fault = &fault.Fault
@@ -85,7 +86,7 @@ func (n *Inventory) candidatesOf(ref plan.Ref, entries []string) []plan.Candidat
 
 // named finds the VMs that entries name: a moRef, or an inventory path as that of a template. A name alone is none:
 // what is adopted is the group's to remove from then on, and shall not be guessed.
-func (n *Inventory) named(entries []string) map[string][]string {
+func (n *Inventory) named(at *lodging, entries []string) map[string][]string {
 	found := make(map[string][]string, len(entries))
 	byName := map[string][]string{}
 	for _, entry := range entries {
@@ -104,7 +105,7 @@ func (n *Inventory) named(entries []string) map[string][]string {
 	}
 	look := func(ref string, x other) {
 		for _, entry := range byName[unescape(x.name)] {
-			if n.matches(x, entry) {
+			if n.matches(x, at, entry) {
 				found[entry] = append(found[entry], ref)
 			}
 		}
@@ -136,8 +137,8 @@ func (n *Inventory) single(entry string, refs []string, first map[string]string)
 }
 
 // fill says of a candidate what is known of its VM, or why the group may not adopt it.
-func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, moRef string) *Error {
-	m, ordinal, fault := n.adoptable(ref, moRef)
+func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *lodging, moRef string) *Error {
+	m, ordinal, fault := n.adoptable(ref, at, moRef)
 	if fault == nil {
 		c.MoRef, c.Name, c.Folder, c.ChangeVersion, c.Ordinal = m.MoRef, m.Name, m.Folder, m.ChangeVersion, ordinal
 	}
@@ -147,12 +148,12 @@ func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, moRef string) *Error {
 // adoptable tells whether a group may adopt a VM that is not its own, and the ordinal that it had in a former
 // incarnation of the group; -1 if it had none. What is forbidden comes first: of a VM that a namespace may not adopt,
 // it is told no more than that.
-func (n *Inventory) adoptable(ref plan.Ref, moRef string) (m *Machine, ordinal int32, fault *Error) {
+func (n *Inventory) adoptable(ref plan.Ref, home *lodging, moRef string) (m *Machine, ordinal int32, fault *Error) {
 	x := n.machine(moRef)
 	at := n.places.path(x.parent, x.name)
 	switch {
-	case n.places.datacenter(x.parent) != n.site.datacenter.Value:
-		return nil, -1, faultf(ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where groups have their members: name one that is.", at, n.site.datacenterName)
+	case n.places.datacenter(x.parent) != home.datacenter:
+		return nil, -1, faultf(ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, home.name)
 	case !n.adopting.allows(ref.Namespace, n.places.names(x.parent)):
 		return nil, -1, faultf(ReasonAdoptForbidden, true,
 			"Groups of the namespace %[1]s may not adopt the VM %[2]s: start the server with --adopt-from %[1]s=%[3]s to allow it, or move the VM to a folder that is allowed.",
@@ -176,15 +177,20 @@ func (n *Inventory) adoptable(ref plan.Ref, moRef string) (m *Machine, ordinal i
 func (n *Inventory) adoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if n.site == nil {
+	if n.own == nil {
 		return nil, faultf(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+	}
+	asked, _ := n.whoAsked(ref.Namespace, ref.Name)
+	at := n.lodging(asked.home)
+	if fault := at.refuses(ref); fault != nil {
+		return nil, &Error{Fault: *fault}
 	}
 	if n.members[moRef] == nil {
 		if _, known := n.others[moRef]; !known {
 			return nil, faultf(ReasonAdoptNotFound, true, "The VM %s is gone: name another.", moRef)
 		}
 	}
-	m, _, fault := n.adoptable(ref, moRef)
+	m, _, fault := n.adoptable(ref, at, moRef)
 	if fault != nil {
 		return nil, fault
 	}

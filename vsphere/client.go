@@ -42,6 +42,10 @@ type client struct {
 	transport *http.Transport
 	rounds    *rounds
 	now       func() time.Time
+	// rest, tagBook and fields are about tags and custom attributes.
+	rest    *restLogins
+	tagBook *tagBook
+	fields  fieldBook
 	// base ends at logout, and with it a login under way.
 	base context.Context
 	end  context.CancelFunc
@@ -87,6 +91,7 @@ func newClient(cfg Config) (*client, error) {
 		now:       time.Now,
 		why:       faultf(ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
 	}
+	c.rest, c.tagBook = newRESTLogins(c), newTagBook()
 	c.base, c.end = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -185,9 +190,12 @@ func (c *client) logout(ctx context.Context) {
 	c.current, c.resting = nil, nil
 	c.why = classify("", context.Canceled)
 	c.mu.Unlock()
+	var both sync.WaitGroup // there is one bound on both
+	both.Go(func() { c.rest.logout(ctx) })
 	if s != nil {
 		c.leave(ctx, s)
 	}
+	both.Wait()
 	c.transport.CloseIdleConnections()
 }
 

@@ -10,44 +10,57 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // ReasonCloneUnderWay says that a clone runs whose VM cannot be seen yet.
 const ReasonCloneUnderWay = "CloneUnderWay"
 
+// order is a clone as it is put together.
+type order struct {
+	ref     plan.Ref
+	action  plan.Action
+	details *plan.Details // never nil, nor is its Spec
+	// plain tells that the action has no details: nothing but the VM itself is wanted.
+	plain bool
+	// id is the instanceUuid of the VM to be.
+	id    string
+	site  *site
+	realm realm
+	// pod is the datastore cluster that it goes into; nil for none. compatible are the datastores that the storage policy
+	// allows, by their moRefs; nil for all.
+	pod        *thing
+	compatible map[string]bool
+	// from is what is cloned.
+	from *original
+	// spec is what the steps fill.
+	spec types.VirtualMachineCloneSpec
+}
+
 // clone makes a member, powered off (a power-on within the clone would be a second task that nobody awaits), its
 // stamp in the clone's own spec: at no moment is there a VM of ours without one. The name is the lock: of two
 // clones of one ordinal vCenter refuses one, and that one finds the other's VM.
 //
-// When the reply to CloneVM_Task is lost, the clone may run all the same. The error is returned, and the next try
-// meets its VM, or its name.
+// All that is looked up before is read only, and remembered for other clones (finding.go). When the reply to
+// CloneVM_Task is lost, the clone may run all the same. The error is returned, and the next try meets its VM, or its name.
 func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	at, err := v.settings()
+	o, err := v.newOrder(ref, a)
 	if err != nil {
 		return err
 	}
-	cores, err := v.cores(ctx, vmRef(a.Template), a.CPU)
-	if err != nil {
-		return err
-	}
-	id := uuid.NewString()
-	info, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		stamp := Stamp{
-			Cluster: v.cfg.ClusterID, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
-			Generation: a.Generation, Ordinal: a.Ordinal, Revision: a.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-			InstanceUUID: id, VCenter: s.uuid, Created: stampTime(time.Now()), Fingerprint: a.Fingerprint,
+	for _, fill := range []func(context.Context, *order) error{
+		v.fillSource, v.fillSize, v.fillPool, v.fillStorage, v.fillAdapters, v.fillGuest, v.fillOwner, v.fillCustomization, v.checkTags, v.fillDatastore,
+	} {
+		if err := fill(ctx, o); err != nil {
+			return v.cloneFailure(ctx, o, err)
 		}
-		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{
-			This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM,
-			Spec: types.VirtualMachineCloneSpec{
-				Location: types.VirtualMachineRelocateSpec{Pool: &at.pool, Datastore: at.datastore},
-				Config: &types.VirtualMachineConfigSpec{
-					NumCPUs: a.CPU, NumCoresPerSocket: cores, MemoryMB: a.MemoryMB, InstanceUuid: id,
-					ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}},
-				},
-			},
-		})
+	}
+	info, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		spec, config := o.spec, *o.spec.Config
+		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: o.stamp(v.cfg.ClusterID, s.uuid).Encode()}}, config.ExtraConfig...)
+		spec.Config = &config
+		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM, Spec: spec})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -58,17 +71,68 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return v.settleName(ctx, ref, a, taken.Object)
 	}
 	if err != nil {
-		if gone := missingObject(err); gone.Value != "" && (gone == at.pool || at.datastore != nil && gone == *at.datastore) {
-			_, refitErr := v.refit(ctx) // the settings name another one now, or none: then their fault is the one to tell
-			return errors.Join(refitErr, err)
-		}
-		return err
+		return v.cloneFailure(ctx, o, err)
 	}
 	vm, is := info.Result.(types.ManagedObjectReference)
 	if !is {
 		return v.settleName(ctx, ref, a, types.ManagedObjectReference{})
 	}
 	return v.reader.read(ctx, vm)
+}
+
+func (v *VCenter) newOrder(ref plan.Ref, a plan.Action) (*order, error) {
+	at, err := v.settings()
+	if err != nil {
+		return nil, err
+	}
+	o := &order{ref: ref, action: a, details: a.Details, id: uuid.NewString(), site: at}
+	if o.plain = a.Details == nil || a.Details.Spec == nil; o.plain {
+		o.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}
+	}
+	o.realm, err = v.realmOf(folderRef(a.Folder))
+	return o, err
+}
+
+// stamp is that of the VM to be.
+func (o *order) stamp(cluster, vcenter string) Stamp {
+	return Stamp{
+		Cluster: cluster, Namespace: o.ref.Namespace, Name: o.ref.Name, UID: o.ref.UID,
+		Generation: o.action.Generation, Ordinal: o.action.Ordinal, Revision: o.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
+		InstanceUUID: o.id, VCenter: vcenter, Created: stampTime(time.Now()), Fingerprint: o.action.Fingerprint,
+		Home: o.details.Home, Addresses: o.details.AddressText,
+	}
+}
+
+// fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.
+func (v *VCenter) fillSize(_ context.Context, o *order) error {
+	o.spec.Config = &types.VirtualMachineConfigSpec{
+		NumCPUs: o.action.CPU, NumCoresPerSocket: o.from.cores(o.action.CPU), MemoryMB: o.action.MemoryMB, InstanceUuid: o.id,
+	}
+	return nil
+}
+
+// cloneFailure looks what a failure says of what was looked up before, and gives the error to tell.
+func (v *VCenter) cloneFailure(ctx context.Context, o *order, err error) error {
+	gone, at := missingObject(err), o.site
+	if gone.Value != "" || hasFault[types.BaseInvalidArgument](err) || hasFault[*types.NotFound](err) {
+		v.lookups.forget() // what was remembered may be wrong: the next try looks anew
+	}
+	if gone.Value != "" && (gone == at.pool || at.datastore != nil && gone == *at.datastore) {
+		_, refitErr := v.refit(ctx) // the settings name another one now, or none: then their fault is the one to tell
+		return errors.Join(refitErr, err)
+	}
+	return cloneRefusal(o, err)
+}
+
+// cloneRefusal tells what a NotSupported is about: it has no words of its own.
+func cloneRefusal(o *order, err error) error {
+	if o.spec.Snapshot == nil || !hasFault[types.BaseNotSupported](err) || classify("", err).Reason != ReasonInternal {
+		return err
+	}
+	e := faultf(ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s",
+		o.details.Spec.Template, classify("", err).Message)
+	e.Err = err
+	return e
 }
 
 // settleName looks at who has a new member's name: the member itself, by an earlier try or another copy of the

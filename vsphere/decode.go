@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -61,6 +62,57 @@ func decodePlace(o *types.ObjectContent) Place {
 	return p
 }
 
+func decodeClusters(objects []types.ObjectContent) []Cluster {
+	all := make([]Cluster, 0, len(objects))
+	for i := range objects {
+		all = append(all, decodeCluster(&objects[i]))
+	}
+	return all
+}
+
+func decodeCluster(o *types.ObjectContent) Cluster {
+	c := Cluster{MoRef: o.Obj.Value, Standalone: o.Obj.Type != "ClusterComputeResource"}
+	c.Unread = !c.Standalone
+	for _, p := range o.PropSet {
+		switch v := p.Val.(type) {
+		case string:
+			c.Name = v
+		case types.ArrayOfManagedObjectReference:
+			for _, host := range v.ManagedObjectReference {
+				c.Hosts = append(c.Hosts, host.Value)
+			}
+		case types.ClusterConfigInfoEx:
+			c.Unread, c.DRS = false, v.DrsConfig.Enabled != nil && *v.DrsConfig.Enabled
+			c.Rules = decodeRules(v.Rule)
+		}
+	}
+	slices.Sort(c.Hosts)
+	return c
+}
+
+// decodeRules leaves out all rules but ours.
+func decodeRules(rules []types.BaseClusterRuleInfo) (ours []Rule) {
+	for _, info := range rules {
+		r, is := info.(*types.ClusterAntiAffinityRuleSpec)
+		if !is {
+			continue
+		}
+		uid := ruleOwner(r.Name)
+		if uid == "" {
+			continue
+		}
+		x := Rule{UID: uid, Name: r.Name, Key: r.Key, UUID: r.RuleUuid, UserCreated: r.UserCreated,
+			Enabled: r.Enabled != nil && *r.Enabled, Mandatory: r.Mandatory != nil && *r.Mandatory}
+		for _, vm := range r.Vm {
+			x.VMs = append(x.VMs, vm.Value)
+		}
+		slices.Sort(x.VMs)
+		ours = append(ours, x)
+	}
+	slices.SortFunc(ours, func(a, b Rule) int { return cmp.Compare(a.Key, b.Key) })
+	return ours
+}
+
 func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 	m := Machine{VM: plan.VM{MoRef: o.Obj.Value}}
 	var state, primary string
@@ -89,7 +141,7 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 			m.Boot = v.UTC()
 		case types.ManagedObjectReference:
 			if p.Name == "runtime.host" {
-				m.Host = hosts[v.Value]
+				m.Host, m.HostRef = hosts[v.Value], v.Value
 				break
 			}
 			m.Parent = v.Value // parent is unset in a vApp, and parentVApp elsewhere

@@ -66,6 +66,22 @@ const (
 	ReasonAdoptUnreadable = "AdoptUnreadable"
 	ReasonAdoptStamped    = "AdoptStamped"
 	ReasonAdoptReading    = "AdoptReading"
+
+	// Why a member cannot be cloned as its spec says. NoCompatibleDatastore may pass.
+	ReasonSnapshotNotFound          = "SnapshotNotFound"
+	ReasonSnapshotAmbiguous         = "SnapshotAmbiguous"
+	ReasonSnapshotUnusable          = "SnapshotUnusable"
+	ReasonNetworkNotFound           = "NetworkNotFound"
+	ReasonNetworkAmbiguous          = "NetworkAmbiguous"
+	ReasonNetworkUnusable           = "NetworkUnusable"
+	ReasonNoCompatibleDatastore     = "NoCompatibleDatastore"
+	ReasonStoragePolicyNotFound     = "StoragePolicyNotFound"
+	ReasonStoragePolicyIncompatible = "StoragePolicyIncompatible"
+	ReasonStoragePolicyUnavailable  = "StoragePolicyUnavailable"
+	ReasonCustomizationSpecNotFound = "CustomizationSpecNotFound"
+	ReasonCustomizationSpecUnfit    = "CustomizationSpecUnfit"
+	ReasonCustomizationFailed       = "CustomizationFailed"
+	ReasonComputerNameTooLong       = "ComputerNameTooLong"
 )
 
 // Error is a failure of something that was tried in vCenter. Its fault is for the user: equal failures have

@@ -42,17 +42,13 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	if v.inventory.goneFor(a.MoRef) {
 		return nil
 	}
-	at, err := v.settings()
-	if err != nil {
-		return err
-	}
-	if v.inventory.below(at.root.Value, ref.Namespace, ref.Name) != a.MoRef {
+	if !v.inventory.isFolderOf(a.MoRef, ref) {
 		return faultf(ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", ref)
 	}
 	if err := v.empty(ctx, ref, folder); err != nil {
 		return err
 	}
-	_, err = v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+	_, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.UnregisterAndDestroy_Task(ctx, s.vim, &types.UnregisterAndDestroy_Task{This: folder})
 		if err == nil {
 			task = res.Returnval

@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/methods"
@@ -11,18 +12,52 @@ import (
 )
 
 // createFolder makes the group's folder <root>/<namespace>/<group>, and what is missing above it.
-func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref) error {
+func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if home := homeIn(a); home != (plan.Home{}) {
+		return v.createAway(ctx, ref, home)
+	}
 	at, err := v.settings()
 	if err != nil {
 		return err
 	}
-	err = v.createBelow(ctx, at, ref)
+	err = v.createBelow(ctx, at.root, ref.Namespace, ref.Name)
 	if missingObject(err) == at.root { // somebody removed the root folder: the settings are looked up anew, which makes it
 		if at, err = v.refit(ctx); err == nil {
-			err = v.createBelow(ctx, at, ref)
+			err = v.createBelow(ctx, at.root, ref.Namespace, ref.Name)
 		}
 	}
 	return err
+}
+
+// homeIn is the home that an action is about; that of the settings if it has no details.
+func homeIn(a plan.Action) plan.Home {
+	if a.Details == nil || a.Details.Spec == nil {
+		return plan.Home{}
+	}
+	return plan.HomeOf(a.Details.Spec)
+}
+
+// createAway does so in another home than that of the settings. Of the folders that are known somebody may have removed
+// some: that is seen at the first try.
+func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) error {
+	for range 2 {
+		at, err := v.inventory.abode(ref, home)
+		if err != nil {
+			return err
+		}
+		err = v.createBelow(ctx, folderRef(at.vmFolder), slices.Concat(at.path, []string{ref.Namespace, ref.Name})...)
+		if gone := missingObject(err); gone.Type == "Folder" {
+			err = v.reader.read(ctx, gone)
+		}
+		if err != nil {
+			return err
+		}
+		if at, err = v.inventory.abode(ref, home); err != nil || v.inventory.below(at.root, ref.Namespace, ref.Name) != "" {
+			return err
+		}
+	}
+	return faultf(ReasonFolderNotFound, true, // and not success, for then it would be made again and again
+		"The folder %q of spec.placement.folder is not found by that name when it was made: set spec.placement.folder to names that vCenter keeps as they are.", home.Folder)
 }
 
 func (v *VCenter) refit(ctx context.Context) (*site, error) {
@@ -37,17 +72,18 @@ func (v *VCenter) refit(ctx context.Context) (*site, error) {
 	return at, err
 }
 
-func (v *VCenter) createBelow(ctx context.Context, at *site, ref plan.Ref) error {
-	namespace, err := v.ensureFolder(ctx, at.root, ref.Namespace)
-	if err != nil {
-		return err
+// createBelow finds or makes one folder in the other, the first one in base.
+func (v *VCenter) createBelow(ctx context.Context, base types.ManagedObjectReference, names ...string) error {
+	chain := []types.ManagedObjectReference{base}
+	for i, name := range names {
+		folder, err := v.ensureFolder(ctx, chain[i], name)
+		if err != nil {
+			v.reader.touch(chain[1:]...)
+			return err
+		}
+		chain = append(chain, folder)
 	}
-	folder, err := v.ensureFolder(ctx, namespace, ref.Name)
-	if err != nil {
-		v.reader.touch(namespace)
-		return err
-	}
-	return v.reader.read(ctx, at.root, namespace, folder)
+	return v.reader.read(ctx, chain...)
 }
 
 // ensureFolder finds or makes a folder. That another one made it first is as good.

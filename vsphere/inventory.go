@@ -26,6 +26,7 @@ type Inventory struct {
 	trouble *plan.Fault // why it is not known
 	vcenter string
 	site    *site
+	own     *lodging    // where the settings say that groups have their folders; nil as long as site is
 	unfit   *plan.Fault // what is wrong with the settings
 
 	members   map[string]*member
@@ -33,6 +34,7 @@ type Inventory struct {
 	others    map[string]other
 	templates map[string][]string // moRefs by name, as people write it
 	places    *places
+	clusters  clusters
 	gone      goneSet
 	unknown   int // VMs with a stamp of a version that this server does not know
 
@@ -42,12 +44,19 @@ type Inventory struct {
 	adopting adopting
 	// version counts the publications that changed anything. Answers about adoption are good for one version.
 	version uint64
+	// rebuilds counts the times that a group's VMs were listed anew.
+	rebuilds uint64
 
-	interest   sync.Mutex
-	asked      map[spot]types.UID   // by namespace and name: whose folder that would be
-	wanted     map[string]types.UID // VMs that a read was asked for, and the group that did
-	adoptions  map[types.UID]*adoption
-	candidates map[string]*candidate // strangers that a group wants to adopt
+	interest sync.Mutex
+	// asked says by namespace and name whose folder that would be: of those who asked since the last complete reading;
+	// askedBefore, of those in the time before.
+	asked, askedBefore map[spot]asker
+	homes              map[plan.Home]*lodging // but for that of the settings
+	wanted             map[string]types.UID   // VMs that a read was asked for, and the group that did
+	adoptions          map[types.UID]*adoption
+	candidates         map[string]*candidate // strangers that a group wants to adopt
+	wishes             map[types.UID]bool    // who asked for DRS rules since the last complete reading
+	verdicts           map[types.UID]verdict // whether a group's rules are off
 }
 
 // member is a VM that bears a valid stamp.
@@ -61,6 +70,8 @@ type group struct {
 	namespace, name, cluster string
 	refs                     map[string]*member
 	vms                      []plan.VM // immutable
+	homes                    []string  // that the stamps name; nil if all name that of the settings
+	version                  uint64    // another one whenever one of its members was read
 }
 
 // other is a VM that is nobody's member.
@@ -90,12 +101,15 @@ func (n *Inventory) clear() {
 	n.others = map[string]other{}
 	n.templates = map[string][]string{}
 	n.places = newPlaces(0)
+	n.clusters = clusters{}
 	n.gone = goneSet{}
 	n.unknown = 0
 	n.answers.Store(&sync.Map{})
 	n.interest.Lock()
-	n.asked, n.wanted = map[spot]types.UID{}, map[string]types.UID{}
+	n.asked, n.askedBefore = map[spot]asker{}, map[spot]asker{}
+	n.homes, n.wanted = map[plan.Home]*lodging{}, map[string]types.UID{}
 	n.adoptions, n.candidates = map[types.UID]*adoption{}, map[string]*candidate{}
+	n.wishes, n.verdicts = map[types.UID]bool{}, map[types.UID]verdict{}
 	n.interest.Unlock()
 }
 
@@ -120,8 +134,11 @@ func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
 // Locate says where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
 // folder in that. It is for those who fill an inventory by hand.
 func (n *Inventory) Locate(datacenter, name, vmFolder, root string) {
+	n.mu.RLock()
+	path := n.places.between(vmFolder, root)
+	n.mu.RUnlock()
 	n.setSite(&site{datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, datacenterName: name,
-		vmFolder: folderRef(vmFolder), root: folderRef(root)}, nil)
+		vmFolder: folderRef(vmFolder), root: folderRef(root), path: path}, nil)
 }
 
 // setSite says what the settings name, or what is wrong with them.
@@ -129,7 +146,14 @@ func (n *Inventory) setSite(s *site, unfit *plan.Fault) {
 	n.mu.Lock()
 	same := equalFault(n.unfit, unfit) && (s == nil) == (n.site == nil) &&
 		(s == nil || s.root == n.site.root && s.datacenter == n.site.datacenter)
-	n.site, n.unfit = s, unfit
+	n.site, n.own, n.unfit = s, nil, unfit
+	if s != nil {
+		n.own = &lodging{datacenter: s.datacenter.Value, name: s.datacenterName, vmFolder: s.vmFolder.Value, root: s.root.Value,
+			path: canonicalPath(s.path)}
+	}
+	n.interest.Lock()
+	clear(n.homes)
+	n.interest.Unlock()
 	n.answers.Store(&sync.Map{})
 	n.version++
 	n.mu.Unlock()

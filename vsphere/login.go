@@ -125,11 +125,9 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 			return nil, nil, err
 		}
 	}
-	user, password, err := c.cfg.credentials()
+	user, password, err := c.readCredentials()
 	if err != nil {
-		e := faultf(ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: see to VC_USER_FILE and VC_PASS_FILE.")
-		e.Err = err
-		return nil, nil, e
+		return nil, nil, err
 	}
 	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
 	wire.Client.Transport = rewinding{c.transport}
@@ -165,6 +163,16 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 		return nil, nil, c.base.Err()
 	}
 	return s, nil, nil
+}
+
+// readCredentials gives what to log in with, read afresh.
+func (c *client) readCredentials() (user, password string, err error) {
+	if user, password, err = c.cfg.credentials(); err != nil {
+		e := faultf(ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: see to VC_USER_FILE and VC_PASS_FILE.")
+		e.Err = err
+		return "", "", e
+	}
+	return user, password, nil
 }
 
 // lingering is a context that ends a while after ctx does. A login that is stopped midway waits so long for its end:

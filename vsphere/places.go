@@ -78,6 +78,15 @@ func (p *places) names(ref string) []string {
 	return nil
 }
 
+// between are the names that lead from one place to another one in it.
+func (p *places) between(from, to string) (names []string) {
+	for x, found := p.byRef[to]; found && x.MoRef != from; x, found = p.byRef[x.Parent] {
+		names = append(names, x.Name)
+	}
+	slices.Reverse(names)
+	return names
+}
+
 // datacenter is the moRef of the datacenter that a place is in, or is; empty if that is not known.
 func (p *places) datacenter(ref string) string {
 	for x, found := p.byRef[ref]; found; x, found = p.byRef[x.Parent] {
@@ -112,8 +121,12 @@ func (n *Inventory) putPlaces(r Reading, w *news) {
 		}
 		n.gone.drop(p.MoRef)
 		n.places.put(p)
-		w.tree = true
+		w.tree, w.places = true, true
 		fresh = append(fresh, p)
+	}
+	if w.places {
+		n.lookUpHomes(w)
+		w.places = false
 	}
 	for _, p := range fresh { // once all are filed, for a folder may come before the one it is in
 		n.tellFolder(p, false, w)
@@ -124,14 +137,14 @@ func (n *Inventory) dropPlace(ref string, w *news) {
 	if p, had := n.places.byRef[ref]; had {
 		n.tellFolder(p, true, w)
 		n.places.drop(ref)
-		w.tree = true
+		w.tree, w.places = true, true
 	}
 }
 
 // isGroups tells whether a place is where a group has its folder.
 func (n *Inventory) isGroups(p Place) bool {
 	above, found := n.places.byRef[p.Parent]
-	return found && n.site != nil && above.Parent == n.site.root.Value
+	return found && n.isRoot(above.Parent)
 }
 
 // tellFolder tells who is concerned by a place that came, or ceased to be where it was: one group if it is a
@@ -143,11 +156,8 @@ func (n *Inventory) tellFolder(p Place, ceased bool, w *news) {
 		}
 	}
 	if n.isGroups(p) {
-		n.interest.Lock()
-		uid, asked := n.asked[spot{n.places.byRef[p.Parent].Name, p.Name}]
-		n.interest.Unlock()
-		if asked {
-			w.fire[uid] = true
+		if a, asked := n.whoAsked(n.places.byRef[p.Parent].Name, p.Name); asked {
+			w.fire[a.uid] = true
 		}
 	} else if ceased {
 		w.fire[""] = true

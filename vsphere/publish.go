@@ -17,6 +17,7 @@ type news struct {
 	groups map[types.UID]bool // may have other members now; whether they have is seen when they are rebuilt
 	fire   map[types.UID]bool // changed for certain
 	tree   bool               // the answers about templates, and about adoption, may be others now
+	places bool               // places came, went or changed
 }
 
 // Publish takes over a reading, then tells the groups that it changed something for.
@@ -26,7 +27,7 @@ func (n *Inventory) Publish(r Reading) {
 	if n.vcenter != r.VCenter {
 		if n.vcenter != "" {
 			n.clear() // moRefs of another vCenter say nothing here
-			n.known, n.site = false, nil
+			n.known, n.site, n.own = false, nil, nil
 			w.fire[""] = true
 		}
 		n.vcenter = r.VCenter
@@ -38,8 +39,14 @@ func (n *Inventory) Publish(r Reading) {
 	for i := range r.Machines {
 		n.put(&r.Machines[i], &w)
 	}
+	if r.Clusters != nil {
+		n.putClusters(r.Clusters, &w)
+	}
 	if r.Complete {
 		n.sweep(r, &w)
+	}
+	if w.places {
+		n.lookUpHomes(&w)
 	}
 	for uid := range w.groups {
 		if n.rebuild(uid) {
@@ -204,9 +211,7 @@ func (n *Inventory) sweep(r Reading, w *news) {
 			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, w)
 		}
 	}
-	n.interest.Lock()
-	clear(n.asked) // who is still there asks again at its next hook call
-	n.interest.Unlock()
+	n.forgetAskers() // who is still there asks again at its next hook call
 	n.forgetCandidates()
 }
 
@@ -214,6 +219,8 @@ func (n *Inventory) sweep(r Reading, w *news) {
 func (n *Inventory) rebuild(uid types.UID) bool {
 	g := n.groups[uid]
 	was := g.vms
+	n.rebuilds++
+	g.version = n.rebuilds
 	if len(g.refs) == 0 {
 		delete(n.groups, uid)
 		return len(was) > 0
@@ -228,7 +235,7 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	if equalVMs(was, vms) {
 		return false
 	}
-	g.vms = vms
+	g.vms, g.homes = vms, homesOf(vms)
 	return true
 }
 

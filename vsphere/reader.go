@@ -29,16 +29,21 @@ type reader struct {
 	hurry     chan struct{} // likewise: somebody waits
 	done      chan struct{} // closed when run has ended
 
+	// clustersRead is when the clusters were last read; run's alone.
+	clustersRead time.Time
+
 	mu      sync.Mutex
 	next    job
 	running job
 }
 
-// job is one read: of everything, or of some VMs and places; and who waits for it.
+// job is one read: of everything, or of some VMs and places, or of the clusters; and who waits for it.
 type job struct {
-	scan    bool
-	dirty   map[types.ManagedObjectReference]bool
-	waiting []chan struct{}
+	scan bool
+	// clusters asks for the clusters and our rules in them. A scan reads them, too, if they were not read lately.
+	clusters bool
+	dirty    map[types.ManagedObjectReference]bool
+	waiting  []chan struct{}
 	// again are the objects that somebody waits for: they are read once more a while later.
 	again []types.ManagedObjectReference
 }
@@ -78,6 +83,14 @@ func (r *reader) read(ctx context.Context, refs ...types.ManagedObjectReference)
 // together share it.
 func (r *reader) scan(ctx context.Context) error { return r.await(ctx, job{scan: true}, nil) }
 
+// readClusters waits until a read of all clusters, begun after this call, has been published.
+func (r *reader) readClusters(ctx context.Context) error {
+	return r.await(ctx, job{clusters: true}, nil)
+}
+
+// touchClusters says that the rules in clusters may have changed.
+func (r *reader) touchClusters() { r.add(job{clusters: true}, nil) }
+
 func (r *reader) await(ctx context.Context, j job, refs []types.ManagedObjectReference) error {
 	published := make(chan struct{})
 	j.waiting, j.again = []chan struct{}{published}, refs
@@ -103,6 +116,7 @@ func (r *reader) add(j job, refs []types.ManagedObjectReference) {
 	}
 	maps.Copy(r.next.dirty, j.dirty)
 	r.next.scan = r.next.scan || j.scan
+	r.next.clusters = r.next.clusters || j.clusters
 	r.next.waiting = append(r.next.waiting, j.waiting...)
 	r.next.again = append(r.next.again, j.again...)
 	r.mu.Unlock()
@@ -193,10 +207,11 @@ func (r *reader) gather(ctx context.Context) {
 
 // carryOut reads and publishes.
 func (r *reader) carryOut(ctx context.Context, j job) error {
-	if !j.scan && len(j.dirty) == 0 {
+	if !j.scan && !j.clusters && len(j.dirty) == 0 {
 		return nil
 	}
 	var result Reading
+	began := time.Now()
 	err := r.client.call(ctx, func(ctx context.Context, s *session) error {
 		result = Reading{VCenter: s.uuid}
 		refs := j.dirty
@@ -210,12 +225,36 @@ func (r *reader) carryOut(ctx context.Context, j job) error {
 		if err := readRefs(ctx, s, sortedRefs(refs), &result); err != nil {
 			return err
 		}
-		return readDisks(ctx, s, &result)
+		if err := readDisks(ctx, s, &result); err != nil {
+			return err
+		}
+		if j.clusters || j.scan && (began.Sub(r.clustersRead) >= rulesAgain || !r.inventory.clustersKnown(s.uuid)) {
+			return r.lookAtClusters(ctx, s, &result)
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
+	if result.Clusters != nil {
+		r.clustersRead = began
+	}
 	r.inventory.Publish(result)
+	return nil
+}
+
+// lookAtClusters reads the clusters. They matter to few: that they cannot be read keeps nothing else from being known.
+func (r *reader) lookAtClusters(ctx context.Context, s *session, result *Reading) error {
+	objects, err := retrieve(ctx, s, allClusters(s.vim.ServiceContent.RootFolder))
+	if err == nil {
+		result.Clusters = decodeClusters(objects)
+		return nil
+	}
+	switch e := classify("", err); e.Reason {
+	case ReasonVCenterUnreachable, ReasonNotAuthenticated, ReasonTimeout, ReasonCancelled:
+		return err
+	}
+	r.log.Debug().Err(err).Msg("the clusters could not be read")
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package vsphere
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -13,6 +15,8 @@ type Reading struct {
 	Complete bool
 	Machines []Machine
 	Places   []Place
+	// Clusters are all that there are; nil if they were not looked at.
+	Clusters []Cluster
 	// Gone are the moRefs that vCenter answered with ManagedObjectNotFound.
 	Gone []string
 }
@@ -27,6 +31,8 @@ type Machine struct {
 	Disks    string
 	// CoresPerSocket, of its virtual CPUs; 0 if that is left to vCenter, or not known.
 	CoresPerSocket int32
+	// HostRef is the moRef of the host that it is on; empty if not known.
+	HostRef string
 	// Readable is false when its configuration could not be read: it is being made, its files are out of reach,
 	// or a privilege was lost. Nothing can be said then about whose it is.
 	Readable bool
@@ -34,6 +40,33 @@ type Machine struct {
 	Whole bool
 	// InstanceUUID and Stamp are its own; Stamp is empty if it bears none.
 	InstanceUUID, Stamp string
+}
+
+// Cluster is what hosts are in: a cluster, or what a standalone host has instead.
+type Cluster struct {
+	MoRef, Name string
+	// Standalone tells that it is no cluster. DRS tells that DRS is on in it.
+	Standalone, DRS bool
+	// Unread tells that its configuration could not be read.
+	Unread bool
+	// Hosts are the moRefs of its hosts, in order.
+	Hosts []string
+	// Rules are those of our kind, ordered by key.
+	Rules []Rule
+}
+
+// Rule is a DRS rule that keeps a group's VMs on different hosts.
+type Rule struct {
+	// UID is the group's, from the rule's name.
+	UID  types.UID
+	Name string
+	// Key and UUID are vCenter's; 0 and empty of one that is yet to be made.
+	Key                int32
+	UUID               string
+	Enabled, Mandatory bool
+	UserCreated        *bool
+	// VMs are moRefs, in order.
+	VMs []string
 }
 
 // Place is what a VM can be in: a folder, a datacenter or a vApp.

@@ -21,12 +21,14 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	stamp := m.stamp
 	switch a.Op {
 	case plan.Mark:
-		stamp.Marked = true
+		if stamp.Marked = true; !m.stamp.Marked {
+			stamp.MarkedAt = stampTime(time.Now())
+		}
 		if a.Why != "" || !m.stamp.Marked {
 			stamp.Why = a.Why
 		}
 	case plan.Unmark:
-		stamp.Marked, stamp.Why, stamp.Quarantined, stamp.Shutdown = false, "", time.Time{}, plan.Shutdown{}
+		stamp.Marked, stamp.MarkedAt, stamp.Why, stamp.Quarantined, stamp.Shutdown = false, time.Time{}, "", time.Time{}, plan.Shutdown{}
 	case plan.Quarantine:
 		if !stamp.Marked {
 			return wantedAfterAll(a)
@@ -66,9 +68,14 @@ func (v *VCenter) restamp(ctx context.Context, m *member, change func(*Stamp)) e
 
 // writeStamp sets the text of a VM's stamp; "" takes it off.
 func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text string) error {
+	return v.writeStampAnd(ctx, moRef, changeVersion, text, nil)
+}
+
+// writeStampAnd sets the text of a VM's stamp, and other entries of its extraConfig with it.
+func (v *VCenter) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, others []types.BaseOptionValue) error {
 	err := v.reconfigure(ctx, vmRef(moRef), types.VirtualMachineConfigSpec{
 		ChangeVersion: changeVersion,
-		ExtraConfig:   []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: text}},
+		ExtraConfig:   append([]types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: text}}, others...),
 	})
 	if err != nil {
 		return err
@@ -76,7 +83,7 @@ func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text str
 	return v.reader.read(ctx, vmRef(moRef))
 }
 
-// release takes the stamp off a VM, which is nobody's from then on. One that is gone is nobody's either.
+// release takes the stamp off a VM, and what its notes say of it; it is nobody's from then on. One that is gone is nobody's either.
 func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if v.inventory.goneFor(a.MoRef) {
 		return nil
@@ -88,7 +95,14 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
-	err = v.writeStamp(ctx, a.MoRef, m.ChangeVersion, "")
+	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: ""}}}
+	if err = v.disown(ctx, ref, a, &spec); err == nil {
+		err = v.reconfigure(ctx, vmRef(a.MoRef), spec)
+	}
+	if err == nil {
+		return v.reader.read(ctx, vmRef(a.MoRef))
+	}
 	if missingObject(err) == vmRef(a.MoRef) {
 		return v.reader.read(ctx, vmRef(a.MoRef))
 	}
@@ -117,6 +131,9 @@ func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		Generation: a.Generation, Ordinal: a.Ordinal, Revision: a.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
 		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.from(), Created: stampTime(time.Now()), Fingerprint: a.Fingerprint,
 		Former: plan.Former{Entry: a.Entry, Name: m.Name, Folder: m.Folder},
+	}
+	if a.Details != nil { // as a clone would have: so that adoption alone replaces nothing
+		stamp.Home, stamp.Addresses = a.Details.Home, a.Details.AddressText
 	}
 	return v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode())
 }

@@ -46,6 +46,21 @@ func allPlaces(root types.ManagedObjectReference) []types.ObjectSpec {
 	}}}
 }
 
+// allClusters traverses from the root folder to every cluster and standalone host, and to no VM.
+func allClusters(root types.ManagedObjectReference) types.PropertyFilterSpec {
+	again := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}, &types.SelectionSpec{Name: "datacenter"}}
+	return types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: root, SelectSet: []types.BaseSelectionSpec{
+			&types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: "children"}, Type: "Folder", Path: "childEntity", SelectSet: again},
+			&types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: "datacenter"}, Type: "Datacenter", Path: "hostFolder", SelectSet: again},
+		}}},
+		PropSet: []types.PropertySpec{
+			{Type: "ComputeResource", PathSet: []string{"name", "host"}},
+			{Type: "ClusterComputeResource", PathSet: []string{"name", "host", "configurationEx"}},
+		},
+	}
+}
+
 // retrieve makes one RetrievePropertiesEx, however many pages its answer has.
 func retrieve(ctx context.Context, s *session, spec types.PropertyFilterSpec) ([]types.ObjectContent, error) {
 	pc := s.vim.ServiceContent.PropertyCollector

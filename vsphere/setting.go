@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// setting is one that names something in vCenter.
+// setting is a flag of the server, or a field of a spec, that names something in vCenter.
 type setting struct {
 	word, flag string
 	// missing and ambiguous are the reasons of its faults.
@@ -21,6 +21,11 @@ var (
 	datacenterSetting = setting{"datacenter", "--datacenter", ReasonDatacenterNotFound, ReasonDatacenterAmbiguous}
 	poolSetting       = setting{"cluster or resource pool", "--pool", ReasonPoolNotFound, ReasonPoolAmbiguous}
 	datastoreSetting  = setting{"datastore", "--datastore", ReasonDatastoreNotFound, ReasonDatastoreAmbiguous}
+
+	poolField      = setting{"cluster, host or resource pool", "spec.placement.pool", ReasonPoolNotFound, ReasonPoolAmbiguous}
+	zonesField     = setting{"cluster, host or resource pool", "spec.placement.zones", ReasonPoolNotFound, ReasonPoolAmbiguous}
+	datastoreField = setting{"datastore or datastore cluster", "spec.placement.datastore", ReasonDatastoreNotFound, ReasonDatastoreAmbiguous}
+	networkField   = setting{"network", "spec.networks", ReasonNetworkNotFound, ReasonNetworkAmbiguous}
 )
 
 // choice is something that a setting may name.
@@ -29,19 +34,38 @@ type choice struct {
 	ref  types.ManagedObjectReference
 }
 
-// named tells whether name, a whole inventory path or the end of one, names the choice.
+// named tells whether name, a whole inventory path or the end of one, names the choice. In a path '/' within a name is
+// %2f; people may write it as they see it.
 func (c choice) named(name string) bool {
-	return c.path == name || strings.HasSuffix(c.path, "/"+strings.Trim(name, "/")) && !strings.HasPrefix(name, "/")
+	for _, path := range []string{c.path, unescape(c.path)} {
+		if path == name || strings.HasSuffix(path, "/"+strings.Trim(name, "/")) && !strings.HasPrefix(name, "/") {
+			return true
+		}
+	}
+	return false
 }
 
-// choose gives the index of the one candidate that is named; an empty name takes the only one there is.
-func (s setting) choose(name string, all []choice) (int, error) {
-	var fits []int
+// matching gives the indices of the candidates that are named; an empty name names all.
+func matching(name string, all []choice) (fits []int) {
 	for i, c := range all {
 		if name == "" || c.named(name) {
 			fits = append(fits, i)
 		}
 	}
+	return fits
+}
+
+// choose gives the index of the one candidate that is named; an empty name takes the only one there is.
+func (s setting) choose(name string, all []choice) (int, error) {
+	fits := matching(name, all)
+	if len(fits) == 1 {
+		return fits[0], nil
+	}
+	return 0, s.refuse(name, all, fits)
+}
+
+// refuse says why not one of the candidates can be taken: none is named, or several are.
+func (s setting) refuse(name string, all []choice, fits []int) *Error {
 	there := func(indices []int) string {
 		var names []string
 		for _, i := range indices {
@@ -50,22 +74,20 @@ func (s setting) choose(name string, all []choice) (int, error) {
 		return listing(names)
 	}
 	switch {
-	case len(fits) == 1:
-		return fits[0], nil
-	case len(fits) > 1 && name == "":
-		return 0, faultf(s.ambiguous, true, "There is more than one %s: set %s to one of %s.", s.word, s.flag, there(fits))
-	case len(fits) > 1:
-		return 0, faultf(s.ambiguous, true, "More than one %s is called %q: set %s to one of %s.", s.word, name, s.flag, there(fits))
+	case len(fits) > 0 && name == "":
+		return faultf(s.ambiguous, true, "There is more than one %s: set %s to one of %s.", s.word, s.flag, there(fits))
+	case len(fits) > 0:
+		return faultf(s.ambiguous, true, "More than one %s is called %q: set %s to one of %s.", s.word, name, s.flag, there(fits))
 	case len(all) == 0 && name == "":
-		return 0, faultf(s.missing, true, "vCenter shows its user no %s: make one, or grant the user the right to see it.", s.word)
+		return faultf(s.missing, true, "vCenter shows its user no %s: make one, or grant the user the right to see it.", s.word)
 	case len(all) == 0:
-		return 0, faultf(s.missing, true, "vCenter shows its user no %s, and so not %q of %s: make it, or grant the right to see it.", s.word, name, s.flag)
+		return faultf(s.missing, true, "vCenter shows its user no %s, and so not %q of %s: make it, or grant the right to see it.", s.word, name, s.flag)
 	}
 	every := make([]int, len(all))
 	for i := range all {
 		every[i] = i
 	}
-	return 0, faultf(s.missing, true, "There is no %s %q: set %s to one of %s.", s.word, name, s.flag, there(every))
+	return faultf(s.missing, true, "There is no %s %q: set %s to one of %s.", s.word, name, s.flag, there(every))
 }
 
 // listingMost bounds how many names a message lists.

@@ -19,13 +19,15 @@ const othersListed = 10
 // is a stranger's, which the group can never touch again, and so it is lost to the group. It does not count as
 // gone while that cannot be told: while its configuration is unreadable, or its stamp of an unknown version.
 func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
-	n.remember(ref)
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	s := plan.Sight{Known: n.known, Trouble: n.trouble, VCenter: n.vcenter}
-	if g := n.groups[ref.UID]; g != nil {
+	g := n.groups[ref.UID]
+	if g != nil {
 		s.VMs = g.vms
 	}
+	home := g.homeOf(ask.Home)
+	n.remember(ref, home, wantsRules(ask.AntiAffinity))
 	if !n.known {
 		return s
 	}
@@ -37,20 +39,22 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 			s.Gone = append(s.Gone, moRef)
 		}
 	}
-	if n.site != nil {
-		s.Folder = n.places.below(n.site.root.Value, ref.Namespace, ref.Name)
-		s.Quarantine = n.places.below(s.Folder, plan.QuarantineFolder)
-		s.Template = n.template(ask.Template)
-		s.Candidates = n.adoptionOf(ref, ask.Adopt)
+	s.RulesOff = n.rulesOff(ref.UID, g, ask.AntiAffinity)
+	if n.own == nil {
+		return s
 	}
+	at := n.lodging(home)
+	if fault := at.refuses(ref); fault != nil {
+		if s.Trouble == nil {
+			s.Trouble = fault
+		}
+		return s
+	}
+	s.Folder = n.places.below(at.root, ref.Namespace, ref.Name)
+	s.Quarantine = n.places.below(s.Folder, plan.QuarantineFolder)
+	s.Template = n.template(at, ask.Template)
+	s.Candidates = n.adoptionOf(ref, at, ask.Adopt)
 	return s
-}
-
-// remember notes whom a group's folder concerns.
-func (n *Inventory) remember(ref plan.Ref) {
-	n.interest.Lock()
-	n.asked[spot{ref.Namespace, ref.Name}] = ref.UID
-	n.interest.Unlock()
 }
 
 // isGone tells whether a VM that was the group's is so no more. It asks for a read if nothing is known of it.
@@ -76,19 +80,22 @@ func (n *Inventory) isGone(uid types.UID, moRef string) bool {
 	return false
 }
 
-// template says what a name, or an inventory path, names: a template of that name anywhere in the datacenter of
-// the settings; or the one at "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's
-// VM folder. A '/' within a name is written %2f.
-func (n *Inventory) template(wanted string) plan.Template {
-	answers := n.answers.Load()
-	if t, found := answers.Load(wanted); found {
+// templateKey is a name or path, and the moRef of the datacenter that it is looked for in.
+type templateKey struct{ datacenter, wanted string }
+
+// template says what a name, or an inventory path, names: a template of that name anywhere in the group's datacenter;
+// or the one at "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
+// within a name is written %2f.
+func (n *Inventory) template(at *lodging, wanted string) plan.Template {
+	answers, key := n.answers.Load(), templateKey{at.datacenter, wanted}
+	if t, found := answers.Load(key); found {
 		return t.(plan.Template)
 	}
-	t := plan.Template{Datacenter: n.site.datacenterName}
+	t := plan.Template{Datacenter: at.name}
 	name := unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
 	for _, ref := range n.templates[name] {
 		x := n.machine(ref)
-		if n.matches(x, wanted) {
+		if n.matches(x, at, wanted) {
 			t.MoRef = ref
 			t.Paths = append(t.Paths, n.places.path(x.parent, x.name))
 		}
@@ -100,10 +107,10 @@ func (n *Inventory) template(wanted string) plan.Template {
 		t.MoRef = ""
 	}
 	if len(t.Paths) == 0 {
-		t.NotTemplate = n.plainVM(name, wanted)
-		t.Others = n.otherTemplates()
+		t.NotTemplate = n.plainVM(at, name, wanted)
+		t.Others = n.otherTemplates(at)
 	}
-	answers.Store(wanted, t)
+	answers.Store(key, t)
 	return t
 }
 
@@ -116,9 +123,9 @@ func (n *Inventory) machine(ref string) other {
 }
 
 // matches tells whether a VM whose name is right is also where it is looked for.
-func (n *Inventory) matches(x other, wanted string) bool {
+func (n *Inventory) matches(x other, at *lodging, wanted string) bool {
 	if !strings.Contains(wanted, "/") {
-		return n.places.datacenter(x.parent) == n.site.datacenter.Value
+		return n.places.datacenter(x.parent) == at.datacenter
 	}
 	parts := strings.Split(wanted, "/")
 	for i := range parts {
@@ -127,7 +134,7 @@ func (n *Inventory) matches(x other, wanted string) bool {
 	if parts[0] == "" {
 		return n.standsAt(x, "", parts[1:])
 	}
-	return n.standsAt(x, "", parts) || n.standsAt(x, n.site.vmFolder.Value, parts)
+	return n.standsAt(x, "", parts) || n.standsAt(x, at.vmFolder, parts)
 }
 
 // standsAt tells whether a VM is at the end of a path that begins below a place; "" is the root folder.
@@ -146,10 +153,10 @@ func (n *Inventory) standsAt(x other, base string, path []string) bool {
 
 // plainVM is the path of a VM that has the name of the wanted template and is none. Such a search through all
 // VMs is made once for a name, until something changes.
-func (n *Inventory) plainVM(name, wanted string) string {
+func (n *Inventory) plainVM(at *lodging, name, wanted string) string {
 	var found []string
 	look := func(x other) {
-		if unescape(x.name) == name && n.matches(x, wanted) {
+		if unescape(x.name) == name && n.matches(x, at, wanted) {
 			found = append(found, n.places.path(x.parent, x.name))
 		}
 	}
@@ -165,11 +172,11 @@ func (n *Inventory) plainVM(name, wanted string) string {
 	return slices.Min(found)
 }
 
-func (n *Inventory) otherTemplates() []string {
+func (n *Inventory) otherTemplates(at *lodging) []string {
 	var names []string
 	for name, refs := range n.templates {
 		if slices.ContainsFunc(refs, func(ref string) bool {
-			return n.places.datacenter(n.machine(ref).parent) == n.site.datacenter.Value
+			return n.places.datacenter(n.machine(ref).parent) == at.datacenter
 		}) {
 			names = append(names, name)
 		}

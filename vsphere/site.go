@@ -17,7 +17,8 @@ type site struct {
 	// vmFolder is the datacenter's VM folder, root is Config.Folder below it.
 	vmFolder types.ManagedObjectReference
 	root     types.ManagedObjectReference
-	rootPath string // "/DC0/vm/vm-operator"
+	rootPath string   // "/DC0/vm/vm-operator"
+	path     []string // the names that lead from vmFolder to root
 	pool     types.ManagedObjectReference
 	poolPath string // "/DC0/host/C0/Resources"
 	// datastore is nil for the template's own.
@@ -43,6 +44,7 @@ func resolveSite(ctx context.Context, s *session, cfg Config) (*site, *Error) {
 		datacenterName: dc.Name(),
 		datacenterPath: dc.InventoryPath,
 		vmFolder:       folders.VmFolder.Reference(),
+		path:           cfg.folderPath(),
 	}
 	if err := at.resolvePool(ctx, s, finder, cfg.Pool); err != nil {
 		return nil, classify(op, err)

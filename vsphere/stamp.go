@@ -40,7 +40,8 @@ var (
 // and, where they are set:
 //
 //	{"created":"2026-01-02T03:04:05Z", "fingerprint":"0a1b2c3d4e", "why":"Healing", "quarantined":"…", "restarted":"…",
-//	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"}}
+//	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"},
+//	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}"}
 type Stamp struct {
 	Cluster         string
 	Namespace, Name string
@@ -70,6 +71,10 @@ type Stamp struct {
 	Restarted time.Time
 	// Former is what the VM was before it was adopted.
 	Former plan.Former
+	// MarkedAt is when the VM was marked.
+	MarkedAt time.Time
+	// Home, Addresses and Prepared are as plan.VM has them.
+	Home, Addresses, Prepared string
 
 	// extra holds, as a JSON object, the keys that this server does not know; Encode gives them back, so that
 	// an older server does not lose what a newer one wrote.
@@ -94,6 +99,7 @@ func (s *Stamp) optional() map[string]any {
 	return map[string]any{
 		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "why": &s.Why,
 		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
+		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared,
 		"shutdown": (*stampedShutdown)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
 	}
 }
@@ -169,7 +175,8 @@ func (s *Stamp) onto(vm plan.VM) plan.VM {
 	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter
 	vm.Marked, vm.Why, vm.Quarantined = s.Marked, s.Why, s.Quarantined
 	vm.Created, vm.Fingerprint, vm.Former = s.Created, s.Fingerprint, s.Former
-	vm.Shutdown, vm.Restarted = s.Shutdown, s.Restarted
+	vm.Shutdown, vm.Restarted, vm.MarkedAt = s.Shutdown, s.Restarted, s.MarkedAt
+	vm.Home, vm.Addresses, vm.Prepared = s.Home, s.Addresses, s.Prepared
 	return vm
 }
 

@@ -23,6 +23,8 @@ const (
 	streamPause = 250 * time.Millisecond
 	// rescan is how often everything is read again, to repair what a stream may have missed.
 	rescan = 5 * time.Minute
+	// rulesAgain is how often the clusters are read while groups have DRS rules, or want some.
+	rulesAgain = time.Minute
 	// refit is how often the settings are looked up again while they do not fit.
 	refit = 20 * time.Second
 	// farewell bounds each thing that is cleaned up in vCenter.
@@ -118,7 +120,8 @@ func (st *stream) attend(ctx context.Context, s *session, changes <-chan error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	began, scanned := time.Now(), st.scan(ctx)
-	refits, rescans := time.NewTicker(refit), time.NewTicker(rescan)
+	refits, rescans, rules := time.NewTicker(refit), time.NewTicker(rescan), time.NewTicker(rulesAgain)
+	defer rules.Stop()
 	defer refits.Stop()
 	defer rescans.Stop()
 	for {
@@ -138,6 +141,10 @@ func (st *stream) attend(ctx context.Context, s *session, changes <-chan error) 
 		case <-rescans.C:
 			if scanned == nil {
 				scanned = st.scan(ctx)
+			}
+		case <-rules.C:
+			if st.inventory.usesRules() {
+				st.reader.touchClusters()
 			}
 		case <-refits.C:
 			if !st.inventory.fits() {

@@ -22,7 +22,7 @@ type VCenter struct {
 	reader    *reader
 	stream    *stream
 	clones    *clones
-	coresBook coresBook
+	lookups   lookups
 }
 
 // New checks the configuration. Nothing is sent before Run.

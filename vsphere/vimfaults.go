@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vmware/govmomi/fault"
+	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -43,6 +44,7 @@ var rows = []row{
 	{say[*types.PasswordExpired]("The password of vCenter's user has expired: set a new one and give it to the server (VC_PASS, or its file)."), ReasonInvalidLogin, true},
 	{say[types.BaseInvalidLogin]("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."), ReasonInvalidLogin, true},
 	{on(privilege), ReasonMissingPrivilege, true},
+	{say[*pbmtypes.PbmFaultNoPermission]("vCenter's user may not see storage policies: grant it the privilege StorageProfile.View."), ReasonMissingPrivilege, true},
 	{on(func(f *types.DuplicateName) string {
 		return fmt.Sprintf("The name %q is taken by something that is not this group's: rename or remove it.", f.Name)
 	}), ReasonNameConflict, true},
@@ -50,10 +52,23 @@ var rows = []row{
 		return fmt.Sprintf("The datastore%s is full: free some space or give it more.", quoted(f.Datastore))
 	}), ReasonDatastoreFull, false},
 	{say[*types.InsufficientStorageSpace]("The datastore has too little free space: free some or give it more."), ReasonDatastoreFull, false},
+	{say[*types.NoCompatibleDatastore]("No datastore fits the VM: see whether they are in maintenance, have free space and satisfy the storage policy."), ReasonNoCompatibleDatastore, false},
 	{on(func(f types.BaseInvalidDatastore) string {
 		return fmt.Sprintf("The datastore%s cannot be used now: see to it in vCenter.", quoted(f.GetInvalidDatastore().Name))
 	}), ReasonDatastoreInaccessible, false},
+	{on(func(f types.BaseCannotAccessNetwork) string {
+		return fmt.Sprintf("The hosts lack the network%s: connect them with it, or name another in spec.networks (or in the template).", quoted(f.GetCannotAccessNetwork().Backing))
+	}), ReasonNetworkUnusable, false},
+	{say[types.BaseSnapshotCopyNotSupported]("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and leave spec.clone.snapshot out."), ReasonSnapshotUnusable, true},
+	{say[*types.NicSettingMismatch]("The customization specification is for another number of network adapters than the VM has: change one of them, or set spec.networks."), ReasonCustomizationSpecUnfit, true},
+	{on(func(f *types.UncustomizableGuest) string {
+		return fmt.Sprintf("vCenter cannot customize the guest operating system%s: leave spec.customizationSpec out, or set the template's guest operating system right.", quoted(f.UncustomizableGuestOS))
+	}), ReasonCustomizationFailed, true},
+	{say[*types.CannotDecryptPasswords]("vCenter cannot decrypt the passwords in the customization specification: enter them in it anew."), ReasonCustomizationSpecUnfit, true},
+	{say[*types.MissingLinuxCustResources]("vCenter lacks its files for the customization of Linux guests: see to its installation."), ReasonCustomizationFailed, true},
+	{say[*types.MissingWindowsCustResources]("vCenter lacks the Sysprep files for that Windows guest: install them on vCenter."), ReasonCustomizationFailed, true},
 	{say[types.BaseInsufficientResourcesFault]("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."), ReasonResourceLimit, false},
+	{ruleViolation, ReasonRuleViolation, false},
 	{say[*types.NoCompatibleHost]("No host can run the VM: see whether hosts are in maintenance or lack the template's networks and datastores."), ReasonResourceLimit, false},
 	{say[types.BaseNotEnoughLicenses]("vCenter's licence does not allow it: assign another one."), ReasonLicense, true},
 	{say[types.BaseTaskInProgress]("Another task is at work on the same object; it is tried again."), ReasonTaskInProgress, false},
@@ -73,10 +88,25 @@ var rows = []row{
 	{say[*types.Timedout]("vCenter gave up waiting; it is tried again."), ReasonTimeout, false},
 }
 
+// ruleViolation finds a DRS rule among the reasons why no host can run a VM, or alone.
+func ruleViolation(f types.BaseMethodFault) (string, bool) {
+	const words = "A DRS rule keeps the VM off a host that could run it: add hosts to the cluster, or set spec.placement.antiAffinity to Preferred."
+	if none, is := f.(*types.NoCompatibleHost); is {
+		return words, slices.ContainsFunc(none.Error, func(why types.LocalizedMethodFault) bool {
+			_, rule := why.Fault.(*types.RuleViolation)
+			return rule
+		})
+	}
+	_, is := f.(*types.RuleViolation)
+	return words, is
+}
+
 // wordy are the families of which vCenter's own message says most. They are looked at when no row fits.
 var wordy = []row{
 	{say[types.BaseFileFault]("a file of the VM cannot be used"), ReasonFileUnavailable, false},
 	{say[types.BaseInvalidState]("the object's state does not allow it"), ReasonInvalidState, false},
+	{say[types.BaseCustomizationFault]("the guest's customization is refused: see whether its specification fits the template, which must have VMware Tools"), ReasonCustomizationFailed, true},
+	{say[types.BaseSnapshotFault]("the snapshot cannot be used"), ReasonSnapshotUnusable, true},
 	{say[types.BaseVmConfigFault]("the VM's configuration is refused"), ReasonInvalidConfiguration, true},
 }
 

@@ -32,8 +32,9 @@ func serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve Metacontroller's hooks",
-		Long: `serve answers POST /sync, /finalize, /customize and /plan, and GET /healthz, /readyz and
-/metrics. It needs no rights in Kubernetes: Metacontroller brings everything.`,
+		Long: `serve answers POST /sync, /finalize, /customize and /plan, and GET /groups (what it knows of
+the groups), /sd (Prometheus' HTTP service discovery), /healthz, /readyz and /metrics. It needs
+no rights in Kubernetes: Metacontroller brings everything.`,
 		Example: `  vmgroup serve --simulator --log-format console
   VC_HOST=vc.example.com VC_USER=svc VC_PASS=… vmgroup serve --datacenter DC1 --pool cluster-1`,
 		Args: cobra.NoArgs,
@@ -46,7 +47,7 @@ func serveCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "address of the hooks, health and metrics")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "address of the hooks, /groups, /sd, health and metrics")
 	env(f, "listen", "VMGROUP_LISTEN")
 	f.IntVar(&s.slots, "slots", 8, "vCenter tasks at once, 1 to 256 (one more is kept for groups that have none)")
 	env(f, "slots", "VMGROUP_SLOTS")
@@ -109,7 +110,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 	began := time.Now()
 	server := &http.Server{
 		Handler: hook.New(hook.Config{
-			Keeper: groups, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+			Keeper: groups, Roster: vc.Roster, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 			Ready: func() error {
 				if vc.WasRead() || time.Since(began) > readyAnyway { // with vCenter down the hooks must answer all the same
 					return nil

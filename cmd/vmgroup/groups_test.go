@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func get(t *testing.T, url string) (code int, body string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+const plantedManifest = `apiVersion: vm.codeconnect.vmworld.com/v1alpha1
+kind: VmGroup
+metadata: {name: web}
+spec: {cpu: 2, memory: 4, replicas: 3, template: vm-operator-template, userData: {secretKeyRef: {name: boot}}}
+`
+
+func TestEveryCopyOfTheServerTellsOfAGroupAndNoneOfItsUserData(t *testing.T) {
+	t.Parallel()
+	const planted = "#cloud-config\npassword: planted-secret\n"
+	vc := startVCenter(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+	called, other := serve(t, against(vc), "--log-level", "debug"), serve(t, against(vc), "--log-level", "debug")
+	g := metacontroller.New(called.url, "default", "web", "uid-web", 2)
+	g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+	g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": planted}}}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := g.Until(ctx, metacontroller.Running); err != nil {
+		t.Fatal(err)
+	}
+	told := ""
+	for _, p := range []*process{called, other} {
+		eventually(t, "both members are discovered", func() bool {
+			code, body := get(t, p.url+"/sd?port=9100&namespace=default&group=web")
+			var targets []struct {
+				Targets []string
+				Labels  map[string]string
+			}
+			told += body
+			return code == 200 && json.Unmarshal([]byte(body), &targets) == nil && len(targets) == 2 &&
+				targets[1].Labels["__meta_vmgroup_member"] == "web-1" && strings.HasSuffix(targets[1].Targets[0], ":9100")
+		})
+		code, body := get(t, p.url+"/groups/default/web")
+		var r plan.Report
+		if err := json.Unmarshal([]byte(body), &r); err != nil || code != 200 || r.Lease != (p == called) || r.UID != "uid-web" || len(r.Members) != 2 || len(r.Members[0].IPs) == 0 {
+			t.Errorf("%d %s", code, body)
+		}
+		_, all := get(t, p.url+"/groups")
+		_, metrics := get(t, p.url+"/metrics")
+		told += body + all + metrics
+		if all != "["+strings.TrimSpace(body)+"]\n" {
+			t.Errorf("/groups says %s", all)
+		}
+		if code, _ := get(t, p.url+"/groups/default/db"); code != 404 {
+			t.Errorf("of a group that is not: %d", code)
+		}
+	}
+
+	forecast := func(env []string, args ...string) string {
+		t.Helper()
+		c := vmgroup(env, append([]string{"plan", "-f", "-", "--log-level", "error"}, args...)...)
+		c.Stdin = strings.NewReader(plantedManifest)
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		told += string(out)
+		return string(out)
+	}
+	if out := forecast(nil, "--server", called.url); strings.Count(out, "Clone") != 1 || strings.Contains(out, "Destroy") {
+		t.Errorf("the server that knows the user data foresees:\n%s", out)
+	}
+	for _, out := range []string{forecast(nil, "--server", other.url), forecast(against(vc))} {
+		if !strings.Contains(out, "spec.userData names Secret default/boot, which this request does not bring") || !strings.Contains(out, "nothing would be done") {
+			t.Errorf("without the user data:\n%s", out)
+		}
+	}
+	if err := g.Delete(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*process{called, other} {
+		eventually(t, "the group is told of no more", func() bool { _, body := get(t, p.url+"/groups"); return body == "[]\n" })
+		p.stop(t)
+		told += p.logged()
+	}
+	if !strings.Contains(told, `"hook":"/sd"`) {
+		t.Error("the logs are not at level debug")
+	}
+	if strings.Contains(told, "planted") {
+		t.Errorf("it is told: %s", told)
+	}
+}
+
+func TestATableNamesNoMemberWhereAStepIsForNone(t *testing.T) {
+	t.Parallel()
+	steps := []plan.Step{
+		{Round: 1, Action: plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Reason: "a"}},
+		{Round: 2, Action: plan.Action{Op: plan.Prepare, VM: "web-0", Reason: "b", Details: &plan.Details{UserData: "planted"}}},
+		{Round: 2, Action: plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: "c"}},
+		{Round: 3, Action: plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "d"}},
+	}
+	a := hook.Answer(plan.Ref{Namespace: "default", Name: "web"}, &plan.Result{}, &plan.Outlook{Steps: steps})
+	var out bytes.Buffer
+	if err := table(&out, []hook.PlanAnswer{a}); err != nil {
+		t.Fatal(err)
+	}
+	want := `default/web is : 
+ROUND  ACTION        VM     REASON
+1      CreateFolder  -      a
+2      Prepare       web-0  b
+2      SetRules      -      c
+3      ConfirmGone   -      d
+`
+	if out.String() != want {
+		t.Errorf("%s", &out)
+	}
+	if text, err := json.Marshal(a); err != nil || strings.Contains(string(text), plan.RulesKey) || strings.Contains(string(text), "planted") {
+		t.Errorf("%s %v", text, err)
+	}
+}

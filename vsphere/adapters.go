@@ -1,0 +1,202 @@
+package vsphere
+
+import (
+	"context"
+	"path"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// networks are the networks of a datacenter.
+type networks struct {
+	all []thing
+	// switches are the distributed switches, by moRef.
+	switches map[types.ManagedObjectReference]*thing
+}
+
+const (
+	portgroupKind = "DistributedVirtualPortgroup"
+	opaqueKind    = "OpaqueNetwork"
+)
+
+var (
+	networkKinds = []string{"Network", portgroupKind, opaqueKind}
+	switchKinds  = []string{"VmwareDistributedVirtualSwitch", "DistributedVirtualSwitch"}
+)
+
+func readNetworks(ctx context.Context, s *session, d realm) (*networks, error) {
+	all, err := d.tree(ctx, s, "networkFolder", nil,
+		types.PropertySpec{Type: "Network"},
+		types.PropertySpec{Type: portgroupKind, PathSet: []string{"key", "config.distributedVirtualSwitch", "config.uplink"}},
+		types.PropertySpec{Type: opaqueKind, PathSet: []string{"summary"}},
+		types.PropertySpec{Type: "DistributedVirtualSwitch", PathSet: []string{"uuid", "config.uplinkPortgroup"}})
+	if err != nil {
+		return nil, err
+	}
+	n := &networks{switches: map[types.ManagedObjectReference]*thing{}}
+	for i := range all {
+		if slices.Contains(switchKinds, all[i].ref.Type) {
+			n.switches[all[i].ref] = &all[i]
+		}
+	}
+	for _, t := range all {
+		if slices.Contains(networkKinds, t.ref.Type) {
+			n.all = append(n.all, t)
+		}
+	}
+	return n, nil
+}
+
+// switchOf is the distributed switch of a port group; nil if it has none or that cannot be seen.
+func (n *networks) switchOf(t *thing) *thing {
+	ref, _ := t.props["config.distributedVirtualSwitch"].(types.ManagedObjectReference)
+	return n.switches[ref]
+}
+
+// uplink tells that a port group is for the hosts' physical adapters, not for VMs.
+func (n *networks) uplink(t *thing) bool {
+	if yes, _ := t.props["config.uplink"].(bool); yes {
+		return true
+	}
+	dvs := n.switchOf(t)
+	if dvs == nil {
+		return false
+	}
+	uplinks, _ := dvs.props["config.uplinkPortgroup"].(types.ArrayOfManagedObjectReference)
+	return slices.Contains(uplinks.ManagedObjectReference, t.ref)
+}
+
+// qualified is the path of a network with its switch in it, by which port groups of one name are told apart: those of
+// NSX have the same name, and the same path, in each switch.
+func (n *networks) qualified(t *thing) string {
+	dvs := n.switchOf(t)
+	if dvs == nil {
+		return t.path
+	}
+	dir, name := path.Split(t.path)
+	return dir + path.Base(dvs.path) + "/" + name
+}
+
+// find is the network that a name means: by its path, by its path with its switch in it ("DVS0/web"), and, of several, the
+// only one that the hosts have, if reached tells which they have.
+func (n *networks) find(name string, reached *reach) (*thing, error) {
+	var plain, qualified []choice
+	for i := range n.all {
+		plain = append(plain, n.all[i].choice)
+		qualified = append(qualified, choice{n.qualified(&n.all[i]), n.all[i].ref})
+	}
+	fits := matching(name, plain)
+	if len(fits) == 0 {
+		fits = matching(name, qualified)
+	}
+	if len(fits) > 1 && reached != nil {
+		there := slices.DeleteFunc(slices.Clone(fits), func(i int) bool { return !slices.Contains(reached.networks, n.all[i].ref) })
+		if len(there) == 1 {
+			fits = there
+		}
+	}
+	if len(fits) == 0 { // uplinks would be no good advice
+		plain = slices.DeleteFunc(plain, func(c choice) bool {
+			return n.uplink(&n.all[slices.IndexFunc(n.all, func(t thing) bool { return t.ref == c.ref })])
+		})
+		return nil, networkField.refuse(name, plain, nil)
+	}
+	if len(fits) > 1 {
+		return nil, networkField.refuse(name, qualified, fits)
+	}
+	t := &n.all[fits[0]]
+	if n.uplink(t) {
+		return nil, faultf(ReasonNetworkUnusable, true, "The port group %s is an uplink of its switch, for hosts and not for VMs: name another one in spec.networks.", t.path)
+	}
+	return t, nil
+}
+
+// backing is what connects an adapter with a network, as object.NetworkReference.EthernetCardBackingInfo gives it, but
+// without another call.
+func (n *networks) backing(t *thing) (types.BaseVirtualDeviceBackingInfo, error) {
+	switch t.ref.Type {
+	case portgroupKind:
+		key, _ := t.props["key"].(string)
+		dvs := n.switchOf(t)
+		if dvs == nil || key == "" {
+			return nil, faultf(ReasonMissingPrivilege, true, "The distributed switch of the port group %s cannot be seen: grant vCenter's user the privilege System.Read on it.", t.path)
+		}
+		uuid, _ := dvs.props["uuid"].(string)
+		return &types.VirtualEthernetCardDistributedVirtualPortBackingInfo{Port: types.DistributedVirtualSwitchPortConnection{PortgroupKey: key, SwitchUuid: uuid}}, nil
+	case opaqueKind:
+		var summary *types.OpaqueNetworkSummary
+		switch x := t.props["summary"].(type) {
+		case types.OpaqueNetworkSummary:
+			summary = &x
+		case *types.OpaqueNetworkSummary:
+			summary = x
+		default:
+			return nil, faultf(ReasonMissingPrivilege, true, "The opaque network %s cannot be read: grant vCenter's user the privilege System.Read on it.", t.path)
+		}
+		return &types.VirtualEthernetCardOpaqueNetworkBackingInfo{OpaqueNetworkId: summary.OpaqueNetworkId, OpaqueNetworkType: summary.OpaqueNetworkType}, nil
+	}
+	name, _ := t.props["name"].(string)
+	return &types.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: unescape(name)}}, nil
+}
+
+// fillAdapters gives the clone one adapter for each of spec.networks, in their order, instead of the template's.
+//
+// They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes what adapters that are
+// there already are connected with. vCenter gives them MAC addresses as it clones, so that the guest's network
+// configuration comes later (prepare.go).
+func (v *VCenter) fillAdapters(ctx context.Context, o *order) error {
+	if len(o.details.Spec.Networks) == 0 {
+		return nil
+	}
+	var changes []types.BaseVirtualDeviceConfigSpec
+	for _, card := range o.from.cards() {
+		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: card})
+	}
+	for i := range o.details.Spec.Networks {
+		backing, err := v.backingOf(ctx, o, o.details.Spec.Networks[i].Network)
+		if err != nil {
+			return err
+		}
+		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: newCard(i, backing)})
+	}
+	o.spec.Config.DeviceChange = changes
+	return nil
+}
+
+// backingOf finds a network by its name or path.
+func (v *VCenter) backingOf(ctx context.Context, o *order, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
+	err = v.call(ctx, func(ctx context.Context, s *session) error {
+		ask := func() (*networks, error) { return readNetworks(ctx, s, o.realm) }
+		backing, err = looking(ctx, s, &v.lookups.networks, o.realm.datacenter.Value, ask, func(n *networks) (types.BaseVirtualDeviceBackingInfo, error) {
+			found, err := n.find(name, nil)
+			if e := classify("", err); e != nil && e.Reason == ReasonNetworkAmbiguous {
+				reached, reachErr := v.reachOf(ctx, s, o.realm, *o.spec.Location.Pool)
+				if reachErr != nil {
+					return nil, reachErr
+				}
+				found, err = n.find(name, reached)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return n.backing(found)
+		})
+		return err
+	})
+	return backing, err
+}
+
+// newCardKey is the first of the keys that stand for new adapters until vCenter gives them their own; they count down.
+const newCardKey = -4000
+
+// newCard is an adapter that is connected from power-on on.
+func newCard(i int, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
+	return &types.VirtualVmxnet3{VirtualVmxnet: types.VirtualVmxnet{VirtualEthernetCard: types.VirtualEthernetCard{
+		VirtualDevice: types.VirtualDevice{
+			Key: newCardKey - int32(i), Backing: backing,
+			Connectable: &types.VirtualDeviceConnectInfo{StartConnected: true, AllowGuestControl: true, Connected: true},
+		},
+		AddressType: string(types.VirtualEthernetCardMacTypeGenerated), WakeOnLanEnabled: types.NewBool(true),
+	}}}
+}

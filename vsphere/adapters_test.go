@@ -1,0 +1,98 @@
+package vsphere
+
+import (
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+)
+
+// netThing is a network as it is listed.
+func netThing(kind, id, path string, props ...any) thing {
+	t := thing{choice: choice{path, vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
+	for i := 0; i+1 < len(props); i += 2 {
+		t.props[props[i].(string)] = props[i+1]
+	}
+	return t
+}
+
+func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
+	dvs := func(id string) vim.ManagedObjectReference {
+		return vim.ManagedObjectReference{Type: "VmwareDistributedVirtualSwitch", Value: id}
+	}
+	on, key := "config.distributedVirtualSwitch", "key"
+	n := &networks{switches: map[vim.ManagedObjectReference]*thing{}, all: []thing{
+		netThing("Network", "network-1", "/DC0/network/VM Network", "name", "VM Network"),
+		netThing(portgroupKind, "pg-1", "/DC0/network/segment", on, dvs("dvs-1"), key, "pg-1"),
+		netThing(portgroupKind, "pg-2", "/DC0/network/segment", on, dvs("dvs-2"), key, "pg-2"),
+		netThing(portgroupKind, "pg-3", "/DC0/network/a/web", on, dvs("dvs-1"), key, "pg-3"),
+		netThing(portgroupKind, "pg-4", "/DC0/network/b/web", on, dvs("dvs-1"), key, "pg-4"),
+		netThing(portgroupKind, "pg-5", "/DC0/network/10.0.0.0%2f24 prod", on, dvs("dvs-2"), key, "pg-5"),
+		netThing(portgroupKind, "pg-6", "/DC0/network/up", on, dvs("dvs-1"), "config.uplink", true),
+		netThing(portgroupKind, "pg-7", "/DC0/network/old-up", on, dvs("dvs-2")),
+		netThing(portgroupKind, "pg-8", "/DC0/network/hidden", on, dvs("dvs-9"), key, "pg-8"),
+		netThing(opaqueKind, "opaque-1", "/DC0/network/nsx", "summary", vim.OpaqueNetworkSummary{OpaqueNetworkId: "id", OpaqueNetworkType: "nsx.LogicalSwitch"}),
+	}}
+	for _, d := range []thing{
+		netThing("VmwareDistributedVirtualSwitch", "dvs-1", "/DC0/network/DVS1", "uuid", "uuid-1"),
+		netThing("VmwareDistributedVirtualSwitch", "dvs-2", "/DC0/network/DVS2", "uuid", "uuid-2", "config.uplinkPortgroup",
+			vim.ArrayOfManagedObjectReference{ManagedObjectReference: []vim.ManagedObjectReference{{Type: portgroupKind, Value: "pg-7"}}}),
+	} {
+		n.switches[d.ref] = &d
+	}
+	reached := &reach{networks: []vim.ManagedObjectReference{{Type: portgroupKind, Value: "pg-2"}}}
+	for _, c := range []struct {
+		name         string
+		reached      *reach
+		want         string
+		reason, says string
+	}{
+		{"VM Network", nil, "network-1", "", ""},
+		{"/DC0/network/VM Network", nil, "network-1", "", ""},
+		{"DVS2/segment", nil, "pg-2", "", ""},
+		{"/DC0/network/DVS1/segment", nil, "pg-1", "", ""},
+		{"segment", reached, "pg-2", "", ""},
+		{"segment", nil, "", ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment"},
+		{"/DC0/network/segment", nil, "", ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment"},
+		{"a/web", nil, "pg-3", "", ""},
+		{"web", reached, "", ReasonNetworkAmbiguous, "spec.networks"},
+		{"10.0.0.0/24 prod", nil, "pg-5", "", ""},
+		{"10.0.0.0%2f24 prod", nil, "pg-5", "", ""},
+		{"up", nil, "", ReasonNetworkUnusable, "uplink"},
+		{"old-up", nil, "", ReasonNetworkUnusable, "uplink"},
+		{"nowhere", nil, "", ReasonNetworkNotFound, "/DC0/network/VM Network"},
+	} {
+		got, err := n.find(c.name, c.reached)
+		e := asError(err)
+		if (e != nil) != (c.reason != "") || e == nil && got.ref.Value != c.want || e != nil && (e.Reason != c.reason || !mentions(e.Message, c.says)) {
+			t.Errorf("%q: got %v, %v", c.name, got, err)
+		}
+		if e != nil && e.Reason == ReasonNetworkNotFound && mentions(e.Message, "up") {
+			t.Errorf("it advises an uplink: %s", e.Message)
+		}
+	}
+	backing := func(name string) vim.BaseVirtualDeviceBackingInfo {
+		t.Helper()
+		found, err := n.find(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := n.backing(found)
+		if err != nil {
+			t.Error(err)
+		}
+		return b
+	}
+	if b, is := backing("DVS2/segment").(*vim.VirtualEthernetCardDistributedVirtualPortBackingInfo); !is || b.Port.PortgroupKey != "pg-2" || b.Port.SwitchUuid != "uuid-2" {
+		t.Errorf("got %+v", b)
+	}
+	if b, is := backing("nsx").(*vim.VirtualEthernetCardOpaqueNetworkBackingInfo); !is || b.OpaqueNetworkId != "id" || b.OpaqueNetworkType != "nsx.LogicalSwitch" {
+		t.Errorf("got %+v", b)
+	}
+	if b, is := backing("VM Network").(*vim.VirtualEthernetCardNetworkBackingInfo); !is || b.DeviceName != "VM Network" {
+		t.Errorf("got %+v", b)
+	}
+	hidden, _ := n.find("hidden", nil)
+	if _, err := n.backing(hidden); asError(err) == nil || asError(err).Reason != ReasonMissingPrivilege {
+		t.Errorf("a port group whose switch is hidden: %v", err)
+	}
+}

@@ -1,0 +1,158 @@
+package vsphere
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// ReasonAttributeConflict says that a name of spec.customAttributes is taken by an attribute that is not for VMs.
+const ReasonAttributeConflict = "AttributeConflict"
+
+// fieldBook remembers the definitions of custom attributes, for one session.
+type fieldBook struct {
+	mu   sync.Mutex
+	of   *session
+	defs []types.CustomFieldDef // not changed
+}
+
+func (b *fieldBook) read(s *session) ([]types.CustomFieldDef, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.defs, b.of == s
+}
+
+func (b *fieldBook) write(s *session, defs []types.CustomFieldDef) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.of, b.defs = s, defs
+}
+
+// setAttributes gives a VM, which has the values have, the wanted ones, and empties those of former (names) that are no
+// longer wanted. Attributes that vCenter does not know yet are made.
+func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types.BaseCustomFieldValue, wanted map[string]string, former []string) error {
+	if len(wanted)+len(former) == 0 {
+		return nil
+	}
+	return v.call(ctx, func(ctx context.Context, s *session) error {
+		manager := s.vim.ServiceContent.CustomFieldsManager
+		if manager == nil {
+			return faultf(ReasonInternal, true, "vCenter has no custom attributes: take spec.customAttributes out.")
+		}
+		set := func(key int32, value string) error {
+			if valueOf(have, key) == value {
+				return nil
+			}
+			_, err := methods.SetField(ctx, s.vim, &types.SetField{This: *manager, Entity: vmRef(a.MoRef), Key: key, Value: value})
+			if hasFault[types.BaseInvalidArgument](err) || hasFault[*types.NotFound](err) {
+				v.client.fields.write(nil, nil) // the definition may have gone: the next try reads them anew
+			}
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(wanted)) {
+			key, err := v.fieldKey(ctx, s, *manager, name)
+			if err == nil {
+				err = set(key, wanted[name])
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for _, name := range former {
+			if _, still := wanted[name]; still {
+				continue
+			}
+			defs, err := v.fieldDefs(ctx, s, *manager)
+			if err != nil {
+				return err
+			}
+			if def := defOf(defs, name); def != nil {
+				if err := set(def.Key, ""); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// valueOf is the value of an attribute; one that has none is empty.
+func valueOf(have []types.BaseCustomFieldValue, key int32) string {
+	for _, value := range have {
+		if s, is := value.(*types.CustomFieldStringValue); is && s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// fieldKey is the key of a VM's attribute of that name, which is made if there is none. One that another copy of the
+// server makes at the same time is as good.
+func (v *VCenter) fieldKey(ctx context.Context, s *session, manager types.ManagedObjectReference, name string) (int32, error) {
+	defs, err := v.fieldDefs(ctx, s, manager)
+	if err != nil {
+		return 0, err
+	}
+	if def := defOf(defs, name); def != nil {
+		return def.Key, nil
+	}
+	res, err := methods.AddCustomFieldDef(ctx, s.vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: vmType})
+	v.client.fields.write(nil, nil) // whatever came of it, there is more now than was known
+	if err == nil {
+		return res.Returnval.Key, nil
+	}
+	if !hasFault[*types.DuplicateName](err) {
+		return 0, err
+	}
+	if defs, err = v.fieldDefs(ctx, s, manager); err != nil {
+		return 0, err
+	}
+	if def := defOf(defs, name); def != nil {
+		return def.Key, nil
+	}
+	of := "something else"
+	if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name }); i >= 0 {
+		of = defs[i].ManagedObjectType
+	}
+	return 0, faultf(ReasonAttributeConflict, true, "The custom attribute %q is there already, but for objects of type %s, not for VMs: give another name in spec.customAttributes, or rename that one in vCenter.", name, of)
+}
+
+// defOf is the definition of a VM's attribute of that name: its own before one for all kinds of objects; or nil.
+func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
+	for _, kind := range []string{vmType, ""} {
+		if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name && d.ManagedObjectType == kind }); i >= 0 {
+			return &defs[i]
+		}
+	}
+	return nil
+}
+
+// fieldDefs are the definitions of all attributes.
+func (v *VCenter) fieldDefs(ctx context.Context, s *session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
+	if defs, known := v.client.fields.read(s); known {
+		return defs, nil
+	}
+	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: manager}},
+		PropSet:   []types.PropertySpec{{Type: manager.Type, PathSet: []string{"field"}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var defs []types.CustomFieldDef
+	for _, o := range objects {
+		for _, p := range o.PropSet {
+			if all, is := p.Val.(types.ArrayOfCustomFieldDef); is {
+				defs = all.CustomFieldDef
+			}
+		}
+	}
+	v.client.fields.write(s, defs)
+	return defs, nil
+}

@@ -1,0 +1,155 @@
+package vsphere
+
+import (
+	"context"
+	"net"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// computerNameMost is the most characters of a Windows computer name ([doc] CustomizationUserData.computerName: "restricted
+// to 15 characters": a longer one would be cut, and members would share theirs).
+const computerNameMost = 15
+
+// fillCustomization has vCenter customize the guest at its first power-on, by the specification that
+// spec.customizationSpec names: with the member's own name, and the addresses of spec.networks.
+func (v *VCenter) fillCustomization(ctx context.Context, o *order) error {
+	name := o.details.Spec.CustomizationSpec
+	if name == "" {
+		return nil
+	}
+	return v.call(ctx, func(ctx context.Context, s *session) error {
+		kept, err := v.lookups.customs.get(ctx, s, name, knownFor, func() (*types.CustomizationSpec, error) { return readCustomization(ctx, s, name) })
+		if err != nil {
+			return err
+		}
+		spec := *kept // others have it, too: what changes is replaced, not written into
+		if spec.Identity, err = identify(name, o.action.VM, spec.Identity); err != nil {
+			return err
+		}
+		if err = o.mapAdapters(name, &spec); err != nil {
+			return err
+		}
+		o.spec.Customization = &spec
+		return nil
+	})
+}
+
+// readCustomization reads a specification; its passwords are encrypted, for vCenter's own eyes.
+func readCustomization(ctx context.Context, s *session, name string) (*types.CustomizationSpec, error) {
+	manager := *s.vim.ServiceContent.CustomizationSpecManager
+	res, err := methods.GetCustomizationSpec(ctx, s.vim, &types.GetCustomizationSpec{This: manager, Name: name})
+	if err == nil {
+		return &res.Returnval.Spec, nil
+	}
+	if !hasFault[*types.NotFound](err) {
+		return nil, err
+	}
+	objects, listErr := retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: manager}},
+		PropSet:   []types.PropertySpec{{Type: manager.Type, PathSet: []string{"info"}}},
+	})
+	if listErr != nil {
+		return nil, listErr
+	}
+	var names []string
+	for _, o := range objects {
+		for _, p := range o.PropSet {
+			if infos, is := p.Val.(types.ArrayOfCustomizationSpecInfo); is {
+				for _, info := range infos.CustomizationSpecInfo {
+					names = append(names, info.Name)
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil, faultf(ReasonCustomizationSpecNotFound, true, "vCenter shows its user no guest customization specification, and so not %q of spec.customizationSpec: make it, or grant the right to read it.", name)
+	}
+	return nil, faultf(ReasonCustomizationSpecNotFound, true, "There is no guest customization specification %q: set spec.customizationSpec to one of %s.", name, listing(names))
+}
+
+// identify gives the guest the member's name, whatever the specification says of names.
+func identify(spec, member string, identity types.BaseCustomizationIdentitySettings) (types.BaseCustomizationIdentitySettings, error) {
+	fixed := &types.CustomizationFixedName{Name: member}
+	switch id := identity.(type) {
+	case *types.CustomizationLinuxPrep:
+		own := *id
+		own.HostName = fixed
+		return &own, nil
+	case *types.CustomizationSysprep:
+		if len(member) > computerNameMost {
+			return nil, faultf(ReasonComputerNameTooLong, true, "%q is longer than the %d characters of a Windows computer name, which the customization specification %q sets: give the group a shorter name.", member, computerNameMost, spec)
+		}
+		own := *id
+		own.UserData.ComputerName = fixed
+		return &own, nil
+	}
+	return nil, faultf(ReasonCustomizationSpecUnfit, true, "The customization specification %q is neither for Linux nor for Windows with settings that a member's name can be put into (it is a file, or for cloud-init): name another in spec.customizationSpec, or use spec.userData.", spec)
+}
+
+// mapAdapters gives each adapter its addresses. Without spec.networks the specification's own are kept, which must then be
+// as many as the template has adapters.
+func (o *order) mapAdapters(name string, spec *types.CustomizationSpec) error {
+	networks := o.details.Spec.Networks
+	if len(networks) == 0 {
+		if has, want := len(o.from.cards()), len(spec.NicSettingMap); has != want {
+			return faultf(ReasonCustomizationSpecUnfit, true, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
+				name, want, o.details.Spec.Template, has)
+		}
+		return nil
+	}
+	spec.NicSettingMap = nil
+	var servers, domains []string
+	for i := range networks {
+		spec.NicSettingMap = append(spec.NicSettingMap, types.CustomizationAdapterMapping{Adapter: ipSettings(&networks[i], addressesAt(o.details, i))})
+		servers, domains = append(servers, networks[i].Nameservers...), append(domains, networks[i].SearchDomains...)
+	}
+	// [doc] For Linux the servers are global, and those of adapters ignored; the search domains are global for both.
+	if len(servers) > 0 {
+		spec.GlobalIPSettings.DnsServerList = once(servers)
+	}
+	if len(domains) > 0 {
+		spec.GlobalIPSettings.DnsSuffixList = once(domains)
+	}
+	return nil
+}
+
+// once leaves out what was there before.
+func once(all []string) (some []string) {
+	for _, s := range all {
+		if !slices.Contains(some, s) {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// ipSettings are those of one adapter. vCenter has no word for an adapter without IPv4 before 9.1: one that has an IPv6
+// address alone asks by DHCP, too.
+func ipSettings(n *v1alpha1.Network, static plan.AddressPair) types.CustomizationIPSettings {
+	s := types.CustomizationIPSettings{Ip: &types.CustomizationDhcpIpGenerator{}, DnsServerList: n.Nameservers}
+	if len(n.SearchDomains) > 0 {
+		s.DnsDomain = n.SearchDomains[0]
+	}
+	if n.IPv4 != nil && static.IPv4 != "" {
+		s.Ip = &types.CustomizationFixedIp{IpAddress: static.IPv4}
+		s.SubnetMask = net.IP(net.CIDRMask(int(n.IPv4.PrefixLength), 32)).String()
+		if n.IPv4.Gateway != "" {
+			s.Gateway = []string{n.IPv4.Gateway}
+		}
+	}
+	if n.IPv6 != nil && static.IPv6 != "" {
+		s.IpV6Spec = &types.CustomizationIPSettingsIpV6AddressSpec{
+			Ip: []types.BaseCustomizationIpV6Generator{&types.CustomizationFixedIpV6{IpAddress: static.IPv6, SubnetMask: n.IPv6.PrefixLength}},
+		}
+		if n.IPv6.Gateway != "" {
+			s.IpV6Spec.Gateway = []string{n.IPv6.Gateway}
+		}
+	}
+	return s
+}

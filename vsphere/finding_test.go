@@ -1,0 +1,87 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+)
+
+func TestOneAsksAndTheOthersOfABurstWaitForTheAnswer(t *testing.T) {
+	t.Parallel()
+	var m memo[string, int]
+	var asked atomic.Int32
+	s, gate := &session{epoch: 1}, make(chan struct{})
+	ask := func() (int, error) { <-gate; return int(asked.Add(1)), nil }
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			if got, err := m.get(t.Context(), s, "a", time.Minute, ask); got != 1 || err != nil {
+				t.Errorf("got %d, %v", got, err)
+			}
+		})
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.get(ended, s, "a", time.Minute, func() (int, error) { return 0, ended.Err() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("who does not wait any longer got %v", err)
+	}
+	close(gate)
+	wg.Wait()
+	if got, _ := m.get(t.Context(), s, "a", 0, ask); got != 2 {
+		t.Errorf("an answer that is too old is given: %d", got)
+	}
+	if got, _ := m.get(t.Context(), &session{epoch: 2}, "a", time.Minute, ask); got != 3 {
+		t.Errorf("another session's answer is given: %d", got)
+	}
+	m.forget()
+	if got, _ := m.get(t.Context(), &session{epoch: 2}, "a", time.Minute, ask); got != 4 {
+		t.Errorf("a forgotten answer is given: %d", got)
+	}
+}
+
+func TestAFailureIsNotRememberedAndAMissLooksOnceMore(t *testing.T) {
+	t.Parallel()
+	var m memo[string, int]
+	s, calls := &session{epoch: 1}, 0
+	if _, err := m.get(t.Context(), s, "a", time.Minute, func() (int, error) { return 0, errors.New("odd") }); err == nil {
+		t.Error("a failure is none")
+	}
+	ask := func() (int, error) { calls++; return calls, nil }
+	miss := errors.New("missing")
+	look := func(n int) (int, error) { return n, miss }
+	if _, err := looking(t.Context(), s, &m, "a", ask, look); !errors.Is(err, miss) || calls != 1 {
+		t.Errorf("%d calls, %v: an answer that is new already is not asked for again", calls, err)
+	}
+	m.kept["a"].at = time.Now().Add(-2 * lookAgain)
+	if _, err := looking(t.Context(), s, &m, "a", ask, look); !errors.Is(err, miss) || calls != 2 {
+		t.Errorf("%d calls, %v: one that is some seconds old is", calls, err)
+	}
+}
+
+func TestPathsLeadFromTheDatacenter(t *testing.T) {
+	t.Parallel()
+	ref := func(kind, id string) vim.ManagedObjectReference {
+		return vim.ManagedObjectReference{Type: kind, Value: id}
+	}
+	d := realm{datacenter: ref("Datacenter", "dc-1"), path: "/f/DC0"}
+	object := func(o vim.ManagedObjectReference, name string, parent vim.ManagedObjectReference) vim.ObjectContent {
+		return vim.ObjectContent{Obj: o, PropSet: []vim.DynamicProperty{{Name: "name", Val: name}, {Name: "parent", Val: parent}}}
+	}
+	folder, pod, lost := ref("Folder", "group-s1"), ref("StoragePod", "group-p1"), ref("Folder", "group-s2")
+	got := d.things([]vim.ObjectContent{
+		object(ref("Datastore", "datastore-1"), "a", pod), object(pod, "pod", folder), object(folder, "datastore", d.datacenter),
+		object(ref("Datastore", "datastore-2"), "b", lost), {Obj: ref("Datastore", "datastore-3")},
+	})
+	var paths []string
+	for _, c := range choices(got, storageKinds...) {
+		paths = append(paths, c.path)
+	}
+	if listing(paths) != "/f/DC0/datastore/pod, /f/DC0/datastore/pod/a" {
+		t.Errorf("got %q", paths)
+	}
+}

@@ -1,0 +1,174 @@
+package vsphere
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// The extraConfig keys by which cloud-init's DataSourceVMware takes a guest's data ([doc] cloud-init, "VMware"); each has
+// its ".encoding" beside it. A clone inherits the template's ([doc] VirtualMachineCloneSpec.config): what is set here
+// replaces them. Their values are as secret as user data, and are never printed.
+const (
+	metadataKey    = "guestinfo.metadata"
+	userDataKey    = "guestinfo.userdata"
+	ownMetadataKey = "guestinfo.vmgroup.metadata"
+)
+
+// metadata is what a member learns of itself, as JSON, which cloud-init reads before it tries YAML. In user data with
+// "## template: jinja" the keys are {{ ds.meta_data.ordinal }} and so on ('_' stands for '-'). All keys are always there,
+// for jinja makes an unknown one an error.
+type metadata struct {
+	// InstanceID is the VM's instanceUuid: cloud-init does its first-boot work anew when it changes.
+	InstanceID    string `json:"instance-id"`
+	LocalHostname string `json:"local-hostname"`
+	Hostname      string `json:"hostname"`
+	Group         string `json:"group"`
+	Namespace     string `json:"namespace"`
+	GroupUID      string `json:"group_uid"`
+	Ordinal       int32  `json:"ordinal"`
+	Zone          string `json:"zone"`
+	// Network is cloud-init's network configuration, version 2.
+	Network *networkConfig `json:"network,omitempty"`
+}
+
+type networkConfig struct {
+	Version   int                       `json:"version"`
+	Ethernets map[string]ethernetConfig `json:"ethernets"`
+}
+
+type ethernetConfig struct {
+	Match struct {
+		MAC string `json:"macaddress"`
+	} `json:"match"`
+	DHCP4       bool          `json:"dhcp4"`
+	Addresses   []string      `json:"addresses,omitempty"`
+	Routes      []routeConfig `json:"routes,omitempty"`
+	Nameservers *nameservers  `json:"nameservers,omitempty"`
+}
+
+type routeConfig struct {
+	To  string `json:"to"`
+	Via string `json:"via"`
+}
+
+type nameservers struct {
+	Addresses []string `json:"addresses,omitempty"`
+	Search    []string `json:"search,omitempty"`
+}
+
+// guestMetadata are the extraConfig entries that tell a member who it is and, given the MAC addresses of its adapters, one
+// for each of spec.networks, how its network is.
+func guestMetadata(ref plan.Ref, a plan.Action, instanceUUID string, macs []string) ([]types.BaseOptionValue, error) {
+	return metadataAt(metadataKey, ref, a, instanceUUID, macs)
+}
+
+func metadataAt(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs []string) ([]types.BaseOptionValue, error) {
+	m := metadata{
+		InstanceID: instanceUUID, LocalHostname: a.VM, Hostname: a.VM,
+		Group: ref.Name, Namespace: ref.Namespace, GroupUID: string(ref.UID), Ordinal: a.Ordinal,
+	}
+	if a.Details != nil {
+		m.Zone = a.Details.Zone
+	}
+	if len(macs) > 0 {
+		network, err := networkOf(a, macs)
+		if err != nil {
+			return nil, err
+		}
+		m.Network = network
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode metadata: %w", err)
+	}
+	return encoded(key, plan.Sensitive(text)), nil
+}
+
+// encoded puts a text into an extraConfig entry, and how it is encoded into the one beside it.
+func encoded(key string, text plan.Sensitive) []types.BaseOptionValue {
+	value, encoding := plan.EncodeUserData(text)
+	return []types.BaseOptionValue{&types.OptionValue{Key: key, Value: value}, &types.OptionValue{Key: key + ".encoding", Value: encoding}}
+}
+
+// unset takes an extraConfig entry that the template may have, and its encoding, off the clone ([doc] extraConfig: an
+// empty value removes a key).
+func unset(key string) []types.BaseOptionValue {
+	return []types.BaseOptionValue{&types.OptionValue{Key: key, Value: ""}, &types.OptionValue{Key: key + ".encoding", Value: ""}}
+}
+
+// networkOf is the network configuration of a member. Adapters are known by their MAC addresses, for a guest names them as
+// it likes; set-name would rename them.
+func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
+	if a.Details == nil || a.Details.Spec == nil || len(macs) != len(a.Details.Spec.Networks) {
+		return nil, faultf(ReasonInternal, true, "%s has %d MAC addresses for its networks, which is not their number.", a.VM, len(macs))
+	}
+	c := &networkConfig{Version: 2, Ethernets: map[string]ethernetConfig{}}
+	for i, mac := range macs {
+		n := &a.Details.Spec.Networks[i]
+		e := ethernetConfig{DHCP4: n.WantsDHCP()}
+		e.Match.MAC = strings.ToLower(mac) // as the guest's kernel writes it
+		static := addressesAt(a.Details, i)
+		e.add(n.IPv4, static.IPv4, "0.0.0.0/0")
+		e.add(n.IPv6, static.IPv6, "::/0")
+		if len(n.Nameservers)+len(n.SearchDomains) > 0 {
+			e.Nameservers = &nameservers{n.Nameservers, n.SearchDomains}
+		}
+		c.Ethernets[fmt.Sprintf("nic%d", i)] = e
+	}
+	return c, nil
+}
+
+// add gives an adapter a static address, and a default route by the gateway. (gateway4 is deprecated; and older versions
+// of netplan do not know "default" for a route's destination.)
+func (e *ethernetConfig) add(from *v1alpha1.Addresses, address, everywhere string) {
+	if from == nil || address == "" {
+		return
+	}
+	e.Addresses = append(e.Addresses, fmt.Sprintf("%s/%d", address, from.PrefixLength))
+	if from.Gateway != "" {
+		e.Routes = append(e.Routes, routeConfig{everywhere, from.Gateway})
+	}
+}
+
+// fillGuest tells the member who it is, and gives it its user data. Network adapters have no MAC addresses yet, so that
+// their configuration comes later (prepare.go).
+//
+// With a customization specification cloud-init must find no data of its own: where there is any, it does not look for
+// what vCenter's guest customization brings ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has
+// something). So the member finds its metadata beside it then, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
+func (v *VCenter) fillGuest(_ context.Context, o *order) error {
+	if o.plain {
+		return nil
+	}
+	key := metadataKey
+	var options []types.BaseOptionValue
+	if o.details.Spec.CustomizationSpec != "" {
+		key = ownMetadataKey
+		options = append(unset(metadataKey), unset(userDataKey)...)
+	}
+	metadata, err := metadataAt(key, o.ref, o.action, o.id, nil)
+	if err != nil {
+		return err
+	}
+	options = append(options, metadata...)
+	if o.details.UserData != "" {
+		options = append(options, encoded(userDataKey, o.details.UserData)...)
+	}
+	o.spec.Config.ExtraConfig = append(o.spec.Config.ExtraConfig, options...)
+	return nil
+}
+
+// addressesAt are the static addresses of an adapter; none if there are none.
+func addressesAt(d *plan.Details, i int) plan.AddressPair {
+	if i < len(d.Addresses) {
+		return d.Addresses[i]
+	}
+	return plan.AddressPair{}
+}

@@ -1,0 +1,178 @@
+package vsphere
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// decoded is what cloud-init makes of an entry of extraConfig.
+func decoded(t *testing.T, options map[string]string, key string) string {
+	t.Helper()
+	if got := options[key+".encoding"]; got != "gzip+base64" {
+		t.Fatalf("%s has the encoding %q", key, got)
+	}
+	packed, err := base64.StdEncoding.DecodeString(options[key])
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(plain)
+}
+
+func optionMap(options []vim.BaseOptionValue) map[string]string {
+	all := map[string]string{}
+	for _, o := range options {
+		all[o.GetOptionValue().Key] = o.GetOptionValue().Value.(string)
+	}
+	return all
+}
+
+func TestTheMetadataOfAMember(t *testing.T) {
+	off := false
+	networks := []v1alpha1.Network{
+		{Network: "a", IPv4: &v1alpha1.Addresses{PrefixLength: 24, Gateway: "10.0.0.1"}, IPv6: &v1alpha1.Addresses{PrefixLength: 64, Gateway: "fe80::1"},
+			Nameservers: []string{"10.0.0.53", "fd00::53"}, SearchDomains: []string{"shop.example.com"}},
+		{Network: "b"},
+		{Network: "c", DHCP: &off, IPv6: &v1alpha1.Addresses{PrefixLength: 48}},
+	}
+	addresses := []plan.AddressPair{{IPv4: "10.0.0.12", IPv6: "fd00::12"}, {}, {IPv6: "fd01::12"}}
+	const who = `"instance-id": "uuid-1", "local-hostname": "web-2", "hostname": "web-2", "group": "web", "namespace": "shop", "group_uid": "uid-web", "ordinal": 2`
+	for name, c := range map[string]struct {
+		details *plan.Details
+		macs    []string
+		want    string
+	}{
+		"without details": {nil, nil, `{` + who + `, "zone": ""}`},
+		"at the clone":    {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}, Zone: "C1", Addresses: addresses}, nil, `{` + who + `, "zone": "C1"}`},
+		"with addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}, Addresses: addresses},
+			[]string{"00:50:56:AA:00:01", "00:50:56:aa:00:02", "00:50:56:aa:00:03"}, `{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {
+				"nic0": {"match": {"macaddress": "00:50:56:aa:00:01"}, "dhcp4": false, "addresses": ["10.0.0.12/24", "fd00::12/64"],
+					"routes": [{"to": "0.0.0.0/0", "via": "10.0.0.1"}, {"to": "::/0", "via": "fe80::1"}],
+					"nameservers": {"addresses": ["10.0.0.53", "fd00::53"], "search": ["shop.example.com"]}},
+				"nic1": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true},
+				"nic2": {"match": {"macaddress": "00:50:56:aa:00:03"}, "dhcp4": false, "addresses": ["fd01::12/48"]}}}}`},
+		"without static addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks[1:2]}}, []string{"00:50:56:aa:00:02"},
+			`{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {"nic0": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true}}}}`},
+	} {
+		options, err := guestMetadata(web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := decoded(t, optionMap(options), "guestinfo.metadata")
+		if compact(t, got) != compact(t, c.want) {
+			t.Errorf("%s: got %s", name, got)
+		}
+		again, _ := guestMetadata(web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs)
+		if fmt.Sprint(optionMap(options)) != fmt.Sprint(optionMap(again)) {
+			t.Errorf("%s: equal facts give other bytes", name)
+		}
+	}
+	_, err := guestMetadata(web, plan.Action{VM: "web-2", Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"})
+	if err == nil {
+		t.Error("one MAC address is taken for three networks")
+	}
+}
+
+func compact(t *testing.T, text string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	same, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(same)
+}
+
+// talkative makes a template with guest data of its own.
+func (w *world) talkative() vim.ManagedObjectReference {
+	w.t.Helper()
+	ref, err := w.AddVM("/DC0/vm", "talkative")
+	w.must(err)
+	for _, key := range []string{"guestinfo.metadata", "guestinfo.userdata", "guestinfo.userdata.encoding"} {
+		w.must(w.SetExtraConfig("talkative", key, "the-template's"))
+	}
+	w.must(w.ToTemplate("talkative"))
+	return ref
+}
+
+func TestAMemberLearnsWhoItIsAndGetsItsUserDataInsteadOfTheTemplates(t *testing.T) {
+	t.Parallel()
+	w, p := placed(t, vcsim.Config{})
+	a := p.shaped(0, v1alpha1.VmGroupSpec{})
+	a.Template = w.talkative().Value
+	a.Details.UserData = "#cloud-config\npassword: planted\n"
+	p.do(a)
+	d, err := w.Details("web-0")
+	w.must(err)
+	if got := decoded(t, d.ExtraConfig, "guestinfo.userdata"); got != a.Details.UserData.Reveal() {
+		t.Errorf("its user data are %q", got)
+	}
+	var m map[string]any
+	w.must(json.Unmarshal([]byte(decoded(t, d.ExtraConfig, "guestinfo.metadata")), &m))
+	stamp, err := DecodeStamp(d.ExtraConfig[StampKey])
+	w.must(err)
+	if m["local-hostname"] != "web-0" || m["instance-id"] != stamp.InstanceUUID || m["network"] != nil {
+		t.Errorf("it is told %v", m)
+	}
+}
+
+func TestACustomizedMemberIsToldBesideWhereCloudInitLooks(t *testing.T) {
+	t.Parallel()
+	w, p := placed(t, vcsim.Config{})
+	w.must(w.AddCustomizationSpec("linux", false))
+	a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"})
+	a.Template = w.talkative().Value
+	p.do(a)
+	d, err := w.Details("web-0")
+	w.must(err)
+	if text := d.ExtraConfig["guestinfo.metadata"]; text != "" {
+		t.Errorf("cloud-init would find %q", text)
+	}
+	if got := decoded(t, d.ExtraConfig, ownMetadataKey); !mentions(got, `"web-0"`) {
+		t.Errorf("it is told %s", got)
+	}
+}
+
+func TestNoFailureOfACloneShowsItsUserData(t *testing.T) {
+	t.Parallel()
+	w, p := placed(t, vcsim.Config{})
+	const secret = "planted-secret"
+	for i, fault := range []vim.BaseMethodFault{&vim.InvalidArgument{InvalidProperty: "spec.config.extraConfig"}, &vim.SystemError{Reason: "odd"}, &vim.NotSupported{}} {
+		w.FailTask(vcsim.Clone, nil, fault, 1)
+		a := p.shaped(int32(i), v1alpha1.VmGroupSpec{})
+		a.Details.UserData = secret
+		value, _ := plan.EncodeUserData(secret)
+		err := p.Do(t.Context(), web, a)
+		if err == nil {
+			t.Fatal("it did not fail")
+		}
+		for _, text := range []string{err.Error(), fmt.Sprintf("%+v", asError(err)), fmt.Sprintf("%+v", a)} {
+			if strings.Contains(text, secret) || strings.Contains(text, value) {
+				t.Errorf("it shows: %s", text)
+			}
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package vsphere
+
+import (
+	"context"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// original is what a member is cloned from: a template as it is, or as it was when a snapshot of it was taken. It is not
+// changed.
+type original struct {
+	// perSocket are the cores per socket; 0 if vCenter does not say.
+	perSocket int32
+	devices   []types.BaseVirtualDevice
+	// file is the .vmx file: "[datastore] directory/file.vmx".
+	file string
+	// snapshots are those of a template; nil if there are none.
+	snapshots *types.VirtualMachineSnapshotInfo
+}
+
+// originalKey tells originals apart. A template with another fingerprint has other disks, and perhaps a snapshot more.
+type originalKey struct {
+	ref         types.ManagedObjectReference
+	fingerprint string
+}
+
+// cores is what to set as a clone's cores per socket: nothing where the original's divide the number of CPUs, for
+// then they are inherited; else the most that divide both. vCenter refuses a number of CPUs that is no multiple of
+// the cores per socket (VirtualMachineConfigSpec.numCoresPerSocket), and a template's may not fit the group's cpu.
+func (x *original) cores(cpu int32) *int32 { return dividing(x.perSocket, cpu) }
+
+// dividing gives the most cores per socket that divide both numbers; nil if perSocket, or none being known, will do.
+func dividing(perSocket, cpu int32) *int32 {
+	if perSocket < 1 || cpu%perSocket == 0 {
+		return nil
+	}
+	for perSocket > 0 {
+		cpu, perSocket = perSocket, cpu%perSocket
+	}
+	return &cpu
+}
+
+// cards are the network adapters.
+func (x *original) cards() []types.BaseVirtualDevice {
+	var cards []types.BaseVirtualDevice
+	for _, device := range x.devices {
+		if _, is := device.(types.BaseVirtualEthernetCard); is {
+			cards = append(cards, device)
+		}
+	}
+	return cards
+}
+
+// disks are the virtual disks.
+func (x *original) disks() []*types.VirtualDisk {
+	var disks []*types.VirtualDisk
+	for _, device := range x.devices {
+		if disk, is := device.(*types.VirtualDisk); is {
+			disks = append(disks, disk)
+		}
+	}
+	return disks
+}
+
+// readOriginal reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
+func readOriginal(ctx context.Context, s *session, ref types.ManagedObjectReference) (*original, error) {
+	paths := []string{"config.hardware.numCoresPerSocket", "config.hardware.device", "config.files.vmPathName"}
+	if ref.Type == vmType {
+		paths = append(paths, "snapshot")
+	}
+	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: ref}},
+		PropSet:   []types.PropertySpec{{Type: ref.Type, PathSet: paths}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	x := &original{}
+	for _, o := range objects {
+		for _, p := range o.PropSet {
+			switch val := p.Val.(type) {
+			case int32: // in the API of old; a pointer in newer ones
+				x.perSocket = val
+			case *int32:
+				x.perSocket = *val
+			case types.ArrayOfVirtualDevice:
+				x.devices = val.VirtualDevice
+			case string:
+				x.file = val
+			case types.VirtualMachineSnapshotInfo:
+				x.snapshots = &val
+			}
+		}
+	}
+	return x, nil
+}

@@ -1,0 +1,175 @@
+package vsphere
+
+import (
+	"context"
+	"reflect"
+	"slices"
+
+	"github.com/vmware/govmomi/pbm"
+	pbmmethods "github.com/vmware/govmomi/pbm/methods"
+	pbmtypes "github.com/vmware/govmomi/pbm/types"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// policyBook are vCenter's storage policies, and the service (SPBM) that knows them.
+type policyBook struct {
+	client *pbm.Client
+	ids    map[string]string // by name
+}
+
+// compatibleKey tells for which policy, in which datacenter, datastores are compatible.
+type compatibleKey struct{ policy, datacenter string }
+
+// newPBM makes a client of the storage policy service. It has no login of its own: the session's key goes along with each
+// call, in the SOAP header. (govmomi's own constructor would leave our transport out, and so whom we trust.)
+func (c *client) newPBM(ctx context.Context, s *session) (*pbm.Client, error) {
+	endpoint := *c.endpoint
+	endpoint.Path = pbm.Path
+	wire := soap.NewClient(&endpoint, c.cfg.Insecure)
+	wire.Client.Transport = rewinding{c.transport}
+	wire.UserAgent, wire.Namespace, wire.Cookie = c.cfg.UserAgent, "urn:"+pbm.Namespace, s.vim.SessionCookie
+	known := wire.Types
+	wire.Types = func(name string) (reflect.Type, bool) { // SPBM leaves its own types' prefix out
+		if kind, ok := known(name); ok {
+			return kind, true
+		}
+		return known(pbm.Namespace + ":" + name)
+	}
+	rounds := c.rounds.on(wire)
+	res, err := pbmmethods.PbmRetrieveServiceContent(ctx, rounds, &pbmtypes.PbmRetrieveServiceContent{This: pbm.ServiceInstance})
+	if err != nil {
+		return nil, pbmFailure(err)
+	}
+	return &pbm.Client{Client: wire, ServiceContent: res.Returnval, RoundTripper: rounds}, nil
+}
+
+// pbmFailure keeps it from being told as an outage of vCenter that one of its services does not answer.
+func pbmFailure(err error) error {
+	if err == nil || notAuthenticated(err) {
+		return err
+	}
+	typed := *classify("", err)
+	if typed.Reason == ReasonVCenterUnreachable {
+		typed.Fault = faultf(ReasonStoragePolicyUnavailable, false, "vCenter's storage policy service (vmware-sps) does not answer: see whether it runs.").Fault
+	}
+	return &typed
+}
+
+func (v *VCenter) readPolicies(ctx context.Context, s *session) (*policyBook, error) {
+	c, err := v.client.newPBM(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := c.QueryProfile(ctx, pbmtypes.PbmProfileResourceType{ResourceType: string(pbmtypes.PbmProfileResourceTypeEnumSTORAGE)},
+		string(pbmtypes.PbmProfileCategoryEnumREQUIREMENT))
+	if err != nil {
+		return nil, pbmFailure(err)
+	}
+	book := &policyBook{client: c, ids: map[string]string{}}
+	if len(ids) == 0 {
+		return book, nil
+	}
+	all, err := c.RetrieveContent(ctx, ids)
+	if err != nil {
+		return nil, pbmFailure(err)
+	}
+	for _, p := range all {
+		book.ids[p.GetPbmProfile().Name] = p.GetPbmProfile().ProfileId.UniqueId
+	}
+	return book, nil
+}
+
+// find is the id of the policy of that name.
+func (b *policyBook) find(name string) (string, error) {
+	if id, found := b.ids[name]; found {
+		return id, nil
+	}
+	if len(b.ids) == 0 {
+		return "", faultf(ReasonStoragePolicyNotFound, true, "vCenter shows its user no storage policy, and so not %q of spec.placement.storagePolicy: make it, or grant the right to see it.", name)
+	}
+	var names []string
+	for name := range b.ids {
+		names = append(names, name)
+	}
+	return "", faultf(ReasonStoragePolicyNotFound, true, "There is no storage policy %q: set spec.placement.storagePolicy to one of %s.", name, listing(names))
+}
+
+// check tells which of the datastores satisfy a policy, by their moRefs.
+func (b *policyBook) check(ctx context.Context, id string, all []choice) (map[string]bool, error) {
+	fits := map[string]bool{}
+	if len(all) == 0 { // without hubs it would be asked about all there are
+		return fits, nil
+	}
+	var hubs []pbmtypes.PbmPlacementHub
+	for _, c := range all {
+		hubs = append(hubs, pbmtypes.PbmPlacementHub{HubType: c.ref.Type, HubId: c.ref.Value})
+	}
+	res, err := b.client.CheckRequirements(ctx, hubs, nil, []pbmtypes.BasePbmPlacementRequirement{
+		&pbmtypes.PbmPlacementCapabilityProfileRequirement{ProfileId: pbmtypes.PbmProfileId{UniqueId: id}}})
+	if err != nil {
+		return nil, pbmFailure(err)
+	}
+	for _, hub := range res.CompatibleDatastores() {
+		fits[hub.HubId] = true
+	}
+	return fits, nil
+}
+
+// fillPolicy puts spec.placement.storagePolicy on the clone, and chooses a datastore that satisfies it, where neither the
+// spec names one nor the one that would be taken does.
+func (v *VCenter) fillPolicy(ctx context.Context, s *session, o *order) error {
+	known, p, at := &v.lookups, o.details.Spec.Placement, &o.spec.Location
+	readPolicies := func() (*policyBook, error) { return v.readPolicies(ctx, s) }
+	id, err := looking(ctx, s, &known.policies, "", readPolicies, func(b *policyBook) (string, error) { return b.find(p.StoragePolicy) })
+	if err != nil {
+		return err
+	}
+	all, err := v.storageOf(ctx, s, o.realm)
+	if err != nil {
+		return err
+	}
+	o.compatible, err = known.compatible.get(ctx, s, compatibleKey{id, o.realm.datacenter.Value}, knownFor, func() (map[string]bool, error) {
+		book, err := known.policies.get(ctx, s, "", knownFor, readPolicies)
+		if err != nil {
+			return nil, err
+		}
+		return book.check(ctx, id, choices(all.all, "Datastore"))
+	})
+	if err != nil {
+		return err
+	}
+	at.Profile = []types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}
+	if o.pod != nil { // Storage DRS chooses
+		return nil
+	}
+	taken := all.ownDatastores(o.from)
+	if at.Datastore != nil {
+		taken = []types.ManagedObjectReference{*at.Datastore}
+	}
+	misfit := func(ref types.ManagedObjectReference) bool { return !o.compatible[ref.Value] }
+	if len(taken) > 0 && !slices.ContainsFunc(taken, misfit) {
+		return nil
+	}
+	reached, err := v.reachOf(ctx, s, o.realm, *at.Pool)
+	if err != nil {
+		return err
+	}
+	var fits []*thing
+	var names []string
+	for i := range all.all {
+		t := &all.all[i]
+		if o.compatible[t.ref.Value] && usable(t) && (reached == nil || slices.Contains(reached.datastores, t.ref)) {
+			fits, names = append(fits, t), append(names, t.path)
+		}
+	}
+	switch {
+	case len(fits) == 0:
+		return faultf(ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
+	case p.Datastore != "":
+		return faultf(ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or leave it out.", p.Datastore, p.StoragePolicy, listing(names))
+	}
+	slices.SortFunc(fits, best)
+	at.Datastore = &fits[0].ref
+	return nil
+}

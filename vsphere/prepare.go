@@ -1,0 +1,154 @@
+package vsphere
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// ReasonTooFewAdapters says that a VM has fewer network adapters than spec.networks.
+const ReasonTooFewAdapters = "TooFewNetworkAdapters"
+
+// prepare gives a member what its clone could not: tags and custom attributes, which no clone spec has, and the network
+// configuration by its adapters' MAC addresses, which are made with the clone. Later it brings tags and attributes up to
+// date.
+//
+// The stamp comes last, so that it never says what is not done: a crash anywhere is continued by the next plan. It goes
+// with the network configuration in one reconfigure, which is guarded by the changeVersion that the plan saw. Neither tags
+// nor attributes are in a VM's config ([doc] changeVersion is of "a given version of the configuration"); were they, the
+// guard would refuse once, and the next try would find nothing to set before it.
+func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	if a.Details == nil || a.Details.Spec == nil {
+		return faultf(ReasonInternal, true, "The step Prepare of %s does not say what to do.", a.VM)
+	}
+	if m.stamp.Prepared == a.Details.Prepared {
+		return nil // as wanted, and published
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	wanted, former := preparationIn(a.Details.Prepared), preparationIn(m.stamp.Prepared)
+	byMAC := wanted.Networks && m.stamp.Prepared == "" && m.stamp.Former.Entry == ""
+	now, err := v.lookPreparing(ctx, a, byMAC)
+	if err != nil {
+		return err
+	}
+	if now.changeVersion != m.ChangeVersion { // before anything is done to it
+		return changedMeanwhile()
+	}
+	var options []types.BaseOptionValue
+	if byMAC {
+		if options, err = networkOptions(ref, a, m.InstanceUUID, now.devices); err != nil {
+			return err
+		}
+	}
+	if err := v.setTags(ctx, a, a.Details.Spec.Tags, former.Tags); err != nil {
+		return v.tagFailure(ctx, ref, a, err)
+	}
+	if err := v.setAttributes(ctx, a, now.values, a.Details.Spec.CustomAttributes, former.Attributes); err != nil {
+		return err
+	}
+	stamp := m.stamp
+	stamp.Prepared = a.Details.Prepared
+	return v.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
+}
+
+// preparationIn reads plan.PreparationOf's text. What cannot be read says nothing.
+func preparationIn(text string) plan.Preparation {
+	var p plan.Preparation
+	if json.Unmarshal([]byte(text), &p) != nil {
+		return plan.Preparation{}
+	}
+	return p
+}
+
+// tagFailure looks whether the VM is there still: of one that is gone, the REST API says that a privilege is missing
+// ([doc] attach: unauthorized, "if you ... do not have the privilege to read the object").
+func (v *VCenter) tagFailure(ctx context.Context, ref plan.Ref, a plan.Action, err error) error {
+	if classify("", err).Reason != ReasonMissingPrivilege {
+		return err
+	}
+	if readErr := v.reader.read(ctx, vmRef(a.MoRef)); readErr != nil {
+		return readErr
+	}
+	if _, gone := v.own(ref, a); gone != nil {
+		return gone
+	}
+	return err
+}
+
+// unprepared is a VM right before it is prepared.
+type unprepared struct {
+	changeVersion string
+	values        []types.BaseCustomFieldValue
+	devices       []types.BaseVirtualDevice
+}
+
+func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool) (*unprepared, error) {
+	paths := []string{"config.changeVersion", "customValue"}
+	if devices {
+		paths = append(paths, "config.hardware.device")
+	}
+	var now unprepared
+	err := v.call(ctx, func(ctx context.Context, s *session) error {
+		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+			ObjectSet: []types.ObjectSpec{{Obj: vmRef(a.MoRef)}},
+			PropSet:   []types.PropertySpec{{Type: vmType, PathSet: paths}},
+		})
+		now = unprepared{}
+		for _, o := range objects {
+			for _, p := range o.PropSet {
+				switch val := p.Val.(type) {
+				case string:
+					now.changeVersion = val
+				case types.ArrayOfCustomFieldValue:
+					now.values = val.CustomFieldValue
+				case types.ArrayOfVirtualDevice:
+					now.devices = val.VirtualDevice
+				}
+			}
+		}
+		return err
+	})
+	return &now, err
+}
+
+// networkOptions are the extraConfig entries of the network configuration: the n-th of spec.networks is for the n-th
+// network adapter.
+func networkOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice) ([]types.BaseOptionValue, error) {
+	macs, want := macsOf(devices), len(a.Details.Spec.Networks)
+	if len(macs) < want {
+		return nil, faultf(ReasonTooFewAdapters, true, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or take networks out.", a.VM, len(macs), want)
+	}
+	macs = macs[:want]
+	if slices.Contains(macs, "") {
+		return nil, faultf(ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is looked at again.", a.VM)
+	}
+	return guestMetadata(ref, a, instanceUUID, macs)
+}
+
+// macsOf are the MAC addresses of the network adapters, in the order of their keys: that in which they were added, and in
+// which vCenter numbers them ("Network adapter 1").
+func macsOf(devices []types.BaseVirtualDevice) []string {
+	var cards []*types.VirtualEthernetCard
+	for _, device := range devices {
+		if card, is := device.(types.BaseVirtualEthernetCard); is {
+			cards = append(cards, card.GetVirtualEthernetCard())
+		}
+	}
+	slices.SortStableFunc(cards, func(a, b *types.VirtualEthernetCard) int { return cmp.Compare(a.Key, b.Key) })
+	var macs []string
+	for _, card := range cards {
+		macs = append(macs, card.MacAddress)
+	}
+	return macs
+}

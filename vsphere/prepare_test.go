@@ -1,0 +1,324 @@
+package vsphere
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// preparing is the step that prepares a VM for a spec, as the plan has it.
+func preparing(vm plan.VM, spec v1alpha1.VmGroupSpec) plan.Action {
+	a := guarded(plan.Prepare, vm)
+	a.Details = &plan.Details{Spec: &spec, Prepared: plan.PreparationOf(&spec)}
+	return a
+}
+
+func attributes(pairs ...string) v1alpha1.VmGroupSpec {
+	spec := v1alpha1.VmGroupSpec{CustomAttributes: map[string]string{}}
+	for i := 0; i < len(pairs); i += 2 {
+		spec.CustomAttributes[pairs[i]] = pairs[i+1]
+	}
+	return spec
+}
+
+func tagged(category string, names ...string) v1alpha1.VmGroupSpec {
+	return v1alpha1.VmGroupSpec{Tags: want(category, names...)}
+}
+
+// attributes are a VM's custom attributes that have a value.
+func (w *world) attributes(name string) map[string]string {
+	w.t.Helper()
+	all, err := w.AttributesOf(name)
+	w.must(err)
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	return all
+}
+
+func (w *world) tags(name string) string {
+	w.t.Helper()
+	all, err := w.TagsOf(name)
+	w.must(err)
+	return strings.Join(all, " ")
+}
+
+func (w *world) addTags(category string, names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		_, err := w.AddTag(category, name)
+		w.must(err)
+	}
+}
+
+func TestAPreparedMemberIsNotPreparedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	spec := attributes("owner", "shop")
+	p.do(preparing(vm, spec))
+	before, calls := p.vm(vm.MoRef), w.Calls()
+	p.do(preparing(before, spec))
+	p.do(preparing(vm, spec)) // as it was planned from what was seen before
+	if after := p.vm(vm.MoRef); !reflect.DeepEqual(before, after) || w.Calls()["ReconfigVM_Task"] != calls["ReconfigVM_Task"] || w.Calls()["SetField"] != 1 {
+		t.Errorf("it was %+v and is %+v: %v", before, after, w.Calls())
+	}
+}
+
+func TestNothingIsDoneToAVMThatSomebodyChangedMeanwhileOrThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm, gone := p.member(0), p.member(1)
+	w.must(w.SetExtraConfig("web-0", "x", "y"))
+	if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != ReasonConcurrentAccess || !f.Passing {
+		t.Errorf("%+v", f)
+	}
+	w.must(w.Destroy("web-1"))
+	if f := p.fault(preparing(gone, attributes("owner", "shop"))); f.Reason != ReasonGone && f.Reason != ReasonConcurrentAccess || !f.Passing {
+		t.Errorf("%+v", f)
+	}
+	other := preparing(vm, attributes("owner", "shop"))
+	other.Ordinal = 7
+	if f := p.fault(other); f.Reason != ReasonConcurrentAccess {
+		t.Errorf("%+v", f)
+	}
+	if w.Calls()["SetField"] != 0 || w.Calls()["AddCustomFieldDef"] != 0 {
+		t.Errorf("%v", w.Calls())
+	}
+}
+
+func TestTheNthNetworkIsForTheNthAdapter(t *testing.T) {
+	t.Parallel()
+	card := func(key int32, mac string) vim.VirtualEthernetCard {
+		c := vim.VirtualEthernetCard{MacAddress: mac}
+		c.Key = key
+		return c
+	}
+	devices := []vim.BaseVirtualDevice{
+		&vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: card(4001, "b")}},
+		&vim.VirtualDisk{},
+		&vim.VirtualE1000{VirtualEthernetCard: card(4002, "c")},
+		&vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: card(4000, "a")}},
+	}
+	if macs := macsOf(devices); !slices.Equal(macs, []string{"a", "b", "c"}) {
+		t.Errorf("%v", macs)
+	}
+	a := preparing(plan.VM{}, v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 4)})
+	var f *Error
+	if _, err := networkOptions(web, a, "id", devices); !errors.As(err, &f) || f.Reason != ReasonTooFewAdapters || !f.Person {
+		t.Errorf("%v", err)
+	}
+	devices = append(devices, &vim.VirtualE1000{VirtualEthernetCard: card(4003, "")})
+	if _, err := networkOptions(web, a, "id", devices); !errors.As(err, &f) || !f.Passing {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	spec := v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "VM Network"}}}
+	p.do(preparing(vm, spec))
+	details, err := w.Details("web-0")
+	w.must(err)
+	metadata := plainMetadata(t, details.ExtraConfig)
+	if len(details.NICs) != 1 || !strings.Contains(strings.ToLower(metadata), strings.ToLower(details.NICs[0].MAC)) {
+		t.Errorf("%+v: %s", details.NICs, metadata)
+	}
+	w.must(w.SetExtraConfig("web-0", "guestinfo.metadata", ""))
+	p.until("that is seen", func() bool {
+		return p.vm(vm.MoRef).ChangeVersion != "" && p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion
+	})
+	spec.CustomAttributes = map[string]string{"owner": "shop"}
+	p.until("it is prepared anew", func() bool {
+		return p.Do(context.Background(), web, preparing(p.vm(vm.MoRef), spec)) == nil
+	})
+	if text := w.look("web-0").ExtraConfig["guestinfo.metadata"]; text != "" {
+		t.Errorf("a member that was prepared gets %q", text)
+	}
+	more := v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 2)}
+	if f := p.fault(preparing(p.member(1), more)); f.Reason != ReasonTooFewAdapters || !f.Person {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestTagsAreOnAMemberBeforeItIsPoweredOnAndWhatIsNoLongerWantedGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addTags("tier", "web", "db", "theirs")
+	p := w.start()
+	vm := p.member(0)
+	p.do(preparing(vm, tagged("tier", "web", "db")))
+	if vm = p.vm(vm.MoRef); w.tags("web-0") != "tier/db tier/web" || vm.Power != plan.PoweredOff {
+		t.Errorf("%s has %s", vm.Power, w.tags("web-0"))
+	}
+	spec := tagged("tier", "db")
+	p.do(preparing(vm, spec))
+	if w.tags("web-0") != "tier/db" || p.vm(vm.MoRef).Prepared != plan.PreparationOf(&spec) {
+		t.Errorf("it has %s", w.tags("web-0"))
+	}
+	p.do(preparing(p.vm(vm.MoRef), v1alpha1.VmGroupSpec{}))
+	if w.tags("web-0") != "" || p.vm(vm.MoRef).Prepared != "" {
+		t.Errorf("it has %s", w.tags("web-0"))
+	}
+}
+
+func TestAMissingTagIsToldAndNothingIsDone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addTags("tier", "web")
+	p := w.start()
+	vm := p.member(0)
+	spec := tagged("tier", "web", "wbe")
+	spec.CustomAttributes = map[string]string{"owner": "shop"}
+	if f := p.fault(preparing(vm, spec)); f.Reason != ReasonTagNotFound || !f.Person || !strings.Contains(f.Message, `"wbe"`) || !strings.Contains(f.Message, "only web") {
+		t.Errorf("%+v", f)
+	}
+	if now := p.vm(vm.MoRef); w.tags("web-0") != "" || len(w.attributes("web-0")) != 0 || now.Prepared != "" {
+		t.Errorf("%s, %v", w.tags("web-0"), w.attributes("web-0"))
+	}
+	w.addTags("tier", "wbe")
+	p.do(preparing(p.vm(vm.MoRef), spec))
+}
+
+func TestTwoServersPrepareMembersAtOnceWithTagsThatAreToBeMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.start(), w.start()
+	vms := []plan.VM{one.member(0), one.member(1)}
+	spec := tagged("tier", "web", "db")
+	for i := range spec.Tags {
+		spec.Tags[i].Create = true
+	}
+	var all sync.WaitGroup
+	for i, p := range []*process{one, two} {
+		p.until("both are seen", func() bool { return len(p.sight().VMs) == 2 })
+		all.Go(func() { p.do(preparing(vms[i], spec)) })
+	}
+	all.Wait()
+	for _, name := range []string{"web-0", "web-1"} {
+		if w.tags(name) != "tier/db tier/web" {
+			t.Errorf("%s has %s", name, w.tags(name))
+		}
+	}
+}
+
+func TestALostSessionIsNoticedAndNoRESTSessionIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addTags("tier", "web", "db")
+	p := w.start()
+	vm := p.member(0)
+	if n := w.RESTSessions(); n != 0 {
+		t.Errorf("%d REST sessions that nobody needs", n)
+	}
+	p.do(preparing(vm, tagged("tier", "web")))
+	was := p.told("")
+	w.DropSessions()
+	p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.sight().Known })
+	p.do(preparing(p.vm(vm.MoRef), tagged("tier", "web", "db")))
+	if w.tags("web-0") != "tier/db tier/web" {
+		t.Errorf("it has %s", w.tags("web-0"))
+	}
+	if n := w.RESTSessions(); n != 1 {
+		t.Errorf("%d REST sessions", n)
+	}
+	p.stop()
+	if w.RESTSessions() != 0 || w.Sessions() != 0 {
+		t.Errorf("%d REST sessions and %d others are left", w.RESTSessions(), w.Sessions())
+	}
+}
+
+func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, User: "vmgroup", Password: "pass"})
+	w.addTags("tier", "web")
+	p := w.start()
+	vm := p.member(0)
+	w.SetPassword("other")
+	for range 3 {
+		if f := p.fault(preparing(p.vm(vm.MoRef), tagged("tier", "web"))); f.Reason != ReasonInvalidLogin || !f.Person || strings.Contains(f.Message, `"pass"`) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if _, refused := w.Logins(); refused != 1 {
+		t.Errorf("%d logins were refused", refused)
+	}
+	p.do(step(plan.PowerOn, vm)) // the SOAP session lives
+}
+
+func TestALostReplyAboutTagsIsMadeGoodByTheNextTry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addTags("tier", "web", "db")
+	p := w.start()
+	moRef := p.member(0).MoRef
+	p.do(preparing(p.vm(moRef), tagged("tier", "web")))
+	for _, action := range []string{"list-attached-tags", detachAction, attachAction} {
+		w.LoseReply(http.MethodPost+" /rest"+associationPath+"?~action="+action, 1)
+		if f := p.fault(preparing(p.vm(moRef), tagged("tier", "db"))); f.Reason != ReasonVCenterUnreachable || !f.Passing {
+			t.Errorf("%s: %+v", action, f)
+		}
+	}
+	p.do(preparing(p.vm(moRef), tagged("tier", "db")))
+	if w.tags("web-0") != "tier/db" {
+		t.Errorf("it has %s", w.tags("web-0"))
+	}
+}
+
+func TestWhatAFormerPreparationSaysIsReadAndWhatIsNoneSaysNothing(t *testing.T) {
+	t.Parallel()
+	want := plan.Preparation{Tags: []string{"a/b"}, Attributes: []string{"x"}, Networks: true, Digest: "d"}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := preparationIn(string(text)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	for _, text := range []string{"", "{", `{"tags":7}`} {
+		if got := preparationIn(text); !reflect.DeepEqual(got, plan.Preparation{}) {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+// plainMetadata is the guest's metadata as cloud-init reads it.
+func plainMetadata(t *testing.T, extraConfig map[string]string) string {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(extraConfig["guestinfo.metadata"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(extraConfig["guestinfo.metadata.encoding"], "gz") {
+		return string(raw)
+	}
+	unzip, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(unzip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(plain)
+}

@@ -1,0 +1,209 @@
+package vsphere
+
+import (
+	"context"
+	"net/url"
+	"sync"
+
+	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vapi/tags"
+	"github.com/vmware/govmomi/vim25/soap"
+)
+
+// restLogins keeps a session of vCenter's REST API beside the SOAP session, for tags, which the SOAP API does not know.
+// It is opened when it is first needed, as the same user, and belongs to one SOAP session: with the next, there is a new
+// one. All methods may be called from any goroutine.
+//
+//	no session, on() called     one login for all who ask, if the SOAP session stands
+//	the password is refused     no login for refusedMost, or until there are other credentials or a new SOAP session:
+//	                            one refusal more than the SOAP login's (login.go) does not lock the account
+//	another failure             a back-off of its own: the SOAP session has no part in it
+//	401                         vCenter has dropped the session: one login, and the call runs once more
+type restLogins struct {
+	client *client
+	// turn has a place for one: for who logs in or out.
+	turn chan struct{}
+
+	mu      sync.Mutex
+	current *restSession
+	backoff backoff
+	why     *Error   // why the last login failed
+	failed  *session // under which SOAP session it did
+}
+
+// restSession is one login at the REST API, under one SOAP session.
+type restSession struct {
+	*tags.Manager
+	under *session
+}
+
+func newRESTLogins(c *client) *restLogins {
+	return &restLogins{client: c, turn: make(chan struct{}, 1)}
+}
+
+// call runs f on the session. 401 says that nothing was done, so f is then run once more, on a new session. Errors are
+// *Error.
+func (r *restLogins) call(ctx context.Context, s *session, f func(context.Context, *restSession) error) error {
+	ctx = withOperationID(ctx)
+	for again := true; ; again = false {
+		rs, err := r.on(ctx, s)
+		if err != nil {
+			return err
+		}
+		if err = f(ctx, rs); err == nil {
+			return nil
+		}
+		if restStatus(err) == statusUnauthenticated {
+			r.drop(rs)
+			if again {
+				continue
+			}
+		}
+		return restClassify(err)
+	}
+}
+
+// on gives the session that belongs to s, and logs in if there is none. While a back-off lasts it gives the last error at
+// once and calls nobody.
+func (r *restLogins) on(ctx context.Context, s *session) (*restSession, error) {
+	if rs := r.under(s); rs != nil {
+		return rs, nil
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return nil, classify("", ctx.Err())
+	}
+	if rs := r.under(s); rs != nil {
+		return rs, nil
+	}
+	if err := r.client.base.Err(); err != nil {
+		return nil, classify("", err)
+	}
+	if err := r.held(s); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	old := r.current
+	r.current = nil
+	r.mu.Unlock()
+	if old != nil { // of a SOAP session that is gone
+		r.leave(ctx, old)
+	}
+	rs, refused, err := r.login(ctx, s)
+	if err != nil {
+		return nil, r.fail(s, err, refused)
+	}
+	r.mu.Lock()
+	r.current, r.backoff, r.why = rs, backoff{}, nil
+	r.mu.Unlock()
+	r.client.cfg.Log.Info().Str("user", s.user).Int64("epoch", s.epoch).Msg("vCenter REST session opened")
+	return rs, nil
+}
+
+func (r *restLogins) under(s *session) *restSession {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current != nil && r.current.under == s {
+		return r.current
+	}
+	return nil
+}
+
+// held is why it is too early for a login; nil if it is not.
+func (r *restLogins) held(s *session) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed != s { // the password was accepted since
+		r.backoff = backoff{}
+	}
+	if r.backoff.holds(r.client.now(), r.client.cfg) {
+		return r.why
+	}
+	return nil
+}
+
+// fail notes a login that failed. refused is the digest of the credentials if it was them.
+func (r *restLogins) fail(s *session, err error, refused *digest) *Error {
+	e := restClassify(err)
+	if refused != nil {
+		e = restRefusal(err)
+	}
+	r.mu.Lock()
+	first := r.why == nil || r.why.Fault != e.Fault
+	r.why, r.failed = e, s
+	r.backoff.fail(r.client.now(), refused)
+	if refused != nil {
+		r.backoff.until = r.client.now().Add(refusedMost)
+	}
+	r.mu.Unlock()
+	if first {
+		r.client.cfg.Log.Error().Err(err).Str("reason", e.Reason).Msg(e.Message)
+	}
+	return e
+}
+
+// login opens a session. refused is set when vCenter refused the credentials.
+func (r *restLogins) login(ctx context.Context, s *session) (rs *restSession, refused *digest, err error) {
+	c := r.client
+	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.base, cancel)()
+	user, password, err := c.readCredentials()
+	if err != nil {
+		return nil, nil, err
+	}
+	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
+	wire.Client.Transport = restWire{c.rounds, rewinding{c.transport}}
+	wire.UserAgent = c.cfg.UserAgent
+	rs = &restSession{Manager: tags.NewManager(&rest.Client{Client: wire}), under: s}
+	unhurried, stop := lingering(ctx, logoutTimeout)
+	defer stop()
+	if err = rs.Login(unhurried, url.UserPassword(user, password)); err != nil {
+		if status := restStatus(err); status == statusUnauthenticated || status == statusForbidden {
+			d := digestOf(user, password)
+			refused = &d
+		}
+		return nil, refused, err
+	}
+	if c.base.Err() != nil {
+		r.leave(context.WithoutCancel(ctx), rs)
+		return nil, nil, c.base.Err()
+	}
+	return rs, nil, nil
+}
+
+// drop forgets a session that vCenter has dropped.
+func (r *restLogins) drop(rs *restSession) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current == rs {
+		r.current = nil
+	}
+}
+
+// logout ends the session in vCenter, so that none is left behind. The client has ended before, so none is opened after.
+func (r *restLogins) logout(ctx context.Context) {
+	select {
+	case r.turn <- struct{}{}: // after a login that is under way
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	rs := r.current
+	r.current = nil
+	r.mu.Unlock()
+	if rs != nil {
+		r.leave(ctx, rs)
+	}
+}
+
+// leave logs rs out.
+func (r *restLogins) leave(ctx context.Context, rs *restSession) {
+	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
+	defer cancel()
+	if err := rs.Logout(ctx); err != nil && restStatus(err) != statusUnauthenticated {
+		r.client.cfg.Log.Warn().Err(err).Msg("vCenter REST logout failed")
+	}
+}

@@ -1,0 +1,165 @@
+package vsphere
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+const (
+	// ReasonTaggingUnavailable says that vCenter's tagging service does not answer as it should; it passes.
+	ReasonTaggingUnavailable = "TaggingUnavailable"
+	// ReasonTagRefused says that vCenter refused something about tags, in its own words.
+	ReasonTagRefused = "TagRefused"
+)
+
+const (
+	statusUnauthenticated = http.StatusUnauthorized
+	statusForbidden       = http.StatusForbidden
+)
+
+// The kinds of errors of the REST API that are told apart ("type" in the answer).
+const (
+	kindAlreadyExists = "com.vmware.vapi.std.errors.already_exists"
+	kindUnauthorized  = "com.vmware.vapi.std.errors.unauthorized"
+)
+
+// restError is an answer of the REST API that is none. It holds nothing of the request but the name of the call.
+type restError struct {
+	call   string // "POST tagging/category"
+	status int
+	kind   string // one of vapi.std.errors; may be empty
+	words  string // vCenter's own; may be empty
+}
+
+func (e *restError) Error() string {
+	s := fmt.Sprintf("%s: %d %s", e.call, e.status, http.StatusText(e.status))
+	for _, more := range []string{e.kind, e.words} {
+		if more != "" {
+			s += ": " + more
+		}
+	}
+	return s
+}
+
+// restWire counts, times and logs the calls of the REST API, and makes an error of each answer that says one. (govmomi
+// makes a text of most, and failures are told apart by their types here.) It never shows a call's contents.
+type restWire struct {
+	*rounds
+	next http.RoundTripper
+}
+
+func (w restWire) RoundTrip(req *http.Request) (*http.Response, error) {
+	call := restCall(req)
+	w.calls.WithLabelValues(call).Inc()
+	began := time.Now()
+	res, err := w.next.RoundTrip(req)
+	took := time.Since(began)
+	w.seconds.WithLabelValues(call).Observe(took.Seconds())
+	if err == nil && res.StatusCode >= http.StatusBadRequest {
+		err = readRESTError(call, res)
+		_ = res.Body.Close()
+		res = nil
+	}
+	w.log.Debug().Str("method", call).Str("opID", operationID(req.Context())).Dur("ms", took).Err(err).Msg("vCenter call")
+	return res, err
+}
+
+// restCall names a call, without the ids in it: "GET tagging/tag", "tagging/tag-association attach-multiple-tags-to-object".
+func restCall(req *http.Request) string {
+	path, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/rest/com/vmware/cis/"), "/id:")
+	if action := req.URL.Query().Get("~action"); action != "" {
+		return path + " " + action
+	}
+	return req.Method + " " + path
+}
+
+// restErrorMost bounds how much of an error's body is read, in bytes.
+const restErrorMost = 64 << 10
+
+func readRESTError(call string, res *http.Response) error {
+	e := &restError{call: call, status: res.StatusCode}
+	body, _ := io.ReadAll(io.LimitReader(res.Body, restErrorMost))
+	var answer struct {
+		Type  string `json:"type"`
+		Value struct {
+			Messages []struct {
+				Text string `json:"default_message"`
+			} `json:"messages"`
+		} `json:"value"`
+	}
+	if json.Unmarshal(body, &answer) == nil { // a proxy's answer is HTML
+		e.kind = answer.Type
+		for _, m := range answer.Value.Messages {
+			e.words = strings.TrimSpace(e.words + " " + m.Text)
+		}
+	}
+	return e
+}
+
+// restStatus is the HTTP status of an answer that is an error; 0 if err is something else.
+func restStatus(err error) int {
+	if e, is := errors.AsType[*restError](err); is {
+		return e.status
+	}
+	return 0
+}
+
+// restKind tells whether err is an answer of that kind.
+func restKind(err error, kind string) bool {
+	e, is := errors.AsType[*restError](err)
+	return is && e.kind == kind
+}
+
+// restClassify says what an error of a call of the REST API means. What is no answer is as with SOAP. nil gives nil.
+func restClassify(err error) *Error {
+	e, is := errors.AsType[*restError](err)
+	if _, own := errors.AsType[*Error](err); own || !is {
+		return classify("", err)
+	}
+	typed := faultf(ReasonTagRefused, true, "vCenter refuses the tags: %s", steady(e.Error()))
+	switch {
+	case e.status == statusUnauthenticated:
+		typed = faultf(ReasonNotAuthenticated, false, "vCenter's tagging service has dropped the server's session; the server logs in again.")
+	case e.status == statusForbidden || e.kind == kindUnauthorized:
+		typed = faultf(ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s: grant it.", taggingPrivilege(e.call))
+	case e.status == http.StatusNotFound && strings.HasPrefix(e.call, "GET "):
+		typed = faultf(ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
+	case e.status == http.StatusNotFound, e.status == http.StatusTooManyRequests, e.status >= http.StatusInternalServerError:
+		typed = faultf(ReasonTaggingUnavailable, false, "vCenter's tagging service does not answer (%d %s); it is tried again.", e.status, http.StatusText(e.status))
+		typed.Passing = true
+	}
+	typed.Err = err
+	return typed
+}
+
+// taggingPrivilege is what a call needs.
+//
+// [doc] vSphere Automation API, tagging/category create: "the create category privilege"; tagging/tag create: "the create tag
+// privilege on the input category"; tag-association attach: "the attach tag privilege on the tag and the read privilege on the
+// object". vSphere Security, Privileges for Tags: only global permissions count, and those on the tag itself, but for
+// ObjectAttachable (since 7.0), which is about the VM.
+func taggingPrivilege(call string) string {
+	const global = " as a global permission"
+	switch call {
+	case "POST tagging/category":
+		return "InventoryService.Tagging.CreateCategory" + global
+	case "POST tagging/tag":
+		return "InventoryService.Tagging.CreateTag" + global
+	case "tagging/tag-association " + attachAction, "tagging/tag-association " + detachAction:
+		return "InventoryService.Tagging.AttachTag" + global + ", or InventoryService.Tagging.ObjectAttachable on the VM"
+	}
+	return "System.Read" + global + ", for tags and their categories"
+}
+
+// restRefusal is the fault for credentials that the REST API refuses.
+func restRefusal(err error) *Error {
+	return &Error{Err: err, Fault: plan.Fault{Reason: ReasonInvalidLogin, Person: true,
+		Message: "vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."}}
+}

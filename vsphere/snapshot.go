@@ -1,0 +1,107 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// fillSource says what of the template is cloned, and how its disks come about:
+//
+//	Full                 the template as it is, copied
+//	Full, snapshot       the template as it was then, copied; [doc] moveAllDiskBackingsAndDisallowSharing: "any delta disk
+//	                     backings will be consolidated"
+//	Linked               child disks of the template's current snapshot
+//	Linked, snapshot     child disks of that one; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
+func (v *VCenter) fillSource(ctx context.Context, o *order) error {
+	key := originalKey{vmRef(o.action.Template), o.action.Fingerprint}
+	return v.call(ctx, func(ctx context.Context, s *session) (err error) {
+		ask := func() (*original, error) { return readOriginal(ctx, s, key.ref) }
+		clone := o.details.Spec.Clone
+		if clone.Mode != v1alpha1.CloneLinked && clone.Snapshot == "" {
+			o.from, err = v.lookups.originals.get(ctx, s, key, knownFor, ask)
+			return err
+		}
+		snapshot, err := looking(ctx, s, &v.lookups.originals, key, ask, func(x *original) (types.ManagedObjectReference, error) {
+			return x.snapshot(clone, o.details.Spec.Template)
+		})
+		if err != nil {
+			return err
+		}
+		// The clone gets the configuration of that time, too: cores and adapters may be others.
+		key := originalKey{ref: snapshot}
+		o.from, err = v.lookups.originals.get(ctx, s, key, knownFor, func() (*original, error) { return readOriginal(ctx, s, snapshot) })
+		o.spec.Snapshot = &snapshot
+		o.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsMoveAllDiskBackingsAndDisallowSharing)
+		if clone.Mode == v1alpha1.CloneLinked {
+			o.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
+		}
+		return err
+	})
+}
+
+// taken is one snapshot of a template; path are the names that lead to it, with a '/' between.
+type taken struct {
+	name, path string
+	ref        types.ManagedObjectReference
+}
+
+// taken lists a template's snapshots.
+func (x *original) taken() []taken {
+	if x.snapshots == nil {
+		return nil
+	}
+	var all []taken
+	var walk func(prefix string, trees []types.VirtualMachineSnapshotTree)
+	walk = func(prefix string, trees []types.VirtualMachineSnapshotTree) {
+		for _, t := range trees {
+			name := unescape(t.Name)
+			all = append(all, taken{name, prefix + name, t.Snapshot})
+			walk(prefix+name+"/", t.ChildSnapshotList)
+		}
+	}
+	walk("", x.snapshots.RootSnapshotList)
+	return all
+}
+
+// snapshot is the one that clone names: by its name or path, or else the current one. template is for the message.
+func (x *original) snapshot(clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
+	all := x.taken()
+	var paths []string
+	for _, t := range all {
+		paths = append(paths, t.path)
+	}
+	none := types.ManagedObjectReference{}
+	instead := "set clone.mode: Full"
+	if clone.Mode != v1alpha1.CloneLinked {
+		instead = "leave spec.clone.snapshot out"
+	}
+	if len(all) == 0 {
+		return none, faultf(ReasonSnapshotNotFound, true, "The template %q has no snapshot: take one (while it is a VM, for vCenter takes none of a template), or %s.", template, instead)
+	}
+	if clone.Snapshot == "" {
+		if x.snapshots.CurrentSnapshot == nil {
+			return none, faultf(ReasonSnapshotNotFound, true, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, listing(paths))
+		}
+		return *x.snapshots.CurrentSnapshot, nil
+	}
+	fits := slices.DeleteFunc(slices.Clone(all), func(t taken) bool { return t.path != clone.Snapshot })
+	if len(fits) == 0 {
+		fits = slices.DeleteFunc(slices.Clone(all), func(t taken) bool { return t.name != clone.Snapshot })
+	}
+	switch len(fits) {
+	case 1:
+		return fits[0].ref, nil
+	case 0:
+		return none, faultf(ReasonSnapshotNotFound, true, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, listing(paths), instead)
+	}
+	paths = nil
+	for _, t := range fits {
+		paths = append(paths, t.path)
+	}
+	return none, faultf(ReasonSnapshotAmbiguous, true, "The template %q has %d snapshots %q: set spec.clone.snapshot to the path of one of %s (and rename one where two have the same path).",
+		template, len(fits), clone.Snapshot, listing(paths))
+}

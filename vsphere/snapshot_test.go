@@ -1,0 +1,47 @@
+package vsphere
+
+import (
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
+	ref := func(id string) vim.ManagedObjectReference {
+		return vim.ManagedObjectReference{Type: "VirtualMachineSnapshot", Value: id}
+	}
+	tree := func(name, id string, below ...vim.VirtualMachineSnapshotTree) vim.VirtualMachineSnapshotTree {
+		return vim.VirtualMachineSnapshotTree{Name: name, Snapshot: ref(id), ChildSnapshotList: below}
+	}
+	current := ref("s3")
+	full := &original{snapshots: &vim.VirtualMachineSnapshotInfo{CurrentSnapshot: &current, RootSnapshotList: []vim.VirtualMachineSnapshotTree{
+		tree("base", "s1", tree("patched", "s2", tree("base", "s3"))),
+		tree("other", "s4", tree("patched", "s5")), tree("twin", "s6"), tree("twin", "s7"),
+	}}}
+	noCurrent := &original{snapshots: &vim.VirtualMachineSnapshotInfo{RootSnapshotList: full.snapshots.RootSnapshotList}}
+	for _, c := range []struct {
+		from         *original
+		name, want   string
+		reason, says string
+	}{
+		{full, "", "s3", "", ""},
+		{full, "base", "s1", "", ""}, // it is the path of one, and only the name of the other
+		{full, "base/patched", "s2", "", ""},
+		{full, "base/patched/base", "s3", "", ""},
+		{full, "other/patched", "s5", "", ""},
+		{full, "patched", "", ReasonSnapshotAmbiguous, "base/patched, other/patched"},
+		{full, "twin", "", ReasonSnapshotAmbiguous, "rename"},
+		{full, "nope", "", ReasonSnapshotNotFound, "base, base/patched"},
+		{noCurrent, "", "", ReasonSnapshotNotFound, "spec.clone.snapshot"},
+		{&original{}, "", "", ReasonSnapshotNotFound, "take one"},
+		{&original{}, "base", "", ReasonSnapshotNotFound, "take one"},
+	} {
+		got, err := c.from.snapshot(v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
+		e := asError(err)
+		if got.Value != c.want || (e != nil) != (c.reason != "") || e != nil && (e.Reason != c.reason || !mentions(e.Message, c.says)) {
+			t.Errorf("%q: got %s, %v", c.name, got.Value, err)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package vsphere
+
+import (
+	"slices"
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+)
+
+func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
+	pod := &thing{choice: choice{path: "/DC0/datastore/pod"}}
+	drs := func(faults ...vim.BaseMethodFault) *vim.ClusterDrsFaults {
+		by := &vim.ClusterDrsFaultsFaultsByVm{}
+		for _, f := range faults {
+			by.Fault = append(by.Fault, vim.LocalizedMethodFault{Fault: f, LocalizedMessage: "as vCenter says"})
+		}
+		return &vim.ClusterDrsFaults{Reason: "storagePlacement", FaultsByVm: []vim.BaseClusterDrsFaultsFaultsByVm{by}}
+	}
+	for _, c := range []struct {
+		drs          *vim.ClusterDrsFaults
+		reason, says string
+	}{
+		{nil, ReasonDatastoreFull, "maintenance"},
+		{drs(), ReasonDatastoreFull, "maintenance"},
+		{drs(&vim.InsufficientStorageSpace{}), ReasonDatastoreFull, "too little free space"},
+		{drs(&vim.NoDiskSpace{Datastore: "ds1"}), ReasonDatastoreFull, `"ds1" is full`},
+		{drs(&vim.NoCompatibleDatastore{}), ReasonDatastoreNotFound, "No datastore fits"},
+		{drs(&vim.SystemError{Reason: "odd"}), ReasonDatastoreNotFound, "as vCenter says"},
+	} {
+		e := asError(unrecommended(pod, c.drs))
+		if e == nil || e.Reason != c.reason || e.Person || !mentions(e.Message, pod.path, c.says) {
+			t.Errorf("got %v, not %s with %q", e, c.reason, c.says)
+		}
+	}
+}
+
+func TestSharedAndEmptierDatastoresComeFirst(t *testing.T) {
+	store := func(path string, shared bool, free int64) *thing {
+		return &thing{choice: choice{path: path}, props: map[string]vim.AnyType{"summary.multipleHostAccess": shared, "summary.freeSpace": free}}
+	}
+	all := []*thing{store("local", false, 900), store("b", true, 100), store("full", true, 10), store("a", true, 100)}
+	slices.SortFunc(all, best)
+	var got []string
+	for _, s := range all {
+		got = append(got, s.path)
+	}
+	if !slices.Equal(got, []string{"a", "b", "full", "local"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestADatastoreInMaintenanceOrOutOfReachIsNotUsed(t *testing.T) {
+	store := func(accessible bool, mode string) *thing {
+		return &thing{choice: choice{ref: vim.ManagedObjectReference{Type: "Datastore"}}, props: map[string]vim.AnyType{"summary.accessible": accessible, "summary.maintenanceMode": mode}}
+	}
+	if !usable(store(true, "normal")) || usable(store(false, "normal")) || usable(store(true, "inMaintenance")) || usable(&thing{choice: choice{ref: vim.ManagedObjectReference{Type: "StoragePod"}}}) {
+		t.Error("the wrong ones are used")
+	}
+}

@@ -1,0 +1,193 @@
+package vsphere
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/vmware/govmomi/vapi/tags"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// wanted finds a tag of spec.tags, and makes it if it is missing and the spec says so.
+func (b *tagBook) wanted(ctx context.Context, rs *restSession, t v1alpha1.Tag) (*foundTag, error) {
+	category, err := b.categoryNamed(ctx, rs, t.Category)
+	if err == nil && category == nil && t.Create {
+		category, err = b.makeCategory(ctx, rs, t.Category)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if category == nil {
+		return nil, faultf(ReasonTagNotFound, true, "There is no tag category %q in vCenter%s: make it, correct spec.tags, or set create: true there.",
+			t.Category, only(b.categories, func(c *tags.Category) (string, bool) { return c.Name, true }))
+	}
+	tag, err := b.tagNamed(ctx, rs, category, t.Name)
+	if err == nil && tag == nil && t.Create {
+		tag, err = b.makeTag(ctx, rs, category, t.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if tag == nil {
+		return nil, faultf(ReasonTagNotFound, true, "There is no tag %q in vCenter's category %q%s: make it, correct spec.tags, or set create: true there.",
+			t.Name, t.Category, only(b.tags, func(t *tags.Tag) (string, bool) { return t.Name, t.CategoryID == category.ID }))
+	}
+	return &foundTag{id: tag.ID, name: tag.Name, category: category}, nil
+}
+
+// only lists what there is, for a message.
+func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
+	var names []string
+	for _, x := range all {
+		if n, fits := name(x); fits {
+			names = append(names, n)
+		}
+	}
+	if len(names) == 0 {
+		return ", nor any that its user may see"
+	}
+	return ", only " + listing(names)
+}
+
+// find finds the tag of that text (plan.TagText); nil if there is none any more.
+func (b *tagBook) find(ctx context.Context, rs *restSession, text string) (*foundTag, error) {
+	of, name := plan.CutTag(text)
+	category, err := b.categoryNamed(ctx, rs, of)
+	if err != nil || category == nil {
+		return nil, err
+	}
+	tag, err := b.tagNamed(ctx, rs, category, name)
+	if err != nil || tag == nil {
+		return nil, err
+	}
+	return &foundTag{id: tag.ID, name: tag.Name, category: category}, nil
+}
+
+// categoryNamed finds a category; nil if there is none. What is not in the book may be new, so the list is read then.
+func (b *tagBook) categoryNamed(ctx context.Context, rs *restSession, name string) (*tags.Category, error) {
+	for _, c := range b.categories {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	ids, err := rs.ListCategories(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if b.categories[id] != nil {
+			continue
+		}
+		c, err := rs.GetCategory(ctx, id)
+		if restStatus(err) == http.StatusNotFound {
+			continue // it went since the list was read
+		}
+		if err != nil {
+			return nil, err
+		}
+		b.categories[id] = c
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return nil, nil
+}
+
+// tagNamed finds a tag of a category, as categoryNamed does.
+func (b *tagBook) tagNamed(ctx context.Context, rs *restSession, category *tags.Category, name string) (*tags.Tag, error) {
+	fits := func(t *tags.Tag) bool { return t != nil && t.CategoryID == category.ID && t.Name == name }
+	for _, t := range b.tags {
+		if fits(t) {
+			return t, nil
+		}
+	}
+	ids, err := rs.ListTagsForCategory(ctx, category.ID)
+	if restStatus(err) == http.StatusNotFound {
+		return nil, errTagGone // with its category
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if b.tags[id] != nil {
+			continue
+		}
+		t, err := b.tag(ctx, rs, id)
+		if err != nil || fits(t) {
+			return t, err
+		}
+	}
+	return nil, nil
+}
+
+// tag is the tag with that id; nil if it is gone.
+func (b *tagBook) tag(ctx context.Context, rs *restSession, id string) (*tags.Tag, error) {
+	if t := b.tags[id]; t != nil {
+		return t, nil
+	}
+	t, err := rs.GetTag(ctx, id)
+	if restStatus(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.tags[id] = t
+	return t, nil
+}
+
+const madeByUs = "Made by vmgroup."
+
+// makeCategory makes a category for VMs with any number of its tags. One that another copy of the server makes at the same
+// time is as good.
+func (b *tagBook) makeCategory(ctx context.Context, rs *restSession, name string) (*tags.Category, error) {
+	id, err := rs.CreateCategory(ctx, &tags.Category{Name: name, Description: madeByUs, Cardinality: cardinalityMultiple, AssociableTypes: []string{vmType}})
+	if restKind(err, kindAlreadyExists) {
+		c, err := b.categoryNamed(ctx, rs, name)
+		if err == nil && c == nil {
+			err = unseen("tag category", name)
+		}
+		return c, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := rs.GetCategory(ctx, id)
+	if restStatus(err) == http.StatusNotFound {
+		return nil, errTagGone
+	}
+	if err == nil {
+		b.categories[id] = c
+	}
+	return c, err
+}
+
+// makeTag makes a tag, as makeCategory does a category.
+func (b *tagBook) makeTag(ctx context.Context, rs *restSession, category *tags.Category, name string) (*tags.Tag, error) {
+	id, err := rs.CreateTag(ctx, &tags.Tag{Name: name, Description: madeByUs, CategoryID: category.ID})
+	if restKind(err, kindAlreadyExists) {
+		t, err := b.tagNamed(ctx, rs, category, name)
+		if err == nil && t == nil {
+			err = unseen("tag", name)
+		}
+		return t, err
+	}
+	if restStatus(err) == http.StatusNotFound {
+		return nil, errTagGone // its category
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := b.tag(ctx, rs, id)
+	if err == nil && t == nil {
+		err = errTagGone
+	}
+	return t, err
+}
+
+// unseen is for a name that vCenter says is taken, by what it does not show.
+func unseen(kind, name string) error {
+	return faultf(ReasonTagConflict, true, "vCenter does not show its user a %s %q, but has one, or one that differs in the case of letters: grant the right to see it, or correct spec.tags.", kind, name)
+}

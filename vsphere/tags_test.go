@@ -1,0 +1,243 @@
+package vsphere
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vapi/tags"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// tagging is a tag book in use.
+type tagging struct {
+	*restLab
+	c *client
+	s *session
+	a plan.Action
+}
+
+func startTagging(t testing.TB) *tagging {
+	l := startRESTLab(t)
+	return &tagging{l, l.client(zerolog.Nop()), new(session), plan.Action{VM: "web-0", MoRef: "vm-1"}}
+}
+
+// set is setTags without a vCenter around it.
+func (x *tagging) set(wanted []v1alpha1.Tag, former ...string) error {
+	return x.c.rest.call(x.t.Context(), x.s, func(ctx context.Context, rs *restSession) error {
+		change, err := x.c.tagBook.change(ctx, rs, x.a, wanted, former)
+		if err != nil {
+			return err
+		}
+		if err := batchTags(ctx, rs, detachAction, x.a, change.detach); err != nil {
+			return err
+		}
+		return batchTags(ctx, rs, attachAction, x.a, change.attach)
+	})
+}
+
+func (x *tagging) must(do func(context.Context, *restSession) error) {
+	x.t.Helper()
+	if err := x.c.rest.call(x.t.Context(), x.s, do); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// make makes a category with tags.
+func (x *tagging) make(category tags.Category, names ...string) {
+	x.t.Helper()
+	x.must(func(ctx context.Context, rs *restSession) error {
+		id, err := rs.CreateCategory(ctx, &category)
+		for _, name := range names {
+			if err == nil {
+				_, err = rs.CreateTag(ctx, &tags.Tag{Name: name, CategoryID: id})
+			}
+		}
+		return err
+	})
+}
+
+// has are the tags of the VM.
+func (x *tagging) has() (names string) {
+	x.t.Helper()
+	x.must(func(ctx context.Context, rs *restSession) error {
+		var all []string
+		found, err := rs.GetAttachedTags(ctx, vmRef(x.a.MoRef))
+		for _, t := range found {
+			all = append(all, t.Name)
+		}
+		names = listing(all)
+		return err
+	})
+	return names
+}
+
+func want(category string, names ...string) (all []v1alpha1.Tag) {
+	for _, name := range names {
+		all = append(all, v1alpha1.Tag{Category: category, Name: name})
+	}
+	return all
+}
+
+func TestTagsAreAttachedAndDetachedAndAStrangersTagStays(t *testing.T) {
+	x := startTagging(t)
+	t.Parallel()
+	x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "theirs")
+	if err := x.set(want("tier", "theirs")); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.set(want("tier", "web", "db")); err != nil || x.has() != "db, theirs, web" {
+		t.Errorf("%v, it has %s", err, x.has())
+	}
+	attached := x.count("tagging/tag-association " + attachAction)
+	if err := x.set(want("tier", "web", "db")); err != nil || x.count("tagging/tag-association "+attachAction) != attached {
+		t.Errorf("again: %v", err)
+	}
+	if err := x.set(want("tier", "db"), "tier/web", "tier/db", "tier/gone", "gone/gone"); err != nil || x.has() != "db, theirs" {
+		t.Errorf("%v, it has %s", err, x.has())
+	}
+}
+
+func TestAMissingTagNamesWhatThereIsUnlessItIsToBeMade(t *testing.T) {
+	x := startTagging(t)
+	t.Parallel()
+	x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db")
+	x.make(tags.Category{Name: "other"}, "not-listed")
+	for _, c := range []struct {
+		category, name, says string
+	}{{"Tier", "web", "only other, tier"}, {"tier", "wbe", "only db, web:"}} {
+		e := restClassify(x.set(want(c.category, c.name)))
+		if e == nil || e.Reason != ReasonTagNotFound || !e.Person || !strings.Contains(e.Message, c.says) {
+			t.Errorf("%s/%s: %v", c.category, c.name, e)
+		}
+	}
+	if x.has() != "" {
+		t.Errorf("it has %s", x.has())
+	}
+	create := []v1alpha1.Tag{{Category: "tier", Name: "new", Create: true}, {Category: "fresh", Name: "fresh", Create: true}}
+	if err := x.set(create); err != nil || x.has() != "fresh, new" {
+		t.Errorf("%v, it has %s", err, x.has())
+	}
+	x.must(func(ctx context.Context, rs *restSession) error {
+		c, err := rs.GetCategory(ctx, "fresh")
+		if err == nil && (c.Cardinality != "MULTIPLE" || len(c.AssociableTypes) != 1 || c.AssociableTypes[0] != "VirtualMachine") {
+			t.Errorf("%+v", c)
+		}
+		return err
+	})
+}
+
+func TestATagThatSomebodyElseMakesAtTheSameTimeIsAsGood(t *testing.T) {
+	x := startTagging(t)
+	t.Parallel()
+	var all sync.WaitGroup
+	for range 4 { // each with a book of its own, as copies of the server have
+		c := x.client(zerolog.Nop())
+		all.Go(func() {
+			other := *x
+			other.c = c
+			if err := other.set([]v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}, {Category: "tier", Name: "db", Create: true}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if x.has() != "db, web" {
+		t.Errorf("it has %s", x.has())
+	}
+}
+
+func TestALostReplyToACreationIsMadeGoodByTheNextTry(t *testing.T) {
+	calls := []string{"POST session", "tagging/tag-association list-attached-tags", "GET tagging/category", "POST tagging/category",
+		"tagging/tag list-tags-for-category", "POST tagging/tag", "GET tagging/tag", "tagging/tag-association " + attachAction}
+	for _, call := range calls {
+		x := startTagging(t)
+		clock := &clock{at: time.Now()}
+		x.c.now = clock.now
+		x.loseReply(call)
+		create := []v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}}
+		e := restClassify(x.set(create))
+		if read := strings.HasPrefix(call, "GET "); !read && (e == nil || e.Reason != ReasonVCenterUnreachable) { // net/http repeats a read
+			t.Errorf("%s: %v", call, e)
+		}
+		clock.pass(time.Hour)
+		if err := x.set(create); err != nil || x.has() != "web" {
+			t.Errorf("%s: %v, it has %s", call, err, x.has())
+		}
+	}
+}
+
+func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
+	x := startTagging(t)
+	t.Parallel()
+	x.make(tags.Category{Name: "env", Cardinality: "SINGLE"}, "prod", "test")
+	x.make(tags.Category{Name: "hosts", AssociableTypes: []string{"HostSystem"}}, "h")
+	conflict := func(says string, wanted []v1alpha1.Tag, former ...string) {
+		t.Helper()
+		if e := restClassify(x.set(wanted, former...)); e == nil || e.Reason != ReasonTagConflict || !e.Person || !strings.Contains(e.Message, says) {
+			t.Errorf("%v", e)
+		}
+	}
+	conflict(`"prod" and "test"`, want("env", "prod", "test"))
+	conflict(`not for VMs`, want("hosts", "h"))
+	if err := x.set(want("env", "prod")); err != nil {
+		t.Fatal(err)
+	}
+	conflict(`bears the tag "prod"`, want("env", "test"))
+	if err := x.set(want("env", "test"), "env/prod"); err != nil || x.has() != "test" {
+		t.Errorf("its own tag is replaced: %v, it has %s", err, x.has())
+	}
+}
+
+func TestABatchThatFailsSaysWhyAndATagThatWentIsLookedForAnew(t *testing.T) {
+	x := startTagging(t)
+	t.Parallel()
+	x.make(tags.Category{Name: "tier"}, "web")
+	for body, reason := range map[string]string{
+		`{"value":{"success":false}}`: ReasonTagRefused,
+		`{"value":{"success":false,"error_messages":[{"id":"x","default_message":"Tagging cardinality violation."}]}}`: ReasonTagRefused,
+		`{"value":{"success":false,"error_messages":[{"id":"` + tagGone + `","default_message":"gone"}]}}`:             ReasonInternal,
+	} {
+		x.answer("tagging/tag-association "+attachAction, 200, body)
+		if e := restClassify(x.set(want("tier", "web"))); e == nil || e.Reason != reason {
+			t.Errorf("%s: %v", body, e)
+		}
+	}
+}
+
+func TestManyMembersCostFewCallsEach(t *testing.T) {
+	x := startTagging(t)
+	t.Parallel()
+	x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "x")
+	x.must(askREST)
+	before := 0
+	x.mu.Lock()
+	for _, n := range x.calls {
+		before += n
+	}
+	x.mu.Unlock()
+	var all sync.WaitGroup
+	const members = 50
+	for i := range members {
+		all.Go(func() {
+			one := *x
+			one.a.MoRef += string(rune('a' + i))
+			if err := one.set(want("tier", "web", "db")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	sum := -before
+	for _, n := range x.calls {
+		sum += n
+	}
+	if sum > 2*members+10 {
+		t.Errorf("%d calls for %d members: %v", sum, members, x.calls)
+	}
+}
