@@ -34,7 +34,8 @@ test: ## Run all tests; with -race where a C compiler exists (with CI=true it mu
 		echo "testing without -race: it needs cgo and a C compiler with its headers; there is none here" >&2; \
 		export CGO_ENABLED=0; \
 	fi; \
-	$(GO) test $$race -timeout 170s $(TESTFLAGS) ./...
+	export GOGC=$${GOGC:-400} GORACE="atexit_sleep_ms=0 $$GORACE"; \
+	$(GO) test $$race -vet=off -timeout 170s $(TESTFLAGS) ./... # make lint vets
 
 .PHONY: bench
 bench: ## Run the benchmarks

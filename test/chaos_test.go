@@ -14,7 +14,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
-	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -56,7 +55,7 @@ type chaos struct {
 func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{rand: rand.New(rand.NewPCG(seed, 1)), rig: newRig(t, vcsim.Config{
 		Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true},
-		Latency: vcsim.Latency{Clone: 40 * time.Millisecond, Power: 10 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 5 * time.Millisecond}})}
+		Clusters: 2, Latency: vcsim.Latency{Clone: 40 * time.Millisecond, Power: 10 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 5 * time.Millisecond}})}
 	for i := range c.servers {
 		c.start(i)
 	}
@@ -68,7 +67,8 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.group.Spec.Update.ProgressDeadlineSeconds = seconds(3)
 	}
 	c.strangers = []string{"/DC0/vm/web-1"}
-	c.stranger("/DC0/vm", "web-1")
+	_, err := c.AddVM("/DC0/vm", "web-1")
+	c.must(err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("what happened:\n%s", strings.Join(c.diary, "\n"))
@@ -78,7 +78,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 }
 
 func (c *chaos) start(i int) {
-	c.servers[i] = c.serve(func(_ *vsphere.Config, l *loop.Config) { l.Lease, l.Resync, l.Slots = 2*time.Second, time.Second, 4 })
+	c.servers[i] = c.serve(inCluster0, func(_ *vsphere.Config, l *loop.Config) { l.Lease, l.Resync, l.Slots = 2*time.Second, time.Second, 4 })
 }
 
 func (c *chaos) say(format string, args ...any) {
@@ -97,11 +97,12 @@ func (c *chaos) step() {
 		time.Sleep(time.Duration(c.rand.IntN(30)) * time.Millisecond)
 	}
 	methods := []string{"CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder",
-		"WaitForUpdatesEx", "RetrievePropertiesEx", "ModifyListView", "ShutdownGuest", "ResetVM_Task", "Rename_Task", "MoveIntoFolder_Task"}
+		"WaitForUpdatesEx", "RetrievePropertiesEx", "ModifyListView", "ShutdownGuest", "ResetVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ReconfigureComputeResource_Task",
+		"POST /rest/com/vmware/cis/tagging/tag-association/id:?~action=attach-multiple-tags-to-object"}
 	kinds := []vcsim.Kind{vcsim.Clone, vcsim.PowerOn, vcsim.PowerOff, vcsim.Destroy, vcsim.Reconfigure, vcsim.ShutdownGuest, vcsim.Reset,
-		vcsim.Rename, vcsim.MoveInto}
+		vcsim.Rename, vcsim.MoveInto, vcsim.ReconfigureCluster}
 	n := 1 + c.rand.IntN(3)
-	switch deed := c.rand.IntN(25); deed {
+	switch deed := c.rand.IntN(30); deed {
 	case 0, 1, 2:
 		c.group.Scale(int32(c.rand.IntN(7)))
 		c.say("scaled to %d", *c.group.Spec.Replicas)
@@ -132,6 +133,8 @@ func (c *chaos) step() {
 		c.edit()
 	case 18, 19, 20:
 		c.guests()
+	case 25, 26, 27, 28, 29:
+		c.settle()
 	default:
 		c.rest()
 	}
@@ -175,15 +178,18 @@ func (c *chaos) wrong() string {
 		if err != nil || stamp.Marked || vm.Power != types.VirtualMachinePowerStatePoweredOn || perOrdinal[stamp.Ordinal] {
 			return fmt.Sprintf("%s: %v, %s, %+v", vm.Path, err, vm.Power, stamp)
 		}
-		if s := &c.group.Spec; stamp.Revision != plan.Revision(s) || vm.CPUs != s.CPU || vm.MemoryMB != 1024*s.Memory {
-			return fmt.Sprintf("%s has %d CPUs, %d MB, revision %s; wanted are %d, %d GB, %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision, s.CPU, s.Memory, plan.Revision(s))
+		if s := &c.group.Spec; stamp.Revision != c.revision() || vm.CPUs != s.CPU || vm.MemoryMB != 1024*s.Memory {
+			return fmt.Sprintf("%s has %d CPUs, %d MB, revision %s; wanted are %d, %d GB, %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision, s.CPU, s.Memory, c.revision())
+		}
+		if text := c.unsettled(vm, stamp); text != "" {
+			return text
 		}
 		perOrdinal[stamp.Ordinal] = true
 	}
 	if len(perOrdinal) != int(*c.group.Spec.Replicas) {
 		return fmt.Sprintf("%d wanted; the ordinals are %v", *c.group.Spec.Replicas, perOrdinal)
 	}
-	return ""
+	return c.unruled()
 }
 
 // decide is the person who removes one of two VMs that claim one ordinal and were both in use.

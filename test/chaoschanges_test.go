@@ -95,6 +95,7 @@ func (c *chaos) cure() {
 	for _, vm := range c.ours() {
 		_ = c.Sick(vm.Path, vcsim.Well) // it may be gone
 	}
+	c.restore()
 	c.group.Edit(func(s *spec) { s.Paused = false })
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -75,6 +76,19 @@ func TestRetainedVMsRunOnAndAreNobodys(t *testing.T) {
 				t.Errorf("%+v", vm)
 			}
 		}
+	}
+}
+
+func TestTheNotesOfARetainedVMSayNoLongerThatItIsKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{Latency: lifetimes})
+	r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
+	g := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Lease, l.Resync = 2*time.Second, time.Second }).group("web", 1)
+	g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
+	up(t, g)
+	remove(t, g)
+	if d := r.details(webFolder + "web-0"); !strings.Contains(d.Annotation, "Formerly") || d.ManagedBy != nil && d.ManagedBy.ExtensionKey != "" {
+		t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
 	}
 }
 

@@ -85,7 +85,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 		r.t.Fatal(err)
 	}
 	groups = loop.New(loopCfg, vc)
-	web := httptest.NewServer(hook.New(hook.Config{Keeper: groups, Ready: func() error { return nil }, Log: zerolog.Nop()}))
+	web := httptest.NewServer(hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()}))
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	vcCtx, stopVC := context.WithCancel(context.Background())
 	loopDone, vcDone := make(chan struct{}), make(chan struct{})
