@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -228,5 +230,33 @@ func TestAPlainMemberSaysWhoseItIsAndKnowsItsName(t *testing.T) {
 	if by := r.details(webFolder + "web-0").ManagedBy; by == nil || by.ExtensionKey != "com.vmworld.codeconnect.vmgroup" {
 		t.Errorf("it is managed by %+v", by)
 	}
+	remove(t, g)
+}
+
+// Another user data raises no generation, so the copy that was not called since does not know.
+func TestACopyThatWasNotCalledSinceDoesNotRollBackToTheOldUserData(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{Latency: lifetimes})
+	one, other := r.serve(), r.serve()
+	g := one.group("web", 3)
+	g.Spec.UserData = &v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "boot", Key: "text"}}
+	g.Related = []metacontroller.Related{{Kind: "ConfigMap", Name: "boot", Data: map[string]string{"text": "#cloud-config 1"}}}
+	up(t, g)
+	g.URL = other.url
+	up(t, g)
+	g.URL = one.url
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // stamps have whole seconds
+	g.Related[0].Data["text"] = "#cloud-config 2"
+	until(t, g, "all have the new text", func(a metacontroller.Answer) bool {
+		return metacontroller.Running(a) && !slices.ContainsFunc(r.members(), func(vm vcsim.VM) bool {
+			d, err := r.Details(vm.Path)
+			return err != nil || guestInfo(t, d, "userdata") != "#cloud-config 2"
+		})
+	})
+	if n := r.Calls()["CloneVM_Task"]; n != 6 {
+		t.Errorf("%d clones were begun for 3 members and as many replacements", n)
+	}
+	g.URL = other.url
+	up(t, g)
 	remove(t, g)
 }

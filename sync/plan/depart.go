@@ -131,6 +131,9 @@ func (v *view) remove() {
 		m := &v.members[i]
 		if m.Marked && !m.leaves && !m.duplicate && m.Reachable {
 			withdrawing = true
+			if m.MarkedAt.After(v.Called) { // by another copy of the server, which may know more: see overtaken
+				continue
+			}
 			v.act(Action{Op: Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 				Generation: v.Group.Generation, Reason: "it was chosen to be removed, and is wanted after all"})
 		}

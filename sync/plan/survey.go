@@ -111,7 +111,28 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one",
 			newest, v.Group.Generation)}
 	}
+	if name := v.overtaken(); name != "" {
+		return true, &Fault{Reason: ReasonSuperseded, Message: fmt.Sprintf(
+			"%s was made after this copy of the server was last called for the group, and from another user data; this one waits for its next call", name)}
+	}
 	return true, nil
+}
+
+// overtaken names a member which shows that another copy of the server knows a newer user data. That raises no
+// generation, so two copies would roll each other's members back and forth. But the copy that was called first knows
+// less: a member of another revision, yet of this generation, that was made after its last call tells it so.
+func (v *view) overtaken() string {
+	if v.Group.Spec.UserData == nil || v.revision == "" {
+		return ""
+	}
+	called := v.Called.Truncate(time.Second) // as stamps have it
+	for i := range v.Sight.VMs {
+		vm := &v.Sight.VMs[i]
+		if vm.Generation == v.Group.Generation && vm.Revision != v.revision && vm.Quarantined.IsZero() && !vm.Created.Before(called) {
+			return MemberName(v.Group.Name, vm.Ordinal)
+		}
+	}
+	return ""
 }
 
 // elsewhere says that members were cloned into the folder of another home than the spec names now. One name in one
