@@ -3,6 +3,7 @@ package vsphere
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,6 +84,8 @@ type other struct {
 	blind bool
 	// unknown: it has a stamp of an unknown version.
 	unknown bool
+	// shed is when its stamp was seen to have come off; zero if it had none as long as we know it.
+	shed time.Time
 }
 
 // NewInventory makes an empty inventory, of which nothing is known. changed may be nil.

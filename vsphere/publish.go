@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -85,8 +86,13 @@ func (n *Inventory) put(m *Machine, w *news) {
 	stamp, owner := whose(m, old)
 	if owner != ours {
 		n.leave(m.MoRef, w)
-		n.putOther(m.MoRef, other{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks,
-			blind: owner == unreadable || owner == unknownVersion, unknown: owner == unknownVersion}, w)
+		x := other{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks,
+			blind: owner == unreadable || owner == unknownVersion, unknown: owner == unknownVersion}
+		if old != nil && !x.blind {
+			x.shed = time.Now()
+			time.AfterFunc(shedPatience, func() { n.changed(old.stamp.UID) })
+		}
+		n.putOther(m.MoRef, x, w)
 		n.putCandidate(m, w)
 		return
 	}
@@ -134,6 +140,9 @@ func (n *Inventory) leave(ref string, w *news) {
 
 func (n *Inventory) putOther(ref string, x other, w *news) {
 	old, had := n.others[ref]
+	if had {
+		x.shed = old.shed
+	}
 	if had && old == x {
 		return
 	}

@@ -3,6 +3,7 @@ package vsphere
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,7 +36,7 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 		s.Trouble = n.unfit
 	}
 	for _, moRef := range ask.Recorded {
-		if n.isGone(ref.UID, moRef) {
+		if n.isGone(ref.UID, moRef, ask.Finalizing) {
 			s.Gone = append(s.Gone, moRef)
 		}
 	}
@@ -57,13 +58,20 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 	return s
 }
 
+// shedPatience is how long a VM whose stamp came off does not count as gone: much longer than the stream takes.
+const shedPatience = 5 * time.Second
+
 // isGone tells whether a VM that was the group's is so no more. It asks for a read if nothing is known of it.
-func (n *Inventory) isGone(uid types.UID, moRef string) bool {
+//
+// One whose stamp came off just now was released, perhaps, by another copy of the server, which removes the group. That
+// copy has marked another member before, and what vCenter tells of two VMs may come in any order: so it is waited for a
+// moment before anything is cloned in its stead. (Lives at random found it: a member too many, at the end of a Retain.)
+func (n *Inventory) isGone(uid types.UID, moRef string, finalizing bool) bool {
 	if m := n.members[moRef]; m != nil {
 		return m.stamp.UID != uid
 	}
 	if x, found := n.others[moRef]; found {
-		return !x.blind
+		return !x.blind && (finalizing || x.shed.IsZero() || time.Since(x.shed) >= shedPatience)
 	}
 	if n.gone.has(moRef) {
 		return true

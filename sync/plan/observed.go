@@ -110,6 +110,8 @@ type Ask struct {
 	Home Home
 	// AntiAffinity is spec.placement.antiAffinity; None or empty wants no DRS rule, as does a group that is removed.
 	AntiAffinity v1alpha1.AntiAffinity
+	// Finalizing tells that the group is removed: whose stamp came off was released, most likely by this very server.
+	Finalizing bool
 }
 
 // AskOf is what a group wants to know.
@@ -119,7 +121,7 @@ func AskOf(g *v1alpha1.VmGroup, finalizing bool) Ask {
 	for i := range ask.Recorded {
 		ask.Recorded[i] = g.Status.Members[i].MoRef
 	}
-	if finalizing {
+	if ask.Finalizing = finalizing; finalizing {
 		ask.AntiAffinity = v1alpha1.AntiAffinityNone
 	}
 	return ask
