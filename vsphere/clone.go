@@ -56,16 +56,10 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return v.cloneFailure(ctx, o, err)
 		}
 	}
-	info, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		spec, config := o.spec, *o.spec.Config
-		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: o.stamp(v.cfg.ClusterID, s.uuid).Encode()}}, config.ExtraConfig...)
-		spec.Config = &config
-		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM, Spec: spec})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
+	info, err := v.begin(ctx, o)
+	for err != nil && o.unadorn(err) {
+		info, err = v.begin(ctx, o)
+	}
 	var taken *types.DuplicateName
 	if _, is := fault.As(err, &taken); is {
 		return v.settleName(ctx, ref, a, taken.Object)
@@ -78,6 +72,21 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return v.settleName(ctx, ref, a, types.ManagedObjectReference{})
 	}
 	return v.reader.read(ctx, vm)
+}
+
+// begin clones, and awaits it.
+func (v *VCenter) begin(ctx context.Context, o *order) (*types.TaskInfo, error) {
+	a := o.action
+	return v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		spec, config := o.spec, *o.spec.Config
+		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: o.stamp(v.cfg.ClusterID, s.uuid).Encode()}}, config.ExtraConfig...)
+		spec.Config = &config
+		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM, Spec: spec})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
 }
 
 func (v *VCenter) newOrder(ref plan.Ref, a plan.Action) (*order, error) {

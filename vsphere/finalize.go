@@ -20,7 +20,8 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref) error {
 	if err := v.noCloneUnderWay(ctx, ref); err != nil {
 		return err
 	}
-	if err := v.reader.scan(ctx); err != nil {
+	// The rules are read, too: another copy of the server may have made some for the group since we looked.
+	if err := v.reader.await(ctx, job{scan: true, clusters: true}, nil); err != nil {
 		return err
 	}
 	if names := v.inventory.memberNames(ref.UID); len(names) > 0 {

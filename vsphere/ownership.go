@@ -3,8 +3,10 @@ package vsphere
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -17,8 +19,8 @@ const (
 	extensionKey = "com.vmworld.codeconnect.vmgroup"
 	// managedType is the type that members then have, if the extension names no other.
 	managedType = "vm"
-	// wholeSession is longer than any session.
-	wholeSession = 365 * 24 * time.Hour
+	// extensionKnownFor is how long it is remembered whether the extension is registered.
+	extensionKnownFor = 5 * time.Minute
 )
 
 // noteOf says in a VM's notes, in plain words, who owns it.
@@ -61,6 +63,28 @@ func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec 
 	})
 }
 
+// unadorn takes off the clone what it can do without, if that is what our user lacks the privilege for: roles that were
+// made for an older version of this server know neither.
+func (o *order) unadorn(err error) bool {
+	var denied types.BaseNoPermission
+	if _, is := fault.As(err, &denied); !is {
+		return false
+	}
+	lacks := []string{denied.GetNoPermission().PrivilegeId}
+	for _, m := range denied.GetNoPermission().MissingPrivileges {
+		lacks = append(lacks, m.PrivilegeIds...)
+	}
+	switch config := o.spec.Config; {
+	case config.Annotation != "" && slices.Contains(lacks, "VirtualMachine.Config.Annotation"):
+		config.Annotation = ""
+	case config.ManagedBy != nil && slices.Contains(lacks, "VirtualMachine.Config.ManagedBy"):
+		config.ManagedBy = nil
+	default:
+		return false
+	}
+	return true
+}
+
 // fillOwner says in the VM whose it is: in its notes, and by managedBy where the extension is registered. (A simulator takes
 // any managedBy; vCenter refuses one whose extension it does not know.)
 func (v *VCenter) fillOwner(ctx context.Context, o *order) error {
@@ -73,15 +97,15 @@ func (v *VCenter) fillOwner(ctx context.Context, o *order) error {
 		if manager == nil {
 			return nil
 		}
-		found, err := v.lookups.extensions.get(ctx, s, extensionKey, wholeSession, func() (*types.Extension, error) {
+		found, err := v.lookups.extensions.get(ctx, s, extensionKey, extensionKnownFor, func() (*types.Extension, error) {
 			res, err := methods.FindExtension(ctx, s.vim, &types.FindExtension{This: *manager, ExtensionKey: extensionKey})
-			if classify("", err) != nil && classify("", err).Reason == ReasonMissingPrivilege {
-				return nil, nil // then it is not ours to use
-			}
-			if err != nil {
+			switch e := classify("", err); {
+			case e == nil:
+				return res.Returnval, nil
+			case e.Reason == ReasonNotAuthenticated, e.Reason == ReasonVCenterUnreachable, e.Reason == ReasonCancelled:
 				return nil, err
 			}
-			return res.Returnval, nil
+			return nil, nil // it is not ours to use: no clone fails for that
 		})
 		if err != nil || found == nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -98,6 +99,10 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: ""}}}
 	if err = v.disown(ctx, ref, a, &spec); err == nil {
+		err = v.reconfigure(ctx, vmRef(a.MoRef), spec)
+	}
+	if fault.Is(err, &types.NoPermission{}) && (spec.Annotation != "" || spec.ManagedBy != nil) {
+		spec.Annotation, spec.ManagedBy = "", nil // no deletion waits for a note
 		err = v.reconfigure(ctx, vmRef(a.MoRef), spec)
 	}
 	if err == nil {

@@ -232,8 +232,9 @@ func batchTags(ctx context.Context, rs *restSession, action string, a plan.Actio
 	return faultf(ReasonTagRefused, true, "vCenter refuses the tags of %s: %s", a.VM, steady(strings.Join(slices.Compact(words), " ")))
 }
 
-// tagsAreGoodFor is how long the book is believed.
-const tagsAreGoodFor = time.Minute
+// tagsAreGoodFor is how long the book is believed: it takes a call for each tag of a category, of which there may be
+// thousands. A tag that is gone is noticed when it is used, and one that is new when it is looked for.
+const tagsAreGoodFor = 10 * time.Minute
 
 // tagBook remembers categories and tags by their ids: vCenter finds them by no name, so all are looked at one by one. It
 // is of one session, and good for a while. Who has it open has it alone, so that those who look for the same ask once.

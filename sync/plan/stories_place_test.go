@@ -78,6 +78,10 @@ var placeStories = map[string]func(*story){
 	"another folder": func(s *story) {
 		s.happens("three members are applied", nothing)
 		s.happens("spec.placement.folder slipped past the schema", edit(func(g *spec) { g.Placement.Folder = "teams/shop" }))
-		s.happens("it is taken back", edit(func(g *spec) { g.Placement.Folder = "" }))
+		s.happens("scaled to 0: members are removed, wherever they are", s.scale(0))
+		s.happens("it is taken back, and scaled to 1", func(o *plan.Observed) {
+			edit(func(g *spec) { g.Placement.Folder = "" })(o)
+			s.scale(1)(o)
+		})
 	},
 }

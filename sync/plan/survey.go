@@ -99,7 +99,7 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 	if s.Trouble != nil {
 		return true, s.Trouble
 	}
-	if elsewhere := v.elsewhere(); elsewhere != nil {
+	if elsewhere := v.elsewhere(); elsewhere != nil && v.want > 0 { // members can be removed, wherever they are
 		return true, elsewhere
 	}
 	newest := v.NewestStamp
@@ -142,7 +142,7 @@ func (v *view) elsewhere() *Fault {
 	for i := range v.Sight.VMs {
 		if was := v.Sight.VMs[i].Home; was != home {
 			return &Fault{Reason: ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
-				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back (they can be changed while replicas is 0 and no member is left)",
+				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
 				homeText(was), homeText(home))}
 		}
 	}
