@@ -108,8 +108,16 @@ func (o *order) stamp(cluster, vcenter string) Stamp {
 		Cluster: cluster, Namespace: o.ref.Namespace, Name: o.ref.Name, UID: o.ref.UID,
 		Generation: o.action.Generation, Ordinal: o.action.Ordinal, Revision: o.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
 		InstanceUUID: o.id, VCenter: vcenter, Created: stampTime(time.Now()), Fingerprint: o.action.Fingerprint,
-		Home: o.details.Home, Addresses: o.details.AddressText,
+		Home: o.details.Home, Addresses: o.details.AddressText, Prepared: o.unprepared(),
 	}
+}
+
+// unprepared is what the stamp says of a member that may not be powered on before it is prepared.
+func (o *order) unprepared() string {
+	if o.details.Prepared == "" {
+		return ""
+	}
+	return plan.Unprepared
 }
 
 // fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.

@@ -228,6 +228,9 @@ func addresses(primary string, nics []types.GuestNicInfo) []string {
 		}
 	}
 	for _, nic := range nics {
+		if nic.DeviceConfigId < 0 { // no adapter of the VM: docker0, a tunnel and the like ([doc] GuestNicInfo)
+			continue
+		}
 		for _, text := range nic.IpAddress {
 			add(text)
 		}

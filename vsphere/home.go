@@ -101,16 +101,19 @@ func (n *Inventory) lodging(home plan.Home) *lodging {
 	defer n.interest.Unlock()
 	l := n.homes[home]
 	if l == nil {
-		l = n.lookUp(home)
+		l = n.lookUp(home, nil)
 		n.homes[home] = l
 	}
 	return l
 }
 
-// lookUp finds a home among the places that are known.
-func (n *Inventory) lookUp(home plan.Home) *lodging {
+// lookUp finds a home among the places that are known. A datacenter that was found before is the one that is meant, even
+// if it was renamed since, or another one has its name now; old may be nil.
+func (n *Inventory) lookUp(home plan.Home, old *lodging) *lodging {
 	l := &lodging{home: home, datacenter: n.own.datacenter, name: n.own.name, vmFolder: n.own.vmFolder}
-	if home.Datacenter != "" {
+	if kept, is := n.keptDatacenter(old); is && home.Datacenter != "" {
+		l.datacenter, l.name, l.vmFolder = old.datacenter, kept, old.vmFolder
+	} else if home.Datacenter != "" {
 		if err := n.lookUpDatacenter(l); err != nil {
 			l.fault = &err.Fault
 			return l
@@ -142,6 +145,15 @@ func (n *Inventory) lookUp(home plan.Home) *lodging {
 	return l
 }
 
+// keptDatacenter is the name of the datacenter that a home was found in before, if that is still there.
+func (n *Inventory) keptDatacenter(old *lodging) (name string, is bool) {
+	if old == nil || old.datacenter == "" || old.vmFolder == "" {
+		return "", false
+	}
+	p, is := n.places.byRef[old.datacenter]
+	return unescape(p.Name), is
+}
+
 func (n *Inventory) lookUpDatacenter(l *lodging) *Error {
 	var all []Place
 	var candidates []choice
@@ -170,7 +182,7 @@ func (n *Inventory) lookUpHomes(w *news) {
 		return
 	}
 	for home, old := range n.homes {
-		l := n.lookUp(home)
+		l := n.lookUp(home, old)
 		if n.homes[home] = l; !l.finds(old) {
 			w.fire[""] = true
 		}

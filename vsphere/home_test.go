@@ -163,8 +163,8 @@ func TestAGroupIsToldOfItsFolderInAnotherHome(t *testing.T) {
 	tell("the same again", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"}}})
 	tell("a folder of nobody goes", Reading{Places: []Place{{"x", "Folder", "x", "vm1"}}})
 	tell("it goes", Reading{Gone: []string{"web2"}}, web.UID)
-	tell("its datacenter is renamed", Reading{Places: []Place{{"dc1", "Datacenter", "DC7", "top"}}}, "")
-	if got := s.at(home); got.Trouble == nil || got.Trouble.Reason != ReasonDatacenterNotFound {
+	tell("its datacenter is renamed: it is the same one", Reading{Places: []Place{{"dc1", "Datacenter", "DC7", "top"}}}, "")
+	if got := s.at(home); got.Trouble != nil || got.Template.MoRef != "vm-2" {
 		t.Errorf("%+v", got)
 	}
 	tell("and back", Reading{Places: []Place{{"dc1", "Datacenter", "DC1", "top"}}}, "")

@@ -37,7 +37,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		return err
 	}
 	wanted, former := preparationIn(a.Details.Prepared), preparationIn(m.stamp.Prepared)
-	byMAC := wanted.Networks && m.stamp.Prepared == "" && m.stamp.Former.Entry == ""
+	byMAC := wanted.Networks && m.stamp.Prepared == plan.Unprepared && m.stamp.Former.Entry == ""
 	now, err := v.lookPreparing(ctx, a, byMAC)
 	if err != nil {
 		return err

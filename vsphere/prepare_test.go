@@ -104,6 +104,24 @@ func TestNothingIsDoneToAVMThatSomebodyChangedMeanwhileOrThatIsGone(t *testing.T
 	}
 }
 
+// unprepared is a new member that may not be powered on before it is prepared.
+func (p *process) unprepared(ordinal int32) plan.VM {
+	p.t.Helper()
+	if p.sight().Folder == "" {
+		p.do(plan.Action{Op: plan.CreateFolder})
+	}
+	a := p.cloning(ordinal)
+	a.Details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}, Prepared: "something"}
+	p.do(a)
+	for _, vm := range p.sight().VMs {
+		if vm.Ordinal == ordinal && vm.Prepared == plan.Unprepared {
+			return vm
+		}
+	}
+	p.t.Fatalf("there is no unprepared web-%d: %+v", ordinal, p.sight().VMs)
+	return plan.VM{}
+}
+
 func TestTheNthNetworkIsForTheNthAdapter(t *testing.T) {
 	t.Parallel()
 	card := func(key int32, mac string) vim.VirtualEthernetCard {
@@ -135,7 +153,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
-	vm := p.member(0)
+	vm := p.unprepared(0)
 	spec := v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "VM Network"}}}
 	p.do(preparing(vm, spec))
 	details, err := w.Details("web-0")
@@ -156,7 +174,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 		t.Errorf("a member that was prepared gets %q", text)
 	}
 	more := v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 2)}
-	if f := p.fault(preparing(p.member(1), more)); f.Reason != ReasonTooFewAdapters || !f.Person {
+	if f := p.fault(preparing(p.unprepared(1), more)); f.Reason != ReasonTooFewAdapters || !f.Person {
 		t.Errorf("%+v", f)
 	}
 }

@@ -110,6 +110,9 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		g = newGroup(call)
 		l.groups[call.Group.UID] = g
 	}
+	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other copies: what was absent may have come and gone
+		clear(g.awaited)
+	}
 	g.renew(call, now)
 	observed := g.observe(l.cfg, now)
 	l.mu.Unlock()

@@ -45,10 +45,10 @@ type Child struct {
 const conflictAfter = 30 * time.Second
 
 // children are the desired child objects: whole every time, as last applied while the facts are not known, and none while
-// the group is finalized, unless its members are drained.
+// the group is finalized, unless its members are drained, or it is paused: nothing is changed then.
 func (v *view) children() []Child {
 	switch {
-	case v.Finalizing && !v.drainsAll():
+	case v.Finalizing && !v.drainsAll() && (!v.paused() || v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"):
 		return nil
 	case !v.sighted:
 		return v.lastApplied()
@@ -68,10 +68,25 @@ func (v *view) wanted(members []published) []Child {
 	if !v.remakesService() {
 		all = append(all, v.service())
 	}
-	if !v.conflicts(v.serviceKey()) { // else they would lead the foreign Service's clients to our members
+	if v.serviceIsOurs() {
 		all = append(all, v.endpointSlices(members)...)
 	}
 	return all
+}
+
+// serviceIsOurs tells that EndpointSlices lead to our members by a Service of ours: who asks for a Service's endpoints goes
+// by its name alone, and the clients of a foreign one would be led to us. So they come when the Service is seen; and they
+// stay while it is made anew.
+func (v *view) serviceIsOurs() bool {
+	if _, there := v.Children[v.serviceKey()]; there {
+		return true
+	}
+	for key := range v.Children {
+		if key.Kind == KindEndpointSlice {
+			return !v.conflicts(v.serviceKey())
+		}
+	}
+	return false
 }
 
 // lastApplied returns the children as they were applied last: as observed they would be written again at every sync. One
@@ -126,7 +141,7 @@ func (v *view) wants(key ChildKey) bool {
 	case key.Kind == KindService:
 		return !v.remakesService()
 	case key.Kind == KindEndpointSlice:
-		return !v.conflicts(v.serviceKey())
+		return v.serviceIsOurs()
 	}
 	return true
 }

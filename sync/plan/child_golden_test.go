@@ -22,6 +22,7 @@ func served(n int32, s v1alpha1.Service) plan.Observed {
 		m.IPs = []string{fmt.Sprintf("10.0.%d.%d", i/250, i%250+1), fmt.Sprintf("fd00::%x", i+1)}
 		o.Sight.VMs = append(o.Sight.VMs, m)
 	}
+	o.Children = map[plan.ChildKey]plan.ObservedChild{serviceKey: {}} // slices come when it is there
 	return o
 }
 

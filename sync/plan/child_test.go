@@ -93,6 +93,7 @@ func anyServed(t *rapid.T) plan.Observed {
 	for i := range o.Group.Status.Members {
 		o.Group.Status.Members[i].Ordinal *= apart
 	}
+	o.Children = map[plan.ChildKey]plan.ObservedChild{serviceKey: {}}
 	return o
 }
 

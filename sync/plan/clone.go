@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -49,6 +50,11 @@ func (v *view) clone(count int) {
 		ordinal := ordinals.pick()
 		name := MemberName(v.Group.Name, ordinal)
 		details, ok := v.details(ordinal)
+		for ok && v.addressHeld(ordinal, details.AddressText) {
+			ordinal = ordinals.pick()
+			name = MemberName(v.Group.Name, ordinal)
+			details, ok = v.details(ordinal)
+		}
 		if !ok {
 			v.blockClone(name, Fault{Reason: ReasonAddressesExhausted, Person: true, Message: fmt.Sprintf(
 				"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one: add some to the ranges (updates need maxSurge more than replicas), or set update.maxSurge to 0",
@@ -126,4 +132,18 @@ func (v *view) templateFault() *Fault {
 	}
 	return &Fault{Reason: ReasonTemplateNotFound, Person: true, Message: fmt.Sprintf(
 		"template %q not found in datacenter %s; %s", name, t.Datacenter, there)}
+}
+
+// addressHeld tells that a member of another ordinal was given one of these addresses, by ranges that were others then.
+func (v *view) addressHeld(ordinal int32, text string) bool {
+	cut := func(r rune) bool { return r == ' ' || r == ',' }
+	for _, address := range strings.FieldsFunc(text, cut) {
+		for i := range v.Sight.VMs {
+			vm := &v.Sight.VMs[i]
+			if vm.Ordinal != ordinal && slices.Contains(strings.FieldsFunc(vm.Addresses, cut), address) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -131,7 +131,7 @@ func (v *view) remove() {
 		m := &v.members[i]
 		if m.Marked && !m.leaves && !m.duplicate && m.Reachable {
 			withdrawing = true
-			if m.MarkedAt.After(v.Called) { // by another copy of the server, which may know more: see overtaken
+			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(clockSkew)) { // by another copy of the server, which may know more: see overtaken
 				continue
 			}
 			v.act(Action{Op: Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,

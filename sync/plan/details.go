@@ -69,6 +69,9 @@ type Preparation struct {
 	Digest string `json:"digest"`
 }
 
+// Unprepared is what the stamp of a clone says that is to be prepared before it is powered on for the first time.
+const Unprepared = "-"
+
 // PreparationOf is what members of that spec are to be prepared with; "" if with nothing, so that they can be powered on
 // as they were cloned. Equal specs give equal texts.
 func PreparationOf(spec *v1alpha1.VmGroupSpec) string {

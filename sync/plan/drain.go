@@ -41,4 +41,4 @@ func (v *view) drainsAll() bool {
 }
 
 // terminating tells that a member's endpoints say so.
-func (v *view) terminating(m *member) bool { return m.Marked || v.Finalizing }
+func (v *view) terminating(m *member) bool { return m.Marked || v.Finalizing && !v.paused() }

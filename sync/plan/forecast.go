@@ -40,7 +40,7 @@ func Forecast(o Observed) (f Outlook) {
 			addresses, _ := AddressesOf(&o.Group.Spec, p.Ordinal)
 			Apply(&o, Action{Op: Clone, VM: MemberName(o.Group.Name, p.Ordinal), Ordinal: p.Ordinal, CPU: o.Group.Spec.CPU,
 				MemoryMB: o.Group.MemoryMB(), Revision: RevisionWith(&o.Group.Spec, o.Related.Digest), Generation: o.Group.Generation,
-				Folder: o.Sight.Folder, Details: &Details{Home: HomeOf(&o.Group.Spec).String(), AddressText: addressText(addresses)}})
+				Folder: o.Sight.Folder, Details: &Details{Home: HomeOf(&o.Group.Spec).String(), AddressText: addressText(addresses), Prepared: PreparationOf(&o.Group.Spec)}})
 		}
 	}
 	o.Pending = nil

@@ -99,6 +99,9 @@ func (v *view) healOne(m *member) {
 	if v.stuck != nil && m.differs() == "" {
 		return // a new clone of what does not become ready would not either
 	}
+	if v.sourceFault() != nil {
+		return // it could not be made anew
+	}
 	m.retire, m.matter = WhyHealing, fmt.Sprintf("it has not been ready for %d s (%s)", limit, v.policy.check)
 	if m.restarted() {
 		m.matter += ", in spite of a restart"

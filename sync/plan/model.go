@@ -26,6 +26,7 @@ func Apply(o *Observed, a Action) {
 			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: a.Revision, Generation: a.Generation,
 			Power: PoweredOff, Reachable: true, CPU: a.CPU, MemoryMB: a.MemoryMB, VCenter: s.VCenter, Folder: a.Folder,
 			Fingerprint: a.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
+			Prepared: a.unprepared(),
 		})
 	case SetRules:
 		s.RulesOff = false
@@ -77,6 +78,14 @@ func (a *Action) home() string {
 		return ""
 	}
 	return a.Details.Home
+}
+
+// unprepared is what the stamp of a clone says of its preparation.
+func (a *Action) unprepared() string {
+	if a.Details == nil || a.Details.Prepared == "" {
+		return ""
+	}
+	return Unprepared
 }
 
 func (a *Action) addresses() string {

@@ -6,16 +6,20 @@ import "codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 // moment, and its guest finds its network at the first boot. Tags and attributes that change later are changed on it as
 // it runs.
 
-// unprepared tells that a member must not be powered on yet. One that is outdated is to go, or is kept as it is.
-func (v *view) unprepared(m *member) bool {
-	return v.prepared != "" && m.Prepared == "" && m.outdated == "" && v.revision != ""
+// unprepared tells that a member must not be powered on yet.
+func (m *member) unprepared() bool { return m.Prepared == Unprepared }
+
+// preparable tells that a member can be prepared by the spec as it is now: that is the one that it was made from. (Another
+// user data raises no generation, and is no matter of Prepare's.) One that cannot be, and never ran, is to go.
+func (v *view) preparable(m *member) bool {
+	return m.outdated == "" && v.revision != "" || m.Generation == v.Group.Generation
 }
 
 // prepareLater brings the tags and attributes of members up to date that have run before.
 func (v *view) prepareLater() {
 	for i := range v.members {
 		m := &v.members[i]
-		if m.Prepared == v.prepared || m.outdated != "" || v.revision == "" || m.leaves || m.Marked || m.duplicate || !m.Reachable {
+		if m.Prepared == v.prepared || !v.preparable(m) || m.leaves || m.Marked || m.duplicate || !m.Reachable {
 			continue
 		}
 		v.prepare(m, "its tags or attributes are not as the spec says")

@@ -147,15 +147,12 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("powers none on before it is prepared, and makes none without its user data", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		want := plan.PreparationOf(&o.Group.Spec)
 		for _, a := range plan.Make(o).Actions {
 			m := find(&o, a.MoRef)
-			made := m.Revision == plan.RevisionWith(&o.Group.Spec, o.Related.Digest) && m.Addresses == addressesOf(&o, m.Ordinal)
-			fits := o.Group.Spec.Update.OnTemplateChange == "" || m.Fingerprint == "" || m.Fingerprint == "now"
 			switch {
 			case o.Related.Fault != nil && (a.Op == plan.Clone || a.Op == plan.Adopt):
 				t.Fatalf("%s of %s without user data", a.Op, a.VM)
-			case a.Op == plan.PowerOn && o.Related.Fault == nil && made && fits && m.Prepared == "" && want != "":
+			case a.Op == plan.PowerOn && m.Prepared == plan.Unprepared:
 				t.Fatalf("%s is powered on, and not prepared", a.VM)
 			case a.Op == plan.PowerOn && o.Sight.RulesOff && o.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired:
 				t.Fatalf("%s is powered on before the rule stands", a.VM)

@@ -32,7 +32,7 @@ func (v *view) published() []published {
 	}
 	for i := range v.unseen {
 		m := &v.unseen[i]
-		all = append(all, published{name: m.Name, ordinal: m.Ordinal, power: m.PowerState, ips: m.IPs, terminating: v.Finalizing})
+		all = append(all, published{name: m.Name, ordinal: m.Ordinal, power: m.PowerState, ips: m.IPs, terminating: v.Finalizing && !v.paused()})
 	}
 	return byOrdinal(all)
 }

@@ -62,7 +62,7 @@ func (v *view) bringBack(count int) (back int) {
 func (v *view) fitsAgain(q *member) bool {
 	p := v.Pending[v.key(q)]
 	v.wakeAt(q.Quarantined.Add(v.policy.quarantine))
-	return (q.Why == WhyScaleIn || q.Why == WhyUpdate) && q.Reachable && q.Power == PoweredOff && v.policy.quarantine > 0 &&
+	return v.revision != "" && (q.Why == WhyScaleIn || q.Why == WhyUpdate) && q.Reachable && q.Power == PoweredOff && v.policy.quarantine > 0 &&
 		v.cloneDifference(&q.VM) == "" && !v.due(q) && !p.Fault.Person && p.Op != Destroy
 }
 

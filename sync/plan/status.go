@@ -23,6 +23,9 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 			s.AvailableReplicas += oneIf(m.available())
 			s.UpdatedReplicas += oneIf(m.differs() == "")
 		}
+		if v.revision == "" { // what is up to date is not known
+			s.UpdatedReplicas = min(s.CurrentReplicas, v.Group.Status.UpdatedReplicas)
+		}
 		s.Quarantined, s.Adopted, s.Update = v.quarantineStatuses(), v.adoptedEntries(), v.update
 	} else {
 		was := &v.Group.Status
@@ -225,9 +228,6 @@ func (v *view) cloneExceptions(c *conditionList) {
 		}
 		reason = cmp.Or(reason, f.Reason)
 		messages = append(messages, text)
-	}
-	if f := v.Related.Fault; f != nil && v.hold == nil && !v.Finalizing && reason == "" { // told before it hinders
-		reason, messages = f.Reason, []string{strings.TrimSuffix(f.Message, ".")}
 	}
 	if reason != "" {
 		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, reason, atMost(messages, 5))

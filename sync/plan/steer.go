@@ -38,9 +38,11 @@ func (v *view) powerOn() {
 		}
 		v.starting++
 		switch {
-		case v.unprepared(m):
+		case m.unprepared() && v.preparable(m):
 			v.prepare(m, "it is prepared before it is powered on")
 			continue
+		case m.unprepared():
+			continue // it is to go
 		case v.awaitsRules():
 			continue
 		}
@@ -87,6 +89,9 @@ func rankSort(actions []Action) {
 
 // collectFaults adds what hinders members without an action being wanted for them.
 func (v *view) collectFaults() {
+	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // told before it hinders: nobody could be made anew
+		v.blockClone("", *v.Related.Fault)
+	}
 	for _, ordinal := range v.arriving {
 		name := MemberName(v.Group.Name, ordinal)
 		if f := v.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(v.faults, func(n named) bool { return n.who == name }) {

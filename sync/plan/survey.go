@@ -118,17 +118,21 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 	return true, nil
 }
 
+// clockSkew is how far ahead another server's clock may be; a time that is later than that says nothing.
+const clockSkew = time.Minute
+
 // overtaken names a member which shows that another copy of the server knows a newer user data. That raises no
 // generation, so two copies would roll each other's members back and forth. But the copy that was called first knows
 // less: a member of another revision, yet of this generation, that was made after its last call tells it so.
 func (v *view) overtaken() string {
-	if v.Group.Spec.UserData == nil || v.revision == "" {
+	if v.Group.Spec.UserData == nil {
 		return ""
 	}
 	called := v.Called.Truncate(time.Second) // as stamps have it
 	for i := range v.Sight.VMs {
 		vm := &v.Sight.VMs[i]
-		if vm.Generation == v.Group.Generation && vm.Revision != v.revision && vm.Quarantined.IsZero() && !vm.Created.Before(called) {
+		if vm.Generation == v.Group.Generation && vm.Revision != v.revision && vm.Quarantined.IsZero() && !vm.Created.Before(called) &&
+			!vm.Created.After(v.Now.Add(clockSkew)) {
 			return MemberName(v.Group.Name, vm.Ordinal)
 		}
 	}

@@ -36,7 +36,7 @@ func (v *view) findChanges(order []int) {
 	}
 	for n, m := range differ {
 		switch {
-		case n >= len(differ)-keep:
+		case n >= len(differ)-keep && !(m.unprepared() && !v.preparable(m)): // who never ran is not worth keeping
 			m.held = true
 		case m.outdated != "":
 			m.retire, m.matter = WhyUpdate, "it "+m.outdated
@@ -93,6 +93,10 @@ func (v *view) trackProgress(todo int) {
 		}
 	}
 	stored, target := v.Group.Status.Update, v.target()
+	if v.revision == "" {
+		v.update = stored
+		return
+	}
 	same := stored != nil && stored.Target == target
 	if todo == 0 && !(same && len(waiting) > 0) {
 		return
@@ -102,7 +106,7 @@ func (v *view) trackProgress(todo int) {
 		progress.Available, progress.LastProgressTime = stored.Available, stored.LastProgressTime
 	}
 	v.update = &progress
-	due := progress.LastProgressTime.Add(v.policy.deadline)
+	due := progress.LastProgressTime.Add(v.policy.deadline + v.drainTime())
 	if len(waiting) == 0 || todo == 0 {
 		return
 	}
@@ -140,6 +144,9 @@ func (v *view) beyond() int {
 	}
 	if !differ && v.update == nil {
 		return 0
+	}
+	if v.revision == "" && v.update != nil {
+		return v.policy.surge
 	}
 	return min(v.policy.surge, waiting+cycles)
 }

@@ -1,0 +1,154 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Another user data raises no generation. A copy of the server that was called before the change must not undo what the
+// other one makes of it.
+func TestACopyThatKnowsTheOldUserDataLeavesWhatTheOtherMakesAlone(t *testing.T) {
+	old := observed(2)
+	old.Sight.Folder = "group-v7"
+	old.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+	old.Related = plan.Related{UserData: "one", Digest: "1"}
+	knows := old
+	knows.Related = plan.Related{UserData: "two", Digest: "2"}
+	for i := range int32(2) {
+		m := vm(&old, i)
+		m.Created = now.Add(-time.Hour)
+		old.Sight.VMs = append(old.Sight.VMs, m)
+	}
+	made := vm(&knows, 2)
+	made.Created = now.Add(20 * time.Second)
+	old.Sight.VMs = append(old.Sight.VMs, made)
+	old.Called, old.Now = now, now.Add(30*time.Second)
+	if r := plan.Make(old); len(r.Actions) > 0 || r.Status.Conditions[0].Reason != plan.ReasonSuperseded {
+		t.Errorf("it does %+v: %s", r.Actions, r.Status.LastMessage)
+	}
+	knows.Sight, knows.Called, knows.Now = old.Sight, now.Add(10*time.Second), old.Now
+	if r := plan.Make(knows); len(r.Actions) == 0 {
+		t.Errorf("the one that knows does nothing: %s", r.Status.LastMessage)
+	}
+	old.Called = now.Add(25 * time.Second) // the text was put back
+	if r := plan.Make(old); len(r.Actions) == 0 {
+		t.Errorf("called later, it does nothing: %s", r.Status.LastMessage)
+	}
+}
+
+func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
+	o := observed(2)
+	o.Sight.Folder = "group-v7"
+	for i := range int32(2) {
+		o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+	}
+	m := &o.Sight.VMs[1]
+	m.Marked, m.Why, m.MarkedAt = true, plan.WhyUpdate, now.Add(20*time.Second)
+	o.Called, o.Now = now, now.Add(30*time.Second)
+	if r := plan.Make(o); r.Wants("web-1", plan.Unmark) {
+		t.Error("it withdraws a mark that another copy may have set for what it knows")
+	}
+	o.Called = now.Add(25 * time.Second)
+	if r := plan.Make(o); !r.Wants("web-1", plan.Unmark) {
+		t.Errorf("called since, it leaves the mark: %+v", r.Actions)
+	}
+}
+
+func TestACopyThatSawNoUserDataTakesNothingAwayThatTheOtherMakes(t *testing.T) {
+	o := observed(2)
+	o.Sight.Folder = "group-v7"
+	o.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+	o.Related = plan.Related{UserData: "two", Digest: "2"}
+	for i := range int32(3) {
+		m := vm(&o, i)
+		m.Created = now.Add(time.Duration(i-1) * time.Hour)
+		o.Sight.VMs = append(o.Sight.VMs, m)
+	}
+	o.Sight.VMs[2].Created = now.Add(20 * time.Second)
+	o.Related = plan.Related{Fault: &plan.Fault{Reason: plan.ReasonSecretNotFound, Message: "it is not there", Person: true}}
+	o.Called, o.Now = now, now.Add(30*time.Second)
+	if r := plan.Make(o); len(r.Actions) > 0 {
+		t.Errorf("it does %+v", r.Actions)
+	}
+}
+
+// An address in front of the others gives every ordinal another one, which the next member still has.
+func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
+	o := observed(3)
+	o.Sight.Folder = "group-v7"
+	ranges := func(text string) []v1alpha1.Network {
+		return []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{text}, PrefixLength: 24}}}
+	}
+	o.Group.Spec.Networks = ranges("10.0.0.10-10.0.0.12")
+	o.Group.Spec.Update.MaxUnavailable = of(1)
+	for i := range int32(3) {
+		o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+	}
+	o.Group.Spec.Networks = ranges("10.0.0.9-10.0.0.12")
+	for round := 0; ; round++ {
+		o.Now = o.Now.Add(time.Second)
+		o.Called = o.Now
+		r := plan.Make(o)
+		store(t, &o, &r)
+		if len(r.Actions) == 0 && r.Status.Phase == v1alpha1.PhaseRunning {
+			return
+		}
+		for _, a := range r.Actions {
+			plan.Apply(&o, a)
+		}
+		seen := map[string]string{}
+		for _, m := range o.Sight.VMs {
+			if other := seen[m.Addresses]; other != "" {
+				t.Fatalf("%s and %s have %s", other, m.Name, m.Addresses)
+			}
+			seen[m.Addresses] = m.Name
+		}
+		if round > 100 {
+			t.Fatal(r.Status.LastMessage)
+		}
+	}
+}
+
+func TestNobodyIsHealedAwayWhoCannotBeMadeAnew(t *testing.T) {
+	o := observed(1)
+	o.Sight.Folder = "group-v7"
+	o.Group.Spec.Readiness.Check, o.Group.Spec.Healing.Action = v1alpha1.ReadyToolsRunning, v1alpha1.HealReplace
+	m := vm(&o, 0)
+	m.Boot = now.Add(-time.Hour)
+	o.Sight.VMs = []plan.VM{m}
+	r := plan.Make(o)
+	store(t, &o, &r)
+	o.Now = now.Add(time.Hour)
+	if r := plan.Make(o); !r.Wants("web-0", plan.Mark) {
+		t.Fatalf("it is not healed at all: %+v", r.Actions)
+	}
+	o.Sight.Template = plan.Template{Datacenter: "DC0"}
+	if r := plan.Make(o); len(r.Actions) > 0 {
+		t.Errorf("there is no template, and it does %+v", r.Actions)
+	}
+}
+
+// Whoever asks for a Service's endpoints goes by its name.
+func TestAForeignServicesClientsAreNotLedToMembers(t *testing.T) {
+	o := served(2, v1alpha1.Service{})
+	o.Children = nil
+	r := plan.Make(o)
+	if _, leads := objects(t, &r)[sliceKey]; leads || objects(t, &r)[serviceKey] == "" {
+		t.Errorf("before the Service is seen: %v", objects(t, &r))
+	}
+}
+
+func TestAPausedGroupKeepsItsChildrenThoughItIsDeleted(t *testing.T) {
+	o := served(2, v1alpha1.Service{DrainSeconds: 30})
+	r := plan.Make(o)
+	apply(t, &o, &r)
+	was := objects(t, &r)
+	o.Group.Spec.Paused, o.Finalizing, o.FinalizingSince = true, true, now.Add(-time.Hour)
+	r = plan.Make(o)
+	if is := objects(t, &r); is[sliceKey] != was[sliceKey] || is[serviceKey] != was[serviceKey] || r.Finalized {
+		t.Errorf("they were %v and are %v", was, is)
+	}
+}
