@@ -130,9 +130,6 @@ type ruleChange struct {
 	remove  []int32
 }
 
-// userCreated tells vCenter that a rule is none of its own ([doc] ClusterRuleInfo.userCreated).
-var userCreated = true
-
 // compare says what is to be changed so that a group's rules are as it wants, ordered by cluster, and why that does not
 // suffice; nil if it does.
 func (c *clusters) compare(uid types.UID, g *group, wish v1alpha1.AntiAffinity) (changes []ruleChange, flaw *Error) {
@@ -153,7 +150,7 @@ func (c *clusters) compare(uid types.UID, g *group, wish v1alpha1.AntiAffinity) 
 			if cluster := c.byRef[ref]; cluster.Standalone || cluster.Unread || !cluster.DRS {
 				continue
 			}
-			rule := Rule{UID: uid, UserCreated: &userCreated}
+			rule := Rule{UID: uid, UserCreated: new(true)} // none of vCenter's own ([doc] ClusterRuleInfo.userCreated)
 			if len(rules) > 0 {
 				rule, rules = rules[0], rules[1:]
 			}

@@ -57,3 +57,15 @@ func TestFactsAreReadAsTheyStandInTheAPI(t *testing.T) {
 		t.Errorf("in a vApp: %+v", m)
 	}
 }
+
+// docker0 and its like are on every machine the same: nobody may be led to them.
+func TestAnAddressOfNoAdapterIsNoMembers(t *testing.T) {
+	t.Parallel()
+	nics := []vim.GuestNicInfo{
+		{DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}},
+		{DeviceConfigId: 4000, IpAddress: []string{"192.168.10.20"}},
+	}
+	if got := addresses("2001:db8::20", nics); len(got) != 2 || got[1] != "192.168.10.20" {
+		t.Errorf("%v", got)
+	}
+}

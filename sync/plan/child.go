@@ -48,7 +48,7 @@ const conflictAfter = 30 * time.Second
 // the group is finalized, unless its members are drained, or it is paused: nothing is changed then.
 func (v *view) children() []Child {
 	switch {
-	case v.Finalizing && !v.drainsAll() && (!v.paused() || v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"):
+	case v.Finalizing && !v.drainsAll() && !v.paused():
 		return nil
 	case !v.sighted:
 		return v.lastApplied()

@@ -45,19 +45,19 @@ func (v *view) clone(count int) {
 		return
 	}
 	why := fmt.Sprintf("%d exist, %s wanted", v.ordinals, are(v.want))
-	ordinals := v.pickOrdinals()
+	ordinals, held := v.pickOrdinals(), v.heldAddresses()
 	for range count {
 		ordinal := ordinals.pick()
 		name := MemberName(v.Group.Name, ordinal)
 		details, ok := v.details(ordinal)
-		for ok && v.addressHeld(ordinal, details.AddressText) {
+		for ok && held.byOther(ordinal, details.AddressText) {
 			ordinal = ordinals.pick()
 			name = MemberName(v.Group.Name, ordinal)
 			details, ok = v.details(ordinal)
 		}
 		if !ok {
 			v.blockClone(name, Fault{Reason: ReasonAddressesExhausted, Person: true, Message: fmt.Sprintf(
-				"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one: add some to the ranges (updates need maxSurge more than replicas), or set update.maxSurge to 0",
+				"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one that is not still another member's: add some to the ranges (updates need maxSurge more than replicas), or set update.maxSurge to 0",
 				addressCount(&v.Group.Spec))})
 			return
 		}
@@ -134,16 +134,24 @@ func (v *view) templateFault() *Fault {
 		"template %q not found in datacenter %s; %s", name, t.Datacenter, there)}
 }
 
-// addressHeld tells that a member of another ordinal was given one of these addresses, by ranges that were others then.
-func (v *view) addressHeld(ordinal int32, text string) bool {
-	cut := func(r rune) bool { return r == ' ' || r == ',' }
-	for _, address := range strings.FieldsFunc(text, cut) {
-		for i := range v.Sight.VMs {
-			vm := &v.Sight.VMs[i]
-			if vm.Ordinal != ordinal && slices.Contains(strings.FieldsFunc(vm.Addresses, cut), address) {
-				return true
-			}
+// heldAddresses are the ordinals of the members that have static addresses, by address, as their stamps say: ranges may have
+// been others when they were made.
+type heldAddresses map[string]int32
+
+func (v *view) heldAddresses() heldAddresses {
+	held := heldAddresses{}
+	for i := range v.Sight.VMs {
+		for _, address := range addressesIn(v.Sight.VMs[i].Addresses) {
+			held[address] = v.Sight.VMs[i].Ordinal
 		}
 	}
-	return false
+	return held
+}
+
+// byOther tells that a member of another ordinal has one of these addresses.
+func (h heldAddresses) byOther(ordinal int32, text string) bool {
+	return slices.ContainsFunc(addressesIn(text), func(address string) bool {
+		by, held := h[address]
+		return held && by != ordinal
+	})
 }

@@ -112,6 +112,23 @@ func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 	}
 }
 
+// Whether it has to be prepared before it runs is told by its stamp, not by the spec, which may have got its tags since.
+func TestAMemberFromBeforeIsNotKeptOffForATag(t *testing.T) {
+	o := observed(1)
+	o.Sight.Folder = "group-v7"
+	m := vm(&o, 0)
+	m.Power, m.Prepared = plan.PoweredOff, ""
+	o.Sight.VMs = []plan.VM{m}
+	o.Group.Spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shpo"}}
+	if r := plan.Make(o); !r.Wants("web-0", plan.PowerOn) {
+		t.Errorf("one from before: %+v", r.Actions)
+	}
+	o.Sight.VMs[0].Prepared = plan.Unprepared
+	if r := plan.Make(o); !r.Wants("web-0", plan.Prepare) {
+		t.Errorf("a new one: %+v", r.Actions)
+	}
+}
+
 func TestNobodyIsHealedAwayWhoCannotBeMadeAnew(t *testing.T) {
 	o := observed(1)
 	o.Sight.Folder = "group-v7"

@@ -66,3 +66,8 @@ func addressText(all []AddressPair) string {
 	}
 	return strings.Join(parts, ",")
 }
+
+// addressesIn are the addresses in a text of addressText's.
+func addressesIn(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
+}

@@ -72,7 +72,7 @@ func Make(o Observed) Result {
 	case !v.sighted || v.blocked():
 		r.Resync = min(resyncHindered, o.Resync)
 	case v.paused():
-	case v.busy() || v.update != nil || v.countReady() < len(v.members):
+	case v.hold != nil || v.busy() || v.update != nil || v.countReady() < len(v.members):
 		r.Resync = min(resyncBusy, o.Resync)
 	case o.Group.Spec.Service != nil:
 		r.Resync = min(resyncServed, o.Resync)
