@@ -123,6 +123,9 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		if f := g.failures[vm]; f.action.Op == a.Op {
 			p.Fault = f.fault
 		}
+		if a.Details != nil {
+			p.Home = a.Details.Home
+		}
 		o.Pending[vm] = p
 	}
 	return o

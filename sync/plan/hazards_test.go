@@ -169,3 +169,18 @@ func TestAPausedGroupKeepsItsChildrenThoughItIsDeleted(t *testing.T) {
 		t.Errorf("they were %v and are %v", was, is)
 	}
 }
+
+// A clone that is not seen yet holds the lock of its ordinal where it is being made.
+func TestNothingIsClonedIntoANewHomeWhileAnotherHomesCloneIsUnderWay(t *testing.T) {
+	o := observed(2)
+	o.Sight.Folder = "group-v7"
+	o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Clone, State: plan.Running}}
+	o.Group.Spec.Placement.Folder = "teams/shop"
+	if r := plan.Make(o); len(r.Actions) > 0 || r.Status.Conditions[0].Reason != plan.ReasonPlacementImmutable {
+		t.Errorf("it does %+v: %s", r.Actions, r.Status.LastMessage)
+	}
+	o.Pending["web-0"] = plan.Pending{Op: plan.Clone, State: plan.Running, Home: plan.HomeOf(&o.Group.Spec).String()}
+	if r := plan.Make(o); !r.Wants("web-1", plan.Clone) {
+		t.Errorf("it does %+v: %s", r.Actions, r.Status.LastMessage)
+	}
+}

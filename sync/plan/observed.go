@@ -268,6 +268,8 @@ type Pending struct {
 	State   State
 	// Fault is why the last try failed; the zero Fault while there was none.
 	Fault Fault
+	// Home is where a Clone goes (Home.String).
+	Home string
 }
 
 // Keys of actions that concern no single member, in Action.VM and Observed.Pending. No VM has such a name.

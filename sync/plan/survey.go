@@ -139,8 +139,8 @@ func (v *view) overtaken() string {
 	return ""
 }
 
-// elsewhere says that members were cloned into the folder of another home than the spec names now. One name in one
-// folder is the lock that keeps an ordinal from being made twice: it must not split.
+// elsewhere says that members were cloned, or are being cloned, into the folder of another home than the spec names now.
+// One name in one folder is the lock that keeps an ordinal from being made twice: it must not split.
 func (v *view) elsewhere() *Fault {
 	home := HomeOf(&v.Group.Spec).String()
 	for i := range v.Sight.VMs {
@@ -148,6 +148,13 @@ func (v *view) elsewhere() *Fault {
 			return &Fault{Reason: ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
 				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
 				homeText(was), homeText(home))}
+		}
+	}
+	for _, p := range v.Pending {
+		if p.Op == Clone && p.State == Running && p.Home != home {
+			return &Fault{Reason: ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
+				"members are being made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
+				homeText(p.Home), homeText(home))}
 		}
 	}
 	return nil
