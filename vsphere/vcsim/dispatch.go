@@ -28,6 +28,9 @@ func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Refe
 		}
 		return nil, nil
 	}
+	if !isAdmin(ctx.Session) {
+		v.note(ctx.Session)
+	}
 	h, fault := v.wrap(ctx, m, v.lookup(ctx, m.This))
 	if h != nil && fault == nil {
 		// The simulator would prefer what the session knows under this reference to what we return.
@@ -55,6 +58,9 @@ func (v *VCenter) admit(ctx *simulator.Context, m *simulator.Method, e *exchange
 	if denied {
 		this := m.This
 		return &types.NoPermission{Object: &this, PrivilegeId: privilege}
+	}
+	if forbidden := v.forbidden(m); forbidden != nil {
+		return forbidden
 	}
 	return fault
 }
@@ -94,6 +100,8 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 	case *simulator.StorageResourceManager:
 		g.object, g.read = &o.Self, true
 		return &storageManager{StorageResourceManager: o, guard: g}, v.missingArgument(ctx, m)
+	case *simulator.AuthorizationManager:
+		return &authorization{AuthorizationManager: o, v: v}, v.missingArgument(ctx, m)
 	case *simulator.CustomFieldsManager:
 		g.object, g.write = &o.Self, true
 		return &fieldsManager{CustomFieldsManager: o, guard: g}, v.missingArgument(ctx, m)

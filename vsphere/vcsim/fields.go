@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
@@ -17,8 +18,12 @@ type fieldsManager struct {
 	*guard
 }
 
-// SetField tells that the object changed, which the simulator does not.
+// SetField tells that the object changed, which the simulator does not. One that went while the call waited for its turn
+// would make the simulator panic, with the world held for ever.
 func (m *fieldsManager) SetField(ctx *simulator.Context, req *types.SetField) soap.HasFault {
+	if m.v.objects.Get(req.Entity) == nil {
+		return &methods.SetFieldBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
+	}
 	defer m.v.changes.mark(req.Entity)
 	return m.CustomFieldsManager.SetField(ctx, req)
 }

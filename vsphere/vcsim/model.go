@@ -20,7 +20,10 @@ var creation sync.Mutex
 // createModel makes the inventory, but no VM: those need the endpoint's extensions.
 func (v *VCenter) createModel(c Config) error {
 	m := simulator.VPX()
-	m.ServiceContent.About.InstanceUuid = c.InstanceUUID
+	about := &m.ServiceContent.About
+	about.InstanceUuid = c.InstanceUUID
+	// The simulator says that it is 6.5; what is made as strict as a real one here is an 8.0.
+	about.FullName, about.Version, about.ApiVersion = "VMware vCenter Server 8.0.3 (embedded simulator)", "8.0.3", "8.0.3.0"
 	m.Datacenter, m.Cluster, m.ClusterHost, m.Datastore, m.Pool = c.Datacenters, c.Clusters, c.Hosts, c.Datastores, c.Pools
 	m.Host, m.Machine, m.Portgroup, m.OpaqueNetwork, m.Pod = 0, 0, c.Portgroups, c.OpaqueNetworks, c.Pods
 	if m.OpaqueNetwork > 0 && m.Portgroup == 0 {

@@ -117,6 +117,7 @@ func operation(r *http.Request) string {
 // admit counts a client's call, and says why it may not pass.
 func (a *restAPI) admit(r *http.Request) types.BaseMethodFault {
 	v, name := a.v, operation(r)
+	forbidden := v.forbiddenREST(r)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.calls[name]++
@@ -129,7 +130,7 @@ func (a *restAPI) admit(r *http.Request) types.BaseMethodFault {
 	if privilege, denied := v.faults.denied[name]; denied {
 		return &types.NoPermission{PrivilegeId: privilege}
 	}
-	return nil
+	return forbidden
 }
 
 // login begins a session for who may also log in by SOAP.

@@ -59,6 +59,8 @@ type VCenter struct {
 	// collectors guards the filters of the simulator's PropertyCollectors, which it does not.
 	collectors sync.Mutex
 
+	books sync.Map // the sessions' own objects, as *simulator.Registry by the session's key (counts.go)
+
 	mu        sync.Mutex // guards what follows
 	closed    bool
 	latency   Latency
@@ -66,6 +68,7 @@ type VCenter struct {
 	login     login
 	calls     map[string]int
 	faults    faults
+	role      *role // what the clients may do; nil: everything
 	hidden    map[types.ManagedObjectReference]bool
 	reserved  map[place]types.ManagedObjectReference
 	captures  map[types.ManagedObjectReference]*capture

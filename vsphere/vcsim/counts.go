@@ -1,0 +1,72 @@
+package vcsim
+
+import (
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Counts are the things that clients keep in a vCenter: each costs it memory for as long as the session lives, so
+// whoever makes them anew without removing the old ones leaks.
+type Counts struct {
+	// Sessions are those of SOAP, RESTSessions those of REST; neither counts Admin's.
+	Sessions, RESTSessions int
+	// Collectors are the PropertyCollectors beside each session's own, Filters the filters in all of them.
+	Collectors, Filters int
+	// ListViews and ContainerViews are the views, Listed the entries in the list views.
+	ListViews, ContainerViews, Listed int
+}
+
+// Counts tells what all clients but Admin keep now.
+func (v *VCenter) Counts() Counts {
+	keys := v.clientSessions()
+	c := Counts{Sessions: len(keys), RESTSessions: v.RESTSessions()}
+	for _, key := range keys {
+		if book, ok := v.books.Load(key); ok {
+			v.count(book.(*simulator.Registry), &c)
+		}
+	}
+	return c
+}
+
+func (v *VCenter) count(book *simulator.Registry, c *Counts) {
+	own := v.objects.Get(types.ManagedObjectReference{Type: "ServiceInstance", Value: "ServiceInstance"}).(*simulator.ServiceInstance).Content.PropertyCollector
+	for _, pc := range book.AllReference("PropertyCollector") {
+		if pc.Reference() != own {
+			c.Collectors++
+		}
+	}
+	c.Filters += len(book.AllReference("PropertyFilter"))
+	c.ContainerViews += len(book.AllReference("ContainerView"))
+	for _, ref := range book.AllReference("ListView") {
+		c.ListViews++
+		c.Listed += v.listed(ref)
+	}
+}
+
+func (v *VCenter) listed(ref mo.Reference) (n int) {
+	view, ok := ref.(*simulator.ListView)
+	if !ok {
+		return 0
+	}
+	v.objects.WithLock(v.context(), view, func() { n = len(view.View) })
+	return n
+}
+
+// note remembers where a session's objects are: the simulator shows that to none but the session's own calls. A new
+// session has the books of those that have ended thrown away.
+func (v *VCenter) note(s *simulator.Session) {
+	if _, known := v.books.LoadOrStore(s.Key, s.Registry); known {
+		return
+	}
+	live := map[any]bool{s.Key: true}
+	for _, key := range v.clientSessions() {
+		live[key] = true
+	}
+	v.books.Range(func(key, _ any) bool {
+		if !live[key] {
+			v.books.Delete(key)
+		}
+		return true
+	})
+}
