@@ -18,7 +18,7 @@ import (
 func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
-	err := v.act(context.WithValue(ctx, types.ID{}, opID), ref, a)
+	err := v.act(actFor(context.WithValue(ctx, types.ID{}, opID), ref), ref, a)
 	line, what := v.log.Info(), "done"
 	if err != nil {
 		line, what = v.log.Warn().Err(err), "failed"
@@ -107,6 +107,9 @@ func (v *VCenter) call(ctx context.Context, f func(context.Context, *session) er
 	return v.client.call(ctx, func(ctx context.Context, s *session) error {
 		if v.inventory.from() != s.uuid {
 			return faultf(plan.ReasonVCenterChanged, false, "Another vCenter answers than before; its inventory is read first.")
+		}
+		if err := v.mayAct(ctx); err != nil {
+			return err
 		}
 		return f(ctx, s)
 	})

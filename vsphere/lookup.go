@@ -90,6 +90,18 @@ func (n *Inventory) memberNames(uid types.UID) []string {
 	return names
 }
 
+// memberRefs are the VMs that bear the stamp of the group with that UID.
+func (n *Inventory) memberRefs(uid types.UID) (refs []vim.ManagedObjectReference) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if g := n.groups[uid]; g != nil {
+		for moRef := range g.refs {
+			refs = append(refs, vmRef(moRef))
+		}
+	}
+	return refs
+}
+
 // holder says what an object is: a member, or the path of something else. told is false if it is gone, or cannot
 // be told.
 func (n *Inventory) holder(moRef string) (m *member, path string, told bool) {

@@ -45,7 +45,19 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
-	return v.restamp(ctx, m, func(s *Stamp) { *s = stamp })
+	if a.Op != plan.Mark {
+		return v.restamp(ctx, m, func(s *Stamp) { *s = stamp })
+	}
+	err = v.reconfigure(ctx, vmRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}}})
+	if err != nil {
+		return err
+	}
+	// Another copy of the server may have marked another member meanwhile, and the stream may not have told yet. Both look
+	// at all members after their own mark is written, so one of them at least sees both marks before it takes its member
+	// down: else the two together would take down more than may be.
+	v.reader.touch(v.inventory.memberRefs(ref.UID)...)
+	return v.reader.read(ctx, vmRef(m.MoRef))
 }
 
 // unchanged tells that a member's configuration is the one that an action was planned from.

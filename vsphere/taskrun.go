@@ -21,7 +21,7 @@ func (t *tasks) run(ctx context.Context) {
 		}
 		if w == nil || w.broken {
 			w = t.watch(ctx, w)
-			if w == nil {
+			if w == nil || w.broken {
 				sleep(ctx, sessionRetry)
 			}
 			continue
@@ -54,11 +54,12 @@ func (t *tasks) nap(ctx context.Context, w **taskWatch) bool {
 	return sleep(ctx, batchEvery)
 }
 
-// watch makes a watch on the current session; old is one that broke, or nil. It gives nil when that failed.
+// watch makes a watch on the current session; old is one that broke, or nil. When that failed, it gives what there still is
+// to be removed from vCenter, broken, or nil: the session may outlive the outage, and what is in it with it.
 func (t *tasks) watch(ctx context.Context, old *taskWatch) *taskWatch {
 	s, err := t.client.session(ctx)
 	if err != nil {
-		return nil
+		return old
 	}
 	if old != nil && old.session == s {
 		old.close(ctx) // the network failed, and the session lived on
@@ -67,7 +68,6 @@ func (t *tasks) watch(ctx context.Context, old *taskWatch) *taskWatch {
 	if err != nil {
 		w.broken = true
 		t.fail(ctx, &w, err)
-		return nil
 	}
 	return w
 }

@@ -10,6 +10,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -59,6 +60,7 @@ type Loop struct {
 	running  int         // actions under way
 	reserved int         // slots kept for groups that waited and whose turn is about to come
 	waiting  []types.UID // groups that found no slot, longest waiting first
+	pulse    pulse
 }
 
 // New makes a loop that does nothing until Run.
@@ -77,6 +79,7 @@ func (l *Loop) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, l.queue.ShutDown)
 	defer stop()
 	defer l.actions.Wait()
+	l.actions.Go(func() { l.beatOn(ctx) })
 	for {
 		uid, down := l.queue.Get()
 		if down {
@@ -114,6 +117,9 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		clear(g.awaited)
 	}
 	g.renew(call, now)
+	if l.notice(now) {
+		g.expire(now, l.cfg.Lease)
+	}
 	observed := g.observe(l.cfg, now)
 	l.mu.Unlock()
 
@@ -183,7 +189,7 @@ func (l *Loop) plan(o *plan.Observed, ref plan.Ref) plan.Result {
 func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.cfg.Log.Error().Str("uid", string(uid)).Interface("panic", p).Msg("planning panicked; the group waits for its next call")
+			l.cfg.Log.Error().Str("uid", string(uid)).Str("panic", panicked(p)).Bytes("stack", debug.Stack()).Msg("planning panicked; the group waits for its next call")
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.takeChoice(l.groups[uid])
@@ -193,7 +199,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	now := time.Now()
 	l.mu.Lock()
 	g := l.groups[uid]
-	if g == nil || now.Sub(g.renewed) > l.cfg.Lease {
+	if !l.leased(g, now) {
 		l.takeChoice(g)
 		l.next()
 		l.mu.Unlock()
@@ -295,8 +301,8 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 func (l *Loop) do(ctx context.Context, ref plan.Ref, a plan.Action) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-			l.cfg.Log.Error().Stringer("group", ref).Str("vm", a.VM).Str("op", string(a.Op)).Interface("panic", p).Msg("action panicked")
+			err = fmt.Errorf("panic: %s", panicked(p))
+			l.cfg.Log.Error().Stringer("group", ref).Str("vm", a.VM).Str("op", string(a.Op)).Str("panic", panicked(p)).Bytes("stack", debug.Stack()).Msg("action panicked")
 		}
 	}()
 	return l.vcenter.Do(ctx, ref, a)

@@ -209,7 +209,7 @@ func TestNeitherTheLogNorWhatIsToldHoldsUserData(t *testing.T) {
 		case "web-1":
 			return fmt.Errorf("a careless error: %v %+v", a, a)
 		case "web-2":
-			panic(a)
+			panic("a careless panic: " + planted)
 		}
 		return nil
 	}

@@ -1,0 +1,86 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A process may stand still for any time and go on: it was stopped, its node was suspended or starved. It does not feel
+// that by itself, and knows nothing of what other copies of the server did meanwhile. Hook calls that were sent to it
+// wait in its sockets, although whoever sent them has long given up: handled now, they would look fresh, and one for a
+// group that is gone would make it anew, and nobody would ever call for it again. So a pulse is kept, and when a beat
+// was missed for long, all leases end, and the calls that come right afterwards renew none.
+const (
+	beatEvery = 500 * time.Millisecond
+	// pauseLeast is the shortest pause that is taken for one. Metacontroller gives a call up after 10 s, and only then
+	// may call another copy: so it must be well below that.
+	pauseLeast = 3 * time.Second
+	// pauseEcho is how long the calls that waited may need to be handled.
+	pauseEcho = time.Second
+)
+
+// pulse tells that the process runs. Loop.mu guards it.
+type pulse struct {
+	last   time.Time // the last beat; zero before Run
+	echoes time.Time // until when calls may be such as waited
+}
+
+// beatOn keeps the pulse until ctx ends.
+func (l *Loop) beatOn(ctx context.Context) {
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for {
+		l.mu.Lock()
+		now := time.Now()
+		l.notice(now)
+		l.pulse.last = now
+		l.mu.Unlock()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// notice ends all leases if the process has stood still. It tells whether a call that comes now may be one that waited.
+// l.mu is held.
+func (l *Loop) notice(now time.Time) (echo bool) {
+	if !l.pulse.last.IsZero() && elapsed(l.pulse.last, now) > pauseLeast {
+		l.pulse.last, l.pulse.echoes = now, now.Add(pauseEcho)
+		for _, g := range l.groups {
+			g.expire(now, l.cfg.Lease)
+		}
+		l.cfg.Log.Warn().Msg("the process stood still for a while: nothing is done until the next hook calls")
+	}
+	return now.Before(l.pulse.echoes)
+}
+
+// elapsed is the time between two, by the monotonic clock or by the wall clock, whichever says more: the former stands
+// still while a machine is suspended (https://pkg.go.dev/time#hdr-Monotonic_Clocks).
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+}
+
+// expire ends the group's lease.
+func (g *group) expire(now time.Time, lease time.Duration) {
+	if over := now.Add(-lease - 1); g.renewed.After(over) {
+		g.renewed = over
+	}
+}
+
+// leased tells whether the group may be acted for. l.mu is held.
+func (l *Loop) leased(g *group, now time.Time) bool {
+	l.notice(now)
+	return g != nil && now.Sub(g.renewed) <= l.cfg.Lease
+}
+
+// Leased tells whether a hook call permits acting for a group now. A step asks right before each of its calls: between
+// two of them the process may have stood still, and another copy of the server gone on.
+func (l *Loop) Leased(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leased(l.groups[uid], time.Now())
+}

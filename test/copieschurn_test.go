@@ -1,0 +1,118 @@
+//go:build unix
+
+package test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// TestProcessesKilledAndStoppedAtRandom leads lives under three processes that are killed, stopped and resumed at any
+// moment, with hook calls to any that runs; calls to those that stand still are given up and wait in their sockets.
+func TestProcessesKilledAndStoppedAtRandom(t *testing.T) {
+	if *copiesFor == 0 {
+		t.Skip("-copies.for says how long")
+	}
+	t.Parallel()
+	for began, seed := time.Now(), *copiesSeed; ; seed++ {
+		leadProcesses(t, seed)
+		if time.Since(began) >= *copiesFor || t.Failed() {
+			t.Logf("%d lives of processes", seed-*copiesSeed+1)
+			return
+		}
+	}
+}
+
+func leadProcesses(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 5))
+	life := &copiesLife{rig: newRig(t, vcsim.Config{Latency: lifetimes})}
+	servers := []*processCopy{life.serveProcess(), life.serveProcess(), life.serveProcess()}
+	stopped := map[int]bool{}
+	g := servers[0].group("web", 3)
+	twins := life.watch(10*time.Millisecond, life.twinsOn)
+	// call makes a hook call to any copy, which may stand still, and tells whether it was answered.
+	call := func(finalizing bool) (finalized bool) {
+		i := random.IntN(len(servers))
+		patient := patience
+		if stopped[i] {
+			patient = 30 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		g.URL = servers[i].url
+		if finalizing {
+			a, err := g.Finalize(ctx)
+			return err == nil && a.Finalized
+		}
+		_, _ = g.Sync(ctx)
+		return false
+	}
+	disturb := func() {
+		i := random.IntN(len(servers))
+		switch random.IntN(4) {
+		case 0:
+			servers[i].kill()
+			servers[i], stopped[i] = life.serveProcess(), false
+		case 1:
+			if !stopped[i] && tallyTrue(stopped) < len(servers)-1 {
+				servers[i].stop()
+				stopped[i] = true
+			}
+		case 2:
+			servers[i].resume()
+			stopped[i] = false
+		}
+	}
+	for range 15 {
+		for range 3 {
+			call(false)
+		}
+		if random.IntN(3) == 0 {
+			g.Scale(int32(random.IntN(5)))
+		}
+		disturb()
+		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+	}
+	g.Generation++
+	began := time.Now()
+	for !call(true) {
+		if time.Since(began) > patience {
+			t.Fatalf("seed %d: not finalized: %s", seed, g.Status.LastMessage)
+		}
+		if random.IntN(10) == 0 {
+			disturb()
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	for i, s := range servers {
+		s.resume()
+		stopped[i] = false
+	}
+	time.Sleep(200 * time.Millisecond) // what waited in the sockets is handled: nothing tells of it
+	for _, s := range servers {
+		s.done()
+	}
+	if seen := twins(); seen.most > 0 {
+		t.Errorf("seed %d: two VMs of one ordinal were on at once", seed)
+	}
+	life.empty(1)
+	if t.Failed() {
+		for i, s := range servers {
+			t.Logf("copy %d:\n%s", i, strings.TrimSpace(s.logged()))
+		}
+	}
+}
+
+func tallyTrue(set map[int]bool) (n int) {
+	for _, is := range set {
+		if is {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,182 @@
+package test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/breaker"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// What a copy of the server has begun may arrive in vCenter when another copy has long gone on.
+
+// callUntil calls a group's hook until something has happened.
+func (r *rig) callUntil(g *metacontroller.Group, happened <-chan struct{}) {
+	r.t.Helper()
+	until(r.t, g, "it is to happen", func(metacontroller.Answer) bool {
+		select {
+		case <-happened:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+func TestACloneThatComesAfterItsGroupIsGoneIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*v1alpha1.VmGroupSpec){
+		"in the server's folder": func(*v1alpha1.VmGroupSpec) {},
+		"in a folder of its own": func(s *v1alpha1.VmGroupSpec) { s.Placement.Folder = "teams/shared" },
+		"with a quarantine":      func(s *v1alpha1.VmGroupSpec) { s.Deletion.QuarantineSeconds = 3600 },
+		"with retained members":  func(s *v1alpha1.VmGroupSpec) { s.Deletion.Policy = v1alpha1.DeletionRetain },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, vcsim.Config{})
+			late, other := r.serveWired(), r.serveWired()
+			g := late.group("web", 2)
+			edit(&g.Spec)
+			frozen, thaw := late.freeze("CloneVM_Task")
+			r.callUntil(g, frozen)
+
+			g.URL = other.url
+			up(t, g)
+			g.Scale(1)
+			up(t, g)
+			remove(t, g)
+			thaw()
+			eventually(t, patience, "the clone is answered", func() bool { return late.answered("CloneVM_Task") })
+			late.done()
+			if g.Spec.Deletion.Policy == "" {
+				r.empty(1)
+				return
+			}
+			// Its folder stays, and so it is not refused. The copy that was called last releases it, too.
+			eventually(t, patience, "nothing bears the group's stamp", func() bool { return len(r.members()) == 0 })
+		})
+	}
+}
+
+// Within the lease the members are made: the copy that answered finalized goes on removing them, for as long as its own
+// lease lasts, which began later.
+func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]time.Duration{"after the lease": copyLease, "within the lease": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, vcsim.Config{})
+			late, other := r.serveWired(), r.serveWired()
+			remove(t, late.group("another", 1)) // the folders above are there
+			g := late.group("web", 2)
+			frozen, thaw := late.freeze("CreateFolder")
+			r.callUntil(g, frozen)
+
+			g.URL = other.url
+			remove(t, g)
+			time.Sleep(wait)
+			thaw()
+			eventually(t, patience, "the folder is answered", func() bool { return late.answered("CreateFolder") })
+			late.done()
+			eventually(t, patience, "nothing of it is there", func() bool { return len(r.VMs()) == 1 })
+		})
+	}
+}
+
+// Two copies roll one group at once, each slow to hear of what the other does: never are more members down than maxUnavailable says.
+func TestTwoCopiesThatRollKeepThePromise(t *testing.T) {
+	t.Parallel()
+	r := newChangeRig(t, vcsim.Guest{})
+	servers := []*wiredCopy{r.serveWired(), r.serveWired()}
+	g := servers[0].group("web", 4)
+	g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
+	up(t, g)
+	for _, s := range servers {
+		s.wire.On(func(call breaker.Call) breaker.Break {
+			if call.Method == "WaitForUpdatesEx" {
+				return breaker.Break{Kind: breaker.Stalled, Stall: time.Duration(call.Nth%5) * 60 * time.Millisecond}
+			}
+			return breaker.Break{}
+		})
+	}
+	seen := r.watch(5*time.Millisecond, func() int { return tally(r.members(), isOn) })
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+	i := 0
+	until(t, g, "all are of the other template", func(a metacontroller.Answer) bool {
+		i++
+		g.URL = servers[i%2].url
+		return metacontroller.Running(a) && len(r.members()) == 4 && tally(r.members(), isOfOther) == 4
+	})
+	if least := seen().least; least < 3 {
+		t.Errorf("%d of 4 members were on, 3 are promised", least)
+	}
+}
+
+// one makes one hook call.
+func (r *rig) one(g *metacontroller.Group) {
+	r.t.Helper()
+	_, err := g.Sync(within(r.t))
+	r.must(err)
+}
+
+// deafen has copies that await no task hear nothing of vCenter's inventory, but what they read themselves, until undo: the
+// next wait for news of it is held. A change is made for that, since one that is under way would be answered.
+func (r *rig) deafen(copies ...*wiredCopy) (undo func()) {
+	r.t.Helper()
+	const long = time.Hour
+	_, err := r.AddVM("/DC0/vm", "stranger")
+	r.must(err)
+	for _, c := range copies {
+		held := false
+		c.wire.On(func(call breaker.Call) breaker.Break {
+			if call.Method == "WaitForUpdatesEx" && !held { // those that come later are for tasks
+				held = true
+				return breaker.Break{Kind: breaker.Stalled, Stall: long}
+			}
+			return breaker.Break{}
+		})
+	}
+	for _, c := range copies {
+		eventually(r.t, patience, "a wait for news is held", func() bool {
+			r.must(r.SetExtraConfig("stranger", "poke", time.Now().String()))
+			return slices.ContainsFunc(c.wire.Log(), func(e breaker.Entry) bool { return e.Break.Stall == long && !e.Done })
+		})
+	}
+	return func() {
+		for _, c := range copies {
+			c.wire.On(nil)
+			c.wire.Cut()
+			c.wire.Mend()
+		}
+	}
+}
+
+// Two edits right after one another reach two copies, which choose different members to go first, and neither hears in
+// time of the other's mark.
+func TestTwoCopiesThatDoNotHearOfEachOthersMarksKeepThePromise(t *testing.T) {
+	t.Parallel()
+	r := newChangeRig(t, vcsim.Guest{})
+	a, b := r.serveWired(), r.serveWired()
+	g := a.group("web", 4)
+	g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
+	up(t, g)
+	g.URL = b.url
+	up(t, g)
+	hear := r.deafen(a, b)
+	seen := r.watch(5*time.Millisecond, func() int { return tally(r.members(), isOn) })
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+	g.URL = a.url
+	r.one(g)
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.ScaleIn.Remove = []string{"web-0"} })
+	g.URL = b.url
+	r.one(g)
+	r.tidy(a)
+	r.tidy(b)
+	hear()
+	if least := seen().least; least < 3 {
+		t.Errorf("%d of 4 members were on, 3 are promised", least)
+	}
+}

@@ -1,0 +1,285 @@
+package test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+var (
+	copiesFor  = flag.Duration("copies.for", 0, "how long lives with several copies of the server are led; one is, if 0")
+	copiesSeed = flag.Uint64("copies.seed", 0, "the first seed; a failure names its own")
+)
+
+// TestLivesWithSeveralCopies leads lives at random under two or three copies of the server: each hook call goes to any of
+// them, copies stand still at a call to vCenter and go on before or after their lease, are killed and started, lose the
+// network, and are shown parents that are old. At no moment are two VMs of one ordinal on; when it is quiet, there are
+// exactly the wanted members; and when the group was finalized, nothing of it is there, whatever comes late.
+func TestLivesWithSeveralCopies(t *testing.T) {
+	t.Parallel()
+	if *copiesFor == 0 {
+		leadCopiesLife(t, *copiesSeed)
+		return
+	}
+	const abreast = 8
+	for lane := range uint64(abreast) {
+		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
+			t.Parallel()
+			led := 0
+			for began, seed := time.Now(), *copiesSeed+lane; time.Since(began) < *copiesFor; seed += abreast {
+				if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { leadCopiesLife(t, seed) }) {
+					return
+				}
+				led++
+			}
+			t.Logf("%d lives", led)
+		})
+	}
+}
+
+// copiesLife is one life.
+type copiesLife struct {
+	*rig
+	rand    *rand.Rand
+	servers []*wiredCopy
+	thaws   map[int]func() // of the copies that stand still
+	group   *metacontroller.Group
+	old     []metacontroller.Group // as the group was
+	diary   []string
+}
+
+func leadCopiesLife(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 3))
+	c := &copiesLife{rand: random, thaws: map[int]func(){}, rig: newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate},
+		Guest: vcsim.Guest{Tools: seed%2 == 0}, Latency: lifetimes})}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what happened:\n%s", strings.Join(c.diary, "\n"))
+		}
+	})
+	for range 2 + random.IntN(2) {
+		c.servers = append(c.servers, c.serveWired())
+	}
+	c.group = c.servers[0].group("web", 3)
+	c.group.Spec.Deletion = v1alpha1.Deletion{ShutdownTimeoutSeconds: seconds(1), QuarantineSeconds: []int32{0, 0, 3600}[random.IntN(3)]}
+	c.group.Spec.Placement.Folder = []string{"", "teams/a"}[random.IntN(2)]
+	twins := c.watch(10*time.Millisecond, c.twinsOn)
+	for range 20 {
+		c.step()
+	}
+	c.settle()
+	c.end()
+	if seen := twins(); seen.most > 0 {
+		t.Errorf("two VMs of one ordinal were on at once")
+	}
+}
+
+func (c *copiesLife) say(format string, args ...any) {
+	c.diary = append(c.diary, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// twinsOn is how many VMs are on beside another one of their ordinal, in quarantine or not.
+func (c *copiesLife) twinsOn() (n int) {
+	on := map[int32]bool{}
+	for _, vm := range c.VMs() {
+		if stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey]); err == nil && isOn(vm) {
+			if on[stamp.Ordinal] {
+				n++
+			}
+			on[stamp.Ordinal] = true
+		}
+	}
+	return n
+}
+
+// awake is any copy that does not stand still.
+func (c *copiesLife) awake() int {
+	for {
+		if i := c.rand.IntN(len(c.servers)); c.thaws[i] == nil {
+			return i
+		}
+	}
+}
+
+// sync calls any copy, and keeps how the group was now and then.
+func (c *copiesLife) sync() {
+	if c.rand.IntN(3) == 0 {
+		c.old = append(c.old, metacontroller.Group{VmGroup: *c.group.DeepCopy(), Children: c.group.Children})
+	}
+	i := c.awake()
+	c.group.URL = c.servers[i].url
+	a, err := c.group.Sync(within(c.t))
+	if err != nil {
+		c.t.Fatal("a hook failed:", err)
+	}
+	c.say("copy %d, generation %d: %s %d/%d %s", i, c.group.Generation, a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
+}
+
+// stale shows any copy the group as it was once. What it answers is stored now and then, as Metacontroller does that
+// knows no better.
+func (c *copiesLife) stale(store bool) {
+	if len(c.old) == 0 {
+		return
+	}
+	g := c.old[c.rand.IntN(len(c.old))]
+	i := c.awake()
+	g.URL = c.servers[i].url
+	a, err := g.Sync(within(c.t))
+	if err != nil {
+		c.t.Fatal("a hook failed:", err)
+	}
+	c.say("copy %d, stale, generation %d: %s %s", i, g.Generation, a.Status.Phase, a.Status.LastMessage)
+	if store {
+		c.group.Status, c.group.Children = g.Status, g.Children
+	}
+}
+
+var copiesMethods = []string{"CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "CreateFolder", "ReconfigVM_Task", "RetrievePropertiesEx",
+	"WaitForUpdatesEx", "ModifyListView", "MoveIntoFolder_Task", "Rename_Task", "ShutdownGuest"}
+
+// freezeOne has a copy stand still from its next call of some method on.
+func (c *copiesLife) freezeOne() {
+	if len(c.thaws) == len(c.servers)-1 {
+		return
+	}
+	i, method := c.awake(), copiesMethods[c.rand.IntN(len(copiesMethods))]
+	c.say("copy %d stands still at its next %s", i, method)
+	_, c.thaws[i] = c.servers[i].freeze(method)
+}
+
+func (c *copiesLife) thaw(i int) {
+	if c.thaws[i] == nil {
+		return
+	}
+	c.say("copy %d goes on", i)
+	c.thaws[i]()
+	c.servers[i].wire.On(nil)
+	delete(c.thaws, i)
+}
+
+func (c *copiesLife) step() {
+	for range 1 + c.rand.IntN(3) {
+		c.sync()
+		time.Sleep(time.Duration(c.rand.IntN(40)) * time.Millisecond)
+	}
+	i := c.rand.IntN(len(c.servers))
+	switch c.rand.IntN(12) {
+	case 0, 1:
+		c.group.Scale(int32(c.rand.IntN(6)))
+		c.say("scaled to %d", *c.group.Spec.Replicas)
+	case 2:
+		c.group.Edit(func(s *v1alpha1.VmGroupSpec) {
+			s.Template = []string{"vm-operator-template", otherTemplate}[c.rand.IntN(2)]
+		})
+		c.say("template %s", c.group.Spec.Template)
+	case 3:
+		c.group.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = int32(1 + c.rand.IntN(4)) })
+		c.say("cpu %d", c.group.Spec.CPU)
+	case 4, 5, 6:
+		c.freezeOne()
+	case 7, 8:
+		c.thaw(i)
+	case 9:
+		c.kill(i)
+	case 10:
+		c.say("copy %d has no network for a moment", i)
+		c.servers[i].wire.Cut()
+		time.Sleep(time.Duration(c.rand.IntN(100)) * time.Millisecond)
+		c.servers[i].wire.Mend()
+	default:
+		c.stale(c.rand.IntN(2) == 0)
+	}
+	time.Sleep(time.Duration(c.rand.IntN(250)) * time.Millisecond)
+}
+
+// kill ends a copy without a word, whatever it had under way, and starts another one.
+func (c *copiesLife) kill(i int) {
+	c.say("copy %d is killed, and another one started", i)
+	c.servers[i].wire.Kill()
+	c.thaw(i)
+	c.servers[i].stop()
+	c.servers[i] = c.serveWired()
+}
+
+// wrong says what is not as it should be.
+func (c *copiesLife) wrong() string {
+	seen, s := map[int32]bool{}, &c.group.Spec
+	for _, vm := range c.members() {
+		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if err != nil || stamp.Marked || !isOn(vm) || seen[stamp.Ordinal] || stamp.Revision != plan.Revision(s) || vm.CPUs != s.CPU {
+			return fmt.Sprintf("%s: %v, %s, %d CPUs, %+v", vm.Path, err, vm.Power, vm.CPUs, stamp)
+		}
+		seen[stamp.Ordinal] = true
+	}
+	if len(seen) != int(*s.Replicas) {
+		return fmt.Sprintf("%d wanted; the ordinals are %v", *s.Replicas, seen)
+	}
+	return ""
+}
+
+// settle has all copies go on, and waits until all is as the newest spec says.
+func (c *copiesLife) settle() {
+	c.say("quiet")
+	for i := range c.servers {
+		c.thaw(i)
+	}
+	for began := time.Now(); c.wrong() != ""; time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > patience {
+			c.t.Fatal(c.wrong())
+		}
+		c.sync()
+	}
+	for _, s := range c.servers {
+		c.group.URL = s.url
+		up(c.t, c.group)
+	}
+	if wrong := c.wrong(); wrong != "" {
+		c.t.Error(wrong)
+	}
+}
+
+// end deletes the group, through any copies, while others see it alive and stand still.
+func (c *copiesLife) end() {
+	c.say("deleted")
+	c.group.Generation++
+	c.freezeOne()
+	ctx := within(c.t)
+	for {
+		if c.rand.IntN(4) == 0 {
+			c.stale(false)
+		}
+		if c.rand.IntN(20) == 0 {
+			c.freezeOne()
+		}
+		i := c.awake()
+		c.group.URL = c.servers[i].url
+		a, err := c.group.Finalize(ctx)
+		if err != nil {
+			c.t.Fatalf("finalize: %v; last: %s", err, c.group.Status.LastMessage)
+		}
+		c.say("finalized by copy %d: %v %s", i, a.Finalized, a.Status.LastMessage)
+		if a.Finalized {
+			break
+		}
+		time.Sleep(time.Duration(c.rand.IntN(40)) * time.Millisecond)
+	}
+	if len(c.thaws) > 0 && c.rand.IntN(2) == 0 {
+		time.Sleep(copyLease)
+	}
+	for i := range c.servers {
+		c.thaw(i)
+	}
+	for _, s := range c.servers {
+		s.done()
+	}
+	c.empty(2)
+}

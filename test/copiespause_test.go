@@ -1,0 +1,117 @@
+//go:build unix
+
+package test
+
+import (
+	"context"
+	"flag"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/breaker"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// pauseNoticed is how long a pause has to be for the copy to notice it.
+const pauseNoticed = 4 * time.Second
+
+// A hook call that was sent to a copy that stands still waits in its socket. When the copy is resumed, the call is long
+// given up, and the group may be gone: nobody would ever call for it again.
+func TestACallThatWaitedForAPausedCopyMakesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{})
+	paused, other := r.serveProcess(), r.serveProcess()
+	g := other.group("web", 2)
+	g.URL = paused.url
+	paused.ready()
+	paused.stop()
+	for range 3 { // as Metacontroller tries again after each time-out
+		ctx, cancel := context.WithCancel(context.Background())
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
+		if _, err := g.Sync(ctx); err == nil {
+			t.Error("a copy that stands still has answered")
+		}
+		cancel()
+	}
+	g.URL = other.url
+	up(t, g)
+	remove(t, g)
+	time.Sleep(other.lease + pauseNoticed) // then nobody removes what comes late
+	paused.resume()
+	eventually(t, patience, "the calls that waited are answered", func() bool { return strings.Contains(paused.logged(), "default/web") })
+	paused.done()
+	r.empty(1)
+}
+
+// copiesStops are the calls to vCenter, from the scale-in on, at which a copy is stopped in TestACopyThatStoodStill.
+var copiesStops = flag.String("copies.stops", "4", "at which calls to vCenter a copy is stopped, with commas between")
+
+// A copy stands still with the answer to one of its calls on the way, and goes on when the others have done otherwise:
+// what it was about to do, on the strength of what it had seen, is not done.
+func TestACopyThatStoodStillHarmsNoMemberThatIsWantedAgain(t *testing.T) {
+	t.Parallel()
+	for _, text := range strings.Split(*copiesStops, ",") {
+		nth, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run("call "+text, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, vcsim.Config{Latency: lifetimes})
+			paused, other := r.serveProcess(), r.serveProcess()
+			g := paused.group("web", 3)
+			up(t, g)
+			calls, stopped := 0, make(chan struct{})
+			var at breaker.Call
+			paused.wire.On(func(call breaker.Call) breaker.Break {
+				if call.Method != "WaitForUpdatesEx" {
+					if calls++; calls == nth {
+						at = call
+						paused.stop()
+						close(stopped)
+					}
+				}
+				return breaker.Break{}
+			})
+			g.Scale(2)
+			r.callUntilStopped(g, stopped)
+			t.Log("stopped at", at)
+			g.URL = other.url
+			g.Scale(3)
+			until(t, g, "three are on again", func(a metacontroller.Answer) bool {
+				return metacontroller.Running(a) && tally(r.members(), isOn) == 3 // and not as it knew them a moment ago
+			})
+			was := refs(r.members())
+			time.Sleep(max(paused.lease, pauseNoticed))
+			stop := r.watch(5*time.Millisecond, func() int { return tally(r.members(), isOn) })
+			paused.resume()
+			eventually(t, patience, "its call is answered", func() bool { return paused.answered(at) })
+			paused.done()
+			up(t, g)
+			if seen := stop(); seen.least < 3 {
+				t.Errorf("%d of 3 members were on", seen.least)
+			}
+			r.sameVMs(was)
+		})
+	}
+}
+
+// callUntilStopped calls a group's hook until its copy stands still; a call that waits then is given up.
+func (r *rig) callUntilStopped(g *metacontroller.Group, stopped <-chan struct{}) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(within(r.t))
+	go func() { <-stopped; cancel() }()
+	for ctx.Err() == nil {
+		_, _ = g.Sync(ctx)
+		time.Sleep(20 * time.Millisecond)
+	}
+	select {
+	case <-stopped:
+	default:
+		r.t.Fatal("the copy made fewer calls")
+	}
+}

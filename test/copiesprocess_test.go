@@ -1,0 +1,204 @@
+//go:build unix
+
+package test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	apitypes "k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/test/breaker"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+)
+
+var copiesBinary = flag.String("copies.binary", "", "the vmgroup that copies in processes of their own run, such as bin/vmgroup; the test binary if empty, with a shorter lease")
+
+// The settings of a copy that the test binary is, from its environment.
+const copyHost, copyUser, copyPassword, copyThumbprint = "VMGROUP_TEST_COPY_HOST", "VMGROUP_TEST_COPY_USER", "VMGROUP_TEST_COPY_PASS", "VMGROUP_TEST_COPY_THUMBPRINT"
+
+// TestMain's way into a copy: this is no test, but what the test binary does as a copy's process. It ends with its
+// standard input, so it does not outlive the test.
+func TestServeAsACopy(t *testing.T) {
+	host := os.Getenv(copyHost)
+	if host == "" {
+		t.Skip("this is what a copy's process runs")
+	}
+	var groups *loop.Loop
+	vc, err := vsphere.New(vsphere.Config{Host: host, User: os.Getenv(copyUser), Password: os.Getenv(copyPassword), Thumbprint: os.Getenv(copyThumbprint),
+		Folder: "vm-operator", Log: zerolog.Nop(), Changed: func(uid apitypes.UID) { groups.Changed(uid) },
+		Leased: func(uid apitypes.UID) bool { return groups.Leased(uid) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := zerolog.New(os.Stderr).Level(zerolog.InfoLevel)
+	groups = loop.New(loop.Config{Slots: 4, Lease: copyLease, Resync: copyLease / 2, Log: log}, vc)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { _, _ = os.Stdin.Read(make([]byte, 1)); stop() }()
+	var both sync.WaitGroup
+	both.Go(func() { groups.Run(ctx) })
+	both.Go(func() { _ = vc.Run(ctx) })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: log})}
+	go func() { _ = server.Serve(listener) }()
+	log.Info().Str("listen", listener.Addr().String()).Msg("serving hooks")
+	<-ctx.Done()
+	_ = server.Close()
+	both.Wait()
+}
+
+// processCopy is a copy of the server in a process of its own.
+type processCopy struct {
+	*exec.Cmd
+	t     testing.TB
+	url   string
+	wire  *breaker.Wire
+	lease time.Duration
+	mu    sync.Mutex
+	log   []byte
+}
+
+// serveProcess starts a copy of the server as a process. Its calls go through a wire.
+func (r *rig) serveProcess() *processCopy {
+	r.t.Helper()
+	w, err := breaker.New(r.VCenter)
+	r.must(err)
+	r.t.Cleanup(func() { _ = w.Close() })
+	password, _ := w.URL().User.Password()
+	p := &processCopy{t: r.t, wire: w, lease: copyLease}
+	if *copiesBinary != "" {
+		p.lease = 10 * time.Second // the least that it takes
+		secret := filepath.Join(r.t.TempDir(), "password")
+		r.must(os.WriteFile(secret, []byte(password), 0o600))
+		p.Cmd = exec.Command(*copiesBinary, "serve", "--listen", "127.0.0.1:0", "--host", w.URL().Host, "--user", w.URL().User.Username(),
+			"--password-file", secret, "--thumbprint", w.ThumbprintSHA256(), "--slots", "4", "--resync", "5s", "--lease", "10s")
+		p.Env = []string{"HOME=" + os.TempDir(), "VMGROUP_HEALTH_LISTEN=127.0.0.1:0", "GOMEMLIMIT=" + os.Getenv("GOMEMLIMIT")}
+	} else {
+		p.Cmd = exec.Command(os.Args[0], "-test.run=^TestServeAsACopy$")
+		p.Env = append(os.Environ(), copyHost+"="+w.URL().Host, copyUser+"="+w.URL().User.Username(), copyPassword+"="+password, copyThumbprint+"="+w.ThumbprintSHA256())
+	}
+	stdin, err := p.StdinPipe() // held open until the copy ends
+	r.must(err)
+	stderr, err := p.StderrPipe()
+	r.must(err)
+	r.must(p.Start())
+	listens := make(chan string, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			p.mu.Lock()
+			p.log = append(append(p.log, lines.Bytes()...), '\n')
+			p.mu.Unlock()
+			var line struct{ Listen, Message string }
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Listen != "" {
+				listens <- line.Listen
+			}
+		}
+	}()
+	r.t.Cleanup(func() {
+		p.kill()
+		<-ended
+		_ = stdin.Close()
+		_ = p.Wait()
+		if r.t.Failed() {
+			r.t.Logf("the log of the copy at %s:\n%s", p.url, p.logged())
+		}
+	})
+	select {
+	case address := <-listens:
+		p.url = "http://" + address
+	case <-ended:
+		r.t.Fatalf("a copy ended: %s", p.logged())
+	case <-time.After(patience):
+		r.t.Fatalf("a copy does not listen: %s", p.logged())
+	}
+	return p
+}
+
+// group makes a group that calls this copy.
+func (p *processCopy) group(name string, replicas int32) *metacontroller.Group {
+	return metacontroller.New(p.url, "default", name, "uid-"+name, replicas)
+}
+
+func (p *processCopy) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(p.log)
+}
+
+func (p *processCopy) signal(s syscall.Signal) { _ = p.Process.Signal(s) } // it may have ended
+
+// kill ends the copy without a word, also one that is stopped.
+func (p *processCopy) kill() { p.signal(syscall.SIGKILL) }
+
+// stop has the copy stand still, until resume: its connections stay, and what is sent to it waits.
+func (p *processCopy) stop() {
+	p.signal(syscall.SIGSTOP)
+	for { // it runs on for a moment; https://pubs.opengroup.org/onlinepubs/9799919799/functions/waitpid.html
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(p.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if err != syscall.EINTR {
+			return
+		}
+	}
+}
+
+func (p *processCopy) resume() { p.signal(syscall.SIGCONT) }
+
+// ready waits until the copy has read vCenter's inventory, and waits for news of it.
+func (p *processCopy) ready() {
+	p.t.Helper()
+	eventually(p.t, patience, "the copy watches vCenter", func() bool {
+		return slices.ContainsFunc(p.wire.Calls(), func(c breaker.Call) bool { return c.Method == "WaitForUpdatesEx" && c.Nth > 1 })
+	})
+}
+
+// answered tells that a call has been answered.
+func (p *processCopy) answered(call breaker.Call) bool {
+	return p.wire.Log()[call.N-1].Done
+}
+
+// done waits until the copy has nothing under way and no lease to begin anything.
+func (p *processCopy) done() {
+	p.t.Helper()
+	eventually(p.t, patience, "the copy has nothing to do", func() bool {
+		res, err := http.Get(p.url + "/groups")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close() //nolint:errcheck // it was only read
+		var known []struct {
+			Lease   bool
+			Pending []struct{ State string }
+		}
+		if json.NewDecoder(res.Body).Decode(&known) != nil {
+			return false
+		}
+		for _, g := range known {
+			if g.Lease || len(g.Pending) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,89 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// Requests that Metacontroller sent. Its parents come from a cache, so one may be older than another that was sent before.
+
+// post sends a captured request to a copy.
+func (c *wiredCopy) post(hook, file string) metacontroller.Answer {
+	c.t.Helper()
+	body, err := os.ReadFile("../sync/hook/testdata/captured/" + file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	response, err := http.Post(c.url+hook, "application/json", bytes.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	var a metacontroller.Answer
+	if err := json.NewDecoder(response.Body).Decode(&a); err != nil || response.StatusCode != http.StatusOK {
+		c.t.Fatalf("%s: %s, %v", file, response.Status, err)
+	}
+	return a
+}
+
+// capturedRig is a vCenter with the template of the captured groups.
+func capturedRig(t *testing.T) *rig {
+	return newRig(t, vcsim.Config{Templates: []string{"ubuntu-24.04"}, Latency: lifetimes})
+}
+
+// The pair is of one parent, a moment apart, and the second knows nothing of the first one's answer.
+func TestAStalePairAtTwoCopiesMakesEachMemberOnce(t *testing.T) {
+	t.Parallel()
+	r := capturedRig(t)
+	a, b := r.serveWired(), r.serveWired()
+	eventually(t, patience, "both say that two members are up", func() bool {
+		return metacontroller.Running(a.post("/sync", "sync-stale-pair-1.json")) && metacontroller.Running(b.post("/sync", "sync-stale-pair-2.json"))
+	})
+	equal(t, r.names(web), running(2))
+	r.tidy(a, b)
+	equal(t, r.names(web), running(2))
+}
+
+// tidy waits until the copies have nothing more to do.
+func (r *rig) tidy(copies ...*wiredCopy) {
+	for _, c := range copies {
+		c.done()
+	}
+}
+
+// A life as it was captured, with the parents of lower generations shown again to all copies, also to one that was never
+// called before, and while the group is removed.
+func TestParentsOfLowerGenerationsUndoNothing(t *testing.T) {
+	t.Parallel()
+	r := capturedRig(t)
+	a, b, c := r.serveWired(), r.serveWired(), r.serveWired()
+	eventually(t, patience, "two are up", func() bool { return metacontroller.Running(a.post("/sync", "sync-create.json")) })
+	eventually(t, patience, "three are up", func() bool { return metacontroller.Running(b.post("/sync", "sync-after-scale.json")) })
+	was := refs(r.members())
+	for range 20 {
+		for _, server := range []*wiredCopy{a, b, c} {
+			server.post("/sync", "sync-create.json")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	eventually(t, patience, "three are up", func() bool { return metacontroller.Running(a.post("/sync", "sync-after-edit.json")) })
+	r.sameVMs(was)
+
+	eventually(t, patience, "the group is finalized", func() bool {
+		b.post("/sync", "sync-create.json")
+		if gone := a.post("/finalize", "finalize-last.json"); gone.Finalized {
+			return true
+		}
+		c.post("/sync", "sync-after-scale.json")
+		return false
+	})
+	r.tidy(a, b, c)
+	r.empty(1)
+}
