@@ -86,7 +86,7 @@ func newClient(cfg Config) (*client, error) {
 	c := &client{
 		cfg:       cfg,
 		endpoint:  endpoint,
-		transport: newTransport(trusted),
+		transport: newTransport(trusted, endpoint.Hostname()),
 		rounds:    newRounds(cfg.Log, cfg.Metrics),
 		now:       time.Now,
 		why:       faultf(ReasonVCenterUnreachable, false, "vCenter was not reached yet."),

@@ -1,7 +1,6 @@
 package vsphere
 
 import (
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -28,7 +27,8 @@ type Config struct {
 	UserFile, PasswordFile string
 	// Insecure turns the verification of vCenter's certificate off.
 	Insecure bool
-	// CAFile is a PEM file of the certificate authorities to trust instead of the system's.
+	// CAFile is a PEM file of the certificate authorities to trust instead of the system's. It is read again at each
+	// handshake.
 	CAFile string
 	// Thumbprint is the SHA-256 thumbprint ("AA:BB:…", 32 bytes) of the one server certificate to accept.
 	Thumbprint string
@@ -49,11 +49,17 @@ type Config struct {
 	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
 	// groups. It must not block. It may be nil.
 	Changed func(types.UID)
+	// Leased tells whether the group with that UID may be acted for now. Steps ask right before each of their calls. It
+	// may be nil: then they always go on.
+	Leased func(types.UID) bool
 }
+
+// Format keeps the password out of whatever prints a Config.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "vCenter %s", c.Host) }
 
 // trust is how vCenter's certificate is verified: by the roots (nil: the system's), by one thumbprint, or not.
 type trust struct {
-	roots      *x509.CertPool
+	roots      *authorities
 	thumbprint string
 	insecure   bool
 }
@@ -101,14 +107,11 @@ func (c Config) trust() (trust, error) {
 		t.thumbprint = strings.ToUpper(strings.ReplaceAll(c.Thumbprint, ":", ""))
 	}
 	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
+		roots, err := readAuthorities(c.CAFile, c.Log)
 		if err != nil {
-			return t, fmt.Errorf("--ca-file (VC_CA_FILE): %w", err)
+			return t, err
 		}
-		t.roots = x509.NewCertPool()
-		if !t.roots.AppendCertsFromPEM(pem) {
-			return t, fmt.Errorf("--ca-file (VC_CA_FILE): %s holds no certificate in PEM", c.CAFile)
-		}
+		t.roots = roots
 	}
 	return t, nil
 }

@@ -134,10 +134,16 @@ func FuzzStamp(f *testing.F) {
 	f.Add(fullStamp().Encode())
 	f.Add(`{"v":1,"uid":"a","instanceUuid":"b","created":null,"shutdown":{"boot":"0001-01-01T00:00:00Z"},"adopted":{"x":1}}`)
 	f.Add(`{"v":2}`)
+	for _, text := range stampSeeds() {
+		f.Add(text)
+	}
 	f.Add(`{"v":1,"uid":"a","instanceUuid":"b","extra":{"k":[1,2,"<"]},"":null}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := DecodeStamp(text)
 		if err != nil {
+			if s != (Stamp{}) || !errors.Is(err, ErrStampInvalid) && !errors.Is(err, ErrStampVersion) {
+				t.Fatalf("%v, and yet %+v", err, s)
+			}
 			return
 		}
 		once := s.Encode()

@@ -3,11 +3,17 @@ package vsphere
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 const (
@@ -22,13 +28,13 @@ const (
 	idleMost = 96
 )
 
-// newTransport makes the connections of all sessions. It replaces govmomi's, whose TLS dial knows neither
+// newTransport makes the connections of all sessions to that host. It replaces govmomi's, whose TLS dial knows neither
 // time-out nor context.
-func newTransport(t trust) *http.Transport {
+func newTransport(t trust, host string) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
-		TLSClientConfig:       t.config(),
+		TLSClientConfig:       t.config(host),
 		TLSHandshakeTimeout:   handshakeTimeout,
 		ResponseHeaderTimeout: answerTimeout,
 		IdleConnTimeout:       idleTimeout,
@@ -37,11 +43,12 @@ func newTransport(t trust) *http.Transport {
 	}
 }
 
-// config verifies by Go's rules against the roots, or compares the server's certificate with the pinned one.
-// The latter needs neither chain nor host name: it is that very certificate.
-func (t trust) config() *tls.Config {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: t.roots, InsecureSkipVerify: t.insecure}
-	if t.thumbprint != "" {
+// config verifies by Go's rules, against the system's roots or those that the file holds at that moment, or compares the server's
+// certificate with the pinned one. The latter needs neither chain nor host name: it is that very certificate.
+func (t trust) config(host string) *tls.Config {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.insecure}
+	switch {
+	case t.thumbprint != "":
 		cfg.InsecureSkipVerify = true
 		cfg.VerifyConnection = func(state tls.ConnectionState) error {
 			actual := thumbprint(state.PeerCertificates[0])
@@ -50,8 +57,79 @@ func (t trust) config() *tls.Config {
 			}
 			return nil
 		}
+	case t.roots != nil:
+		cfg.InsecureSkipVerify = true // for what follows does it
+		cfg.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, t.roots.now(), host) }
 	}
 	return cfg
+}
+
+// verify does what crypto/tls does without InsecureSkipVerify, against roots that may be others at each handshake.
+func verify(state tls.ConnectionState, roots *x509.CertPool, host string) error {
+	name := state.ServerName
+	if name == "" { // an address has none in the handshake, and an empty one would skip the check
+		name = host
+	}
+	chain := x509.NewCertPool()
+	for _, c := range state.PeerCertificates[1:] {
+		chain.AddCert(c)
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: name, Intermediates: chain})
+	if err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+	}
+	return nil
+}
+
+// authorities are those in a file, which is read at each handshake: these are few, and so a renewed authority needs no
+// restart. A file that is broken meanwhile changes nothing: what is trusted is never more than a file said.
+type authorities struct {
+	file string
+	log  zerolog.Logger
+
+	mu   sync.Mutex
+	text []byte
+	pool *x509.CertPool
+	// trouble is what the log was told last.
+	trouble string
+}
+
+// readAuthorities reads them for the first time, when a broken file is an error.
+func readAuthorities(file string, log zerolog.Logger) (*authorities, error) {
+	a := &authorities{file: file, log: log}
+	return a, a.read()
+}
+
+func (a *authorities) now() *x509.CertPool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.pool
+	err := a.read()
+	switch {
+	case err != nil && err.Error() != a.trouble:
+		a.trouble = err.Error()
+		a.log.Error().Err(err).Msg("vCenter's authorities could not be read again: those before are trusted on")
+	case err == nil && (a.pool != before || a.trouble != ""):
+		a.trouble = ""
+		a.log.Info().Str("file", a.file).Msg("vCenter's authorities read again")
+	}
+	return a.pool
+}
+
+func (a *authorities) read() error {
+	text, err := os.ReadFile(a.file)
+	if err != nil {
+		return fmt.Errorf("--ca-file (VC_CA_FILE): %w", err)
+	}
+	if a.pool != nil && bytes.Equal(text, a.text) {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return fmt.Errorf("--ca-file (VC_CA_FILE): %s holds no certificate in PEM", a.file)
+	}
+	a.text, a.pool = text, pool
+	return nil
 }
 
 // rewinding makes requests that net/http may send again when a kept connection turns out to be closed before

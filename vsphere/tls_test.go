@@ -105,7 +105,7 @@ func TestARequestCanBeSentAgainOnAnotherConnection(t *testing.T) {
 		body = string(text)
 	}))
 	defer server.Close()
-	transport := newTransport(trust{})
+	transport := newTransport(trust{}, "")
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequest(http.MethodPost, server.URL, io.MultiReader(strings.NewReader("a"), strings.NewReader("b")))
 	if err != nil {

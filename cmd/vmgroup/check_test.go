@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// quickly makes the embedded vCenter quick.
+var quickly = []string{"VMGROUP_SIMULATOR_CLONE_TIME=200ms", "VMGROUP_SIMULATOR_POWER_TIME=10ms", "VMGROUP_SIMULATOR_BOOT_TIME=10ms"}
+
+// runCheck runs vmgroup check, and gives its standard output, its standard error and its exit status.
+func runCheck(t *testing.T, env []string, args ...string) (out, errs string, status int) {
+	t.Helper()
+	c := vmgroup(env, append([]string{"check"}, args...)...)
+	var o, e bytes.Buffer
+	c.Stdout, c.Stderr = &o, &e
+	if err := c.Run(); err != nil {
+		if _, is := err.(*exec.ExitError); !is {
+			t.Fatal(err)
+		}
+	}
+	return o.String(), e.String(), c.ProcessState.ExitCode()
+}
+
+func TestACheckOfTheEmbeddedVCenterIsAllGreen(t *testing.T) {
+	t.Parallel()
+	out, errs, status := runCheck(t, quickly, "--simulator", "--deep")
+	if status != 0 || !strings.Contains(out, ", WARN 0, FAIL 0, SKIP 0") {
+		t.Errorf("exit status %d:\n%s%s", status, out, errs)
+	}
+	for line := range strings.SplitSeq(out, "\n") {
+		if n := utf8.RuneCountInString(line); n > lineWidth {
+			t.Errorf("%d characters are too many for a line: %s", n, line)
+		}
+	}
+	if !strings.Contains(errs, "… making the scratch folder") {
+		t.Errorf("it tells no progress: %s", errs)
+	}
+}
+
+func TestACheckThatFailsHasExitStatus1AndSaysInJSONWhatToDo(t *testing.T) {
+	t.Parallel()
+	out, errs, status := runCheck(t, nil, "--simulator", "--template", "windows", "-o", "json")
+	var found []vsphere.Finding
+	if err := json.Unmarshal([]byte(out), &found); err != nil || status != 1 {
+		t.Fatalf("exit status %d, %v: %s%s", status, err, out, errs)
+	}
+	for _, f := range found {
+		if f.Check == "template" && f.Result == vsphere.CheckFail && strings.Contains(f.Advice, "vm-operator-template-2") {
+			return
+		}
+	}
+	t.Errorf("the template's failure is not told: %s", out)
+}
+
+func TestACheckTakesSettingsAndSecretsAsTheServerDoesAndWarningsFailOnlyWhenStrict(t *testing.T) {
+	t.Parallel()
+	sim, err := vcsim.Start(vcsim.Config{User: "svc", Password: "planted-secret", Templates: []string{"ubuntu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sim.Close() })
+	env := []string{"VC_HOST=" + sim.URL().Host, "VC_USER=svc", "VC_PASS=planted-secret", "VC_INSECURE=true"}
+	group := filepath.Join("..", "..", "manifests", "samples", "vmgroup.yaml")
+	for _, x := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"--template", "ubuntu"}, 0, "WARN  not verified (--insecure)"},
+		{[]string{"--template", "ubuntu", "--strict"}, 1, "WARN"},
+		{[]string{"-f", group}, 1, `there is no template "vm-operator-template"`},
+		{[]string{"--template", "ubuntu"}, 0, " " + sim.ThumbprintSHA256() + "\n"},
+		{[]string{"--password", "wrong"}, 1, "InvalidLogin"},
+		{[]string{"--template", "ubuntu", "--log-level", "debug"}, 0, "OK"},
+		{[]string{"--output", "yaml"}, 2, ""},
+		{[]string{"-f", "none.yaml"}, 2, ""},
+		{[]string{"--ca-file", "none.pem"}, 2, ""},
+		{[]string{"--guest-timeout", "0s"}, 2, ""},
+	} {
+		out, errs, status := runCheck(t, env, x.args...)
+		if status != x.status || !strings.Contains(out, x.want) {
+			t.Errorf("%v: exit status %d, want %d, and %q in:\n%s%s", x.args, status, x.status, x.want, out, errs)
+		}
+		if strings.Contains(out+errs, "planted-secret") {
+			t.Errorf("%v shows the password:\n%s%s", x.args, out, errs)
+		}
+	}
+	if n := sim.Sessions(); n > 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+}
+
+func TestADeepCheckThatIsInterruptedCleansUp(t *testing.T) {
+	t.Parallel()
+	sim, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sim.Close() })
+	sim.Hold(vcsim.Clone)
+	c := vmgroup([]string{"VC_HOST=" + sim.URL().Host, "VC_USER=svc", "VC_PASS=x", "VC_THUMBPRINT=" + sim.ThumbprintSHA256()}, "check", "--deep", "--template", "ubuntu")
+	var out bytes.Buffer
+	c.Stdout = &out
+	progress, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(progress)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "cloning") {
+			if err := c.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			sim.Release(vcsim.Clone)
+		}
+	}
+	err = c.Wait()
+	if err == nil || c.ProcessState.ExitCode() != 1 {
+		t.Errorf("it ended with %v", err)
+	}
+	if !strings.Contains(out.String(), "nothing is left") || !strings.Contains(out.String(), "stopped") {
+		t.Errorf("it says:\n%s", out.String())
+	}
+	if vms := sim.VMs(); len(vms) != 1 {
+		t.Errorf("there are %+v", vms)
+	}
+}
+
+func TestLongTextsAreFoldedBetweenWords(t *testing.T) {
+	t.Parallel()
+	got := fold("one two  three-and-a-half four", 8)
+	if want := "one two|three-and-a-half|four"; strings.Join(got, "|") != want {
+		t.Errorf("got %q, want %q", strings.Join(got, "|"), want)
+	}
+	if fold("", 8) != nil {
+		t.Error("no text has a line")
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+)
+
+// The widths of the table: that of a line as it fits a terminal, and those of the columns. A longer name of a check has a line
+// of its own.
+const (
+	lineWidth  = 120
+	checkWidth = 28
+	seenAt     = checkWidth + 8
+)
+
+// findings writes results as they come, for people: a terminal sees what is under way.
+type findings struct {
+	w       io.Writer
+	colours bool
+}
+
+func newFindings(w io.Writer) *findings { return &findings{w, colourful(w)} }
+
+func (t *findings) begin() {
+	fmt.Fprintf(t.w, "%-*s  %-4s  %s\n", checkWidth, "CHECK", "", "WHAT WAS SEEN")
+}
+
+// write writes one: its check, its result, what was seen, and below that what to do.
+func (t *findings) write(f vsphere.Finding) {
+	name := f.Check
+	if len([]rune(name)) > checkWidth {
+		fmt.Fprintln(t.w, name)
+		name = ""
+	}
+	lines := fold(f.Seen, lineWidth-seenAt)
+	for i, line := range fold(f.Advice, lineWidth-seenAt-2) {
+		arrow := "  "
+		if i == 0 {
+			arrow = "→ "
+		}
+		lines = append(lines, arrow+line)
+	}
+	for i, line := range lines {
+		if i == 0 {
+			fmt.Fprintf(t.w, "%-*s  %s  %s\n", checkWidth, name, t.coloured(f.Result), line)
+			continue
+		}
+		// What is too long for the column, such as a thumbprint, stays whole, so that it can be copied.
+		fmt.Fprintf(t.w, "%*s%s\n", max(0, min(seenAt, lineWidth-len([]rune(line)))), "", line)
+	}
+}
+
+func (t *findings) coloured(r vsphere.CheckResult) string {
+	colour := map[vsphere.CheckResult]int{vsphere.CheckOK: 32, vsphere.CheckWarn: 33, vsphere.CheckFail: 31, vsphere.CheckSkip: 90}[r]
+	if !t.colours {
+		return fmt.Sprintf("%-4s", r)
+	}
+	return fmt.Sprintf("\x1b[%dm%-4s\x1b[0m", colour, r)
+}
+
+func (t *findings) end(count map[vsphere.CheckResult]int) {
+	fmt.Fprintf(t.w, "\nOK %d, WARN %d, FAIL %d, SKIP %d\n",
+		count[vsphere.CheckOK], count[vsphere.CheckWarn], count[vsphere.CheckFail], count[vsphere.CheckSkip])
+}
+
+// fold breaks a text into lines of a width, between words; a longer word has a line of its own. No text gives no line.
+func fold(text string, width int) (lines []string) {
+	line := []rune(nil)
+	for _, word := range strings.Fields(text) {
+		next := []rune(word)
+		if len(line) > 0 && len(line)+1+len(next) <= width {
+			line = append(append(line, ' '), next...)
+			continue
+		}
+		if len(line) > 0 {
+			lines = append(lines, string(line))
+		}
+		line = next
+	}
+	if len(line) > 0 {
+		lines = append(lines, string(line))
+	}
+	return lines
+}

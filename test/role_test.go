@@ -1,0 +1,261 @@
+package test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// leastRole are the ids of its privileges.
+func leastRole() (ids []string) {
+	for _, p := range vsphere.LeastRole() {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// everything has a group make use of all that needs a privilege of its own.
+func everything(s *v1alpha1.VmGroupSpec) {
+	s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
+	s.Placement.StoragePolicy = "vSAN Default Storage Policy"
+	s.Networks = []v1alpha1.Network{{Network: "DC0_DVPG0"}}
+	s.CustomizationSpec = "linux"
+	s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}}
+	s.CustomAttributes = map[string]string{"cost centre": "42"}
+	s.Deletion.QuarantineSeconds = 3600
+}
+
+// counted has a server count its calls of vCenter.
+func counted(registry *prometheus.Registry) func(*vsphere.Config, *loop.Config) {
+	return func(c *vsphere.Config, _ *loop.Config) { c.Metrics = registry }
+}
+
+// callsIn are the calls that servers made, by method. (The embedded vCenter's Calls are also those of the tests' admin.)
+func callsIn(t testing.TB, registry *prometheus.Registry) map[string]int {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]int{}
+	for _, family := range families {
+		if family.GetName() != "vmgroup_vcenter_calls_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			made[m.GetLabel()[0].GetValue()] = int(m.GetCounter().GetValue())
+		}
+	}
+	return made
+}
+
+func roleRig(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t, vcsim.Config{Portgroups: 1, Hosts: 2, Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true},
+		Latency: vcsim.Latency{Clone: 20 * time.Millisecond, Power: 5 * time.Millisecond}})
+	r.must(r.AddCustomizationSpec("linux", false))
+	r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
+	return r
+}
+
+func TestALifeWithExactlyTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
+	t.Parallel()
+	r := roleRig(t)
+	r.Restrict(leastRole()...)
+	registry := prometheus.NewRegistry()
+	g := r.serve(inCluster0, counted(registry)).group("web", 3)
+	everything(&g.Spec)
+	up(t, g)
+	g.Scale(2)
+	up(t, g)
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Memory = 8 })
+	up(t, g)
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+	up(t, g)
+	remove(t, g)
+	made := callsIn(t, registry)
+	if outside := vsphere.OutsideRole(made); len(outside) > 0 {
+		t.Errorf("calls outside the least role: %v", outside)
+	}
+	for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
+		"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task"} {
+		if made[method] == 0 {
+			t.Errorf("the life made no call of %s, so that it shows nothing about it", method)
+		}
+	}
+}
+
+// lacking says what a life without one privilege comes to: at which stage it is stopped, and in what group.
+type lacking struct {
+	privilege string
+	change    func(*v1alpha1.VmGroupSpec)
+	// then is done once the group is up and the privilege withdrawn; nil: it is withdrawn before the group is made.
+	then func(*metacontroller.Group)
+	// going tells that the group is then deleted.
+	going bool
+}
+
+var lackings = []lacking{
+	{privilege: "Folder.Create"},
+	{privilege: "VirtualMachine.Provisioning.DeployTemplate"},
+	{privilege: "VirtualMachine.Inventory.CreateFromExisting"},
+	{privilege: "VirtualMachine.Config.AddNewDisk"},
+	{privilege: "VirtualMachine.Config.CPUCount"},
+	{privilege: "VirtualMachine.Config.Memory"},
+	{privilege: "VirtualMachine.Config.AdvancedConfig"},
+	{privilege: "VirtualMachine.Config.Settings"},
+	{privilege: "VirtualMachine.Interact.PowerOn"},
+	{privilege: "Datastore.AllocateSpace"},
+	{privilege: "Resource.AssignVMToPool"},
+	{privilege: "Network.Assign"},
+	{privilege: "VirtualMachine.Interact.PowerOff", going: true},
+	{privilege: "VirtualMachine.Inventory.Delete", going: true},
+	{privilege: "Folder.Delete", going: true},
+	{privilege: "VirtualMachine.Config.AddRemoveDevice", change: everything},
+	{privilege: "VirtualMachine.Provisioning.Customize", change: everything},
+	{privilege: "VirtualMachine.Provisioning.ReadCustSpecs", change: func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "other" }},
+	{privilege: "StorageProfile.View", change: func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "VM Encryption Policy" }},
+	{privilege: "Host.Inventory.EditCluster", change: func(s *v1alpha1.VmGroupSpec) {
+		two := int32(2)
+		s.Placement.AntiAffinity, s.Replicas = v1alpha1.AntiAffinityRequired, &two
+	}},
+	{privilege: "InventoryService.Tagging.CreateCategory", change: func(s *v1alpha1.VmGroupSpec) {
+		s.Tags = []v1alpha1.Tag{{Category: "new", Name: "tag", Create: true}}
+	}},
+	{privilege: "InventoryService.Tagging.CreateTag", change: func(s *v1alpha1.VmGroupSpec) {
+		s.Tags = []v1alpha1.Tag{{Category: "known", Name: "new", Create: true}}
+	}},
+	{privilege: "InventoryService.Tagging.AttachTag", change: tagged},
+	{privilege: "InventoryService.Tagging.ObjectAttachable", change: tagged},
+	{privilege: "Global.ManageCustomFields", change: func(s *v1alpha1.VmGroupSpec) { s.CustomAttributes = map[string]string{"new": "x"} }},
+	{privilege: "Global.SetCustomField", change: func(s *v1alpha1.VmGroupSpec) { s.CustomAttributes = map[string]string{"new": "x"} }},
+	{privilege: "VirtualMachine.Config.Rename", change: inQuarantine, then: func(g *metacontroller.Group) { g.Scale(0) }},
+	{privilege: "VirtualMachine.Inventory.Move", change: inQuarantine, then: func(g *metacontroller.Group) { g.Scale(0) }},
+}
+
+func tagged(s *v1alpha1.VmGroupSpec)       { s.Tags = []v1alpha1.Tag{{Category: "known", Name: "tag"}} }
+func inQuarantine(s *v1alpha1.VmGroupSpec) { s.Deletion.QuarantineSeconds = 3600 }
+
+// elsewhere are privileges whose lack no status can tell in this rig, and where it is shown.
+var elsewhere = map[string]string{
+	"System.View":                      "every role has it; objects that cannot be seen: the tests of Hide",
+	"System.Read":                      "every role has it",
+	"VirtualMachine.Interact.Reset":    "vsphere: TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion",
+	"VirtualMachine.Config.RemoveDisk": "below: TestADiskFromElsewhereIsNotDestroyedWithoutTheRightToDetachIt",
+	"VirtualMachine.Config.Annotation": "below: TestAMemberIsMadeWithoutNotesWhereTheirPrivilegesAreMissing",
+	"VirtualMachine.Config.ManagedBy":  "below: the same",
+}
+
+func TestEachPrivilegeOfTheLeastRoleThatIsMissingIsNamedInTheStatus(t *testing.T) {
+	t.Parallel()
+	r := roleRig(t)
+	_, err := r.AddTag("known", "tag")
+	r.must(err)
+	r.must(r.AddCustomizationSpec("other", false))
+	r.Restrict(leastRole()...)
+	s := r.serve(inCluster0, func(_ *vsphere.Config, c *loop.Config) { c.Slots = 16 })
+	up(t, s.group("first", 1)) // the root folder of all groups is there from then on
+	for _, x := range lackings {
+		name := strings.ToLower(strings.ReplaceAll(x.privilege[strings.LastIndexByte(x.privilege, '.')+1:], ".", "-"))
+		if strings.HasPrefix(x.privilege, "Folder.") {
+			name = "folder-" + name
+		}
+		if strings.Contains(x.privilege, "Inventory.") {
+			name = "inventory-" + name
+		}
+		g := s.group(name, 1)
+		if x.change != nil {
+			x.change(&g.Spec)
+		}
+		early := x.then == nil && !x.going
+		if !early {
+			up(t, g)
+		}
+		r.Withdraw(x.privilege)
+		if x.then != nil {
+			x.then(g)
+		}
+		ask := g.Sync
+		if x.going {
+			ask = g.Finalize
+		}
+		r.saysMissing(ask, x.privilege)
+		r.Restrict(leastRole()...)
+	}
+	var shown []string
+	for _, x := range lackings {
+		shown = append(shown, x.privilege)
+	}
+	for _, id := range leastRole() {
+		if !slices.Contains(shown, id) && elsewhere[id] == "" {
+			t.Errorf("no life without %s is led", id)
+		}
+	}
+}
+
+// saysMissing asks until the status tells of the privilege.
+func (r *rig) saysMissing(ask func(context.Context) (metacontroller.Answer, error), privilege string) {
+	r.t.Helper()
+	var last metacontroller.Answer
+	eventually(r.t, patience, "MissingPrivilege "+privilege, func() bool {
+		a, err := ask(within(r.t))
+		r.must(err)
+		last = a
+		return strings.Contains(a.Status.LastMessage, privilege) && slices.ContainsFunc(a.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "MissingPrivilege" })
+	})
+	if r.t.Failed() {
+		r.t.Logf("it says: %s", last.Status.LastMessage)
+	}
+}
+
+func TestAMemberIsMadeWithoutNotesWhereTheirPrivilegesAreMissing(t *testing.T) {
+	t.Parallel()
+	r := roleRig(t)
+	r.Restrict(leastRole()...)
+	r.Withdraw("VirtualMachine.Config.Annotation")
+	r.Withdraw("VirtualMachine.Config.ManagedBy")
+	g := r.serve(inCluster0).group("web", 1)
+	up(t, g)
+	if d := r.details(webFolder + "web-0"); d.ManagedBy != nil || strings.Contains(d.Annotation, "VmGroup") {
+		t.Errorf("it is %+v", d)
+	}
+	remove(t, g)
+}
+
+func TestADiskFromElsewhereIsNotDestroyedWithoutTheRightToDetachIt(t *testing.T) {
+	t.Parallel()
+	r := roleRig(t)
+	r.Restrict(leastRole()...)
+	r.Withdraw("VirtualMachine.Config.RemoveDisk")
+	g := r.serve(inCluster0).group("web", 1)
+	up(t, g)
+	vm := object.NewVirtualMachine(r.Admin().Client, r.vm(webFolder+"web-0").Reference())
+	devices, err := vm.Device(within(t))
+	r.must(err)
+	controller, err := devices.FindDiskController("")
+	r.must(err)
+	disk := devices.CreateDisk(controller, types.ManagedObjectReference{}, "[LocalDS_0] elsewhere.vmdk")
+	task, err := vm.Reconfigure(within(t), types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{&types.VirtualDeviceConfigSpec{
+		Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: types.VirtualDeviceConfigSpecFileOperationCreate, Device: disk}}})
+	r.task(task, err)
+	r.saysMissing(g.Finalize, "VirtualMachine.Config.RemoveDisk")
+	if r.vm(webFolder+"web-0") == nil {
+		t.Error("the VM was destroyed, and the disk with it")
+	}
+	r.Restrict(leastRole()...)
+	g.Generation++
+	remove(t, g)
+}

@@ -1,0 +1,129 @@
+package vsphere
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// selfSigned is a certificate for 127.0.0.1 that is its own authority, and that in PEM.
+func selfSigned(t *testing.T, serial int64) (tls.Certificate, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func TestAReplacedAuthorityCountsFromTheNextHandshakeOn(t *testing.T) {
+	t.Parallel()
+	pair, right := selfSigned(t, 1)
+	_, other := selfSigned(t, 2)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = nil
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	server.StartTLS()
+	defer server.Close()
+
+	file, log := filepath.Join(t.TempDir(), "ca.crt"), bytes.Buffer{}
+	write := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(right)
+	cfg := Config{CAFile: file, Log: zerolog.New(&log)}
+	trusted, err := cfg.trust()
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := newTransport(trusted, "127.0.0.1")
+	transport.DisableKeepAlives = true // so that each call is a handshake
+	call := func(url string) error {
+		response, err := (&http.Client{Transport: transport}).Get(url)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return err
+	}
+	refused := func(err error) bool {
+		var verify *tls.CertificateVerificationError
+		return errors.As(err, &verify) && len(verify.UnverifiedCertificates) == 1
+	}
+	if err := call(server.URL); err != nil {
+		t.Fatal(err)
+	}
+	if err := call(strings.Replace(server.URL, "127.0.0.1", "localhost", 1)); !refused(err) || !errors.As(err, new(x509.HostnameError)) {
+		t.Errorf("by another name: %v", err)
+	}
+	write(nil)
+	for range 2 {
+		if err := call(server.URL); err != nil {
+			t.Errorf("with a broken file: %v", err)
+		}
+	}
+	if n := strings.Count(log.String(), "those before are trusted on"); n != 1 {
+		t.Errorf("said %d times: %s", n, &log)
+	}
+	write(other)
+	if err := call(server.URL); !refused(err) || !errors.As(err, new(x509.UnknownAuthorityError)) {
+		t.Errorf("by an authority that is trusted no more: %v", err)
+	}
+	write(append(other, right...))
+	if err := call(server.URL); err != nil {
+		t.Errorf("one of two: %v", err)
+	}
+}
+
+// An address has no name in the handshake: it must be compared all the same.
+func TestAnAddressThatTheCertificateIsNotForIsRefused(t *testing.T) {
+	t.Parallel()
+	pair, right := selfSigned(t, 1)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = nil
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	server.StartTLS()
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, right, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{CAFile: file}
+	trusted, err := cfg.trust()
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := newTransport(trusted, "127.0.0.9")
+	defer transport.CloseIdleConnections()
+	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+	}
+	_, err = (&http.Client{Transport: transport}).Get("https://127.0.0.9/")
+	if !errors.As(err, new(x509.HostnameError)) {
+		t.Errorf("got %v", err)
+	}
+}

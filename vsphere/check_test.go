@@ -1,0 +1,297 @@
+package vsphere
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// planted is a password that is to be found nowhere.
+const planted = "planted-secret"
+
+// results are what a check found.
+type results struct {
+	t   testing.TB
+	all []Finding
+}
+
+// checked looks at the vCenter; change may be nil.
+func (w *world) checked(change func(*Config), o CheckOptions, also ...func(*checker)) results {
+	w.t.Helper()
+	cfg := w.config()
+	cfg.Insecure, cfg.Thumbprint = false, w.ThumbprintSHA256()
+	cfg.User, cfg.Password = "vmgroup", planted
+	if change != nil {
+		change(&cfg)
+	}
+	v, err := New(cfg)
+	w.must(err)
+	if o.GuestPatience == 0 {
+		o.GuestPatience = 10 * time.Second
+	}
+	c := &checker{CheckOptions: o, v: v, now: time.Now}
+	for _, f := range also {
+		f(c)
+	}
+	found := results{w.t, c.run(w.t.Context())}
+	if text, _ := json.Marshal(found.all); strings.Contains(string(text), planted) {
+		w.t.Errorf("the password is in the findings: %s", text)
+	}
+	if n := w.Sessions(); n > 0 {
+		w.t.Errorf("%d sessions are left", n)
+	}
+	return found
+}
+
+// has wants a finding with that result, and words in what was seen and in the advice; "" is in any.
+func (r results) has(check string, result CheckResult, seen, advice string) {
+	r.t.Helper()
+	for _, f := range r.all {
+		if f.Check == check && f.Result == result && strings.Contains(f.Seen, seen) && strings.Contains(f.Advice, advice) {
+			return
+		}
+	}
+	r.t.Errorf("there is no %s of %q with %q and %q, but:\n%s", result, check, seen, advice, r)
+}
+
+func (r results) String() string {
+	var b strings.Builder
+	for _, f := range r.all {
+		b.WriteString(string(f.Result) + " " + f.Check + ": " + f.Seen + " → " + f.Advice + "\n")
+	}
+	return b.String()
+}
+
+// only wants nothing else than OK and SKIP, but for these checks; and each that is no OK says what to do.
+func (r results) only(but ...string) {
+	r.t.Helper()
+	for _, f := range r.all {
+		bad := f.Result == CheckWarn || f.Result == CheckFail
+		if bad && !slices.Contains(but, f.Check) {
+			r.t.Errorf("%s %s: %s → %s", f.Result, f.Check, f.Seen, f.Advice)
+		}
+		if bad && (f.Seen == "" || f.Advice == "") {
+			r.t.Errorf("%s %s does not say what was seen, or what to do: %+v", f.Result, f.Check, f)
+		}
+	}
+}
+
+func TestACheckOfAVCenterThatIsAsItShouldBeFindsNothingAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Restrict(roleIDs()...)
+	r := w.checked(nil, CheckOptions{Templates: []string{"ubuntu"}, Networks: []string{"VM Network"}})
+	r.only()
+	r.has("address", CheckOK, "127.0.0.1", "")
+	r.has("certificate", CheckOK, "verified by its thumbprint", "")
+	r.has("login", CheckOK, "vmgroup", "")
+	r.has("vCenter", CheckOK, "8.0.3", "")
+	r.has("folder", CheckOK, "/DC0/vm/vm-operator is not there yet", "")
+	r.has("resource pool", CheckOK, "/DC0/host/DC0_C0/Resources", "")
+	r.has("inventory", CheckOK, "2 VMs and templates", "")
+	r.has("template", CheckOK, "/DC0/vm/ubuntu", "")
+	r.has("hot-add", CheckOK, "more CPUs by a power cycle", "")
+	r.has("network", CheckOK, "/DC0/network/VM Network", "")
+	r.has("privileges", CheckOK, "all 34", "")
+	for method := range w.Calls() {
+		if strings.HasSuffix(method, "_Task") || strings.HasPrefix(method, "Create") {
+			t.Errorf("it called %s", method)
+		}
+	}
+	if outside := OutsideRole(w.Calls()); len(outside) > 0 {
+		t.Errorf("it called %v, which is outside the least role", outside)
+	}
+}
+
+func roleIDs() (ids []string) {
+	for _, p := range LeastRole() {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, vcsim.Config{User: "vmgroup", Password: planted})
+	other := newWorldOf(t, vcsim.Config{})
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	w.must(os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.certificate()}), 0o600))
+
+	r := w.checked(func(c *Config) { c.Host = "127.0.0.1:1" }, CheckOptions{})
+	r.has("address", CheckFail, "port 1", "see whether vCenter runs")
+	r.has("the rest", CheckSkip, "", "")
+	w.checked(func(c *Config) { c.Host = "no..name" }, CheckOptions{}).has("address", CheckFail, "cannot be resolved", "--host")
+	r = w.checked(func(c *Config) { c.CAFile, c.Thumbprint = ca, "" }, CheckOptions{})
+	r.has("certificate", CheckFail, "CN=vcsim", "--ca-file")
+	r.has("certificate", CheckFail, "authority is unknown", w.ThumbprintSHA256())
+	w.checked(func(c *Config) { c.Thumbprint = other.ThumbprintSHA256() }, CheckOptions{}).has("certificate", CheckFail, w.ThumbprintSHA256(), "--thumbprint")
+	if ok, refused := w.Logins(); ok+refused != 0 {
+		t.Errorf("%d logins were tried without trust", ok+refused)
+	}
+	w.checked(func(c *Config) { c.Thumbprint, c.Insecure = "", true }, CheckOptions{}).has("certificate", CheckWarn, "not verified", w.ThumbprintSHA256())
+	w.checked(func(c *Config) { c.Password = "wrong " + planted }, CheckOptions{}).has("login", CheckFail, "InvalidLogin", "VC_PASS")
+	w.checked(func(c *Config) { c.Password, c.PasswordFile = "", filepath.Join(t.TempDir(), "none") }, CheckOptions{}).has("login", CheckFail, "CredentialsUnreadable", "VC_PASS_FILE")
+}
+
+// certificate is what vCenter shows.
+func (w *world) certificate() []byte {
+	w.t.Helper()
+	v, err := New(w.config())
+	w.must(err)
+	c := &checker{v: v, now: time.Now}
+	state, err := c.handshake(w.t.Context(), trust{insecure: true}.config(""))
+	w.must(err)
+	return state.PeerCertificates[0].Raw
+}
+
+func TestACheckComparesTheClocksAndTellsOfACertificateThatExpires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	shifted := func(d time.Duration) results {
+		return w.checked(nil, CheckOptions{}, func(c *checker) { c.now = func() time.Time { return time.Now().Add(d) } })
+	}
+	shifted(0).has("clock", CheckOK, "off by 0s", "")
+	shifted(-time.Minute).has("clock", CheckWarn, "off by 1m0s", "NTP")
+	shifted(time.Hour).has("clock", CheckFail, "off by -1h0m0s", "NTP")
+	shifted(350*24*time.Hour).has("certificate", CheckWarn, "in 1", "renew it in time")
+	shifted(370*24*time.Hour).has("certificate", CheckWarn, "which is over", "renew it")
+}
+
+func TestACheckTellsWhichVCentersAreTooOld(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]CheckResult{"6.0": CheckFail, "6.5": CheckWarn, "6.7.3": CheckWarn, "7.0.3.0": CheckOK, "9.0.0.0": CheckOK, "": CheckFail} {
+		s := &session{vim: &vim25.Client{}}
+		s.vim.ServiceContent.About = types.AboutInfo{ApiVersion: version, InstanceUuid: "uuid"}
+		c := &checker{s: s}
+		if c.version(t.Context()); c.findings[0].Result != want {
+			t.Errorf("%q is %+v, want %s", version, c.findings[0], want)
+		}
+	}
+}
+
+func TestACheckListsWhatThereIsWhereTheSettingsNameNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}})
+	_, err := w.AddVM("/DC0/vm", "plain")
+	w.must(err)
+	in := func(change func(*Config)) func(*Config) {
+		return func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_C0"; change(c) }
+	}
+	same := in(func(*Config) {})
+	w.checked(nil, CheckOptions{}).has("datacenter", CheckFail, "more than one datacenter", "/DC0, /DC1")
+	w.checked(func(c *Config) { c.Datacenter = "DC7" }, CheckOptions{}).has("datacenter", CheckFail, `"DC7"`, "/DC0, /DC1")
+	w.checked(in(func(c *Config) { c.Pool = "" }), CheckOptions{}).has("resource pool", CheckFail, "more than one", "/DC0/host/DC0_C0, /DC0/host/DC0_C1")
+	w.checked(in(func(c *Config) { c.Datastore = "nowhere" }), CheckOptions{}).has("datastore", CheckFail, `"nowhere"`, "LocalDS_0")
+	w.checked(in(func(c *Config) { c.Datastore = "LocalDS_1" }), CheckOptions{}).has("datastore", CheckOK, "/DC0/datastore/LocalDS_1, ", "")
+	w.checked(in(func(c *Config) { c.Folder = "plain/x" }), CheckOptions{}).has("folder", CheckFail, "/DC0/vm/plain is no folder", "--folder")
+	w.checked(same, CheckOptions{}).has("template", CheckSkip, "debian, ubuntu", "--template")
+	w.checked(same, CheckOptions{Templates: []string{"windows"}}).has("template", CheckFail, `"windows"`, "debian, ubuntu")
+	w.checked(same, CheckOptions{Templates: []string{"plain"}}).has("template", CheckFail, "no template", "/DC0/vm/plain")
+	w.checked(same, CheckOptions{Networks: []string{"web-tier"}}).has("network", CheckFail, `"web-tier"`, "VM Network")
+}
+
+func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.RegisterExtension(extensionKey))
+	w.must(w.AddCustomizationSpec("linux", false))
+	_, err := w.AddTag("team", "shop")
+	w.must(err)
+	group := func(change func(*v1alpha1.VmGroupSpec)) results {
+		g := &v1alpha1.VmGroup{}
+		g.Namespace, g.Name = "shop", "web"
+		g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
+		change(&g.Spec)
+		return w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}})
+	}
+	all := group(func(s *v1alpha1.VmGroupSpec) {
+		s.CustomizationSpec, s.Tags = "linux", []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+		s.Placement.StoragePolicy = "VM Encryption Policy"
+		s.Networks = []v1alpha1.Network{{Network: "VM Network"}}
+	})
+	all.only()
+	all.has("group shop/web", CheckOK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "")
+	group(func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }).has("group shop/web", CheckFail, "spec.cpu", "correct the field")
+	group(func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }).has("group shop/web", CheckFail, "TemplateNotFound", "ubuntu")
+	group(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }).has("group shop/web: template and snapshot", CheckFail, "SnapshotNotFound", "take one")
+	group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "other" }).has("group shop/web: resource pool", CheckFail, "ResourcePoolNotFound", "DC0_C0")
+	group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Zones = []string{"DC0_C0", "other"} }).has("group shop/web: resource pool", CheckFail, "ResourcePoolNotFound", "spec.placement.zones")
+	group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "gold" }).has("group shop/web: storage", CheckFail, "StoragePolicyNotFound", "VM Encryption Policy")
+	several := group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy, s.CustomizationSpec = "gold", "other" })
+	several.has("group shop/web: storage", CheckFail, "", "")
+	several.has("group shop/web: customization", CheckFail, "", "")
+	group(func(s *v1alpha1.VmGroupSpec) { s.Networks = []v1alpha1.Network{{Network: "other"}} }).has("group shop/web: networks", CheckFail, "NetworkNotFound", "VM Network")
+	group(func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "other" }).has("group shop/web: customization", CheckFail, "CustomizationSpecNotFound", "linux")
+	group(func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "other"}} }).has("group shop/web: tags", CheckFail, "TagNotFound", "")
+}
+
+func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := CheckOptions{Templates: []string{"ubuntu"}}
+	for _, p := range leastRole {
+		if slices.Contains(p.On, OnRoot) && p.Needed() {
+			continue // every role has these
+		}
+		w.Restrict(roleIDs()...)
+		w.Withdraw(p.ID)
+		want := CheckWarn
+		if p.Needed() {
+			want = CheckFail
+		}
+		r := w.checked(nil, o)
+		r.has("privilege "+p.ID, want, "vmgroup does not hold it on ", "grant it")
+		r.only("privilege " + p.ID)
+	}
+	w.Restrict(roleIDs()...)
+	w.Withdraw("Datastore.AllocateSpace", must(w.Find("/DC0/datastore/LocalDS_0")))
+	w.checked(nil, o).has("privilege Datastore.AllocateSpace", CheckFail, "the datastore LocalDS_0", "")
+	w.Restrict(roleIDs()...)
+	w.Withdraw("VirtualMachine.Provisioning.DeployTemplate", must(w.Find("/DC0/vm")))
+	w.checked(nil, o).has("privilege VirtualMachine.Provisioning.DeployTemplate", CheckFail, "/DC0/vm/ubuntu", "")
+	w.Restrict(roleIDs()...)
+	w.Withdraw(privTagging + "AttachTag")
+	g := &v1alpha1.VmGroup{}
+	g.Namespace, g.Name = "shop", "web"
+	g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Tags: []v1alpha1.Tag{{Category: "a", Name: "b", Create: true}}}
+	w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privTagging+"AttachTag", CheckFail, "", "the group needs it")
+	w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
+	w.checked(nil, o).has("privileges", CheckWarn, "System.View", "docs/operations.md")
+}
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return x
+}
+
+func TestACheckThatIsStoppedSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cfg := w.config()
+	v, err := New(cfg)
+	w.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	found := v.Check(ctx, CheckOptions{Found: func(f Finding) {
+		if f.Check == "login" {
+			cancel()
+		}
+	}})
+	results{t, found}.has("the rest", CheckSkip, "stopped", "")
+	if n := w.Sessions(); n > 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+}

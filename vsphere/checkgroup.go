@@ -1,0 +1,229 @@
+package vsphere
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// lookAtNetworks looks for the networks that were named.
+func (c *checker) lookAtNetworks(ctx context.Context) bool {
+	for _, name := range c.Networks {
+		var found *thing
+		err := c.call(ctx, func(ctx context.Context, s *session) error {
+			all, err := readNetworks(ctx, s, c.realm())
+			if err != nil {
+				return err
+			}
+			reached, err := c.v.reachOf(ctx, s, c.realm(), c.at.pool)
+			if err != nil {
+				return err
+			}
+			if found, err = all.find(name, reached); err != nil {
+				return err
+			}
+			if _, err = all.backing(found); err != nil {
+				return err
+			}
+			if reached != nil && !slices.Contains(reached.networks, found.ref) {
+				return faultf(ReasonNetworkUnusable, true, "No host of %s has the network %s: name another one, or see to the hosts.", c.at.poolPath, found.path)
+			}
+			return nil
+		})
+		if err != nil {
+			c.failed("network", err)
+			continue
+		}
+		c.networks = append(c.networks, found.choice)
+		c.ok("network", "%s", found.path)
+	}
+	return true
+}
+
+// realm is the datacenter of the settings.
+func (c *checker) realm() realm {
+	return realm{datacenter: c.at.datacenter, path: c.at.datacenterPath, settings: true}
+}
+
+// lookAtGroups has everything looked up that a clone of each group needs, by the steps with which the server puts a clone
+// together, but for the last one, which makes it.
+func (c *checker) lookAtGroups(ctx context.Context) bool {
+	for _, g := range c.Groups {
+		c.group(ctx, g)
+	}
+	return true
+}
+
+func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
+	check := "group " + g.Namespace + "/" + g.Name
+	ref := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}
+	if problems := g.Validate(); len(problems) > 0 {
+		c.add(check, CheckFail, problems[0].Error(), "correct the field; the API server refuses the group as it is")
+		return
+	}
+	at, err := c.v.inventory.abode(ref, plan.HomeOf(&g.Spec))
+	if err != nil {
+		c.failed(check, err)
+		return
+	}
+	t := c.template(check, at, g.Spec.Template)
+	if t == nil {
+		return
+	}
+	c.keepTemplate(ctx, *t)
+	var seen []string
+	for i := range max(1, len(g.Spec.Placement.Zones)) {
+		o := c.order(ref, g, at, t, int32(i))
+		if !c.fill(ctx, check, o) {
+			return
+		}
+		c.remember(o)
+		if seen = describeOrder(o, t); !c.drs(ctx, check, o) {
+			return
+		}
+	}
+	if _, wants := plan.UserDataOf(g); wants {
+		seen = append(seen, "user data not looked at (the server gets it from Metacontroller)")
+	}
+	c.ok(check, "all that a clone needs is there: %s", strings.Join(seen, "; "))
+}
+
+// order is what a clone of a group would be.
+func (c *checker) order(ref plan.Ref, g *v1alpha1.VmGroup, at *lodging, t *foundTemplate, ordinal int32) *order {
+	n := c.v.inventory
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	dc := n.places.byRef[at.datacenter]
+	datacenter := types.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}
+	folder := at.root
+	if folder == "" {
+		folder = at.vmFolder
+	}
+	o := &order{
+		ref: ref, id: "", site: c.at,
+		action: plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, ordinal), Ordinal: ordinal, Template: t.moRef, Fingerprint: t.fingerprint,
+			Folder: folder, CPU: g.Spec.CPU, MemoryMB: int64(g.Spec.Memory) << 10},
+		details: &plan.Details{Spec: &g.Spec, Zone: plan.ZoneOf(&g.Spec, ordinal)},
+		realm:   realm{datacenter: datacenter, path: n.places.path(dc.Parent, dc.Name), settings: datacenter == c.at.datacenter},
+	}
+	o.details.Addresses, _ = plan.AddressesOf(&g.Spec, ordinal)
+	return o
+}
+
+// fillStep is one step of putting a clone together.
+type fillStep struct {
+	name string
+	fill func(context.Context, *order) error
+}
+
+// steps are those of clone, without the guest's data, which nobody has here.
+func (c *checker) steps() []fillStep {
+	v := c.v
+	return []fillStep{
+		{"template and snapshot", v.fillSource}, {"size", v.fillSize}, {"resource pool", v.fillPool}, {"storage", v.fillStorage},
+		{"networks", v.fillAdapters}, {"owner", v.fillOwner}, {"customization", v.fillCustomization}, {"tags", v.checkTags}, {"datastore", v.fillDatastore},
+	}
+}
+
+// fill puts a clone together. What the rest is built upon comes first: without it nothing more is looked at.
+func (c *checker) fill(ctx context.Context, check string, o *order) bool {
+	good := true
+	for i, step := range c.steps() {
+		if !good && step.name == "datastore" {
+			break // it goes by what the others found
+		}
+		if err := step.fill(ctx, o); err != nil {
+			c.failed(check+": "+step.name, err)
+			if good = false; i < 3 {
+				break
+			}
+		}
+	}
+	return good
+}
+
+// describeOrder says what was found for a clone.
+func describeOrder(o *order, t *foundTemplate) (seen []string) {
+	spec := o.details.Spec
+	seen = append(seen, "template "+t.path)
+	if o.spec.Snapshot != nil {
+		seen = append(seen, fmt.Sprintf("snapshot %s, %s clone", o.spec.Snapshot.Value, strings.ToLower(string(spec.Clone.Mode))))
+	}
+	if n := len(spec.Placement.Zones); n > 0 {
+		seen = append(seen, fmt.Sprintf("%d zones", n))
+	}
+	if n := len(spec.Networks); n > 0 {
+		seen = append(seen, fmt.Sprintf("%d networks", n))
+	}
+	if spec.Placement.StoragePolicy != "" {
+		seen = append(seen, "storage policy "+spec.Placement.StoragePolicy)
+	}
+	if o.spec.Customization != nil {
+		seen = append(seen, "customization "+spec.CustomizationSpec)
+	}
+	if n := len(spec.Tags); n > 0 {
+		seen = append(seen, fmt.Sprintf("%d tags", n))
+	}
+	if o.spec.Config.ManagedBy != nil {
+		seen = append(seen, "managedBy "+extensionKey)
+	}
+	return seen
+}
+
+// remember keeps where a group's clones go, for the privileges there.
+func (c *checker) remember(o *order) {
+	if pool := o.spec.Location.Pool; pool != nil && !slices.Contains(c.pools, *pool) {
+		c.pools = append(c.pools, *pool)
+	}
+	if ds := o.spec.Location.Datastore; ds != nil && !slices.Contains(c.datastores, *ds) {
+		c.datastores = append(c.datastores, *ds)
+	}
+}
+
+// drs looks whether rules have an effect where a group wants some.
+func (c *checker) drs(ctx context.Context, check string, o *order) bool {
+	if !wantsRules(o.details.Spec.Placement.AntiAffinity) {
+		return true
+	}
+	owner, err := c.ownerOf(ctx, *o.spec.Location.Pool)
+	if err != nil {
+		c.failed(check+": antiAffinity", err)
+		return false
+	}
+	for _, cluster := range c.v.inventory.clusterList() {
+		if cluster.MoRef == owner.Value && (cluster.Standalone || !cluster.DRS) {
+			c.add(check+": antiAffinity", CheckWarn, "DRS is off in "+cluster.Name+", so that rules have no effect ("+ReasonRuleIneffective+")", "turn DRS on there, or leave placement.antiAffinity out")
+			return false
+		}
+	}
+	return true
+}
+
+// ownerOf is the cluster or host of a pool.
+func (c *checker) ownerOf(ctx context.Context, pool types.ManagedObjectReference) (owner types.ManagedObjectReference, err error) {
+	err = c.call(ctx, func(ctx context.Context, s *session) error {
+		all, err := readComputes(ctx, s, c.realm())
+		if err == nil {
+			owner = all.owner[pool]
+		}
+		return err
+	})
+	return owner, err
+}
+
+// clusterList are the clusters as they were read last.
+func (n *Inventory) clusterList() []Cluster {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var all []Cluster
+	for _, cluster := range n.clusters.byRef {
+		all = append(all, cluster)
+	}
+	return all
+}

@@ -1,0 +1,277 @@
+package vsphere
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// places looks up what the settings name, as resolveSite does, but makes nothing.
+func (c *checker) places(ctx context.Context) bool {
+	finder := find.NewFinder(c.s.vim)
+	cfg := c.v.cfg
+	dc, err := resolveDatacenter(ctx, finder, cfg.Datacenter)
+	if err != nil {
+		c.failed("datacenter", err)
+		return false
+	}
+	c.ok("datacenter", "%s", dc.InventoryPath)
+	finder.SetDatacenter(dc)
+	folders, err := dc.Folders(ctx)
+	if err != nil {
+		c.failed("datacenter", err)
+		return false
+	}
+	at := &site{datacenter: dc.Reference(), datacenterName: dc.Name(), datacenterPath: dc.InventoryPath, vmFolder: folders.VmFolder.Reference(), path: cfg.folderPath()}
+	good := c.root(ctx, at)
+	if err := at.resolvePool(ctx, c.s, finder, cfg.Pool); err != nil {
+		c.failed("resource pool", err)
+		good = false
+	} else {
+		c.ok("resource pool", "%s", at.poolPath)
+	}
+	if err := at.resolveDatastore(ctx, finder, cfg.Datastore); err != nil {
+		c.failed("datastore", err)
+		good = false
+	} else if at.datastore == nil {
+		c.ok("datastore", "the template's own")
+	} else {
+		good = c.datastore(ctx, at) && good
+	}
+	c.at = at
+	return good
+}
+
+// root goes down to the root folder of all groups. Where it ends, the server would make the rest.
+func (c *checker) root(ctx context.Context, at *site) bool {
+	at.root, at.rootPath = at.vmFolder, at.datacenterPath+"/vm"
+	for i, name := range at.path {
+		child, err := object.NewSearchIndex(c.s.vim).FindChild(ctx, at.root, name)
+		if err != nil {
+			c.failed("folder", err)
+			return false
+		}
+		if child == nil {
+			c.absent = true
+			c.ok("folder", "%s/%s is not there yet; the server makes it", at.rootPath, strings.Join(at.path[i:], "/"))
+			return true
+		}
+		if child.Reference().Type != "Folder" {
+			c.failed("folder", faultf(ReasonFolderNotFound, true, "%s/%s is no folder: set --folder to a path that is one, or is free.", at.rootPath, name))
+			return false
+		}
+		at.root, at.rootPath = child.Reference(), at.rootPath+"/"+name
+	}
+	c.ok("folder", "%s", at.rootPath)
+	return true
+}
+
+// datastore looks whether VMs can be put on the one that the settings name.
+func (c *checker) datastore(ctx context.Context, at *site) bool {
+	all, err := readStorage(ctx, c.s, realm{datacenter: at.datacenter, path: at.datacenterPath, settings: true})
+	if err != nil {
+		c.failed("datastore", err)
+		return false
+	}
+	t := all.of(*at.datastore)
+	switch {
+	case t == nil:
+		c.add("datastore", CheckFail, "its state cannot be read", "grant System.Read on it")
+		return false
+	case !usable(t):
+		c.add("datastore", CheckFail, t.path+" is not accessible, or in maintenance", "see to it in vCenter, or name another by --datastore")
+		return false
+	}
+	free, _ := t.props["summary.freeSpace"].(int64)
+	c.ok("datastore", "%s, %d GB free", t.path, free>>30)
+	return true
+}
+
+// inventory reads everything once, as the server does at its start.
+func (c *checker) inventory(ctx context.Context) bool {
+	c.v.inventory.setSite(c.at, nil)
+	began := c.now()
+	if err := c.v.reader.carryOut(ctx, job{scan: true}); err != nil {
+		c.failed("inventory", err)
+		return false
+	}
+	if c.absent { // what is read of homes goes by the path, and not by what is there of it
+		c.v.inventory.mu.Lock()
+		c.v.inventory.own.root = ""
+		c.v.inventory.mu.Unlock()
+	}
+	c.v.inventory.setKnown(true, nil)
+	n := c.v.inventory
+	n.mu.RLock()
+	members, others, groups, unknown, places := len(n.members), len(n.others), len(n.groups), n.unknown, len(n.places.byRef)
+	n.mu.RUnlock()
+	seen := fmt.Sprintf("%d VMs and templates, %d folders and datacenters, read in %s; %d VMs bear stamps of %d groups",
+		members+others, places, c.now().Sub(began).Round(1e6), members, groups)
+	if old := n.leftovers(); len(old) > 0 {
+		c.add("leftovers", CheckWarn, "of a check that could not clean up: "+listing(old), "remove these folders by hand, with the VM in each, if no check is under way")
+	}
+	if unknown > 0 {
+		c.add("inventory", CheckWarn, fmt.Sprintf("%s; %d of a newer version", seen, unknown), "a newer server works here: run no older one on the same groups")
+		return true
+	}
+	c.ok("inventory", "%s", seen)
+	return true
+}
+
+// lookAtTemplates looks for the templates, and at what a clone of each will be like.
+func (c *checker) lookAtTemplates(ctx context.Context) bool {
+	if len(c.Templates)+len(c.Groups) == 0 {
+		c.add("template", CheckSkip, "none was named; "+among(c.v.inventory.templatesIn(c.v.inventory.own)), "name one by --template, or a group by -f")
+	}
+	for _, name := range c.Templates {
+		if t := c.template("template", c.v.inventory.own, name); t != nil {
+			c.keepTemplate(ctx, *t)
+		}
+	}
+	return true
+}
+
+// keepTemplate says once what a template's clones will be like.
+func (c *checker) keepTemplate(ctx context.Context, t foundTemplate) {
+	if !slices.ContainsFunc(c.templates, func(x foundTemplate) bool { return x.moRef == t.moRef }) {
+		c.shape(ctx, &t)
+		c.templates = append(c.templates, t)
+	}
+}
+
+// template finds one, in the way of the server; nil if it was not found, which is then told.
+func (c *checker) template(check string, at *lodging, name string) *foundTemplate {
+	n := c.v.inventory
+	n.mu.RLock()
+	x := n.template(at, name)
+	others := n.otherTemplates(at)
+	n.mu.RUnlock()
+	switch {
+	case len(x.Paths) == 1:
+		return &foundTemplate{name: name, path: x.Paths[0], moRef: x.MoRef, fingerprint: x.Fingerprint}
+	case len(x.Paths) > 1:
+		c.add(check, CheckFail, fmt.Sprintf("%q is the name of several (%s)", name, ReasonTemplateAmbiguous), "give the inventory path of one of "+listing(x.Paths))
+	case x.NotTemplate != "":
+		c.add(check, CheckFail, fmt.Sprintf("%q is a VM and no template (%s)", name, ReasonTemplateNotFound), "mark "+x.NotTemplate+" as a template, or name another")
+	default:
+		c.add(check, CheckFail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, ReasonTemplateNotFound), "name another: "+among(others))
+	}
+	return nil
+}
+
+// templatesIn lists the templates of a datacenter.
+func (n *Inventory) templatesIn(at *lodging) []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.otherTemplates(at)
+}
+
+// nature is what matters of a template for its clones.
+type nature struct {
+	cpu, memory      int32
+	addCPU, addMem   bool
+	version, toolsOf string
+	disks, cards     int
+	networks         []types.ManagedObjectReference
+	datastores       []types.ManagedObjectReference
+}
+
+func readNature(ctx context.Context, s *session, vm types.ManagedObjectReference) (*nature, error) {
+	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: vm}},
+		PropSet: []types.PropertySpec{{Type: vmType, PathSet: []string{"config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
+			"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore"}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	x := &nature{}
+	for _, o := range objects {
+		for _, p := range o.PropSet {
+			x.take(p)
+		}
+	}
+	return x, nil
+}
+
+func (x *nature) take(p types.DynamicProperty) {
+	number, _ := p.Val.(int32)
+	text, _ := p.Val.(string)
+	is, _ := p.Val.(bool)
+	refs, _ := p.Val.(types.ArrayOfManagedObjectReference)
+	switch p.Name {
+	case "config.hardware.numCPU":
+		x.cpu = number
+	case "config.hardware.memoryMB":
+		x.memory = number
+	case "config.cpuHotAddEnabled":
+		x.addCPU = is
+	case "config.memoryHotAddEnabled":
+		x.addMem = is
+	case "config.version":
+		x.version = text
+	case "guest.toolsVersionStatus2":
+		x.toolsOf = text
+	case "network":
+		x.networks = refs.ManagedObjectReference
+	case "datastore":
+		x.datastores = refs.ManagedObjectReference
+	case "config.hardware.device":
+		devices, _ := p.Val.(types.ArrayOfVirtualDevice)
+		from := &original{devices: devices.VirtualDevice}
+		x.disks, x.cards = len(from.disks()), len(from.cards())
+	}
+}
+
+// shape says what a template's clones will be like.
+func (c *checker) shape(ctx context.Context, t *foundTemplate) {
+	const check = "template"
+	var x *nature
+	err := c.call(ctx, func(ctx context.Context, s *session) (err error) {
+		x, err = readNature(ctx, s, vmRef(t.moRef))
+		return err
+	})
+	switch {
+	case err != nil:
+		c.failed(check, err)
+		return
+	case x.cpu == 0:
+		c.add(check, CheckFail, t.path+": its configuration cannot be read", "grant System.Read on it, and see whether its host and datastore can be reached")
+		return
+	}
+	t.nature = *x
+	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MB, disks %d, network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.cards, x.version)
+	switch {
+	case x.disks == 0:
+		c.add(check, CheckWarn, seen, "its clones have no disk to boot from: is it the right one?")
+	case t.fingerprint == "":
+		c.add(check, CheckWarn, seen+"; its disks have no fingerprint", "that it was published anew under its name will not be noticed; nothing else is lost")
+	default:
+		c.ok(check, "%s", seen)
+	}
+	hot := map[bool]string{true: "while it runs", false: "by a power cycle"}
+	c.ok("hot-add", "%s: more CPUs %s, more memory %s", t.name, hot[x.addCPU], hot[x.addMem])
+	c.tools(t, x)
+}
+
+// tools tells whether the guests of a template's clones are known to have VMware Tools. A template that never ran says nothing
+// of them.
+func (c *checker) tools(t *foundTemplate, x *nature) {
+	const check = "VMware Tools"
+	switch types.VirtualMachineToolsVersionStatus(x.toolsOf) {
+	case types.VirtualMachineToolsVersionStatusGuestToolsNotInstalled:
+		c.add(check, CheckWarn, t.name+": vCenter knows of none in it", "install open-vm-tools (if they are there, take no notice: vCenter learns it when a clone runs). Without, guests are powered off without being asked, and have no address")
+	case "":
+		if c.Deep {
+			return
+		}
+		c.add(check, CheckSkip, t.name+": not known before a clone runs (--deep shows it)", "")
+	default:
+		c.ok(check, "%s: %s", t.name, x.toolsOf)
+	}
+}

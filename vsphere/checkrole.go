@@ -1,0 +1,200 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// used tells, of the privileges that only some features need, whether a group uses that feature.
+var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
+	"VirtualMachine.Config.AddRemoveDevice":     func(s *v1alpha1.VmGroupSpec) bool { return len(s.Networks) > 0 },
+	"VirtualMachine.Provisioning.Customize":     func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
+	"VirtualMachine.Provisioning.ReadCustSpecs": func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
+	"StorageProfile.View":                       func(s *v1alpha1.VmGroupSpec) bool { return s.Placement.StoragePolicy != "" },
+	"Host.Inventory.EditCluster":                func(s *v1alpha1.VmGroupSpec) bool { return wantsRules(s.Placement.AntiAffinity) },
+	privTagging + "AttachTag":                   func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
+	privTagging + "ObjectAttachable":            func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
+	"Global.SetCustomField":                     func(s *v1alpha1.VmGroupSpec) bool { return len(s.CustomAttributes) > 0 },
+	"VirtualMachine.Config.Rename":              moves,
+	"VirtualMachine.Inventory.Move":             moves,
+}
+
+// moves tells whether a group has VMs renamed and moved.
+func moves(s *v1alpha1.VmGroupSpec) bool { return s.Deletion.QuarantineSeconds > 0 || len(s.Adopt) > 0 }
+
+// role looks whether each privilege of the least role is held where it is needed.
+func (c *checker) role(ctx context.Context) bool {
+	on, err := c.holders(ctx)
+	if err != nil {
+		c.failed("privileges", err)
+		return true
+	}
+	var all []types.ManagedObjectReference
+	for _, some := range on {
+		for _, x := range some {
+			if !slices.Contains(all, x.ref) {
+				all = append(all, x.ref)
+			}
+		}
+	}
+	held, err := c.privileges(ctx, all)
+	if err != nil {
+		c.add("privileges", CheckWarn, fmt.Sprintf("they cannot be asked for (%s)", classify("", err).Message), "compare the role with the table in docs/operations.md")
+		return true
+	}
+	c.asked = true
+	lacking, looked := 0, 0
+	for _, p := range leastRole {
+		var without []string
+		for _, scope := range p.On {
+			for _, x := range on[scope] {
+				if looked++; !held[x.ref][p.ID] {
+					without = append(without, x.path)
+				}
+			}
+		}
+		if len(without) > 0 {
+			lacking++
+			c.lacks(p, without)
+		}
+	}
+	switch {
+	case len(on[OnTemplate]) == 0:
+		c.add("privileges", CheckSkip, "those on templates, and on their datastores and networks, were not looked at", "name a template by --template")
+	case lacking == 0:
+		c.ok("privileges", "all %d of the least role are held, on %d objects (%d looked at)", len(leastRole), len(all), looked)
+	}
+	return true
+}
+
+// lacks tells that a privilege is not held. It is a failure if nothing, or a group that was given, works without it.
+func (c *checker) lacks(p Privilege, without []string) {
+	check := "privilege " + p.ID
+	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.user, listing(without), p.Why)
+	advice := "grant it there, with propagation to what is inside"
+	if slices.Contains(p.On, OnGlobal) {
+		advice = "grant it as a global permission"
+	}
+	wants := slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return used[p.ID] != nil && used[p.ID](&g.Spec) })
+	switch {
+	case p.Needed():
+		c.add(check, CheckFail, seen, advice)
+	case wants:
+		c.add(check, CheckFail, seen, advice+"; the group needs it")
+	default:
+		c.add(check, CheckWarn, seen, advice+", or do without: "+p.Without)
+	}
+}
+
+// holders are the objects on which privileges are needed.
+func (c *checker) holders(ctx context.Context) (map[Scope][]choice, error) {
+	root := []choice{{"the root", c.s.vim.ServiceContent.RootFolder}}
+	on := map[Scope][]choice{
+		OnRoot: root, OnGlobal: root,
+		OnFolder: {{c.at.rootPath, c.at.root}}, OnNetwork: c.networks,
+	}
+	pools, datastores := c.pools, c.datastores
+	if len(c.Groups) == 0 || len(pools) == 0 {
+		pools = append(pools, c.at.pool)
+	}
+	if c.at.datastore != nil {
+		datastores = append(datastores, *c.at.datastore)
+	}
+	var networks []types.ManagedObjectReference
+	for _, t := range c.templates {
+		on[OnTemplate] = append(on[OnTemplate], choice{t.path, vmRef(t.moRef)})
+		if len(datastores) == 0 {
+			datastores = t.nature.datastores
+		}
+		if len(c.networks) == 0 {
+			networks = append(networks, t.nature.networks...)
+		}
+	}
+	var owners []types.ManagedObjectReference
+	for _, pool := range pools {
+		owner, err := c.ownerOf(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		if owner.Type == "ClusterComputeResource" && !slices.Contains(owners, owner) {
+			owners = append(owners, owner)
+		}
+	}
+	names, err := c.names(ctx, slices.Concat(pools, datastores, networks, owners))
+	if err != nil {
+		return nil, err
+	}
+	list := func(refs []types.ManagedObjectReference) (all []choice) {
+		for _, ref := range refs {
+			all = append(all, choice{names[ref], ref})
+		}
+		return all
+	}
+	on[OnPool], on[OnDatastore], on[OnCluster] = list(pools), list(datastores), list(owners)
+	on[OnNetwork] = append(on[OnNetwork], list(networks)...)
+	return on, nil
+}
+
+// names reads the names of objects, for people: the resource pool "Resources" of c0.
+func (c *checker) names(ctx context.Context, refs []types.ManagedObjectReference) (map[types.ManagedObjectReference]string, error) {
+	words := map[string]string{"ResourcePool": "the resource pool ", "Datastore": "the datastore ", "StoragePod": "the datastore cluster ", "ClusterComputeResource": "the cluster "}
+	names := map[types.ManagedObjectReference]string{}
+	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name"}}}}
+	for _, ref := range refs {
+		if names[ref] == "" {
+			names[ref] = ref.Value
+			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
+		}
+	}
+	if len(refs) == 0 {
+		return names, nil
+	}
+	err := c.call(ctx, func(ctx context.Context, s *session) error {
+		objects, err := retrieve(ctx, s, spec)
+		for _, o := range objects {
+			for _, p := range o.PropSet {
+				word, known := words[o.Obj.Type]
+				if !known {
+					word = "the network "
+				}
+				names[o.Obj] = fmt.Sprintf("%s%s (%s)", word, p.Val, o.Obj.Value)
+			}
+		}
+		return err
+	})
+	return names, err
+}
+
+// errNoAuthority says that there is nobody to ask for privileges.
+var errNoAuthority = errors.New("vCenter has no AuthorizationManager")
+
+// privileges asks vCenter which ones our user holds on objects, by its own permissions or those of its groups.
+// [doc] AuthorizationManager.FetchUserPrivilegeOnEntities: System.View on the entities is required.
+func (c *checker) privileges(ctx context.Context, on []types.ManagedObjectReference) (map[types.ManagedObjectReference]map[string]bool, error) {
+	held := map[types.ManagedObjectReference]map[string]bool{}
+	err := c.call(ctx, func(ctx context.Context, s *session) error {
+		manager := s.vim.ServiceContent.AuthorizationManager
+		if manager == nil {
+			return errNoAuthority
+		}
+		res, err := methods.FetchUserPrivilegeOnEntities(ctx, s.vim, &types.FetchUserPrivilegeOnEntities{This: *manager, Entities: on, UserName: s.user})
+		if err != nil {
+			return err
+		}
+		for _, r := range res.Returnval {
+			held[r.Entity] = map[string]bool{}
+			for _, id := range r.Privileges {
+				held[r.Entity][id] = true
+			}
+		}
+		return nil
+	})
+	return held, err
+}

@@ -1,0 +1,234 @@
+package vsphere
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// viewPatience is how long the stream of changes may take to tell of one.
+const viewPatience = time.Minute
+
+// trialView is a stream of changes of what is in the scratch folder, made as that of the server.
+type trialView struct {
+	s       *session
+	pc      types.ManagedObjectReference
+	version string
+	in      map[types.ManagedObjectReference]bool
+}
+
+// watch begins to follow what is in the scratch folder.
+func (t *trial) watch(ctx context.Context) bool {
+	w := &trialView{in: map[types.ManagedObjectReference]bool{}}
+	err := t.v.call(ctx, func(ctx context.Context, s *session) error {
+		made, err := methods.CreatePropertyCollector(ctx, s.vim, &types.CreatePropertyCollector{This: s.vim.ServiceContent.PropertyCollector})
+		if err != nil {
+			return err
+		}
+		w.s, w.pc = s, made.Returnval
+		_, err = methods.CreateFilter(ctx, s.vim, &types.CreateFilter{This: w.pc, PartialUpdates: true, Spec: types.PropertyFilterSpec{
+			ObjectSet: allPlaces(t.scratch), PropSet: watchedProps()}})
+		return err
+	})
+	if w.s != nil {
+		t.view = w
+	}
+	if err != nil {
+		t.failed("deep: stream of changes", err)
+		return false
+	}
+	return true
+}
+
+// until follows the changes until something holds.
+func (w *trialView) until(ctx context.Context, holds func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, viewPatience)
+	defer cancel()
+	seconds := int32(2)
+	for !holds() {
+		res, err := methods.WaitForUpdatesEx(ctx, w.s.vim, &types.WaitForUpdatesEx{This: w.pc, Version: w.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
+		if err != nil {
+			return err
+		}
+		if res.Returnval == nil {
+			continue
+		}
+		w.version = res.Returnval.Version
+		for _, filter := range res.Returnval.FilterSet {
+			for _, o := range filter.ObjectSet {
+				if w.in[o.Obj] = true; o.Kind == types.ObjectUpdateKindLeave {
+					delete(w.in, o.Obj)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// seen looks whether the stream tells of the new VM.
+func (t *trial) seen(ctx context.Context) bool {
+	const check = "deep: new VM in view"
+	if err := t.view.until(ctx, func() bool { return t.view.in[t.vm] }); err != nil {
+		t.failed(check, err)
+		return true
+	}
+	t.ok(check, "the stream of changes tells of %s", t.vm.Value)
+	return true
+}
+
+// destroy destroys the VM, and looks whether it leaves the stream, and is gone for a read of its moRef.
+func (t *trial) destroy(ctx context.Context) bool {
+	const check = "deep: destroyed VM"
+	t.progress("destroying %s", trialName)
+	vm := t.vm
+	if err := t.remove(vm); err != nil {
+		t.failed(check, err)
+		return true
+	}
+	if err := t.view.until(ctx, func() bool { return !t.view.in[vm] }); err != nil {
+		t.failed(check, err)
+		return true
+	}
+	_, _, err := t.readTrial(ctx, vm)
+	if missingObject(err) != vm {
+		t.add(check, CheckFail, "a read of its moRef is not answered by ManagedObjectNotFound", "members that are gone would never count as gone: tell the project, with the vCenter's version")
+		return true
+	}
+	t.ok(check, "it left the stream of changes, and %s is ManagedObjectNotFound", vm.Value)
+	return true
+}
+
+// remove powers a VM off if it is on, and destroys it.
+func (t *trial) remove(vm types.ManagedObjectReference) error {
+	err := t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.PowerOffVM_Task(ctx, s.vim, &types.PowerOffVM_Task{This: vm})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil && !alreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
+		return err
+	}
+	return t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.Destroy_Task(ctx, s.vim, &types.Destroy_Task{This: vm})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+}
+
+// sweep removes all that the trial made, and nothing else: VMs that bear its own stamp, and the scratch folder once that is
+// empty. It looks for the folder by its name, for the reply to its making may be lost.
+func (t *trial) sweep(name string) {
+	const check = "deep: clean-up"
+	t.progress("cleaning up")
+	var left []string
+	var err error
+	for range 3 {
+		if left, err = t.sweepOnce(name); err == nil && len(left) == 0 {
+			t.ok(check, "nothing is left")
+			return
+		}
+		if !sleep(t.end, time.Second) {
+			break
+		}
+	}
+	what := t.path
+	if len(left) > 0 {
+		what += " with " + list(left)
+	}
+	seen := "left in vCenter: " + what
+	if err != nil {
+		seen += " (" + classify("", err).Message + ")"
+	}
+	t.add(check, CheckFail, seen, fmt.Sprintf("remove the folder %q by hand, and the VM %s in it", t.path, trialName))
+}
+
+// sweepOnce gives the names of what is left in the scratch folder and is not the trial's.
+func (t *trial) sweepOnce(name string) (left []string, err error) {
+	folder, err := t.v.child(t.end, t.at.root, name)
+	if err != nil || folder.Value == "" {
+		return nil, err
+	}
+	children, err := t.children(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range children {
+		stamp, _, err := "", "", error(nil)
+		if child.Type == vmType {
+			if stamp, _, err = t.readTrial(t.end, child); missingObject(err) == child {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		if t.stamp == "" || stamp != t.stamp {
+			left = append(left, child.Value)
+			continue
+		}
+		if err := t.remove(child); err != nil && missingObject(err) != child {
+			return nil, err
+		}
+	}
+	if len(left) > 0 {
+		return left, nil
+	}
+	if children, err = t.children(folder); err != nil || len(children) > 0 {
+		return nil, errStill(err, children)
+	}
+	err = t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.UnregisterAndDestroy_Task(ctx, s.vim, &types.UnregisterAndDestroy_Task{This: folder})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil && missingObject(err) != folder {
+		return nil, err
+	}
+	if folder, err = t.v.child(t.end, t.at.root, name); err == nil && folder.Value != "" {
+		return nil, faultf(ReasonInternal, false, "the folder is still there")
+	}
+	return nil, err
+}
+
+func errStill(err error, children []types.ManagedObjectReference) error {
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, c := range children {
+		names = append(names, c.Value)
+	}
+	return faultf(ReasonInternal, false, "%s came meanwhile", strings.Join(names, ", "))
+}
+
+// children reads what is in a folder now.
+func (t *trial) children(folder types.ManagedObjectReference) (all []types.ManagedObjectReference, err error) {
+	err = t.v.call(t.end, func(ctx context.Context, s *session) error {
+		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+			ObjectSet: []types.ObjectSpec{{Obj: folder}},
+			PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"childEntity"}}},
+		})
+		all = nil
+		for _, o := range objects {
+			if len(o.MissingSet) > 0 {
+				return faultf(ReasonMissingPrivilege, true, "what is in the scratch folder cannot be seen: grant System.View on it")
+			}
+			for _, p := range o.PropSet {
+				if refs, is := p.Val.(types.ArrayOfManagedObjectReference); is {
+					all = refs.ManagedObjectReference
+				}
+			}
+		}
+		return err
+	})
+	return all, err
+}

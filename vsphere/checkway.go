@@ -1,0 +1,285 @@
+package vsphere
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const (
+	// expiresSoon is how long before its end a certificate is told of.
+	expiresSoon = 30 * 24 * time.Hour
+	// skewed is a difference between vCenter's clock and ours that is told of; skewedMuch, one that is a failure: vCenter's
+	// Single Sign-On tolerates 10 minutes (its default, "Clock Tolerance" of the token policy), and by then the times in our
+	// stamps, the certificates' validity and vCenter's own events no longer go together for people who read them.
+	skewed, skewedMuch = 30 * time.Second, 10 * time.Minute
+	// sessionsMany is how many sessions of our user are told of: each copy of the server has one, and one of REST.
+	sessionsMany = 50
+	// sessionsMost is how many sessions a vCenter has at most, by default: config.vmacore.soap.maxSessionCount,
+	// https://knowledge.broadcom.com/external/article/375546
+	sessionsMost = 3000
+)
+
+// hostPort is where vCenter listens.
+func (c *checker) hostPort() (host, port string) {
+	u := c.v.client.endpoint
+	if port = u.Port(); port == "" {
+		if port = "443"; u.Scheme == "http" {
+			port = "80"
+		}
+	}
+	return u.Hostname(), port
+}
+
+// proxy is the proxy on the way to vCenter; empty if there is none.
+func (c *checker) proxy() string {
+	p, err := http.ProxyFromEnvironment(&http.Request{URL: c.v.client.endpoint})
+	if err != nil || p == nil {
+		return ""
+	}
+	return p.Host // and not its user and password
+}
+
+// address looks whether vCenter's name is known, and somebody listens there.
+func (c *checker) address(ctx context.Context) bool {
+	host, port := c.hostPort()
+	if p := c.proxy(); p != "" {
+		c.add("address", CheckSkip, fmt.Sprintf("%s is reached by the proxy %s", host, p), "")
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		c.add("address", CheckFail, fmt.Sprintf("the name %q cannot be resolved", host), "correct --host (VC_HOST), or the name server that this machine asks")
+		return false
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		seen := fmt.Sprintf("nobody answers at %s port %s", host, port)
+		if f, known := netFault(err); known {
+			seen += " (" + strings.TrimSuffix(strings.TrimPrefix(strings.Split(f.Message, "):")[0], "vCenter cannot be reached ("), ".") + ")"
+		}
+		c.add("address", CheckFail, seen, "see whether vCenter runs, and whether a firewall or a NetworkPolicy keeps this machine from it")
+		return false
+	}
+	_ = conn.Close()
+	if found[0] != host {
+		host += " is " + listing(found)
+	}
+	c.ok("address", "%s, and port %s answers", host, port)
+	return true
+}
+
+// certificate looks whether vCenter's certificate is verified, and by what. The password is sent to nobody whose is not.
+func (c *checker) certificate(ctx context.Context) bool {
+	trusted, err := c.v.cfg.trust()
+	switch {
+	case err != nil: // a file that went since the settings were read
+		c.add("certificate", CheckFail, err.Error(), "correct the setting")
+		return false
+	case c.v.client.endpoint.Scheme == "http":
+		c.add("certificate", CheckWarn, "none: the password is sent in the clear", "use https://")
+		return true
+	case c.proxy() != "":
+		c.add("certificate", CheckSkip, "behind a proxy it is verified at the login", "")
+		return true
+	}
+	state, err := c.handshake(ctx, trusted.config(c.v.client.endpoint.Hostname()))
+	if err != nil {
+		c.untrusted(ctx, err)
+		return false
+	}
+	leaf := state.PeerCertificates[0]
+	by := "the system's authorities"
+	switch {
+	case trusted.insecure:
+		c.add("certificate", CheckWarn, "not verified (--insecure); it is "+describe(leaf), "anybody on the way can read the password: verify by --ca-file, or by --thumbprint "+thumbprint(leaf))
+		return true
+	case trusted.thumbprint != "":
+		by = "its thumbprint"
+	case c.v.cfg.CAFile != "":
+		by = "the authorities in " + c.v.cfg.CAFile
+	}
+	left := leaf.NotAfter.Sub(c.now())
+	seen := fmt.Sprintf("verified by %s; %s", by, describe(leaf))
+	switch {
+	case left <= 0: // by its thumbprint it is trusted all the same
+		c.add("certificate", CheckWarn, seen+", which is over", "renew it, and set --thumbprint to the new one's")
+	case left < expiresSoon:
+		c.add("certificate", CheckWarn, fmt.Sprintf("%s, in %d days", seen, int(left.Hours()/24)), "renew it in time; with --thumbprint, the server has to be told the new one's")
+	default:
+		c.ok("certificate", "%s", seen)
+	}
+	return true
+}
+
+func describe(cert *x509.Certificate) string {
+	return fmt.Sprintf("issued by %q to %q, valid until %s", nameOf(cert.Issuer.String()), nameOf(cert.Subject.String()), cert.NotAfter.UTC().Format(time.DateOnly))
+}
+
+func nameOf(name string) string {
+	if name == "" {
+		return "(no name)"
+	}
+	return name
+}
+
+// handshake makes a TLS connection and closes it.
+func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*tls.ConnectionState, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout+handshakeTimeout)
+	defer cancel()
+	host, port := c.hostPort()
+	conn, err := (&tls.Dialer{Config: cfg}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // nothing was sent
+	state := conn.(*tls.Conn).ConnectionState()
+	return &state, nil
+}
+
+// untrusted says what certificate is shown instead of a trusted one.
+func (c *checker) untrusted(ctx context.Context, err error) {
+	f, known := certFault(err)
+	if !known {
+		c.failed("certificate", err)
+		return
+	}
+	seen, advice, _ := strings.Cut(f.Message, ": ")
+	state, err := c.handshake(ctx, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // only to look at it
+	if err == nil && len(state.PeerCertificates) > 0 {
+		leaf := state.PeerCertificates[0]
+		seen += "; it is " + describe(leaf)
+		if advice += " Compare the thumbprint with the one that vCenter itself shows before you do."; leaf.Issuer.String() != leaf.Subject.String() {
+			advice += " (vCenter's own authority is at https://<vCenter>/certs/download.zip.)"
+		}
+	}
+	c.add("certificate", CheckFail, seen, advice)
+}
+
+// login logs in; Check logs out at its end.
+func (c *checker) login(ctx context.Context) bool {
+	s, err := c.v.client.session(ctx)
+	if err != nil {
+		check := "login"
+		if classify("", err).Reason == ReasonNotVCenter {
+			check = "vCenter"
+		}
+		c.failed(check, err)
+		return false
+	}
+	c.s = s
+	c.ok("login", "as %s", s.user)
+	return true
+}
+
+// version looks which vCenter it is. That it is one, and no ESXi host, the login has seen.
+//
+// govmomi is for vSphere 7.0 and higher (its README); tags are put on by calls that there are since 6.5.
+func (c *checker) version(context.Context) bool {
+	about := c.s.vim.ServiceContent.About
+	seen := fmt.Sprintf("%s, build %s, API %s, instanceUuid %s", about.FullName, about.Build, about.ApiVersion, about.InstanceUuid)
+	major, minor := versionOf(about.ApiVersion)
+	switch {
+	case about.InstanceUuid == "":
+		c.add("vCenter", CheckFail, seen, "a vCenter without an instanceUuid cannot be told from another: ask VMware's support")
+	case major < 6 || major == 6 && minor < 5:
+		c.add("vCenter", CheckFail, seen, "it is too old: vSphere 7.0 or newer is supported")
+	case major < 7:
+		c.add("vCenter", CheckWarn, seen, "vSphere 7.0 or newer is supported; this one may do, but nobody tries it")
+	default:
+		c.ok("vCenter", "%s", seen)
+	}
+	return true
+}
+
+func versionOf(text string) (major, minor int) {
+	parts := strings.Split(text+"..", ".")
+	major, _ = strconv.Atoi(parts[0])
+	minor, _ = strconv.Atoi(parts[1])
+	return major, minor
+}
+
+// clock compares vCenter's clock with ours. No step depends on it: times in the stamps are of this server's clock, and are
+// compared by it (those of several copies with one another), and a guest's shutdown is told by its bootTime alone. But
+// whoever reads stamps, events and logs side by side, and certificates, do.
+func (c *checker) clock(ctx context.Context) bool {
+	var theirs time.Time
+	began := c.now()
+	err := c.call(ctx, func(ctx context.Context, s *session) error {
+		began = c.now()
+		at, err := methods.GetCurrentTime(ctx, s.vim)
+		if err == nil {
+			theirs = *at
+		}
+		return err
+	})
+	if err != nil {
+		c.failed("clock", err)
+		return true
+	}
+	took := c.now().Sub(began)
+	off := theirs.Sub(began.Add(took / 2)).Round(time.Second)
+	seen := fmt.Sprintf("vCenter's is off by %s from this machine's", off)
+	const advice = "have both keep their time by NTP; the server's own times (drain, quarantine) go by this machine's clock"
+	switch {
+	case off.Abs() > skewedMuch:
+		c.add("clock", CheckFail, seen, advice)
+	case off.Abs() > skewed:
+		c.add("clock", CheckWarn, seen, advice)
+	default:
+		c.ok("clock", "%s", seen)
+	}
+	return true
+}
+
+// sessions counts the sessions, if our user may see them, which the server itself has no need of.
+func (c *checker) sessions(ctx context.Context) bool {
+	var all []types.UserSession
+	visible := false
+	err := c.call(ctx, func(ctx context.Context, s *session) error {
+		manager := *s.vim.ServiceContent.SessionManager
+		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+			ObjectSet: []types.ObjectSpec{{Obj: manager}},
+			PropSet:   []types.PropertySpec{{Type: manager.Type, PathSet: []string{"sessionList"}}},
+		})
+		for _, o := range objects {
+			for _, p := range o.PropSet {
+				if list, is := p.Val.(types.ArrayOfUserSession); is {
+					all, visible = list.UserSession, true
+				}
+			}
+		}
+		return err
+	})
+	if err != nil || !visible {
+		c.add("sessions", CheckSkip, "not visible to this user; the server does not need that (Sessions.TerminateSession)", "")
+		return true
+	}
+	ours := 0
+	for _, x := range all {
+		if strings.EqualFold(x.UserName, c.s.user) {
+			ours++
+		}
+	}
+	seen := fmt.Sprintf("%d, %d of them of this user; vCenter's limit is %d by default", len(all), ours, sessionsMost)
+	switch {
+	case len(all) > sessionsMost*8/10:
+		c.add("sessions", CheckWarn, seen, "find out who does not log out: at the limit nobody can log in any more")
+	case ours > sessionsMany:
+		c.add("sessions", CheckWarn, seen, "a copy of the server has two at most: see who else uses this account, and give the server one of its own")
+	default:
+		c.ok("sessions", "%s", seen)
+	}
+	return true
+}

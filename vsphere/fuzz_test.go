@@ -1,0 +1,145 @@
+package vsphere
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// stampSeeds are stamps, and what is nearly one.
+func stampSeeds() []string {
+	return []string{goodStamp.Encode(), fullStamp().Encode(), `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
+		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,
+		`{"v":1,"uid":"uid-web","instanceUuid":"id","shutdown":{"at":"x"}}`, `{"v":1.5}`, `{"v":1,"v":2,"uid":"uid-web","instanceUuid":"id"}`, "", "null", "\x00"}
+}
+
+// Whatever text stands where a stamp is looked for: a VM is a group's if and only if the text is a stamp of that group,
+// of our version, and of this very VM. All others are nobody's, and nobody touches them.
+func FuzzOnlyAStampMakesAMember(f *testing.F) {
+	for _, text := range stampSeeds() {
+		f.Add(text, "id")
+	}
+	f.Fuzz(func(t *testing.T, text, instanceUUID string) {
+		s := newShelf()
+		s.publish(Machine{VM: plan.VM{MoRef: "vm-7", Name: "web-0", Power: plan.PoweredOn, Reachable: true}, Parent: "web", Readable: true, Whole: true,
+			InstanceUUID: instanceUUID, Stamp: text})
+		stamp, err := DecodeStamp(text)
+		owned := err == nil && stamp.Owned(web.UID, instanceUUID)
+		sight := s.look()
+		if is := len(sight.VMs) > 0; is != owned {
+			t.Fatalf("a member: %v; the stamp: %v, %v (%+v)", is, owned, err, stamp)
+		}
+		if owned && (sight.VMs[0].MoRef != "vm-7" || sight.VMs[0].Ordinal < 0 || sight.VMs[0].Ordinal != stamp.Ordinal) {
+			t.Fatalf("%+v", sight.VMs[0])
+		}
+		if err != nil && !errors.Is(err, ErrStampInvalid) && !errors.Is(err, ErrStampVersion) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// What vCenter answers, as it comes off the wire: decoded and taken in without a panic, and no VM a member that bears no
+// stamp of the group.
+func FuzzInventoryAnswer(f *testing.F) {
+	const head = `<RetrieveResult xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema">`
+	stamp := strings.NewReplacer(`"uid-1"`, `"uid-web"`, `"50aa"`, `"id"`).Replace(goodStamp.Encode())
+	for _, objects := range []string{
+		`<objects><obj type="VirtualMachine">vm-7</obj><propSet><name>name</name><val xsi:type="xsd:string">web-0</val></propSet>` +
+			`<propSet><name>config.instanceUuid</name><val xsi:type="xsd:string">id</val></propSet>` +
+			`<propSet><name>parent</name><val xsi:type="ManagedObjectReference" type="Folder">web</val></propSet>` +
+			`<propSet><name>runtime.powerState</name><val xsi:type="VirtualMachinePowerState">poweredOn</val></propSet>` +
+			`<propSet><name>runtime.bootTime</name><val xsi:type="xsd:dateTime">2026-11-21T03:00:00Z</val></propSet>` +
+			`<propSet><name>config.hardware.numCPU</name><val xsi:type="xsd:int">2</val></propSet>` +
+			`<propSet><name>config.cpuHotAddEnabled</name><val xsi:type="xsd:boolean">true</val></propSet>` +
+			`<propSet><name>` + stampPath + `</name><val xsi:type="OptionValue"><key>` + StampKey + `</key><value xsi:type="xsd:string">` + stamp + `</value></val></propSet></objects>`,
+		`<objects><obj type="VirtualMachine">vm-8</obj><propSet><name>guest.ipAddress</name><val xsi:type="xsd:string">fe80::1%eth0</val></propSet>` +
+			`<propSet><name>guest.net</name><val xsi:type="ArrayOfGuestNicInfo"><GuestNicInfo><ipAddress>10.0.0.7</ipAddress><deviceConfigId>4000</deviceConfigId></GuestNicInfo></val></propSet>` +
+			`<missingSet><path>config</path><fault><fault xsi:type="NoPermission"/><localizedMessage/></fault></missingSet></objects>`,
+		`<objects><obj type="Folder">web</obj><propSet><name>name</name><val xsi:type="xsd:string">a%2fb</val></propSet>` +
+			`<propSet><name>parent</name><val xsi:type="ManagedObjectReference" type="Folder">web</val></propSet></objects>`,
+		`<objects><obj type="HostSystem">host-1</obj><propSet><name>name</name><val xsi:type="xsd:string">esx-1</val></propSet></objects>`,
+		`<objects><obj type="ClusterComputeResource">domain-c1</obj><propSet><name>configurationEx</name><val xsi:type="ClusterConfigInfoEx"><dasConfig/><drsConfig><enabled>true</enabled></drsConfig>` +
+			`<rule xsi:type="ClusterAntiAffinityRuleSpec"><key>1</key><enabled>true</enabled><name>vmgroup default/web uid-web</name><vm type="VirtualMachine">vm-7</vm></rule></val></propSet></objects>`,
+	} {
+		f.Add([]byte(head + objects + `</RetrieveResult>`))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d := xml.NewDecoder(bytes.NewReader(text))
+		d.TypeFunc = vim.TypeFunc()
+		var result vim.RetrieveResult
+		if d.Decode(&result) != nil {
+			return
+		}
+		r := Reading{VCenter: "vc", Clusters: decodeClusters(result.Objects)}
+		r.decode(result.Objects)
+		s := newShelf()
+		s.Publish(r)
+		s.Publish(r) // told twice
+		bearing := map[string]bool{}
+		for i := range r.Machines {
+			m := &r.Machines[i]
+			if stamp, err := DecodeStamp(m.Stamp); err == nil && stamp.Owned(web.UID, m.InstanceUUID) {
+				bearing[m.MoRef] = true
+			}
+		}
+		for _, vm := range s.look("vm-7").VMs {
+			if !bearing[vm.MoRef] {
+				t.Fatalf("%+v is taken for a member", vm)
+			}
+		}
+		_, _ = s.roster("")
+	})
+}
+
+// An error of the REST API, by whoever stands in the way: always a typed fault, in one line of a bounded length.
+func FuzzRESTError(f *testing.F) {
+	for _, body := range []string{`{"type":"com.vmware.vapi.std.errors.not_found","value":{"messages":[{"default_message":"no such tag"}]}}`, `<html>`, `{"value":[]}`, ``,
+		`{"type":"com.vmware.vapi.std.errors.already_exists","value":{"messages":[{},{}]}}`} {
+		for _, status := range []int{400, 401, 403, 404, 429, 500, 503} {
+			f.Add(status, body)
+		}
+	}
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 400 || status > 599 {
+			return
+		}
+		err := readRESTError("POST tagging/tag", &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))})
+		typed := restClassify(err)
+		if typed.Reason == "" || typed.Message == "" || strings.ContainsAny(typed.Message, "\n\r") || len(typed.Message) > 4096 {
+			t.Fatalf("%+v", typed.Fault)
+		}
+		if status == 401 && typed.Reason != ReasonNotAuthenticated {
+			t.Fatalf("%+v", typed.Fault)
+		}
+	})
+}
+
+// Addresses as guests tell them, and guests may tell anything: what is left of them are addresses that Kubernetes takes,
+// each once.
+func FuzzGuestAddresses(f *testing.F) {
+	for _, text := range []string{"10.0.0.7", "fe80::1%eth0", "::ffff:10.0.0.7", "127.0.0.1", "224.0.0.1", "x", "", "2001:db8::7"} {
+		f.Add(text, "10.0.0.7", "2001:DB8::7", int32(4000))
+	}
+	f.Fuzz(func(t *testing.T, primary, one, two string, device int32) {
+		all := addresses(primary, []vim.GuestNicInfo{{DeviceConfigId: device, IpAddress: []string{one, two},
+			IpConfig: &vim.NetIpConfigInfo{IpAddress: []vim.NetIpConfigInfoIpAddress{{IpAddress: two}, {IpAddress: one}}}}})
+		usable := plan.UsableIPs(all)
+		if len(usable) != len(all) {
+			t.Fatalf("of %q only %v can be used", all, usable)
+		}
+		for i, text := range all {
+			if usable[i].String() != text || slices.Contains(all[:i], text) {
+				t.Fatalf("%q", all)
+			}
+		}
+	})
+}

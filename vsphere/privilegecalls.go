@@ -1,0 +1,137 @@
+package vsphere
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// calling is one method of vCenter's APIs that the server makes use of.
+type calling struct {
+	// needs are the privileges of the least role that it can need; what is in brackets only for some arguments.
+	needs []string
+	// doc says where that is written: the method's page in VMware's API reference if it is empty.
+	doc string
+}
+
+// Where the privileges are documented. A SOAP method's own page says "Required privileges", in the Virtual Infrastructure JSON
+// API: https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/
+const (
+	docPage = "its page"
+	// docTasks: "Deploy a virtual machine from a template" needs, on the destination folder, Create from existing and Add
+	// new disk; and Network.Assign on the network. "Moving an object ... requires appropriate privileges on the object
+	// itself, the source parent object, and the destination parent object."
+	// https://docs.vmware.com/en/VMware-vSphere/6.7/com.vmware.vsphere.vm_admin.doc/GUID-4D0F8E63-2961-4B71-B365-BBFA24673FDB.html
+	docTasks = "Required Privileges for Common Tasks"
+	// docDestroy: "The appropriate privilege must be held on the parent of the destroyed entity as well as the entity itself."
+	docDestroy = "its page; on the parent, too"
+	docRename  = "not on its page for VMs; ReconfigVM_Task's for renaming"
+	// docTags: https://developer.vmware.com/apis/vsphere-automation/latest/cis/tagging/tag_association/, and the names in
+	// https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-2F8C5B02-7EF6-428A-BDB6-B2CC3D307097.html
+	docTags = "tagging API; Privileges for Tags"
+	// docPBM: view is required on the root vCenter.
+	docPBM  = "vSphere Security, Profile-Driven Storage; its page names none"
+	docSelf = "whoever has a session"
+)
+
+// calls are all methods that the server, and `vmgroup check`, may make use of. Those of REST are named as restCall does.
+var calls = map[string]calling{
+	"RetrieveServiceContent":          {needs: []string{privAnyone}},
+	"Login":                           {needs: []string{privAnyone}},
+	"Logout":                          {needs: []string{privView}},
+	"CurrentTime":                     {needs: []string{privView}},
+	"RetrieveProperties":              {needs: []string{privAnyone, privRead}},
+	"RetrievePropertiesEx":            {needs: []string{privAnyone, privRead}},
+	"ContinueRetrievePropertiesEx":    {needs: []string{privAnyone, privRead}},
+	"CreatePropertyCollector":         {needs: []string{privView}},
+	"DestroyPropertyCollector":        {needs: []string{privView}},
+	"CreateFilter":                    {needs: []string{privView, privRead}},
+	"DestroyPropertyFilter":           {needs: []string{privView}},
+	"WaitForUpdatesEx":                {needs: []string{privView}},
+	"CancelWaitForUpdates":            {needs: []string{privView}},
+	"CreateListView":                  {needs: []string{privView}},
+	"ModifyListView":                  {needs: []string{privView}, doc: "its page names none; CreateListView's"},
+	"DestroyView":                     {needs: []string{privView}},
+	"FindByInventoryPath":             {needs: []string{privView}},
+	"FindChild":                       {needs: []string{privView}},
+	"QueryEvents":                     {needs: []string{privView}},
+	"FindExtension":                   {needs: []string{privView}},
+	"RecommendDatastores":             {needs: []string{privView, "Datastore.AllocateSpace", "Resource.AssignVMToPool", "VirtualMachine.Provisioning.DeployTemplate"}, doc: "System.View on its page; and those of the clone that is asked about"},
+	"FetchUserPrivilegeOnEntities":    {needs: []string{privView}},
+	"CreateFolder":                    {needs: []string{"Folder.Create"}},
+	"UnregisterAndDestroy_Task":       {needs: []string{"Folder.Delete"}},
+	"MoveIntoFolder_Task":             {needs: []string{"VirtualMachine.Inventory.Move"}, doc: docPage + "; on both folders, too: " + docTasks},
+	"CloneVM_Task":                    {needs: []string{"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice"}, doc: docPage + "; AddNewDisk, Network.Assign: " + docTasks + "; those of Config: ReconfigVM_Task's, for CloneSpec.config"},
+	"ReconfigVM_Task":                 {needs: []string{"VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.RemoveDisk"}},
+	"Rename_Task":                     {needs: []string{"VirtualMachine.Config.Rename"}, doc: docRename},
+	"Destroy_Task":                    {needs: []string{"VirtualMachine.Inventory.Delete"}, doc: docDestroy},
+	"PowerOnVM_Task":                  {needs: []string{"VirtualMachine.Interact.PowerOn"}},
+	"PowerOffVM_Task":                 {needs: []string{"VirtualMachine.Interact.PowerOff"}},
+	"ResetVM_Task":                    {needs: []string{"VirtualMachine.Interact.Reset"}},
+	"ShutdownGuest":                   {needs: []string{"VirtualMachine.Interact.PowerOff"}},
+	"ReconfigureComputeResource_Task": {needs: []string{"Host.Inventory.EditCluster"}},
+	"AddCustomFieldDef":               {needs: []string{"Global.ManageCustomFields"}},
+	"SetField":                        {needs: []string{"Global.SetCustomField"}},
+	"GetCustomizationSpec":            {needs: []string{"VirtualMachine.Provisioning.ReadCustSpecs"}},
+
+	"PbmRetrieveServiceContent": {needs: []string{privView}, doc: docPBM},
+	"PbmQueryProfile":           {needs: []string{"StorageProfile.View"}, doc: docPBM},
+	"PbmRetrieveContent":        {needs: []string{"StorageProfile.View"}, doc: docPBM},
+	"PbmCheckRequirements":      {needs: []string{"StorageProfile.View"}, doc: docPBM},
+
+	"POST session":                               {needs: []string{privAnyone}, doc: docSelf},
+	"GET session":                                {needs: []string{privView}, doc: docSelf},
+	"DELETE session":                             {needs: []string{privView}, doc: docSelf},
+	"GET tagging/category":                       {needs: []string{privRead}, doc: docTags},
+	"GET tagging/tag":                            {needs: []string{privRead}, doc: docTags},
+	"tagging/tag list-tags-for-category":         {needs: []string{privRead}, doc: docTags},
+	"tagging/tag-association list-attached-tags": {needs: []string{privRead}, doc: docTags},
+	"tagging/tag-association " + attachAction:    {needs: []string{privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, doc: docTags},
+	"tagging/tag-association " + detachAction:    {needs: []string{privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, doc: docTags},
+	"POST tagging/category":                      {needs: []string{privTagging + "CreateCategory"}, doc: docTags},
+	"POST tagging/tag":                           {needs: []string{privTagging + "CreateTag"}, doc: docTags},
+}
+
+// OutsideRole gives those of some calls, by the names that the metrics or the embedded vCenter's Calls have for them, that
+// are not among the methods that the least role is made for.
+func OutsideRole(made map[string]int) []string {
+	var outside []string
+	for name := range made {
+		if _, known := calls[plainCall(name)]; !known {
+			outside = append(outside, name)
+		}
+	}
+	slices.Sort(outside)
+	return outside
+}
+
+// plainCall gives a call the name that it has among calls: that of a REST call may come as
+// "POST /rest/com/vmware/cis/tagging/tag/id:?~action=list-tags-for-category".
+func plainCall(name string) string {
+	method, path, is := strings.Cut(name, " /rest/com/vmware/cis/")
+	if !is {
+		return name
+	}
+	path, action, _ := strings.Cut(path, "?~action=")
+	path, _, _ = strings.Cut(path, "/id:")
+	if action != "" {
+		return path + " " + action
+	}
+	return method + " " + path
+}
+
+// CallTable lists, in Markdown, what each call needs, and where that is written: the table in docs/vcenter.md.
+func CallTable() string {
+	var b strings.Builder
+	b.WriteString("| call | privileges that it can need | source |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		c := calls[name]
+		doc := c.doc
+		if doc == "" {
+			doc = docPage
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, strings.Join(c.needs, ", "), doc)
+	}
+	return b.String()
+}

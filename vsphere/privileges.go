@@ -1,0 +1,110 @@
+package vsphere
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Scope is what a privilege has to be held on.
+type Scope string
+
+// The objects that privileges are needed on. A permission on the root folder of all groups, propagated, is one on the
+// groups' folders and on the members in them.
+const (
+	OnRoot      Scope = "the root, propagated"
+	OnGlobal    Scope = "globally"
+	OnFolder    Scope = "the root folder of all groups, propagated"
+	OnTemplate  Scope = "the templates"
+	OnPool      Scope = "the resource pools"
+	OnDatastore Scope = "the datastores"
+	OnNetwork   Scope = "the networks"
+	OnCluster   Scope = "the clusters"
+)
+
+// Privilege is one line of the least role: what vCenter has to allow the server's user, and why.
+type Privilege struct {
+	// ID is vCenter's, such as "VirtualMachine.Config.AdvancedConfig".
+	ID string
+	// On are the kinds of objects that it is needed on.
+	On []Scope
+	// Why says what it is for.
+	Why string
+	// Without says what a server that lacks it does not do; empty if it can then make or remove no member at all.
+	Without string
+	// Also is where else it is needed, for some groups only.
+	Also string
+}
+
+// Needed tells whether the server is of no use without it.
+func (p Privilege) Needed() bool { return p.Without == "" }
+
+const (
+	privView    = "System.View"
+	privRead    = "System.Read"
+	privAnyone  = "System.Anonymous"
+	privTagging = "InventoryService.Tagging."
+)
+
+// LeastRole is the least role of the server's user, in the order in which its table lists it. Nothing that the server
+// calls needs more: OutsideRole tells if that ceases to be so.
+func LeastRole() []Privilege { return slices.Clone(leastRole) }
+
+var leastRole = []Privilege{
+	{ID: privView, On: []Scope{OnRoot}, Why: "the inventory (every role has it)"},
+	{ID: privRead, On: []Scope{OnRoot}, Why: "the inventory (every role has it)"},
+	{ID: "Folder.Create", On: []Scope{OnFolder}, Why: "the groups' folders, and the folder `quarantine` in each", Also: "the VM folder, if the root folder of all groups is to be made; `placement.folder`"},
+	{ID: "Folder.Delete", On: []Scope{OnFolder}, Why: "the group's folder, when the group is deleted", Also: "`placement.folder`"},
+	{ID: "VirtualMachine.Provisioning.DeployTemplate", On: []Scope{OnTemplate}, Why: "clone"},
+	{ID: "VirtualMachine.Inventory.CreateFromExisting", On: []Scope{OnFolder}, Why: "clone into the folder"},
+	{ID: "VirtualMachine.Config.AddNewDisk", On: []Scope{OnFolder}, Why: "the disks of a clone"},
+	{ID: "VirtualMachine.Inventory.Delete", On: []Scope{OnFolder}, Why: "destroy"},
+	{ID: "VirtualMachine.Config.CPUCount", On: []Scope{OnFolder}, Why: "the size of a clone; resize"},
+	{ID: "VirtualMachine.Config.Memory", On: []Scope{OnFolder}, Why: "the size of a clone; resize"},
+	{ID: "VirtualMachine.Config.AdvancedConfig", On: []Scope{OnFolder}, Why: "the stamp; user data", Also: "VMs to adopt"},
+	{ID: "VirtualMachine.Interact.PowerOn", On: []Scope{OnFolder}, Why: "power"},
+	{ID: "VirtualMachine.Interact.PowerOff", On: []Scope{OnFolder}, Why: "power; asking a guest to shut down"},
+	{ID: "Datastore.AllocateSpace", On: []Scope{OnDatastore}, Why: "the files of a clone"},
+	{ID: "Resource.AssignVMToPool", On: []Scope{OnPool}, Why: "where a clone runs"},
+	{ID: "Network.Assign", On: []Scope{OnNetwork}, Why: "what a clone is connected with"},
+
+	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec", Without: "clones fail where vCenter asks for it: its reference names it for a reconfigure only, and `vmgroup check --deep` shows it"},
+	{ID: "VirtualMachine.Interact.Reset", On: []Scope{OnFolder}, Why: "heal (`action: RestartThenReplace`)", Without: "members are not restarted"},
+	{ID: "VirtualMachine.Config.RemoveDisk", On: []Scope{OnFolder}, Why: "detach disks from elsewhere before a VM is destroyed", Without: "a VM that got a disk from elsewhere is not destroyed"},
+	{ID: "VirtualMachine.Config.Rename", On: []Scope{OnFolder}, Why: "quarantine, adopt, Retain of what was adopted", Without: "no quarantine and no adoption", Also: "VMs to adopt"},
+	{ID: "VirtualMachine.Inventory.Move", On: []Scope{OnFolder}, Why: "the same", Without: "no quarantine and no adoption", Also: "VMs to adopt, and the folders they come from"},
+	{ID: "VirtualMachine.Config.Annotation", On: []Scope{OnFolder}, Why: "the members' notes say who owns them", Without: "members have the template's notes"},
+	{ID: "VirtualMachine.Config.ManagedBy", On: []Scope{OnFolder}, Why: "`managedBy`, where the extension `" + extensionKey + "` is registered", Without: "people are not warned who edit members by hand"},
+	{ID: "VirtualMachine.Config.AddRemoveDevice", On: []Scope{OnFolder}, Why: "`networks`: a clone's own adapters", Without: "no `networks`"},
+	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
+	{ID: "VirtualMachine.Provisioning.ReadCustSpecs", On: []Scope{OnRoot}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
+	{ID: "StorageProfile.View", On: []Scope{OnRoot}, Why: "`placement.storagePolicy`", Without: "no `placement.storagePolicy`"},
+	{ID: "Host.Inventory.EditCluster", On: []Scope{OnCluster}, Why: "`placement.antiAffinity`", Without: "no DRS rules"},
+	{ID: privTagging + "AttachTag", On: []Scope{OnGlobal}, Why: "`tags`", Without: "no `tags`"},
+	{ID: privTagging + "ObjectAttachable", On: []Scope{OnFolder}, Why: "`tags`", Without: "no `tags`"},
+	{ID: privTagging + "CreateTag", On: []Scope{OnGlobal}, Why: "`tags` with `create: true`", Without: "no tag is made"},
+	{ID: privTagging + "CreateCategory", On: []Scope{OnGlobal}, Why: "`tags` with `create: true`", Without: "no category is made"},
+	{ID: "Global.SetCustomField", On: []Scope{OnFolder}, Why: "`customAttributes`", Without: "no `customAttributes`"},
+	{ID: "Global.ManageCustomFields", On: []Scope{OnRoot}, Why: "`customAttributes` that are not there yet", Without: "no attribute is made"},
+}
+
+// RoleTable is the least role as a table in Markdown: the one in docs/operations.md.
+func RoleTable() string {
+	var b strings.Builder
+	b.WriteString("| privilege | on | why | without it |\n|---|---|---|---|\n")
+	for _, p := range leastRole {
+		on := make([]string, 0, len(p.On)+1)
+		for _, scope := range p.On {
+			on = append(on, string(scope))
+		}
+		if p.Also != "" {
+			on = append(on, p.Also)
+		}
+		without := p.Without
+		if p.Needed() {
+			without = "nothing works"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.ID, strings.Join(on, "; "), p.Why, without)
+	}
+	return b.String()
+}

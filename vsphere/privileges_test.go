@@ -1,0 +1,140 @@
+package vsphere
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNoSourceCallsAMethodOutsideTheLeastRole(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if call, is := n.(*ast.CallExpr); is {
+				if s, is := call.Fun.(*ast.SelectorExpr); is {
+					if pkg, is := s.X.(*ast.Ident); is && (pkg.Name == "methods" || pkg.Name == "pbmmethods") {
+						found[s.Sel.Name]++
+					}
+				}
+			}
+			return true
+		})
+	}
+	// Two are govmomi's own, for calls of other names.
+	for own, name := range map[string]string{"GetServiceContent": "RetrieveServiceContent", "GetCurrentTime": "CurrentTime"} {
+		found[name] = found[own]
+		delete(found, own)
+	}
+	if len(found) < 25 {
+		t.Fatalf("only %d methods were found in the sources", len(found))
+	}
+	if outside := OutsideRole(found); len(outside) > 0 {
+		t.Errorf("the least role is not made for %v: add them to calls, with their privileges, and these to leastRole", outside)
+	}
+}
+
+func TestACallOutsideTheLeastRoleIsTold(t *testing.T) {
+	t.Parallel()
+	got := OutsideRole(map[string]int{
+		"CloneVM_Task": 1, "CreateVM_Task": 1, "POST /rest/com/vmware/cis/tagging/tag": 1, "DELETE /rest/com/vmware/cis/tagging/tag/id:": 1,
+		"POST /rest/com/vmware/cis/tagging/tag-association?~action=attach-multiple-tags-to-object": 1,
+		"POST /rest/com/vmware/cis/tagging/tag/id:?~action=list-tags-for-category":                 1,
+	})
+	want := []string{"CreateVM_Task", "DELETE /rest/com/vmware/cis/tagging/tag/id:"}
+	if !slices.Equal(got, want) {
+		t.Errorf("outside are %q, want %q", got, want)
+	}
+}
+
+func TestThePrivilegesOfTheCallsAreThoseOfTheLeastRole(t *testing.T) {
+	t.Parallel()
+	needed := map[string]bool{}
+	for name, c := range calls {
+		for _, id := range c.needs {
+			needed[id] = true
+			if id != privAnyone && !slices.ContainsFunc(leastRole, func(p Privilege) bool { return p.ID == id }) {
+				t.Errorf("%s needs %s, which is not in the least role", name, id)
+			}
+		}
+	}
+	for i, p := range leastRole {
+		if !needed[p.ID] {
+			t.Errorf("no call needs %s: take it out of the least role", p.ID)
+		}
+		if slices.ContainsFunc(leastRole[:i], func(q Privilege) bool { return q.ID == p.ID }) {
+			t.Errorf("%s is in the least role twice", p.ID)
+		}
+	}
+}
+
+func TestTheTablesInTheDocumentsAreThoseOfTheSources(t *testing.T) {
+	t.Parallel()
+	for file, table := range map[string]string{"../docs/operations.md": RoleTable(), "../docs/vcenter.md": CallTable()} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), table) {
+			t.Errorf("%s does not hold this table:\n%s", file, table)
+		}
+	}
+}
+
+func TestTheTestsAndChecksThatAreNamedInTheDocumentExist(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/vcenter.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources strings.Builder
+	for _, pattern := range []string{"*.go", "../test/*_test.go", "vcsim/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			source, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources.Write(source)
+		}
+	}
+	named := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1)
+	if len(named) < 30 {
+		t.Fatalf("only %d tests are named", len(named))
+	}
+	for _, name := range named {
+		if !strings.Contains(sources.String(), "func "+name+"(") {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	for _, check := range regexp.MustCompile(`\*(deep: [^*…]+)\*`).FindAllStringSubmatch(string(text), -1) {
+		if !strings.Contains(sources.String(), `"`+check[1]+`"`) {
+			t.Errorf("there is no check %q", check[1])
+		}
+	}
+	for _, file := range regexp.MustCompile("`([a-z]+\\.go)`").FindAllStringSubmatch(string(text), -1) {
+		if _, err := os.Stat(file[1]); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}
