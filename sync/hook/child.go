@@ -22,9 +22,10 @@ type childMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// encodeChild writes a child as a Kubernetes object. One that is to stay as it was applied last is passed on as it is.
+// encodeChild writes a child as a Kubernetes object. One that is to stay as it was applied last is passed on as it is;
+// where somebody made another thing of that record, the child is but named, which Metacontroller takes for "as it is".
 func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
-	if c.LastApplied != "" {
+	if c.LastApplied != "" && isRecordOf(c.Key, c.LastApplied) {
 		return json.RawMessage(c.LastApplied), nil
 	}
 	kind, version, _ := strings.Cut(c.Key.Kind, ".")
@@ -41,4 +42,16 @@ func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
 	}
 	object[len(object)-1] = ',' // the two objects become one
 	return append(object, fields[1:]...), nil
+}
+
+// isRecordOf tells whether a text is the JSON object of that child. Anything else in an answer fails the whole sync. Keys
+// are compared as Kubernetes does, by case.
+func isRecordOf(key plan.ChildKey, text string) bool {
+	var object, meta map[string]json.RawMessage
+	var kind, version, name string
+	kindKey, versionKey, _ := strings.Cut(key.Kind, ".")
+	return json.Unmarshal([]byte(text), &object) == nil &&
+		json.Unmarshal(object["kind"], &kind) == nil && kind == kindKey &&
+		json.Unmarshal(object["apiVersion"], &version) == nil && version == versionKey &&
+		json.Unmarshal(object["metadata"], &meta) == nil && json.Unmarshal(meta["name"], &name) == nil && name == key.Name
 }

@@ -33,11 +33,19 @@ func listed() []plan.Listed {
 	}
 }
 
+// both serves hooks and metrics at one address, for tests that look at both.
+func both(cfg hook.Config) http.Handler {
+	all := http.NewServeMux()
+	all.Handle("/", hook.New(cfg))
+	all.Handle("/metrics", hook.Health(cfg))
+	return all
+}
+
 // look is a server whose inventory may be known, and a GET from it over the network.
 func look(t *testing.T, k *keeper, known *bool) func(path string) (code int, body string, header http.Header) {
 	t.Helper()
 	meter := prometheus.NewRegistry()
-	server := httptest.NewServer(hook.New(hook.Config{Keeper: k, Roster: func() ([]plan.Listed, bool) { return listed(), *known },
+	server := httptest.NewServer(both(hook.Config{Keeper: k, Roster: func() ([]plan.Listed, bool) { return listed(), *known },
 		Ready: func() error { return nil }, Log: zerolog.Nop(), Meter: meter, Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{})}))
 	t.Cleanup(server.Close)
 	return func(path string) (int, string, http.Header) {

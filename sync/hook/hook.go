@@ -13,6 +13,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -35,7 +37,7 @@ type Keeper interface {
 	Groups() []plan.Report
 }
 
-// Config is what the server is made of. Keeper, Ready and Log are needed.
+// Config is what the server is made of. New needs Keeper and Log, Health needs Ready.
 type Config struct {
 	Keeper Keeper
 	// Roster lists the groups that vCenter's stamps tell of, whoever was called for them, and whether that is all of
@@ -46,7 +48,7 @@ type Config struct {
 	Metrics http.Handler          // serves /metrics; none if nil
 	Meter   prometheus.Registerer // counts the hook calls; may be nil
 	Log     zerolog.Logger
-	// MaxBody is the largest request body, in bytes; 0: 16 MiB. A group of 1,000 members has a status and
+	// MaxBody is the largest request body, in bytes; 0: 8 MiB. A group of 1,000 members has a status and
 	// children of about 0.6 MB.
 	MaxBody int64
 }
@@ -57,29 +59,28 @@ const (
 	backlog      = 256
 	backlogWait  = 5 * time.Second // Metacontroller gives up after 10 s
 	retryAfter   = 2 * time.Second
-	defaultLimit = 16 << 20
+	defaultLimit = 8 << 20
 )
 
-type server struct{ Config }
+type server struct {
+	Config
+	budget budget
+}
 
-// New makes the handler of all endpoints.
+// New makes the handler of the hooks, of /plan, and of what may be read: /groups and /sd. It lets everybody in (package guard does
+// not). Whatever is read with GET changes nothing.
 func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultLimit
 	}
-	s := &server{cfg}
+	s := &server{Config: cfg, budget: newBudget()}
 	r := chi.NewRouter()
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /groups, /groups/{namespace}/{name}, /sd, /healthz, /readyz or /metrics")
+		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /groups, /groups/{namespace}/{name} or /sd")
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, r.Method+" is not for "+r.URL.Path+": /sync, /finalize, /customize and /plan are POSTed to, the others are read with GET")
 	})
-	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	r.Get("/readyz", s.readyz)
-	if cfg.Metrics != nil {
-		r.Method(http.MethodGet, "/metrics", cfg.Metrics)
-	}
 	r.Group(func(r chi.Router) {
 		r.Use(s.measure(), s.recoverer, middleware.ThrottleWithOpts(middleware.ThrottleOpts{
 			Limit: atOnce, BacklogLimit: backlog, BacklogTimeout: backlogWait, StatusCode: http.StatusTooManyRequests,
@@ -166,14 +167,11 @@ func (s *server) decode(w http.ResponseWriter, r *http.Request) (plan.Call, bool
 		refuse(w, http.StatusUnsupportedMediaType, "send JSON, with the header Content-Type: application/json")
 		return plan.Call{}, false
 	}
-	body, err := readAll(http.MaxBytesReader(w, r.Body, s.MaxBody), r.ContentLength)
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
-		return plan.Call{}, false
-	} else if err != nil {
-		refuse(w, http.StatusBadRequest, "the body could not be read to its end")
+	body, done, ok := s.body(w, r)
+	if !ok {
 		return plan.Call{}, false
 	}
+	defer done()
 	var req Request
 	if err := json.Unmarshal(body, &req); err != nil {
 		refuse(w, http.StatusBadRequest, "the body is not a hook request in JSON: "+notJSON(err))
@@ -196,14 +194,43 @@ func notJSON(err error) string {
 	return err.Error()
 }
 
-// readAll reads a body, in one piece where its length is told and modest.
+// read reads a body to its end, or refuses it.
+func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	body, err := readAll(http.MaxBytesReader(w, r.Body, s.MaxBody), r.ContentLength)
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+		return nil, false
+	} else if err != nil {
+		refuse(w, http.StatusBadRequest, "the body could not be read to its end")
+		return nil, false
+	}
+	return body, true
+}
+
+// readAll reads a body, in one piece where its length is told.
 func readAll(r io.Reader, length int64) ([]byte, error) {
-	if length <= 0 || length > 1<<20 {
+	if length <= 0 {
 		return io.ReadAll(r)
 	}
 	body := make([]byte, length)
 	_, err := io.ReadFull(r, body)
 	return body, err
+}
+
+// Health makes the handler of /healthz, /readyz and /metrics, which has an address of its own: nothing there is secret, and what
+// probes and scrapes shall need no key to the hooks.
+func Health(cfg Config) http.Handler {
+	s := &server{Config: cfg}
+	r := chi.NewRouter()
+	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, "there are /healthz, /readyz and /metrics here; the hooks have another address")
+	})
+	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	r.Get("/readyz", s.readyz)
+	if cfg.Metrics != nil {
+		r.Method(http.MethodGet, "/metrics", cfg.Metrics)
+	}
+	return r
 }
 
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
@@ -214,7 +241,8 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// recoverer answers a panic with 500 and logs it with its stack; the body tells nothing of it.
+// recoverer answers a panic with 500 and logs it with its stack; the body tells nothing of it. The value of a panic may be
+// anything, a part of a Secret too: only the runtime's own faults, which hold no data, are told. The stack shows no strings.
 func (s *server) recoverer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -222,7 +250,11 @@ func (s *server) recoverer(next http.Handler) http.Handler {
 				if p == http.ErrAbortHandler {
 					panic(p)
 				}
-				s.Log.Error().Str("path", r.URL.Path).Interface("panic", p).Stack().Msg("a hook panicked")
+				what := fmt.Sprintf("a %T", p)
+				if fault, ours := p.(runtime.Error); ours {
+					what = fault.Error()
+				}
+				s.Log.Error().Str("path", r.URL.Path).Str("panic", what).Bytes("stack", debug.Stack()).Msg("a hook panicked")
 				refuse(w, http.StatusInternalServerError, "an internal error; the server's log has it")
 			}
 		}()

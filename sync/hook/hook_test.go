@@ -312,18 +312,36 @@ func TestOverloadIsSaidWithAWholeNumberOfSeconds(t *testing.T) {
 }
 
 func TestAPanicIsAnsweredWithoutTellingIt(t *testing.T) {
-	k := &keeper{sight: healthy(), before: func() { panic("the secret is 42") }}
-	w := post(serve(k), "/sync", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
-	if w.Code != 500 || strings.Contains(w.Body.String(), "42") {
-		t.Errorf("%d %s", w.Code, w.Body)
+	for name, c := range map[string]struct {
+		panics func()
+		logged string
+	}{
+		"a value that may be anything":   {func() { panic("the secret is 4242") }, "a string"},
+		"an error that may say anything": {func() { panic(errors.New("the secret is 4242")) }, "a *errors.errorString"},
+		"the runtime's own":              {func() { var none []int; _ = none[len("the secret is 4242")] }, "index out of range"},
+	} {
+		var log bytes.Buffer
+		h := hook.New(hook.Config{Keeper: &keeper{sight: healthy(), before: c.panics}, Log: zerolog.New(&log)})
+		w := post(h, "/sync", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
+		if w.Code != 500 || strings.Contains(w.Body.String(), "4242") {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if text := log.String(); strings.Contains(text, "4242") || !strings.Contains(text, c.logged) || !strings.Contains(text, "hook_test.go") {
+			t.Errorf("%s: the log says %s", name, text)
+		}
 	}
 }
 
 func TestReadinessAndHealth(t *testing.T) {
 	ready := errors.New("the inventory has not been read yet")
-	h := hook.New(hook.Config{Keeper: &keeper{}, Ready: func() error { return ready }, Log: zerolog.Nop()})
-	get := func(path string) (int, string) {
+	cfg := hook.Config{Keeper: &keeper{}, Ready: func() error { return ready }, Log: zerolog.Nop()}
+	health, hooks := hook.Health(cfg), hook.New(cfg)
+	get := func(path string, of ...http.Handler) (int, string) {
 		w := httptest.NewRecorder()
+		h := health
+		if len(of) > 0 {
+			h = of[0]
+		}
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		b, _ := io.ReadAll(w.Body)
 		return w.Code, string(b)
@@ -339,7 +357,17 @@ func TestReadinessAndHealth(t *testing.T) {
 			t.Errorf("readyz %d", code)
 		}
 	}
-	if code, body := get("/sync"); code != 405 || !strings.Contains(body, "GET is not for /sync") {
+	for _, path := range []string{"/sync", "/groups", "/sd", "/"} {
+		if code, _ := get(path); code != 404 {
+			t.Errorf("the address of health answers %s with %d", path, code)
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		if code, _ := get(path, hooks); code != 404 {
+			t.Errorf("the hooks' address answers %s with %d", path, code)
+		}
+	}
+	if code, body := get("/sync", hooks); code != 405 || !strings.Contains(body, "GET is not for /sync") {
 		t.Errorf("GET /sync: %d %s", code, body)
 	}
 }

@@ -183,7 +183,7 @@ func TestNoAnswerAndNoLogLineTellsUserData(t *testing.T) {
 	k := &keeper{sight: healthy()}
 	k.sight.VMs = nil
 	listed := func() ([]plan.Listed, bool) { return nil, true }
-	server := httptest.NewServer(hook.New(hook.Config{Keeper: k, Roster: listed, Ready: func() error { return nil }, Meter: meter,
+	server := httptest.NewServer(both(hook.Config{Keeper: k, Roster: listed, Ready: func() error { return nil }, Meter: meter,
 		Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{}), Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.DebugLevel)}))
 	encoded := base64Of(planted)
 	bodies := map[string]int{ // and what /sync answers

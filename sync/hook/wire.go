@@ -56,6 +56,9 @@ func (r *Request) call() (plan.Call, error) {
 				c.Children = make(map[plan.ChildKey]plan.ObservedChild, len(objects))
 			}
 			name := key[strings.LastIndexByte(key, '/')+1:] // v2: namespace/name
+			if name == "" {
+				return plan.Call{}, fmt.Errorf("children has a %s without a name", orNothing(kind))
+			}
 			applied := child.Metadata.Annotations[metacontrollerLastApplied]
 			if !json.Valid([]byte(applied)) {
 				applied = "" // somebody edited it: the planner makes the child anew

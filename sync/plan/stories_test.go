@@ -27,6 +27,8 @@ type story struct {
 	patience time.Duration
 	// boot says what guests make of an action, where they do not just boot and halt; may be nil.
 	boot func(*plan.Observed, plan.Action)
+	// heard is called with each plan that is made; may be nil.
+	heard func(*plan.Result)
 }
 
 // happens writes a headline, changes the world, and lets the plans run until nothing is left to do. Where a plan waits
@@ -42,6 +44,9 @@ func (s *story) happens(what string, change func(o *plan.Observed)) {
 		s.o.Group = s.o.Group.DeepCopy()
 		s.o.Group.Status = r.Status
 		s.tell(&r)
+		if s.heard != nil {
+			s.heard(&r)
+		}
 		for _, a := range r.Actions {
 			fmt.Fprintf(&s.diary, "    %-12s %-8s %s\n", a.Op, a.VM, a.Reason)
 			plan.Apply(&s.o, a)

@@ -1,0 +1,183 @@
+package hook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// slow is a body that does not come before the gate opens.
+type slow struct {
+	io.Reader
+	gate  <-chan struct{}
+	begin func()
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	if s.begin != nil {
+		s.begin()
+		s.begin = nil
+	}
+	<-s.gate
+	return s.Reader.Read(p)
+}
+
+// Of 64 bodies of the largest size, as many are read at once as fit into the memory; the others are asked to come again,
+// and small requests pass meanwhile.
+func TestAStormOfLargeBodiesStaysWithinItsMemory(t *testing.T) {
+	t.Parallel()
+	const size, fit = 8 << 20, 4
+	k := &keeper{sight: healthy()}
+	h := serve(k)
+	gate := make(chan struct{})
+	var reading, told atomic.Int32
+	var all sync.WaitGroup
+	for i := range 64 {
+		body := &slow{Reader: strings.NewReader(strings.Repeat(" ", 16)), gate: gate, begin: func() { reading.Add(1) }}
+		r := httptest.NewRequest(http.MethodPost, "/sync", body)
+		r.Header.Set("Content-Type", "application/json")
+		if r.ContentLength = size; i%2 == 1 {
+			r.ContentLength = -1 // it does not say
+		}
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			switch {
+			case w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "2":
+				told.Add(1)
+			case w.Code != http.StatusBadRequest: // the bodies end too soon
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		})
+	}
+	patient := time.Now().Add(time.Minute)
+	for reading.Load() < fit && time.Now().Before(patient) {
+		time.Sleep(time.Millisecond)
+	}
+	if w := post(h, "/sync", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]); w.Code != http.StatusOK {
+		t.Errorf("a small request meanwhile: %d %s", w.Code, w.Body)
+	}
+	for told.Load() < 64-fit && time.Now().Before(patient) {
+		time.Sleep(time.Millisecond)
+	}
+	if reading.Load() != fit || told.Load() != 64-fit {
+		t.Errorf("%d are read at once, %d were asked to come again", reading.Load(), told.Load())
+	}
+	close(gate)
+	all.Wait()
+	for range 2 * fit { // all was given back
+		if w := post(h, "/sync", bytes.Repeat([]byte(" "), size)); w.Code != http.StatusBadRequest {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
+func TestABodyOfVeryManyValuesIsRefused(t *testing.T) {
+	t.Parallel()
+	h := serve(&keeper{sight: healthy()})
+	for _, one := range []string{`{}`, `[]`, `0`, `""`, `null`} {
+		body := `{"parent":{"status":{"members":[` + strings.Repeat(one+",", 1<<20) + one + `]}}}`
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		w := post(h, "/sync", []byte(body))
+		runtime.ReadMemStats(&after)
+		if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "values") {
+			t.Errorf("%s: %d %s", one, w.Code, w.Body)
+		}
+	}
+	for _, text := range []string{`{"parent":"` + strings.Repeat(`{,[`, 1<<19) + `"}`, `{"parent":"` + strings.Repeat(`\",\\`, 1<<18) + `"}`} {
+		if w := post(h, "/sync", []byte(text)); w.Code != http.StatusBadRequest { // it is one string
+			t.Errorf("%.40s: %d %s", text, w.Code, w.Body)
+		}
+	}
+}
+
+func TestALengthBeyondTheLimitIsRefusedUnread(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodPost, "/sync", &slow{Reader: strings.NewReader("")})
+	r.Header.Set("Content-Type", "application/json")
+	r.ContentLength = 1 << 40
+	w := httptest.NewRecorder()
+	serve(&keeper{}).ServeHTTP(w, r)
+	if w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// The largest group there may be, with everything that Metacontroller sends along, passes with room to spare.
+func TestTheLargestGroupPassesThreeTimesOver(t *testing.T) {
+	t.Parallel()
+	sight := healthy()
+	sight.VMs = nil
+	replicas := int32(v1alpha1.MaxReplicas)
+	g := &v1alpha1.VmGroup{Spec: v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu-24.04", Replicas: &replicas,
+		Service: &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}}}}
+	g.APIVersion, g.Kind, g.Namespace, g.Name, g.UID, g.Generation = v1alpha1.GroupVersion.String(), v1alpha1.Kind, "default", "web", "uid-web", 1
+	for i := range replicas {
+		sight.VMs = append(sight.VMs, plan.VM{MoRef: fmt.Sprintf("vm-%d", 100_000+i), Name: plan.MemberName("web", i), Ordinal: i, Power: plan.PoweredOn, Reachable: true,
+			CPU: 2, MemoryMB: 4096, IPs: []string{fmt.Sprintf("10.0.%d.%d", i/250, i%250+1), fmt.Sprintf("2001:db8::%x", i+1)}, Host: "esx-01.example.com", Generation: 1, VCenter: "vc-1",
+			Revision: plan.Revision(&g.Spec)})
+	}
+	h := hook.New(hook.Config{Keeper: &keeper{sight: sight}, Log: zerolog.Nop()})
+	request := map[string]any{"parent": g, "children": map[string]any{"Service.v1": map[string]any{"default/web": map[string]any{"metadata": map[string]any{"name": "web"}}}}}
+	var body []byte
+	for range 2 { // the second time with the status and the children of the first
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			t.Fatal(err)
+		}
+		var answer hook.SyncResponse
+		w := post(h, "/sync", body)
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%d %v %.300s", w.Code, err, w.Body)
+		}
+		g.Status = answer.Status
+		children := map[string]map[string]any{}
+		for _, child := range answer.Children {
+			var object map[string]any
+			if err := json.Unmarshal(child, &object); err != nil {
+				t.Fatal(err)
+			}
+			kind, meta := object["kind"].(string), object["metadata"].(map[string]any)
+			key := map[string]string{"ConfigMap": "ConfigMap.v1", "Service": "Service.v1", "EndpointSlice": "EndpointSlice.discovery.k8s.io/v1"}[kind]
+			if children[key] == nil {
+				children[key] = map[string]any{}
+			}
+			meta["annotations"] = map[string]any{"metacontroller.k8s.io/last-applied-configuration": string(child)}
+			children[key]["default/"+meta["name"].(string)] = object
+		}
+		request["children"] = children
+	}
+	values := 0
+	for d := json.NewDecoder(bytes.NewReader(body)); ; values++ {
+		if _, err := d.Token(); err != nil {
+			break
+		}
+	}
+	t.Logf("%d bytes, %d tokens, %d members, %d children", len(body), values, len(g.Status.Members), len(request["children"].(map[string]map[string]any)["EndpointSlice.discovery.k8s.io/v1"]))
+	if len(g.Status.Members) != int(replicas) || 3*len(body) > 8<<20 {
+		t.Errorf("%d members in %d bytes", len(g.Status.Members), len(body))
+	}
+	thrice, err := json.Marshal(map[string]any{"parent": g, "children": request["children"], "more": []any{request, request}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := post(h, "/sync", thrice); w.Code != http.StatusOK {
+		t.Errorf("%d bytes: %d %.300s", len(thrice), w.Code, w.Body)
+	}
+}

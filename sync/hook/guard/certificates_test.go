@@ -1,0 +1,227 @@
+package guard
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func later() time.Time { return time.Now().Add(time.Hour) }
+
+func pairFiles(a *authority) map[string][]byte {
+	cert, key := a.sign(later(), x509.ExtKeyUsageServerAuth)
+	return map[string][]byte{"tls.crt": cert, "tls.key": key}
+}
+
+func withPair(v *volume, cfg Config) Config {
+	cfg.CertFile, cfg.KeyFile = v.path("tls.crt"), v.path("tls.key")
+	return cfg
+}
+
+// shownTo is the serial number of the certificate that a new connection sees.
+func (d *door) shownTo() string {
+	d.t.Helper()
+	conn, err := tls.Dial("tcp", d.addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+func TestAReplacedCertificateIsShownAtOnceAndABrokenOneNever(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	good := pairFiles(a)
+	v := newVolume(t, good)
+	d := open(t, withPair(v, Config{}), generous)
+	before := d.shownTo()
+	other := pairFiles(a)
+	for name, broken := range map[string]map[string][]byte{
+		"no files":           {},
+		"empty":              {"tls.crt": nil, "tls.key": nil},
+		"no PEM":             {"tls.crt": []byte("x"), "tls.key": []byte("y")},
+		"another's key":      {"tls.crt": good["tls.crt"], "tls.key": other["tls.key"]},
+		"the key is missing": {"tls.crt": other["tls.crt"]},
+	} {
+		v.swap(broken)
+		was := strings.Count(d.log.String(), "the one before is shown on")
+		for range 5 {
+			if got := d.shownTo(); got != before {
+				t.Errorf("%s: shown is %s", name, got)
+			}
+		}
+		if n := strings.Count(d.log.String(), "the one before is shown on") - was; n != 1 {
+			t.Errorf("%s: said %d times: %s", name, n, d.log)
+		}
+	}
+	v.swap(other)
+	if after := d.shownTo(); after == before || !strings.Contains(d.log.String(), "certificate read again") {
+		t.Errorf("shown is still %s", after)
+	}
+	if strings.Contains(d.log.String(), "PRIVATE") {
+		t.Error("the log has a key")
+	}
+	cert, key := a.sign(time.Now().Add(-time.Minute), x509.ExtKeyUsageServerAuth)
+	v.swap(map[string][]byte{"tls.crt": cert, "tls.key": key})
+	if d.shownTo(); !strings.Contains(d.log.String(), "the certificate has expired") {
+		t.Errorf("the log says %s", d.log)
+	}
+}
+
+// The pair may be swapped between the reading of the certificate and of its key.
+func TestASwapInMidReadingIsNoBrokenPair(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	pairs := []map[string][]byte{pairFiles(a), pairFiles(a)}
+	v := newVolume(t, pairs[0])
+	g, err := New(withPair(v, Config{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.pair.every = 0
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 200 {
+			v.swap(pairs[i%2])
+		}
+	}()
+	for swapping := true; swapping; {
+		select {
+		case <-done:
+			swapping = false
+		default:
+		}
+		if s := g.pair.now(); s.err != nil {
+			t.Fatal(s.err)
+		}
+	}
+	if s := g.pair.now(); s.err != nil {
+		t.Error(s.err)
+	}
+}
+
+func TestConnectionsAreTLS12OrNewerAndHTTP11(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	d := open(t, withPair(newVolume(t, pairFiles(a)), Config{}), generous)
+	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		conn, err := tls.Dial("tcp", d.addr, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version, NextProtos: []string{"h2", "http/1.1"}})
+		if (err == nil) != want {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+		if err != nil {
+			continue
+		}
+		if p := conn.ConnectionState().NegotiatedProtocol; p != "http/1.1" {
+			t.Errorf("the protocol is %q", p)
+		}
+		_ = conn.Close()
+	}
+	cache := tls.NewLRUClientSessionCache(1)
+	for range 2 { // a resumed session would be of the certificate, and the authorities, of before
+		conn, err := tls.Dial("tcp", d.addr, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, ClientSessionCache: cache})
+		if err != nil || conn.ConnectionState().DidResume {
+			t.Errorf("resumed: %v", err)
+		}
+		_ = conn.Close()
+	}
+	if r := d.ask(client(t, a, nil), "POST", ""); r == nil || r.StatusCode != 200 || r.ProtoMajor != 1 {
+		t.Errorf("a client that would like HTTP/2 got %+v", r)
+	}
+	if r := d.ask(client(t, newAuthority(t), nil), "POST", ""); r != nil {
+		t.Error("a client that trusts another authority got an answer")
+	}
+	eventually(t, "the failed handshakes are counted", func() bool { return d.counted(handshake) >= 3 })
+	if n := strings.Count(d.log.String(), "\n"); n != 1 {
+		t.Errorf("%d lines of failed handshakes: %s", n, d.log)
+	}
+}
+
+func TestCallersMustShowACertificateOfTheAuthorityOfNow(t *testing.T) {
+	t.Parallel()
+	a, callers, others := newAuthority(t), newAuthority(t), newAuthority(t)
+	files := pairFiles(a)
+	files["ca.crt"], files["token"] = callers.pem(), []byte(first)
+	v := newVolume(t, files)
+	d := open(t, withPair(v, Config{ClientCAFile: v.path("ca.crt"), TokenFiles: []string{v.path("token")}}), generous)
+	good := callers.client(x509.ExtKeyUsageClientAuth, later())
+	for name, c := range map[string]struct {
+		shows         *tls.Certificate
+		authorization string
+		want          int
+	}{
+		"a good one and the token":      {good, right, 200},
+		"a good one alone":              {good, "", 401},
+		"the token alone":               {nil, right, 0},
+		"another authority's":           {others.client(x509.ExtKeyUsageClientAuth, later()), right, 0},
+		"a server's":                    {callers.client(x509.ExtKeyUsageServerAuth, later()), right, 0},
+		"one that has ended":            {callers.client(x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute)), right, 0},
+		"one of the server's authority": {a.client(x509.ExtKeyUsageClientAuth, later()), right, 0},
+	} {
+		if got := d.code(client(t, a, c.shows), "POST", c.authorization); got != c.want {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	kept := client(t, a, good)
+	if got := d.code(kept, "POST", right); got != 200 {
+		t.Fatal(got)
+	}
+	files["ca.crt"] = others.pem()
+	v.swap(files)
+	if got := d.code(kept, "POST", right); got != 401 {
+		t.Errorf("a connection from before the change: %d", got)
+	}
+	if got := d.code(client(t, a, others.client(x509.ExtKeyUsageClientAuth, later())), "POST", right); got != 200 {
+		t.Errorf("the new authority's: %d", got)
+	}
+	for _, broken := range [][]byte{nil, []byte("x")} {
+		files["ca.crt"] = broken
+		v.swap(files)
+		if pool := d.guard.callers.now().pool; pool == nil || !pool.Equal(x509.NewCertPool()) {
+			t.Error("without an authority the system's are trusted, or another")
+		}
+		for _, by := range []*authority{callers, others} {
+			if got := d.code(client(t, a, by.client(x509.ExtKeyUsageClientAuth, later())), "POST", right); got != 0 {
+				t.Errorf("while there is no authority: %d", got)
+			}
+		}
+	}
+	if n := strings.Count(d.log.String(), "no authority for callers is left"); n != 2 {
+		t.Errorf("said %d times: %s", n, d.log)
+	}
+}
+
+func TestCertificatesThatCannotBeRightAreRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	files := pairFiles(a)
+	files["other.key"], files["empty"] = pairFiles(a)["tls.key"], nil
+	v := newVolume(t, files)
+	full := withPair(v, Config{})
+	for want, change := range map[string]func(*Config){
+		"give both, or none":               func(c *Config) { c.KeyFile = "" },
+		"are no pair":                      func(c *Config) { c.KeyFile = v.path("other.key") },
+		"does not exist":                   func(c *Config) { c.CertFile = v.path("nothing") },
+		"--client-ca-file: it needs":       func(c *Config) { *c = Config{ClientCAFile: v.path("tls.crt")} },
+		"empty holds no certificate":       func(c *Config) { c.ClientCAFile = v.path("empty") },
+		"--client-ca-file: " + v.path("n"): func(c *Config) { c.ClientCAFile = v.path("n") },
+	} {
+		cfg := full
+		change(&cfg)
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+	if err := os.WriteFile(v.path("big"), make([]byte, largest+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full.CertFile = v.path("big")
+	if _, err := New(full); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("a large file: %v", err)
+	}
+}

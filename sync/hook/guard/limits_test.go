@@ -1,0 +1,181 @@
+package guard
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// impatient are limits that a slow client meets soon.
+func impatient() Limits {
+	l := generous
+	l.Header, l.Read, l.Write, l.Idle = 200*time.Millisecond, 400*time.Millisecond, 600*time.Millisecond, 300*time.Millisecond
+	return l
+}
+
+func dial(t *testing.T, d *door) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", d.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn
+}
+
+// cutOff tells that the server ends the connection, though the client does not.
+func cutOff(t *testing.T, conn net.Conn) (answer string) {
+	t.Helper()
+	text, err := io.ReadAll(conn)
+	if timeout, is := err.(net.Error); is && timeout.Timeout() {
+		t.Error("the connection is still open")
+	}
+	return string(text)
+}
+
+// drip sends a byte now and then, until it cannot.
+func drip(conn net.Conn) {
+	go func() {
+		for {
+			if _, err := conn.Write([]byte("x")); err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+}
+
+func TestSlowClientsAreCutOff(t *testing.T) {
+	t.Parallel()
+	_, cfg := tokenFiles(t, first, "", "")
+	d := open(t, cfg, impatient())
+	for name, send := range map[string]string{
+		"nothing at all":        "",
+		"a header by the drip":  "POST /sync HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+		"a caller's slow body":  "POST /sync HTTP/1.1\r\nHost: x\r\nAuthorization: " + right + "\r\nContent-Length: 100000\r\n\r\n",
+		"one in endless chunks": "POST /sync HTTP/1.1\r\nHost: x\r\nAuthorization: " + right + "\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := dial(t, d)
+			_, _ = io.WriteString(conn, send)
+			if send != "" {
+				drip(conn)
+			}
+			if answer := cutOff(t, conn); strings.Contains(answer, "200 OK") {
+				t.Errorf("it is answered %q", answer)
+			}
+			if d.calls.Load() > 0 {
+				t.Error("it got in")
+			}
+		})
+	}
+}
+
+func TestWhoDoesNotReadItsAnswerIsCutOff(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	d := open(t, Config{}, impatient(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}))
+	conn := dial(t, d)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Error("the answer is still being written")
+	}
+}
+
+func TestAnIdleConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{}, impatient())
+	conn := dial(t, d)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if answer := cutOff(t, conn); !strings.Contains(answer, "200 OK") {
+		t.Errorf("answered is %q", answer)
+	}
+}
+
+func TestALargeHeaderIsRefused(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{}, generous)
+	conn := dial(t, d)
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Large: %s\r\n\r\n", strings.Repeat("x", 32<<10))
+	if answer := cutOff(t, conn); !strings.Contains(answer, "431 ") {
+		t.Errorf("answered is %q", answer)
+	}
+}
+
+// A handshake that is never finished is bounded, too.
+func TestASlowHandshakeIsCutOff(t *testing.T) {
+	t.Parallel()
+	d := open(t, withPair(newVolume(t, pairFiles(newAuthority(t))), Config{}), impatient())
+	cutOff(t, dial(t, d))
+	eventually(t, "it is counted", func() bool { return d.counted(handshake) == 1 })
+}
+
+func TestConnectionsAreBoundedInAllAndByAddress(t *testing.T) {
+	t.Parallel()
+	l := generous
+	l.Connections, l.PerAddress = 4, 3
+	d := open(t, Config{}, l)
+	alive := func(conn net.Conn) bool {
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		return err == nil
+	}
+	from := func(address string) net.Conn {
+		t.Helper()
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		conn, err := dialer.Dial("tcp", d.addr)
+		if err != nil {
+			t.Skipf("this machine has no %s: %v", address, err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		return conn
+	}
+	var held []net.Conn
+	for range 3 {
+		conn := from("127.0.0.1")
+		if held = append(held, conn); !alive(conn) {
+			t.Fatal("one of the first is refused")
+		}
+	}
+	if alive(from("127.0.0.1")) {
+		t.Error("a fourth from one address")
+	}
+	if !alive(from("127.0.0.2")) {
+		t.Error("one address locks another out")
+	}
+	if alive(from("127.0.0.3")) {
+		t.Error("a fifth in all")
+	}
+	eventually(t, "both are counted", func() bool { return d.counted(tooMany) == 2 })
+	_ = held[0].Close()
+	eventually(t, "there is room again", func() bool { return alive(from("127.0.0.1")) })
+}
+
+func TestAPanicThatNobodyCatchesTellsNoValue(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{}, generous, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the secret is 4242") }))
+	if got := d.code(client(t, nil, nil), "GET", ""); got != 0 {
+		t.Errorf("answered %d", got)
+	}
+	eventually(t, "it is logged", func() bool { return strings.Contains(d.log.String(), "a handler panicked") })
+	if log := d.log.String(); strings.Contains(log, "4242") || !strings.Contains(log, "limits_test.go") {
+		t.Errorf("the log says %s", log)
+	}
+}

@@ -1,0 +1,244 @@
+package guard
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func tokenFiles(t *testing.T, hooks, next, readers string) (*volume, Config) {
+	t.Helper()
+	files := map[string][]byte{}
+	for name, text := range map[string]string{"token": hooks, "token-next": next, "reader": readers} {
+		if text != "" {
+			files[name] = []byte(text)
+		}
+	}
+	v := newVolume(t, files)
+	return v, Config{TokenFiles: []string{v.path("token"), v.path("token-next")}, ReaderTokenFiles: []string{v.path("reader")}}
+}
+
+func TestOnlyWhoShowsAGoodTokenGetsIn(t *testing.T) {
+	t.Parallel()
+	_, cfg := tokenFiles(t, first+"\n", second, reader)
+	d := open(t, cfg, generous)
+	c := client(t, nil, nil)
+	for _, tc := range []struct {
+		method, authorization string
+		want                  int
+	}{
+		{"POST", right, 200},
+		{"POST", "bearer  " + first, 200}, // RFC 9110: the scheme's case does not matter, spaces may be several
+		{"POST", "Bearer " + second, 200},
+		{"GET", right, 200},
+		{"GET", "Bearer " + reader, 200},
+		{"POST", "Bearer " + reader, 403},
+		{"PUT", "Bearer " + reader, 403},
+		{"HEAD", "Bearer " + reader, 403},
+		{"POST", "", 401},
+		{"GET", "", 401},
+		{"POST", "Bearer", 401},
+		{"POST", "Bearer ", 401},
+		{"POST", "Basic " + first, 401},
+		{"POST", first, 401},
+		{"POST", "Bearer " + first + "x", 401},
+		{"POST", "Bearer " + first[:len(first)-1], 401},
+		{"POST", "Bearer " + first + " " + second, 401},
+		{"POST", "Bearer " + strings.ToUpper(first), 401},
+	} {
+		r := d.ask(c, tc.method, tc.authorization)
+		if r == nil || r.StatusCode != tc.want {
+			t.Errorf("%s %q: %+v", tc.method, tc.authorization, r)
+			continue
+		}
+		text, _ := io.ReadAll(r.Body)
+		if (r.Header.Get("WWW-Authenticate") != "") != (tc.want == 401) || tc.want != 200 && len(text) > 60 {
+			t.Errorf("%s %q: %v %q", tc.method, tc.authorization, r.Header, text)
+		}
+	}
+	if n := d.calls.Load(); n != 5 {
+		t.Errorf("%d got in", n)
+	}
+	if a, b, c := d.counted(noToken), d.counted(wrongToken), d.counted(onlyReads); a != 6 || b != 4 || c != 3 {
+		t.Errorf("counted are %v without, %v with a wrong one, %v readers", a, b, c)
+	}
+	twice, _ := http.NewRequest("POST", d.url, nil)
+	twice.Header["Authorization"] = []string{"Bearer wrong-token-of-hooks", right}
+	if r, err := c.Do(twice); err != nil || r.StatusCode != 401 {
+		t.Errorf("two headers: %v %v", r, err)
+	}
+}
+
+func TestATokenIsChangedWithoutAGapAndTheOldOneIsGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	v, cfg := tokenFiles(t, first, "", "")
+	d := open(t, cfg, generous)
+	c := client(t, nil, nil)
+	for _, step := range []struct {
+		files     map[string][]byte
+		old, new_ int
+	}{
+		{map[string][]byte{"token": []byte(first)}, 200, 401},
+		{map[string][]byte{"token": []byte(first), "token-next": []byte(second)}, 200, 200},
+		{map[string][]byte{"token": []byte(second), "token-next": []byte(second)}, 401, 200},
+		{map[string][]byte{"token": []byte(second)}, 401, 200},
+	} {
+		v.swap(step.files)
+		if a, b := d.code(c, "POST", right), d.code(c, "POST", "Bearer "+second); a != step.old || b != step.new_ {
+			t.Errorf("%s: the old one %d, the new one %d", step.files, a, b)
+		}
+	}
+}
+
+// To empty the file is the quickest way to lock out who holds the token: so nothing that was good before stays good.
+func TestWithoutATokenNobodyGetsIn(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]map[string][]byte{
+		"gone":      {"reader": []byte(reader)},
+		"empty":     {"token": nil},
+		"blank":     {"token": []byte(" \n")},
+		"too short": {"token": []byte("short")},
+		"several":   {"token": []byte(first + "\n" + second)},
+	} {
+		v, cfg := tokenFiles(t, first, "", reader)
+		d := open(t, cfg, generous)
+		c := client(t, nil, nil)
+		if got := d.code(c, "POST", right); got != 200 {
+			t.Fatalf("%s: before: %d", name, got)
+		}
+		v.swap(files)
+		for _, authorization := range []string{right, "Bearer ", "", "Bearer short", "Bearer " + second, "Bearer " + reader} {
+			if got := d.code(c, "POST", authorization); got == 200 || got == 0 {
+				t.Errorf("%s: %q: %d", name, authorization, got)
+			}
+		}
+		if log := d.log.String(); strings.Count(log, "nobody may call the hooks") != 1 || strings.Contains(log, first) || strings.Contains(log, second) {
+			t.Errorf("%s: the log says %s", name, log)
+		}
+		v.swap(map[string][]byte{"token": []byte(first)})
+		if got := d.code(c, "POST", right); got != 200 {
+			t.Errorf("%s: and back again: %d", name, got)
+		}
+	}
+}
+
+// A mistake with the next token must not lock out who shows the present one.
+func TestOneBrokenTokenDoesNotSpoilTheOther(t *testing.T) {
+	t.Parallel()
+	v, cfg := tokenFiles(t, first, "", reader)
+	d := open(t, cfg, generous)
+	c := client(t, nil, nil)
+	v.swap(map[string][]byte{"token": []byte(first), "token-next": []byte("short"), "reader": []byte(reader)})
+	if a, b := d.code(c, "POST", right), d.code(c, "POST", "Bearer short"); a != 200 || b != 401 {
+		t.Errorf("the good one %d, the short one %d", a, b)
+	}
+	if log := d.log.String(); !strings.Contains(log, "token-next holds a token of 5 bytes") {
+		t.Errorf("the log says %s", log)
+	}
+	// A reader that is handed the hooks' token must not become a caller.
+	v.swap(map[string][]byte{"token": []byte(first), "token-next": []byte(second), "reader": []byte(second)})
+	if a, b, c := d.code(c, "POST", right), d.code(c, "POST", "Bearer "+second), d.code(c, "GET", "Bearer "+second); a != 200 || b != 403 || c != 200 {
+		t.Errorf("the hooks' %d, the shared one %d and to read %d", a, b, c)
+	}
+}
+
+func TestTokensThatCannotBeRightAreRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
+	for want, given := range map[string][3]string{
+		"there is no token in":                            {"", "", reader},
+		"token holds a token of 15 bytes":                 {"123456789012345", "", ""},
+		"token-next holds more than one token":            {first, first + "\n" + second, ""},
+		"reader holds more than one token":                {first, "", "a token with spaces in it"},
+		"token holds 4097 bytes":                          {strings.Repeat("a", 4097), "", ""},
+		"a reader's token is a token for the hooks":       {first, second, second},
+		"token holds more than one token of printable ch": {"ein-schlüssel-für-alle-haken", "", ""},
+	} {
+		_, cfg := tokenFiles(t, given[0], given[1], given[2])
+		_, err := New(cfg)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+			continue
+		}
+		for _, text := range given {
+			if text != "" && strings.Contains(err.Error(), text) {
+				t.Errorf("it tells the token: %v", err)
+			}
+		}
+	}
+	_, cfg := tokenFiles(t, first, "", reader)
+	cfg.TokenFiles = nil
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "it needs --token-file") {
+		t.Errorf("readers alone: %v", err)
+	}
+	if _, err := New(Config{TokenFiles: []string{t.TempDir()}}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
+// A stranger's body is never waited for: the answer comes with the header, and the connection is closed.
+func TestAStrangersBodyIsNotRead(t *testing.T) {
+	t.Parallel()
+	_, cfg := tokenFiles(t, first, "", "")
+	d := open(t, cfg, generous)
+	for _, header := range []string{"", "Authorization: Bearer not-a-token-of-ours\r\n", "Expect: 100-continue\r\n"} {
+		conn, err := net.Dial("tcp", d.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprintf(conn, "POST /sync HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n%s\r\nthe beginning", header)
+		r := bufio.NewReader(conn)
+		response, err := http.ReadResponse(r, nil)
+		if err != nil || response.StatusCode != 401 || !response.Close {
+			t.Fatalf("%q: %+v %v", header, response, err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		if _, err := r.ReadByte(); err == nil {
+			t.Error("more is answered")
+		}
+		_ = conn.Close()
+	}
+	if d.calls.Load() > 0 {
+		t.Error("somebody got in")
+	}
+}
+
+func TestManyRefusalsAreFewLines(t *testing.T) {
+	t.Parallel()
+	_, cfg := tokenFiles(t, first, "", "")
+	d := open(t, cfg, generous)
+	c := client(t, nil, nil)
+	for range 50 {
+		if got := d.code(c, "POST", "Bearer a-wrong-token-of-somebody"); got != 401 {
+			t.Fatal(got)
+		}
+	}
+	log := d.log.String()
+	if n := strings.Count(log, "\n"); n < 1 || n > 3 || !strings.Contains(log, `"reason":"wrong-token"`) || !strings.Contains(log, `"from":"127.0.0.1:`) {
+		t.Errorf("%d lines: %s", n, log)
+	}
+	if strings.Contains(log, "a-wrong-token") {
+		t.Error("the log tells what was tried, which may be a token of another door")
+	}
+	if n := d.counted(wrongToken); n != 50 {
+		t.Errorf("counted are %v", n)
+	}
+}
+
+func TestLocalNamesKeepWebPagesOut(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{LocalNames: true}, generous)
+	for host, want := range map[string]int{"": 200, "localhost": 200, "LOCALHOST:8080": 200, "[::1]:8080": 200, "127.0.0.1": 200, "evil.example.com": 403, "evil.example.com:8080": 403, "localhost.evil.example.com": 403} {
+		r, _ := http.NewRequest("POST", d.url, nil)
+		r.Host = host
+		response, err := client(t, nil, nil).Do(r)
+		if err != nil || response.StatusCode != want {
+			t.Errorf("%q: %v %v", host, response, err)
+		}
+	}
+}
