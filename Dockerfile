@@ -12,7 +12,8 @@ LABEL org.opencontainers.image.title="vmgroup" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}"
 USER 65532:65532
-EXPOSE 8080
+# The hooks where manifests/ serves them, health and metrics; of itself the server listens on loopback alone.
+EXPOSE 8443 8081
 ENTRYPOINT ["/vmgroup"]
 CMD ["serve"]
 

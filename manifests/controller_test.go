@@ -23,8 +23,9 @@ type compositeController struct {
 			Resource            string `json:"resource"`
 			IgnoreStatusChanges bool   `json:"ignoreStatusChanges"`
 		} `json:"parentResource"`
-		GenerateSelector    bool  `json:"generateSelector"`
-		ResyncPeriodSeconds int32 `json:"resyncPeriodSeconds"`
+		GenerateSelector    bool             `json:"generateSelector"`
+		ResyncPeriodSeconds int32            `json:"resyncPeriodSeconds"`
+		EndpointConfigs     []endpointConfig `json:"endpointConfigs"`
 		ChildResources      []struct {
 			APIVersion     string `json:"apiVersion"`
 			Resource       string `json:"resource"`
@@ -40,6 +41,30 @@ type compositeController struct {
 			} `json:"webhook"`
 		} `json:"hooks"`
 	} `json:"spec"`
+}
+
+// keyRef is a key of a Secret. endpointConfig holds what of Metacontroller's EndpointConfig we may use: every Secret is named with its
+// namespace, since the kind has none of its own.
+type keyRef struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Key       string `json:"key"`
+}
+
+type endpointConfig struct {
+	Host     string `json:"host"`
+	CABundle *struct {
+		SecretRef keyRef `json:"secretRef"`
+	} `json:"caBundle"`
+	Authorization *struct {
+		Type      string `json:"type"`
+		SecretRef keyRef `json:"secretRef"`
+	} `json:"authorization"`
+	ClientTLS *struct {
+		SecretRef     keyRef `json:"secretRef"`
+		CertKey       string `json:"certKey"`
+		PrivateKeyKey string `json:"privateKeyKey"`
+	} `json:"clientTLS"`
 }
 
 func TestTheControllerIsWhatTheHooksRelyOn(t *testing.T) {
@@ -81,7 +106,11 @@ func TestTheHooksCallTheService(t *testing.T) {
 		}
 		for _, name := range []string{"customize", "sync", "finalize"} {
 			hook := hooks[name]
-			want := fmt.Sprintf("http://%s.%s.svc:%d/%s", service.Name, service.Namespace, service.Spec.Ports[0].Port, name)
+			scheme := "https"
+			if tree == "simulator" {
+				scheme = "http"
+			}
+			want := fmt.Sprintf("%s://%s.%s.svc:%d/%s", scheme, service.Name, service.Namespace, service.Spec.Ports[0].Port, name)
 			if hook.Webhook.URL != want {
 				t.Errorf("%s: %s calls %q, the service is %q", tree, name, hook.Webhook.URL, want)
 			}

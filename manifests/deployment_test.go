@@ -150,7 +150,7 @@ func TestACopyMayGoWithoutAGap(t *testing.T) {
 	for name, probe := range map[string]*corev1.Probe{
 		"/healthz": container.LivenessProbe, "/readyz": container.ReadinessProbe,
 	} {
-		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != name || probe.HTTPGet.Port.StrVal != container.Ports[0].Name {
+		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != name || probe.HTTPGet.Port.StrVal != "health" {
 			t.Errorf("no probe of %s", name)
 		}
 	}

@@ -68,7 +68,7 @@ func TestEveryCopyOfTheServerTellsOfAGroupAndNoneOfItsUserData(t *testing.T) {
 			t.Errorf("%d %s", code, body)
 		}
 		_, all := get(t, p.url+"/groups")
-		_, metrics := get(t, p.url+"/metrics")
+		_, metrics := get(t, p.health+"/metrics")
 		told += body + all + metrics
 		if all != "["+strings.TrimSpace(body)+"]\n" {
 			t.Errorf("/groups says %s", all)

@@ -42,6 +42,7 @@ removes the virtual machines they ask for in vCenter.
 
 Try it without a vCenter:   vmgroup serve --simulator
 See what would be done:     vmgroup plan -f group.yaml --server http://127.0.0.1:8080
+Look at your vCenter:       vmgroup check --template NAME
 
 Every flag can be set by the environment variable that its help names; a flag wins over
 its variable.`,
@@ -51,6 +52,6 @@ its variable.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (vmgroup %s --help tells the flags)", err, c.Name())}
 	})
-	root.AddCommand(serveCommand(), planCommand(), versionCommand())
+	root.AddCommand(serveCommand(), planCommand(), checkCommand(), versionCommand())
 	return root
 }

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 // process is a vmgroup that runs as a user runs it.
 type process struct {
 	*exec.Cmd
-	url    string
+	url    string // of the hooks
+	health string // of health and metrics
 	mu     sync.Mutex
 	log    bytes.Buffer
 	logEnd chan struct{}
@@ -53,7 +54,7 @@ func vmgroup(env []string, args ...string) *exec.Cmd {
 // serve starts vmgroup serve and waits until it listens.
 func serve(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: vmgroup(env, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), logEnd: make(chan struct{})}
+	p := &process{Cmd: vmgroup(env, append([]string{"serve", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0"}, args...)...), logEnd: make(chan struct{})}
 	stderr, err := p.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -61,16 +62,21 @@ func serve(t *testing.T, env []string, args ...string) *process {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	listens := make(chan string, 1)
+	type line struct {
+		Listen string
+		Health string `json:"health_listen"`
+		TLS    bool
+	}
+	listens := make(chan line, 1)
 	go func() {
 		defer close(p.logEnd)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			p.mu.Lock()
 			p.log.Write(append(lines.Bytes(), '\n'))
 			p.mu.Unlock()
-			var line struct{ Listen, Message string }
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Listen != "" {
-				listens <- line.Listen
+			var said line
+			if json.Unmarshal(lines.Bytes(), &said) == nil && said.Listen != "" {
+				listens <- said
 			}
 		}
 	}()
@@ -82,8 +88,11 @@ func serve(t *testing.T, env []string, args ...string) *process {
 		}
 	})
 	select {
-	case address := <-listens:
-		p.url = "http://" + address
+	case said := <-listens:
+		p.url, p.health = "http://"+said.Listen, "http://"+said.Health
+		if said.TLS {
+			p.url = "https://" + said.Listen
+		}
 	case <-p.logEnd:
 		t.Fatalf("it ended: %s", p.logged())
 	case <-time.After(20 * time.Second):
@@ -183,7 +192,7 @@ func TestTheReadmesSession(t *testing.T) {
 		_, a := post(t, p.url+"/sync", hooks+"sync.json")
 		return a.Status.Phase == "RUNNING" && a.Status.ReadyReplicas == 3
 	})
-	response, err := http.Get(p.url + "/metrics")
+	response, err := http.Get(p.health + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

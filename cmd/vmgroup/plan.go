@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -29,9 +27,10 @@ import (
 
 type planSettings struct {
 	settings
-	file, server, output, namespace string
-	remove                          bool
-	timeout                         time.Duration
+	asking                  asking
+	file, output, namespace string
+	remove                  bool
+	timeout                 time.Duration
 }
 
 func planCommand() *cobra.Command {
@@ -46,6 +45,8 @@ A group that exists is known by metadata.uid if the manifest has it (kubectl get
 namespace and name that its members' stamps bear. User data (spec.userData) is known only to
 the server that Metacontroller calls for the group: ask it with --server.`,
 		Example: `  vmgroup plan -f group.yaml --server http://127.0.0.1:8080
+  vmgroup plan -f group.yaml --server https://127.0.0.1:8443 --tls-server-name vmgroup.vmgroup-system.svc \
+    --server-ca-file ca.crt --server-token-file token
   kubectl get vg web -o yaml | vmgroup plan -f - --delete -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -60,8 +61,7 @@ the server that Metacontroller calls for the group: ask it with --server.`,
 	f.StringVarP(&s.file, "file", "f", "", "file of VmGroup manifests, in YAML or JSON; - for standard input")
 	_ = c.MarkFlagRequired("file")
 	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
-	f.StringVar(&s.server, "server", "", "URL of a running vmgroup server; empty: look at vCenter directly")
-	env(f, "server", "VMGROUP_SERVER")
+	s.asking.flags(c)
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace of manifests that have none")
 	f.BoolVar(&s.remove, "delete", false, "show what deleting the group would do")
@@ -81,14 +81,11 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out io.Writer) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	ask := s.askServer
-	if s.server == "" {
-		var done func()
-		if ask, done, err = s.lookDirectly(ctx); err != nil {
-			return err
-		}
-		defer done()
+	ask, done, err := s.question(ctx)
+	if err != nil {
+		return err
 	}
+	defer done()
 	answers := make([]hook.PlanAnswer, 0, len(groups))
 	for _, g := range groups {
 		a, err := ask(ctx, g)
@@ -155,32 +152,13 @@ func unmarshalStrict(text []byte, into any) error {
 	return errors.Join(append(strict, err)...)
 }
 
-func (s *planSettings) askServer(ctx context.Context, g *v1alpha1.VmGroup) (a hook.PlanAnswer, err error) {
-	body, err := json.Marshal(map[string]any{"parent": g, "children": map[string]any{}, "finalizing": s.remove})
-	if err != nil {
-		return a, err
+// question gives what answers for a group: a running server, or a look at vCenter.
+func (s *planSettings) question(ctx context.Context) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
+	if s.asking.server == "" {
+		return s.lookDirectly(ctx)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(s.server, "/")+"/plan", bytes.NewReader(body))
-	if err != nil {
-		return a, usageError{fmt.Errorf("--server %s: %w", s.server, err)}
-	}
-	r.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return a, err
-	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	if err != nil {
-		return a, err
-	}
-	if response.StatusCode != http.StatusOK {
-		return a, fmt.Errorf("the server answered %s: %s", response.Status, bytes.TrimSpace(text))
-	}
-	if err := json.Unmarshal(text, &a); err != nil {
-		return a, fmt.Errorf("what answers at %s is no vmgroup server: %w", s.server, err)
-	}
-	return a, nil
+	ask, err = s.asking.question(s.remove)
+	return ask, func() {}, err
 }
 
 // lookDirectly connects to vCenter and waits until its inventory was read. The loop is never run, so nothing is

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -22,7 +20,7 @@ import (
 
 type serveSettings struct {
 	settings
-	listen        string
+	doors         doors
 	slots         int
 	lease, resync time.Duration
 }
@@ -33,10 +31,15 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve Metacontroller's hooks",
 		Long: `serve answers POST /sync, /finalize, /customize and /plan, and GET /groups (what it knows of
-the groups), /sd (Prometheus' HTTP service discovery), /healthz, /readyz and /metrics. It needs
-no rights in Kubernetes: Metacontroller brings everything.`,
+the groups) and /sd (Prometheus' HTTP service discovery); on an address of their own /healthz,
+/readyz and /metrics. It needs no rights in Kubernetes: Metacontroller brings everything.
+
+Who calls the hooks makes and destroys VMs. On an address that others can reach it therefore
+wants TLS, and a token or certificates of the callers, unless it is told otherwise in so many
+words.`,
 		Example: `  vmgroup serve --simulator --log-format console
-  VC_HOST=vc.example.com VC_USER=svc VC_PASS=… vmgroup serve --datacenter DC1 --pool cluster-1`,
+  VC_HOST=vc.example.com VC_USER=svc VC_PASS=… vmgroup serve --datacenter DC1 --pool cluster-1
+  vmgroup serve --listen :8443 --tls-cert-file tls.crt --tls-private-key-file tls.key --token-file token`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := fromEnvironment(c); err != nil {
@@ -47,8 +50,7 @@ no rights in Kubernetes: Metacontroller brings everything.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "address of the hooks, /groups, /sd, health and metrics")
-	env(f, "listen", "VMGROUP_LISTEN")
+	s.doors.flags(c)
 	f.IntVar(&s.slots, "slots", 8, "vCenter tasks at once, 1 to 256 (one more is kept for groups that have none)")
 	env(f, "slots", "VMGROUP_SLOTS")
 	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller is asked to call for a settled group, 5s to 10m")
@@ -71,14 +73,9 @@ func (s *serveSettings) check() error {
 	return nil
 }
 
-// Limits of one HTTP exchange. A slow client is cut off; Metacontroller gives up after 10 s itself.
 const (
-	headerTimeout = 5 * time.Second
-	readTimeout   = 15 * time.Second
-	writeTimeout  = 30 * time.Second
-	idleTimeout   = 2 * time.Minute
-	stopTimeout   = 8 * time.Second // for the hooks that run when the process is told to stop
-	readyAnyway   = 30 * time.Second
+	stopTimeout = 8 * time.Second // for the hooks that run when the process is told to stop
+	readyAnyway = 30 * time.Second
 )
 
 func (s *serveSettings) run(ctx context.Context) error {
@@ -89,37 +86,34 @@ func (s *serveSettings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", s.listen)
-	if err != nil {
-		return usageError{fmt.Errorf("--listen %s: %w", s.listen, err)}
-	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	open, err := s.doors.open(log, registry)
+	if err != nil {
+		return err
+	}
 
 	var groups *loop.Loop
 	s.vcenter.Metrics = registry
 	s.vcenter.Changed = func(uid types.UID) { groups.Changed(uid) }
+	s.vcenter.Leased = func(uid types.UID) bool { return groups.Leased(uid) }
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
-		_ = listener.Close()
+		open.close()
 		return err
 	}
 	defer closeSimulator()
 	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry}, vc)
 
 	began := time.Now()
-	server := &http.Server{
-		Handler: hook.New(hook.Config{
-			Keeper: groups, Roster: vc.Roster, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
-			Ready: func() error {
-				if vc.WasRead() || time.Since(began) > readyAnyway { // with vCenter down the hooks must answer all the same
-					return nil
-				}
-				return errors.New("vCenter's inventory has not been read yet")
-			},
-		}),
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: 64 << 10,
+	handlers := hook.Config{
+		Keeper: groups, Roster: vc.Roster, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Ready: func() error {
+			if vc.WasRead() || time.Since(began) > readyAnyway { // with vCenter down the hooks must answer all the same
+				return nil
+			}
+			return errors.New("vCenter's inventory has not been read yet")
+		},
 	}
 
 	// The order of stopping: no new action; running hooks are answered; the session is logged out last.
@@ -129,15 +123,22 @@ func (s *serveSettings) run(ctx context.Context) error {
 	vcDone.Go(func() { vcErr = vc.Run(vcContext) })
 	loopDone.Go(func() { groups.Run(ctx) })
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	log.Info().Str("listen", listener.Addr().String()).Str("version", version).Int("slots", s.slots).Msg("serving hooks")
+	servers := open.serve(hook.New(handlers), hook.Health(handlers), log, failed)
+	line := log.Info().Str("listen", open.hooks.Addr().String()).Bool("tls", open.guard.Encrypts()).Bool("authentication", open.guard.Authenticates())
+	if open.health != nil {
+		line = line.Str("health_listen", open.health.Addr().String())
+	}
+	line.Str("version", version).Int("slots", s.slots).Msg("serving hooks")
 
 	select {
 	case <-ctx.Done():
 		log.Info().Msg("stopping: no new action; running tasks are left to vCenter")
 		stopContext, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
-		err = server.Shutdown(stopContext)
+		err = servers[0].Shutdown(stopContext)
+		for _, server := range servers[1:] { // a probe shall not fail while hooks are answered
+			_ = server.Close()
+		}
 		loopDone.Wait()
 	case err = <-failed:
 	}

@@ -24,6 +24,9 @@ type settings struct {
 	logFormat string
 }
 
+// Format keeps the password out of whatever prints the settings.
+func (s settings) Format(f fmt.State, verb rune) { s.vcenter.Format(f, verb) }
+
 func (s *settings) flags(c *cobra.Command) {
 	f, v := c.Flags(), &s.vcenter
 	add := func(p *string, name, variable, value, usage string) {
@@ -35,7 +38,7 @@ func (s *settings) flags(c *cobra.Command) {
 	add(&v.Password, "password", "VC_PASS", "", "vCenter password (better by its variable, or by --password-file)")
 	add(&v.UserFile, "user-file", "VC_USER_FILE", "", "file that holds the user; read again at each login")
 	add(&v.PasswordFile, "password-file", "VC_PASS_FILE", "", "file that holds the password; read again at each login")
-	add(&v.CAFile, "ca-file", "VC_CA_FILE", "", "PEM file of the certificate authorities that vCenter's certificate may be signed by")
+	add(&v.CAFile, "ca-file", "VC_CA_FILE", "", "PEM file of the certificate authorities that vCenter's certificate may be signed by; read again at each handshake")
 	add(&v.Thumbprint, "thumbprint", "VC_THUMBPRINT", "", "SHA-256 thumbprint of vCenter's certificate (AA:BB:…), instead of an authority")
 	f.BoolVar(&v.Insecure, "insecure", false, "do not verify vCenter's certificate")
 	env(f, "insecure", "VC_INSECURE")

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// anywhere is an address that is not loopback, as far as the server can tell; nothing outside is called.
+const anywhere = "0.0.0.0:0"
+
+func TestWithoutALockItServesNobodyButThisMachine(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t)
+	lock := k.flags()
+	pair, tokens := lock[:4], lock[4:8]
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--listen", anywhere}, "--listen 0.0.0.0:0 can be reached by others, and who calls the hooks makes and destroys VMs: give --token-file, or --client-ca-file"},
+		{[]string{"--listen", ":0"}, "or say --allow-unauthenticated"},
+		{[]string{"--listen", "[::]:0"}, "or say --allow-unauthenticated"},
+		{append([]string{"--listen", anywhere}, pair...), "or say --allow-unauthenticated"},
+		{append([]string{"--listen", anywhere, "--allow-plain-http"}, pair...), "or say --allow-unauthenticated"},
+		{append([]string{"--listen", anywhere}, tokens...), "without TLS whoever is on the way reads the token"},
+		{append([]string{"--listen", anywhere, "--allow-unauthenticated"}, tokens...), "say --allow-plain-http"},
+		{[]string{"--token-file", k.path("nothing")}, "--token-file: there is no token in"},
+		{[]string{"--tls-cert-file", k.path("tls.crt")}, "--tls-cert-file and --tls-private-key-file: give both, or none"},
+		{[]string{"--client-ca-file", k.path("ca.crt")}, "--client-ca-file: it needs --tls-cert-file"},
+		{[]string{"--health-listen", "nowhere"}, "--health-listen nowhere"},
+	} {
+		out, err := vmgroup(nil, append([]string{"serve", "--simulator", "--health-listen", "127.0.0.1:0"}, c.args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.says) || strings.Count(string(out), "\n") > 2 {
+			t.Errorf("%v: %v: %s", c.args, err, out)
+		}
+	}
+}
+
+func TestItServesEverybodyOnlyWhenToldInSoManyWords(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t)
+	tokens := k.flags()[4:8]
+	for _, c := range []struct {
+		env, args []string
+		warns     string
+	}{
+		{nil, []string{"--listen", anywhere, "--allow-unauthenticated"}, "whoever reaches this address may make and destroy VMs"},
+		{[]string{"VMGROUP_ALLOW_UNAUTHENTICATED=true"}, []string{"--listen", anywhere}, "whoever reaches this address may make and destroy VMs"},
+		{nil, append([]string{"--listen", anywhere, "--allow-plain-http"}, tokens...), "whoever is on the way can read the token"},
+		{nil, append([]string{"--listen", anywhere}, k.flags()...), ""},
+		{nil, nil, ""},
+	} {
+		p := serve(t, c.env, append([]string{"--simulator"}, c.args...)...)
+		p.stop(t)
+		warned := strings.Contains(p.logged(), `"level":"warn"`)
+		if warned != (c.warns != "") || !strings.Contains(p.logged(), c.warns) {
+			t.Errorf("%v: %s", c.args, p.logged())
+		}
+	}
+}
+
+func TestInsecureWarnsAtEachStart(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	password, _ := vc.URL().User.Password()
+	env := []string{"VC_HOST=" + vc.URL().Host, "VC_USER=" + vc.URL().User.Username(), "VC_PASS=" + password}
+	for range 2 {
+		p := serve(t, env, "--insecure")
+		p.stop(t)
+		if strings.Count(p.logged(), "--insecure: vCenter's certificate is not verified") != 1 {
+			t.Errorf("the log says %s", p.logged())
+		}
+	}
+}
+
+func do(t *testing.T, c *http.Client, method, url string) (code int, body string) {
+	t.Helper()
+	var text io.Reader
+	if method == http.MethodPost {
+		raw, err := os.ReadFile(hooks + "sync.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = strings.NewReader(string(raw))
+	}
+	r, err := http.NewRequest(method, url, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := c.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	raw, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(raw)
+}
+
+// This is the rotation of SECURITY.md, at the running program.
+func TestTokensAndCertificatesAreChangedWhileItRuns(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t)
+	p := serve(t, nil, append([]string{"--simulator"}, k.flags()...)...)
+	old, next, reader := k.client(hookToken), k.client(nextToken), k.client(readerToken)
+	want := func(what string, c *http.Client, method, path string, code int) {
+		t.Helper()
+		eventually(t, what, func() bool { got, _ := do(t, c, method, p.url+path); return got == code })
+	}
+	want("the token opens the hooks", old, "POST", "/sync", 200)
+	want("another does not", next, "POST", "/sync", 401)
+	want("nor does none", k.client(""), "POST", "/sync", 401)
+	want("nor one that reads", reader, "POST", "/sync", 403)
+	want("nor may it look ahead", reader, "POST", "/plan", 403)
+	want("it may read", reader, "GET", "/groups", 200)
+	want("nobody reads without", k.client(""), "GET", "/groups", 401)
+	want("nor learns what there is", k.client(""), "GET", "/nothing", 401)
+
+	k.write("token-next", nextToken)
+	want("both open it", next, "POST", "/sync", 200)
+	want("both open it", old, "POST", "/sync", 200)
+	k.write("token", nextToken)
+	want("the old one is out", old, "POST", "/sync", 401)
+	want("the new one is in", next, "POST", "/sync", 200)
+
+	serial := func() string {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(p.url, "https://"), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	before := serial()
+	k.issue("tls") // the certificate first and its key after it: for a moment they are no pair
+	eventually(t, "the new certificate is shown", func() bool { return serial() != before })
+
+	if code, body := do(t, http.DefaultClient, "GET", p.health+"/readyz"); code != 200 && code != 503 {
+		t.Errorf("health: %d %s", code, body)
+	}
+	if code, _ := do(t, http.DefaultClient, "POST", p.health+"/sync"); code != 404 && code != 405 {
+		t.Errorf("the address of health answers a hook: %d", code)
+	}
+	if code, _ := do(t, next, "GET", p.url+"/metrics"); code != 404 {
+		t.Errorf("the hooks' address answers /metrics: %d", code)
+	}
+	_, metrics := do(t, http.DefaultClient, "GET", p.health+"/metrics")
+	for _, m := range []string{`vmgroup_refused_total{reason="wrong-token"}`, `vmgroup_refused_total{reason="reader"}`, "vmgroup_certificate_expiry_seconds"} {
+		if !strings.Contains(metrics, m) {
+			t.Errorf("no %s", m)
+		}
+	}
+	p.stop(t)
+}
+
+func TestPlanAsksALockedServer(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t)
+	k.issue("client")
+	p := serve(t, nil, append([]string{"--simulator", "--client-ca-file", k.path("ca.crt")}, k.flags()...)...)
+	lock := []string{"--server", p.url, "--server-ca-file", k.path("ca.crt"), "--tls-server-name", "vmgroup.vmgroup-system.svc",
+		"--server-client-cert-file", k.path("client.crt"), "--server-client-key-file", k.path("client.key")}
+	plan := func(args ...string) (string, error) {
+		c := vmgroup(nil, append([]string{"plan", "-f", "-"}, args...)...)
+		c.Stdin = strings.NewReader(strings.Replace(plantedManifest, ", userData: {secretKeyRef: {name: boot}}", "", 1))
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	eventually(t, "a plan", func() bool {
+		out, err := plan(append(lock, "--server-token-file", k.path("token"))...)
+		return err == nil && strings.Contains(out, "PowerOn")
+	})
+	k.write("wrong", "a-token-that-is-not-good")
+	k.write("none", "")
+	for says, args := range map[string][]string{
+		"the server answered 401 Unauthorized: give its token":   append(lock, "--server-token-file", k.path("wrong")),
+		"the server answered 403 Forbidden":                      append(lock, "--server-token-file", k.path("reader")),
+		"does not hold one token":                                append(lock, "--server-token-file", k.path("none")),
+		"failed to verify certificate":                           {"--server", p.url},
+		"certificate required":                                   lock[:6],
+		"plain HTTP to another machine":                          {"--server", "http://vmgroup.example.com", "--server-token-file", k.path("token")},
+		"--server: give a URL":                                   {"--server", "vmgroup:8443"},
+		"--server-ca-file: " + k.path("none") + " holds no cert": {"--server", p.url, "--server-ca-file", k.path("none")},
+	} {
+		if out, err := plan(args...); err == nil || !strings.Contains(out, says) || strings.Contains(out, "planted") {
+			t.Errorf("%q: %v: %s", says, err, out)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// disguises are the shapes in which a secret can slip out.
+func disguises(secret string) []string {
+	raw := []byte(secret)
+	return []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(strconv.Quote(secret), `"`), hex.EncodeToString(raw), fmt.Sprintf("%d", raw),
+		strings.TrimRight(base64.StdEncoding.EncodeToString(raw), "="), strings.TrimRight(base64.URLEncoding.EncodeToString(raw), "="),
+		strings.TrimRight(base64.StdEncoding.EncodeToString([]byte("Bearer " + secret))[12:], "="),
+	}
+}
+
+// The whole server is driven, at level debug, through what goes well and what does not, and everything that comes out of it is
+// searched: answers (which become Events), log, metrics, and what plan prints.
+func TestNoPlantedSecretComesOut(t *testing.T) {
+	t.Parallel()
+	const (
+		password      = "planted Pass/w0rd+&<%>"
+		wrongPassword = "planted wrong Pass/w0rd+&<%>"
+		userData      = "#cloud-config\npassword: planted-user-data-7f3a\n"
+		wrongToken    = "planted-wrong-token-c0ffee1234"
+	)
+	k := newKeys(t)
+	key, err := os.ReadFile(k.path("tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vc := startVCenter(t, vcsim.Config{User: "planner", Password: password, Guest: vcsim.Guest{Tools: true}})
+	k.write("password", wrongPassword+"\n")
+	env := []string{"VC_HOST=" + vc.URL().Host, "VC_USER=planner", "VC_PASS_FILE=" + k.path("password"), "VC_THUMBPRINT=" + vc.ThumbprintSHA256()}
+	p := serve(t, env, append([]string{"--log-level", "debug"}, k.flags()...)...)
+	caller := k.client(hookToken)
+	var told strings.Builder
+	send := func(c *http.Client, method, path, body string) {
+		t.Helper()
+		r, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		response, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close() //nolint:errcheck // it was only read
+		fmt.Fprintf(&told, "%s %s: %d %v\n", method, path, response.StatusCode, response.Header)
+		_ = response.Header.Write(&told)
+		buffer := make([]byte, 1<<20)
+		n, _ := response.Body.Read(buffer)
+		told.Write(buffer[:n])
+	}
+
+	g := metacontroller.New(p.url, "default", "web", "uid-web", 1)
+	g.Client = caller
+	g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+	g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": userData}}}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	refused := func(a metacontroller.Answer) bool {
+		return strings.Contains(fmt.Sprint(a.Status.Conditions), "InvalidLogin")
+	}
+	a, err := g.Until(ctx, refused)
+	if err != nil {
+		t.Fatalf("the wrong password is not said: %v\n%+v", err, a.Status)
+	}
+	fmt.Fprintf(&told, "%+v\n", a)
+	k.write("password", password+"\n") // tried at once, since it is another one
+	if a, err = g.Until(ctx, metacontroller.Running); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&told, "%+v\n", a)
+
+	good, err := g.Body(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte(userData))
+	if !strings.Contains(string(good), encoded) {
+		t.Fatal("the request does not bring the user data")
+	}
+	bodies := []string{
+		string(good), string(good)[:len(good)/2], strings.Replace(string(good), encoded, userData, 1), strings.Replace(string(good), `"`+encoded+`"`, "[1,2]", 1),
+		`"` + userData + `"`, "{" + encoded, `{"parent":"` + encoded + `"}`, `{"parent":{"spec":{"cpu":"` + encoded + `"}}}`, "",
+	}
+	for _, body := range bodies {
+		for _, path := range []string{"/sync", "/finalize", "/customize", "/plan"} {
+			send(caller, "POST", path, body)
+		}
+	}
+	for _, path := range []string{"/groups", "/groups/default/web", "/sd", "/sd?port=x", "/nothing"} {
+		send(k.client(readerToken), "GET", path, "")
+		send(k.client(wrongToken), "GET", path, "")
+	}
+	send(k.client(readerToken), "POST", "/sync", string(good))
+	send(k.client(""), "POST", "/sync", string(good))
+	k.write("token-next", "planted\ntoken\nthat is broken")
+	k.write("tls.key", string(key)[:len(key)/2])
+	eventually(t, "both are told to be broken", func() bool {
+		send(caller, "GET", "/groups", "")
+		_, _ = do(t, k.client(hookToken), "GET", p.url+"/groups") // a handshake
+		return strings.Contains(p.logged(), "a token is not taken") && strings.Contains(p.logged(), "the one before is shown on")
+	})
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/nothing"} {
+		_, body := do(t, http.DefaultClient, "GET", p.health+path)
+		told.WriteString(body)
+	}
+	for _, args := range [][]string{{"--server-token-file", k.path("token")}, {"--server-token-file", k.path("reader")}, {"--server-token-file", k.path("token-next")}} {
+		c := vmgroup(env, append([]string{"plan", "-f", "-", "--server", p.url, "--server-ca-file", k.path("ca.crt"), "--tls-server-name", "vmgroup.vmgroup-system.svc"}, args...)...)
+		c.Stdin = strings.NewReader(plantedManifest)
+		out, _ := c.CombinedOutput()
+		told.Write(out)
+	}
+	if err := g.Delete(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.stop(t)
+	told.WriteString(p.logged())
+
+	out := told.String()
+	for _, proof := range []string{`"hook":"/sync"`, "InvalidLogin", "vmgroup_refused_total", "vCenter session opened", "PowerOn", ": 400 ", ": 401 ", ": 403 ", ": 422 "} {
+		if !strings.Contains(out, proof) {
+			t.Errorf("it was not driven as was meant: there is no %s", proof)
+		}
+	}
+	secrets := map[string]string{
+		"the password": password, "the wrong password": wrongPassword, "the user data": userData, "a line of it": "planted-user-data-7f3a",
+		"the hooks' token": hookToken, "the reader's": readerToken, "the wrong token": wrongToken, "the broken token": "that is broken",
+		"the key": strings.Split(string(key), "\n")[1],
+	}
+	for what, secret := range secrets {
+		for _, shape := range disguises(secret) {
+			if at := strings.Index(out, shape); at >= 0 {
+				t.Errorf("%s comes out as %q: …%s…", what, shape, out[max(0, at-200):min(len(out), at+200)])
+			}
+		}
+	}
+}
+
+func TestPrintedSettingsHoldNoPassword(t *testing.T) {
+	t.Parallel()
+	s := serveSettings{settings: settings{vcenter: vsphere.Config{Host: "vc", Password: "planted"}}}
+	p := planSettings{settings: s.settings}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		for _, v := range []any{s, &s, p, &p, s.settings, s.vcenter, &s.vcenter} {
+			if text := fmt.Sprintf(verb, v); strings.Contains(text, "planted") || strings.Contains(text, hex.EncodeToString([]byte("planted"))) {
+				t.Errorf("%s of %T: %s", verb, v, text)
+			}
+		}
+	}
+}

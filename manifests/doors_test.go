@@ -1,0 +1,263 @@
+package manifests_test
+
+import (
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+// locked are the trees whose server can destroy real VMs.
+func locked() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(trees)), func(tree string) bool { return tree == "simulator" })
+}
+
+func environment(c corev1.Container) map[string]string {
+	env := map[string]string{}
+	for _, v := range c.Env {
+		env[v.Name] = v.Value
+	}
+	return env
+}
+
+// Metacontroller compares host and port of a hook's URL with an entry's host; without one it calls without token and trust.
+func TestEveryHookIsCalledOverTLSWithTheTokenThatTheServerReads(t *testing.T) {
+	for _, tree := range locked() {
+		t.Run(tree, func(t *testing.T) {
+			objects := build(t, tree)
+			spec := decode[compositeController](t, objects, "CompositeController/vmgroup").Spec
+			for name, hook := range spec.Hooks {
+				u, err := url.Parse(hook.Webhook.URL)
+				if err != nil || u.Scheme != "https" {
+					t.Errorf("%s is called at %s", name, hook.Webhook.URL)
+					continue
+				}
+				at := slices.IndexFunc(spec.EndpointConfigs, func(c endpointConfig) bool { return strings.EqualFold(c.Host, u.Host) })
+				if at < 0 {
+					t.Errorf("%s: no entry of endpointConfigs is for %s", name, u.Host)
+					continue
+				}
+				c := spec.EndpointConfigs[at]
+				if c.CABundle == nil || c.CABundle.SecretRef != (keyRef{"vmgroup-hook-client", "vmgroup-system", "ca.crt"}) {
+					t.Errorf("%s: trusts %+v", name, c.CABundle)
+				}
+				if c.Authorization == nil || c.Authorization.Type != "Bearer" || c.Authorization.SecretRef != (keyRef{"vmgroup-hook-token", "vmgroup-system", "token"}) {
+					t.Errorf("%s: shows %+v", name, c.Authorization)
+				}
+				_, _, container := pod(t, objects)
+				wantsCertificate := environment(container)["VMGROUP_CLIENT_CA_FILE"] != ""
+				if wantsCertificate != (c.ClientTLS != nil) || wantsCertificate && (c.ClientTLS.SecretRef.Name != c.CABundle.SecretRef.Name ||
+					c.ClientTLS.SecretRef.Namespace != "vmgroup-system" || c.ClientTLS.CertKey != "tls.crt" || c.ClientTLS.PrivateKeyKey != "tls.key") {
+					t.Errorf("%s: the server wants a certificate: %v; Metacontroller shows %+v", name, wantsCertificate, c.ClientTLS)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryFileThatTheServerReadsIsOfAMountedSecret(t *testing.T) {
+	secrets := map[string]string{ // by variable
+		"VMGROUP_TLS_CERT_FILE": "vmgroup-tls", "VMGROUP_TLS_PRIVATE_KEY_FILE": "vmgroup-tls", "VMGROUP_CLIENT_CA_FILE": "vmgroup-tls",
+		"VMGROUP_TOKEN_FILE": "vmgroup-hook-token", "VMGROUP_READER_TOKEN_FILE": "vmgroup-reader-token",
+	}
+	keys := map[string][]string{
+		"VMGROUP_TLS_CERT_FILE": {"tls.crt"}, "VMGROUP_TLS_PRIVATE_KEY_FILE": {"tls.key"}, "VMGROUP_CLIENT_CA_FILE": {"ca.crt"},
+		"VMGROUP_TOKEN_FILE": {"token", "token-next"}, "VMGROUP_READER_TOKEN_FILE": {"token", "token-next"},
+	}
+	for _, tree := range locked() {
+		_, pod, container := pod(t, build(t, tree))
+		mounted := map[string]string{} // Secrets by path
+		for _, volume := range pod.Volumes {
+			at := slices.IndexFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume.Name })
+			if at < 0 {
+				t.Errorf("%s: nobody sees the volume %s", tree, volume.Name)
+				continue
+			}
+			if volume.Secret == nil {
+				continue
+			}
+			mounted[container.VolumeMounts[at].MountPath] = volume.Secret.SecretName
+			if optional := volume.Secret.SecretName == "vmgroup-reader-token"; optional != isTrue(volume.Secret.Optional) {
+				t.Errorf("%s: a pod starts without %s: %v", tree, volume.Secret.SecretName, !optional)
+			}
+			if volume.Secret.SecretName != "vc-creds" && len(volume.Secret.Items) > 0 {
+				t.Errorf("%s: keys that come later do not arrive from %s", tree, volume.Secret.SecretName)
+			}
+			if *volume.Secret.DefaultMode&0o007 != 0 {
+				t.Errorf("%s: all may read %s", tree, volume.Secret.SecretName)
+			}
+		}
+		env := environment(container)
+		for variable, secret := range secrets {
+			value, given := env[variable]
+			if !given {
+				if variable != "VMGROUP_CLIENT_CA_FILE" {
+					t.Errorf("%s: %s is not set", tree, variable)
+				}
+				continue
+			}
+			var found []string
+			for _, file := range strings.Split(value, ",") {
+				if mounted[path.Dir(file)] != secret {
+					t.Errorf("%s: %s is %s, which is of %q", tree, variable, file, mounted[path.Dir(file)])
+				}
+				found = append(found, path.Base(file))
+			}
+			if !slices.Equal(found, keys[variable]) {
+				t.Errorf("%s: %s reads the keys %v", tree, variable, found)
+			}
+		}
+	}
+}
+
+func TestOnlyTheSimulatorIsServedToEverybody(t *testing.T) {
+	for tree := range trees {
+		objects := build(t, tree)
+		open := strings.Contains(strings.ToLower(string(objects["Deployment/vmgroup"])), "allow-unauthenticated") ||
+			strings.Contains(string(objects["Deployment/vmgroup"]), "VMGROUP_ALLOW_")
+		if open != (tree == "simulator") {
+			t.Errorf("%s: everybody may call: %v", tree, open)
+		}
+		controller := decode[compositeController](t, objects, "CompositeController/vmgroup").Spec
+		if tree == "simulator" && len(controller.EndpointConfigs) > 0 {
+			t.Error("the simulator's controller wants Secrets")
+		}
+		_, pod, container := pod(t, objects)
+		if tree != "simulator" {
+			continue
+		}
+		for name := range environment(container) {
+			if strings.Contains(name, "TOKEN") || strings.Contains(name, "TLS") {
+				t.Errorf("the simulator is given %s", name)
+			}
+		}
+		for _, volume := range pod.Volumes {
+			if volume.Secret != nil {
+				t.Errorf("the simulator wants the Secret %s", volume.Secret.SecretName)
+			}
+		}
+	}
+}
+
+func TestPortsMatchWhatTheServerListensOn(t *testing.T) {
+	for tree := range trees {
+		objects := build(t, tree)
+		_, _, container := pod(t, objects)
+		env, ports := environment(container), map[string]int32{}
+		for _, p := range container.Ports {
+			ports[p.Name] = p.ContainerPort
+		}
+		if len(ports) != 2 || len(container.Ports) != 2 {
+			t.Errorf("%s: ports %v", tree, container.Ports)
+		}
+		for name, variable := range map[string]string{"hooks": "VMGROUP_LISTEN", "health": "VMGROUP_HEALTH_LISTEN"} {
+			_, port, err := net.SplitHostPort(env[variable])
+			if err != nil || port != strconv.Itoa(int(ports[name])) {
+				t.Errorf("%s: %s is %q, the port %s is %d", tree, variable, env[variable], name, ports[name])
+			}
+		}
+		service := decode[corev1.Service](t, objects, "Service/vmgroup")
+		for i, name := range []string{"hooks", "health"} {
+			p := service.Spec.Ports[i]
+			if len(service.Spec.Ports) != 2 || p.Name != name || p.TargetPort.StrVal != name || p.Port != ports[name] {
+				t.Errorf("%s: the service has %+v", tree, service.Spec.Ports)
+			}
+		}
+		for _, rule := range decode[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy/vmgroup").Spec.Ingress {
+			if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.StrVal != "hooks" {
+				t.Errorf("%s: let in is %+v", tree, rule)
+			}
+		}
+		for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
+			if probe.HTTPGet.Port.StrVal != "health" || probe.HTTPGet.Scheme == corev1.URISchemeHTTPS {
+				t.Errorf("%s: probed is %+v", tree, probe.HTTPGet)
+			}
+		}
+	}
+}
+
+// What cert-manager is asked for must be what the two sides read, under the name that is called.
+func TestCertManagerMakesTheSecretsThatAreReadHere(t *testing.T) {
+	objects := build(t, "cert-manager")
+	type certificate struct {
+		Spec struct {
+			SecretName string
+			DNSNames   []string `json:"dnsNames"`
+			Usages     []string
+			IsCA       bool `json:"isCA"`
+			IssuerRef  struct{ Kind, Name string }
+		}
+	}
+	read := func(name string) certificate {
+		t.Helper()
+		raw, there := objects["Certificate/"+name]
+		if !there {
+			t.Fatalf("there is no Certificate %s", name)
+		}
+		var c certificate
+		if err := yamlLoose(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		if _, there := objects["Issuer/"+c.Spec.IssuerRef.Name]; !there || c.Spec.IssuerRef.Kind != "Issuer" {
+			t.Errorf("%s: issued by %+v", name, c.Spec.IssuerRef)
+		}
+		return c
+	}
+	server, client, authority := read("vmgroup-tls").Spec, read("vmgroup-hook-client").Spec, read("vmgroup-authority").Spec
+	service := decode[corev1.Service](t, objects, "Service/vmgroup")
+	if server.SecretName != "vmgroup-tls" || !slices.Contains(server.DNSNames, service.Name+"."+service.Namespace+".svc") ||
+		!slices.Contains(server.Usages, "server auth") || slices.Contains(server.Usages, "client auth") {
+		t.Errorf("the server's is %+v", server)
+	}
+	if client.SecretName != "vmgroup-hook-client" || !slices.Contains(client.Usages, "client auth") || slices.Contains(client.Usages, "server auth") {
+		t.Errorf("Metacontroller's is %+v", client)
+	}
+	if !authority.IsCA || server.IsCA || client.IsCA || server.IssuerRef != client.IssuerRef {
+		t.Error("both shall be signed by one authority, and sign nothing themselves")
+	}
+	if !strings.Contains(string(objects["Issuer/"+server.IssuerRef.Name]), authority.SecretName) {
+		t.Error("they are signed by another authority")
+	}
+}
+
+func TestPrometheusIsLetInToTheMetricsAndReads(t *testing.T) {
+	objects := build(t, "monitoring")
+	rule := decode[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy/vmgroup-metrics").Spec.Ingress[0]
+	var ports []string
+	for _, p := range rule.Ports {
+		ports = append(ports, p.Port.StrVal)
+	}
+	if !slices.Equal(ports, []string{"health", "hooks"}) || rule.From[0].PodSelector == nil || rule.From[0].NamespaceSelector == nil {
+		t.Errorf("let in is %+v", rule)
+	}
+	if !strings.Contains(string(objects["ServiceMonitor/vmgroup"]), `"port":"health"`) {
+		t.Errorf("scraped is %s", objects["ServiceMonitor/vmgroup"])
+	}
+}
+
+// The commands by which Secrets are made by hand must make those that are read.
+func TestTheReadmeMakesEverySecretThatIsRead(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{
+		"create secret generic vmgroup-tls --type=kubernetes.io/tls --from-file=tls.crt --from-file=tls.key --from-file=ca.crt",
+		"create secret generic vmgroup-hook-client --from-file=ca.crt",
+		"create secret generic vmgroup-hook-token --from-literal=token=",
+		"create secret generic vmgroup-reader-token --from-literal=token=",
+		"subjectAltName=DNS:vmgroup.vmgroup-system.svc",
+	} {
+		if !strings.Contains(string(text), command) {
+			t.Errorf("it does not say: %s", command)
+		}
+	}
+}
