@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/find"
@@ -75,7 +76,9 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 	password, _ := url.User.Password()
 	var groups *loop.Loop
 	vcCfg := vsphere.Config{Host: url.Host, User: url.User.Username(), Password: password, Thumbprint: r.ThumbprintSHA256(),
-		Folder: "vm-operator", Log: zerolog.Nop(), Changed: func(uid apitypes.UID) { groups.Changed(uid) }}
+		Folder: "vm-operator", Log: zerolog.Nop(), Changed: func(uid apitypes.UID) { groups.Changed(uid) },
+		Leased:  func(uid apitypes.UID) bool { return groups.Leased(uid) },
+		Metrics: prometheus.NewRegistry()}
 	loopCfg := loop.Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop()}
 	for _, c := range change {
 		c(&vcCfg, &loopCfg)
@@ -102,6 +105,9 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 		<-loopDone
 		stopVC()
 		<-vcDone
+		if outside := vsphere.OutsideRole(callsIn(r.t, vcCfg.Metrics.(*prometheus.Registry))); len(outside) > 0 {
+			r.t.Errorf("calls that the least role does not tell of: %v", outside)
+		}
 	}}
 	r.t.Cleanup(s.stop)
 	return s

@@ -1,0 +1,178 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// onMember is what an admin does to a member, or to a VM in quarantine. What does not succeed (it is busy, or gone
+// meanwhile) did not happen.
+func onMember(name string, weight int, do func(*life, vcsim.VM) error) deed {
+	return deed{name, weight, func(l *life) {
+		ours := l.ours()
+		if len(ours) == 0 {
+			return
+		}
+		vm := pick(l.rand, ours)
+		l.say("an admin: %s: %s (%s): %v", name, vm.Path, vm.Ref.Value, do(l, vm))
+	}}
+}
+
+// admins are what admins do in vCenter.
+var admins = []deed{
+	onMember("power off", 3, func(l *life, vm vcsim.VM) error { return l.PowerOff(vm.Path) }),
+	onMember("power on", 2, func(l *life, vm vcsim.VM) error { return l.PowerOn(vm.Path) }),
+	onMember("reset", 1, func(l *life, vm vcsim.VM) error { return l.Reset(vm.Path) }),
+	onMember("destroy", 4, func(l *life, vm vcsim.VM) error { return l.Destroy(vm.Path) }),
+	onMember("move", 2, func(l *life, vm vcsim.VM) error {
+		l.watch.twinsByHand("a move")
+		return l.Move(vm.Path, "/DC0/vm")
+	}),
+	onMember("rename", 2, func(l *life, vm vcsim.VM) error {
+		l.watch.twinsByHand("a rename")
+		return l.Rename(vm.Path, fmt.Sprintf("renamed-%d", l.rand.IntN(1000)))
+	}),
+	onMember("snapshot", 2, func(l *life, vm vcsim.VM) error {
+		if l.rand.IntN(3) == 0 {
+			return l.RemoveSnapshots(vm.Path)
+		}
+		_, err := l.AddSnapshot(vm.Path, "by hand")
+		return err
+	}),
+	onMember("resize by hand", 1, func(l *life, vm vcsim.VM) error {
+		return l.Reconfigure(vm.Path, types.VirtualMachineConfigSpec{NumCPUs: int32(1 + l.rand.IntN(4)), MemoryMB: 512 * int64(1+l.rand.IntN(4))})
+	}),
+	onMember("attributes by hand", 1, func(l *life, vm vcsim.VM) error {
+		l.retagged[vm.Ref.Value] = true
+		m, err := object.GetCustomFieldsManager(l.Admin().Client)
+		if err != nil {
+			return err
+		}
+		key, err := m.FindKey(context.Background(), "owner")
+		if err != nil {
+			if key, err = l.AddAttribute("owner"); err != nil {
+				return err
+			}
+		}
+		return m.Set(context.Background(), vm.Ref, key, "by hand")
+	}),
+	onMember("hide", 1, func(l *life, vm vcsim.VM) error {
+		l.hidden = append(l.hidden, vm)
+		l.Hide(vm.Ref)
+		return nil
+	}),
+	{"show", 1, (*life).show},
+	onMember("clone by hand", 2, func(l *life, vm vcsim.VM) error {
+		folder := pick(l.rand, []string{"/DC0/vm", vm.Path[:strings.LastIndexByte(vm.Path, '/')]})
+		name := fmt.Sprintf("copy-of-%d", l.rand.IntN(1000))
+		if err := l.CloneVM(vm.Path, folder, name); err != nil {
+			return err
+		}
+		if l.rand.IntN(2) == 0 {
+			_ = l.PowerOn(folder + "/" + name)
+		}
+		l.isStranger(folder + "/" + name)
+		return nil
+	}),
+	{"a stranger in the group's folder", 1, func(l *life) {
+		name := fmt.Sprintf("stranger-%d", l.rand.IntN(1000))
+		_, err := l.AddVM(web, name)
+		l.say("%s/%s: %v", web, name, err)
+		l.isStranger(web + "/" + name)
+	}},
+	{"re-publish", 2, func(l *life) {
+		template := pick(l.rand, []string{"vm-operator-template", otherTemplate})
+		l.say("%s: %v", template, l.Republish("/DC0/vm/"+template))
+	}},
+	{"delete the folder", 3, func(l *life) {
+		folder := pick(l.rand, chaosFolders)
+		if l.rand.IntN(3) > 0 { // else vCenter refuses if a VM in it is on
+			for _, vm := range l.VMs() {
+				if strings.HasPrefix(vm.Path, folder+"/") && isOn(vm) {
+					_ = l.PowerOff(vm.Path)
+				}
+			}
+		}
+		err := l.onFolder(folder, (*object.Folder).Destroy)
+		l.say("an admin deletes %s: %v", folder, err)
+		there := refsOf(l.VMs())
+		for ref, vm := range l.strangers {
+			if strings.HasPrefix(vm.Path, folder+"/") && !slices.Contains(there, ref) {
+				delete(l.strangers, ref)
+			}
+		}
+	}},
+	{"rename the folder", 1, func(l *life) {
+		folder, name := pick(l.rand, chaosFolders), fmt.Sprintf("folder-%d", l.rand.IntN(1000))
+		l.watch.twinsByHand("a folder renamed")
+		l.say("an admin renames %s to %s: %v", folder, name, l.onFolder(folder, func(f *object.Folder, ctx context.Context) (*object.Task, error) { return f.Rename(ctx, name) }))
+	}},
+	{"move the folder", 1, func(l *life) {
+		folder, to := pick(l.rand, chaosFolders), fmt.Sprintf("/DC0/vm/attic-%d", l.rand.IntN(1000))
+		l.watch.twinsByHand("a folder moved")
+		_, err := l.MakeFolder(to)
+		l.must(err)
+		ref, err := l.Find(folder)
+		if err == nil {
+			err = l.onFolder(to, func(f *object.Folder, ctx context.Context) (*object.Task, error) {
+				return f.MoveInto(ctx, []types.ManagedObjectReference{ref})
+			})
+		}
+		l.say("an admin moves %s to %s: %v", folder, to, err)
+	}},
+}
+
+// chaosFolders are the group's folder, mostly, and those above it.
+var chaosFolders = []string{web, web, web, "/DC0/vm/vm-operator/default", "/DC0/vm/vm-operator"}
+
+// onFolder has an admin do something to the folder at a path.
+func (l *life) onFolder(path string, do func(*object.Folder, context.Context) (*object.Task, error)) error {
+	ref, err := l.Find(path)
+	if err != nil {
+		return err
+	}
+	task, err := do(object.NewFolder(l.Admin().Client, ref), context.Background())
+	if err != nil {
+		return err
+	}
+	return task.Wait(context.Background())
+}
+
+// show gives all rights back.
+func (l *life) show() {
+	for _, vm := range l.hidden {
+		l.Show(vm.Ref)
+	}
+	l.hidden = nil
+}
+
+// guests are what becomes of guests.
+var guests = []deed{
+	{"guests hang", 2, func(l *life) {
+		name := fmt.Sprintf("web-%d", l.rand.IntN(6))
+		l.say("%s hangs when it is asked to shut down", name)
+		l.HangShutdown(func(vm vcsim.VM) bool { return vm.Name == name })
+	}},
+	{"no guest hangs", 1, func(l *life) { l.HangShutdown(nil) }},
+	onMember("health", 5, func(l *life, vm vcsim.VM) error {
+		health := vcsim.Health(l.rand.IntN(3))
+		l.say("as well as %d", health)
+		return l.Sick(vm.Path, health)
+	}),
+}
+
+// refsOf are the moRefs of VMs.
+func refsOf(vms []vcsim.VM) []string {
+	var refs []string
+	for _, vm := range vms {
+		refs = append(refs, vm.Ref.Value)
+	}
+	return refs
+}

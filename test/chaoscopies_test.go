@@ -1,0 +1,246 @@
+package test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/test/breaker"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// chaosCopy is a copy of the server, with a wire of its own to vCenter.
+type chaosCopy struct {
+	*copyOfServer
+	wire  *breaker.Wire
+	agent string // its name in vCenter's list of sessions
+	// dead: its process was killed. What the zombie in this process still answers is not asked for.
+	dead atomic.Bool
+
+	counts *counts
+	mu     sync.Mutex // guards what follows
+	orders []*wireOrder
+	// strays is how many sessions it may have left behind in vCenter without being told of them.
+	strays int
+}
+
+// wireOrder has the next calls of some methods break; of any method, if there are none.
+type wireOrder struct {
+	methods []string
+	left    int
+	how     breaker.Break
+}
+
+func (l *life) start() *chaosCopy {
+	l.born++
+	wire, err := breaker.New(l.VCenter)
+	l.must(err)
+	l.t.Cleanup(func() { _ = wire.Close() })
+	c := &chaosCopy{wire: wire, agent: fmt.Sprintf("copy-%d", l.born), counts: l.counts}
+	wire.On(c.ask)
+	c.copyOfServer = l.serve(inCluster0, func(v *vsphere.Config, cfg *loop.Config) {
+		wire.Point(v)
+		v.UserAgent = c.agent
+		cfg.Lease, cfg.Resync, cfg.Slots = 2*time.Second, time.Second, 4
+	})
+	return c
+}
+
+// ask says what becomes of a call.
+func (c *chaosCopy) ask(call breaker.Call) breaker.Break {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.orders, func(o *wireOrder) bool {
+		return o.left > 0 && (len(o.methods) == 0 || slices.Contains(o.methods, call.Method))
+	})
+	if i < 0 {
+		return breaker.Break{}
+	}
+	o := c.orders[i]
+	o.left--
+	c.counts.add("break", o.how.Kind.String())
+	switch o.how.Kind {
+	case breaker.KilledBefore, breaker.KilledAfter:
+		c.dead.Store(true)
+	case breaker.ReplyLost, breaker.Refused, breaker.Stalled:
+		c.strays++ // if it was a login, or a logout
+	}
+	return o.how
+}
+
+func (c *chaosCopy) order(o *wireOrder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.orders = append(c.orders, o)
+}
+
+// severed notes that connections were cut: a login may have been under way.
+func (c *chaosCopy) severed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.strays++
+}
+
+// mend ends all trouble of the copy's wire.
+func (c *chaosCopy) mend() {
+	c.mu.Lock()
+	c.orders = nil
+	c.mu.Unlock()
+	c.wire.Mend()
+}
+
+// any is a copy that lives, chosen at random. The dead are buried; one at least is always started anew.
+func (l *life) any() *chaosCopy {
+	l.reap()
+	return l.copies[l.rand.IntN(len(l.copies))]
+}
+
+func (l *life) reap() {
+	l.copies = slices.DeleteFunc(l.copies, func(c *chaosCopy) bool {
+		if c.dead.Load() {
+			l.say("%s was killed", c.agent)
+			c.stop()
+		}
+		return c.dead.Load()
+	})
+	if len(l.copies) == 0 {
+		l.copies = append(l.copies, l.start())
+		l.say("%s is started", l.copies[0].agent)
+	}
+}
+
+// complete starts the copies that are missing.
+func (l *life) complete() {
+	l.reap()
+	for len(l.copies) < l.temper.copies {
+		c := l.start()
+		l.copies = append(l.copies, c)
+		l.say("%s is started", c.agent)
+	}
+}
+
+// restarts are what happens to the copies of the server.
+var restarts = []deed{
+	{"a copy is stopped and started", 3, func(l *life) {
+		l.reap()
+		i := l.rand.IntN(len(l.copies))
+		l.say("%s is stopped", l.copies[i].agent)
+		l.copies[i].stop()
+		l.copies = slices.Delete(l.copies, i, i+1)
+		l.complete()
+	}},
+	{"a copy is killed", 2, func(l *life) {
+		c := l.any()
+		c.wire.Kill()
+		c.dead.Store(true)
+		l.counts.add("break", "Killed")
+	}},
+	{"a copy is killed at a call", 4, func(l *life) {
+		c := l.any()
+		o := &wireOrder{methods: l.someMethods(c), left: 1, how: breaker.Break{Kind: pick(l.rand, []breaker.Kind{breaker.KilledBefore, breaker.KilledAfter})}}
+		l.say("%s is %s at its next of %v", c.agent, o.how.Kind, o.methods)
+		c.order(o)
+	}},
+	{"the copies are complete again", 4, (*life).complete},
+}
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+const attachTags = "POST /rest/com/vmware/cis/tagging/tag-association/id:?~action=attach-multiple-tags-to-object"
+
+// changing are the calls that change something in vCenter.
+var changing = []string{"CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder", "ShutdownGuest",
+	"ResetVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ReconfigureComputeResource_Task", attachTags}
+
+// someMethods are what is to break: whatever changes something next, whatever comes next, or one method, of those that
+// change something or of those that the copy called before.
+func (l *life) someMethods(c *chaosCopy) []string {
+	n, one := l.rand.IntN(10), l.rand.IntN(1000)
+	if called := c.wire.Calls(); n >= 8 && len(called) > 0 {
+		return []string{called[one%len(called)].Method}
+	}
+	switch {
+	case n < 4:
+		return changing
+	case n < 6:
+		return nil
+	}
+	return []string{changing[one%len(changing)]}
+}
+
+// chaosFaults are what vCenter may answer to any call, without meaning that something is there or gone.
+var chaosFaults = []types.BaseMethodFault{
+	&types.TaskInProgress{}, &types.InvalidState{}, &types.ConcurrentAccess{}, &types.NoPermission{PrivilegeId: "VirtualMachine.Inventory.Create"},
+	&types.InsufficientResourcesFault{}, &types.NoDiskSpace{Datastore: "LocalDS_0"}, &types.HostCommunication{}, &types.Timedout{},
+	&types.SystemError{Reason: "chaos"}, &types.GenericVmConfigFault{Reason: "chaos"}, &types.HostNotConnected{}, &types.LimitExceeded{},
+	&types.ResourceInUse{}, &types.RequestCanceled{}, &types.NotEnoughLicenses{},
+}
+
+// breaks are what happens on the way to vCenter, and in it.
+var breaks = []deed{
+	{"a wire breaks", 14, func(l *life) {
+		c := l.any()
+		kind := pick(l.rand, []breaker.Kind{breaker.Refused, breaker.ReplyLost, breaker.SessionGone, breaker.Faulted, breaker.Stalled})
+		o := &wireOrder{methods: l.someMethods(c), left: 1 + l.rand.IntN(3), how: breaker.Break{Kind: kind}}
+		o.how.Fault = pick(l.rand, chaosFaults)
+		o.how.Stall = time.Duration(20+l.rand.IntN(400)) * time.Millisecond
+		l.say("%s: %d calls of %v are %s (%T, %s)", c.agent, o.left, o.methods, kind, o.how.Fault, o.how.Stall)
+		c.order(o)
+	}},
+	{"a wire is cut", 3, func(l *life) {
+		c := l.any()
+		l.say("%s is cut off", c.agent)
+		c.severed()
+		c.wire.Cut()
+		l.counts.add("break", "Cut")
+	}},
+	{"the wires are mended", 4, func(l *life) {
+		for _, c := range l.copies {
+			c.wire.Mend()
+		}
+	}},
+	{"sessions end", 1, func(l *life) { l.DropSessions(); l.counts.add("break", "DropSessions") }},
+	{"vCenter is away", 1, func(l *life) {
+		l.Down()
+		l.calls()
+		time.Sleep(time.Duration(l.rand.IntN(50)) * time.Millisecond)
+		l.Up()
+		l.severAll("Down")
+	}},
+	{"vCenter restarts", 1, func(l *life) { l.Restart(); l.severAll("Restart") }},
+	{"tasks fail", 3, func(l *life) {
+		kind, n := pick(l.rand, []vcsim.Kind{vcsim.Clone, vcsim.PowerOn, vcsim.PowerOff, vcsim.Destroy, vcsim.Reconfigure, vcsim.ShutdownGuest,
+			vcsim.Reset, vcsim.Rename, vcsim.MoveInto, vcsim.ReconfigureCluster}), 1+l.rand.IntN(3)
+		fault := pick(l.rand, chaosFaults)
+		l.say("%d tasks %s fail: %T", n, kind, fault)
+		l.FailTask(kind, nil, fault, n)
+		l.counts.add("break", "FailTask")
+	}},
+	{"replies are lost", 2, func(l *life) {
+		method, n := pick(l.rand, changing), 1+l.rand.IntN(3)
+		l.say("%d replies of %s are lost", n, method)
+		l.LoseReply(method, n)
+		l.counts.add("break", "LoseReply")
+	}},
+	{"a privilege is lost", 1, func(l *life) {
+		method := pick(l.rand, changing)
+		l.say("%s is denied", method)
+		l.Deny(method, "VirtualMachine.Interact.PowerOn")
+		l.counts.add("break", "Deny")
+	}},
+	{"vCenter heals", 3, func(l *life) { l.Heal() }},
+}
+
+func (l *life) severAll(how string) {
+	l.counts.add("break", how)
+	for _, c := range l.copies {
+		c.severed()
+	}
+}

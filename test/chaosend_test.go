@@ -1,0 +1,161 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/mo"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// calm ends all trouble, and waits until the group is as its spec wants it.
+func (l *life) calm() {
+	l.say("calm")
+	l.Up()
+	l.Heal()
+	for _, c := range l.copies {
+		c.mend()
+	}
+	l.complete()
+	l.cure()
+	for began := time.Now(); l.off() != ""; time.Sleep(50 * time.Millisecond) { // what one copy began may still be put right by another
+		if l.watch.still(began) {
+			l.t.Fatalf("never as wished: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
+		}
+		a := l.call(l.any())
+		for _, condition := range a.Status.Conditions {
+			if condition.Type == v1alpha1.ConditionDuplicateMember {
+				l.decide()
+			}
+		}
+		l.empty(a)
+	}
+	for _, c := range l.copies {
+		for began := time.Now(); !metacontroller.Running(l.call(c)); time.Sleep(50 * time.Millisecond) {
+			if l.watch.still(began) {
+				l.t.Fatalf("never RUNNING: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
+			}
+		}
+	}
+	if off := l.off(); off != "" {
+		l.t.Errorf("not as wished although RUNNING: %s", off)
+	}
+	l.countSessions()
+}
+
+// cure has all guests well, gives back what was hidden and the Secret, and takes back a pause.
+func (l *life) cure() {
+	l.show()
+	l.HangShutdown(nil)
+	for _, vm := range l.ours() {
+		_ = l.Sick(vm.Path, vcsim.Well) // it may be gone
+	}
+	l.restore()
+	l.group.Spec.Paused = false
+	l.edited("calm")
+}
+
+// decide is the person who removes all but one of the VMs that claim one ordinal and were in use.
+func (l *life) decide() {
+	seen := map[int32]bool{}
+	for _, vm := range l.mine() {
+		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if seen[stamp.Ordinal] {
+			l.say("a person removes %s: %v", vm.Path, l.Destroy(vm.Path))
+		}
+		seen[stamp.Ordinal] = true
+	}
+}
+
+// empty is the person who powers off what somebody powered on in quarantine, as the message asks for.
+func (l *life) empty(a metacontroller.Answer) {
+	for _, q := range a.Status.Quarantined {
+		for _, vm := range l.ours() {
+			if vm.Ref.Value == q.MoRef && isOn(vm) {
+				l.say("a person powers off %s in quarantine: %v", vm.Path, l.PowerOff(vm.Path))
+			}
+		}
+	}
+}
+
+// countSessions demands that no copy keeps more than one session, but for those that a broken wire kept from it.
+func (l *life) countSessions() {
+	var m mo.SessionManager
+	l.must(l.Admin().RetrieveOne(context.Background(), *l.Admin().ServiceContent.SessionManager, []string{"sessionList"}, &m))
+	for _, c := range l.copies {
+		n := 0
+		for _, s := range m.SessionList {
+			if s.UserAgent == c.agent {
+				n++
+			}
+		}
+		c.mu.Lock()
+		most := 1 + c.strays
+		c.mu.Unlock()
+		if n < 1 || n > most {
+			l.t.Errorf("%s has %d sessions; at most %d are to be", c.agent, n, most)
+		}
+	}
+}
+
+// end deletes the group and looks at what is left of it: nothing, or as many VMs that are nobody's as there were members.
+func (l *life) end() {
+	left := 0
+	if l.group.Spec.Deletion.Policy == v1alpha1.DeletionRetain || l.rand.IntN(3) == 0 {
+		l.group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
+		left = int(*l.group.Spec.Replicas)
+	}
+	l.group.Generation++
+	l.deleting, l.ending = true, true
+	l.promises()
+	l.say("%s is deleted, generation %d, %d VMs are retained", l.group.UID, l.group.Generation, left)
+	for began := time.Now(); !l.call(l.any()).Finalized; time.Sleep(20 * time.Millisecond) {
+		if l.watch.still(began) {
+			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
+		}
+	}
+	l.watch.buries(l.group.UID)
+	l.watch.look(l)
+	l.untouched()
+	retained := l.leftBehind()
+	if len(retained) != left || tally(retained, isOn) != left {
+		l.t.Errorf("%d VMs are left behind, %d of them on; %d were to be: %v", len(retained), tally(retained, isOn), left, refs(retained))
+	}
+	inside := func(vm vcsim.VM) bool { return len(vm.Path) > len(web) && vm.Path[:len(web)+1] == web+"/" }
+	if _, err := l.Find(web); err == nil && !slices.ContainsFunc(l.VMs(), inside) {
+		l.t.Error("the group's folder is left behind, and it is empty")
+	}
+	for i := range 2 {
+		if rules, err := l.Rules(fmt.Sprintf("/DC0/host/DC0_C%d", i)); err != nil || len(rules) > 0 {
+			l.t.Errorf("rules are left behind: %+v, %v", rules, err)
+		}
+	}
+}
+
+// untouched demands that strangers are as they were.
+func (l *life) untouched() {
+	now := map[string]vcsim.VM{}
+	for _, vm := range l.VMs() {
+		now[vm.Ref.Value] = vm
+	}
+	for ref, was := range l.strangers {
+		is, there := now[ref]
+		switch {
+		case !there:
+			l.t.Errorf("the stranger %s (%s) is gone", was.Path, ref)
+		case is.Name != was.Name || is.Power != was.Power || is.CPUs != was.CPUs || is.MemoryMB != was.MemoryMB ||
+			is.InstanceUUID != was.InstanceUUID || !maps.Equal(is.ExtraConfig, was.ExtraConfig):
+			l.t.Errorf("the stranger %+v was %+v", is, was)
+		}
+	}
+	if n := tally(l.VMs(), func(vm vcsim.VM) bool { return vm.Template }); n != 2 {
+		l.t.Errorf("there are %d templates", n)
+	}
+}

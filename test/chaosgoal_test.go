@@ -1,0 +1,160 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// ours are the VMs that bear the stamp of the group, and are no copies.
+func (l *life) ours() []vcsim.VM {
+	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
+		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		return err != nil || !stamp.Owned(l.group.UID, vm.InstanceUUID)
+	})
+}
+
+// mine are those of them that are not in quarantine.
+func (l *life) mine() []vcsim.VM {
+	return slices.DeleteFunc(l.ours(), func(vm vcsim.VM) bool {
+		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		return !stamp.Quarantined.IsZero()
+	})
+}
+
+// off says what is not as the spec wants it; empty if all is.
+func (l *life) off() string {
+	if l.deleting {
+		return "the former group is not gone"
+	}
+	s, perOrdinal, prints := &l.group.Spec, map[int32]bool{}, map[string]bool{}
+	for _, vm := range l.ours() {
+		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if !stamp.Quarantined.IsZero() {
+			if text := l.offInQuarantine(vm, stamp); text != "" {
+				return text
+			}
+			continue
+		}
+		if stamp.Marked || !isOn(vm) || perOrdinal[stamp.Ordinal] {
+			return fmt.Sprintf("%s: %s, %+v", vm.Path, vm.Power, stamp)
+		}
+		if stamp.Revision != l.revision() || vm.CPUs != s.CPU || vm.MemoryMB != 1024*s.Memory {
+			return fmt.Sprintf("%s has %d CPUs, %d MB, revision %s; wanted are %d, %d GB, %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision, s.CPU, s.Memory, l.revision())
+		}
+		if text := l.offPlace(vm, stamp); text != "" {
+			return text
+		}
+		perOrdinal[stamp.Ordinal], prints[stamp.Fingerprint] = true, true
+	}
+	if len(perOrdinal) != int(*s.Replicas) {
+		return fmt.Sprintf("%d wanted; the ordinals are %v", *s.Replicas, perOrdinal)
+	}
+	if s.Update.OnTemplateChange == v1alpha1.TemplateChangeReplace && len(prints) > 1 {
+		return fmt.Sprintf("members are of %d versions of the template", len(prints))
+	}
+	return l.offRules()
+}
+
+// offInQuarantine says what is wrong with a VM in quarantine.
+func (l *life) offInQuarantine(vm vcsim.VM, stamp vsphere.Stamp) string {
+	keep := time.Duration(l.group.Spec.Deletion.QuarantineSeconds) * time.Second
+	switch {
+	case keep == 0 || time.Since(stamp.Quarantined) > keep+2*time.Second:
+		return fmt.Sprintf("%s is still kept: %+v", vm.Path, stamp)
+	case isOn(vm):
+		return fmt.Sprintf("%s is on in quarantine", vm.Path)
+	}
+	return ""
+}
+
+// revision is what members are to be made from.
+func (l *life) revision() string {
+	ref, wanted := plan.UserDataOf(&l.group.VmGroup)
+	if !wanted || l.group.Related == nil {
+		return plan.Revision(&l.group.Spec)
+	}
+	return plan.RevisionWith(&l.group.Spec, ref.Take([]byte(l.group.Related[0].Data["user-data"])).Digest)
+}
+
+// restore gives back the Secret that the spec names.
+func (l *life) restore() {
+	if l.group.Spec.UserData != nil && l.group.Related == nil {
+		l.group.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": "#cloud-config restored"}}}
+	}
+}
+
+// offPlace says what is wrong with where a member is, or with what it knows.
+func (l *life) offPlace(vm vcsim.VM, stamp vsphere.Stamp) string {
+	d, err := l.Details(vm.Path)
+	if err != nil {
+		return err.Error()
+	}
+	s := &l.group.Spec
+	if zone := plan.ZoneOf(s, stamp.Ordinal); zone != "" && !strings.HasPrefix(d.Pool, "/DC0/host/"+zone+"/") {
+		return fmt.Sprintf("%s is in %s, and not in %s", vm.Path, d.Pool, zone)
+	}
+	if want := l.group.Related; s.UserData != nil && guestInfo(l.t, d, "userdata") != want[0].Data["user-data"] {
+		return vm.Path + " has other user data"
+	}
+	if len(s.Networks) > 0 && !strings.Contains(guestInfo(l.t, d, "metadata"), fmt.Sprintf("10.0.0.%d/24", 10+stamp.Ordinal)) {
+		return vm.Path + " is not told its address"
+	}
+	return l.offMarks(vm)
+}
+
+// offMarks says what is wrong with a member's tags and attributes. What admins change by hand is not put back.
+func (l *life) offMarks(vm vcsim.VM) string {
+	if l.retagged[vm.Ref.Value] {
+		return ""
+	}
+	var tags []string
+	for _, t := range l.group.Spec.Tags {
+		tags = append(tags, t.Category+"/"+t.Name)
+	}
+	if got, err := l.TagsOf(vm.Path); err != nil || !slices.Equal(got, tags) {
+		return fmt.Sprintf("%s has the tags %v, not %v (%v)", vm.Path, got, tags, err)
+	}
+	if got, err := l.AttributesOf(vm.Path); err != nil || got["owner"] != l.group.Spec.CustomAttributes["owner"] {
+		return fmt.Sprintf("%s has the attributes %v, not %v (%v)", vm.Path, got, l.group.Spec.CustomAttributes, err)
+	}
+	return ""
+}
+
+// offRules says what is wrong with the DRS rules: one for each cluster with two members or more, if any is wanted.
+func (l *life) offRules() string {
+	mode := l.group.Spec.Placement.AntiAffinity
+	for i := range 2 {
+		var want []string
+		for _, vm := range l.mine() {
+			if d, err := l.Details(vm.Path); err == nil && strings.HasPrefix(d.Host, fmt.Sprintf("/DC0/host/DC0_C%d/", i)) {
+				want = append(want, vm.Name)
+			}
+		}
+		slices.Sort(want)
+		if mode == "" || len(want) < 2 {
+			want = nil
+		}
+		rules, err := l.Rules(fmt.Sprintf("/DC0/host/DC0_C%d", i))
+		if err != nil {
+			return err.Error()
+		}
+		var got []string
+		for _, rule := range rules {
+			if got = append(got, rule.VMs...); rule.Mandatory != (mode == v1alpha1.AntiAffinityRequired) {
+				return fmt.Sprintf("%+v, and %s is wanted", rule, mode)
+			}
+		}
+		if len(rules) > 1 || !slices.Equal(got, want) {
+			return fmt.Sprintf("the rules of cluster %d are %+v; wanted is %s for %v", i, rules, mode, want)
+		}
+	}
+	return ""
+}

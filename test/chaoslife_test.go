@@ -1,0 +1,229 @@
+package test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// life is one life of a group: created, meddled with, calmed, deleted.
+type life struct {
+	*rig
+	*watch
+	temper temper
+	counts *counts
+	rand   *rand.Rand // of the step that is carried out
+	copies []*chaosCopy
+	born   int // copies that were started so far
+	lives  int // groups of the name so far
+	group  *metacontroller.Group
+	// deleting: the group was deleted, and is not gone yet.
+	deleting bool
+	// ending: this is the last deletion.
+	ending bool
+	past   []v1alpha1.VmGroup     // what Kubernetes had of this group before
+	specs  []v1alpha1.VmGroupSpec // that users once wanted
+	// strangers are VMs that are nobody's, as they were when they came.
+	strangers map[string]vcsim.VM
+	retagged  map[string]bool // VMs whose tags and attributes an admin changed by hand
+	hidden    []vcsim.VM
+}
+
+// outcome is what came of a life: what was wrong, and what happened.
+type outcome struct{ wrong, diary []string }
+
+// lead leads a life through the steps, with a vCenter and copies of its own, which end with it.
+func lead(t testing.TB, seed uint64, steps []step, counts *counts) outcome {
+	counts.run()
+	tr := &trial{TB: t}
+	w := newWatch()
+	tr.report = w.violated
+	tr.lead(func() {
+		l := newLife(tr, w, temperOf(seed), counts)
+		if l.temper.up {
+			l.settle()
+		}
+		deeds := deedsOf(l.temper)
+		for _, s := range steps {
+			l.rand = rand.New(rand.NewPCG(s.dice, 0))
+			d := deeds[slices.IndexFunc(deeds, func(d deed) bool { return d.name == s.deed })]
+			counts.add("deed", d.name)
+			l.calls()
+			l.say("# %d: %s", s.n, d.name)
+			d.do(l)
+			time.Sleep(time.Duration(l.rand.IntN(60)) * time.Millisecond)
+		}
+		l.rand = rand.New(rand.NewPCG(seed, 3))
+		l.calm()
+		l.end()
+	})
+	return outcome{wrong: w.wrong(), diary: w.told()}
+}
+
+func newLife(t *trial, w *watch, temper temper, counts *counts) *life {
+	l := &life{watch: w, temper: temper, counts: counts, retagged: map[string]bool{}, strangers: map[string]vcsim.VM{},
+		rand: rand.New(rand.NewPCG(0, 0)),
+		rig: newRig(t, vcsim.Config{
+			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2,
+			Latency: vcsim.Latency{Clone: 40 * time.Millisecond, Power: 10 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 5 * time.Millisecond}})}
+	for range temper.copies {
+		l.copies = append(l.copies, l.start())
+	}
+	l.group = l.copies[0].group("web", 3)
+	l.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(1)
+	l.group.Spec.Deletion.QuarantineSeconds = temper.quarantine
+	if temper.tools {
+		l.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(1)}
+		l.group.Spec.Update.ProgressDeadlineSeconds = seconds(3)
+	}
+	l.begin()
+	_, err := l.AddVM("/DC0/vm", "web-1")
+	l.must(err)
+	l.isStranger("/DC0/vm/web-1")
+	t.Cleanup(l.watch.over(l))
+	return l
+}
+
+// begin makes the group known as one that was just created.
+func (l *life) begin() {
+	l.lives++
+	l.deleting, l.past, l.specs = false, nil, []v1alpha1.VmGroupSpec{*l.group.Spec.DeepCopy()}
+	l.watch.follows(l.group.UID)
+	l.promises()
+}
+
+// isStranger notes a VM that is nobody's.
+func (l *life) isStranger(path string) {
+	for _, vm := range l.VMs() {
+		if vm.Path == path {
+			l.strangers[vm.Ref.Value] = vm
+		}
+	}
+}
+
+// calls lets Metacontroller call a few times.
+func (l *life) calls() {
+	for range l.rand.IntN(4) {
+		l.call(l.any())
+		time.Sleep(time.Duration(l.rand.IntN(30)) * time.Millisecond)
+	}
+}
+
+// call has Metacontroller call a hook of a copy, which must answer 200 whatever happens.
+func (l *life) call(c *chaosCopy) metacontroller.Answer {
+	l.group.URL = c.url
+	hook := l.group.Sync
+	if l.deleting {
+		hook = l.group.Finalize
+	}
+	a, err := hook(within(l.t))
+	switch {
+	case err != nil && c.dead.Load():
+		return a
+	case err != nil:
+		l.t.Fatalf("a hook failed: %v", err)
+	}
+	l.sayOnce("%s %s %d/%d %s", c.agent, a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
+	if l.past = append(l.past, *l.group.VmGroup.DeepCopy()); len(l.past) > 20 {
+		l.past = l.past[1:]
+	}
+	if l.deleting && a.Finalized && !l.ending {
+		l.bury()
+	}
+	return a
+}
+
+// edited is to be called after each change of the spec.
+func (l *life) edited(format string, args ...any) {
+	l.group.Generation++
+	l.say("generation %d: %s", l.group.Generation, fmt.Sprintf(format, args...))
+	l.specs = append(l.specs, *l.group.Spec.DeepCopy())
+	l.promises()
+}
+
+// bury looks at what a group left that is finalized, and makes another of the same name.
+func (l *life) bury() {
+	l.say("%s is finalized", l.group.UID)
+	l.watch.buries(l.group.UID)
+	l.keepRetained()
+	was := l.group
+	l.group = metacontroller.New(was.URL, was.Namespace, was.Name, fmt.Sprintf("uid-web-%d", l.lives+1), *was.Spec.Replicas)
+	l.group.Spec, l.group.Related = *was.Spec.DeepCopy(), was.Related
+	l.group.Spec.Replace = nil
+	l.begin()
+}
+
+// keepRetained takes care of VMs that a group left: their names are needed.
+func (l *life) keepRetained() {
+	for _, vm := range l.leftBehind() {
+		place := fmt.Sprintf("/DC0/vm/retained-%d", l.lives)
+		_, err := l.MakeFolder(place)
+		l.must(err)
+		l.say("%s was left behind, and is put into %s", vm.Path, place)
+		l.must(l.Move(vm.Path, place))
+		l.isStranger(place + "/" + vm.Name)
+	}
+}
+
+// leftBehind are VMs that bear no stamp, and are neither templates nor strangers.
+func (l *life) leftBehind() []vcsim.VM {
+	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
+		_, stranger := l.strangers[vm.Ref.Value]
+		return vm.Template || stranger || isStamped(vm)
+	})
+}
+
+// trial is what a life sees of its test: what is wrong is taken down, so that a script can be tried again.
+type trial struct {
+	testing.TB
+	report   func(string)
+	mu       sync.Mutex
+	failed   bool
+	cleanups []func()
+}
+
+// lead runs what ends with Fatal, and then the clean-ups.
+func (t *trial) lead(do func()) {
+	run := func(f func()) {
+		done := make(chan struct{})
+		go func() { defer close(done); f() }()
+		<-done
+	}
+	run(do)
+	for len(t.cleanups) > 0 {
+		last := t.cleanups[len(t.cleanups)-1]
+		t.cleanups = t.cleanups[:len(t.cleanups)-1]
+		run(last)
+	}
+}
+
+func (t *trial) Helper()             {}
+func (t *trial) Cleanup(f func())    { t.cleanups = append(t.cleanups, f) }
+func (t *trial) Log(...any)          {}
+func (t *trial) Logf(string, ...any) {}
+
+func (t *trial) Failed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed
+}
+
+func (t *trial) Fail() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed = true
+}
+
+func (t *trial) FailNow()                     { t.Fail(); runtime.Goexit() }
+func (t *trial) Error(args ...any)            { t.Fail(); t.report(fmt.Sprint(args...)) }
+func (t *trial) Errorf(f string, args ...any) { t.Fail(); t.report(fmt.Sprintf(f, args...)) }
+func (t *trial) Fatal(args ...any)            { t.Error(args...); runtime.Goexit() }
+func (t *trial) Fatalf(f string, args ...any) { t.Errorf(f, args...); runtime.Goexit() }

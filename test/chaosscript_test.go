@@ -1,0 +1,166 @@
+package test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// step is one step of a life, and all that there is to say of it: its deed, and a seed for the deed's own random numbers.
+// So a step that is left out changes nothing about the others, but for what it would have done.
+type step struct {
+	n    int // its number in the script, from 0
+	deed string
+	dice uint64
+}
+
+// deed is something that can happen in a life.
+type deed struct {
+	name   string
+	weight int
+	do     func(*life)
+}
+
+// steps is how many there are in a script.
+const steps = 25
+
+// script is the life that a seed gives.
+func script(seed uint64) []step {
+	r := rand.New(rand.NewPCG(seed, 1))
+	deeds, all := deedsOf(temperOf(seed)), 0
+	for _, d := range deeds {
+		all += d.weight
+	}
+	var list []step
+	for n := range steps {
+		at := r.IntN(all)
+		i := slices.IndexFunc(deeds, func(d deed) bool { at -= d.weight; return at < 0 })
+		list = append(list, step{n: n, deed: deeds[i].name, dice: r.Uint64()})
+	}
+	return list
+}
+
+// temper is how a life is set up. It is not shrunk.
+type temper struct {
+	// peaceful: no admin meddles, no guest falls sick and no stale parent comes, so that the promise of availability can
+	// be held against what is seen.
+	peaceful bool
+	// up: the group is up before the first step.
+	up         bool
+	copies     int
+	quarantine int32
+	// tools: a member is ready when its Tools run; else when it is on.
+	tools bool
+}
+
+func temperOf(seed uint64) temper {
+	r := rand.New(rand.NewPCG(seed, 2))
+	return temper{peaceful: seed%3 == 2, up: r.IntN(4) > 0, copies: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
+		quarantine: []int32{0, 1, 5}[r.IntN(3)], tools: r.IntN(2) == 0}
+}
+
+// deedsOf are what can happen in a life of that temper.
+func deedsOf(t temper) []deed {
+	all := slices.Concat(edits, breaks, restarts, times)
+	if !t.peaceful {
+		all = slices.Concat(all, admins, guests, stale)
+	}
+	return all
+}
+
+// noSteps is -chaos.keep for a life without any.
+const noSteps = "none"
+
+// parseKeep reads -chaos.keep; nil: all.
+func parseKeep(text string) (keep []int, err error) {
+	switch text {
+	case "":
+		return nil, nil
+	case noSteps:
+		return []int{}, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 0 || n >= steps {
+			return nil, fmt.Errorf("-chaos.keep: %q is not the number of a step", part)
+		}
+		keep = append(keep, n)
+	}
+	return keep, nil
+}
+
+// kept are the steps with these numbers; all, for nil.
+func kept(all []step, keep []int) []step {
+	if keep == nil {
+		return all
+	}
+	return slices.DeleteFunc(all, func(s step) bool { return !slices.Contains(keep, s.n) })
+}
+
+// numbers are those of steps, as -chaos.keep takes them.
+func numbers(list []step) string {
+	if len(list) == 0 {
+		return noSteps
+	}
+	var texts []string
+	for _, s := range list {
+		texts = append(texts, strconv.Itoa(s.n))
+	}
+	return strings.Join(texts, ",")
+}
+
+func describe(list []step) string {
+	var texts []string
+	for _, s := range list {
+		texts = append(texts, fmt.Sprintf("  %2d %s", s.n, s.deed))
+	}
+	return strings.Join(texts, "\n")
+}
+
+func TestAStepLeftOutOfAScriptChangesNoOther(t *testing.T) {
+	t.Parallel()
+	all := script(17)
+	some := kept(script(17), []int{3, 9, 12})
+	if len(some) != 3 || some[0] != all[3] || some[1] != all[9] || some[2] != all[12] {
+		t.Errorf("%v are not of %v", some, all)
+	}
+	if keep, err := parseKeep(numbers(some)); err != nil || !slices.Equal(keep, []int{3, 9, 12}) {
+		t.Errorf("%v, %v", keep, err)
+	}
+	if keep, err := parseKeep(numbers(nil)); err != nil || len(kept(script(17), keep)) != 0 {
+		t.Errorf("no steps are read as %v, %v", keep, err)
+	}
+	for _, bad := range []string{"x", "3,", "25", "-1"} {
+		if _, err := parseKeep(bad); err == nil {
+			t.Errorf("%q is taken for numbers of steps", bad)
+		}
+	}
+	if text := fmt.Sprint(script(18)); text == fmt.Sprint(all) || fmt.Sprint(script(17)) != fmt.Sprint(all) {
+		t.Error("a script does not depend on its seed alone")
+	}
+}
+
+func TestAPeacefulLifeHasNoAdmins(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for seed := range uint64(300) {
+		if temperOf(seed).peaceful {
+			for _, s := range script(seed) {
+				seen[s.deed] = true
+			}
+		}
+	}
+	for _, d := range slices.Concat(admins, guests, stale) {
+		if seen[d.name] {
+			t.Errorf("a peaceful life has %q", d.name)
+		}
+	}
+	for _, d := range slices.Concat(edits, breaks, restarts, times) {
+		if !seen[d.name] {
+			t.Errorf("no peaceful life has %q", d.name)
+		}
+	}
+}

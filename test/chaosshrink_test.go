@@ -1,0 +1,92 @@
+package test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// tries is how often a candidate is carried out: it counts as failing if it fails once, for lives are not deterministic.
+const tries = 3
+
+// shrink finds fewer steps that still fail, by delta debugging: it leaves out halves, quarters and so on, and in the end
+// single steps, as long as what is left fails; until no single step can be left out, or the time is over. It gives back
+// steps that were seen to fail (if those that it was given were).
+func shrink(list []step, until time.Time, fails func([]step) bool) []step {
+	failsOnce := func(some []step) bool {
+		for range tries {
+			if time.Now().After(until) {
+				return false
+			}
+			if fails(slices.Clone(some)) {
+				return true
+			}
+		}
+		return false
+	}
+	for chunk := max(1, len(list)/2); ; {
+		shrunk := false
+		for at := 0; at < len(list) && time.Now().Before(until); {
+			some := slices.Delete(slices.Clone(list), at, min(at+chunk, len(list)))
+			if failsOnce(some) {
+				list, shrunk = some, true
+			} else {
+				at += chunk
+			}
+		}
+		switch {
+		case len(list) == 0 || time.Now().After(until) || chunk == 1 && !shrunk:
+			return list
+		case chunk > 1:
+			chunk /= 2
+		}
+	}
+}
+
+func TestShrinkFindsTheStepsThatMatter(t *testing.T) {
+	t.Parallel()
+	all := script(17)
+	for _, matter := range [][]int{nil, {0}, {24}, {3, 9, 12}, {3, 4, 5}, {0, 24}} {
+		flaky := rand.New(rand.NewPCG(1, 1))
+		runs := 0
+		least := shrink(all, time.Now().Add(time.Hour), func(some []step) bool {
+			runs++
+			for _, n := range matter {
+				if !slices.Contains(some, all[n]) {
+					return false
+				}
+			}
+			return flaky.IntN(50) > 0 // fails nearly always
+		})
+		if numbers(least) != numbers(kept(script(17), append([]int{}, matter...))) {
+			t.Errorf("%v matter, and %s are left", matter, numbers(least))
+		}
+		if runs > 200 {
+			t.Errorf("%d runs", runs)
+		}
+	}
+	if len(all) != steps {
+		t.Error("shrink changed what it was given")
+	}
+}
+
+func TestShrinkEndsWithItsTimeAndGivesWhatWasSeenToFail(t *testing.T) {
+	t.Parallel()
+	all := script(17)
+	if least := shrink(all, time.Now().Add(-time.Second), func([]step) bool { return true }); len(least) != steps {
+		t.Errorf("%s are left, and nothing was seen to fail", numbers(least))
+	}
+	last := []step(nil)
+	until := time.Now().Add(50 * time.Millisecond)
+	least := shrink(all, until, func(some []step) bool {
+		time.Sleep(10 * time.Millisecond)
+		if len(some) > 2 {
+			last = some
+		}
+		return len(some) > 2
+	})
+	if len(least) != steps && !slices.Equal(least, last) {
+		t.Errorf("%s are left; %s failed last", numbers(least), numbers(last))
+	}
+}

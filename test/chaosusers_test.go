@@ -1,0 +1,190 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+)
+
+// change is an edit of the spec that says in words what it did.
+func change(name string, weight int, edit func(*life, *v1alpha1.VmGroupSpec) string) deed {
+	return deed{name, weight, func(l *life) { l.edited("%s: %s", name, edit(l, &l.group.Spec)) }}
+}
+
+// edits are what users do.
+var edits = []deed{
+	change("scale", 9, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		n := int32(l.rand.IntN(7))
+		s.Replicas = &n
+		return fmt.Sprint(n)
+	}),
+	change("template", 4, func(_ *life, s *v1alpha1.VmGroupSpec) string {
+		s.Template = map[string]string{"vm-operator-template": otherTemplate, otherTemplate: "vm-operator-template"}[s.Template]
+		return s.Template
+	}),
+	change("cpu", 3, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.CPU = int32(1 + l.rand.IntN(4))
+		return fmt.Sprint(s.CPU)
+	}),
+	change("memory", 3, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Memory = int32(1 + l.rand.IntN(4))
+		return fmt.Sprint(s.Memory)
+	}),
+	change("quarantine", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Deletion.QuarantineSeconds = pick(l.rand, []int32{0, 1, 5})
+		return fmt.Sprint(s.Deletion.QuarantineSeconds)
+	}),
+	change("way to resize", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Update.Resize = pick(l.rand, []v1alpha1.ResizeWay{v1alpha1.ResizeAuto, v1alpha1.ResizeInPlace, v1alpha1.ResizeReplace})
+		return string(s.Update.Resize)
+	}),
+	change("budgets", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		some := []*intstr.IntOrString{nil, number(0), number(1)}
+		s.Update.MaxUnavailable, s.Update.MaxSurge = pick(l.rand, some), pick(l.rand, []*intstr.IntOrString{nil, number(1)}) // both 0 is refused
+		return fmt.Sprintf("maxUnavailable %v, maxSurge %v", s.Update.MaxUnavailable, s.Update.MaxSurge)
+	}),
+	change("replace", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		if members := l.group.Status.Members; len(members) > 0 {
+			m := pick(l.rand, members)
+			s.Replace = []v1alpha1.Replacement{{Name: fmt.Sprintf("web-%d", m.Ordinal), MoRef: m.MoRef}}
+		}
+		return fmt.Sprint(s.Replace)
+	}),
+	change("remove first", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.ScaleIn.Remove = []string{fmt.Sprintf("web-%d", l.rand.IntN(5))}
+		return fmt.Sprint(s.ScaleIn.Remove)
+	}),
+	change("pause", 2, func(_ *life, s *v1alpha1.VmGroupSpec) string { s.Paused = !s.Paused; return fmt.Sprint(s.Paused) }),
+	change("go on", 3, func(_ *life, s *v1alpha1.VmGroupSpec) string { s.Paused = false; return "paused false" }),
+	change("user data", 4, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+		text := fmt.Sprintf("#cloud-config %d", l.rand.IntN(2))
+		l.group.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": text}}}
+		return text
+	}),
+	{"another Secret", 1, func(l *life) { // which raises no generation
+		text := fmt.Sprintf("#cloud-config %d", l.rand.IntN(3))
+		l.say("the Secret is %s", text)
+		l.group.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": text}}}
+	}},
+	{"the Secret is gone", 1, func(l *life) { l.group.Related = nil }},
+	change("tags", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Tags = []v1alpha1.Tag{{Category: "team", Name: pick(l.rand, []string{"shop", "bank"}), Create: true}}
+		if l.rand.IntN(3) == 0 {
+			s.Tags = nil
+		}
+		return fmt.Sprint(s.Tags)
+	}),
+	change("attributes", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.CustomAttributes = map[string]string{"owner": pick(l.rand, []string{"ann", "bob"})}
+		if l.rand.IntN(3) == 0 {
+			s.CustomAttributes = nil
+		}
+		return fmt.Sprint(s.CustomAttributes)
+	}),
+	change("anti-affinity", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Placement.AntiAffinity = pick(l.rand, []v1alpha1.AntiAffinity{"", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired})
+		return string(s.Placement.AntiAffinity)
+	}),
+	change("zones", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Placement.Zones = pick(l.rand, [][]string{nil, {"DC0_C0", "DC0_C1"}})
+		return fmt.Sprint(s.Placement.Zones)
+	}),
+	change("networks", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Networks = nil
+		if l.rand.IntN(2) == 0 {
+			s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
+		}
+		return fmt.Sprint(len(s.Networks))
+	}),
+	change("service", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Service = nil
+		if l.rand.IntN(3) > 0 {
+			s.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}, DrainSeconds: int32(l.rand.IntN(2))}
+		}
+		return fmt.Sprint(s.Service != nil)
+	}),
+	change("deletion policy", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Deletion.Policy = pick(l.rand, []v1alpha1.DeletionPolicy{"", v1alpha1.DeletionRetain})
+		return string(s.Deletion.Policy)
+	}),
+	change("when the template changes", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Update.OnTemplateChange = pick(l.rand, []v1alpha1.TemplateChange{v1alpha1.TemplateChangeIgnore, v1alpha1.TemplateChangeReplace})
+		return string(s.Update.OnTemplateChange)
+	}),
+	change("back to a former spec", 3, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		i := l.rand.IntN(len(l.specs))
+		paused := s.Paused
+		*s = *l.specs[i].DeepCopy()
+		s.Paused = paused && s.Paused // a life is not to be spent in a pause
+		return fmt.Sprintf("%d: %d replicas of %s", i, *s.Replicas, s.Template)
+	}),
+	{"delete, and make anew", 3, func(l *life) {
+		if !l.deleting {
+			l.deleting = true
+			l.group.Generation++
+			l.say("%s is deleted, generation %d", l.group.UID, l.group.Generation)
+			l.promises()
+		}
+	}},
+}
+
+// times are when things happen by themselves.
+var times = []deed{
+	{"time passes", 12, func(l *life) {
+		d := time.Duration(200+l.rand.IntN(1300)) * time.Millisecond
+		for began := time.Now(); time.Since(began) < d; time.Sleep(40 * time.Millisecond) {
+			l.call(l.any())
+		}
+	}},
+	{"until it is as wished, or a few seconds", 6, (*life).settle},
+}
+
+// stale are parents that Metacontroller shows although there is a newer one: what its cache held, or what a call that
+// was made before brings only now. Half of the answers are stored, as Metacontroller would.
+var stale = []deed{{"a stale parent", 5, func(l *life) {
+	if len(l.past) == 0 || l.deleting {
+		return
+	}
+	c := l.any()
+	old := *l.group
+	old.VmGroup = *l.past[l.rand.IntN(len(l.past))].DeepCopy()
+	keep := l.rand.IntN(2) == 0
+	if l.rand.IntN(3) == 0 { // of the present generation, but its status is older
+		old.Spec, old.Generation = *l.group.Spec.DeepCopy(), l.group.Generation
+	}
+	l.say("%s is shown generation %d", c.agent, old.Generation)
+	old.URL = c.url
+	if _, err := old.Sync(within(l.t)); err != nil {
+		if !c.dead.Load() {
+			l.t.Fatalf("a hook failed: %v", err)
+		}
+		return
+	}
+	if keep {
+		l.group.Status, l.group.Children = old.Status, old.Children
+	}
+}}}
+
+// settle calls until all copies say that the group is as its spec wants it, for a few seconds at most; then its availability
+// is promised.
+func (l *life) settle() {
+	for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(50 * time.Millisecond) {
+		l.reap()
+		if l.deleting {
+			l.call(l.any())
+			continue
+		}
+		was := l.group.UID
+		if !slices.ContainsFunc(slices.Clone(l.copies), func(c *chaosCopy) bool { return !metacontroller.Running(l.call(c)) || c.dead.Load() }) && l.group.UID == was {
+			l.watch.promised(l.leastOf(&l.group.Spec))
+			l.say("settled")
+			return
+		}
+	}
+}

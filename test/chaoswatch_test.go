@@ -1,0 +1,256 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// watch looks at vCenter during a whole life, and takes down what must never be:
+//
+//   - two VMs of one ordinal that are both on and not chosen to go, unless a person made that possible: one who renames
+//     or moves a VM, or its folder, opens the lock that its name is
+//   - a VM that bears the stamp of a group that was finalized
+//   - in a peaceful life, fewer members at work than promised: see leastOf
+//
+// It keeps the diary, too.
+type watch struct {
+	mu      sync.Mutex
+	began   time.Time
+	diary   []string
+	wrongs  []string
+	uid     types.UID
+	buried  []types.UID
+	least   int    // how many are promised to be at work
+	twins   string // why there may be twins; empty: there may be none
+	stopped chan struct{}
+	seen    map[string]string // what was last seen of each VM, for the diary
+	news    time.Time         // when any of that changed last
+}
+
+func newWatch() *watch {
+	return &watch{began: time.Now(), stopped: make(chan struct{}), seen: map[string]string{}}
+}
+
+func (w *watch) say(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.diary = append(w.diary, fmt.Sprintf("%6.3f ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// sayOnce says nothing that was just said.
+func (w *watch) sayOnce(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	again := len(w.diary) > 0 && w.diary[len(w.diary)-1][7:] == text
+	w.mu.Unlock()
+	if !again {
+		w.say("%s", text)
+	}
+}
+
+func (w *watch) violated(text string) {
+	w.mu.Lock()
+	if len(w.wrongs) < 5 {
+		w.wrongs = append(w.wrongs, text)
+	}
+	w.mu.Unlock()
+	w.say("!!! %s", text)
+}
+
+func (w *watch) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.diary)
+}
+
+func (w *watch) wrong() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.wrongs)
+}
+
+// follows makes a group the one that is watched, from its creation on: nothing is promised yet.
+func (w *watch) follows(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.uid, w.least, w.twins = uid, 0, ""
+}
+
+// buries notes that a group was finalized.
+func (w *watch) buries(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buried, w.least = append(w.buried, uid), 0
+}
+
+// twinsByHand notes that a person opened the lock.
+func (w *watch) twinsByHand(how string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.twins = how
+}
+
+// promised: so many are at work, and are to be from now on.
+func (w *watch) promised(least int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.least = least
+}
+
+// promises takes the promise down to what the spec says now; it rises only when that is reached.
+func (l *life) promises() {
+	least := l.leastOf(&l.group.Spec)
+	if l.deleting {
+		least = 0
+	}
+	l.watch.mu.Lock()
+	defer l.watch.mu.Unlock()
+	l.watch.least = min(l.watch.least, least)
+}
+
+// leastOf is how many members a spec promises to keep at work: replicas less maxUnavailable.
+func (l *life) leastOf(s *v1alpha1.VmGroupSpec) int {
+	count := func(v *intstr.IntOrString, up bool) int {
+		byDefault := intstr.FromString("25%")
+		if v == nil {
+			v = &byDefault
+		}
+		n, _ := intstr.GetScaledValueFromIntOrPercent(v, int(*s.Replicas), up)
+		return n
+	}
+	unavailable := count(s.Update.MaxUnavailable, false)
+	if unavailable == 0 && count(s.Update.MaxSurge, true) == 0 {
+		unavailable = 1
+	}
+	return max(0, int(*s.Replicas)-unavailable)
+}
+
+// over begins the watch over a life, and gives back what ends it.
+func (w *watch) over(l *life) (end func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-w.stopped:
+				return
+			case <-time.After(15 * time.Millisecond):
+			}
+			w.mu.Lock()
+			enough := len(w.wrongs) > 0
+			w.mu.Unlock()
+			if !enough {
+				w.look(l)
+			}
+		}
+	}()
+	return func() { close(w.stopped); <-done }
+}
+
+// look looks at vCenter once. What is promised is asked before and after, for it may change meanwhile.
+func (w *watch) look(l *life) {
+	w.mu.Lock()
+	uid, buried, least := w.uid, slices.Clone(w.buried), w.least
+	w.mu.Unlock()
+	vms := l.VMs()
+	w.mu.Lock()
+	if w.uid != uid {
+		w.mu.Unlock()
+		return
+	}
+	least, twins := min(least, w.least), w.twins
+	w.mu.Unlock()
+
+	w.note(vms)
+	working, on := 0, map[int32]string{}
+	for _, vm := range vms {
+		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if err != nil || !stamp.Owned(stamp.UID, vm.InstanceUUID) {
+			continue
+		}
+		if slices.Contains(buried, stamp.UID) {
+			l.t.Errorf("a VM of a group that was finalized: %s (%s) of %s", vm.Path, vm.Ref.Value, stamp.UID)
+			return
+		}
+		if stamp.UID != uid || !stamp.Quarantined.IsZero() || !isOn(vm) {
+			continue
+		}
+		if vm.Tools || !l.temper.tools {
+			working++
+		}
+		if other := on[stamp.Ordinal]; other != "" && !stamp.Marked && twins == "" {
+			l.t.Errorf("two VMs of one ordinal: %s and %s (%s)", other, vm.Path, vm.Ref.Value)
+			return
+		}
+		if !stamp.Marked {
+			on[stamp.Ordinal] = fmt.Sprintf("%s (%s)", vm.Path, vm.Ref.Value)
+		}
+	}
+	if l.temper.peaceful && working < least {
+		l.t.Errorf("fewer at work than promised: %d, not %d", working, least)
+	}
+}
+
+// note says in the diary what changed of the VMs.
+func (w *watch) note(vms []vcsim.VM) {
+	now := map[string]string{}
+	for _, vm := range vms {
+		if stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey]); err == nil {
+			text := fmt.Sprintf("%s %s, generation %d, %s", vm.Path, vm.Power, stamp.Generation, stamp.Revision)
+			if stamp.Marked {
+				text += ", marked for " + string(stamp.Why)
+			}
+			if !stamp.Quarantined.IsZero() {
+				text += ", in quarantine"
+			}
+			now[vm.Ref.Value] = text
+		}
+	}
+	var news []string
+	w.mu.Lock()
+	for ref, text := range now {
+		if w.seen[ref] != text {
+			news = append(news, ref+": "+text)
+		}
+	}
+	for ref := range w.seen {
+		if now[ref] == "" {
+			news = append(news, ref+" is gone, or bears no stamp")
+		}
+	}
+	w.seen = now
+	if len(news) > 0 {
+		w.news = time.Now()
+	}
+	w.mu.Unlock()
+	slices.Sort(news)
+	for _, text := range news {
+		w.say("    %s", text)
+	}
+}
+
+// still tells that nothing has changed since a time for as long as patience, or that it took far too long in any case: a
+// loaded machine is slow, not wrong.
+func (w *watch) still(began time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since := began
+	if w.news.After(began) {
+		since = w.news
+	}
+	return time.Since(since) > patience || time.Since(began) > 5*patience
+}
+
+func isStamped(vm vcsim.VM) bool {
+	stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+	return err == nil && stamp.Owned(stamp.UID, vm.InstanceUUID)
+}

@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// answers are what hooks answer in the stories and for the drawn observations of sync/plan, each status and child once.
+var answers = sync.OnceValues(func() (a struct{ statuses, children []json.RawMessage }, err error) {
+	dir, err := filepath.Abs(shared.dir)
+	if err != nil {
+		return a, err
+	}
+	file := filepath.Join(dir, "answers")
+	c := exec.Command("go", "test", "-count=1", "-vet=off", "-run=^TestTheCorpusIsWritten$", "./sync/plan", "-corpus", file)
+	c.Dir = repository
+	if out, err := c.CombinedOutput(); err != nil {
+		return a, fmt.Errorf("%s: %w\n%s", c, err, out)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return a, err
+	}
+	seen := map[string]bool{}
+	once := func(list *[]json.RawMessage, value json.RawMessage) {
+		if !seen[string(value)] {
+			seen[string(value)] = true
+			*list = append(*list, value)
+		}
+	}
+	for line := range bytes.Lines(text) {
+		var answer struct {
+			Status   json.RawMessage
+			Children []json.RawMessage
+		}
+		if err := json.Unmarshal(line, &answer); err != nil {
+			return a, err
+		}
+		once(&a.statuses, answer.Status)
+		for _, child := range answer.Children {
+			once(&a.children, child)
+		}
+	}
+	return a, nil
+})
+
+// What is pruned, defaulted or rounded would be another status than the one answered, and Metacontroller would write it
+// again at every sync.
+func TestEveryStatusIsStoredAsItIsAnswered(t *testing.T) {
+	k := api(t)
+	a, err := answers()
+	if err != nil || len(a.statuses) < 1000 {
+		t.Fatal(len(a.statuses), err)
+	}
+	ctx := context.Background()
+	g, err := k.groups(k.namespace(t, "answers")).Create(ctx, group("web", nil), strictly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.warnings.take()
+	groups, update := k.groups(g.GetNamespace()), metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}
+	for i, text := range a.statuses {
+		status := parse(t, text)
+		g.Object["status"] = status
+		stored, err := groups.UpdateStatus(ctx, g, update)
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if got := stored.Object["status"]; !reflect.DeepEqual(got, any(status)) {
+			t.Errorf("%s\nis stored as\n%v", text, got)
+		}
+		if i%20 == 0 { // and again: nothing is written
+			again, err := groups.UpdateStatus(ctx, stored, update)
+			if err != nil || again.GetResourceVersion() != stored.GetResourceVersion() {
+				t.Errorf("a second time it is written again (%v): %s", err, text)
+			}
+		}
+		g = stored
+	}
+	if said := k.warnings.take(); said != "" {
+		t.Errorf("the API server warns: %s", said)
+	}
+	t.Logf("%d statuses", len(a.statuses))
+}
+
+var childKinds = map[string]schema.GroupVersionResource{
+	"ConfigMap":     {Version: "v1", Resource: "configmaps"},
+	"Service":       {Version: "v1", Resource: "services"},
+	"EndpointSlice": {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
+}
+
+func TestEveryChildIsTakenAndIsUnchangedByASecondApply(t *testing.T) {
+	k := api(t)
+	a, err := answers()
+	if err != nil || len(a.children) < 1000 {
+		t.Fatal(len(a.children), err)
+	}
+	ctx := context.Background()
+	namespace := k.namespace(t, "children")
+	apply := metav1.PatchOptions{FieldManager: "metacontroller", FieldValidation: metav1.FieldValidationStrict}
+	count := map[string]int{}
+	k.warnings.take()
+	for _, text := range a.children {
+		child := unstructured.Unstructured{Object: parse(t, text)}
+		kind, known := childKinds[child.GetKind()]
+		if !known {
+			t.Fatalf("a child of kind %s", child.GetKind())
+		}
+		count[child.GetKind()]++
+		child.SetNamespace(namespace)
+		raw, err := json.Marshal(child.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := k.Resource(kind).Namespace(namespace)
+		if err := objects.Delete(ctx, child.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err) // a Service of another type would be another story
+		}
+		if _, err := objects.Create(ctx, &child, dryly); err != nil {
+			t.Fatalf("%v: %s", err, raw)
+		}
+		first, err := objects.Patch(ctx, child.GetName(), types.ApplyPatchType, raw, apply)
+		if err != nil {
+			t.Fatalf("%v: %s", err, raw)
+		}
+		// Metacontroller merges what is answered into what is stored: it writes unless this comes out as it was.
+		if missing := lacks("", first.Object, child.Object); len(missing) > 0 {
+			t.Errorf("%s\nis stored without, or with another, %v", raw, missing)
+		}
+		second, err := objects.Patch(ctx, child.GetName(), types.ApplyPatchType, raw, apply)
+		if err != nil || first.GetResourceVersion() != second.GetResourceVersion() {
+			t.Errorf("a second apply writes it again (%v): %s", err, raw)
+		}
+	}
+	if said := k.warnings.take(); said != "" {
+		t.Errorf("the API server warns: %s", said)
+	}
+	for kind := range childKinds {
+		if count[kind] == 0 {
+			t.Errorf("there was no %s", kind)
+		}
+	}
+	t.Logf("children: %v", count)
+}
+
+// lacks names what of a wanted value is not, or is otherwise, in a stored one. The latter may have more fields, but no
+// longer lists.
+func lacks(path string, stored, wanted any) (missing []string) {
+	switch w := wanted.(type) {
+	case map[string]any:
+		s, _ := stored.(map[string]any)
+		for name, value := range w {
+			if _, there := s[name]; !there {
+				missing = append(missing, path+"."+name)
+				continue
+			}
+			missing = append(missing, lacks(path+"."+name, s[name], value)...)
+		}
+	case []any:
+		s, _ := stored.([]any)
+		if len(s) != len(w) {
+			return []string{path}
+		}
+		for i := range w {
+			missing = append(missing, lacks(path+"[]", s[i], w[i])...)
+		}
+	default:
+		if !reflect.DeepEqual(stored, wanted) {
+			missing = []string{path}
+		}
+	}
+	return missing
+}
+
+// The names of children are bounded by those of groups, which the CRD bounds.
+func TestAChildOfTheLongestNameIsTaken(t *testing.T) {
+	k := api(t)
+	a, err := answers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	longest, done := strings.Repeat("a", 57), map[string]bool{}
+	namespace := k.namespace(t, "longest")
+	for _, text := range a.children {
+		child := unstructured.Unstructured{Object: parse(t, []byte(strings.ReplaceAll(string(text), "web", longest)))}
+		if done[child.GetKind()] {
+			continue
+		}
+		done[child.GetKind()] = true
+		child.SetNamespace(namespace)
+		if _, err := k.Resource(childKinds[child.GetKind()]).Namespace(namespace).Create(context.Background(), &child, dryly); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// User is somebody who the API server knows.
+type User string
+
+// The users.
+const (
+	// Admin may do everything.
+	Admin User = "admin"
+	// Metacontroller is the service account that manifests/components/metacontroller-rights gives its rights to.
+	Metacontroller User = "system:serviceaccount:metacontroller:metacontroller"
+	// controllers is kube-controller-manager.
+	controllers User = "system:kube-controller-manager"
+)
+
+// Cluster is a control plane.
+type Cluster struct {
+	// Dir is its directory: data, certificates, logs.
+	Dir string
+
+	bin     string
+	tokens  map[User]string
+	etcd    *Process
+	api     *Process
+	manager *Process
+	apiArgs []string
+	apiPort int
+}
+
+// New starts etcd and kube-apiserver from the binaries in bin. What it needs on disk goes into dir, which must exist.
+func New(bin, dir string) (c *Cluster, err error) {
+	c = &Cluster{Dir: dir, bin: bin, tokens: map[User]string{Admin: rand.Text(), Metacontroller: rand.Text(), controllers: rand.Text()}}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	ports, err := FreePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.writeFiles(); err != nil {
+		return nil, err
+	}
+	client, peer := local("http", ports[0]), local("http", ports[1])
+	if c.etcd, err = Start(dir, "etcd", nil, c.binary("etcd"), "-data-dir", c.file("data"), "-listen-client", client, "-listen-peer", peer); err != nil {
+		return nil, err
+	}
+	if err := c.etcd.Await(func() error { return get(http.DefaultClient, client+"/health", "") }); err != nil {
+		return nil, err
+	}
+	c.apiPort = ports[2]
+	c.apiArgs = []string{
+		"--etcd-servers=" + client, "--endpoint-reconciler-type=none",
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.apiPort),
+		"--cert-dir=" + dir, // it makes a certificate for itself there
+		"--service-account-key-file=" + c.file("accounts.key"), "--service-account-signing-key-file=" + c.file("accounts.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-cluster-ip-range=10.96.0.0/16",
+		"--authorization-mode=RBAC", "--token-auth-file=" + c.file("tokens.csv"),
+		"--audit-policy-file=" + c.file("audit.yaml"), "--audit-log-path=" + c.auditLog(),
+	}
+	return c, c.StartAPIServer()
+}
+
+func local(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
+
+func (c *Cluster) binary(name string) string { return filepath.Join(c.bin, name) }
+func (c *Cluster) file(name string) string   { return filepath.Join(c.Dir, name) }
+
+// writeFiles writes what kube-apiserver reads.
+func (c *Cluster) writeFiles() error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	groups := map[User]string{Admin: "system:masters", Metacontroller: "system:serviceaccounts", controllers: ""}
+	tokens := ""
+	for user, token := range c.tokens {
+		tokens += fmt.Sprintf("%s,%s,%s,%q\n", token, user, user, groups[user])
+	}
+	for name, content := range map[string][]byte{
+		"accounts.key": pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
+		"tokens.csv":   []byte(tokens),
+		"audit.yaml":   []byte(auditPolicy),
+	} {
+		if err := os.WriteFile(c.file(name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StartAPIServer starts kube-apiserver, which must not run, and waits until it is ready.
+func (c *Cluster) StartAPIServer() (err error) {
+	if c.api, err = Start(c.Dir, "kube-apiserver", nil, c.binary("kube-apiserver"), c.apiArgs...); err != nil {
+		return err
+	}
+	if err := c.api.Await(func() error {
+		client, err := c.client()
+		if err != nil {
+			return err
+		}
+		return get(client, local("https", c.apiPort)+"/readyz", c.tokens[Admin])
+	}); err != nil {
+		return err
+	}
+	for user := range c.tokens {
+		if err := os.WriteFile(c.Kubeconfig(user), c.kubeconfig(user), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// KillAPIServer ends kube-apiserver at once: asked to end, it waits a minute or two for its watchers. etcd keeps what it stored.
+func (c *Cluster) KillAPIServer() { c.api.Kill() }
+
+// StartControllers starts those of kube-controller-manager that have to do with namespaces, owners and endpoints.
+func (c *Cluster) StartControllers() error {
+	ports, err := FreePorts(1)
+	if err != nil {
+		return err
+	}
+	c.manager, err = Start(c.Dir, "kube-controller-manager", nil, c.binary("kube-controller-manager"),
+		"--kubeconfig="+c.Kubeconfig(Admin), "--cert-dir="+c.Dir, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
+		"--leader-elect=false", "--use-service-account-credentials=true", "--service-account-private-key-file="+c.file("accounts.key"),
+		"--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller",
+		"--kube-api-qps=100", "--kube-api-burst=200")
+	if err != nil {
+		return err
+	}
+	insecure := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its health alone
+	return c.manager.Await(func() error { return get(insecure, local("https", ports[0])+"/healthz", "") })
+}
+
+// Close ends all processes.
+func (c *Cluster) Close() {
+	for _, p := range []*Process{c.manager, c.api, c.etcd} {
+		if p != nil {
+			p.Kill()
+		}
+	}
+}
+
+// Kubeconfig is the file by which a user finds the API server.
+func (c *Cluster) Kubeconfig(user User) string {
+	return c.file(map[User]string{Admin: "admin", Metacontroller: "metacontroller", controllers: "controllers"}[user] + ".kubeconfig")
+}
+
+func (c *Cluster) kubeconfig(user User) []byte {
+	return fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+current-context: e2e
+clusters: [{name: e2e, cluster: {server: %q, certificate-authority: %q}}]
+users: [{name: user, user: {token: %q}}]
+contexts: [{name: e2e, context: {cluster: e2e, user: user, namespace: default}}]
+`, local("https", c.apiPort), c.file("apiserver.crt"), c.tokens[user])
+}
+
+// RESTConfig is for a client of a user.
+func (c *Cluster) RESTConfig(user User) *rest.Config {
+	return &rest.Config{Host: local("https", c.apiPort), BearerToken: c.tokens[user], QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: c.file("apiserver.crt")}}
+}
+
+// client trusts the certificate that kube-apiserver made for itself.
+func (c *Cluster) client() (*http.Client, error) {
+	pool := x509.NewCertPool()
+	certificate, err := os.ReadFile(c.file("apiserver.crt"))
+	if err != nil {
+		return nil, err
+	}
+	pool.AppendCertsFromPEM(certificate)
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}, nil
+}
+
+func get(client *http.Client, url, token string) error {
+	r, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s %s", url, response.Status, text)
+	}
+	return nil
+}

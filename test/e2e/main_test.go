@@ -1,0 +1,187 @@
+// Package e2e shows against a real Kubernetes API server what the other tests take for granted of it: what the CRD takes
+// and refuses, what is stored, and what kubectl shows. With METACONTROLLER=<binary> and METACONTROLLER_CRDS=<file> it
+// takes groups through their lives with a real Metacontroller as well. `make e2e` runs it.
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/dynamic"
+
+	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+)
+
+const (
+	repository = "../.."
+	kubernetes = "kubernetes" // the module of the binaries
+	crdFile    = repository + "/manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml"
+)
+
+// What Metacontroller's tests need; empty if it is not to be run.
+var metacontroller, metacontrollerCRDs = os.Getenv("METACONTROLLER"), os.Getenv("METACONTROLLER_CRDS")
+
+func TestMain(m *testing.M) {
+	switch {
+	case metacontrollerCRDs == "":
+		fmt.Fprintln(os.Stderr, "METACONTROLLER_CRDS=<file> is not set: the CompositeController is not checked")
+		fallthrough
+	case metacontroller == "":
+		fmt.Fprintln(os.Stderr, "METACONTROLLER=<binary> and METACONTROLLER_CRDS=<file> are not both set: no group lives")
+	}
+	code := m.Run()
+	if shared.kube != nil {
+		shared.kube.Close()
+	}
+	if living.rig != nil {
+		living.rig.close()
+	}
+	for _, dir := range []string{shared.dir, living.dir} {
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	os.Exit(code)
+}
+
+// kube is a cluster that has the CRD of VmGroups, and a client of its admin.
+type kube struct {
+	*cluster.Cluster
+	dynamic.Interface
+	warnings *warnings
+}
+
+// shared is the cluster of all tests that need nothing but the API; each uses names, or a namespace, of its own.
+var shared struct {
+	once sync.Once
+	dir  string
+	kube *kube
+	err  error
+}
+
+func api(t *testing.T) *kube {
+	t.Helper()
+	shared.once.Do(func() {
+		if shared.dir, shared.err = os.MkdirTemp("", "vmgroup-e2e-"); shared.err == nil {
+			shared.kube, shared.err = newKube(shared.dir, "etcd", "kube-apiserver", "kubectl")
+		}
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.kube
+}
+
+// newKube starts a cluster in a directory, with the CRD of VmGroups and, where they are given, Metacontroller's.
+func newKube(dir string, binaries ...string) (k *kube, err error) {
+	bin, err := cluster.Build(kubernetes, os.Stderr, binaries...)
+	if err != nil {
+		return nil, err
+	}
+	k = &kube{warnings: &warnings{}}
+	if k.Cluster, err = cluster.New(bin, dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			k.Close()
+		}
+	}()
+	config := k.RESTConfig(cluster.Admin)
+	config.WarningHandler = k.warnings
+	if k.Interface, err = dynamic.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	crds := []string{crdFile}
+	if metacontrollerCRDs != "" {
+		crds = append(crds, metacontrollerCRDs)
+	}
+	for _, file := range crds {
+		if _, err := k.Kubectl("create", "-f", file); err != nil {
+			return nil, err
+		}
+	}
+	_, err = k.Kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	return k, err
+}
+
+// kubectl runs kubectl, which must succeed.
+func (k *kube) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return k.kubectlWith(t, "", args...)
+}
+
+func (k *kube) kubectlWith(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	out, err := k.KubectlWith(input, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// namespace makes a namespace for a test; it stays, for nobody clears namespaces here.
+func (k *kube) namespace(t *testing.T, name string) string {
+	t.Helper()
+	k.kubectl(t, "create", "namespace", name)
+	return name
+}
+
+// systemNamespace makes sure that the namespace of the server is there.
+func (k *kube) systemNamespace(t *testing.T) {
+	t.Helper()
+	if _, err := k.Kubectl("get", "namespace", "vmgroup-system"); err != nil {
+		k.namespace(t, "vmgroup-system")
+	}
+}
+
+// versions says of which resourceVersion and generation objects are. What kubectl says of an apply will not do: it calls
+// "configured" whatever it sent, even if nothing came of it.
+func (k *kube) versions(t *testing.T, what ...string) string {
+	t.Helper()
+	return k.kubectl(t, append([]string{"get", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion} {.metadata.generation}{"\n"}{end}{.metadata.resourceVersion}`}, what...)...)
+}
+
+// warnings takes down what the API server warns of.
+type warnings struct {
+	mu   sync.Mutex
+	said []string
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(code int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, fmt.Sprintf("%d %s", code, text))
+}
+
+// take returns the warnings since it was called last.
+func (w *warnings) take() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	said := strings.Join(w.said, "\n")
+	w.said = nil
+	return said
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(repository, pattern))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: %v %v", pattern, paths, err)
+	}
+	return paths
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// trees are what a user may apply: the root, each overlay, and each component laid over the root.
+func trees(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{"manifests": repository + "/manifests"}
+	for _, path := range glob(t, "manifests/overlays/*") {
+		all["overlays/"+filepath.Base(path)] = path
+	}
+	for _, path := range glob(t, "manifests/components/*") {
+		all["components/"+filepath.Base(path)] = overlay(t, "components/"+filepath.Base(path))
+	}
+	return all
+}
+
+// overlay writes an overlay of the root with these components, and returns its directory.
+func overlay(t *testing.T, components ...string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := filepath.Abs(repository + "/manifests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifests, err = filepath.Rel(dir, manifests); err != nil { // kustomize takes no absolute path
+		t.Fatal(err)
+	}
+	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [" + manifests + "]\ncomponents:\n"
+	for _, c := range components {
+		text += "- " + manifests + "/" + c + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// foreign are the kinds that others bring: the Prometheus operator, cert-manager and, where its CRDs are not given,
+// Metacontroller.
+var foreign = []string{"CompositeController", "ServiceMonitor", "PrometheusRule", "Certificate", "Issuer"}
+
+func TestEveryTreeOfManifestsIsTakenByADryRun(t *testing.T) {
+	k := api(t)
+	k.systemNamespace(t) // a dry run makes none for what comes after
+	here := k.kubectl(t, "api-resources", "--no-headers")
+	for name, path := range trees(t) {
+		t.Run(name, func(t *testing.T) {
+			var known, skipped []string
+			for _, text := range regexp.MustCompile(`(?m)^---\n`).Split(k.kubectl(t, "kustomize", path), -1) {
+				var object struct {
+					Kind     string
+					Metadata struct{ Name string }
+				}
+				if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+					t.Fatal(err)
+				}
+				if !regexp.MustCompile(`(?m)\s` + object.Kind + `$`).MatchString(here) {
+					if !slices.Contains(foreign, object.Kind) {
+						t.Errorf("nobody knows a %s", object.Kind)
+					}
+					skipped = append(skipped, object.Kind+"/"+object.Metadata.Name)
+					continue
+				}
+				known = append(known, text)
+			}
+			for _, how := range [][]string{{"--server-side"}, nil} {
+				args := append([]string{"apply", "--dry-run=server", "--validate=strict", "-f", "-"}, how...)
+				out := k.kubectlWith(t, strings.Join(known, "---\n"), args...)
+				if n := strings.Count(out, "(server dry run)\n"); n != len(known) {
+					t.Errorf("%d of %d were taken:\n%s", n, len(known), out)
+				}
+			}
+			t.Logf("%d objects taken; skipped, as their kinds are not known here: %v", len(known), skipped)
+		})
+	}
+}
+
+// kubectl keeps what it applied in an annotation, which may have 262,144 characters; the CRD is the largest object.
+func TestTheManifestsCanBeAppliedAgainAndNothingChanges(t *testing.T) {
+	if metacontrollerCRDs == "" {
+		t.Skip("the tree has a CompositeController, and METACONTROLLER_CRDS is not set")
+	}
+	k := api(t)
+	k.kubectl(t, "apply", "-k", repository+"/manifests")
+	before := k.versions(t, "-k", repository+"/manifests")
+	k.kubectl(t, "apply", "-k", repository+"/manifests")
+	if after := k.versions(t, "-k", repository+"/manifests"); after != before {
+		t.Errorf("the versions were\n%s\nand are\n%s", before, after)
+	}
+}

@@ -1,0 +1,316 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/vim25/mo"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// patience is how long a test waits for what takes seconds on an idle machine.
+const patience = 3 * time.Minute
+
+// resync is how often the server asks to be called for a settled group.
+const resync = 10 * time.Second
+
+// rig is all that VmGroups live in: a cluster with controllers, Metacontroller with the least rights, our server behind
+// TLS and a token, as in manifests/, and a vCenter that outlives the server.
+type rig struct {
+	*kube
+	vcenter        *vcsim.VCenter
+	hooks, health  string // host:port of the server
+	server         *cluster.Process
+	metacontroller *cluster.Process
+	ports          []int // of Metacontroller: metrics, health
+}
+
+var living struct {
+	once  sync.Once
+	dir   string
+	rig   *rig
+	ready bool
+}
+
+// life is the rig, which is started for the first test that needs it.
+func life(t *testing.T) *rig {
+	t.Helper()
+	if metacontroller == "" || metacontrollerCRDs == "" {
+		t.Skip("METACONTROLLER=<binary> and METACONTROLLER_CRDS=<file> are not set")
+	}
+	living.once.Do(func() {
+		var err error
+		if living.dir, err = os.MkdirTemp("", "vmgroup-e2e-"); err != nil {
+			t.Fatal(err)
+		}
+		r := &rig{}
+		if r.kube, err = newKube(living.dir, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager"); err != nil {
+			t.Fatal(err)
+		}
+		living.rig = r // from now on it is taken down at the end
+		r.setUp(t)
+		living.ready = true
+	})
+	r := living.rig
+	if !living.ready {
+		t.Fatal("the rig could not be set up")
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("vmgroup's log ends with\n%s\nMetacontroller's with\n%s", end(r.server.Log()), end(r.metacontroller.Log()))
+		}
+	})
+	return r
+}
+
+func end(text string) string { return text[max(0, len(text)-6000):] }
+
+func (r *rig) close() {
+	for _, p := range []*cluster.Process{r.metacontroller, r.server} {
+		if p != nil {
+			p.Kill()
+		}
+	}
+	r.Close()
+	if r.vcenter != nil {
+		_ = r.vcenter.Close()
+	}
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.Dir, name) }
+
+func (r *rig) setUp(t *testing.T) {
+	t.Helper()
+	if err := r.StartControllers(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	r.vcenter, err = vcsim.Start(vcsim.Config{
+		Templates: []string{"vm-operator-template", "vm-operator-template-2"},
+		Latency:   vcsim.Latency{Clone: 300 * time.Millisecond, Power: 100 * time.Millisecond},
+		Guest:     vcsim.Guest{Tools: true, Boot: 100 * time.Millisecond, IP: 100 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports, err := cluster.FreePorts(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.hooks, r.health, r.ports = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1]), ports[2:]
+	certificates(t, r.Dir)
+	write(t, r.path("token"), rand.Text())
+	build := exec.Command("go", "build", "-o", r.path("vmgroup"), "./cmd/vmgroup")
+	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r.startServer(t)
+
+	r.systemNamespace(t)
+	r.kubectl(t, "-n", "vmgroup-system", "create", "secret", "generic", "vmgroup-hook-token", "--from-file=token="+r.path("token"))
+	r.kubectl(t, "-n", "vmgroup-system", "create", "secret", "generic", "vmgroup-hook-client",
+		"--from-file=ca.crt="+r.path("ca.crt"), "--from-file=tls.crt="+r.path("client.crt"), "--from-file=tls.key="+r.path("client.key"))
+	r.kubectlWith(t, rightsOfItsOwn, "create", "-f", "-")
+	r.applyController(t, overlay(t, "components/metacontroller-rights"))
+	r.startMetacontroller(t)
+}
+
+// rightsOfItsOwn are what Metacontroller needs for itself, beside those for VmGroups.
+const rightsOfItsOwn = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: metacontroller}
+rules:
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [get, list, watch]}
+- {apiGroups: [metacontroller.k8s.io], resources: ["*"], verbs: ["*"]}
+- {apiGroups: ["", events.k8s.io], resources: [events], verbs: [create, patch, update]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: metacontroller}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metacontroller}
+subjects: [{kind: ServiceAccount, name: metacontroller, namespace: metacontroller}]
+`
+
+// applyController applies the CompositeController of a tree, and Metacontroller's rights where it has some. It is changed
+// in nothing but where the server is.
+func (r *rig) applyController(t *testing.T, tree string, also ...string) {
+	t.Helper()
+	var ours []string
+	for _, text := range strings.Split(r.kubectl(t, "kustomize", tree), "\n---\n") {
+		if strings.Contains(text, "\nkind: CompositeController\n") || strings.Contains(text, "\nkind: ClusterRole") {
+			ours = append(ours, text)
+		}
+	}
+	const there = "vmgroup.vmgroup-system.svc:8443"
+	all := strings.Join(ours, "\n---\n")
+	if n := strings.Count(all, there); n != 4 { // three hooks, and their endpointConfig
+		t.Fatalf("%s is named %d times in\n%s", there, n, all)
+	}
+	r.kubectlWith(t, strings.NewReplacer(append([]string{there, r.hooks}, also...)...).Replace(all), "apply", "-f", "-")
+}
+
+// startServer starts our server, which must not run, as the Deployment does; and waits until it is ready.
+func (r *rig) startServer(t *testing.T, also ...string) {
+	t.Helper()
+	u := r.vcenter.URL()
+	password, _ := u.User.Password()
+	write(t, r.path("password"), password)
+	args := append([]string{"serve", "--listen", r.hooks, "--health-listen", r.health, "--tls-cert-file", r.path("server.crt"), "--tls-private-key-file", r.path("server.key"),
+		"--token-file", r.path("token"), "--token-file", r.path("token-next"), "--resync", resync.String(), "--lease", "30s", "--log-level", "debug",
+		"--host", u.Host, "--user", u.User.Username(), "--password-file", r.path("password"), "--thumbprint", r.vcenter.ThumbprintSHA256()}, also...)
+	var err error
+	if r.server, err = cluster.Start(r.Dir, "vmgroup", nil, r.path("vmgroup"), args...); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.server.Await(func() error { return ok("http://" + r.health + "/readyz") }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) startMetacontroller(t *testing.T) {
+	t.Helper()
+	binary, err := filepath.Abs(metacontroller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.metacontroller, err = cluster.Start(r.Dir, "metacontroller", nil, binary, "--kubeconfig="+r.Kubeconfig(cluster.Metacontroller),
+		"--client-go-qps=100", "--client-go-burst=200", "--leader-election=false",
+		fmt.Sprintf("--metrics-address=127.0.0.1:%d", r.ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", r.ports[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.metacontroller.Await(func() error { return ok(fmt.Sprintf("http://127.0.0.1:%d/readyz", r.ports[1])) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ok(url string) error {
+	_, err := fetch(url)
+	return err
+}
+
+func fetch(url string) (string, error) {
+	response, err := (&http.Client{Timeout: 5 * time.Second}).Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s %s", url, response.Status, text)
+	}
+	return string(text), err
+}
+
+// calls counts the hook calls since the server started, by "hook code" as in "/sync 200".
+func (r *rig) calls(t *testing.T) map[string]int {
+	t.Helper()
+	text, err := fetch("http://" + r.health + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]int{}
+	for line := range strings.Lines(text) {
+		var code, hook string
+		var n int
+		if _, err := fmt.Sscanf(line, `vmgroup_hook_seconds_count{code=%q,hook=%q} %d`, &code, &hook, &n); err == nil {
+			calls[hook+" "+code] = n
+		}
+	}
+	return calls
+}
+
+// group reads a group with kubectl.
+func (r *rig) group(t *testing.T, namespace, name string) *v1alpha1.VmGroup {
+	t.Helper()
+	g := &v1alpha1.VmGroup{}
+	if err := json.Unmarshal([]byte(r.kubectl(t, "-n", namespace, "get", "vg", name, "-o", "json")), g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// until waits until a group is as wished, of its present generation.
+func (r *rig) until(t *testing.T, namespace, name, what string, wish func(*v1alpha1.VmGroup) bool) *v1alpha1.VmGroup {
+	t.Helper()
+	var g *v1alpha1.VmGroup
+	eventually(t, func() string {
+		if g = r.group(t, namespace, name); g.Status.ObservedGeneration == g.Generation && wish(g) {
+			return ""
+		}
+		return fmt.Sprintf("%s/%s is not %s: %s %d/%d ready %d updated %d of generation %d/%d: %s", namespace, name, what, g.Status.Phase, g.Status.CurrentReplicas,
+			g.Status.DesiredReplicas, g.Status.ReadyReplicas, g.Status.UpdatedReplicas, g.Status.ObservedGeneration, g.Generation, g.Status.LastMessage)
+	})
+	return g
+}
+
+// settled waits until a group has that many members, all as its spec says.
+func (r *rig) settled(t *testing.T, namespace, name string, members int32) *v1alpha1.VmGroup {
+	t.Helper()
+	return r.until(t, namespace, name, "settled with "+strconv.Itoa(int(members)), func(g *v1alpha1.VmGroup) bool {
+		s := &g.Status
+		return s.Phase == v1alpha1.PhaseRunning && s.CurrentReplicas == members && s.DesiredReplicas == members && s.ReadyReplicas == members && s.UpdatedReplicas == members
+	})
+}
+
+// eventually waits until nothing is wrong.
+func eventually(t *testing.T, wrong func() string) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		what := wrong()
+		if what == "" {
+			return
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("after %s: %s", patience, what)
+		}
+	}
+}
+
+// vms are the VMs of a group in vCenter, by name, as an admin sees them.
+func (r *rig) vms(t *testing.T, namespace, name string) map[string]mo.VirtualMachine {
+	t.Helper()
+	ctx := context.Background()
+	finder := find.NewFinder(r.vcenter.Admin().Client)
+	all := map[string]mo.VirtualMachine{}
+	list, err := finder.VirtualMachineList(ctx, "/DC0/vm/vm-operator/"+namespace+"/"+name+"/*")
+	if err != nil {
+		return all // none, or no folder
+	}
+	for _, vm := range list {
+		var properties mo.VirtualMachine
+		if err := vm.Properties(ctx, vm.Reference(), []string{"name", "config", "runtime.powerState"}, &properties); err != nil {
+			continue // gone meanwhile
+		}
+		all[properties.Name] = properties
+	}
+	return all
+}
+
+func moRefs(g *v1alpha1.VmGroup) []string {
+	var refs []string
+	for _, m := range g.Status.Members {
+		refs = append(refs, m.MoRef)
+	}
+	slices.Sort(refs)
+	return refs
+}

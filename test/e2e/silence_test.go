@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+)
+
+// A settled cluster is to be silent: no hook call that was not asked for, no write, no call of vCenter that changes
+// something. Each would be one for every group and for ever.
+func TestASettledClusterIsSilent(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "silence")
+	defer r.kubectl(t, "-n", namespace, "delete", "vg", "--all", "--timeout=2m")
+	for name, spec := range map[string]string{
+		"plain":   `replicas: 2, template: vm-operator-template`,
+		"service": `replicas: 2, template: vm-operator-template, readiness: {check: GuestIP}, service: {type: ClusterIP, ports: [{name: http, port: 80}, {name: dns, port: 53, protocol: UDP}]}`,
+		"unnamed": `replicas: 1, template: vm-operator-template, service: {ports: [{port: 80}]}`,
+		"user":    `replicas: 1, template: vm-operator-template, userData: {configMapKeyRef: {name: boot}}, inventory: None`,
+		"stuck":   `replicas: 1, template: there-is-none`,
+		"none":    `replicas: 0, template: vm-operator-template`,
+	} {
+		r.kubectlWith(t, fmt.Sprintf("apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: %s}\nspec: {cpu: 1, memory: 1, %s}\n", name, spec),
+			"-n", namespace, "apply", "-f", "-")
+	}
+	r.kubectl(t, "-n", namespace, "create", "configmap", "boot", "--from-literal=user-data=#cloud-config\n")
+	for name, members := range map[string]int32{"plain": 2, "service": 2, "unnamed": 1, "user": 1, "none": 0} {
+		g := r.settled(t, namespace, name, members)
+		if name == "service" || name == "unnamed" {
+			r.endpoints(t, namespace, name, g)
+		}
+	}
+	r.quiet(t) // children are written after the status they go with
+
+	// With --resync 10s a settled group asks for a call every 10 s, one with a Service every 5 s, one that waits for a person
+	// every 10 s; the CompositeController adds one a minute for each.
+	const groups = 6
+	versions := func() string {
+		return r.versions(t, "-n", namespace, "vg,configmaps,services,endpointslices")
+	}
+	began, calls, writes, stored, changes := time.Now(), r.calls(t), len(r.writes(t)), versions(), r.changesOfVCenter()
+	time.Sleep(4 * resync)
+	passed := time.Since(began)
+	calls2, writes2, stored2, changes2 := r.calls(t), r.writes(t), versions(), r.changesOfVCenter()
+
+	periods := 0
+	for _, period := range []time.Duration{resync, resync, resync, resync, resync / 2, resync / 2} {
+		periods += int(passed/period) + 1
+	}
+	periods += groups * (int(passed/time.Minute) + 1)
+	for hook, n := range calls2 {
+		if n -= calls[hook]; n > periods || hook != "/sync 200" && hook != "/customize 200" && n > 0 {
+			t.Errorf("%s was called %d times in %s; %d calls were asked for", hook, n, passed, periods)
+		}
+	}
+	if n := calls2["/sync 200"] - calls["/sync 200"]; n < groups {
+		t.Errorf("only %d hook calls in %s", n, passed)
+	}
+	if len(writes2) > writes {
+		t.Errorf("Metacontroller wrote %v", writes2[writes:])
+	}
+	if stored2 != stored {
+		t.Errorf("the objects were of the versions\n%s\nand are of\n%s", stored, stored2)
+	}
+	if changes2 != changes {
+		t.Errorf("vCenter was called to change something: %d times before, %d times after", changes, changes2)
+	}
+	t.Logf("in %s: %d calls of sync, %d of customize, of at most %d; %d writes", passed.Round(time.Second), calls2["/sync 200"]-calls["/sync 200"],
+		calls2["/customize 200"]-calls["/customize 200"], periods, len(writes2)-writes)
+}
+
+// writes are those of Metacontroller, refused ones included.
+func (r *rig) writes(t *testing.T) []cluster.Write {
+	t.Helper()
+	all, err := r.Writes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var its []cluster.Write
+	for _, w := range all {
+		if w.User == string(cluster.Metacontroller) {
+			its = append(its, w)
+		}
+	}
+	return its
+}
+
+// quiet waits until Metacontroller has written nothing for one period.
+func (r *rig) quiet(t *testing.T) {
+	t.Helper()
+	n, since := len(r.writes(t)), time.Now()
+	eventually(t, func() string {
+		if now := len(r.writes(t)); now != n {
+			n, since = now, time.Now()
+		}
+		if time.Since(since) < resync {
+			return fmt.Sprintf("Metacontroller goes on writing: %v", r.writes(t)[max(0, n-5):])
+		}
+		return ""
+	})
+}
+
+// changesOfVCenter counts the calls that are more than looking.
+func (r *rig) changesOfVCenter() (n int) {
+	for method, calls := range r.vcenter.Calls() {
+		looks := false
+		for _, prefix := range []string{"Retrieve", "WaitFor", "CheckFor", "Continue", "Create", "Destroy", "Find", "Query", "Current", "Read", "Cancel", "Login", "Logout", "SessionIsActive", "ModifyListView", "ResetListView", "GET "} {
+			// Create and Destroy, of filters, collectors and views; tasks end in _Task.
+			looks = looks || strings.HasPrefix(method, prefix) && !strings.HasSuffix(method, "_Task") && method != "CreateFolder"
+		}
+		if !looks {
+			n += calls
+		}
+	}
+	return n
+}

@@ -1,0 +1,219 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// report is the status of a group that has two of three members.
+const report = `{"phase": "PENDING", "currentReplicas": 2, "desiredReplicas": 3, "readyReplicas": 1, "availableReplicas": 0, "updatedReplicas": 2,
+	"selector": "vm.codeconnect.vmworld.com/group=web", "lastMessage": "cloning 1 of 3"}`
+
+// stored makes a group with a status.
+func (k *kube) stored(t *testing.T, namespace, name string, spec map[string]any, status string) *unstructured.Unstructured {
+	t.Helper()
+	ctx := context.Background()
+	g, err := k.groups(namespace).Create(ctx, group(name, spec), strictly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Object["status"] = parse(t, []byte(status))
+	if g, err = k.groups(namespace).UpdateStatus(ctx, g, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestKubectlShowsAGroupInItsColumns(t *testing.T) {
+	k := api(t)
+	namespace := k.namespace(t, "columns")
+	k.stored(t, namespace, "web", map[string]any{"replicas": int64(3), "template": "ubuntu-24.04"}, report)
+	for _, c := range []struct{ args, want string }{
+		{"vg", `
+NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      LAST_MESSAGE
+web   PENDING  2        3        2    4       ubuntu-24.04  cloning 1 of 3
+`},
+		{"vmgroups -o wide", `
+NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      LAST_MESSAGE    READY  AVAILABLE  UPDATED
+web   PENDING  2        3        2    4       ubuntu-24.04  cloning 1 of 3  1      0          2
+`},
+		{"vmgroup/web -o name", `
+vmgroup.vm.codeconnect.vmworld.com/web
+`},
+	} {
+		out := k.kubectl(t, append([]string{"-n", namespace, "get"}, strings.Fields(c.args)...)...)
+		if got, want := table(out), table(strings.TrimPrefix(c.want, "\n")); got != want {
+			t.Errorf("kubectl get %s shows\n%s\nnot\n%s", c.args, got, want)
+		}
+	}
+	k.kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.status.phase}=PENDING", "--timeout=5s", "vg/web")
+	if out := k.kubectl(t, "explain", "vg.spec.cpu"); !strings.Contains(out, "1 to 768") {
+		t.Error(out)
+	}
+}
+
+// table is what kubectl prints, with two blanks between its columns: how wide they are is kubectl's matter.
+func table(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		var cells []string
+		for _, cell := range strings.Split(strings.TrimRight(line, " \n"), "  ") {
+			if cell = strings.TrimSpace(cell); cell != "" {
+				cells = append(cells, cell)
+			}
+		}
+		lines = append(lines, strings.Join(cells, "  "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestAGroupIsScaledAsADeploymentIs(t *testing.T) {
+	k := api(t)
+	namespace := k.namespace(t, "scale")
+	ctx := context.Background()
+	k.stored(t, namespace, "web", map[string]any{"replicas": int64(3)}, report)
+	k.kubectl(t, "-n", namespace, "scale", "vg/web", "--current-replicas=3", "--replicas=5")
+	g, err := k.groups(namespace).Get(ctx, "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _, _ := unstructured.NestedInt64(g.Object, "spec", "replicas"); n != 5 || g.GetGeneration() != 2 {
+		t.Errorf("%d replicas in generation %d", n, g.GetGeneration())
+	}
+	// What an autoscaler sees: it multiplies the replicas of the status, and finds its targets by the selector.
+	scale, err := k.groups(namespace).Get(ctx, "web", metav1.GetOptions{}, "scale")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"spec": map[string]any{"replicas": int64(5)},
+		"status": map[string]any{"replicas": int64(2), "selector": "vm.codeconnect.vmworld.com/group=web"}}
+	for part, value := range want {
+		if !reflect.DeepEqual(scale.Object[part], value) {
+			t.Errorf("%s of the scale is %v, not %v", part, scale.Object[part], value)
+		}
+	}
+	if scale.GetAPIVersion() != "autoscaling/v1" || scale.GetKind() != "Scale" {
+		t.Errorf("it is a %s of %s", scale.GetKind(), scale.GetAPIVersion())
+	}
+	// And what it does.
+	patch := types.MergePatchType
+	if _, err := k.groups(namespace).Patch(ctx, "web", patch, []byte(`{"spec":{"replicas":7}}`), metav1.PatchOptions{}, "scale"); err != nil {
+		t.Error(err)
+	}
+	if _, err := k.Kubectl("-n", namespace, "scale", "vg/web", "--replicas=1001"); err == nil || !strings.Contains(err.Error(), "less than or equal to 1000") {
+		t.Errorf("scaled to 1001: %v", err)
+	}
+	out := k.kubectl(t, "-n", namespace, "autoscale", "vg/web", "--min=2", "--max=9", "--cpu=80%", "-o", "jsonpath={.spec.scaleTargetRef}")
+	if out != `{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","name":"web"}` {
+		t.Errorf("an autoscaler of it is of %s", out)
+	}
+}
+
+func TestAStatusIsNobodysButTheSubresources(t *testing.T) {
+	k := api(t)
+	namespace := k.namespace(t, "status")
+	ctx := context.Background()
+	g := k.stored(t, namespace, "web", nil, report)
+	g.Object["status"].(map[string]any)["phase"] = "RUNNING"
+	g.Object["spec"].(map[string]any)["cpu"] = int64(4)
+	g, err := k.groups(namespace).Update(ctx, g, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if phase, _, _ := unstructured.NestedString(g.Object, "status", "phase"); phase != "PENDING" || g.GetGeneration() != 2 {
+		t.Errorf("after an edit of spec and status it is %s, of generation %d", phase, g.GetGeneration())
+	}
+	g.Object["spec"].(map[string]any)["cpu"] = int64(8)
+	g.Object["status"].(map[string]any)["phase"] = "RUNNING"
+	if g, err = k.groups(namespace).UpdateStatus(ctx, g, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if cpu, _, _ := unstructured.NestedInt64(g.Object, "spec", "cpu"); cpu != 4 || g.GetGeneration() != 2 {
+		t.Errorf("after an edit of the status it has %d CPUs, and generation %d", cpu, g.GetGeneration())
+	}
+	g.Object["status"].(map[string]any)["phase"] = "DONE"
+	_, err = k.groups(namespace).UpdateStatus(ctx, g, metav1.UpdateOptions{})
+	if causes := refusal(t, err); !names(causes, "status.phase", `"RUNNING"`) {
+		t.Error(causes)
+	}
+}
+
+// The name of a folder is the lock of an ordinal, which must not split: see invariant 1 in docs/design.md.
+func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
+	k := api(t)
+	namespace := k.namespace(t, "folder")
+	ctx := context.Background()
+	const says = "cannot be changed while the group has members"
+	for i, c := range []struct {
+		phase   string
+		current int
+		spec    string // of the placement before
+		edit    string
+		field   string // that is refused; empty if none is
+	}{
+		{"RUNNING", 0, `{}`, `{"folder": "teams"}`, ""},
+		{"RUNNING", 3, `{"folder": "teams", "datacenter": "DC0"}`, `{"pool": "C1", "antiAffinity": "Preferred"}`, ""},
+		{"RUNNING", 3, `{}`, `{"folder": "teams"}`, "spec.placement.folder"},
+		{"RUNNING", 3, `{"folder": "teams"}`, `{"folder": null}`, "spec.placement.folder"},
+		{"RUNNING", 3, `{"folder": "teams"}`, `null`, "spec.placement.folder"},
+		{"RUNNING", 1, `{"datacenter": "DC0"}`, `{"datacenter": "DC1"}`, "spec.placement.datacenter"},
+		{"PENDING", 0, `{"datacenter": "DC0"}`, `{"datacenter": "DC1"}`, "spec.placement.datacenter"},
+		{"ERROR", 0, `{"datacenter": "DC0"}`, `{"datacenter": "DC1"}`, ""},
+	} {
+		name := fmt.Sprintf("web%d", i)
+		k.stored(t, namespace, name, map[string]any{"placement": parse(t, []byte(c.spec))}, fmt.Sprintf(
+			`{"phase": %q, "currentReplicas": %d, "desiredReplicas": 0, "readyReplicas": 0, "availableReplicas": 0, "updatedReplicas": 0}`, c.phase, c.current))
+		_, err := k.groups(namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"placement":`+c.edit+`}}`), metav1.PatchOptions{})
+		switch {
+		case c.field == "" && err != nil:
+			t.Errorf("%+v: %v", c, err)
+		case c.field != "" && !names(refusal(t, err), c.field, says):
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// Lists that people keep by several hands are merged by their keys.
+func TestTwoHandsKeepTheirOwnEntriesOfALists(t *testing.T) {
+	k := api(t)
+	namespace := k.namespace(t, "hands")
+	ctx := context.Background()
+	apply := func(manager string, spec map[string]any) *unstructured.Unstructured {
+		t.Helper()
+		g := group("web", nil)
+		if manager != "owner" {
+			g.Object["spec"] = map[string]any{}
+		}
+		for field, value := range spec {
+			g.Object["spec"].(map[string]any)[field] = value
+		}
+		raw, err := json.Marshal(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, err := k.groups(namespace).Patch(ctx, "web", types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: manager, FieldValidation: metav1.FieldValidationStrict})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stored
+	}
+	apply("owner", map[string]any{"tags": []any{map[string]any{"category": "team", "name": "shop"}}, "adopt": []any{"vm-1"}})
+	g := apply("backup", map[string]any{"tags": []any{map[string]any{"category": "backup", "name": "daily"}}, "adopt": []any{"vm-2"}})
+	spec := g.Object["spec"].(map[string]any)
+	if len(spec["tags"].([]any)) != 2 || len(spec["adopt"].([]any)) != 2 {
+		t.Errorf("the second one's entries took the place of the first one's: %v", spec)
+	}
+	g = apply("backup", nil)
+	spec = g.Object["spec"].(map[string]any)
+	if tags := spec["tags"].([]any); len(tags) != 1 || tags[0].(map[string]any)["category"] != "team" {
+		t.Errorf("after the second one took its entries back: %v", spec)
+	}
+}

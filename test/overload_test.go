@@ -1,0 +1,281 @@
+//go:build unix
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/test/breaker"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+var overloadFull = flag.Bool("overload.full", false, "1,000 groups, and a vCenter that answers in 5 s; with -copies.binary bin/vmgroup that process is measured")
+
+// metacontrollerWaits is after what time Metacontroller gives a hook call up.
+const metacontrollerWaits = 10 * time.Second
+
+// judge is a client's transport that looks at every answer: 200, or 429 that says in whole seconds when to come again,
+// each within Metacontroller's time.
+type judge struct {
+	next         *http.Transport
+	ok, told     atomic.Int64
+	mu           sync.Mutex
+	worst        time.Duration
+	wrong        []string
+	largeBodies  atomic.Int64
+	largeRefused atomic.Int64
+}
+
+func (j *judge) RoundTrip(r *http.Request) (*http.Response, error) {
+	began := time.Now()
+	res, err := j.next.RoundTrip(r)
+	took := time.Since(began)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.worst = max(j.worst, took)
+	switch {
+	case err != nil:
+		j.wrong = append(j.wrong, err.Error())
+	case res.StatusCode == http.StatusOK:
+		j.ok.Add(1)
+	case res.StatusCode == http.StatusTooManyRequests:
+		if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || n < 1 {
+			j.wrong = append(j.wrong, fmt.Sprintf("429 with Retry-After %q", res.Header.Get("Retry-After")))
+		}
+		j.told.Add(1)
+	default:
+		j.wrong = append(j.wrong, res.Status)
+	}
+	if took >= metacontrollerWaits {
+		j.wrong = append(j.wrong, fmt.Sprintf("an answer took %s", took))
+	}
+	return res, err
+}
+
+// storm is 200 callers at once, and more groups than slots.
+type storm struct {
+	*rig
+	wire    *breaker.Wire
+	groups  []*metacontroller.Group
+	judge   *judge
+	clients *http.Client
+	own     bool // the server is in this process
+	gauge   func() (goroutines int, bytes uint64)
+}
+
+const callers = 200
+
+// blow has the callers call for every group several times, all at once. (Metacontroller calls anew for a group when it has
+// given a call up, so several at once for one group are not unheard of.)
+func (s *storm) blow(calls int) {
+	requests := make([][]byte, len(s.groups))
+	for i, g := range s.groups {
+		var err error
+		requests[i], err = g.Body(false)
+		s.must(err)
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for n := int(next.Add(1)) - 1; n < calls; n = int(next.Add(1)) - 1 {
+				i := n % len(s.groups)
+				res, err := s.clients.Post(s.groups[i].URL+"/sync", "application/json", bytes.NewReader(requests[i]))
+				if err != nil {
+					continue // the judge has seen it
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// bodies posts what a careless or hostile caller may: bodies of the largest size, and small ones that become large.
+func (s *storm) bodies(n int) {
+	large := []byte(`{"parent":{"metadata":{"annotations":{"x":"` + strings.Repeat("x", 8<<20-100) + `"}}}}`)
+	many := []byte(`{"parent":{"status":{"members":[` + strings.Repeat("{},", 199_000) + `{}]}}}`)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			res, err := http.Post(s.groups[0].URL+"/sync", "application/json", bytes.NewReader([][]byte{large, many}[i%2]))
+			if err != nil {
+				return // it was hung up on, which is an answer, too
+			}
+			_ = res.Body.Close()
+			s.judge.largeBodies.Add(1)
+			if res.StatusCode == http.StatusTooManyRequests {
+				s.judge.largeRefused.Add(1)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndSurvived: each call is answered within Metacontroller's time or
+// told when to come again; neither goroutines nor memory grow without bound; afterwards every group comes up by itself,
+// with one VM for each member.
+//
+// The bound of goroutines is one for each open connection, one for each slot, and a handful; that of memory, what a
+// group of the size takes (16 KB), and the budgets of bodies.
+func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndSurvived(t *testing.T) {
+	groups, calls, bodies, slow := 24, 1000, 8, time.Second
+	if *overloadFull {
+		groups, calls, bodies, slow = 1000, 20_000, 64, 5*time.Second
+	}
+	s := newStorm(t, groups) // not beside other tests: it counts the goroutines of them all
+	up(t, s.groups[0])       // the server knows vCenter
+	goroutines, before := s.gauge()
+	s.wire.On(func(breaker.Call) breaker.Break { return breaker.Break{Kind: breaker.Stalled, Stall: slow} })
+
+	began := time.Now()
+	var both sync.WaitGroup
+	both.Go(func() { s.blow(calls) })
+	both.Go(func() { s.bodies(bodies) })
+	most, peak := 0, uint64(0)
+	ended := make(chan struct{})
+	go func() { both.Wait(); close(ended) }()
+	for blowing := true; blowing; {
+		n, bytes := s.gauge()
+		most, peak = max(most, n), max(peak, bytes)
+		select {
+		case <-ended:
+			blowing = false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Logf("%d groups, %d callers, vCenter answers in %s: %d calls answered, %d told to come again, in %s; the longest took %s; %d large bodies (%d told to come again)",
+		groups, callers, slow, s.judge.ok.Load(), s.judge.told.Load(), time.Since(began).Round(time.Millisecond), s.judge.worst.Round(time.Millisecond), s.judge.largeBodies.Load(), s.judge.largeRefused.Load())
+	for _, wrong := range slices.Compact(s.judge.wrong) {
+		t.Error(wrong)
+	}
+	if s.judge.ok.Load() == 0 {
+		t.Error("no call was answered")
+	}
+
+	s.wire.On(nil)
+	began = time.Now()
+	s.recover()
+	t.Logf("all groups are up %s after vCenter answers again", time.Since(began).Round(time.Millisecond))
+	after, bytes := 0, uint64(0)
+	eventually(t, patience, "the goroutines of the storm end", func() bool {
+		s.clients.CloseIdleConnections()
+		http.DefaultClient.CloseIdleConnections()
+		runtime.GC()
+		after, bytes = s.gauge()
+		return after <= goroutines+32
+	})
+	t.Logf("goroutines: %d before, %d at most, %d after; memory: %d MB before, %d MB at most, %d MB after", goroutines, most, after, before>>20, peak>>20, bytes>>20)
+	inOneProcess, connections := 2, callers+bodies // two of a connection: one serves, one reads ahead
+	if s.own {
+		inOneProcess = 7 // of a connection, the callers' part is counted, too
+	}
+	if most > goroutines+inOneProcess*connections+64 {
+		t.Errorf("%d goroutines", most)
+	}
+	const pod = 256 << 20 // limits.memory in the manifests
+	if !s.own && peak > pod || s.own && bytes > before+pod/8 {
+		t.Errorf("%d MB at most, %d MB after", peak>>20, bytes>>20)
+	}
+}
+
+// CloseIdleConnections is what http.Client.CloseIdleConnections looks for.
+func (j *judge) CloseIdleConnections() { j.next.CloseIdleConnections() }
+
+// recover calls for all groups, as Metacontroller would, until each is up, and looks at what there is.
+func (s *storm) recover() {
+	s.t.Helper()
+	limit := patience
+	if *overloadFull {
+		limit = 15 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var all sync.WaitGroup
+	work := make(chan *metacontroller.Group)
+	for range 10 {
+		all.Go(func() {
+			for g := range work {
+				for {
+					a, err := g.Sync(ctx)
+					if err == nil && metacontroller.Running(a) {
+						break
+					}
+					select {
+					case <-ctx.Done():
+						s.t.Errorf("%s is not up: %v, %s %s", g.Name, err, a.Status.Phase, a.Status.LastMessage)
+						return
+					case <-time.After(200 * time.Millisecond):
+					}
+				}
+			}
+		})
+	}
+	for _, g := range s.groups { // one call each, so that all have a lease
+		_, _ = g.Sync(ctx)
+	}
+	for _, g := range s.groups {
+		select {
+		case work <- g:
+		case <-ctx.Done():
+		}
+	}
+	close(work)
+	all.Wait()
+	names := map[string]int{}
+	for _, vm := range s.members() {
+		names[vm.Name]++
+	}
+	for _, g := range s.groups {
+		if names[g.Name+"-0"] != 1 {
+			s.t.Errorf("%s has %d VMs", g.Name, names[g.Name+"-0"])
+		}
+	}
+	if len(names) != len(s.groups) {
+		s.t.Errorf("%d VMs for %d members", len(names), len(s.groups))
+	}
+}
+
+func newStorm(t *testing.T, groups int) *storm {
+	s := &storm{rig: newRig(t, vcsim.Config{}), judge: &judge{next: &http.Transport{MaxIdleConnsPerHost: callers}}}
+	s.clients = &http.Client{Transport: s.judge, Timeout: 2 * metacontrollerWaits}
+	url := ""
+	if *copiesBinary != "" && *overloadFull {
+		p := s.serveProcess()
+		s.wire, url, s.gauge = p.wire, p.url, p.weigh
+	} else {
+		w, err := breaker.New(s.VCenter)
+		s.must(err)
+		t.Cleanup(func() { _ = w.Close() })
+		c := s.serve(func(v *vsphere.Config, _ *loop.Config) { w.Point(v) })
+		s.wire, url, s.own = w, c.url, true
+		s.gauge = func() (int, uint64) { // of the whole test: the callers are a part of it
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return runtime.NumGoroutine(), m.HeapInuse
+		}
+	}
+	for i := range groups {
+		g := metacontroller.New(url, "default", fmt.Sprintf("g%d", i), fmt.Sprintf("uid-g%d", i), 1)
+		g.Client = s.clients
+		s.groups = append(s.groups, g)
+	}
+	return s
+}

@@ -1,0 +1,190 @@
+package test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+var soakFor = flag.Duration("soak.for", 2*time.Second, "how long the soak's churn lasts; make soak: 5 minutes")
+
+// TestChurnLeaksNothing creates, scales, rolls and deletes groups for a while, with two copies of the server that are
+// started anew now and then, sessions that are dropped and a vCenter that is away; and compares what is there when all is
+// deleted and quiet: after the first part, and at the end.
+func TestChurnLeaksNothing(t *testing.T) {
+	rate := runtime.MemProfileRate
+	runtime.MemProfileRate = 4096
+	defer func() { runtime.MemProfileRate = rate }()
+	t.Setenv("TMPDIR", t.TempDir()) // so that what is left in it is ours
+	s := newSoak(t)
+	s.churn(*soakFor / 3)
+	s.quiet()
+	before := s.sample("first quiet")
+	s.churn(*soakFor - *soakFor/3)
+	s.quiet()
+	after := s.sample("last quiet")
+	t.Logf("%d groups lived, %d copies were started, %d troubles", s.lived.Load(), s.started, s.troubles)
+	t.Log("\n" + strings.Join(s.table, "\n"))
+	s.compare(before, after)
+}
+
+// soak is two copies and those who use them.
+type soak struct {
+	*rig
+	mu         sync.Mutex
+	servers    [2]*copyOfServer
+	registries [2]*prometheus.Registry
+	web        *http.Client
+	lived      atomic.Int64
+	began      time.Time
+	started    int
+	troubles   int
+	table      []string
+}
+
+func newSoak(t *testing.T) *soak {
+	s := &soak{began: time.Now(), web: &http.Client{Transport: &http.Transport{}}, rig: newRig(t, vcsim.Config{
+		Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true},
+		Latency: vcsim.Latency{Clone: 20 * time.Millisecond, Power: 5 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 2 * time.Millisecond}})}
+	s.must(s.admin.Logout(context.Background())) // sessions are counted
+	s.start(0)
+	s.start(1)
+	s.table = append(s.table, figuresHead)
+	return s
+}
+
+func (s *soak) start(i int) {
+	registry := prometheus.NewRegistry()
+	c := s.serve(func(v *vsphere.Config, l *loop.Config) {
+		v.Metrics, l.Metrics = registry, registry
+		l.Lease, l.Resync = 4*time.Second, 2*time.Second
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.servers[i], s.registries[i], s.started = c, registry, s.started+1
+}
+
+func (s *soak) anyURL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.servers[rand.IntN(2)].url
+}
+
+// churn leads lives side by side, and makes trouble, for a while; it ends when the last life has ended.
+func (s *soak) churn(d time.Duration) {
+	end := time.Now().Add(d)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				s.life(fmt.Sprintf("web%d", i))
+			}
+		})
+	}
+	all.Go(func() {
+		for sampled := time.Now(); time.Now().Before(end); {
+			time.Sleep(min(1500*time.Millisecond, d/4))
+			s.trouble()
+			if time.Since(sampled) > *soakFor/10 {
+				sampled = time.Now()
+				s.sample("churn")
+			}
+		}
+	})
+	all.Wait()
+}
+
+// life is a group's: each has a UID of its own; names come again.
+func (s *soak) life(name string) {
+	n := s.lived.Add(1)
+	g := metacontroller.New("", "default", name, fmt.Sprintf("uid-soak-%d", n), int32(1+rand.IntN(3)))
+	g.Client = s.web
+	g.Spec.Deletion.ShutdownTimeoutSeconds = seconds(1)
+	if n%3 == 0 {
+		g.Spec.Service = &v1alpha1.Service{}
+		g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
+	}
+	s.lead(g, metacontroller.Running)
+	g.Scale(int32(rand.IntN(4)))
+	s.lead(g, metacontroller.Running)
+	g.Edit(func(spec *v1alpha1.VmGroupSpec) { spec.Template, spec.Memory = otherTemplate, 8 })
+	s.lead(g, metacontroller.Running)
+	g.Generation++
+	s.leadBy(g, g.Finalize, func(a metacontroller.Answer) bool { return a.Finalized })
+}
+
+func (s *soak) lead(g *metacontroller.Group, wish func(metacontroller.Answer) bool) {
+	s.leadBy(g, g.Sync, wish)
+}
+
+// leadBy calls, now this copy, now that, until the answer is as wished. A copy that is being started anew refuses.
+func (s *soak) leadBy(g *metacontroller.Group, call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		g.URL = s.anyURL()
+		a, err := call(ctx)
+		if err == nil && wish(a) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			s.t.Errorf("%s (%s): %v, %s %s", g.Name, g.UID, err, a.Status.Phase, a.Status.LastMessage)
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (s *soak) trouble() {
+	s.troubles++
+	switch s.troubles % 4 {
+	case 0:
+		s.DropSessions()
+	case 1:
+		s.Down()
+		time.Sleep(50 * time.Millisecond)
+		s.Up()
+	case 2:
+		i := s.troubles / 4 % 2
+		s.servers[i].stop()
+		s.start(i)
+	case 3:
+		s.LoseReply("ModifyListView", 1)
+		s.LoseReply("WaitForUpdatesEx", 1)
+	}
+}
+
+// quiet waits until nothing is under way: all groups are deleted, both copies watch vCenter, and what they do a moment
+// later is done. (What awaits tasks in vCenter, a collector, a filter and a list view each, is there or not: it is given up
+// 30 s after the last task, and what is in the list by then goes with it.)
+func (s *soak) quiet() {
+	s.t.Helper()
+	s.Heal()
+	eventually(s.t, patience, "it is quiet, with both copies logged in", func() bool {
+		c := s.Counts()
+		return c.Sessions == 2 && c.Collectors == 2+c.ListViews && len(s.members()) == 0
+	})
+	eventually(s.t, patience, "no copy may act for a group", func() bool {
+		return len(s.servers[0].loop.Groups())+len(s.servers[1].loop.Groups()) == 0
+	})
+	time.Sleep(1200 * time.Millisecond) // reads are made once more after a second
+	s.web.CloseIdleConnections()
+	http.DefaultClient.CloseIdleConnections()
+}

@@ -1,0 +1,144 @@
+package test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// figures are what must not grow from one quiet moment to the next.
+type figures struct {
+	vcsim.Counts
+	goroutines int   // the servers': the embedded vCenter's are not counted
+	heap       int64 // what is alive of what the servers' code has allocated, in bytes, by the memory profile
+	heapInUse  uint64
+	files      int // open file descriptors; 0 where that is not told
+	left       int // files in the temporary directory
+	series     int // of both copies' metrics
+	known      int // groups that the copies tell of
+}
+
+const figuresHead = "   time  when         lived  goroutines  heap kB  in use kB  descriptors  tmp  sessions  rest  collectors  filters  list views  entries  container views  series  groups"
+
+// sample takes the figures, and writes a line of the table.
+func (s *soak) sample(when string) figures {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range 3 { // finalizers, and what they free; and the profile is as of the last but one
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	f := figures{Counts: s.Counts(), goroutines: serversGoroutines(), heap: serversHeap(), heapInUse: m.HeapInuse, files: descriptors(), left: filesIn(os.TempDir())}
+	for i := range s.servers {
+		f.known += len(s.servers[i].loop.Groups())
+		families, err := s.registries[i].Gather()
+		if err != nil {
+			s.t.Error(err)
+		}
+		for _, family := range families {
+			f.series += len(family.GetMetric())
+		}
+	}
+	s.table = append(s.table, fmt.Sprintf("%6.0fs  %-11s %6d  %10d  %7d  %9d  %11d  %3d  %8d  %4d  %10d  %7d  %10d  %7d  %15d  %6d  %6d", time.Since(s.began).Seconds(), when,
+		s.lived.Load(), f.goroutines, f.heap>>10, f.heapInUse>>10, f.files, f.left, f.Sessions, f.RESTSessions, f.Collectors, f.Filters, f.ListViews, f.Listed, f.ContainerViews, f.series, f.known))
+	return f
+}
+
+// compare says what has grown beyond its bound. A group that is deleted is remembered for an hour, so that no stale call
+// brings it back: that may cost a few kB each. One list view with its collector and filter awaits a copy's tasks, and holds
+// those that have ended until there are new ones: one for each slot. Metrics have a series for each kind of action, call and fault, and the
+// second part may meet some that the first did not.
+func (s *soak) compare(before, after figures) {
+	s.t.Helper()
+	deleted := s.lived.Load()
+	for _, c := range []struct {
+		what          string
+		before, after int64
+		more          int64
+	}{
+		{"goroutines", int64(before.goroutines), int64(after.goroutines), 4},
+		{"bytes of the servers' heap", before.heap, after.heap, 1<<20 + 2*4<<10*deleted},
+		{"open files", int64(before.files), int64(after.files), 8},
+		{"files in the temporary directory", int64(before.left), int64(after.left), 8},
+		{"sessions", int64(before.Sessions), int64(after.Sessions), 0},
+		{"REST sessions", int64(before.RESTSessions), int64(after.RESTSessions), 2},
+		{"property collectors", int64(before.Collectors - before.ListViews), int64(after.Collectors - after.ListViews), 0},
+		{"property filters", int64(before.Filters - before.ListViews), int64(after.Filters - after.ListViews), 0},
+		{"list views", 2, int64(after.ListViews), 0},
+		{"entries in list views", 2 * (8 + 1), int64(after.Listed), 0},
+		{"container views", int64(before.ContainerViews), int64(after.ContainerViews), 0},
+		{"series of metrics", int64(before.series), int64(after.series), 60},
+		{"groups", int64(before.known), int64(after.known), 0},
+	} {
+		if c.after > c.before+c.more {
+			s.t.Errorf("%s: %d, and %d before", c.what, c.after, c.before)
+		}
+	}
+}
+
+// isServers tells whether a stack is of the servers' code: not of the embedded vCenter's, nor of the tests' own.
+func isServers(stack []uintptr) (is bool) {
+	frames := runtime.CallersFrames(stack)
+	for {
+		frame, more := frames.Next()
+		switch {
+		case strings.Contains(frame.Function, "/vsphere/vcsim."), strings.Contains(frame.Function, "govmomi/simulator."):
+			return false
+		case strings.Contains(frame.Function, "vmgroup/sync/"), strings.Contains(frame.Function, "vmgroup/vsphere."):
+			is = true
+		}
+		if !more {
+			return is
+		}
+	}
+}
+
+func serversGoroutines() (n int) {
+	records := make([]runtime.StackRecord, runtime.NumGoroutine()+100)
+	all, ok := runtime.GoroutineProfile(records)
+	if !ok {
+		return -1
+	}
+	for i := range records[:all] {
+		if isServers(records[i].Stack()) {
+			n++
+		}
+	}
+	return n
+}
+
+// serversHeap counts as go tool pprof does: the profile holds samples, one for each runtime.MemProfileRate bytes.
+func serversHeap() (bytes int64) {
+	n, _ := runtime.MemProfile(nil, false)
+	records := make([]runtime.MemProfileRecord, n+100)
+	n, ok := runtime.MemProfile(records, false)
+	if !ok {
+		return -1
+	}
+	for i := range records[:n] {
+		if isServers(records[i].Stack()) {
+			bytes += records[i].InUseBytes()
+		}
+	}
+	return bytes
+}
+
+func descriptors() int {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(open)
+}
+
+func filesIn(dir string) (n int) {
+	_ = filepath.WalkDir(dir, func(string, fs.DirEntry, error) error { n++; return nil })
+	return n
+}

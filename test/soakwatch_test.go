@@ -1,0 +1,31 @@
+package test
+
+import (
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// Found by the soak: what awaits tasks in vCenter was forgotten, not removed, when vCenter was away for longer than a
+// moment, and stayed in a session that outlived the outage.
+func TestAnOutageLeavesNothingThatAwaitsTasksBehind(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{})
+	g := r.serve().group("web", 1)
+	r.Hold(vcsim.Clone)
+	for range 3 {
+		until(t, g, "the clone is awaited", func(metacontroller.Answer) bool { return r.Counts().Listed > 0 })
+		r.Down()
+		time.Sleep(300 * time.Millisecond) // longer than it takes to try again
+		r.Up()
+		until(t, g, "vCenter is back", func(metacontroller.Answer) bool { return r.Counts().ListViews > 0 && r.Counts().Listed > 0 })
+	}
+	r.Release(vcsim.Clone)
+	up(t, g)
+	eventually(t, 15*time.Second, "one collector for news, one for tasks", func() bool {
+		c := r.Counts()
+		return c.ListViews == 1 && c.Collectors == 2 && c.Filters == 2
+	})
+}
