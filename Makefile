@@ -9,6 +9,7 @@ CA_BUNDLE   ?= /etc/ssl/certs/ca-certificates.crt
 BUILDER     ?= $(shell if docker info >/dev/null 2>&1; then echo docker; else command -v buildah >/dev/null && echo buildah; fi)
 FUZZTIME    ?= 10s
 SOAK        ?= 5m
+CAMPAIGN    ?= 2h
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CRD         := manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml
 DEEPCOPY    := api/v1alpha1/zz_generated.deepcopy.go
@@ -58,6 +59,11 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 			echo "$$dir $$target: $$(sed -n 's/^fuzz: .*execs: \([0-9]*\).*/\1/p' "$$out" | tail -n 1) inputs$$said"; \
 		done; \
 	done; [ -z "$$failed" ]
+
+.PHONY: campaign
+campaign: ## Break every vCenter call of whole lives in every way, then lead lives at random (CAMPAIGN=..., for each)
+	GOGC=400 $(GO) test -race -v -timeout 0 -run '^TestCampaign$$' ./test -campaign.for $(CAMPAIGN)
+	GOGC=400 $(GO) test -race -v -timeout 0 -run '^TestChaos$$' ./test -chaos.for $(CAMPAIGN) -chaos.parallel 6
 
 .PHONY: soak
 soak: ## Run five minutes of churn and look for leaks (SOAK=...)

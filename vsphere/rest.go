@@ -161,7 +161,7 @@ func (r *restLogins) login(ctx context.Context, s *session) (rs *restSession, re
 	unhurried, stop := lingering(ctx, logoutTimeout)
 	defer stop()
 	if err = rs.Login(unhurried, url.UserPassword(user, password)); err != nil {
-		if status := restStatus(err); status == statusUnauthenticated || status == statusForbidden {
+		if restStatus(err) == statusUnauthenticated { // [doc] vSphere Automation API, Create Session: 401 or 503
 			d := digestOf(user, password)
 			refused = &d
 		}

@@ -127,11 +127,11 @@ func restClassify(err error) *Error {
 	switch {
 	case e.status == statusUnauthenticated:
 		typed = faultf(ReasonNotAuthenticated, false, "vCenter's tagging service has dropped the server's session; the server logs in again.")
-	case e.status == statusForbidden || e.kind == kindUnauthorized:
+	case e.call != "POST session" && (e.status == statusForbidden || e.kind == kindUnauthorized): // a login needs no privilege
 		typed = faultf(ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s: grant it.", taggingPrivilege(e.call))
 	case e.status == http.StatusNotFound && strings.HasPrefix(e.call, "GET "):
 		typed = faultf(ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
-	case e.status == http.StatusNotFound, e.status == http.StatusTooManyRequests, e.status >= http.StatusInternalServerError:
+	case e.status == statusForbidden, e.status == http.StatusNotFound, e.status == http.StatusTooManyRequests, e.status >= http.StatusInternalServerError:
 		typed = faultf(ReasonTaggingUnavailable, false, "vCenter's tagging service does not answer (%d %s); it is tried again.", e.status, http.StatusText(e.status))
 		typed.Passing = true
 	}

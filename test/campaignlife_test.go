@@ -1,0 +1,317 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/breaker"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// whole is the life of one group, from its creation to its end, in which one call may be broken.
+type whole struct {
+	*rig
+	ctx   context.Context
+	turns chan struct{} // has a place for each life that may be busy; one that waits for something leaves it to others
+	job
+	group  *metacontroller.Group
+	server *copyOfServer
+	wires  []*breaker.Wire
+	watch  *lookout
+	meddle func(phase string) // what nobody is to know of
+	last   string             // the phase after which it ends; empty: all
+	began  time.Time
+
+	strangers map[string]string // what they were, by moRef
+	stamps    stamps
+
+	mu     sync.Mutex       // guards what follows
+	struck map[strike]place // where the breaks were made
+	killed bool             // and no new copy was started yet
+	nth    map[string]int
+	diary  []string
+	phase  string
+	rested time.Duration // how long nothing was to be done: in phases that took longer than they should
+}
+
+// place is a call of one of the copies.
+type place struct {
+	wire *breaker.Wire
+	n    int
+}
+
+// shapes are what lives are like. The plain one is what most groups are; the rich one has what makes other calls.
+var shapes = map[string]func(*spec){
+	"plain": func(s *spec) {},
+	"rich": func(s *spec) {
+		s.Deletion.QuarantineSeconds = 1
+		s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}}
+		s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
+		s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
+	},
+}
+
+// newWhole makes a vCenter with strangers in it, and a first copy of the server.
+func newWhole(ctx context.Context, t testing.TB, turns chan struct{}, j job) *whole {
+	t.Helper()
+	sim, err := vcsim.Start(vcsim.Config{
+		Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Hosts: 3,
+		Latency: vcsim.Latency{Clone: 20 * time.Millisecond, Power: 8 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 3 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &whole{rig: &rig{VCenter: sim, t: t}, ctx: ctx, turns: turns, job: j, began: time.Now(),
+		nth: map[string]int{}, struck: map[strike]place{}, strangers: map[string]string{}, stamps: stamps{read: map[string]vsphere.Stamp{}}}
+	t.Cleanup(func() {
+		for _, wire := range w.wires {
+			_ = wire.Close()
+		}
+		if err := sim.Close(); err != nil {
+			t.Errorf("close the embedded vCenter: %v", err)
+		}
+	})
+	w.plant("/DC0/vm", "web-1")
+	w.must(sim.PowerOn("/DC0/vm/web-1"))
+	w.plant("/DC0/vm", "web")
+	w.know()
+	w.start()
+	w.group = w.server.group("web", 3)
+	w.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(1)
+	w.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(1)}
+	shapes[j.shape](&w.group.Spec)
+	w.watch = w.newWatch()
+	return w
+}
+
+// start starts a copy of the server with a wire of its own.
+func (w *whole) start() {
+	w.t.Helper()
+	wire, err := breaker.New(w.VCenter)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	wire.On(func(c breaker.Call) breaker.Break { return w.ask(wire, c) })
+	w.wires = append(w.wires, wire)
+	w.server = w.serve(func(v *vsphere.Config, l *loop.Config) {
+		wire.Point(v)
+		l.Lease, l.Resync, l.Slots = 2*time.Second, time.Second, 4
+	})
+}
+
+// ask says what becomes of a call: those that are to be broken are, once.
+func (w *whole) ask(wire *breaker.Wire, c breaker.Call) breaker.Break {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nth[c.Method]++
+	if w.watch != nil {
+		w.watch.stir()
+	}
+	i := slices.IndexFunc(w.strikes, func(s strike) bool { return s.method == c.Method && s.nth == w.nth[c.Method] })
+	if i < 0 {
+		return breaker.Break{}
+	}
+	s := w.strikes[i]
+	w.struck[s] = place{wire, c.N}
+	w.write("the break: %s", s)
+	b := s.order()
+	if s.kind == taskFails {
+		w.FailTask(taskKinds[c.Method], nil, s.fault(), 1)
+	}
+	if b.Kind == breaker.KilledBefore || b.Kind == breaker.KilledAfter {
+		w.killed = true
+	}
+	return b
+}
+
+// say writes into the diary.
+func (w *whole) say(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.write(format, args...)
+}
+
+func (w *whole) write(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if n := len(w.diary); n > 0 && strings.HasSuffix(w.diary[n-1], " s  "+line) {
+		return
+	}
+	w.diary = append(w.diary, fmt.Sprintf("%7.3f s  %s", time.Since(w.began).Seconds(), line))
+}
+
+// wrongf says that something that must hold does not.
+func (w *whole) wrongf(format string, args ...any) {
+	w.t.Helper()
+	text := fmt.Sprintf(format, args...)
+	w.say("VIOLATION: %s", text)
+	w.t.Errorf("%s: %s", w.phase, text)
+}
+
+// lead leads the life. It gives up on the first phase that does not come to its end.
+func (w *whole) lead() {
+	g := w.group
+	stage := []struct {
+		name string
+		do   func()
+	}{
+		{"create 3", func() {}},
+		{"scale to 5", func() { w.meet("/DC0/vm/vm-operator/default"); g.Scale(5) }},
+		{"scale to 2", func() { g.Scale(2) }},
+		{"roll", func() { g.Edit(func(s *spec) { s.Template = otherTemplate }) }},
+		{"resize", func() { g.Edit(func(s *spec) { s.CPU, s.Memory = 3, 5 }) }},
+		{"user data", func() {
+			g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": "#cloud-config 1"}}}
+			g.Edit(func(s *spec) { s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}} })
+		}},
+		{"heal one that is off", func() { w.deed(func(vm vcsim.VM) error { return w.PowerOff(vm.Path) }) }},
+		{"heal one that is gone", func() { w.deed(func(vm vcsim.VM) error { return w.Destroy(vm.Path) }) }},
+		{"heal one that hangs", func() { w.deed(func(vm vcsim.VM) error { return w.Sick(vm.Path, vcsim.SickUntilReset) }) }},
+	}
+	for _, s := range stage {
+		w.enter(s.name)
+		w.watch.lower(w.promise())
+		s.do()
+		w.watch.lower(w.promise())
+		if w.meddle != nil {
+			w.meddle(s.name)
+		}
+		if !w.drive(w.group.Sync, func(a metacontroller.Answer) bool { return metacontroller.Running(a) && w.amiss() == "" }, w.amiss) {
+			return
+		}
+		w.look()
+		w.watch.keep(w.promise())
+		if s.name == w.last {
+			break
+		}
+	}
+	w.enter("delete")
+	w.watch.lower(0)
+	g.Generation++
+	if w.drive(g.Finalize, func(a metacontroller.Answer) bool { return a.Finalized }, func() string { return fmt.Sprint(refs(w.own())) }) {
+		w.look()
+		w.left()
+	}
+}
+
+func (w *whole) enter(phase string) {
+	w.mu.Lock()
+	w.phase = phase
+	w.mu.Unlock()
+	w.say("== %s", phase)
+}
+
+// deed is what an admin does to the first member: the promise does not hold against him.
+func (w *whole) deed(do func(vcsim.VM) error) {
+	w.watch.lower(w.promise() - 1)
+	w.must(do(w.own()[0]))
+}
+
+// promise is how many members no step of ours may leave less of: replicas less maxUnavailable, which is 25%, rounded
+// down.
+func (w *whole) promise() int {
+	n := int(*w.group.Spec.Replicas)
+	return n - n/4
+}
+
+// campaignLimit is how long a phase may take: a step that failed and may have been carried out is in doubt for a minute after it
+// could have been tried again, and that is at most a minute after it failed.
+const campaignLimit = 150 * time.Second
+
+// drive calls a hook until the answer is as wished. The copy that was killed is followed by a new one.
+func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool, wrong func() string) bool {
+	w.t.Helper()
+	began := time.Now()
+	for {
+		w.mu.Lock()
+		killed := w.killed
+		w.killed = false
+		w.mu.Unlock()
+		if killed {
+			w.say("a new copy is started")
+			dead := w.server
+			w.start()
+			w.group.URL = w.server.url
+			dead.stop()
+		}
+		a, err := call(w.ctx)
+		switch {
+		case w.ctx.Err() != nil:
+			w.t.Skip("the time is over")
+		case err != nil:
+			w.wrongf("a hook failed: %v", err)
+			return false
+		case wish(a):
+			w.say("%s %d/%d %s", a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
+			return true
+		}
+		w.say("%s %d/%d %s", a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
+		took := time.Since(began)
+		if took > campaignLimit+w.stall() {
+			w.wrongf("not reached within %s: %s; the group says %s: %s", took.Round(time.Second), wrong(), a.Status.Phase, a.Status.LastMessage)
+			return false
+		}
+		if took < time.Second {
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		pause := min(took/20, 200*time.Millisecond) // something waits
+		<-w.turns
+		time.Sleep(pause)
+		w.turns <- struct{}{}
+		w.mu.Lock()
+		w.rested += pause
+		w.mu.Unlock()
+	}
+}
+
+// revision is what members are to be made from.
+func (w *whole) revision() string {
+	ref, wanted := plan.UserDataOf(&w.group.VmGroup)
+	if !wanted {
+		return plan.Revision(&w.group.Spec)
+	}
+	return plan.RevisionWith(&w.group.Spec, ref.Take([]byte(w.group.Related[0].Data["user-data"])).Digest)
+}
+
+// amiss says what is not as the spec has it; nothing else of the group's may be there.
+func (w *whole) amiss() string {
+	s := &w.group.Spec
+	seen := map[int32]bool{}
+	for _, vm := range w.VMs() {
+		if vm.Template || w.strangers[vm.Ref.Value] != "" {
+			continue
+		}
+		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		name := plan.MemberName("web", stamp.Ordinal)
+		switch {
+		case err != nil || stamp.UID != w.group.UID || stamp.Marked || !stamp.Quarantined.IsZero() || seen[stamp.Ordinal]:
+			return fmt.Sprintf("%s: %v, %+v", vm.Path, err, stamp)
+		case vm.Path != web+"/"+name || vm.Power != types.VirtualMachinePowerStatePoweredOn || !vm.Tools:
+			return fmt.Sprintf("%s is %s, tools %t", vm.Path, vm.Power, vm.Tools)
+		case stamp.Revision != w.revision() || vm.CPUs != s.CPU || vm.MemoryMB != 1024*s.Memory:
+			return fmt.Sprintf("%s has %d CPUs, %d MB, revision %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision)
+		}
+		if len(s.Tags) > 0 {
+			if tags, err := w.TagsOf(vm.Path); err != nil || fmt.Sprint(tags) != "[team/shop]" {
+				return fmt.Sprintf("%s has the tags %v (%v)", vm.Path, tags, err)
+			}
+		}
+		seen[stamp.Ordinal] = true
+	}
+	if len(seen) != int(*s.Replicas) {
+		return fmt.Sprintf("%d members are wanted; the ordinals are %v", *s.Replicas, seen)
+	}
+	return ""
+}

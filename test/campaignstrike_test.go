@@ -1,0 +1,250 @@
+package test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/test/breaker"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// strike says which call of a life is broken, and how: the nth of a method in the order of their arrival.
+type strike struct {
+	method string
+	nth    int
+	kind   string
+	reason string // of breakFaulted and taskFails: the fault's type
+}
+
+// The kinds of breaks. All but taskFails are the wire's.
+const (
+	breakRefused      = "Refused"
+	breakReplyLost    = "ReplyLost"
+	breakSessionGone  = "SessionGone"
+	breakFaulted      = "Faulted"
+	breakStalled      = "Stalled"
+	breakKilledBefore = "KilledBefore"
+	breakKilledAfter  = "KilledAfter"
+	// taskFails passes the call, and has the task that it began end in a fault.
+	taskFails = "TaskFails"
+)
+
+// stallFor is how long a call stalls: longer than a hook's client waits, and shorter than the server's own bound.
+const stallFor = 30 * time.Second
+
+// String is what -campaign.only takes: "CloneVM_Task#2/ReplyLost", "CloneVM_Task#2/Faulted:NoDiskSpace".
+func (s strike) String() string {
+	text := fmt.Sprintf("%s#%d/%s", s.method, s.nth, s.kind)
+	if s.reason != "" {
+		text += ":" + s.reason
+	}
+	return text
+}
+
+// job is one life to lead.
+type job struct {
+	shape   string
+	strikes []strike
+}
+
+// name is what -campaign.only takes.
+func (j job) name() string {
+	text := "unbroken"
+	for i, s := range j.strikes {
+		if i == 0 {
+			text = s.String()
+		} else {
+			text += " + " + s.String()
+		}
+	}
+	if j.shape != "plain" {
+		text = j.shape + ":" + text
+	}
+	return text
+}
+
+// stall is for how long calls stall, all in all.
+func (j job) stall() (d time.Duration) {
+	for _, s := range j.strikes {
+		if s.kind == breakStalled {
+			d += stallFor
+		}
+	}
+	return d
+}
+
+// parseJob reads what name wrote.
+func parseJob(text string) (j job, err error) {
+	j.shape = "plain"
+	if before, after, found := strings.Cut(text, ":"); found && shapes[before] != nil {
+		j.shape, text = before, after
+	}
+	if text == "unbroken" {
+		return j, nil
+	}
+	for part := range strings.SplitSeq(text, " + ") {
+		s, err := parseStrike(part)
+		if err != nil {
+			return j, err
+		}
+		j.strikes = append(j.strikes, s)
+	}
+	return j, nil
+}
+
+// parseStrike reads what String wrote. A REST method has slashes in it.
+func parseStrike(text string) (s strike, err error) {
+	slash := strings.LastIndexByte(text, '/')
+	hash := strings.LastIndexByte(text, '#')
+	if hash < 0 || slash < hash {
+		return s, fmt.Errorf("%q is not like CloneVM_Task#2/ReplyLost", text)
+	}
+	s.method = text[:hash]
+	s.kind, s.reason, _ = strings.Cut(text[slash+1:], ":")
+	s.nth, err = strconv.Atoi(text[hash+1 : slash])
+	return s, err
+}
+
+// order is what the wire is told.
+func (s strike) order() breaker.Break {
+	switch s.kind {
+	case breakRefused:
+		return breaker.Break{Kind: breaker.Refused}
+	case breakReplyLost:
+		return breaker.Break{Kind: breaker.ReplyLost}
+	case breakSessionGone:
+		return breaker.Break{Kind: breaker.SessionGone}
+	case breakFaulted:
+		return breaker.Break{Kind: breaker.Faulted, Fault: s.fault()}
+	case breakStalled:
+		return breaker.Break{Kind: breaker.Stalled, Stall: stallFor}
+	case breakKilledBefore:
+		return breaker.Break{Kind: breaker.KilledBefore}
+	case breakKilledAfter:
+		return breaker.Break{Kind: breaker.KilledAfter}
+	}
+	return breaker.Break{}
+}
+
+func (s strike) fault() types.BaseMethodFault { return faultTypes[s.reason] }
+
+// kindsFor are the breaks that a method can suffer: every kind, and a fault of each typed reason that it may answer.
+func kindsFor(method string) (all []strike) {
+	for _, kind := range []string{breakReplyLost, breakRefused, breakSessionGone, breakKilledAfter, breakKilledBefore, breakStalled} {
+		all = append(all, strike{method: method, kind: kind})
+	}
+	for _, reason := range faultsOf(method) {
+		all = append(all, strike{method: method, kind: breakFaulted, reason: reason})
+	}
+	if taskKinds[method] != "" {
+		for _, reason := range taskFaults[method] {
+			all = append(all, strike{method: method, kind: taskFails, reason: reason})
+		}
+	}
+	return all
+}
+
+// taskKinds are the kinds of the tasks that methods begin.
+var taskKinds = map[string]vcsim.Kind{
+	"CloneVM_Task": vcsim.Clone, "PowerOnVM_Task": vcsim.PowerOn, "PowerOffVM_Task": vcsim.PowerOff, "Destroy_Task": vcsim.Destroy,
+	"ReconfigVM_Task": vcsim.Reconfigure, "ShutdownGuest": vcsim.ShutdownGuest, "ResetVM_Task": vcsim.Reset, "Rename_Task": vcsim.Rename,
+	"MoveIntoFolder_Task": vcsim.MoveInto, "ReconfigureComputeResource_Task": vcsim.ReconfigureCluster,
+}
+
+// faultTypes are the faults that vsphere tells apart: one or two of each of its rows (vsphere/vimfaults.go), and a few
+// that are in none.
+var faultTypes = map[string]types.BaseMethodFault{
+	"InvalidLogin":                &types.InvalidLogin{},
+	"PasswordExpired":             &types.PasswordExpired{},
+	"NoPermission":                &types.NoPermission{PrivilegeId: "System.Read"},
+	"DuplicateName":               &types.DuplicateName{Name: "web"},
+	"NoDiskSpace":                 &types.NoDiskSpace{Datastore: "LocalDS_0"},
+	"InsufficientStorageSpace":    &types.InsufficientStorageSpace{},
+	"NoCompatibleDatastore":       &types.NoCompatibleDatastore{},
+	"InaccessibleDatastore":       &types.InaccessibleDatastore{InvalidDatastore: types.InvalidDatastore{Name: "LocalDS_0"}},
+	"CannotAccessNetwork":         &types.CannotAccessNetwork{},
+	"SnapshotCloneNotSupported":   &types.SnapshotCloneNotSupported{},
+	"NicSettingMismatch":          &types.NicSettingMismatch{},
+	"UncustomizableGuest":         &types.UncustomizableGuest{},
+	"CannotDecryptPasswords":      &types.CannotDecryptPasswords{},
+	"MissingLinuxCustResources":   &types.MissingLinuxCustResources{},
+	"MissingWindowsCustResources": &types.MissingWindowsCustResources{},
+	"InsufficientMemoryResources": &types.InsufficientMemoryResourcesFault{},
+	"RuleViolation":               &types.RuleViolation{},
+	"NoCompatibleHost":            &types.NoCompatibleHost{},
+	"NotEnoughLicenses":           &types.NotEnoughLicenses{},
+	"TaskInProgress":              &types.TaskInProgress{},
+	"ConcurrentAccess":            &types.ConcurrentAccess{},
+	"ManagedObjectNotFound":       &types.ManagedObjectNotFound{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-0"}},
+	"InvalidPowerState":           &types.InvalidPowerState{},
+	"ToolsUnavailable":            &types.ToolsUnavailable{},
+	"QuestionPending":             &types.QuestionPending{Text: "moved or copied?"},
+	"MethodDisabled":              &types.MethodDisabled{},
+	"HostNotReachable":            &types.HostNotReachable{},
+	"HostConnectFault":            &types.HostConnectFault{},
+	"RequestCanceled":             &types.RequestCanceled{},
+	"Timedout":                    &types.Timedout{},
+	"FileLocked":                  &types.FileLocked{},
+	"InvalidState":                &types.InvalidState{},
+	"CustomizationFault":          &types.CustomizationFault{},
+	"SnapshotFault":               &types.SnapshotFault{},
+	"GenericVmConfigFault":        &types.GenericVmConfigFault{},
+	"CpuHotPlugNotSupported":      &types.CpuHotPlugNotSupported{},
+	"MemoryHotPlugNotSupported":   &types.MemoryHotPlugNotSupported{},
+	"InvalidCollectorVersion":     &types.InvalidCollectorVersion{},
+	"SystemError":                 &types.SystemError{Reason: "campaign"},
+	"InvalidArgument":             &types.InvalidArgument{},
+}
+
+// common are the faults that any method may answer.
+//
+// [doc] RuntimeFault and its kinds "can be thrown by any method"; HostCommunication, NoPermission and RequestCanceled
+// among them.
+var common = []string{"SystemError", "NoPermission", "HostNotReachable", "RequestCanceled"}
+
+// faultsOf are the faults that a method may answer at once.
+//
+// [doc] the faults in the description of each method (vSphere Web Services API).
+func faultsOf(method string) []string {
+	own := map[string][]string{
+		"Login":                {"InvalidLogin", "PasswordExpired"},
+		"CreateFolder":         {"DuplicateName", "ManagedObjectNotFound"},
+		"ShutdownGuest":        {"ToolsUnavailable", "TaskInProgress", "InvalidState", "InvalidPowerState", "ManagedObjectNotFound"},
+		"WaitForUpdatesEx":     {"InvalidCollectorVersion", "ManagedObjectNotFound"},
+		"ModifyListView":       {"ManagedObjectNotFound"},
+		"RetrievePropertiesEx": {"ManagedObjectNotFound", "Timedout"},
+	}
+	if method == restLogin { // [doc] com.vmware.cis.session create: unauthenticated, service_unavailable; it has no unauthorized
+		return []string{"SystemError", "HostNotReachable"}
+	}
+	if strings.HasPrefix(method, "GET ") || strings.HasPrefix(method, "POST ") || strings.HasPrefix(method, "DELETE ") {
+		return []string{"SystemError", "NoPermission", "HostNotReachable", "ManagedObjectNotFound", "InvalidArgument"}
+	}
+	all := append([]string{}, common...)
+	all = append(all, own[method]...)
+	return append(all, taskFaults[method]...)
+}
+
+// vmFaults are those of any task on a VM.
+var vmFaults = []string{"TaskInProgress", "InvalidState", "InvalidPowerState", "FileLocked", "ManagedObjectNotFound", "MethodDisabled", "HostConnectFault", "Timedout", "QuestionPending"}
+
+// taskFaults are the faults that a method may answer at once, and its task may end with.
+var taskFaults = map[string][]string{
+	"CloneVM_Task": append([]string{"DuplicateName", "NoDiskSpace", "InsufficientStorageSpace", "NoCompatibleDatastore", "InaccessibleDatastore",
+		"CannotAccessNetwork", "SnapshotCloneNotSupported", "NicSettingMismatch", "UncustomizableGuest", "CannotDecryptPasswords",
+		"MissingLinuxCustResources", "MissingWindowsCustResources", "InsufficientMemoryResources", "NoCompatibleHost", "NotEnoughLicenses",
+		"ConcurrentAccess", "CustomizationFault", "SnapshotFault", "GenericVmConfigFault"}, vmFaults...),
+	"PowerOnVM_Task":                  append([]string{"InsufficientMemoryResources", "RuleViolation", "NoCompatibleHost", "NotEnoughLicenses", "CannotAccessNetwork", "NoDiskSpace", "GenericVmConfigFault"}, vmFaults...),
+	"PowerOffVM_Task":                 vmFaults,
+	"ResetVM_Task":                    vmFaults,
+	"Destroy_Task":                    vmFaults,
+	"ShutdownGuest":                   {"TaskInProgress"},
+	"ReconfigVM_Task":                 append([]string{"ConcurrentAccess", "CpuHotPlugNotSupported", "MemoryHotPlugNotSupported", "InsufficientMemoryResources", "GenericVmConfigFault", "DuplicateName"}, vmFaults...),
+	"Rename_Task":                     append([]string{"DuplicateName"}, vmFaults...),
+	"MoveIntoFolder_Task":             append([]string{"DuplicateName"}, vmFaults...),
+	"ReconfigureComputeResource_Task": {"TaskInProgress", "ConcurrentAccess", "GenericVmConfigFault"},
+}

@@ -1,0 +1,174 @@
+package test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/breaker"
+)
+
+// campaignTally counts lives and breaks.
+type campaignTally struct {
+	mu    sync.Mutex
+	lives map[string]int // by what became of them
+	plan  map[string]int // by method and kind: how many breaks there are
+	met   map[string]int // and how many of them did happen
+	slow  []string
+	bad   []string
+}
+
+func pair(s strike) string {
+	if s.reason == "" {
+		return s.method + "/" + s.kind
+	}
+	return s.method + "/" + s.kind + ":" + s.reason
+}
+
+// planned takes down what there is to break.
+func (y *campaignTally) planned(all []job) {
+	for _, j := range all {
+		for _, s := range j.strikes {
+			y.plan[pair(s)]++
+		}
+	}
+}
+
+// note takes down what became of a life.
+func (y *campaignTally) note(w *whole) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.lives["runs"]++
+	for _, s := range w.strikes {
+		if w.broke(s) {
+			y.lives["breaks"]++
+			y.met[pair(s)]++
+		} else {
+			y.lives["not reached"]++
+		}
+	}
+	if took := time.Since(w.began); took > time.Minute+w.stall() {
+		y.slow = append(y.slow, fmt.Sprintf("%s %.0f s", w.name(), took.Seconds()))
+	}
+	switch {
+	case w.t.Failed():
+		y.lives["violations"]++
+		y.bad = append(y.bad, w.name())
+	case w.ctx.Err() != nil:
+		y.lives["unfinished"]++
+	}
+}
+
+// broke tells that a break did happen.
+func (w *whole) broke(s strike) bool {
+	w.mu.Lock()
+	at, struck := w.struck[s]
+	w.mu.Unlock()
+	return struck && (s.kind == taskFails || at.wire.Log()[at.n-1].Broken)
+}
+
+// tell says what the campaign was.
+func (c *campaign) tell(t *testing.T) {
+	y := &c.tally
+	t.Logf("%d runs, %d breaks that happened, %d violations; %d breaks were not reached, %d runs were not finished in time",
+		y.lives["runs"], y.lives["breaks"], y.lives["violations"], y.lives["not reached"], y.lives["unfinished"])
+	if len(y.plan) > 0 {
+		met, all := 0, 0
+		var never []string
+		for _, p := range slices.Sorted(maps.Keys(y.plan)) {
+			all += y.plan[p]
+			met += min(y.met[p], y.plan[p])
+			if y.met[p] == 0 {
+				never = append(never, p)
+			}
+		}
+		t.Logf("met were %d of %d calls × kinds of break, and of %d methods × kinds all but %d: %s", met, all, len(y.plan), len(never), strings.Join(never, ", "))
+	}
+	if len(y.slow) > 0 {
+		t.Logf("%d lives took longer than a minute beside their stall: %s", len(y.slow), strings.Join(y.slow, ", "))
+	}
+	for _, name := range y.bad {
+		t.Logf("violation: -campaign.only '%s'", name)
+	}
+}
+
+// isChange tells the calls that change something.
+func isChange(method string) bool {
+	return strings.HasSuffix(method, "_Task") || method == "CreateFolder" || method == "ShutdownGuest" || strings.HasPrefix(method, "POST ") ||
+		method == "ReconfigureComputeResource_Task"
+}
+
+// What a break may cost in calls, beyond those of an unbroken life.
+const (
+	// A step that failed is made again, and may be made in another way: what cannot be resized is cloned anew, which is
+	// Clone, Prepare, PowerOn, Mark, ShutdownGuest with its stamp, and three to quarantine and one to destroy. (Which member
+	// goes first, and what is stamped in one call, differs a little from life to life as well.)
+	changesAfter = 12
+	// After a kill, all that was under way may be begun again: one more than the slots, two calls each.
+	changesAfterKill = 12 + 2*5
+	// A session that is lost is built anew: login, stream, first read, the home, the watch of tasks; so does a new process.
+	// Each step that is made again is read before and after.
+	readsAfter = 120
+)
+
+// usual is what an unbroken life makes about, changes and reads, where none was led to learn from.
+var usual = map[string][2]int{"plain": {80, 350}, "rich": {160, 420}}
+
+// bound demands that there were not many more calls than in an unbroken life. That nothing is asked in vain while nothing
+// happens is of other tests.
+func (w *whole) bound(learnt map[string]int) {
+	w.t.Helper()
+	if w.ctx.Err() != nil || w.t.Failed() {
+		return
+	}
+	changes, reads := 0, 0
+	if len(learnt) == 0 {
+		changes, reads = -usual[w.shape][0], -usual[w.shape][1]
+	}
+	for method, n := range w.calls() {
+		if isChange(method) {
+			changes += n - learnt[method]
+		} else {
+			reads += n - learnt[method]
+		}
+	}
+	most := changesAfter
+	for s := range w.struck {
+		most += changesAfter
+		if s.kind == breakKilledBefore || s.kind == breakKilledAfter {
+			most += changesAfterKill - changesAfter
+		}
+	}
+	if changes > most {
+		w.wrongf("%d calls more that change something than in an unbroken life; %d may be", changes, most)
+	}
+	if most = readsAfter * (1 + len(w.struck)); reads > most {
+		w.wrongf("%d calls more that read than in an unbroken life; %d may be", reads, most)
+	}
+	w.t.Logf("%s: %d changes and %d reads more than unbroken, %.1f s at rest", w.name(), changes, reads, w.rested.Seconds())
+}
+
+// story is what happened in a life: the diary, and the calls.
+func (w *whole) story() string {
+	w.mu.Lock()
+	lines := slices.Clone(w.diary)
+	w.mu.Unlock()
+	for i, wire := range w.wires {
+		for _, e := range wire.Log() {
+			text := fmt.Sprintf("%7.3f s      copy %d calls %s, %d ms", e.Began.Sub(w.began).Seconds(), i, e.Call, e.Took.Milliseconds())
+			if e.Break.Kind != breaker.Pass {
+				text += fmt.Sprintf(": %s (%t)", e.Break.Kind, e.Broken)
+			}
+			if !e.Done {
+				text += ", under way"
+			}
+			lines = append(lines, text)
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(a[:7], b[:7]) })
+	return strings.Join(lines, "\n")
+}
