@@ -65,7 +65,10 @@ func TestASettledGroupIsSilent(t *testing.T) {
 	}
 	calls := func() (n int) {
 		for method, count := range r.Calls() {
-			if method != "WaitForUpdatesEx" && method != "CancelWaitForUpdates" {
+			switch method {
+			case "WaitForUpdatesEx", "CancelWaitForUpdates":
+			case "DestroyPropertyCollector", "DestroyView": // what awaits tasks is given back after half a minute without any
+			default:
 				n += count
 			}
 		}
