@@ -64,8 +64,8 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 
 .PHONY: campaign
 campaign: ## Break every vCenter call of whole lives in every way, then lead lives at random (CAMPAIGN=..., for each)
-	GOGC=400 $(GO) test $(RACE) -v -timeout 0 -run '^TestCampaign$$' ./test -campaign.for $(CAMPAIGN)
-	GOGC=400 $(GO) test $(RACE) -v -timeout 0 -run '^TestChaos$$' ./test -chaos.for $(CAMPAIGN) -chaos.parallel 6
+	GOGC=400 $(GO) test $(RACE) -v -timeout 0 -run '^Test(Campaign|Chaos)$$' ./test \
+		-campaign.for $(CAMPAIGN) -chaos.for $(CAMPAIGN) -chaos.parallel 6
 
 .PHONY: soak
 soak: ## Run five minutes of churn and look for leaks (SOAK=...)
