@@ -54,7 +54,7 @@ func TestTheCampaignSeesWhatItLooksFor(t *testing.T) {
 	}
 	c.errors = nil
 	w.t = &confession{TB: t}
-	w.bound(map[string]int{"CloneVM_Task": -100, "WaitForUpdatesEx": -100})
+	w.bound(map[string]int{"CloneVM_Task": -100, "WaitForUpdatesEx": -400})
 	if seen := w.t.(*confession).errors; len(seen) != 2 {
 		t.Errorf("of calls that are too many it saw %q", seen)
 	}

@@ -170,7 +170,7 @@ func (s *stamps) of(vm vcsim.VM) (stamp vsphere.Stamp, is bool) {
 func (w *whole) others() map[string]string {
 	all := map[string]string{}
 	for _, vm := range w.VMs() {
-		if vm.Template || len(vm.Path) > len(web) && vm.Path[:len(web)+1] == web+"/" {
+		if len(vm.Path) > len(web) && vm.Path[:len(web)+1] == web+"/" {
 			continue
 		}
 		keys := slices.Sorted(maps.Keys(vm.ExtraConfig))
@@ -198,7 +198,7 @@ func (w *whole) look() {
 func (w *whole) left() {
 	w.t.Helper()
 	for _, vm := range w.VMs() {
-		if !vm.Template && w.strangers[vm.Ref.Value] == "" {
+		if w.strangers[vm.Ref.Value] == "" {
 			w.wrongf("%s is left behind", vm.Path)
 		}
 	}

@@ -229,8 +229,7 @@ func TestTwoCopiesThatRollAtOnceEndRightWithOneVMForAnOrdinal(t *testing.T) {
 	b := metacontroller.New(two.url, a.Namespace, a.Name, string(a.UID), 4)
 	b.VmGroup = *a.DeepCopy()
 	b.Children = maps.Clone(a.Children)
-	twins := r.sample(r.tooManyForAnOrdinal)
-	available := r.sample(func() int { return tally(r.members(), hasTools) })
+	twins := r.watch(5*time.Millisecond, r.tooManyForAnOrdinal)
 	done := make(chan error, 2)
 	for _, g := range []*metacontroller.Group{a, b} {
 		g.Edit(func(s *spec) { s.Template = otherTemplate })
@@ -248,7 +247,6 @@ func TestTwoCopiesThatRollAtOnceEndRightWithOneVMForAnOrdinal(t *testing.T) {
 	if e := twins(); e.most > 0 {
 		t.Errorf("up to %d VMs too many for an ordinal", e.most)
 	}
-	available() // two copies may each take one down before they see what the other did
 	r.allNew(was, 4)
 }
 

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/breaker"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -69,8 +71,9 @@ func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, vcsim.Config{})
-			late, other := r.serveWired(), r.serveWired()
-			remove(t, late.group("another", 1)) // the folders above are there
+			late := r.serveWired()
+			other := r.serveWired(func(_ *vsphere.Config, l *loop.Config) { l.Lease = patience }) // on a loaded machine removing takes longer than a short one
+			remove(t, late.group("another", 1))                                                   // the folders above are there
 			g := late.group("web", 2)
 			frozen, thaw := late.freeze("CreateFolder")
 			r.callUntil(g, frozen)

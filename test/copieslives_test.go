@@ -63,7 +63,7 @@ func leadCopiesLife(t *testing.T, seed uint64) {
 		Guest: vcsim.Guest{Tools: seed%2 == 0}, Latency: lifetimes})}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("what happened:\n%s", strings.Join(c.diary, "\n"))
+			t.Logf("again: go test ./test -race -run 'TestLivesWithSeveralCopies$' -copies.seed %d\nwhat happened:\n%s", seed, strings.Join(c.diary, "\n"))
 		}
 	})
 	for range 2 + random.IntN(2) {

@@ -91,7 +91,8 @@ func TestALifeWithExactlyTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing
 		t.Errorf("calls outside the least role: %v", outside)
 	}
 	for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
-		"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task"} {
+		"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag",
+		"tagging/tag-association attach-multiple-tags-to-object"} {
 		if made[method] == 0 {
 			t.Errorf("the life made no call of %s, so that it shows nothing about it", method)
 		}

@@ -22,14 +22,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-var soakFor = flag.Duration("soak.for", 2*time.Second, "how long the soak's churn lasts; make soak: 5 minutes")
+var soakFor = flag.Duration("soak.for", time.Second, "how long the soak's churn lasts; make soak: 5 minutes")
 
 // TestChurnLeaksNothing creates, scales, rolls and deletes groups for a while, with two copies of the server that are
 // started anew now and then, sessions that are dropped and a vCenter that is away; and compares what is there when all is
 // deleted and quiet: after the first part, and at the end.
 func TestChurnLeaksNothing(t *testing.T) {
 	rate := runtime.MemProfileRate
-	runtime.MemProfileRate = 4096
+	runtime.MemProfileRate = 16 << 10
 	defer func() { runtime.MemProfileRate = rate }()
 	t.Setenv("TMPDIR", t.TempDir()) // so that what is left in it is ours
 	s := newSoak(t)
@@ -52,6 +52,7 @@ type soak struct {
 	registries [2]*prometheus.Registry
 	web        *http.Client
 	lived      atomic.Int64
+	lanes      int // lives that are led side by side
 	began      time.Time
 	started    int
 	troubles   int
@@ -59,9 +60,12 @@ type soak struct {
 }
 
 func newSoak(t *testing.T) *soak {
-	s := &soak{began: time.Now(), web: &http.Client{Transport: &http.Transport{}}, rig: newRig(t, vcsim.Config{
+	s := &soak{began: time.Now(), lanes: 2, web: &http.Client{Transport: &http.Transport{}}, rig: newRig(t, vcsim.Config{
 		Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true},
 		Latency: vcsim.Latency{Clone: 20 * time.Millisecond, Power: 5 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 2 * time.Millisecond}})}
+	if *soakFor >= time.Minute {
+		s.lanes = 4
+	}
 	s.must(s.admin.Logout(context.Background())) // sessions are counted
 	s.start(0)
 	s.start(1)
@@ -90,9 +94,9 @@ func (s *soak) anyURL() string {
 func (s *soak) churn(d time.Duration) {
 	end := time.Now().Add(d)
 	var all sync.WaitGroup
-	for i := range 4 {
+	for i := range s.lanes {
 		all.Go(func() {
-			for time.Now().Before(end) {
+			for time.Now().Before(end) && !s.t.Failed() { // what fails once would fail for minutes
 				s.life(fmt.Sprintf("web%d", i))
 			}
 		})
@@ -101,7 +105,7 @@ func (s *soak) churn(d time.Duration) {
 		for sampled := time.Now(); time.Now().Before(end); {
 			time.Sleep(min(1500*time.Millisecond, d/4))
 			s.trouble()
-			if time.Since(sampled) > *soakFor/10 {
+			if time.Since(sampled) > max(*soakFor/10, time.Second) { // a sample takes its time
 				sampled = time.Now()
 				s.sample("churn")
 			}
@@ -120,33 +124,34 @@ func (s *soak) life(name string) {
 		g.Spec.Service = &v1alpha1.Service{}
 		g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
 	}
-	s.lead(g, metacontroller.Running)
-	g.Scale(int32(rand.IntN(4)))
-	s.lead(g, metacontroller.Running)
-	g.Edit(func(spec *v1alpha1.VmGroupSpec) { spec.Template, spec.Memory = otherTemplate, 8 })
-	s.lead(g, metacontroller.Running)
+	for _, edit := range []func(){
+		func() {},
+		func() { g.Scale(int32(rand.IntN(4))) },
+		func() { g.Edit(func(spec *v1alpha1.VmGroupSpec) { spec.Template, spec.Memory = otherTemplate, 8 }) },
+	} {
+		edit()
+		if !s.lead(g, g.Sync, metacontroller.Running) {
+			return
+		}
+	}
 	g.Generation++
-	s.leadBy(g, g.Finalize, func(a metacontroller.Answer) bool { return a.Finalized })
+	s.lead(g, g.Finalize, func(a metacontroller.Answer) bool { return a.Finalized })
 }
 
-func (s *soak) lead(g *metacontroller.Group, wish func(metacontroller.Answer) bool) {
-	s.leadBy(g, g.Sync, wish)
-}
-
-// leadBy calls, now this copy, now that, until the answer is as wished. A copy that is being started anew refuses.
-func (s *soak) leadBy(g *metacontroller.Group, call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool) {
+// lead calls, now this copy, now that, until the answer is as wished. A copy that is being started anew refuses.
+func (s *soak) lead(g *metacontroller.Group, call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		g.URL = s.anyURL()
 		a, err := call(ctx)
 		if err == nil && wish(a) {
-			return
+			return true
 		}
 		select {
 		case <-ctx.Done():
 			s.t.Errorf("%s (%s): %v, %s %s", g.Name, g.UID, err, a.Status.Phase, a.Status.LastMessage)
-			return
+			return false
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -176,6 +181,9 @@ func (s *soak) trouble() {
 // 30 s after the last task, and what is in the list by then goes with it.)
 func (s *soak) quiet() {
 	s.t.Helper()
+	if s.t.Failed() {
+		s.t.FailNow() // what is under way never ends
+	}
 	s.Heal()
 	eventually(s.t, patience, "it is quiet, with both copies logged in", func() bool {
 		c := s.Counts()

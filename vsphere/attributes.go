@@ -49,6 +49,9 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 			if valueOf(have, key) == value {
 				return nil
 			}
+			if err := v.mayAct(ctx); err != nil {
+				return err
+			}
 			_, err := methods.SetField(ctx, s.vim, &types.SetField{This: *manager, Entity: vmRef(a.MoRef), Key: key, Value: value})
 			if hasFault[types.BaseInvalidArgument](err) || hasFault[*types.NotFound](err) {
 				v.client.fields.write(nil, nil) // the definition may have gone: the next try reads them anew

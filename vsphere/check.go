@@ -3,6 +3,7 @@ package vsphere
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -62,8 +63,10 @@ type checker struct {
 	absent bool
 	// templates are those that were found.
 	templates []foundTemplate
-	// networks are those that were asked for and found.
+	// networks are those that were asked for, or that groups name, and that were found.
 	networks []choice
+	// homes are the folders that groups live in elsewhere, as far down as they are there.
+	homes []choice
 	// pools and datastores are those that the groups' clones go to.
 	pools, datastores []types.ManagedObjectReference
 	// asked tells that vCenter said which privileges are held.
@@ -116,7 +119,12 @@ func (c *checker) ok(check, format string, args ...any) {
 }
 
 // failed reports an error in the words that a group's status would have for it: what is wrong, and what to do.
+// That the user stopped the check is no failure of vCenter's.
 func (c *checker) failed(check string, err error) {
+	if errors.Is(err, context.Canceled) {
+		c.add(check, CheckSkip, "stopped", "")
+		return
+	}
 	e := classify("", err)
 	seen, advice, _ := strings.Cut(e.Message, ": ")
 	if advice == "" {

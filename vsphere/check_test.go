@@ -4,13 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -142,7 +148,35 @@ func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
 	}
 	w.checked(func(c *Config) { c.Thumbprint, c.Insecure = "", true }, CheckOptions{}).has("certificate", CheckWarn, "not verified", w.ThumbprintSHA256())
 	w.checked(func(c *Config) { c.Password = "wrong " + planted }, CheckOptions{}).has("login", CheckFail, "InvalidLogin", "VC_PASS")
+	if _, refused := w.Logins(); refused != 1 {
+		t.Errorf("a wrong password was tried %d times: vCenter locks accounts for that", refused)
+	}
 	w.checked(func(c *Config) { c.Password, c.PasswordFile = "", filepath.Join(t.TempDir(), "none") }, CheckOptions{}).has("login", CheckFail, "CredentialsUnreadable", "VC_PASS_FILE")
+}
+
+func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for status, want := range map[int][3]string{
+		http.StatusOK:       {"vCenter", "does not speak as a vCenter", "--host"},
+		http.StatusNotFound: {"login", "404", "VC_HOST"},
+	} {
+		var sent atomic.Bool
+		web := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			sent.Store(sent.Load() || strings.Contains(string(body), planted))
+			rw.WriteHeader(status)
+			_, _ = io.WriteString(rw, "<html>welcome</html>")
+		}))
+		web.Config.ErrorLog = log.New(io.Discard, "", 0)
+		web.StartTLS()
+		t.Cleanup(web.Close)
+		r := w.checked(func(c *Config) { c.Host, c.Insecure, c.Thumbprint = web.Listener.Addr().String(), true, "" }, CheckOptions{})
+		r.has(want[0], CheckFail, want[1], want[2])
+		if sent.Load() {
+			t.Error("it was sent the password")
+		}
+	}
 }
 
 // certificate is what vCenter shows.
@@ -269,6 +303,29 @@ func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 	w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privTagging+"AttachTag", CheckFail, "", "the group needs it")
 	w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
 	w.checked(nil, o).has("privileges", CheckWarn, "System.View", "docs/operations.md")
+}
+
+func TestACheckLooksForPrivilegesWhereAGroupLivesAndOnItsNetworks(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Portgroups: 1})
+	teams, err := object.NewFolder(w.Admin().Client, must(w.Find("/DC0/vm"))).CreateFolder(t.Context(), "teams")
+	w.must(err)
+	w.Restrict(roleIDs()...)
+	w.Withdraw("Folder.Create", teams.Reference())
+	w.Withdraw("Network.Assign", must(w.Find("/DC0/network/DC0_DVPG0")))
+	away := &v1alpha1.VmGroup{}
+	away.Namespace, away.Name = "shop", "web"
+	away.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}
+	away.Spec.Placement.Folder = "teams/shop"
+	plain := &v1alpha1.VmGroup{}
+	plain.Namespace, plain.Name = "shop", "plain"
+	plain.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
+	w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain}}).only()
+	r := w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}})
+	r.has("privilege Folder.Create", CheckFail, "/DC0/vm/teams ", "")
+	r.has("privilege Network.Assign", CheckFail, "DC0_DVPG0", "")
+	w.Withdraw("Network.Assign", must(w.Find("/DC0/network/VM Network")))
+	w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}}).has("privilege Network.Assign", CheckFail, "VM Network", "")
 }
 
 func must[T any](x T, err error) T {

@@ -38,10 +38,17 @@ type trial struct {
 	order    *order
 
 	scratch, vm types.ManagedObjectReference
-	mu          sync.Mutex // guards clones
-	clones      []string   // the tasks of the clones
-	path        string     // of the scratch folder
-	view        *trialView
+	// taken tells that the scratch folder's name was somebody's already: that folder is not ours to remove.
+	taken bool
+	mu    sync.Mutex // guards what follows
+	// clones are the tasks of the clones, made the VMs that they made, and disks the files of these VMs' disks.
+	clones []string
+	made   []types.ManagedObjectReference
+	disks  map[string]bool
+	// unsure tells that a clone may run of which vCenter's answer was lost.
+	unsure bool
+	path   string // of the scratch folder
+	view   *trialView
 	// end is without the end that the user may bring about: what was begun is awaited, so that it can be removed.
 	end context.Context
 }
@@ -61,7 +68,7 @@ func (c *checker) deep(ctx context.Context) bool {
 		c.add("deep", CheckFail, "nothing was made: no template was named", "name one by --template, or a group by -f")
 		return true
 	}
-	t := &trial{checker: c, id: uuid.NewString(), template: c.templates[0], end: context.WithoutCancel(ctx)}
+	t := &trial{checker: c, id: uuid.NewString(), template: c.templates[0], disks: map[string]bool{}, end: context.WithoutCancel(ctx)}
 	running, stop := context.WithCancel(t.end)
 	var awaiting sync.WaitGroup
 	awaiting.Go(func() { c.v.tasks.run(running) })
@@ -107,6 +114,7 @@ func (t *trial) makeFolder(name string) bool {
 		return err
 	})
 	if err != nil {
+		t.taken = hasFault[*types.DuplicateName](err)
 		t.failed(check, err)
 		return false
 	}
@@ -172,13 +180,36 @@ func (t *trial) clone() (e ended) {
 	if e.err = err; err == nil {
 		e.vm, _ = info.Result.(types.ManagedObjectReference)
 	}
+	t.note(e)
 	return e
+}
+
+// note keeps what a clone made, as it is before anybody else can have changed it.
+func (t *trial) note(e ended) {
+	now := new(victim)
+	if e.vm.Value != "" {
+		now, _ = t.v.lookBefore(t.end, e.vm) // what is not known of its disks is not destroyed
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.vm.Value != "" {
+		t.made = append(t.made, e.vm)
+	}
+	for file := range filesOf(now.devices) {
+		if !filesOf(t.order.from.devices)[file] {
+			t.disks[file] = true
+		}
+	}
+	if e.err != nil {
+		reason := classify("", e.err).Reason
+		t.unsure = t.unsure || reason == ReasonVCenterUnreachable || reason == ReasonTaskLost
+	}
 }
 
 // compete makes two clones of one name at once: vCenter's rule of one name in one folder is the lock on a member's ordinal.
 // Meanwhile it looks whether a running clone can be found, as the end of a group does.
 func (t *trial) compete(context.Context) bool {
-	t.progress("cloning %s twice at once, under one name", t.template.path)
+	t.progress("cloning %s (disks of %d GB) twice at once, under one name", t.template.path, t.template.nature.space>>30)
 	both := make(chan ended, 2)
 	for range 2 {
 		go func() { both <- t.clone() }()

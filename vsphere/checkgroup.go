@@ -15,35 +15,46 @@ import (
 // lookAtNetworks looks for the networks that were named.
 func (c *checker) lookAtNetworks(ctx context.Context) bool {
 	for _, name := range c.Networks {
-		var found *thing
-		err := c.call(ctx, func(ctx context.Context, s *session) error {
-			all, err := readNetworks(ctx, s, c.realm())
-			if err != nil {
-				return err
-			}
-			reached, err := c.v.reachOf(ctx, s, c.realm(), c.at.pool)
-			if err != nil {
-				return err
-			}
-			if found, err = all.find(name, reached); err != nil {
-				return err
-			}
-			if _, err = all.backing(found); err != nil {
-				return err
-			}
-			if reached != nil && !slices.Contains(reached.networks, found.ref) {
-				return faultf(ReasonNetworkUnusable, true, "No host of %s has the network %s: name another one, or see to the hosts.", c.at.poolPath, found.path)
-			}
-			return nil
-		})
+		found, err := c.network(ctx, c.realm(), c.at.pool, name)
 		if err != nil {
 			c.failed("network", err)
 			continue
 		}
-		c.networks = append(c.networks, found.choice)
+		c.keepNetwork(found.choice)
 		c.ok("network", "%s", found.path)
 	}
 	return true
+}
+
+// network finds a network that the hosts of a pool have.
+func (c *checker) network(ctx context.Context, in realm, pool types.ManagedObjectReference, name string) (found *thing, err error) {
+	err = c.call(ctx, func(ctx context.Context, s *session) error {
+		all, err := readNetworks(ctx, s, in)
+		if err != nil {
+			return err
+		}
+		reached, err := c.v.reachOf(ctx, s, in, pool)
+		if err != nil {
+			return err
+		}
+		if found, err = all.find(name, reached); err != nil {
+			return err
+		}
+		if _, err = all.backing(found); err != nil {
+			return err
+		}
+		if reached != nil && !slices.Contains(reached.networks, found.ref) {
+			return faultf(ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or see to the hosts.", found.path)
+		}
+		return nil
+	})
+	return found, err
+}
+
+func (c *checker) keepNetwork(x choice) {
+	if !slices.Contains(c.networks, x) {
+		c.networks = append(c.networks, x)
+	}
 }
 
 // realm is the datacenter of the settings.
@@ -83,7 +94,10 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 		if !c.fill(ctx, check, o) {
 			return
 		}
-		c.remember(o)
+		if err := c.remember(ctx, o); err != nil {
+			c.failed(check+": networks", err)
+			return
+		}
 		if seen = describeOrder(o, t); !c.drs(ctx, check, o) {
 			return
 		}
@@ -101,9 +115,13 @@ func (c *checker) order(ref plan.Ref, g *v1alpha1.VmGroup, at *lodging, t *found
 	defer n.mu.RUnlock()
 	dc := n.places.byRef[at.datacenter]
 	datacenter := types.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}
-	folder := at.root
-	if folder == "" {
-		folder = at.vmFolder
+	folder := at.vmFolder // or what is there on the way to the root
+	for _, name := range at.path {
+		if next := n.places.below(folder, name); next != "" {
+			folder = next
+		} else {
+			break
+		}
 	}
 	o := &order{
 		ref: ref, id: "", site: c.at,
@@ -177,13 +195,33 @@ func describeOrder(o *order, t *foundTemplate) (seen []string) {
 }
 
 // remember keeps where a group's clones go, for the privileges there.
-func (c *checker) remember(o *order) {
-	if pool := o.spec.Location.Pool; pool != nil && !slices.Contains(c.pools, *pool) {
+func (c *checker) remember(ctx context.Context, o *order) error {
+	pool := o.spec.Location.Pool
+	if pool != nil && !slices.Contains(c.pools, *pool) {
 		c.pools = append(c.pools, *pool)
 	}
 	if ds := o.spec.Location.Datastore; ds != nil && !slices.Contains(c.datastores, *ds) {
 		c.datastores = append(c.datastores, *ds)
 	}
+	if at := c.v.inventory.standing(o.action.Folder); at.ref != c.at.root && !slices.Contains(c.homes, at) {
+		c.homes = append(c.homes, at)
+	}
+	for _, n := range o.details.Spec.Networks {
+		found, err := c.network(ctx, o.realm, *pool, n.Network)
+		if err != nil {
+			return err
+		}
+		c.keepNetwork(found.choice)
+	}
+	return nil
+}
+
+// standing is a folder with its path, for people.
+func (n *Inventory) standing(folder string) choice {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	p := n.places.byRef[folder]
+	return choice{n.places.path(p.Parent, p.Name), folderRef(folder)}
 }
 
 // drs looks whether rules have an effect where a group wants some.

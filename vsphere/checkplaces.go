@@ -177,6 +177,7 @@ type nature struct {
 	addCPU, addMem   bool
 	version, toolsOf string
 	disks, cards     int
+	space            int64 // of the disks, in bytes
 	networks         []types.ManagedObjectReference
 	datastores       []types.ManagedObjectReference
 }
@@ -225,6 +226,9 @@ func (x *nature) take(p types.DynamicProperty) {
 		devices, _ := p.Val.(types.ArrayOfVirtualDevice)
 		from := &original{devices: devices.VirtualDevice}
 		x.disks, x.cards = len(from.disks()), len(from.cards())
+		for _, disk := range from.disks() {
+			x.space += max(disk.CapacityInBytes, disk.CapacityInKB<<10)
+		}
 	}
 }
 
@@ -245,7 +249,7 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 		return
 	}
 	t.nature = *x
-	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MB, disks %d, network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.cards, x.version)
+	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MB, disks %d (%d GB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.cards, x.version)
 	switch {
 	case x.disks == 0:
 		c.add(check, CheckWarn, seen, "its clones have no disk to boot from: is it the right one?")

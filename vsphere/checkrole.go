@@ -98,8 +98,10 @@ func (c *checker) holders(ctx context.Context) (map[Scope][]choice, error) {
 	root := []choice{{"the root", c.s.vim.ServiceContent.RootFolder}}
 	on := map[Scope][]choice{
 		OnRoot: root, OnGlobal: root,
-		OnFolder: {{c.at.rootPath, c.at.root}}, OnNetwork: c.networks,
+		OnFolder: append([]choice{{c.at.rootPath, c.at.root}}, c.homes...), OnNetwork: c.networks,
 	}
+	// The template's own networks are of no account where all that is cloned has others.
+	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))
 	pools, datastores := c.pools, c.datastores
 	if len(c.Groups) == 0 || len(pools) == 0 {
 		pools = append(pools, c.at.pool)
@@ -113,7 +115,7 @@ func (c *checker) holders(ctx context.Context) (map[Scope][]choice, error) {
 		if len(datastores) == 0 {
 			datastores = t.nature.datastores
 		}
-		if len(c.networks) == 0 {
+		if inherited {
 			networks = append(networks, t.nature.networks...)
 		}
 	}

@@ -3,6 +3,7 @@ package vsphere
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +103,8 @@ func (t *trial) destroy(ctx context.Context) bool {
 	return true
 }
 
-// remove powers a VM off if it is on, and destroys it.
+// remove powers a VM off if it is on, and destroys it. With a VM go the disks that are attached to it: it stays if one of
+// them was not made by its clone.
 func (t *trial) remove(vm types.ManagedObjectReference) error {
 	err := t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.PowerOffVM_Task(ctx, s.vim, &types.PowerOffVM_Task{This: vm})
@@ -114,6 +116,15 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 	if err != nil && !alreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
 		return err
 	}
+	now, err := t.v.lookBefore(t.end, vm)
+	if err != nil {
+		return err
+	}
+	for _, disk := range foreignDisks(now.devices, now.file) {
+		if file := fileOf(disk); disk.VDiskId != nil || !t.disks[file] {
+			return faultf(ReasonInternal, true, "%s has a disk from elsewhere, %s: detach it.", vm.Value, file)
+		}
+	}
 	return t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.Destroy_Task(ctx, s.vim, &types.Destroy_Task{This: vm})
 		if err == nil {
@@ -123,20 +134,30 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 	})
 }
 
-// sweep removes all that the trial made, and nothing else: VMs that bear its own stamp, and the scratch folder once that is
-// empty. It looks for the folder by its name, for the reply to its making may be lost.
+// filesOf are the files of disks.
+func filesOf(devices []types.BaseVirtualDevice) map[string]bool {
+	files := map[string]bool{}
+	for _, device := range devices {
+		if disk, is := device.(*types.VirtualDisk); is {
+			files[fileOf(disk)] = true
+		}
+	}
+	return files
+}
+
+// sweep removes all that the trial made, and nothing else: its VMs, and the scratch folder once that is empty.
 func (t *trial) sweep(name string) {
+	if t.taken {
+		return // nothing was made
+	}
 	const check = "deep: clean-up"
 	t.progress("cleaning up")
+	err := t.awaitClones()
 	var left []string
-	var err error
-	for range 3 {
+	for try := 0; try < 3 && (try == 0 && err == nil || try > 0 && sleep(t.end, time.Second)); try++ {
 		if left, err = t.sweepOnce(name); err == nil && len(left) == 0 {
 			t.ok(check, "nothing is left")
 			return
-		}
-		if !sleep(t.end, time.Second) {
-			break
 		}
 	}
 	what := t.path
@@ -150,38 +171,90 @@ func (t *trial) sweep(name string) {
 	t.add(check, CheckFail, seen, fmt.Sprintf("remove the folder %q by hand, and the VM %s in it", t.path, trialName))
 }
 
-// sweepOnce gives the names of what is left in the scratch folder and is not the trial's.
+// awaitClones waits, if vCenter's answer to a clone was lost, until all clones of our user have ended that ran when it began:
+// that one may be among them, and its VM cannot be seen before.
+func (t *trial) awaitClones() error {
+	if !t.unsure {
+		return nil
+	}
+	t.progress("waiting for the clones that run now, for vCenter's answer to one was lost")
+	var awaited []string
+	for known, failures := false, 0; ; {
+		var running []string
+		err := t.v.call(t.end, func(ctx context.Context, s *session) (err error) {
+			running, err = cloneTasks(ctx, s)
+			return err
+		})
+		switch {
+		case err != nil:
+			if failures++; failures > 60 {
+				return err
+			}
+		case !known:
+			awaited, known = running, true
+		default:
+			awaited = slices.DeleteFunc(awaited, func(task string) bool { return !slices.Contains(running, task) })
+		}
+		if known && len(awaited) == 0 {
+			return nil
+		}
+		sleep(t.end, time.Second)
+	}
+}
+
+// sweepOnce gives the names of what is left in the scratch folder and is not the trial's. Folder and VMs are known by their
+// moRefs, wherever somebody put them; only where the reply to the folder's making was lost, by its name.
 func (t *trial) sweepOnce(name string) (left []string, err error) {
-	folder, err := t.v.child(t.end, t.at.root, name)
-	if err != nil || folder.Value == "" {
-		return nil, err
+	folder := t.scratch
+	if folder.Value == "" {
+		if folder, err = t.v.child(t.end, t.at.root, name); err != nil || folder.Value == "" {
+			return nil, err
+		}
 	}
 	children, err := t.children(folder)
-	if err != nil {
+	if gone := missingObject(err) == folder; err != nil && !gone {
 		return nil, err
 	}
+	for _, vm := range t.made {
+		if !slices.Contains(children, vm) {
+			children = append(children, vm)
+		}
+	}
 	for _, child := range children {
-		stamp, _, err := "", "", error(nil)
-		if child.Type == vmType {
-			if stamp, _, err = t.readTrial(t.end, child); missingObject(err) == child {
-				continue
-			} else if err != nil {
-				return nil, err
-			}
-		}
-		if t.stamp == "" || stamp != t.stamp {
+		own, err := t.owns(child)
+		if err == nil && own {
+			err = t.remove(child)
+		} else if err == nil {
 			left = append(left, child.Value)
-			continue
 		}
-		if err := t.remove(child); err != nil && missingObject(err) != child {
+		if err != nil && missingObject(err) != child {
 			return nil, err
 		}
 	}
 	if len(left) > 0 {
 		return left, nil
 	}
-	if children, err = t.children(folder); err != nil || len(children) > 0 {
-		return nil, errStill(err, children)
+	return nil, t.removeFolder(folder)
+}
+
+// owns tells whether the trial made a VM. A copy of one bears its stamp, too, but was not made here, and has another
+// instanceUuid.
+func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
+	if child.Type != vmType {
+		return false, nil
+	}
+	stamp, instance, err := t.readTrial(t.end, child)
+	return t.stamp != "" && stamp == t.stamp && (instance == t.id || slices.Contains(t.made, child)), err
+}
+
+// removeFolder removes the scratch folder, if it is empty. That it is gone is as good.
+func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
+	children, err := t.children(folder)
+	if missingObject(err) == folder {
+		return nil
+	}
+	if err != nil || len(children) > 0 {
+		return errStill(err, children)
 	}
 	err = t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.UnregisterAndDestroy_Task(ctx, s.vim, &types.UnregisterAndDestroy_Task{This: folder})
@@ -191,12 +264,12 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 		return task, err
 	})
 	if err != nil && missingObject(err) != folder {
-		return nil, err
+		return err
 	}
-	if folder, err = t.v.child(t.end, t.at.root, name); err == nil && folder.Value != "" {
-		return nil, faultf(ReasonInternal, false, "the folder is still there")
+	if _, err = t.children(folder); missingObject(err) != folder {
+		return errStill(err, []types.ManagedObjectReference{folder})
 	}
-	return nil, err
+	return nil
 }
 
 func errStill(err error, children []types.ManagedObjectReference) error {
@@ -207,7 +280,7 @@ func errStill(err error, children []types.ManagedObjectReference) error {
 	for _, c := range children {
 		names = append(names, c.Value)
 	}
-	return faultf(ReasonInternal, false, "%s came meanwhile", strings.Join(names, ", "))
+	return faultf(ReasonInternal, false, "%s is still there", strings.Join(names, ", "))
 }
 
 // children reads what is in a folder now.

@@ -171,11 +171,14 @@ func (c *checker) untrusted(ctx context.Context, err error) {
 func (c *checker) login(ctx context.Context) bool {
 	s, err := c.v.client.session(ctx)
 	if err != nil {
-		check := "login"
-		if classify("", err).Reason == ReasonNotVCenter {
-			check = "vCenter"
+		switch e := classify("", err); e.Reason {
+		case ReasonNotVCenter:
+			c.failed("vCenter", err)
+		case ReasonInternal: // no fault of vCenter's and none of the network's
+			c.add("vCenter", CheckFail, "what answers there does not speak as a vCenter does: "+e.Message, "see whether --host (VC_HOST) is a vCenter, and not another web server or a proxy")
+		default:
+			c.failed("login", err)
 		}
-		c.failed(check, err)
 		return false
 	}
 	c.s = s

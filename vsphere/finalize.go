@@ -158,24 +158,37 @@ func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref) error {
 }
 
 // cloneTasks are the clones of our user that are queued or running.
-func cloneTasks(ctx context.Context, s *session) ([]string, error) {
+func cloneTasks(ctx context.Context, s *session) (running []string, err error) {
+	infos, err := recentTasks(ctx, s)
+	for i := range infos {
+		if cloning(&infos[i], s.user) {
+			running = append(running, infos[i].Task.Value)
+		}
+	}
+	return running, err
+}
+
+// recentTasks are those that vCenter lists of all that our user may see.
+func recentTasks(ctx context.Context, s *session) ([]types.TaskInfo, error) {
 	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: *s.vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
 		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info"}}},
 	})
-	if err != nil {
-		return nil, err
-	}
-	var running []string
+	var infos []types.TaskInfo
 	for _, o := range objects {
 		for _, p := range o.PropSet {
-			if info, is := p.Val.(types.TaskInfo); is && cloning(&info, s.user) {
-				running = append(running, o.Obj.Value)
+			if info, is := p.Val.(types.TaskInfo); is {
+				info.Task = o.Obj
+				infos = append(infos, info)
 			}
 		}
 	}
-	return running, nil
+	return infos, err
+}
+
+func unfinished(info *types.TaskInfo) bool {
+	return info.State == types.TaskInfoStateQueued || info.State == types.TaskInfoStateRunning
 }
 
 // cloning tells whether a task is an unfinished clone of that user: "VirtualMachine.clone" in vCenter,
@@ -184,7 +197,7 @@ func cloning(info *types.TaskInfo, user string) bool {
 	if info.DescriptionId != "VirtualMachine.clone" && info.DescriptionId != "VirtualMachine.cloneVm" {
 		return false
 	}
-	if info.State != types.TaskInfoStateQueued && info.State != types.TaskInfoStateRunning {
+	if !unfinished(info) {
 		return false
 	}
 	reason, is := info.Reason.(*types.TaskReasonUser)

@@ -46,6 +46,29 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	return v.reader.read(ctx, vm)
 }
 
+// awaitPowerOff waits for power-offs of a VM that are under way. Another copy of the server may have begun one while the
+// VM was marked; until it has ended the VM shows as powered on, and would be counted upon.
+func (v *VCenter) awaitPowerOff(ctx context.Context, vm types.ManagedObjectReference) error {
+	var under []types.ManagedObjectReference
+	err := v.call(ctx, func(ctx context.Context, s *session) error {
+		infos, err := recentTasks(ctx, s)
+		under = nil
+		for i := range infos {
+			if info := &infos[i]; info.Entity != nil && *info.Entity == vm && info.DescriptionId == "VirtualMachine.powerOff" && unfinished(info) {
+				under = append(under, info.Task)
+			}
+		}
+		return err
+	})
+	if err != nil || len(under) == 0 {
+		return err
+	}
+	for _, task := range under {
+		_, _ = v.tasks.wait(ctx, task) // how it ended is the other's matter: the read tells
+	}
+	return v.reader.read(ctx, vm)
+}
+
 // alreadyIn tells that a step was refused because the VM is in that state already.
 func alreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
 	var already *types.InvalidPowerState
@@ -90,8 +113,19 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	if err != nil {
 		return err
 	}
-	asked := stampTime(time.Now().Add(time.Second)) // whole seconds, rounded up: the guest has all of its time
-	return v.restamp(ctx, m, func(s *Stamp) { s.Shutdown = plan.Shutdown{At: asked, Boot: m.Boot} })
+	asked := plan.Shutdown{At: stampTime(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
+	for tries := 1; ; tries++ {                                                      // another copy of the server may have written to the stamp since; that the guest halts must not be lost
+		err = v.restamp(ctx, m, func(s *Stamp) { s.Shutdown = asked })
+		if tries == 3 || !hasFault[*types.ConcurrentAccess](err) {
+			return err
+		}
+		if err := v.reader.read(ctx, vm); err != nil {
+			return err
+		}
+		if m, err = v.own(ref, a); err != nil {
+			return err
+		}
+	}
 }
 
 // reset restarts a member that stays unready, as the reset button would: its guest is not well enough to be asked.

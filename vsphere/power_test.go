@@ -223,3 +223,45 @@ func TestThatToolsRunAndStopIsSeenAndTold(t *testing.T) {
 		t.Errorf("%v; a stranger's guest costs %d reads", err, w.Calls()["RetrievePropertiesEx"]-before)
 	}
 }
+
+// Another copy of the server may be powering the member off on the strength of the mark that is withdrawn.
+func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.start(), w.start()
+	vm := one.running(0, false)
+	one.do(guarded(plan.Mark, vm))
+	two.until("it sees the mark", func() bool { return two.vm(vm.MoRef).Marked })
+	w.Hold(vcsim.PowerOff)
+	off := step(plan.PowerOff, one.vm(vm.MoRef))
+	off.Marked = true
+	done := make(chan error, 2)
+	go func() { done <- one.Do(context.Background(), web, off) }()
+	one.until("the power-off is awaited", func() bool { return w.Counts().Listed == 1 })
+
+	go func() { done <- two.Do(context.Background(), web, guarded(plan.Unmark, two.vm(vm.MoRef))) }()
+	two.until("both await it, or one has ended", func() bool { return w.Counts().Listed == 2 || len(done) > 0 })
+	if len(done) > 0 {
+		t.Fatal("the mark was withdrawn while the member was being powered off, and nobody would know")
+	}
+	w.Release(vcsim.PowerOff)
+	w.must(<-done)
+	w.must(<-done)
+	if back := two.vm(vm.MoRef); back.Marked || back.Power != plan.PoweredOff {
+		t.Errorf("%+v", back)
+	}
+}
+
+// Whoever asks a guest to halt must leave word of it, though somebody writes to the stamp at that moment.
+func TestAGuestThatWasAskedIsKnownToHaltThoughItsVMChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.running(0, true)
+	w.HangShutdown(func(vcsim.VM) bool { return true })
+	w.FailTask(vcsim.Reconfigure, nil, &vim.ConcurrentAccess{}, 1)
+	p.do(guarded(plan.ShutdownGuest, vm))
+	if n := w.Calls()["ShutdownGuest"]; n != 1 || p.vm(vm.MoRef).Shutdown.At.IsZero() {
+		t.Errorf("asked %d times, and the stamp says %v", n, p.vm(vm.MoRef).Shutdown)
+	}
+}

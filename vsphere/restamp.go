@@ -29,7 +29,10 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 			stamp.Why = a.Why
 		}
 	case plan.Unmark:
-		stamp.Marked, stamp.MarkedAt, stamp.Why, stamp.Quarantined, stamp.Shutdown = false, time.Time{}, "", time.Time{}, plan.Shutdown{}
+		stamp.Marked, stamp.MarkedAt, stamp.Why, stamp.Quarantined = false, time.Time{}, "", time.Time{}
+		if !stamp.Shutdown.Boot.Equal(m.Boot) { // else its guest may still halt: nobody else goes on the strength of it
+			stamp.Shutdown = plan.Shutdown{}
+		}
 	case plan.Quarantine:
 		if !stamp.Marked {
 			return wantedAfterAll(a)
@@ -39,24 +42,31 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		}
 	}
 	stamp.Generation = max(stamp.Generation, a.Generation)
-	if stamp == m.stamp {
+	if stamp == m.stamp && a.Op != plan.Unmark {
 		return nil // as wanted, and published
+	}
+	if stamp == m.stamp {
+		return v.awaitPowerOff(ctx, vmRef(m.MoRef))
 	}
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
 	if a.Op != plan.Mark {
-		return v.restamp(ctx, m, func(s *Stamp) { *s = stamp })
+		err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode())
+		if err == nil && a.Op == plan.Unmark {
+			err = v.awaitPowerOff(ctx, vmRef(m.MoRef))
+		}
+		return err
 	}
 	err = v.reconfigure(ctx, vmRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}}})
+	// Another copy of the server may have marked another member meanwhile, and the stream may not have told yet. Both look
+	// at all members after their own mark is written, so one of them at least sees both marks before it takes its member
+	// down: else the two together would take down more than may be. A mark whose answer was lost may be there as well.
+	v.reader.touch(v.inventory.memberRefs(ref.UID)...)
 	if err != nil {
 		return err
 	}
-	// Another copy of the server may have marked another member meanwhile, and the stream may not have told yet. Both look
-	// at all members after their own mark is written, so one of them at least sees both marks before it takes its member
-	// down: else the two together would take down more than may be.
-	v.reader.touch(v.inventory.memberRefs(ref.UID)...)
 	return v.reader.read(ctx, vmRef(m.MoRef))
 }
 
@@ -72,11 +82,12 @@ func changedMeanwhile() *Error {
 	return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
 }
 
-// restamp writes a member's stamp anew, if nobody changed the VM since it was read, and awaits the read of it.
+// restamp writes into a member's stamp what the step that is under way did to it, or takes that back, if nobody changed
+// the VM since it was read, and awaits the read of it. That is so whoever may act by now: no lease is asked for.
 func (v *VCenter) restamp(ctx context.Context, m *member, change func(*Stamp)) error {
 	stamp := m.stamp
 	change(&stamp)
-	return v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode())
+	return v.writeStamp(anyway(ctx), m.MoRef, m.ChangeVersion, stamp.Encode())
 }
 
 // writeStamp sets the text of a VM's stamp; "" takes it off.

@@ -205,7 +205,9 @@ func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 	}
 }
 
-func TestUnmarkForgetsThatTheGuestWasAskedToShutDown(t *testing.T) {
+// Who is wanted after all may be about to halt: its stamp must go on saying so, or another member is taken down on the
+// strength of it. What was asked before the VM was powered on last says nothing any more.
+func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
@@ -223,9 +225,13 @@ func TestUnmarkForgetsThatTheGuestWasAskedToShutDown(t *testing.T) {
 		t.Fatalf("asked: %+v", asked)
 	}
 	p.do(guarded(plan.Unmark, asked))
-	if back := p.vm(vm.MoRef); back.Shutdown != (plan.Shutdown{}) || back.Marked || back.Why != "" || back.Power != plan.PoweredOn {
+	if back := p.vm(vm.MoRef); back.Shutdown != asked.Shutdown || back.Marked || back.Why != "" || back.Power != plan.PoweredOn {
 		t.Errorf("%+v", back)
 	}
+	p.do(step(plan.PowerOff, p.vm(vm.MoRef)))
+	p.do(step(plan.PowerOn, p.vm(vm.MoRef)))
+	p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
+	p.do(guarded(plan.Unmark, p.vm(vm.MoRef)))
 	for _, key := range []string{"shutdown", "why", "quarantined"} {
 		if text := w.stampOf("web-0"); strings.Contains(text, `"`+key+`"`) {
 			t.Errorf("the stamp still has %s: %s", key, text)

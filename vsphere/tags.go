@@ -53,7 +53,13 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 			if err != nil {
 				return err
 			}
+			if err := v.mayAct(ctx); err != nil { // the look-up may have taken many calls
+				return err
+			}
 			if err := batchTags(ctx, rs, detachAction, a, change.detach); err != nil {
+				return err
+			}
+			if err := v.mayAct(ctx); err != nil {
 				return err
 			}
 			return batchTags(ctx, rs, attachAction, a, change.attach)

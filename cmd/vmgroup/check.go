@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -34,7 +36,8 @@ need, and each privilege of the least role where it is needed. It changes nothin
 With --deep it shows on your vCenter what the server's safety rests on: in a scratch folder it
 clones the template (twice at once, under one name, of which vCenter must refuse one), reads the
 stamp back, powers the VM on, changes its size, shuts its guest down and destroys it. Folder and VM
-are removed at the end, also after Ctrl-C; it does not begin unless it is sure that it can.
+are removed at the end, also after Ctrl-C; it does not begin unless it is sure that it can. The VM has
+the disks of the template, and its networks (or those of the first group), and boots without user data.
 
 The exit status is 0 if nothing failed, 1 if something did (with --strict also for a warning),
 and 2 if the settings are wrong.`,
@@ -52,7 +55,16 @@ and 2 if the settings are wrong.`,
 					return err
 				}
 			}
-			return s.run(c.Context(), log, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
+			ctx := c.Context()
+			if s.deep {
+				signal.Ignore(syscall.SIGPIPE) // the write then fails, which ends the check in good order: see deserted
+				if !signal.Ignored(syscall.SIGHUP) {
+					var stop context.CancelFunc
+					ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
+					defer stop()
+				}
+			}
+			return s.run(ctx, log, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	f := c.Flags()
@@ -94,7 +106,10 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	if s.simulator && len(o.Templates)+len(o.Groups) == 0 {
 		o.Templates = s.sim.Templates[:1]
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	table := newFindings(out)
+	table.w = deserted{out, stop}
 	if s.output == "table" {
 		o.Found = table.write
 		o.Progress = func(text string) { fmt.Fprintln(progress, "…", text) }
@@ -129,6 +144,20 @@ func (s *checkSettings) verdict(ctx context.Context, found []vsphere.Finding, ta
 		return fmt.Errorf("check: %d of %d are warnings (--strict)", warned, len(found))
 	}
 	return nil
+}
+
+// deserted tells that nobody reads the findings any more: what was made has to be removed then, too.
+type deserted struct {
+	io.Writer
+	tell context.CancelFunc
+}
+
+func (d deserted) Write(p []byte) (int, error) {
+	n, err := d.Writer.Write(p)
+	if err != nil {
+		d.tell()
+	}
+	return n, err
 }
 
 // colourful tells whether results may be coloured.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -103,6 +104,21 @@ func TestACheckTakesSettingsAndSecretsAsTheServerDoesAndWarningsFailOnlyWhenStri
 
 func TestADeepCheckThatIsInterruptedCleansUp(t *testing.T) {
 	t.Parallel()
+	const deaf = "by the end of who reads it"
+	for name, stop := range map[string]func(c *exec.Cmd, out io.Closer) error{
+		"by Ctrl-C":                  func(c *exec.Cmd, _ io.Closer) error { return c.Process.Signal(syscall.SIGINT) },
+		"by the end of its terminal": func(c *exec.Cmd, _ io.Closer) error { return c.Process.Signal(syscall.SIGHUP) },
+		deaf:                         func(_ *exec.Cmd, out io.Closer) error { return out.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			interrupted(t, stop, name != deaf)
+		})
+	}
+}
+
+// interrupted stops a deep check while it clones; heard tells whether its last words are read.
+func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool) {
 	sim, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}})
 	if err != nil {
 		t.Fatal(err)
@@ -110,8 +126,10 @@ func TestADeepCheckThatIsInterruptedCleansUp(t *testing.T) {
 	t.Cleanup(func() { sim.Close() })
 	sim.Hold(vcsim.Clone)
 	c := vmgroup([]string{"VC_HOST=" + sim.URL().Host, "VC_USER=svc", "VC_PASS=x", "VC_THUMBPRINT=" + sim.ThumbprintSHA256()}, "check", "--deep", "--template", "ubuntu")
-	var out bytes.Buffer
-	c.Stdout = &out
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	progress, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -119,24 +137,33 @@ func TestADeepCheckThatIsInterruptedCleansUp(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	var said bytes.Buffer
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = said.ReadFrom(out) // which may be closed
+	}()
 	lines := bufio.NewScanner(progress)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), "cloning") {
-			if err := c.Process.Signal(syscall.SIGINT); err != nil {
+			if err := stop(c, out); err != nil {
 				t.Fatal(err)
 			}
 			sim.Release(vcsim.Clone)
 		}
 	}
-	err = c.Wait()
-	if err == nil || c.ProcessState.ExitCode() != 1 {
+	<-read
+	if err := c.Wait(); err == nil || c.ProcessState.ExitCode() != 1 {
 		t.Errorf("it ended with %v", err)
 	}
-	if !strings.Contains(out.String(), "nothing is left") || !strings.Contains(out.String(), "stopped") {
-		t.Errorf("it says:\n%s", out.String())
+	if text := said.String(); heard && (!strings.Contains(text, "nothing is left") || !strings.Contains(text, "stopped")) {
+		t.Errorf("it says:\n%s", text)
 	}
 	if vms := sim.VMs(); len(vms) != 1 {
 		t.Errorf("there are %+v", vms)
+	}
+	if n := sim.Sessions(); n > 0 {
+		t.Errorf("%d sessions are left", n)
 	}
 }
 

@@ -45,17 +45,28 @@ func (d *doors) flags(c *cobra.Command) {
 	env(f, "allow-plain-http", "VMGROUP_ALLOW_PLAIN_HTTP")
 }
 
+// emptyLocks refuses a lock that is given as nothing, as by a shell's variable that is not set: the door would be open.
+func emptyLocks(c *cobra.Command) error {
+	for _, name := range []string{"tls-cert-file", "tls-private-key-file", "client-ca-file", "token-file", "reader-token-file"} {
+		f := c.Flags().Lookup(name)
+		if text := f.Value.String(); f.Changed && (text == "" || text == "[]") {
+			return usageError{fmt.Errorf("--%s: it is empty; name a file, or leave it out", name)}
+		}
+	}
+	return nil
+}
+
 // Limits of one HTTP exchange. A slow client is cut off; Metacontroller gives up after 10 s itself. It has a connection for each of
 // its five workers and three hooks; half of all connections may come from one address, since behind some networks all
-// callers have the same.
+// callers have the same. Probes and scrapes are few, and each comes anew; who keeps them from their place has the pods restarted.
 var (
 	hookLimits = guard.Limits{
-		Header: 5 * time.Second, Read: 15 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute, HeaderBytes: 16 << 10,
+		Header: 5 * time.Second, Read: 15 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute, HeaderBytes: 8 << 10,
 		Connections: 1024, PerAddress: 512,
 	}
 	healthLimits = guard.Limits{
-		Header: 5 * time.Second, Read: 5 * time.Second, Write: 10 * time.Second, Idle: 2 * time.Minute, HeaderBytes: 16 << 10,
-		Connections: 256, PerAddress: 128,
+		Header: 5 * time.Second, Read: 5 * time.Second, Write: 10 * time.Second, Idle: 5 * time.Second, HeaderBytes: 8 << 10,
+		Connections: 256, PerAddress: 16,
 	}
 )
 

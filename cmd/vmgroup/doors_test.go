@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -34,6 +35,10 @@ func TestWithoutALockItServesNobodyButThisMachine(t *testing.T) {
 		{[]string{"--tls-cert-file", k.path("tls.crt")}, "--tls-cert-file and --tls-private-key-file: give both, or none"},
 		{[]string{"--client-ca-file", k.path("ca.crt")}, "--client-ca-file: it needs --tls-cert-file"},
 		{[]string{"--health-listen", "nowhere"}, "--health-listen nowhere"},
+		{append([]string{"--simulator-listen", anywhere}, lock...), "--simulator-listen 0.0.0.0:0 can be reached by others"},
+		// A shell's variable that is not set shall not take the lock away.
+		{[]string{"--token-file", ""}, "--token-file: it is empty"},
+		{append([]string{"--client-ca-file="}, lock...), "--client-ca-file: it is empty"},
 	} {
 		out, err := vmgroup(nil, append([]string{"serve", "--simulator", "--health-listen", "127.0.0.1:0"}, c.args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.says) || strings.Count(string(out), "\n") > 2 {
@@ -51,6 +56,7 @@ func TestItServesEverybodyOnlyWhenToldInSoManyWords(t *testing.T) {
 		warns     string
 	}{
 		{nil, []string{"--listen", anywhere, "--allow-unauthenticated"}, "whoever reaches this address may make and destroy VMs"},
+		{nil, []string{"--simulator-listen", anywhere, "--allow-unauthenticated"}, "whoever reaches the embedded vCenter"},
 		{[]string{"VMGROUP_ALLOW_UNAUTHENTICATED=true"}, []string{"--listen", anywhere}, "whoever reaches this address may make and destroy VMs"},
 		{nil, append([]string{"--listen", anywhere, "--allow-plain-http"}, tokens...), "whoever is on the way can read the token"},
 		{nil, append([]string{"--listen", anywhere}, k.flags()...), ""},
@@ -62,6 +68,14 @@ func TestItServesEverybodyOnlyWhenToldInSoManyWords(t *testing.T) {
 		if warned != (c.warns != "") || !strings.Contains(p.logged(), c.warns) {
 			t.Errorf("%v: %s", c.args, p.logged())
 		}
+	}
+}
+
+// Kubernetes restarts a server whose probes find no place, so nobody may take them all alone, or keep them for nothing.
+func TestNobodyTakesAllPlacesOfTheProbes(t *testing.T) {
+	t.Parallel()
+	if l := healthLimits; l.PerAddress < 8 || l.Connections < 16*l.PerAddress || l.Idle > 10*time.Second {
+		t.Errorf("%+v", l)
 	}
 }
 

@@ -266,7 +266,7 @@ func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
 		{nil, []string{"serve", "--simulator", "--resync", "1s"}, "--resync 1s: it may be 5s to 10m"},
 		{nil, []string{"serve", "--simulator", "--log-level", "loud"}, `--log-level "loud": it may be debug, info, warn or error`},
 		{nil, []string{"serve", "--simulator", "--log-format", "xml"}, `--log-format "xml": it may be json or console`},
-		{nil, []string{"serve", "--simulator", "--host", "vc"}, "--simulator and --host vc"},
+		{nil, []string{"serve", "--simulator", "--host", "https://u:hidden@vc"}, "--simulator and --host (VC_HOST)"},
 		{nil, []string{"serve", "--simulator", "--listen", "nowhere"}, "--listen nowhere"},
 		{nil, []string{"serve", "--sim"}, "unknown flag: --sim"},
 		{[]string{"VC_HOST=vc", "VC_PASS=p"}, []string{"serve"}, "VC_USER"},
@@ -284,7 +284,7 @@ func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
 		t.Run(strings.Join(append(c.env, c.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			out, err := vmgroup(c.env, c.args...).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), c.says) || strings.Count(string(out), "\n") > 5 {
+			if err == nil || !strings.Contains(string(out), c.says) || strings.Count(string(out), "\n") > 5 || strings.Contains(string(out), "hidden") {
 				t.Errorf("%v: %s", err, out)
 			}
 		})

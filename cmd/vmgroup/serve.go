@@ -42,7 +42,7 @@ words.`,
   vmgroup serve --listen :8443 --tls-cert-file tls.crt --tls-private-key-file tls.key --token-file token`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := fromEnvironment(c); err != nil {
+			if err := errors.Join(emptyLocks(c), fromEnvironment(c)); err != nil {
 				return err
 			}
 			return s.run(c.Context())
@@ -97,6 +97,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 	s.vcenter.Metrics = registry
 	s.vcenter.Changed = func(uid types.UID) { groups.Changed(uid) }
 	s.vcenter.Leased = func(uid types.UID) bool { return groups.Leased(uid) }
+	s.simulatorForAll = s.doors.allowUnauthenticated
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
 		open.close()

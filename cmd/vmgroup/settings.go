@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -20,8 +22,10 @@ type settings struct {
 	adoptFrom []string
 	simulator bool
 	sim       vcsim.Config
-	logLevel  string
-	logFormat string
+	// simulatorForAll lets others reach the embedded vCenter: whoever does may do everything in it, as any user.
+	simulatorForAll bool
+	logLevel        string
+	logFormat       string
 }
 
 // Format keeps the password out of whatever prints the settings.
@@ -58,7 +62,7 @@ func (s *settings) flags(c *cobra.Command) {
 	env(f, "simulator-power-time", "VMGROUP_SIMULATOR_POWER_TIME")
 	f.DurationVar(&s.sim.Guest.Boot, "simulator-boot-time", time.Second, "how long a guest takes to boot in the embedded vCenter, until its tools run and it has an address")
 	env(f, "simulator-boot-time", "VMGROUP_SIMULATOR_BOOT_TIME")
-	add(&s.sim.Listen, "simulator-listen", "VMGROUP_SIMULATOR_LISTEN", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc")
+	add(&s.sim.Listen, "simulator-listen", "VMGROUP_SIMULATOR_LISTEN", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc; one that others reach only with --allow-unauthenticated of serve")
 	add(&s.logLevel, "log-level", "VMGROUP_LOG_LEVEL", "info", "debug, info, warn or error")
 	add(&s.logFormat, "log-format", "VMGROUP_LOG_FORMAT", "json", "json, or console for people")
 	complete(c, "adopt-from", "*=/")
@@ -112,6 +116,21 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
+// simulatorStaysHere refuses an address of the embedded vCenter that others can reach, unless told so.
+func (s *settings) simulatorStaysHere(log zerolog.Logger) error {
+	address, err := net.ResolveTCPAddr("tcp", s.sim.Listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--simulator-listen %s: %w", s.sim.Listen, err)
+	case address.IP.IsLoopback() || s.sim.Listen == "":
+	case !s.simulatorForAll:
+		return fmt.Errorf("--simulator-listen %s can be reached by others, and takes any user and password: give an address of this machine alone, such as 127.0.0.1:8989 (serve: or say --allow-unauthenticated)", s.sim.Listen)
+	default:
+		log.Warn().Msg("--allow-unauthenticated: whoever reaches the embedded vCenter may do everything in it")
+	}
+	return nil
+}
+
 // simulatorUUID is the identity of every embedded vCenter: after a restart, groups of the one before find their
 // members gone, and have them made anew, instead of waiting for a vCenter that never comes back.
 const simulatorUUID = "5171a7ed-0000-4000-8000-000000000001"
@@ -124,7 +143,10 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 	}
 	if s.simulator {
 		if s.vcenter.Host != "" {
-			return nil, nil, usageError{fmt.Errorf("--simulator and --host %s: give one of them", s.vcenter.Host)}
+			return nil, nil, usageError{errors.New("--simulator and --host (VC_HOST): give one of them")} // a URL may hold a password
+		}
+		if err := s.simulatorStaysHere(log); err != nil {
+			return nil, nil, usageError{err}
 		}
 		s.sim.Templates, s.sim.InstanceUUID = []string{"vm-operator-template", "vm-operator-template-2"}, simulatorUUID
 		s.sim.Guest.Tools = true

@@ -23,9 +23,9 @@ type childMetadata struct {
 }
 
 // encodeChild writes a child as a Kubernetes object. One that is to stay as it was applied last is passed on as it is;
-// where somebody made another thing of that record, the child is but named, which Metacontroller takes for "as it is".
+// where somebody made another thing of that record, the child is but named, and loses at most what the record has.
 func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
-	if c.LastApplied != "" && isRecordOf(c.Key, c.LastApplied) {
+	if c.LastApplied != "" && isRecordOf(namespace, c.Key, c.LastApplied) {
 		return json.RawMessage(c.LastApplied), nil
 	}
 	kind, version, _ := strings.Cut(c.Key.Kind, ".")
@@ -44,14 +44,19 @@ func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
 	return append(object, fields[1:]...), nil
 }
 
-// isRecordOf tells whether a text is the JSON object of that child. Anything else in an answer fails the whole sync. Keys
-// are compared as Kubernetes does, by case.
-func isRecordOf(key plan.ChildKey, text string) bool {
+// isRecordOf tells whether a text is the JSON object of that child. Anything else in an answer fails the whole sync; and
+// what names another namespace, Metacontroller would write there, with its own rights
+// (https://github.com/metacontroller/metacontroller/blob/master/pkg/controller/common/manage_children.go): whoever may edit
+// a child here could write there. Keys are compared as Kubernetes does, by case.
+func isRecordOf(namespace string, key plan.ChildKey, text string) bool {
 	var object, meta map[string]json.RawMessage
-	var kind, version, name string
-	kindKey, versionKey, _ := strings.Cut(key.Kind, ".")
-	return json.Unmarshal([]byte(text), &object) == nil &&
-		json.Unmarshal(object["kind"], &kind) == nil && kind == kindKey &&
-		json.Unmarshal(object["apiVersion"], &version) == nil && version == versionKey &&
-		json.Unmarshal(object["metadata"], &meta) == nil && json.Unmarshal(meta["name"], &name) == nil && name == key.Name
+	var labels map[string]string
+	kind, version, _ := strings.Cut(key.Kind, ".")
+	is := func(field json.RawMessage, want string) bool {
+		var has string
+		return json.Unmarshal(field, &has) == nil && has == want
+	}
+	return json.Unmarshal([]byte(text), &object) == nil && is(object["kind"], kind) && is(object["apiVersion"], version) &&
+		json.Unmarshal(object["metadata"], &meta) == nil && is(meta["name"], key.Name) && is(meta["namespace"], namespace) &&
+		(meta["labels"] == nil || json.Unmarshal(meta["labels"], &labels) == nil)
 }

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -271,7 +272,13 @@ func TestBentRequestsAreRefusedOrAnsweredWithinTheContract(t *testing.T) {
 func TestARecordOfAChildThatSomebodyEditedIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	for _, record := range []string{`null`, `7`, `[]`, `{}`, `{"kind":1}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"another"}}`,
-		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"web-members"}}`, `{"apiVersion":"v1","Kind":"ConfigMap","metadata":{"name":"web-members"}}`} {
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"web-members","namespace":"default"}}`,
+		`{"apiVersion":"v1","Kind":"ConfigMap","metadata":{"name":"web-members","namespace":"default"}}`,
+		// Metacontroller would write it there, with its own rights.
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-members","namespace":"kube-system"}}`,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-members","namespace":"kube-system","Namespace":"default"}}`,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-members"}}`,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-members","namespace":"default","labels":{"a":1}}}`} {
 		body, err := json.Marshal(map[string]any{
 			"parent": map[string]any{"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup",
 				"metadata": map[string]any{"name": "web", "namespace": "default", "uid": "uid-web"}, "spec": map[string]any{"cpu": 2, "memory": 4, "template": "t"}},
@@ -285,10 +292,11 @@ func TestARecordOfAChildThatSomebodyEditedIsNotPassedOn(t *testing.T) {
 			t.Errorf("%s: %v", record, err)
 		}
 		var answer struct {
-			Children []struct{ Metadata struct{ Name string } }
+			Children []struct{ Metadata map[string]any }
 		}
 		text := send(serve(&keeper{}), "/sync", body).Body.Bytes()
-		if err := json.Unmarshal(text, &answer); err != nil || len(answer.Children) != 1 || answer.Children[0].Metadata.Name != "web-members" {
+		if err := json.Unmarshal(text, &answer); err != nil || len(answer.Children) != 1 ||
+			!reflect.DeepEqual(answer.Children[0].Metadata, map[string]any{"name": "web-members", "namespace": "default"}) {
 			t.Errorf("%s: %v %s", record, err, text)
 		}
 	}

@@ -107,6 +107,9 @@ func (s *server) sync(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnprocessableEntity, "finalizing is true: this request belongs to /finalize (set spec.hooks.finalize in the CompositeController)")
 		return
 	}
+	if r.Context().Err() != nil { // whoever called has gone, and may have called another copy since
+		return
+	}
 	result := s.Keeper.Renew(call)
 	s.answer(w, call, &result, func(out SyncResponse) any { return out })
 }
@@ -118,6 +121,9 @@ func (s *server) finalize(w http.ResponseWriter, r *http.Request) {
 	}
 	if !call.Finalizing {
 		refuse(w, http.StatusUnprocessableEntity, "finalizing is false: this request belongs to /sync; nothing is removed")
+		return
+	}
+	if r.Context().Err() != nil {
 		return
 	}
 	result := s.Keeper.Renew(call)

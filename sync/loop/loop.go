@@ -117,13 +117,17 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		clear(g.awaited)
 	}
 	g.renew(call, now)
-	if l.notice(now) {
+	echo := l.notice(now)
+	if echo {
 		g.expire(now, l.cfg.Lease)
 	}
 	observed := g.observe(l.cfg, now)
 	l.mu.Unlock()
 
 	result := l.plan(&observed, call.Ref())
+	if echo { // nothing is done before the next call: if anybody hears this one's answer, that shall come soon
+		result.Resync = min(result.Resync, 2*pauseEcho)
+	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -184,3 +184,29 @@ func TestNothingIsClonedIntoANewHomeWhileAnotherHomesCloneIsUnderWay(t *testing.
 		t.Errorf("it does %+v: %s", r.Actions, r.Status.LastMessage)
 	}
 }
+
+// A guest that was asked to halt cannot be told to stay: its member is wanted again, and nobody goes on the strength of it.
+func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
+	o := observed(2)
+	o.Sight.Folder = "group-v7"
+	for i := range int32(3) {
+		m := vm(&o, i)
+		m.Boot, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"}
+		o.Sight.VMs = append(o.Sight.VMs, m)
+	}
+	halts := &o.Sight.VMs[2]
+	halts.Marked, halts.Shutdown = true, plan.Shutdown{At: now.Add(-5 * time.Second), Boot: halts.Boot}
+	o.Group.Spec.ScaleIn.Protected = []string{"web-2"}
+	r := plan.Make(o)
+	if len(r.Actions) != 1 || !r.Wants("web-2", plan.Unmark) {
+		t.Fatalf("it does %+v", r.Actions)
+	}
+	plan.Apply(&o, r.Actions[0])
+	if r = plan.Make(o); len(r.Actions) > 0 {
+		t.Errorf("while one of three halts, and two are promised, it does %+v", r.Actions)
+	}
+	halts.Shutdown = plan.Shutdown{} // as if its guest had never been asked
+	if r = plan.Make(o); !r.Wants("web-1", plan.Mark) {
+		t.Errorf("it does %+v: %s", r.Actions, r.Status.LastMessage)
+	}
+}

@@ -110,7 +110,8 @@ func (v *view) halting(m *member) bool {
 // still has to go.
 const haltGrace = time.Minute
 
-// takenDown tells that a step which takes the member down is under way, or was tried: its fate is not known then.
+// takenDown tells that a step which takes the member down is under way, or was tried: its fate is not known then. Until
+// its mark is off it may be another copy of the server that is at it.
 func (v *view) takenDown(m *member) bool {
 	p := v.Pending[m.name]
 	if p.MoRef != "" && p.MoRef != m.MoRef { // another VM had that name
@@ -119,6 +120,8 @@ func (v *view) takenDown(m *member) bool {
 	switch p.Op {
 	case ShutdownGuest, PowerOff, Reset, Quarantine, Destroy, Release:
 		return true
+	case Unmark:
+		return p.State == Running
 	}
 	return false
 }

@@ -243,8 +243,12 @@ func localName(host string) bool {
 	return strings.EqualFold(host, "localhost") || net.ParseIP(strings.Trim(host, "[]")) != nil
 }
 
+// goodbye is how long what a stranger still sends is thrown away, by net/http and up to 256 KiB. Without it the connection would
+// be reset, and a caller that is still writing would see that, and not why it is refused.
+const goodbye = 500 * time.Millisecond
+
 // refuse answers with one sentence that tells nothing, and is done with the connection: what else would come on it, the body
-// above all, is not read.
+// above all, is neither waited for nor looked at.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, why reason, code int, sentence string) {
 	g.count(why, r.RemoteAddr)
 	w.Header().Set("Connection", "close")
@@ -254,7 +258,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, why reason, code 
 	_, _ = w.Write([]byte(sentence + "\n"))
 	control := http.NewResponseController(w)
 	_ = control.Flush()
-	_ = control.SetReadDeadline(time.Now()) // the server would read on, to keep the connection
+	_ = control.SetReadDeadline(time.Now().Add(goodbye))
 }
 
 // count counts a refusal, and logs the first of many.

@@ -33,6 +33,7 @@ func NewServer(h http.Handler, l Limits, log zerolog.Logger, handshakes func(fro
 	return &http.Server{
 		Handler: h, Protocols: only, MaxHeaderBytes: l.HeaderBytes, ErrorLog: serverLog(log, handshakes),
 		ReadHeaderTimeout: l.Header, ReadTimeout: l.Read, WriteTimeout: l.Write, IdleTimeout: l.Idle,
+		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * before h is asked who calls
 	}
 }
 

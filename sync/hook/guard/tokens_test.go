@@ -208,6 +208,36 @@ func TestAStrangersBodyIsNotRead(t *testing.T) {
 	}
 }
 
+// OPTIONS * asks about the server as a whole: net/http answers it by itself, unless told not to.
+func TestAStrangerLearnsNothingOfTheServerAsAWhole(t *testing.T) {
+	t.Parallel()
+	_, cfg := tokenFiles(t, first, "", "")
+	d := open(t, cfg, generous)
+	conn := dial(t, d)
+	_, _ = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+	if response, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || response.StatusCode != 401 || !response.Close {
+		t.Errorf("%+v %v", response, err)
+	}
+}
+
+// A caller with an old token shall learn that it is old. A connection that is reset while it still writes looks like a broken
+// network to it.
+func TestWhoSendsABodyIsToldWhyItIsRefused(t *testing.T) {
+	t.Parallel()
+	_, cfg := tokenFiles(t, first, "", "")
+	d := open(t, cfg, generous)
+	conn := dial(t, d)
+	const length = 128 << 10
+	fmt.Fprintf(conn, "POST /sync HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", length)
+	if _, err := conn.Write(make([]byte, length)); err != nil {
+		t.Error(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401 ") {
+		t.Errorf("%q %v", answer, err)
+	}
+}
+
 func TestManyRefusalsAreFewLines(t *testing.T) {
 	t.Parallel()
 	_, cfg := tokenFiles(t, first, "", "")

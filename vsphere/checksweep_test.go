@@ -1,0 +1,143 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// whileDeep makes a deep check and does something when it says what begins so; folder is the path of the scratch folder.
+func (w *world) whileDeep(begins string, do func(folder string)) results {
+	w.t.Helper()
+	o, folder, done := deepOptions, "", false
+	o.Progress = func(text string) {
+		if at := strings.Index(text, `"/DC0`); at >= 0 {
+			folder = strings.Split(text[at+1:], `"`)[0]
+		}
+		if strings.HasPrefix(text, begins) && !done {
+			done = true
+			do(folder)
+		}
+	}
+	r := w.checked(nil, o)
+	if !done {
+		w.t.Errorf("it never said %q", begins)
+	}
+	return r
+}
+
+// done awaits a task of the admin's.
+func (w *world) done(task *object.Task, err error) {
+	w.t.Helper()
+	w.must(err)
+	w.must(task.Wait(w.t.Context()))
+}
+
+func TestADeepCheckLeavesACopyThatSomebodyMadeOfItsVM(t *testing.T) {
+	t.Parallel()
+	w := deepWorld(t)
+	r := w.whileDeep("destroying", func(folder string) {
+		vm := object.NewVirtualMachine(w.Admin().Client, must(w.Find(trialName)))
+		w.done(vm.Clone(t.Context(), object.NewFolder(w.Admin().Client, must(w.Find(folder))), "a-copy", types.VirtualMachineCloneSpec{}))
+		if w.look("a-copy").ExtraConfig[trialKey] == "" {
+			t.Error("the copy bears no stamp, so that it shows nothing")
+		}
+	})
+	r.has("deep: clean-up", CheckFail, "left in vCenter", "by hand")
+	if names := w.names(); strings.Join(names, " ") != "a-copy ubuntu" {
+		t.Errorf("there are %v", names)
+	}
+}
+
+func TestADeepCheckLeavesAFolderThatHadItsScratchFoldersName(t *testing.T) {
+	t.Parallel()
+	w := deepWorld(t)
+	var taken types.ManagedObjectReference
+	r := w.whileDeep("making", func(folder string) {
+		made, err := object.NewFolder(w.Admin().Client, must(w.Find("/DC0/vm"))).CreateFolder(t.Context(), strings.TrimPrefix(folder, "/DC0/vm/"))
+		w.must(err)
+		taken = made.Reference()
+	})
+	r.has("deep: scratch folder", CheckFail, "", "")
+	if name, err := object.NewCommon(w.Admin().Client, taken).ObjectName(t.Context()); err != nil {
+		t.Errorf("%s is gone: %v\n%s", name, err, r)
+	}
+}
+
+func TestADeepCheckRemovesItsFolderAndItsVMWhereverSomebodyPutsThem(t *testing.T) {
+	t.Parallel()
+	w := deepWorld(t)
+	w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 1) // so that the end has to do it
+	r := w.whileDeep("destroying", func(folder string) {
+		w.must(w.Move(trialName, "/DC0/vm"))
+		f := object.NewFolder(w.Admin().Client, must(w.Find(folder)))
+		w.done(f.Rename(t.Context(), "renamed"))
+	})
+	r.has("deep: clean-up", CheckOK, "nothing is left", "")
+	if ref, err := w.Find("/DC0/vm/renamed"); err == nil {
+		t.Errorf("%s is left", ref)
+	}
+	w.clean()
+}
+
+func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T) {
+	t.Parallel()
+	w := deepWorld(t)
+	stranger := must(w.AddVM("/DC0/vm", "stranger"))
+	r := w.whileDeep("destroying", func(string) {
+		devices, err := object.NewVirtualMachine(w.Admin().Client, stranger).Device(t.Context())
+		w.must(err)
+		disk := devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk)
+		own, err := object.NewVirtualMachine(w.Admin().Client, must(w.Find(trialName))).Device(t.Context())
+		w.must(err)
+		unit := int32(9)
+		disk.Key, disk.UnitNumber = -1, &unit
+		disk.ControllerKey = own.SelectByType((*types.VirtualDisk)(nil))[0].GetVirtualDevice().ControllerKey
+		w.must(w.Reconfigure(trialName, types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+			&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: disk}}}))
+	})
+	r.has("deep: destroyed VM", CheckFail, "a disk from elsewhere", "detach")
+	r.has("deep: clean-up", CheckFail, "a disk from elsewhere", "by hand")
+	if names := w.names(); !slices.Contains(names, trialName) || w.Calls()["Destroy_Task"] > 0 {
+		t.Errorf("it was destroyed, and the disk with it: there are %v", names)
+	}
+}
+
+func TestADeepCheckThatIsNotToldOfItsClonesAwaitsAndRemovesThem(t *testing.T) {
+	t.Parallel()
+	w := deepWorld(t)
+	w.LoseReply("CloneVM_Task", 2) // one runs, and nobody was told which task it is
+	w.Hold(vcsim.Clone)
+	r := w.whileDeep("waiting for the clones", func(string) { time.AfterFunc(100*time.Millisecond, func() { w.Release(vcsim.Clone) }) })
+	r.has("deep: clone", CheckFail, "VCenterUnreachable", "")
+	r.has("deep: clean-up", CheckOK, "nothing is left", "")
+	w.clean()
+}
+
+func TestADeepCheckThatIsStoppedReportsNoFailureOfVCenters(t *testing.T) {
+	t.Parallel()
+	for _, begins := range []string{"making", "powering", "waiting"} {
+		w := deepWorld(t)
+		v, err := New(w.config())
+		w.must(err)
+		ctx, cancel := context.WithCancel(t.Context())
+		o := deepOptions
+		o.GuestPatience = 10 * time.Second
+		o.Progress = func(text string) {
+			if strings.HasPrefix(text, begins) {
+				cancel()
+			}
+		}
+		r := results{t, v.Check(ctx, o)}
+		r.only("certificate")
+		r.has("deep", CheckSkip, "stopped", "")
+		w.clean()
+	}
+}

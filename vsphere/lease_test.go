@@ -1,0 +1,55 @@
+package vsphere
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	apitypes "k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// The lease may end before any of a step's calls: the step goes no further then, and what it has done the stamp says, and
+// nothing else. A guest that was asked to halt, and a stamp that does not say so, would count as serving; a stamp that says
+// a restart that never was would have the member replaced.
+func TestAStepWhoseLeaseEndsInItsMidstSaysWhatItDid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var asks atomic.Int32 // that are granted
+	cfg := w.config()
+	cfg.Leased = func(uid apitypes.UID) bool { return uid == web.UID && asks.Add(-1) >= 0 }
+	v, err := New(cfg)
+	w.must(err)
+	p := w.run(v)
+	w.HangShutdown(func(vcsim.VM) bool { return true })
+	asks.Store(1000)
+	vm := p.running(0, true)
+	for _, c := range []struct {
+		op     plan.Op
+		method string
+		says   func(vm plan.VM) bool
+	}{
+		{plan.ShutdownGuest, "ShutdownGuest", func(vm plan.VM) bool { return !vm.Shutdown.At.IsZero() }},
+		{plan.Reset, "ResetVM_Task", func(vm plan.VM) bool { return !vm.Restarted.IsZero() }},
+		{plan.Mark, "ReconfigVM_Task", func(vm plan.VM) bool { return vm.Marked }},
+		{plan.PowerOff, "PowerOffVM_Task", func(vm plan.VM) bool { return vm.Power == plan.PoweredOff }},
+	} {
+		for granted, ended := int32(0), false; !ended; granted++ {
+			a := guarded(c.op, p.vm(vm.MoRef))
+			a.Marked = c.op == plan.PowerOff
+			calls := w.Calls()[c.method]
+			asks.Store(granted)
+			err := p.Do(context.Background(), web, a)
+			did := w.Calls()[c.method] > calls
+			w.must(p.reader.read(context.Background(), vmRef(vm.MoRef)))
+			if says := c.says(p.vm(vm.MoRef)); says != did {
+				t.Errorf("%s, %d calls granted: done %v, and told %v", c.op, granted, did, says)
+			}
+			if ended = err == nil; !ended && (reasonOf(t, err) != ReasonConcurrentAccess || granted > 5) {
+				t.Fatalf("%s, %d calls granted: %v", c.op, granted, err)
+			}
+		}
+	}
+}
