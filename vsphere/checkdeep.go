@@ -139,13 +139,14 @@ func (t *trial) prepare(ctx context.Context) bool {
 	g.Name, g.Spec.Template = "vmgroup-check", t.template.name
 	g.Spec.CPU, g.Spec.Memory = t.template.nature.cpu, t.template.nature.memory>>10
 	at := t.v.inventory.own
-	if len(t.Groups) > 0 {
-		g = t.Groups[0]
+	like := t.group(at)
+	if like != nil {
+		g = like
 	}
 	t.order = t.checker.order(plan.Ref{Namespace: g.Namespace, Name: g.Name}, g, at, &t.template, 0)
 	o := t.order
 	o.id, o.action.VM, o.action.Folder = t.id, trialName, t.scratch.Value
-	if len(t.Groups) == 0 {
+	if like == nil {
 		o.action.MemoryMB = int64(t.template.nature.memory)
 	}
 	for _, fill := range []func(context.Context, *order) error{t.v.fillSource, t.v.fillSize, t.v.fillPool, t.v.fillStorage, t.v.fillAdapters, t.v.fillDatastore} {
@@ -157,6 +158,20 @@ func (t *trial) prepare(ctx context.Context) bool {
 	t.stamp = Stamp{Cluster: "vmgroup check", Namespace: "vmgroup-check", Name: "vmgroup-check", UID: "vmgroup-check", InstanceUUID: t.id, VCenter: t.s.uuid, Created: stampTime(t.now())}.Encode()
 	o.spec.Config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
 	return true
+}
+
+// group is the first one that is made from the template, where it is tried; nil if there is none: another's pool or snapshot
+// would not fit.
+func (t *trial) group(at *lodging) *v1alpha1.VmGroup {
+	n := t.v.inventory
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, g := range t.Groups {
+		if g.Spec.Placement.Datacenter == "" && n.template(at, g.Spec.Template).MoRef == t.template.moRef {
+			return g
+		}
+	}
+	return nil
 }
 
 // ended is how a clone ended.

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -201,4 +202,19 @@ func TestADeepCheckMissesARunningCloneThatIsNotAmongTheTasks(t *testing.T) {
 		}
 	}
 	w.checked(nil, o, func(x *checker) { c = x }).has("deep: running clone", CheckFail, "not found", "tell the project")
+}
+
+func TestADeepCheckTakesNothingFromAGroupOfAnotherTemplate(t *testing.T) {
+	t.Parallel()
+	w := deepWorld(t, func(c *vcsim.Config) { c.Templates = []string{"ubuntu", "debian"} })
+	_, err := w.AddSnapshot("/DC0/vm/debian", "base")
+	w.must(err)
+	g := &v1alpha1.VmGroup{}
+	g.Namespace, g.Name = "shop", "web"
+	g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "debian", Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: "base"}}
+	o := deepOptions
+	o.Groups = []*v1alpha1.VmGroup{g}
+	r := w.checked(nil, o)
+	r.only()
+	r.has("deep: clean-up", CheckOK, "nothing is left", "")
 }
