@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -42,6 +43,9 @@ func TestChurnLeaksNothing(t *testing.T) {
 	t.Logf("%d groups lived, %d copies were started, %d troubles", s.lived.Load(), s.started, s.troubles)
 	t.Log("\n" + strings.Join(s.table, "\n"))
 	s.compare(before, after)
+	if t.Failed() {
+		t.Logf("in the temporary directory are:\n%s", strings.Join(filesIn(os.TempDir()), "\n"))
+	}
 }
 
 // soak is two copies and those who use them.

@@ -35,7 +35,7 @@ func (s *soak) sample(when string) figures {
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	f := figures{Counts: s.Counts(), goroutines: serversGoroutines(), heap: serversHeap(), heapInUse: m.HeapInuse, files: descriptors(), left: filesIn(os.TempDir())}
+	f := figures{Counts: s.Counts(), goroutines: serversGoroutines(), heap: serversHeap(), heapInUse: m.HeapInuse, files: descriptors(), left: len(filesIn(os.TempDir()))}
 	for i := range s.servers {
 		f.known += len(s.servers[i].loop.Groups())
 		families, err := s.registries[i].Gather()
@@ -138,7 +138,7 @@ func descriptors() int {
 	return len(open)
 }
 
-func filesIn(dir string) (n int) {
-	_ = filepath.WalkDir(dir, func(string, fs.DirEntry, error) error { n++; return nil })
-	return n
+func filesIn(dir string) (paths []string) {
+	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error { paths = append(paths, path); return nil })
+	return paths
 }
