@@ -55,7 +55,9 @@ type Config struct {
 }
 
 // Format keeps the password out of whatever prints a Config.
-func (c Config) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "vCenter %s", c.Host[strings.LastIndexByte(c.Host, '@')+1:]) }
+func (c Config) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "vCenter %s", c.Host[strings.LastIndexByte(c.Host, '@')+1:])
+}
 
 // trust is how vCenter's certificate is verified: by the roots (nil: the system's), by one thumbprint, or not.
 type trust struct {
