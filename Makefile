@@ -62,8 +62,10 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 
 .PHONY: campaign
 campaign: ## Break every vCenter call of whole lives in every way, then lead lives at random, then with several copies (CAMPAIGN=..., for each)
-	GOGC=400 $(GO) test -race -v -timeout 0 -run '^Test(Campaign|Chaos|LivesWithSeveralCopies|ProcessesKilledAndStoppedAtRandom)$$' ./test \
-		-campaign.for $(CAMPAIGN) -chaos.for $(CAMPAIGN) -chaos.parallel 6 -copies.for $(CAMPAIGN)
+	GOGC=400 $(GO) test -race -v -timeout 0 ./test -run '^TestCampaign$$' -campaign.for $(CAMPAIGN)
+	GOGC=400 $(GO) test -race -v -timeout 0 ./test -run '^TestChaos$$' -chaos.for $(CAMPAIGN) -chaos.parallel 6
+	GOGC=400 $(GO) test -race -v -timeout 0 ./test -run '^TestLivesWithSeveralCopies$$' -copies.for $(CAMPAIGN)
+	GOGC=400 $(GO) test -race -v -timeout 0 ./test -run '^TestProcessesKilledAndStoppedAtRandom$$' -copies.for $(CAMPAIGN)
 
 .PHONY: soak
 soak: ## Run five minutes of churn and look for leaks (SOAK=...)

@@ -2,6 +2,7 @@ package test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -182,4 +183,32 @@ func TestTwoCopiesThatDoNotHearOfEachOthersMarksKeepThePromise(t *testing.T) {
 	if least := seen().least; least < 3 {
 		t.Errorf("%d of 4 members were on, 3 are promised", least)
 	}
+}
+
+// A group is deleted and made anew under its name. A finalize of the old one that comes late to another copy must not take
+// the new one's folder for the old one's: it is empty until the first member is there.
+func TestALateFinalizeLeavesTheFolderOfTheGroupThatWasMadeAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{})
+	a, b := r.serve(), r.serve()
+	old := a.group("web", 1)
+	up(t, old)
+	old.URL = b.url
+	up(t, old)
+	old.URL = a.url
+	remove(t, old)
+
+	r.Hold(vcsim.Clone)
+	anew := metacontroller.New(a.url, old.Namespace, old.Name, "uid-anew", 1)
+	if _, err := anew.Until(within(t), func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, "cloning") }); err != nil {
+		t.Fatal(err)
+	}
+	before := r.Calls()["UnregisterAndDestroy_Task"]
+	old.URL = b.url
+	_, err := old.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
+	r.Release(vcsim.Clone)
+	if err != nil || r.Calls()["UnregisterAndDestroy_Task"] != before {
+		t.Errorf("the new group's folder was removed (%v)", err)
+	}
+	up(t, anew)
 }

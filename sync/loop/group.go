@@ -23,6 +23,7 @@ type group struct {
 	finalizingSince time.Time
 	emptied         bool      // ConfirmGone succeeded since
 	folderSeen      time.Time // when vCenter last showed the group's folder
+	ownFolder       string    // that folder's moRef: see plan.Observed
 	newestStamp     int64     // the highest generation that was seen in a stamp
 
 	chosen   bool                   // it waited for a slot, and it is its turn
@@ -99,7 +100,7 @@ func (g *group) preview(call plan.Call, now time.Time) {
 func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	o := plan.Observed{
 		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, FinalizingSince: g.finalizingSince,
-		FolderSeen: g.folderSeen, NewestStamp: g.newestStamp,
+		FolderSeen: g.folderSeen, OwnFolder: g.ownFolder, NewestStamp: g.newestStamp,
 		Children: g.call.Children, Related: g.call.Related, ChildrenWantedSince: maps.Clone(g.awaited), Emptied: g.emptied,
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
 	}
@@ -149,8 +150,13 @@ func (g *group) saw(o *plan.Observed) {
 	if o.Sight.Folder != "" && o.Now.After(g.folderSeen) {
 		g.folderSeen = o.Now
 	}
+	own := !g.finalizing || g.ownFolder == "" && !g.emptied
 	for i := range o.Sight.VMs {
 		g.newestStamp = max(g.newestStamp, o.Sight.VMs[i].Generation)
+		own = own || o.Sight.VMs[i].Folder == o.Sight.Folder
+	}
+	if own && o.Sight.Folder != "" {
+		g.ownFolder = o.Sight.Folder
 	}
 }
 

@@ -161,7 +161,7 @@ func (v *view) removeFolder() {
 			return // what is under way may still show
 		}
 	}
-	if v.Sight.Folder != "" && !v.strangersStay() {
+	if v.folderLeft() {
 		v.act(Action{Op: RemoveFolder, VM: FolderKey, MoRef: v.Sight.Folder, Reason: "the group is deleted and its folder is empty"})
 		if v.policy.retain {
 			v.faults = nil // that the retained VMs are in the folder hinders nobody
@@ -182,7 +182,13 @@ func (v *view) strangersStay() bool {
 
 // empty tells whether nothing of the group is left to be seen.
 func (v *view) empty() bool {
-	return v.left() == 0 && v.rulesGone() && (v.Sight.Folder == "" || v.strangersStay())
+	return v.left() == 0 && v.rulesGone() && !v.folderLeft()
+}
+
+// folderLeft tells that the group's own folder is there, and to be removed.
+func (v *view) folderLeft() bool {
+	own := v.Sight.Folder == v.OwnFolder || v.OwnFolder == "" && !v.Emptied
+	return v.Sight.Folder != "" && own && !v.strangersStay()
 }
 
 // atMost joins the first n items and says how many more there are.

@@ -210,3 +210,23 @@ func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 		t.Errorf("it does %+v: %s", r.Actions, r.Status.LastMessage)
 	}
 }
+
+// A group that is made anew under its old name has a new folder, which is empty until its first member is there. A copy of
+// the server that still ends the old group must not take it for its own.
+func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T) {
+	o := observed(1)
+	o.Finalizing, o.OwnFolder, o.Sight.Folder = true, "group-v7", "group-v8"
+	if r := plan.Make(o); r.Wants("", plan.RemoveFolder) || !r.Wants("*", plan.ConfirmGone) {
+		t.Errorf("it does %+v", r.Actions)
+	}
+	if o.Emptied = true; !plan.Make(o).Finalized {
+		t.Error("it waits for what is not its own")
+	}
+	if o.OwnFolder = ""; !plan.Make(o).Finalized { // it saw none while there was one
+		t.Error("gone, it waits for what came later")
+	}
+	o.Emptied = false
+	if r := plan.Make(o); !r.Wants("", plan.RemoveFolder) {
+		t.Error("a folder that it never saw before is left behind")
+	}
+}

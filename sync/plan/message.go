@@ -50,9 +50,9 @@ func (v *view) message() string {
 		say("removing %s", count(v.leaving, "member"))
 	case v.Finalizing && len(v.arriving) > 0:
 		say("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))
-	case v.Finalizing && v.Sight.Folder != "" && !v.strangersStay() && v.policy.retain:
+	case v.Finalizing && v.folderLeft() && v.policy.retain:
 		say("leaving the group's folder to the retained VMs")
-	case v.Finalizing && v.Sight.Folder != "" && !v.strangersStay():
+	case v.Finalizing && v.folderLeft():
 		say("removing the group's folder")
 	case v.Finalizing && !v.Emptied:
 		say("confirming that nothing of the group is left in vCenter")
