@@ -96,7 +96,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 		for _, line := range m.begun() {
 			begun[strings.Fields(line)[1]]++
 		}
-		if low, high := min(begun["a"], begun["b"], begun["c"]), max(begun["a"], begun["b"], begun["c"]); low < 20 || high-low > low/4 {
+		if low, high := min(begun["a"], begun["b"], begun["c"]), max(begun["a"], begun["b"], begun["c"]); low < 20 || high-low > low/3 {
 			t.Errorf("after 15 s these have begun as many actions: %v", begun)
 		}
 	})

@@ -126,11 +126,10 @@ func are(n int) string {
 // two copies of the server may have marked at once, or the spec has changed. While there are such, none is removed:
 // which ones stay is settled before.
 func (v *view) remove() {
-	withdrawing := false
 	for i := range v.members {
 		m := &v.members[i]
 		if m.Marked && !m.leaves && !m.duplicate && m.Reachable {
-			withdrawing = true
+			v.withdrawing = true
 			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(clockSkew)) { // by another copy of the server, which may know more: see overtaken
 				continue
 			}
@@ -151,7 +150,7 @@ func (v *view) remove() {
 			v.act(v.marking(m, why, m.matter))
 		case !v.drained(m):
 			v.draining++
-		case !withdrawing:
+		case !v.withdrawing:
 			v.takeAway(m)
 		}
 	}

@@ -44,7 +44,7 @@ func (v *view) resizeInPlace(order []int, slack int) {
 		case v.hot(m):
 			a.Hot = true
 			v.act(a)
-		case !m.ready, m.serving && slack > 0, v.takenDown(m) && slack >= 0:
+		case !m.ready, !v.withdrawing && (m.serving && slack > 0 || v.takenDown(m) && slack >= 0):
 			slack -= int(oneIf(m.serving))
 			v.takeDown(m, fmt.Sprintf("it %s, which cannot be changed while it runs", m.resize))
 		}

@@ -49,8 +49,11 @@ type view struct {
 	preparing int             // members to be prepared
 	draining  int             // members that are left alone for a while before they are taken away
 	waitCall  bool
-	adoption  []string // what keeps entries of spec.adopt from being carried out
-	faults    []named  // what hinders, by member
+	// withdrawing: members bear a mark that is to be taken off. Until then it is not settled who stays, and nobody else who
+	// serves is taken down: another copy of the server may have taken the mark off, and know of another one to go first.
+	withdrawing bool
+	adoption    []string // what keeps entries of spec.adopt from being carried out
+	faults      []named  // what hinders, by member
 	// cloneFaults are those faults that keep members from being cloned until a person acts.
 	cloneFaults []named
 }
