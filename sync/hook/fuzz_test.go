@@ -197,7 +197,7 @@ func bend(t *rapid.T, v any, parts []any) any {
 	case map[string]any:
 		keys := slices.Sorted(maps.Keys(x))
 		if len(keys) == 0 || what == 0 {
-			x[rapid.SampledFrom([]string{"", "kind", "name", "annotations", "status", "ipv4", "\x00"}).Draw(t, "new key")] = rapid.SampledFrom(parts).Draw(t, "part")
+			x[rapid.SampledFrom([]string{"", "kind", "name", "annotations", "status", "ipv4", "\x00"}).Draw(t, "new key")] = fresh(rapid.SampledFrom(parts).Draw(t, "part"))
 			return x
 		}
 		key := rapid.SampledFrom(keys).Draw(t, "key")
@@ -205,21 +205,40 @@ func bend(t *rapid.T, v any, parts []any) any {
 		case 1:
 			delete(x, key)
 		case 2:
-			x[key] = rapid.SampledFrom(parts).Draw(t, "value")
+			x[key] = fresh(rapid.SampledFrom(parts).Draw(t, "value"))
 		default:
 			x[key] = bend(t, x[key], parts)
 		}
 		return x
 	case []any:
 		if len(x) == 0 || what < 3 {
-			return append(slices.Clone(x), rapid.SampledFrom(parts).Draw(t, "item"))
+			return append(slices.Clone(x), fresh(rapid.SampledFrom(parts).Draw(t, "item")))
 		}
 		at := rapid.IntRange(0, len(x)-1).Draw(t, "at")
 		x = slices.Clone(x)
 		x[at] = bend(t, x[at], parts)
 		return x
 	}
-	return rapid.SampledFrom(odd).Draw(t, "instead")
+	return fresh(rapid.SampledFrom(odd).Draw(t, "instead"))
+}
+
+// fresh is a deep copy: what is put into a request is not to be bent in its other places, nor to hold itself.
+func fresh(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		copied := make(map[string]any, len(x))
+		for key, value := range x {
+			copied[key] = fresh(value)
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(x))
+		for i := range x {
+			copied[i] = fresh(x[i])
+		}
+		return copied
+	}
+	return v
 }
 
 // Requests of a real Metacontroller that were bent in a few places: they get further than bytes at random do.
