@@ -80,9 +80,6 @@ func newLife(t *trial, w *watch, temper temper, counts *counts) *life {
 	l.group = l.copies[0].group("web", 3)
 	l.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(1)
 	l.group.Spec.Deletion.QuarantineSeconds = temper.quarantine
-	if temper.resizeUnheard() {
-		l.group.Spec.Update.Resize = v1alpha1.ResizeReplace
-	}
 	if temper.tools {
 		l.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(1)}
 		l.group.Spec.Update.ProgressDeadlineSeconds = seconds(3)

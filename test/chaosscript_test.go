@@ -56,10 +56,6 @@ type temper struct {
 	tools bool
 }
 
-// resizeUnheard tells that a change of size in place could break the promise, as docs/design.md says among the limits: copies
-// that know different specs take members down for it without a mark. So that the promise can be held, it is not tried there.
-func (t temper) resizeUnheard() bool { return t.peaceful && t.copies > 1 }
-
 func temperOf(seed uint64) temper {
 	r := rand.New(rand.NewPCG(seed, 2))
 	return temper{peaceful: seed%3 == 2, up: r.IntN(4) > 0, copies: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],

@@ -41,9 +41,6 @@ var edits = []deed{
 	}),
 	change("way to resize", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Update.Resize = pick(l.rand, []v1alpha1.ResizeWay{v1alpha1.ResizeAuto, v1alpha1.ResizeInPlace, v1alpha1.ResizeReplace})
-		if l.temper.resizeUnheard() {
-			s.Update.Resize = v1alpha1.ResizeReplace
-		}
 		return string(s.Update.Resize)
 	}),
 	change("budgets", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {

@@ -99,7 +99,7 @@ func (x *victim) take(p types.DynamicProperty) {
 }
 
 // check tells whether the VM may be destroyed: it is the group's, that ordinal, no copy, and, unless the whole group
-// goes, still marked: another copy of the server may have withdrawn the mark.
+// goes, still marked for it: another copy of the server may have withdrawn the mark.
 func (x *victim) check(ref plan.Ref, a plan.Action) error {
 	stamp, owner := whose(&Machine{Readable: x.instanceUUID != "" && x.file != "", InstanceUUID: x.instanceUUID, Stamp: x.stamp}, nil)
 	switch {
@@ -107,10 +107,15 @@ func (x *victim) check(ref plan.Ref, a plan.Action) error {
 		return faultf(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so it was not removed.", a.VM)
 	case owner != ours || stamp.UID != ref.UID || stamp.Ordinal != a.Ordinal:
 		return notOurs(a)
-	case a.Marked && !stamp.Marked:
+	case a.Marked && !(stamp.Marked && fits(stamp.Why, a.Op)):
 		return wantedAfterAll(a)
 	}
 	return nil
+}
+
+// fits tells that a mark of that kind is enough for a step: who is only power-cycled is not taken away.
+func fits(why plan.Why, op plan.Op) bool {
+	return why != plan.WhyPowerCycle || op == plan.PowerOff || op == plan.ShutdownGuest
 }
 
 func wantedAfterAll(a plan.Action) *Error {

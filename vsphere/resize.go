@@ -10,7 +10,8 @@ import (
 )
 
 // resize gives a member other CPUs and memory: while it runs if the plan says so (VirtualMachineConfigInfo's
-// cpuHotAddEnabled and memoryHotAddEnabled), else while it is off.
+// cpuHotAddEnabled and memoryHotAddEnabled), else while it is off. Then it also takes the mark off with which the member
+// was powered off for it.
 func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {
@@ -28,6 +29,10 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 			return faultf(ReasonHotAddRefused, false, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", a.CPU, m.CoresPerSocket)
 		}
 		spec.NumCoresPerSocket = fits
+	}
+	if stamp := m.stamp; stamp.Why == plan.WhyPowerCycle && !a.Hot { // it was marked for this alone
+		stamp.unmark()
+		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}}
 	}
 	if err := v.reconfigure(ctx, vmRef(a.MoRef), spec); err != nil {
 		return sizeRefusal(a, err)

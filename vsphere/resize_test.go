@@ -32,6 +32,44 @@ func TestAMemberThatIsOffGetsItsSizeAndSocketsThatFit(t *testing.T) {
 	}
 }
 
+// Who is marked to be power-cycled is powered off and changed by that mark, and by no other step; the change takes it off.
+func TestTheMarkForAPowerCycleIsLeaveForThatAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.running(0, false)
+	mark := func(why plan.Why) {
+		t.Helper()
+		a := guarded(plan.Mark, vm)
+		a.Why = why
+		p.do(a)
+		if vm = p.vm(vm.MoRef); !vm.Marked || vm.Why != why {
+			t.Fatalf("marked for %s, it is %+v", why, vm)
+		}
+	}
+	mark(plan.WhyPowerCycle)
+	off := step(plan.PowerOff, vm)
+	off.Marked = true
+	p.do(off)
+	vm = p.vm(vm.MoRef)
+	for _, op := range []plan.Op{plan.Quarantine, plan.Destroy} {
+		a := guarded(op, vm)
+		a.Marked = true
+		if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+			t.Errorf("%s: %+v", op, f)
+		}
+	}
+	p.do(sized(vm, false, 4, 2048))
+	if vm = p.vm(vm.MoRef); vm.Marked || vm.Why != "" || !vm.MarkedAt.IsZero() || vm.CPU != 4 {
+		t.Errorf("it is %+v", vm)
+	}
+	mark(plan.WhyScaleIn)
+	p.do(sized(vm, false, 2, 2048))
+	if now := p.vm(vm.MoRef); !now.Marked || now.CPU != 2 {
+		t.Errorf("a mark of another kind was taken off: %+v", now)
+	}
+}
+
 func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

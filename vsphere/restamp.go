@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// mark writes into a member's stamp that it is chosen to be removed, that it is not, or that it is no member any more.
+// mark writes into a member's stamp that it is chosen to go, that it is not, or that it is no member any more.
 // changeVersion makes vCenter refuse it if anybody changed the VM since it was read: of two copies of the server, one
 // sees the other.
 func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
@@ -22,19 +22,19 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	stamp := m.stamp
 	switch a.Op {
 	case plan.Mark:
-		if stamp.Marked = true; !m.stamp.Marked {
+		if stamp.Marked = true; !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle && a.Why != plan.WhyPowerCycle {
 			stamp.MarkedAt = stampTime(time.Now())
 		}
 		if a.Why != "" || !m.stamp.Marked {
 			stamp.Why = a.Why
 		}
 	case plan.Unmark:
-		stamp.Marked, stamp.MarkedAt, stamp.Why, stamp.Quarantined = false, time.Time{}, "", time.Time{}
+		stamp.unmark()
 		if !stamp.Shutdown.Boot.Equal(m.Boot) { // else its guest may still halt: nobody else goes on the strength of it
 			stamp.Shutdown = plan.Shutdown{}
 		}
 	case plan.Quarantine:
-		if !stamp.Marked {
+		if !stamp.Marked || !fits(stamp.Why, a.Op) {
 			return wantedAfterAll(a)
 		}
 		if stamp.Quarantined.IsZero() {

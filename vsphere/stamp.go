@@ -170,6 +170,11 @@ func DecodeStamp(text string) (Stamp, error) {
 	return s, nil
 }
 
+// unmark takes the mark off.
+func (s *Stamp) unmark() {
+	s.Marked, s.MarkedAt, s.Why, s.Quarantined = false, time.Time{}, "", time.Time{}
+}
+
 // onto says of a VM what its stamp says.
 func (s *Stamp) onto(vm plan.VM) plan.VM {
 	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter

@@ -50,8 +50,8 @@ type Service struct {
 	// +kubebuilder:validation:XValidation:rule="self.map(k, k.size() + self[k].size()).sum() <= 16384",message="may have 16384 characters together, names and values",reason=FieldValueInvalid
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// DrainSeconds is how long a ready member that is to be removed is left alone, in seconds, while its endpoints say
-	// that it is terminating: 0 (the default) to 2592000 (30 days).
+	// DrainSeconds is how long a ready member that is to be removed, or power-cycled for its size, is left alone, in
+	// seconds, while its endpoints say that it is terminating: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional

@@ -27,21 +27,23 @@ func (v *view) victims() []int {
 }
 
 func (v *view) rank(m *member) int {
-	rank := 5
+	rank := 6
 	switch {
-	case m.Marked:
+	case m.going():
 		rank = 0
 	case v.Pending[m.name].Op == Mark: // chosen, as far as can be told
 		rank = 1
 	case slices.Contains(v.policy.removeFirst, m.name):
 		rank = 2
-	case !m.ready || v.halting(m):
+	case m.Marked: // it goes down in any case
 		rank = 3
-	case m.differs() != "":
+	case !m.ready || v.halting(m):
 		rank = 4
+	case m.differs() != "":
+		rank = 5
 	}
 	if v.policy.protects(m.name) {
-		rank += 6
+		rank += 7
 	}
 	return rank
 }
@@ -75,7 +77,7 @@ func (v *view) depart(order []int) (slack int) {
 		switch {
 		case m.serving:
 			serving++
-		case m.retire == "" && !m.Marked:
+		case m.retire == "" && !m.going():
 			idle++ // may serve soon, or never: not counted upon
 		}
 		if m.retire != "" {
@@ -123,18 +125,18 @@ func are(n int) string {
 }
 
 // remove marks the members that go, and takes the marked ones away. Marks of those that stay are taken off first:
-// two copies of the server may have marked at once, or the spec has changed. While there are such, none is removed:
+// two copies of the server may have marked at once, or the spec has changed. While there are such, none is taken down:
 // which ones stay is settled before.
 func (v *view) remove() {
 	for i := range v.members {
 		m := &v.members[i]
-		if m.Marked && !m.leaves && !m.duplicate && m.Reachable {
+		if m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable {
 			v.withdrawing = true
 			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(clockSkew)) { // by another copy of the server, which may know more: see overtaken
 				continue
 			}
 			v.act(Action{Op: Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-				Generation: v.Group.Generation, Reason: "it was chosen to be removed, and is wanted after all"})
+				Generation: v.Group.Generation, Reason: "it was chosen to go, and is wanted after all"})
 		}
 	}
 	for i := range v.members {
@@ -145,7 +147,7 @@ func (v *view) remove() {
 		v.leaving++
 		switch {
 		case !m.Reachable:
-		case !m.Marked:
+		case !m.going():
 			why := cmp.Or(m.retire, WhyScaleIn)
 			v.act(v.marking(m, why, m.matter))
 		case !v.drained(m):

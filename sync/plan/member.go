@@ -29,12 +29,15 @@ type member struct {
 	restart string
 	// held: it differs from the spec, and is kept so.
 	held bool
-	// leaves: it goes now.
-	leaves bool
+	// leaves: it goes now. cycles: it is powered off now, and on again when it has its new size.
+	leaves, cycles bool
 }
 
 // available members are those that count: serving, and not about to go.
 func (m *member) available() bool { return m.serving && !m.Marked }
+
+// going tells that it is chosen to be removed; one that is chosen to be power-cycled stays.
+func (m *member) going() bool { return m.Marked && m.Why != WhyPowerCycle }
 
 // differs says in what the member is not as the spec says; empty if it is.
 func (m *member) differs() string {

@@ -108,12 +108,15 @@ func (vm *VM) change(a Action, now time.Time) {
 		vm.Power, vm.Boot, vm.Tools, vm.IPs = PoweredOff, time.Time{}, false, nil
 	case Reconfigure:
 		vm.CPU, vm.MemoryMB = a.CPU, a.MemoryMB
+		if vm.Why == WhyPowerCycle && !a.Hot {
+			vm.Marked, vm.Why, vm.MarkedAt = false, "", time.Time{}
+		}
 	case Rename:
 		vm.Name = a.NewName
 	case Move:
 		vm.Folder = a.Folder
 	case Mark:
-		if !vm.Marked {
+		if !vm.Marked || vm.Why == WhyPowerCycle && a.Why != WhyPowerCycle {
 			vm.MarkedAt = now
 		}
 		vm.Marked, vm.Why, vm.Generation = true, a.Why, max(vm.Generation, a.Generation)

@@ -177,7 +177,7 @@ type VM struct {
 	MoRef string
 	// Name is its name now: an admin may have renamed it.
 	Name string
-	// Ordinal, Revision, Generation and Marked come from the stamp. Marked: chosen to be removed.
+	// Ordinal, Revision, Generation and Marked come from the stamp. Marked: chosen to go, and Why.
 	Ordinal    int32
 	Revision   string
 	Generation int64
@@ -231,16 +231,18 @@ type VM struct {
 	Prepared string
 }
 
-// Why a member is taken away.
+// Why a member is marked: it is taken away, or only powered off for a while.
 type Why string
 
-// Why members are taken away.
+// Why members are marked. One that bears WhyPowerCycle stays: it is powered off for its new size, and on again.
 const (
 	WhyScaleIn Why = "ScaleIn"
 	WhyUpdate  Why = "Update"
 	WhyResize  Why = "Resize"
 	WhyHealing Why = "Healing"
 	WhyReplace Why = "Replace"
+
+	WhyPowerCycle Why = "PowerCycle"
 )
 
 // Shutdown is a guest's being asked to shut down: when, and the VM's Boot then. So it is known whether the VM was

@@ -43,7 +43,7 @@ func recordedMembers(members []v1alpha1.Member) []published {
 	for i := range members {
 		m := &members[i]
 		all = append(all, published{name: m.Name, ordinal: m.Ordinal, power: m.PowerState, ips: m.IPs, ready: m.Ready,
-			serving: m.Ready && m.Reason != "ShuttingDown", terminating: m.Reason == ReasonRemoving, twin: m.Reason == ReasonDuplicateMember})
+			serving: m.Ready && m.Reason != "ShuttingDown", terminating: m.Reason == ReasonRemoving || m.Reason == ReasonPowerCycling, twin: m.Reason == ReasonDuplicateMember})
 	}
 	return byOrdinal(all)
 }

@@ -19,6 +19,7 @@ const (
 	ReasonUnreachable         = "Unreachable"
 	ReasonDiffers             = "DiffersFromSpec"
 	ReasonRemoving            = "Removing"
+	ReasonPowerCycling        = "PowerCycling"
 	ReasonPaused              = "Paused"
 	ReasonUpdating            = "Updating"
 	ReasonUpdateHeld          = "UpdateHeld"

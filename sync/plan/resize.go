@@ -3,11 +3,13 @@ package plan
 import "fmt"
 
 // A size is changed while the VM runs where its hot-plug flags allow it, and that only upwards. Otherwise the guest
-// is shut down, the VM changed, and powered on: a power cycle, which takes the member out of service.
+// is shut down, the VM changed, and powered on: a power cycle, which takes the member out of service. So it is marked
+// first, as one that is to go: two copies of the server that know different specs could else each take one down. What
+// changes its size takes the mark off.
 
 // resizes tells that the member is to be given another size in place.
 func (m *member) resizes() bool {
-	return m.resize != "" && m.retire == "" && !m.held && !m.leaves && !m.Marked && !m.duplicate && m.Reachable
+	return m.resize != "" && m.retire == "" && !m.held && !m.leaves && !m.going() && !m.duplicate && m.Reachable
 }
 
 // hot tells that the running VM can be given the size; vCenter may still refuse it, which is then remembered.
@@ -25,7 +27,26 @@ func (v *view) wantsCycle(m *member) bool {
 	return m.resizes() && m.Power == PoweredOn && !v.hot(m)
 }
 
-// resizeInPlace gives the members another size. slack is how many that serve may be taken down now.
+// chooseCycles decides who is powered off now for its size. slack is how many that serve may be taken down now. A mark
+// stays on who is off, until the size is changed, and on whose guest halts in any case.
+func (v *view) chooseCycles(order []int, slack int) {
+	for _, i := range order {
+		m := &v.members[i]
+		switch {
+		case m.Marked && m.resizes() && m.Power == PoweredOff, m.Marked && v.wantsCycle(m) && v.halting(m):
+			m.cycles = true
+		case !v.wantsCycle(m):
+		case v.halting(m):
+			m.cycles = slack >= 0 || !m.ready
+		case !m.ready, m.serving && slack > 0, v.takenDown(m) && slack >= 0:
+			m.cycles = true
+			slack -= int(oneIf(m.serving))
+		}
+	}
+}
+
+// resizeInPlace gives the members another size, or does the next step towards it. slack is negative while fewer serve
+// than is promised.
 func (v *view) resizeInPlace(order []int, slack int) {
 	for _, i := range order {
 		m := &v.members[i]
@@ -38,15 +59,17 @@ func (v *view) resizeInPlace(order []int, slack int) {
 		switch {
 		case m.Power == PoweredOff:
 			v.act(a)
-		case v.halting(m) && (slack >= 0 || !m.ready):
-			v.takeDown(m, fmt.Sprintf("it %s, and its guest does not halt", m.resize))
-		case v.halting(m):
 		case v.hot(m):
 			a.Hot = true
 			v.act(a)
-		case !m.ready, !v.withdrawing && (m.serving && slack > 0 || v.takenDown(m) && slack >= 0):
-			slack -= int(oneIf(m.serving))
-			v.takeDown(m, fmt.Sprintf("it %s, which cannot be changed while it runs", m.resize))
+		case !m.cycles:
+		case !m.Marked:
+			v.act(v.marking(m, WhyPowerCycle, fmt.Sprintf("it %s, which cannot be changed while it runs", m.resize)))
+		case !v.drained(m):
+			v.draining++
+		case v.withdrawing, v.halting(m) && m.ready && slack < 0:
+		default:
+			v.takeDown(m, fmt.Sprintf("it %s; this one is marked to be powered off for it", m.resize))
 		}
 	}
 }

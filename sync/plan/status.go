@@ -106,8 +106,10 @@ func (v *view) why(m *member) (reason, message string) {
 		return ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
 	case pending.Fault.Reason != "" && !(m.ready && pending.Op == PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message
-	case m.Marked:
+	case m.going():
 		return ReasonRemoving, "chosen to be removed"
+	case m.Marked:
+		return ReasonPowerCycling, "chosen to be powered off for its new size, and on again"
 	case m.Power == PoweredOff:
 		return "PoweredOff", "the VM is powered off"
 	case m.Power == Suspended:

@@ -16,6 +16,7 @@ func (v *view) steer() {
 	v.findChanges(order)
 	v.heal(order)
 	slack := v.depart(order)
+	v.chooseCycles(order, slack)
 	v.remove()
 	v.settle()
 	v.restart()

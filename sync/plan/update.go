@@ -88,7 +88,7 @@ func (v *view) trackProgress(todo int) {
 		case m.differs() != "" || m.duplicate:
 		case m.available():
 			updated++
-		case !m.Marked:
+		case !m.going():
 			waiting = append(waiting, m.name)
 		}
 	}
@@ -137,7 +137,7 @@ func (v *view) beyond() int {
 		case v.wantsCycle(m):
 			differ = true
 			cycles++
-		case !m.available() && !m.Marked && !m.held:
+		case !m.available() && !m.going() && !m.held:
 			waiting++
 		}
 		differ = differ || m.differs() != ""
