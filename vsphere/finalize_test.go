@@ -164,6 +164,24 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 	two.until("it is a member", func() bool { return len(two.sight(vm.MoRef).VMs) == 1 })
 }
 
+// The stream tells nothing of what is hidden, so who knows it only from a group's status asks again and again. (Found by
+// TestChaos, seed 40048: a member too few, until the next full read.)
+func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vm := w.start().member(0)
+	w.Hide(vmRef(vm.MoRef))
+	v, err := New(w.config())
+	w.must(err)
+	v.stream.maxWait = time.Second
+	two := w.run(v)
+	two.sight(vm.MoRef)
+	two.until("it was read", func() bool { _, read := two.other(vm.MoRef); return read })
+	w.must(w.Destroy("web-0"))
+	w.Show(vmRef(vm.MoRef))
+	two.until("it is gone", func() bool { return len(two.sight(vm.MoRef).Gone) == 1 })
+}
+
 func (p *process) other(moRef string) (other, bool) {
 	p.inventory.mu.RLock()
 	defer p.inventory.mu.RUnlock()

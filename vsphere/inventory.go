@@ -33,6 +33,7 @@ type Inventory struct {
 	members   map[string]*member
 	groups    map[types.UID]*group
 	others    map[string]other
+	blind     map[string]bool     // those others of whom it cannot be told whose they are
 	templates map[string][]string // moRefs by name, as people write it
 	places    *places
 	clusters  clusters
@@ -101,7 +102,7 @@ func NewInventory(changed func(types.UID)) *Inventory {
 func (n *Inventory) clear() {
 	n.members = map[string]*member{}
 	n.groups = map[types.UID]*group{}
-	n.others = map[string]other{}
+	n.others, n.blind = map[string]other{}, map[string]bool{}
 	n.templates = map[string][]string{}
 	n.places = newPlaces(0)
 	n.clusters = clusters{}

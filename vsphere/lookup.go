@@ -131,7 +131,8 @@ func (n *Inventory) goneFor(moRef string) bool {
 	return n.gone.has(moRef)
 }
 
-// unwatched are the members and places that the stream has neither told of, nor were checked for that reason.
+// unwatched are the members, the places, and the VMs that may be anybody's, that the stream has neither told of, nor were
+// checked for that reason. Among the last are those that a group's status names and that are hidden from us.
 func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -142,6 +143,9 @@ func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 		}
 	}
 	for ref := range n.members {
+		look("VirtualMachine", ref)
+	}
+	for ref := range n.blind {
 		look("VirtualMachine", ref)
 	}
 	for ref, p := range n.places.byRef {

@@ -150,6 +150,9 @@ func (n *Inventory) putOther(ref string, x other, w *news) {
 	n.others[ref] = x
 	w.tree = true // a plain VM's name is part of the answer about a template that is not found
 	n.listTemplate(ref, x.name, x.template, w)
+	if x.blind {
+		n.blind[ref] = true
+	}
 	if x.unknown {
 		n.unknown++
 	}
@@ -161,6 +164,7 @@ func (n *Inventory) dropOther(ref string, w *news) {
 		return
 	}
 	delete(n.others, ref)
+	delete(n.blind, ref)
 	w.tree = true
 	n.unlist(ref, x.name, x.template, w)
 	if x.unknown {
