@@ -19,6 +19,7 @@ var (
 	campaignSeed     = flag.Uint64("campaign.seed", 1, "the order in which the campaign takes the breaks")
 	campaignOnly     = flag.String("campaign.only", "", `the one break to lead a life with, as a violation names it: "CloneVM_Task#2/ReplyLost", "rich:Rename_Task#1/Refused"`)
 	campaignTimes    = flag.Int("campaign.times", 1, "how often the one break of -campaign.only is led")
+	campaignPacked   = flag.Int("campaign.packed", 1, "how many breaks a life suffers; those of the first round suffer six in any case")
 	campaignParallel = flag.Int("campaign.parallel", 4*runtime.GOMAXPROCS(0), "how many lives are led at once; twice as many wait in a stall")
 )
 
@@ -98,7 +99,7 @@ func newCampaign(t *testing.T, of ...string) *campaign {
 const overtime = 40 * time.Second
 
 // packed is how many breaks the lives of the first round suffer: so that each kind of each method is met early. All later
-// rounds, and the stalls, break one call of a life.
+// rounds break one call of a life, or -campaign.packed; a life that stalls suffers nothing else.
 const packed = 6
 
 // jobs are all the breaks of all the calls, in an order that takes each kind of each method early: first one of each,
@@ -123,7 +124,9 @@ func (c *campaign) jobs() (quick, slow []job) {
 		jobs := rounds[round]
 		r.Shuffle(len(jobs), func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
 		if round == 0 {
-			jobs = pack(jobs)
+			jobs = pack(jobs, packed)
+		} else {
+			jobs = pack(jobs, *campaignPacked)
 		}
 		for _, j := range jobs {
 			if j.stall() > 0 {
@@ -136,20 +139,20 @@ func (c *campaign) jobs() (quick, slow []job) {
 	return quick, slow
 }
 
-// pack makes one life of several, but of those that stall. In one life a call can be broken but once.
-func pack(jobs []job) (packs []job) {
+// pack makes one life of up to n, but of those that stall. In one life a call can be broken but once.
+func pack(jobs []job, n int) (packs []job) {
 	open := map[string]*job{}
 	for _, j := range jobs {
 		o := open[j.shape]
 		switch {
-		case j.stall() > 0:
+		case j.stall() > 0 || n < 2:
 			packs = append(packs, j)
 		case o == nil:
 			open[j.shape] = &j
 		case slices.ContainsFunc(o.strikes, func(s strike) bool { return s.method == j.strikes[0].method && s.nth == j.strikes[0].nth }):
 			packs = append(packs, j)
 		default:
-			if o.strikes = append(o.strikes, j.strikes...); len(o.strikes) == packed {
+			if o.strikes = append(o.strikes, j.strikes...); len(o.strikes) == n {
 				packs = append(packs, *o)
 				delete(open, j.shape)
 			}
