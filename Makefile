@@ -63,14 +63,14 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 
 .PHONY: campaign
 campaign: ## Break every vCenter call of whole lives in every way, then lead lives at random, then with several copies (CAMPAIGN=... for each, BREAKS=... for the first)
-	GOGC=400 $(GO) test -v -timeout 0 ./test -run '^TestCampaign$$' -campaign.for $(BREAKS) # without -race: four times as many
-	GOGC=400 $(GO) test -race -v -timeout 0 ./test -run '^TestChaos$$' -chaos.for $(CAMPAIGN) -chaos.parallel 6
-	GOGC=400 $(GO) test -race -v -timeout 0 ./test -run '^TestLivesWithSeveralCopies$$' -copies.for $(CAMPAIGN)
-	GOGC=400 $(GO) test -race -v -timeout 0 ./test -run '^TestProcessesKilledAndStoppedAtRandom$$' -copies.for $(CAMPAIGN)
+	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./test -run '^TestCampaign$$' -campaign.for $(BREAKS) # without -race: four times as many
+	GOGC=400 $(GO) test -race -v -timeout 0 $(TESTFLAGS) ./test -run '^TestChaos$$' -chaos.for $(CAMPAIGN) -chaos.parallel 6
+	GOGC=400 $(GO) test -race -v -timeout 0 $(TESTFLAGS) ./test -run '^TestLivesWithSeveralCopies$$' -copies.for $(CAMPAIGN)
+	GOGC=400 $(GO) test -race -v -timeout 0 $(TESTFLAGS) ./test -run '^TestProcessesKilledAndStoppedAtRandom$$' -copies.for $(CAMPAIGN)
 
 .PHONY: soak
 soak: ## Run five minutes of churn and look for leaks (SOAK=...)
-	$(GO) test -run '^TestChurnLeaksNothing$$' -v -count 1 -timeout 60m ./test -soak.for $(SOAK)
+	$(GO) test -run '^TestChurnLeaksNothing$$' -v -count 1 -timeout 60m $(TESTFLAGS) ./test -soak.for $(SOAK)
 
 .PHONY: e2e
 e2e: ## Ask a real Kubernetes API server (with METACONTROLLER=<binary> METACONTROLLER_CRDS=<file>: and Metacontroller)

@@ -69,12 +69,7 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	crew.Wait()
-	text := fmt.Sprintf("chaos: seeds %d to %d in %s\n%s", *chaosSeed, next-1, time.Since(began).Round(time.Second), counts)
-	if campaign {
-		fmt.Print(text) // also when all is well
-	} else {
-		t.Log(text)
-	}
+	t.Logf("chaos: seeds %d to %d in %s\n%s", *chaosSeed, next-1, time.Since(began).Round(time.Second), counts)
 }
 
 // leadOne leads the life of one seed, and shrinks its script if it fails.

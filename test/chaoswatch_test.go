@@ -32,8 +32,8 @@ type watch struct {
 	least   int    // how many are promised to be at work
 	twins   string // why there may be twins; empty: there may be none
 	stopped chan struct{}
-	seen    map[string]string // what was last seen of each VM, for the diary
-	news    time.Time         // when any of that changed last
+	seen    glances   // what was last seen of each VM, for the diary
+	news    time.Time // when any of that changed last
 }
 
 func newWatch() *watch {
@@ -202,40 +202,47 @@ func (w *watch) look(l *life) {
 
 // note says in the diary what changed of the VMs.
 func (w *watch) note(vms []vcsim.VM) {
-	now := map[string]string{}
-	for _, vm := range vms {
-		if stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey]); err == nil {
-			text := fmt.Sprintf("%s %s, generation %d, %s", vm.Path, vm.Power, stamp.Generation, stamp.Revision)
-			if stamp.Marked {
-				text += ", marked for " + string(stamp.Why)
-			}
-			if !stamp.Quarantined.IsZero() {
-				text += ", in quarantine"
-			}
-			now[vm.Ref.Value] = text
-		}
-	}
-	var news []string
 	w.mu.Lock()
-	for ref, text := range now {
-		if w.seen[ref] != text {
-			news = append(news, ref+": "+text)
-		}
-	}
-	for ref := range w.seen {
-		if now[ref] == "" {
-			news = append(news, ref+" is gone, or bears no stamp")
-		}
-	}
-	w.seen = now
+	news := w.seen.news(vms)
 	if len(news) > 0 {
 		w.news = time.Now()
 	}
 	w.mu.Unlock()
-	slices.Sort(news)
 	for _, text := range news {
 		w.say("    %s", text)
 	}
+}
+
+// glances are the VMs that bear a stamp, by their moRefs, in words.
+type glances map[string]string
+
+// news says what changed since it was last asked for.
+func (g *glances) news(vms []vcsim.VM) (news []string) {
+	now := glances{}
+	for _, vm := range vms {
+		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		if err != nil {
+			continue
+		}
+		text := fmt.Sprintf("%s %s, generation %d, %s", vm.Path, vm.Power, stamp.Generation, stamp.Revision)
+		if stamp.Marked {
+			text += ", marked for " + string(stamp.Why)
+		}
+		if !stamp.Quarantined.IsZero() {
+			text += ", in quarantine"
+		}
+		if now[vm.Ref.Value] = text; (*g)[vm.Ref.Value] != text {
+			news = append(news, vm.Ref.Value+": "+text)
+		}
+	}
+	for ref := range *g {
+		if now[ref] == "" {
+			news = append(news, ref+" is gone, or bears no stamp")
+		}
+	}
+	*g = now
+	slices.Sort(news)
+	return news
 }
 
 // still tells that nothing has changed since a time for as long as patience, or that it took far too long in any case: a

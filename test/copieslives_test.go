@@ -4,7 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,17 +34,17 @@ func TestLivesWithSeveralCopies(t *testing.T) {
 		return
 	}
 	const abreast = 8
+	var led atomic.Int64
+	t.Cleanup(func() { t.Logf("%d lives with several copies", led.Load()) })
 	for lane := range uint64(abreast) {
 		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
 			t.Parallel()
-			led := 0
 			for began, seed := time.Now(), *copiesSeed+lane; time.Since(began) < *copiesFor; seed += abreast {
 				if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { leadCopiesLife(t, seed) }) {
 					return
 				}
-				led++
+				led.Add(1)
 			}
-			t.Logf("%d lives", led)
 		})
 	}
 }
@@ -54,7 +57,10 @@ type copiesLife struct {
 	thaws   map[int]func() // of the copies that stand still
 	group   *metacontroller.Group
 	old     []metacontroller.Group // as the group was
-	diary   []string
+
+	mu    sync.Mutex
+	diary []string
+	seen  glances
 }
 
 func leadCopiesLife(t *testing.T, seed uint64) {
@@ -63,7 +69,7 @@ func leadCopiesLife(t *testing.T, seed uint64) {
 		Guest: vcsim.Guest{Tools: seed%2 == 0}, Latency: lifetimes})}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("again: go test ./test -race -run 'TestLivesWithSeveralCopies$' -copies.seed %d\nwhat happened:\n%s", seed, strings.Join(c.diary, "\n"))
+			t.Logf("again: go test ./test -race -run 'TestLivesWithSeveralCopies$' -copies.seed %d\nwhat happened:\n%s", seed, strings.Join(c.told(), "\n"))
 		}
 	})
 	for range 2 + random.IntN(2) {
@@ -84,13 +90,24 @@ func leadCopiesLife(t *testing.T, seed uint64) {
 }
 
 func (c *copiesLife) say(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.diary = append(c.diary, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+}
+
+func (c *copiesLife) told() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.diary)
 }
 
 // twinsOn is how many VMs are on beside another one of their ordinal, in quarantine or not.
 func (c *copiesLife) twinsOn() (n int) {
-	on := map[int32]bool{}
-	for _, vm := range c.VMs() {
+	on, vms := map[int32]bool{}, c.VMs()
+	for _, text := range c.seen.news(vms) {
+		c.say("    %s", text)
+	}
+	for _, vm := range vms {
 		if stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey]); err == nil && isOn(vm) {
 			if on[stamp.Ordinal] {
 				n++

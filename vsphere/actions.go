@@ -74,8 +74,10 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return v.shutdownGuest(ctx, ref, a)
 	case plan.Reset:
 		return v.reset(ctx, ref, a)
-	case plan.Mark, plan.Unmark, plan.Quarantine:
+	case plan.Mark, plan.Unmark:
 		return v.mark(ctx, ref, a)
+	case plan.Quarantine:
+		return v.quarantine(ctx, ref, a)
 	case plan.Release:
 		return v.release(ctx, ref, a)
 	case plan.Adopt:

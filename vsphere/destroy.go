@@ -109,6 +109,8 @@ func (x *victim) check(ref plan.Ref, a plan.Action) error {
 		return notOurs(a)
 	case a.Marked && !(stamp.Marked && fits(stamp.Why, a.Op)):
 		return wantedAfterAll(a)
+	case a.Op == plan.PowerOn && stamp.Marked:
+		return faultf(ReasonConcurrentAccess, false, "%s was chosen to go in the meantime, so it was not powered on.", a.VM)
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ type Inventory struct {
 type member struct {
 	Machine
 	stamp Stamp
+	read  time.Time // when the reading began that it is from
 }
 
 // group is the members of one group.

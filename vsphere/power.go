@@ -15,11 +15,14 @@ import (
 // is fully automated, and else where it is; PowerOnMultiVM_Task would add the choice between recommendations,
 // which nobody is here to make.
 func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if _, err := v.own(ref, a); err != nil {
+	m, err := v.own(ref, a)
+	if err != nil {
 		return err
 	}
-	if err := v.stillMarked(ctx, ref, a); err != nil {
-		return err
+	if a.Marked || a.Op == plan.PowerOn && time.Since(m.read) > fresh {
+		if err := v.lookAgain(ctx, ref, a); err != nil {
+			return err
+		}
 	}
 	vm := vmRef(a.MoRef)
 	wanted := types.VirtualMachinePowerStatePoweredOn
@@ -46,15 +49,25 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	return v.reader.read(ctx, vm)
 }
 
-// awaitPowerOff waits for power-offs of a VM that are under way. Another copy of the server may have begun one while the
-// VM was marked; until it has ended the VM shows as powered on, and would be counted upon.
-func (v *VCenter) awaitPowerOff(ctx context.Context, vm types.ManagedObjectReference) error {
+// fresh is how old may be what is known of a member that is powered on: what a step of ours has just read. Else it is
+// looked at before: another copy of the server may have marked it, and take it for off from then on.
+const fresh = 100 * time.Millisecond
+
+// The tasks that are waited for, by their TaskDescription.methodInfo keys.
+const (
+	poweringOff = "VirtualMachine.powerOff"
+	poweringOn  = "VirtualMachine.powerOn"
+)
+
+// awaitPower waits for tasks of a VM that are under way and change its power, and reads it then. Another copy of the server
+// may have begun one before this one marked the VM, or took the mark off; until it has ended the VM shows as it was.
+func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReference, what string) error {
 	var under []types.ManagedObjectReference
 	err := v.call(ctx, func(ctx context.Context, s *session) error {
 		infos, err := recentTasks(ctx, s)
 		under = nil
 		for i := range infos {
-			if info := &infos[i]; info.Entity != nil && *info.Entity == vm && info.DescriptionId == "VirtualMachine.powerOff" && unfinished(info) {
+			if info := &infos[i]; info.Entity != nil && *info.Entity == vm && info.DescriptionId == what && unfinished(info) {
 				under = append(under, info.Task)
 			}
 		}
@@ -76,12 +89,9 @@ func alreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
 	return is && already.ExistingState == wanted
 }
 
-// stillMarked looks afresh at a member that goes because it is marked: another copy of the server may have withdrawn
-// the mark a moment ago.
-func (v *VCenter) stillMarked(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if !a.Marked {
-		return nil
-	}
+// lookAgain looks afresh at a member that goes because it is marked, or is powered on because it is not: another copy of the
+// server may have withdrawn the mark a moment ago, or set it.
+func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	now, err := v.lookBefore(ctx, vmRef(a.MoRef))
 	if err != nil {
 		return err
@@ -99,8 +109,10 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	if err != nil {
 		return err
 	}
-	if err := v.stillMarked(ctx, ref, a); err != nil {
-		return err
+	if a.Marked {
+		if err := v.lookAgain(ctx, ref, a); err != nil {
+			return err
+		}
 	}
 	vm := vmRef(a.MoRef)
 	err = v.call(ctx, func(ctx context.Context, s *session) error {

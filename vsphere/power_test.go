@@ -255,6 +255,54 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
 	}
 }
 
+// Two copies of the server that know different specs: one powers a member on that the other takes away. (Found by
+// TestLivesWithSeveralCopies: two VMs of one ordinal were on, one of them in quarantine.)
+func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.start(), w.start()
+	vm := one.member(0)
+	two.until("it sees the member", func() bool { return len(two.sight().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
+	w.Hold(vcsim.PowerOn)
+	done := make(chan error, 2)
+	go func() { done <- one.Do(context.Background(), web, step(plan.PowerOn, vm)) }()
+	one.until("it is being powered on", func() bool { return w.Calls()["PowerOnVM_Task"] == 1 })
+	two.do(guarded(plan.Mark, vm))
+	gone := guarded(plan.Quarantine, two.vm(vm.MoRef))
+	gone.Marked = true
+	go func() { done <- two.Do(context.Background(), web, gone) }()
+	for range 20 { // that it goes on waiting can only be watched for a while
+		if time.Sleep(5 * time.Millisecond); len(done) > 0 {
+			t.Fatalf("it was not waited for the power-on that is under way: %v", <-done)
+		}
+	}
+	w.Release(vcsim.PowerOn)
+	if one, two := <-done, <-done; (one == nil) == (two == nil) {
+		t.Errorf("one of the two has its way: %v, %v", one, two)
+	}
+	if now := two.vm(vm.MoRef); !now.Quarantined.IsZero() || now.Power != plan.PoweredOn || !now.Marked {
+		t.Errorf("%+v", now)
+	}
+}
+
+func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	stamp, err := DecodeStamp(w.stampOf("web-0"))
+	w.must(err)
+	stamp.Marked, stamp.Why = true, plan.WhyScaleIn
+	p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.member(vm.MoRef).read) > fresh })
+	w.must(w.SetExtraConfig("web-0", StampKey, stamp.Encode())) // the stream tells of it a while later
+	if f := p.fault(step(plan.PowerOn, vm)); f.Reason != ReasonConcurrentAccess {
+		t.Errorf("%+v", f)
+	}
+	if n := w.Calls()["PowerOnVM_Task"]; n != 0 {
+		t.Error("it was powered on")
+	}
+}
+
 // Whoever asks a guest to halt must leave word of it, though somebody writes to the stamp at that moment.
 func TestAGuestThatWasAskedIsKnownToHaltThoughItsVMChangedMeanwhile(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ func (n *Inventory) Publish(r Reading) {
 	}
 	n.putPlaces(r, &w)
 	for i := range r.Machines {
-		n.put(&r.Machines[i], &w)
+		n.put(&r.Machines[i], r.Began, &w)
 	}
 	if r.Clusters != nil {
 		n.putClusters(r.Clusters, &w)
@@ -72,7 +72,7 @@ func (n *Inventory) Publish(r Reading) {
 }
 
 // put files one machine as a member or as another's.
-func (n *Inventory) put(m *Machine, w *news) {
+func (n *Inventory) put(m *Machine, began time.Time, w *news) {
 	old := n.members[m.MoRef]
 	if !m.Readable && old != nil {
 		kept := *old // the last facts stand: it exists, and cannot be reached
@@ -101,7 +101,7 @@ func (n *Inventory) put(m *Machine, w *news) {
 	}
 	n.dropOther(m.MoRef, w)
 	n.dropCandidate(m.MoRef, w)
-	x := &member{Machine: *m, stamp: stamp}
+	x := &member{Machine: *m, stamp: stamp, read: began}
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks) {
 		n.unlistTemplate(m.MoRef, old, w)
 		n.listTemplate(m.MoRef, x.Name, x.Template, w)
@@ -221,7 +221,7 @@ func (n *Inventory) sweep(r Reading, w *news) {
 	}
 	for ref := range n.members {
 		if !seen[ref] {
-			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, w)
+			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, r.Began, w)
 		}
 	}
 	n.forgetAskers() // who is still there asks again at its next hook call

@@ -213,7 +213,7 @@ func (r *reader) carryOut(ctx context.Context, j job) error {
 	var result Reading
 	began := time.Now()
 	err := r.client.call(ctx, func(ctx context.Context, s *session) error {
-		result = Reading{VCenter: s.uuid}
+		result = Reading{VCenter: s.uuid, Began: time.Now()}
 		refs := j.dirty
 		if j.scan {
 			result.Complete = true

@@ -1,6 +1,8 @@
 package vsphere
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -10,6 +12,8 @@ import (
 type Reading struct {
 	// VCenter is the instanceUuid of the vCenter that answered.
 	VCenter string
+	// Began is when it began, by our clock.
+	Began time.Time
 	// Complete tells that everything was looked at: a stranger or a folder that is not in it is forgotten. (Not so
 	// a member: only Gone says that one is gone.)
 	Complete bool

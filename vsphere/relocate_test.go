@@ -30,6 +30,11 @@ func (p *process) quarantine(vm plan.VM) plan.VM {
 	mark := guarded(plan.Mark, vm)
 	mark.Why = plan.WhyScaleIn
 	p.do(mark)
+	if vm.Power == plan.PoweredOn {
+		off := step(plan.PowerOff, vm)
+		off.Marked = true
+		p.do(off)
+	}
 	a := guarded(plan.Quarantine, p.vm(vm.MoRef))
 	a.Marked = true
 	p.do(a)

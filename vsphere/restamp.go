@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// mark writes into a member's stamp that it is chosen to go, that it is not, or that it is no member any more.
+// mark writes into a member's stamp that it is chosen to go, or that it is not.
 // changeVersion makes vCenter refuse it if anybody changed the VM since it was read: of two copies of the server, one
 // sees the other.
 func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
@@ -33,20 +33,13 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		if !stamp.Shutdown.Boot.Equal(m.Boot) { // else its guest may still halt: nobody else goes on the strength of it
 			stamp.Shutdown = plan.Shutdown{}
 		}
-	case plan.Quarantine:
-		if !stamp.Marked || !fits(stamp.Why, a.Op) {
-			return wantedAfterAll(a)
-		}
-		if stamp.Quarantined.IsZero() {
-			stamp.Quarantined = stampTime(time.Now())
-		}
 	}
 	stamp.Generation = max(stamp.Generation, a.Generation)
 	if stamp == m.stamp && a.Op != plan.Unmark {
 		return nil // as wanted, and published
 	}
 	if stamp == m.stamp {
-		return v.awaitPowerOff(ctx, vmRef(m.MoRef))
+		return v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
 	}
 	if err := unchanged(m, a); err != nil {
 		return err
@@ -54,7 +47,7 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if a.Op != plan.Mark {
 		err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode())
 		if err == nil && a.Op == plan.Unmark {
-			err = v.awaitPowerOff(ctx, vmRef(m.MoRef))
+			err = v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
 		}
 		return err
 	}
@@ -68,6 +61,53 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return err
 	}
 	return v.reader.read(ctx, vmRef(m.MoRef))
+}
+
+// quarantine writes into a marked member's stamp that it is no member any more. It must be off, and another copy of the
+// server, which has not heard of the mark, may be powering it on at this moment.
+func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	if !m.stamp.Quarantined.IsZero() {
+		return nil // as wanted, and published
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	vm := vmRef(a.MoRef)
+	if err := v.awaitPower(ctx, vm, poweringOn); err != nil {
+		return err
+	}
+	now, err := v.lookBefore(ctx, vm)
+	if err == nil {
+		err = now.check(ref, a)
+	}
+	switch {
+	case err != nil:
+		return err
+	case now.changeVersion != m.ChangeVersion:
+		return changedMeanwhile()
+	case now.power != types.VirtualMachinePowerStatePoweredOff:
+		return notOff(now.power)
+	}
+	stamp := m.stamp
+	stamp.Quarantined = stampTime(time.Now())
+	if err := v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode()); err != nil {
+		return err
+	}
+	if late := v.inventory.member(a.MoRef); late != nil && late.Power == plan.PoweredOn {
+		if err := v.restamp(ctx, late, func(s *Stamp) { s.Quarantined = time.Time{} }); err != nil {
+			return err
+		}
+		return notOff(types.VirtualMachinePowerStatePoweredOn)
+	}
+	return nil
+}
+
+func notOff(power types.VirtualMachinePowerState) *Error {
+	return faultf(ReasonInvalidPowerState, false, "The VM is %s, so it was not put into quarantine; its state is read anew.", power)
 }
 
 // unchanged tells that a member's configuration is the one that an action was planned from.

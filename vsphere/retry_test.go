@@ -46,6 +46,7 @@ func TestAStepThatIsTriedAgainAfterItsSuccessChangesNothingMore(t *testing.T) {
 		{"shut down", func(vm plan.VM) plan.Action { return guarded(plan.ShutdownGuest, vm) }, func(vm plan.VM) bool { return !vm.Shutdown.At.IsZero() }},
 		{"reset", func(vm plan.VM) plan.Action { return guarded(plan.Reset, vm) }, func(vm plan.VM) bool { return !vm.Restarted.IsZero() }},
 		{"mark", func(vm plan.VM) plan.Action { return guarded(plan.Mark, vm) }, func(vm plan.VM) bool { return vm.Marked }},
+		{"power off", func(vm plan.VM) plan.Action { return step(plan.PowerOff, vm) }, func(vm plan.VM) bool { return vm.Power == plan.PoweredOff }},
 		{"quarantine", func(vm plan.VM) plan.Action { return guarded(plan.Quarantine, vm) }, func(vm plan.VM) bool { return !vm.Quarantined.IsZero() }},
 		{"rename", func(vm plan.VM) plan.Action { return renaming(vm, "web-0-x") }, func(vm plan.VM) bool { return vm.Name == "web-0-x" }},
 		{"move", func(vm plan.VM) plan.Action { return moving(vm, quarantine) }, func(vm plan.VM) bool { return vm.Folder == quarantine }},
@@ -197,7 +198,7 @@ func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 	vm := p.running(0, true)
 	w.must(w.SetExtraConfig("web-0", StampKey, strings.Replace(w.stampOf("web-0"), `{`, `{"zone":{"b":[1,2]},`, 1)))
 	p.until("it is read", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
-	for _, op := range []plan.Op{plan.ShutdownGuest, plan.Reset, plan.Mark, plan.Quarantine, plan.Unmark} {
+	for _, op := range []plan.Op{plan.ShutdownGuest, plan.Reset, plan.Mark, plan.PowerOff, plan.Quarantine, plan.Unmark} {
 		p.do(guarded(op, p.vm(vm.MoRef)))
 		if text := w.stampOf("web-0"); !strings.Contains(text, `"zone":{"b":[1,2]}`) {
 			t.Errorf("%s leaves %s", op, text)
