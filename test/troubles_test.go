@@ -282,6 +282,34 @@ func TestAGroupFindsItsWayWhenTheRootFolderIsRemoved(t *testing.T) {
 	equal(t, r.names(web), running(2))
 }
 
+// The copy that did not make the folder of all groups anew finds it all the same, and removes the group's in it. (Found by
+// TestChaos, seed 50254: a folder was left behind.)
+func TestACopyFindsTheRootFolderThatAnotherOneMadeAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, vcsim.Config{})
+	one, two := r.serve(), r.serve()
+	g := one.group("web", 1)
+	up(t, g)
+	g.URL = two.url
+	up(t, g)
+	g.URL = one.url
+	g.Scale(0)
+	up(t, g)
+	root, err := r.find.Folder(context.Background(), "/DC0/vm/vm-operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.task(root.Destroy(context.Background()))
+	g.Scale(1)
+	up(t, g)
+	g.URL = two.url
+	up(t, g)
+	remove(t, g)
+	if _, err := r.Find("/DC0/vm/vm-operator/default/web"); err == nil {
+		t.Error("the group's folder is left behind")
+	}
+}
+
 func TestAVCenterThatDoesNotAnswerHoldsUpNoHook(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, vcsim.Config{})

@@ -174,13 +174,30 @@ func (n *Inventory) lookUpDatacenter(l *lodging) *Error {
 	return nil
 }
 
+// lookUpRoot finds the folder of all groups by its names when the one that was known is gone: another copy of the server,
+// or a person, has made it anew.
+func (n *Inventory) lookUpRoot(w *news) {
+	if _, stands := n.places.byRef[n.own.root]; stands {
+		return
+	}
+	root := n.places.below(n.own.vmFolder, n.own.path...)
+	if p, found := n.places.byRef[root]; !found || p.Kind != "Folder" {
+		return
+	}
+	own, site := *n.own, *n.site
+	own.root, site.root = root, folderRef(root)
+	n.own, n.site = &own, &site
+	w.fire[""] = true
+}
+
 // lookUpHomes looks all homes up anew, after places changed.
 func (n *Inventory) lookUpHomes(w *news) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
 	if n.own == nil {
 		return
 	}
+	n.lookUpRoot(w)
+	n.interest.Lock()
+	defer n.interest.Unlock()
 	for home, old := range n.homes {
 		l := n.lookUp(home, old)
 		if n.homes[home] = l; !l.finds(old) {

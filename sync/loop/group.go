@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -23,7 +24,7 @@ type group struct {
 	finalizingSince time.Time
 	emptied         bool      // ConfirmGone succeeded since
 	folderSeen      time.Time // when vCenter last showed the group's folder
-	ownFolder       string    // that folder's moRef: see plan.Observed
+	ownFolders      []string  // moRefs: see plan.Observed
 	newestStamp     int64     // the highest generation that was seen in a stamp
 
 	chosen   bool                   // it waited for a slot, and it is its turn
@@ -100,7 +101,7 @@ func (g *group) preview(call plan.Call, now time.Time) {
 func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	o := plan.Observed{
 		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, FinalizingSince: g.finalizingSince,
-		FolderSeen: g.folderSeen, OwnFolder: g.ownFolder, NewestStamp: g.newestStamp,
+		FolderSeen: g.folderSeen, OwnFolders: g.ownFolders, NewestStamp: g.newestStamp,
 		Children: g.call.Children, Related: g.call.Related, ChildrenWantedSince: maps.Clone(g.awaited), Emptied: g.emptied,
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
 	}
@@ -150,13 +151,21 @@ func (g *group) saw(o *plan.Observed) {
 	if o.Sight.Folder != "" && o.Now.After(g.folderSeen) {
 		g.folderSeen = o.Now
 	}
-	own := !g.finalizing || g.ownFolder == "" && !g.emptied
+	if !g.finalizing || len(g.ownFolders) == 0 && !g.emptied {
+		g.owns(o.Sight.Folder)
+	}
 	for i := range o.Sight.VMs {
 		g.newestStamp = max(g.newestStamp, o.Sight.VMs[i].Generation)
-		own = own || o.Sight.VMs[i].Folder == o.Sight.Folder
+		if o.Sight.VMs[i].Quarantined.IsZero() {
+			g.owns(o.Sight.VMs[i].Folder)
+		}
 	}
-	if own && o.Sight.Folder != "" {
-		g.ownFolder = o.Sight.Folder
+}
+
+// owns remembers a folder as the group's, should it stand where the group's is.
+func (g *group) owns(folder string) {
+	if folder != "" && !slices.Contains(g.ownFolders, folder) {
+		g.ownFolders = append(slices.Clip(g.ownFolders), folder) // observations share what is there
 	}
 }
 

@@ -187,7 +187,7 @@ func (v *view) empty() bool {
 
 // folderLeft tells that the group's own folder is there, and to be removed.
 func (v *view) folderLeft() bool {
-	own := v.Sight.Folder == v.OwnFolder || v.OwnFolder == "" && !v.Emptied
+	own := slices.Contains(v.OwnFolders, v.Sight.Folder) || len(v.OwnFolders) == 0 && !v.Emptied
 	return v.Sight.Folder != "" && own && !v.strangersStay()
 }
 

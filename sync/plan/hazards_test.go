@@ -215,14 +215,14 @@ func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 // the server that still ends the old group must not take it for its own.
 func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T) {
 	o := observed(1)
-	o.Finalizing, o.OwnFolder, o.Sight.Folder = true, "group-v7", "group-v8"
+	o.Finalizing, o.OwnFolders, o.Sight.Folder = true, []string{"group-v7"}, "group-v8"
 	if r := plan.Make(o); r.Wants("", plan.RemoveFolder) || !r.Wants("*", plan.ConfirmGone) {
 		t.Errorf("it does %+v", r.Actions)
 	}
 	if o.Emptied = true; !plan.Make(o).Finalized {
 		t.Error("it waits for what is not its own")
 	}
-	if o.OwnFolder = ""; !plan.Make(o).Finalized { // it saw none while there was one
+	if o.OwnFolders = nil; !plan.Make(o).Finalized { // it saw none while there was one
 		t.Error("gone, it waits for what came later")
 	}
 	o.Emptied = false

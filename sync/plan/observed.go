@@ -27,9 +27,9 @@ type Observed struct {
 	// FolderSeen is when the group's folder was last seen to exist; zero if it never was. A folder that was seen
 	// and is gone may have been removed by another copy's finalize: only a call that came later may make it anew.
 	FolderSeen time.Time
-	// OwnFolder is the folder that was seen as the group's before its deletion, or that held one of its VMs; empty if none
-	// was. One that comes later under that name may be that of another group, made anew under the name of this one.
-	OwnFolder string
+	// OwnFolders are the folders that were seen as the group's before its deletion, or that held one of its VMs. One that
+	// comes later under that name may be that of another group, made anew under the name of this one.
+	OwnFolders []string
 	// NewestStamp is the highest generation ever seen in a stamp of this group, VMs that are gone included.
 	NewestStamp int64
 	// FinalizingSince is when this process first heard that the group is finalizing.
