@@ -184,9 +184,14 @@ func (n *Inventory) lookUpRoot(w *news) {
 	if p, found := n.places.byRef[root]; !found || p.Kind != "Folder" {
 		return
 	}
-	own, site := *n.own, *n.site
-	own.root, site.root = root, folderRef(root)
-	n.own, n.site = &own, &site
+	own := *n.own
+	own.root = root
+	n.own = &own
+	if n.site != nil {
+		site := *n.site
+		site.root = folderRef(root)
+		n.site = &site
+	}
 	w.fire[""] = true
 }
 

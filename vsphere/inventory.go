@@ -27,7 +27,7 @@ type Inventory struct {
 	trouble *plan.Fault // why it is not known
 	vcenter string
 	site    *site
-	own     *lodging    // where the settings say that groups have their folders; nil as long as site is
+	own     *lodging    // where the settings say, or last said, that groups have their folders; nil if they never did
 	unfit   *plan.Fault // what is wrong with the settings
 
 	members   map[string]*member
@@ -151,7 +151,7 @@ func (n *Inventory) setSite(s *site, unfit *plan.Fault) {
 	n.mu.Lock()
 	same := equalFault(n.unfit, unfit) && (s == nil) == (n.site == nil) &&
 		(s == nil || s.root == n.site.root && s.datacenter == n.site.datacenter)
-	n.site, n.own, n.unfit = s, nil, unfit
+	n.site, n.unfit = s, unfit // while they do not fit, the groups' folders are where they were
 	if s != nil {
 		n.own = &lodging{datacenter: s.datacenter.Value, name: s.datacenterName, vmFolder: s.vmFolder.Value, root: s.root.Value,
 			path: canonicalPath(s.path)}

@@ -56,10 +56,18 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 
 func TestSettingsThatDoNotFitAreToldWhileTheInventoryIsKnown(t *testing.T) {
 	s := newShelf()
+	s.publish()
+	before := s.look()
 	s.setSite(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
 	got := s.look()
-	if !got.Known || got.Trouble == nil || got.Trouble.Reason != "ResourcePoolAmbiguous" {
+	if !got.Known || got.Trouble == nil || got.Trouble.Reason != "ResourcePoolAmbiguous" || got.FolderUnknown || got.Folder != before.Folder {
 		t.Fatalf("%+v", got)
+	}
+	never := newShelf()
+	never.own = nil
+	never.setSite(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
+	if got := never.look(); !got.FolderUnknown {
+		t.Errorf("where folders are was never known: %+v", got)
 	}
 	s.setUnknown(&plan.Fault{Reason: "VCenterUnreachable"})
 	if got = s.look("vm-1"); got.Known || got.Trouble.Reason != "VCenterUnreachable" || len(s.asked) != 0 {

@@ -18,7 +18,11 @@ func (v *view) finalize() Result {
 	}
 	if v.hold == nil {
 		v.removeAll()
-		if v.left() == 0 && v.rulesGone() {
+		switch {
+		case v.left() > 0 || !v.rulesGone():
+		case v.Sight.FolderUnknown: // it may be there
+			v.faults = append(v.faults, named{Fault: *v.Sight.Trouble})
+		default:
 			v.removeFolder()
 		}
 		rankSort(v.actions)
@@ -182,7 +186,7 @@ func (v *view) strangersStay() bool {
 
 // empty tells whether nothing of the group is left to be seen.
 func (v *view) empty() bool {
-	return v.left() == 0 && v.rulesGone() && !v.folderLeft()
+	return v.left() == 0 && v.rulesGone() && !v.Sight.FolderUnknown && !v.folderLeft()
 }
 
 // folderLeft tells that the group's own folder is there, and to be removed.

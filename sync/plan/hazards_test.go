@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -244,5 +245,21 @@ func TestNobodyIsPowerCycledWhileAMarkIsBeingTakenOff(t *testing.T) {
 	m.Marked = false
 	if r := plan.Make(o); !r.Wants("web-0", plan.ShutdownGuest) {
 		t.Error("nobody is taken down for the size, though nothing hinders it")
+	}
+}
+
+// A group is not gone while it is not known where its folder would be. (Found by TestCampaign: a session was lost in a
+// deletion, and then one read of the settings failed.)
+func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
+	o := observed(0)
+	o.Finalizing, o.Emptied = true, true
+	o.Sight.FolderUnknown = true
+	o.Sight.Trouble = &plan.Fault{Reason: "PoolNotFound", Message: "there is no pool", Person: true}
+	if r := plan.Make(o); r.Finalized || len(r.Actions) > 0 || !strings.Contains(r.Status.LastMessage, "there is no pool") {
+		t.Errorf("finalized %v, %+v: %s", r.Finalized, r.Actions, r.Status.LastMessage)
+	}
+	o.Sight.FolderUnknown = false
+	if r := plan.Make(o); !r.Finalized {
+		t.Errorf("where it would be is known, and it is not there: %+v, %s", r.Actions, r.Status.LastMessage)
 	}
 }

@@ -92,6 +92,8 @@ type Sight struct {
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
 	// for members that were taken away.
 	Folder, Quarantine string
+	// FolderUnknown tells that it is not known where groups have their folders, as long as the settings do not fit.
+	FolderUnknown bool
 	// Template is what spec.template names.
 	Template Template
 	// Candidates are what the entries of spec.adopt name, in their order.
