@@ -35,8 +35,8 @@ func (b *fieldBook) write(s *session, defs []types.CustomFieldDef) {
 }
 
 // setAttributes gives a VM, which has the values have, the wanted ones, and empties those of former (names) that are no
-// longer wanted. Attributes that vCenter does not know yet are made.
-func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types.BaseCustomFieldValue, wanted map[string]string, former []string) error {
+// longer wanted. Attributes that vCenter does not know yet are made. begin is called before the VM is given a value.
+func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types.BaseCustomFieldValue, wanted map[string]string, former []string, begin func() error) error {
 	if len(wanted)+len(former) == 0 {
 		return nil
 	}
@@ -48,6 +48,9 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 		set := func(key int32, value string) error {
 			if valueOf(have, key) == value {
 				return nil
+			}
+			if err := begin(); err != nil {
+				return err
 			}
 			if err := v.mayAct(ctx); err != nil {
 				return err

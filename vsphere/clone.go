@@ -117,7 +117,7 @@ func (o *order) unprepared() string {
 	if o.details.Prepared == "" {
 		return ""
 	}
-	return plan.Unprepared
+	return plan.Unprepared + o.details.Prepared
 }
 
 // fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.

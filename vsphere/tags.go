@@ -42,8 +42,8 @@ type foundTag struct {
 }
 
 // setTags puts the wanted tags on a VM, and takes off those of former (plan.TagText) that are no longer wanted. Whatever
-// else it bears is others'. What cannot be done is found before anything is done.
-func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.Tag, former []string) error {
+// else it bears is others'. What cannot be done is found before anything is done; begin is called before a tag is put on.
+func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.Tag, former []string, begin func() error) error {
 	if len(wanted)+len(former) == 0 {
 		return nil
 	}
@@ -52,6 +52,11 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 			change, err := v.client.tagBook.change(ctx, rs, a, wanted, former)
 			if err != nil {
 				return err
+			}
+			if len(change.attach) > 0 {
+				if err := begin(); err != nil {
+					return err
+				}
 			}
 			if err := v.mayAct(ctx); err != nil { // the look-up may have taken many calls
 				return err

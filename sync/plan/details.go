@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
@@ -57,7 +58,8 @@ func (h Home) String() string {
 	return h.Datacenter + ":" + h.Folder
 }
 
-// Preparation is what Prepare left on a VM, as the stamp keeps it: so that what is no longer wanted can be taken off.
+// Preparation is what Prepare left on a VM, or may have left, as the stamp keeps it: so that what is no longer wanted can
+// be taken off.
 type Preparation struct {
 	// Tags are "category/name"; a '/' within either is written %2f, and '%' %25.
 	Tags []string `json:"tags,omitempty"`
@@ -65,12 +67,43 @@ type Preparation struct {
 	Attributes []string `json:"attributes,omitempty"`
 	// Networks tells that the network configuration went to the guest by its MAC addresses.
 	Networks bool `json:"networks,omitempty"`
-	// Digest tells values apart.
+	// Digest tells values apart; empty of one that was begun.
 	Digest string `json:"digest"`
 }
 
-// Unprepared is what the stamp of a clone says that is to be prepared before it is powered on for the first time.
+// Unprepared is how the stamp's text of a clone begins that is to be prepared before it is powered on for the first time.
+// What it is to be prepared with follows.
 const Unprepared = "-"
+
+// PreparationIn reads PreparationOf's text, or PreparationBegun's. What cannot be read says nothing.
+func PreparationIn(text string) (p Preparation) {
+	if json.Unmarshal([]byte(strings.TrimPrefix(text, Unprepared)), &p) != nil {
+		return Preparation{}
+	}
+	return p
+}
+
+// PreparationBegun is what the stamp of a member says, that said former, before it gets tags and attributes that it did
+// not speak of: should they not be wanted any more before that is done, they are known to be the group's. It is empty if
+// there are none of these.
+func PreparationBegun(former, wanted string) string {
+	have, want := PreparationIn(former), PreparationIn(wanted)
+	begun := Preparation{Tags: union(have.Tags, want.Tags), Attributes: union(have.Attributes, want.Attributes), Networks: have.Networks}
+	if len(begun.Tags) == len(have.Tags) && len(begun.Attributes) == len(have.Attributes) {
+		return ""
+	}
+	text, _ := json.Marshal(begun) // cannot fail: strings and a bool
+	if strings.HasPrefix(former, Unprepared) {
+		return Unprepared + string(text)
+	}
+	return string(text)
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 // PreparationOf is what members of that spec are to be prepared with; "" if with nothing, so that they can be powered on
 // as they were cloned. Equal specs give equal texts.

@@ -129,7 +129,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	if rapid.IntRange(0, 3).Draw(t, "old") == 0 {
 		m.Revision = "0123456789"
 	}
-	m.Prepared = rapid.SampledFrom([]string{"", plan.Unprepared, m.Prepared, "otherwise"}).Draw(t, "prepared")
+	m.Prepared = rapid.SampledFrom([]string{"", plan.Unprepared, plan.Unprepared + m.Prepared, m.Prepared, "otherwise"}).Draw(t, "prepared")
 	m.Fingerprint = rapid.SampledFrom([]string{"", "now", "now", "before"}).Draw(t, "fingerprint")
 	if rapid.IntRange(0, 5).Draw(t, "restarted") == 0 {
 		m.Restarted = ago("restart")

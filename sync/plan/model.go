@@ -85,7 +85,7 @@ func (a *Action) unprepared() string {
 	if a.Details == nil || a.Details.Prepared == "" {
 		return ""
 	}
-	return Unprepared
+	return Unprepared + a.Details.Prepared
 }
 
 func (a *Action) addresses() string {

@@ -229,7 +229,7 @@ type VM struct {
 	Home string
 	// Addresses are the static addresses that it was given (AddressText).
 	Addresses string
-	// Prepared is what Prepare did (PreparationOf); empty if nothing; Unprepared if it has to before the first power-on.
+	// Prepared is what Prepare did (PreparationOf); empty if nothing; it begins with Unprepared if it has to before the first power-on.
 	Prepared string
 }
 

@@ -1,13 +1,17 @@
 package plan
 
-import "codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+import (
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
 
 // A member is prepared once after its clone, before it runs: so that whoever goes by its tags knows it from the first
 // moment, and its guest finds its network at the first boot. Tags and attributes that change later are changed on it as
 // it runs.
 
 // unprepared tells that a member must not be powered on yet.
-func (m *member) unprepared() bool { return m.Prepared == Unprepared }
+func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, Unprepared) }
 
 // preparable tells that a member can be prepared by the spec as it is now: that is the one that it was made from. (Another
 // user data raises no generation, and is no matter of Prepare's.) One that cannot be, and never ran, is to go.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,7 +153,7 @@ func TestEveryObservation(t *testing.T) {
 			switch {
 			case o.Related.Fault != nil && (a.Op == plan.Clone || a.Op == plan.Adopt):
 				t.Fatalf("%s of %s without user data", a.Op, a.VM)
-			case a.Op == plan.PowerOn && m.Prepared == plan.Unprepared:
+			case a.Op == plan.PowerOn && strings.HasPrefix(m.Prepared, plan.Unprepared):
 				t.Fatalf("%s is powered on, and not prepared", a.VM)
 			case a.Op == plan.PowerOn && o.Sight.RulesOff && o.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired:
 				t.Fatalf("%s is powered on before the rule stands", a.VM)
