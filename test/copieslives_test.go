@@ -243,24 +243,27 @@ func (c *copiesLife) wrong() string {
 	return ""
 }
 
-// settle has all copies go on, and waits until all is as the newest spec says.
+// settle has all copies go on, and waits until all is as the newest spec says, and each copy says so. (What a copy was
+// about to do when it stood still is done now: a guest may still be asked to halt, say, and is powered on again.)
 func (c *copiesLife) settle() {
 	c.say("quiet")
 	for i := range c.servers {
 		c.thaw(i)
 	}
-	for began := time.Now(); c.wrong() != ""; time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > patience {
-			c.t.Fatal(c.wrong())
+	for began := time.Now(); ; {
+		for ; c.wrong() != ""; time.Sleep(20 * time.Millisecond) {
+			if time.Since(began) > patience {
+				c.t.Fatal(c.wrong())
+			}
+			c.sync()
 		}
-		c.sync()
-	}
-	for _, s := range c.servers {
-		c.group.URL = s.url
-		up(c.t, c.group)
-	}
-	if wrong := c.wrong(); wrong != "" {
-		c.t.Error(wrong)
+		for _, s := range c.servers {
+			c.group.URL = s.url
+			up(c.t, c.group)
+		}
+		if c.wrong() == "" {
+			return
+		}
 	}
 }
 
