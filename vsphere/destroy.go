@@ -104,10 +104,10 @@ func (x *victim) check(ref plan.Ref, a plan.Action) error {
 	stamp, owner := whose(&Machine{Readable: x.instanceUUID != "" && x.file != "", InstanceUUID: x.instanceUUID, Stamp: x.stamp}, nil)
 	switch {
 	case owner == unreadable:
-		return faultf(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so it was not removed.", a.VM)
+		return faultf(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
 	case owner != ours || stamp.UID != ref.UID || stamp.Ordinal != a.Ordinal:
 		return notOurs(a)
-	case a.Marked && !(stamp.Marked && fits(stamp.Why, a.Op)):
+	case a.Marked && !(stamp.Marked && (fits(stamp.Why, a.Op) || !stamp.Quarantined.IsZero())):
 		return wantedAfterAll(a)
 	case a.Op == plan.PowerOn && stamp.Marked:
 		return faultf(ReasonConcurrentAccess, false, "%s was chosen to go in the meantime, so it was not powered on.", a.VM)

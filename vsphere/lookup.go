@@ -47,7 +47,7 @@ func (n *Inventory) stranger(moRef string) bool {
 func (n *Inventory) fits() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.unfit == nil
+	return n.unfit == nil && n.own != nil
 }
 
 func (n *Inventory) stampsUnknown() int {

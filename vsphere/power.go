@@ -161,7 +161,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	case now.changeVersion != m.ChangeVersion:
 		return changedMeanwhile()
 	case m.stamp.Marked:
-		return faultf(ReasonConcurrentAccess, false, "%s is chosen to be removed, so it was not restarted.", a.VM)
+		return faultf(ReasonConcurrentAccess, false, "%s is chosen to go, so it was not restarted.", a.VM)
 	case now.power != types.VirtualMachinePowerStatePoweredOn:
 		return faultf(ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read anew.", now.power)
 	}

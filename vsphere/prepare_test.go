@@ -310,17 +310,18 @@ func TestWhatAnUnfinishedPreparationPutOnIsTakenOff(t *testing.T) {
 	w := newWorld(t)
 	w.addTags("tier", "web", "db")
 	p := w.start()
+	attach := http.MethodPost + " /rest" + associationPath + "?~action=" + attachAction
 	for name, moRef := range map[string]string{"web-0": p.member(0).MoRef, "web-1": p.unprepared(1).MoRef} {
-		p.do(preparing(p.vm(moRef), tagged("tier", "web")))
-		both := tagged("tier", "db")
-		both.CustomAttributes = map[string]string{"owner": "shop"}
-		w.FailCall("SetField", new(vim.SystemError), 1)
-		if f := p.fault(preparing(p.vm(moRef), both)); !f.Passing && f.Reason == "" || w.tags(name) != "tier/db" {
-			t.Fatalf("%s: it did not stop half way: %+v, %s", name, f, w.tags(name))
-		}
-		p.do(preparing(p.vm(moRef), v1alpha1.VmGroupSpec{}))
-		if w.tags(name) != "" || p.vm(moRef).Prepared != "" {
-			t.Errorf("%s has %s; its stamp says %q", name, w.tags(name), p.vm(moRef).Prepared)
+		for call, spec := range map[string]v1alpha1.VmGroupSpec{attach: tagged("tier", "db"), "SetField": attributes("owner", "shop")} {
+			w.LoseReply(call, 1)
+			p.fault(preparing(p.vm(moRef), spec))
+			if w.tags(name) == "" && w.attributes(name)["owner"] == "" {
+				t.Fatalf("%s: %s was not carried out", name, call)
+			}
+			p.do(preparing(p.vm(moRef), v1alpha1.VmGroupSpec{}))
+			if w.tags(name) != "" || w.attributes(name)["owner"] != "" || p.vm(moRef).Prepared != "" {
+				t.Errorf("%s: %s has %s and %v; its stamp says %q", call, name, w.tags(name), w.attributes(name), p.vm(moRef).Prepared)
+			}
 		}
 	}
 }

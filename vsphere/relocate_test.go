@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vmware/govmomi/object"
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -128,6 +129,22 @@ func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
 	}
 	p.do(renaming(other, "web-1"))
 	p.do(moving(vm, quarantine))
+}
+
+// A server that knew no power cycles took every mark for leave to remove.
+func TestWhatAnOlderServerPutIntoQuarantineIsDestroyedWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	stamp, err := DecodeStamp(w.stampOf("web-0"))
+	w.must(err)
+	stamp.Marked, stamp.Why, stamp.Quarantined = true, plan.WhyPowerCycle, stampTime(time.Now())
+	w.must(w.SetExtraConfig("web-0", StampKey, stamp.Encode()))
+	p.until("it is seen", func() bool { return !p.vm(vm.MoRef).Quarantined.IsZero() })
+	last := step(plan.Destroy, vm)
+	last.Marked = true
+	p.do(last)
 }
 
 func TestAVMWhoseTimeInQuarantineIsOverIsDestroyedThere(t *testing.T) {

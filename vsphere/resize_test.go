@@ -3,6 +3,7 @@ package vsphere
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -59,6 +60,15 @@ func TestTheMarkForAPowerCycleIsLeaveForThatAlone(t *testing.T) {
 			t.Errorf("%s: %+v", op, f)
 		}
 	}
+	since := vm.MarkedAt
+	time.Sleep(time.Until(since.Add(1100 * time.Millisecond))) // stamps have whole seconds
+	mark(plan.WhyScaleIn)
+	if !vm.MarkedAt.After(since) {
+		t.Error("it is chosen to be removed since it was chosen to be power-cycled")
+	}
+	p.do(guarded(plan.Unmark, vm))
+	vm = p.vm(vm.MoRef)
+	mark(plan.WhyPowerCycle)
 	p.do(sized(vm, false, 4, 2048))
 	if vm = p.vm(vm.MoRef); vm.Marked || vm.Why != "" || !vm.MarkedAt.IsZero() || vm.CPU != 4 {
 		t.Errorf("it is %+v", vm)

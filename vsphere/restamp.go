@@ -25,7 +25,7 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		if stamp.Marked = true; !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle && a.Why != plan.WhyPowerCycle {
 			stamp.MarkedAt = stampTime(time.Now())
 		}
-		if a.Why != "" || !m.stamp.Marked {
+		if a.Why != "" || !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle {
 			stamp.Why = a.Why
 		}
 	case plan.Unmark:

@@ -42,7 +42,7 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 	}
 	s.RulesOff = n.rulesOff(ref.UID, g, ask.AntiAffinity)
 	if n.own == nil {
-		s.FolderUnknown = s.Trouble != nil
+		s.FolderUnknown = true
 		return s
 	}
 	at := n.lodging(home)

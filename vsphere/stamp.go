@@ -55,7 +55,7 @@ type Stamp struct {
 	InstanceUUID string
 	// VCenter is the instanceUuid of the vCenter that the VM was made in.
 	VCenter string
-	// Marked: chosen to be removed, and Why.
+	// Marked: chosen to go, and Why.
 	Marked bool
 	Why    plan.Why
 	// Created is when the VM was cloned or adopted, by our clock.

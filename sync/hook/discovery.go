@@ -115,7 +115,7 @@ func (d *discovery) target(g *plan.Listed, vm *plan.VM, ips []netip.Addr) target
 		"namespace": g.Namespace, "group": g.Name, "group_uid": string(g.UID),
 		"member": plan.MemberName(g.Name, vm.Ordinal), "ordinal": strconv.Itoa(int(vm.Ordinal)),
 		"vm": vm.Name, "moref": vm.MoRef, "host": vm.Host, "power_state": string(vm.Power),
-		"reachable": strconv.FormatBool(vm.Reachable), "terminating": strconv.FormatBool(vm.Marked),
+		"reachable": strconv.FormatBool(vm.Reachable), "terminating": strconv.FormatBool(vm.Marked && vm.Why != plan.WhyPowerCycle),
 		"ipv4": v4, "ipv6": v6, "ips": "," + strings.Join(texts, ",") + ",",
 	} {
 		if value != "" {

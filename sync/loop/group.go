@@ -114,14 +114,14 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		o.Pending = make(map[string]plan.Pending, len(g.running)+len(g.failures))
 	}
 	for vm, f := range g.failures {
-		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault}
+		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: f.action.Why}
 		if !now.Before(f.until) {
 			p.State = plan.Due
 		}
 		o.Pending[vm] = p
 	}
 	for vm, a := range g.running {
-		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running}
+		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: a.Why}
 		if f := g.failures[vm]; f.action.Op == a.Op {
 			p.Fault = f.fault
 		}

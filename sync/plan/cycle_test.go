@@ -130,3 +130,44 @@ func TestWhoIsMarkedForItsSizeIsDrainedAndSaysSo(t *testing.T) {
 		t.Errorf("drained, it does %+v", r.Actions)
 	}
 }
+
+func TestTheUnreadyGoBeforeWhoIsMarkedForItsSizeAndServes(t *testing.T) {
+	o := toBeCycled(3)
+	*o.Group.Spec.Replicas = 2
+	o.Group.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+	o.Sight.VMs[0].Tools = false
+	marked(&o, 2, plan.WhyPowerCycle)
+	for _, a := range plan.Make(o).Actions {
+		if a.Op == plan.Mark && a.Why == plan.WhyScaleIn && a.VM != "web-0" {
+			t.Errorf("%s goes, and web-0 is not ready", a.VM)
+		}
+	}
+}
+
+// A Mark that fails on another member does not take its place.
+func TestWhoIsMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
+	o := toBeCycled(3)
+	marked(&o, 2, plan.WhyPowerCycle)
+	o.Sight.VMs[2].Generation = o.Group.Generation
+	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Mark, Why: plan.WhyPowerCycle, Ordinal: 1, MoRef: o.Sight.VMs[1].MoRef,
+		State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Message: "it may not", Person: true}}}
+	if r := plan.Make(o); !r.Wants("web-2", plan.ShutdownGuest) || r.Wants("web-2", plan.Unmark) {
+		t.Errorf("it does %+v", r.Actions)
+	}
+}
+
+// The guest halts in any case: who is marked and halting stays marked, and its plug is not pulled while too few serve.
+func TestWhoHaltsForItsSizeStaysMarkedAndIsNotCutOffWhileTooFewServe(t *testing.T) {
+	o := toBeCycled(3)
+	marked(&o, 2, plan.WhyPowerCycle)
+	m := &o.Sight.VMs[2]
+	m.Boot = now.Add(-time.Hour)
+	m.Shutdown = plan.Shutdown{At: now.Add(-70 * time.Second), Boot: m.Boot} // its time is over
+	if r := plan.Make(o); !r.Wants("web-2", plan.PowerOff) {
+		t.Fatalf("enough serve, and it does %+v", r.Actions)
+	}
+	o.Sight.VMs[0].Power = plan.PoweredOff
+	if r := plan.Make(o); r.Wants("web-2", plan.PowerOff) || r.Wants("web-2", plan.Unmark) {
+		t.Errorf("too few serve, and it does %+v", r.Actions)
+	}
+}

@@ -27,23 +27,25 @@ func (v *view) victims() []int {
 }
 
 func (v *view) rank(m *member) int {
-	rank := 6
+	rank := 7
 	switch {
 	case m.going():
 		rank = 0
-	case v.Pending[m.name].Op == Mark: // chosen, as far as can be told
+	case v.Pending[m.name].Op == Mark && v.Pending[m.name].Why != WhyPowerCycle: // chosen, as far as can be told
 		rank = 1
 	case slices.Contains(v.policy.removeFirst, m.name):
 		rank = 2
-	case m.Marked: // it goes down in any case
+	case m.Marked && !m.ready: // it was taken down for its size
 		rank = 3
 	case !m.ready || v.halting(m):
 		rank = 4
-	case m.differs() != "":
+	case m.Marked: // it is to be
 		rank = 5
+	case m.differs() != "":
+		rank = 6
 	}
 	if v.policy.protects(m.name) {
-		rank += 7
+		rank += 8
 	}
 	return rank
 }

@@ -2,7 +2,7 @@ package plan
 
 import "time"
 
-// A member that is to be removed is marked first. From then on its endpoints say that it is terminating, and for
+// A member that is to be removed, or power-cycled for its size, is marked first. From then on its endpoints say that it is terminating, and for
 // spec.service.drainSeconds nothing is done to it. The time counts from the mark in its stamp, so a restart of the server
 // begins nothing anew. A member that is not ready gets no traffic, and is not waited for.
 

@@ -21,7 +21,11 @@ func (v *view) finalize() Result {
 		switch {
 		case v.left() > 0 || !v.rulesGone():
 		case v.Sight.FolderUnknown: // it may be there
-			v.faults = append(v.faults, named{Fault: *v.Sight.Trouble})
+			fault := Fault{Reason: ReasonInventoryNotRead, Message: "it is not known yet where the groups' folders are"}
+			if v.Sight.Trouble != nil {
+				fault = *v.Sight.Trouble
+			}
+			v.faults = append(v.faults, named{Fault: fault})
 		default:
 			v.removeFolder()
 		}

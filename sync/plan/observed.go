@@ -92,7 +92,8 @@ type Sight struct {
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
 	// for members that were taken away.
 	Folder, Quarantine string
-	// FolderUnknown tells that it is not known where groups have their folders, as long as the settings do not fit.
+	// FolderUnknown tells that it is not known where groups have their folders, as long as the server's settings do not fit.
+	// (A home that spec.placement names and that cannot be found is no folder: a slip in the spec holds up no deletion.)
 	FolderUnknown bool
 	// Template is what spec.template names.
 	Template Template
@@ -277,6 +278,8 @@ type Pending struct {
 	Fault Fault
 	// Home is where a Clone goes (Home.String).
 	Home string
+	// Why is what a Mark leaves in the stamp.
+	Why Why
 }
 
 // Keys of actions that concern no single member, in Action.VM and Observed.Pending. No VM has such a name.

@@ -16,7 +16,7 @@ type published struct {
 	power   string
 	ips     []string // as the guest reports them
 	ready   bool     // as the status has it
-	// serving: ready, and its guest was not asked to halt. terminating: chosen to be removed.
+	// serving: ready, and its guest was not asked to halt. terminating: chosen to go.
 	serving, terminating bool
 	// twin: another VM claims to be this member, so nobody is led to either.
 	twin bool

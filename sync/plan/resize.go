@@ -12,8 +12,12 @@ func (m *member) resizes() bool {
 	return m.resize != "" && m.retire == "" && !m.held && !m.leaves && !m.going() && !m.duplicate && m.Reachable
 }
 
-// hot tells that the running VM can be given the size; vCenter may still refuse it, which is then remembered.
+// hot tells that the running VM can be given the size; vCenter may still refuse it, which is then remembered: as a failure,
+// and, once the member is marked to be power-cycled for it, by that mark, which the next edit of the spec puts in question.
 func (v *view) hot(m *member) bool {
+	if m.Why == WhyPowerCycle && m.Generation == v.Group.Generation {
+		return false
+	}
 	cpu, memory := v.Group.Spec.CPU, v.Group.MemoryMB()
 	if p := v.Pending[m.name]; p.Op == Reconfigure && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing {
 		return false
