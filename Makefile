@@ -38,7 +38,7 @@ test: ## Run all tests; with -race where a C compiler exists (with CI=true it mu
 		export CGO_ENABLED=0; \
 	fi; \
 	export GOGC=$${GOGC:-400} GORACE="atexit_sleep_ms=0 $$GORACE"; \
-	$(GO) test $$race -vet=off -timeout 170s $(TESTFLAGS) ./... # make lint vets
+	$(GO) test $$race -vet=off -timeout 300s $(TESTFLAGS) ./... # make lint vets
 
 .PHONY: bench
 bench: ## Run the benchmarks
