@@ -40,7 +40,9 @@ func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 		})
 		c = group(2, 4)
 		sized := func() bool {
-			c.Group.Status = l.Renew(c).Status
+			status := l.Renew(c).Status
+			c = group(2, 4) // the loop keeps what it was called with
+			c.Group.Status = status
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			for _, vm := range m.world(c.Ref()).Sight.VMs {
