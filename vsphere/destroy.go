@@ -78,6 +78,18 @@ func (v *VCenter) lookBefore(ctx context.Context, vm types.ManagedObjectReferenc
 	return &now, err
 }
 
+// lookUnchanged looks at a member whose configuration must be the one that is known of it.
+func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *member) (*victim, error) {
+	now, err := v.lookBefore(ctx, vmRef(a.MoRef))
+	if err == nil {
+		err = now.check(ref, a)
+	}
+	if err == nil && now.changeVersion != m.ChangeVersion {
+		err = changedMeanwhile()
+	}
+	return now, err
+}
+
 func (x *victim) take(p types.DynamicProperty) {
 	switch val := p.Val.(type) {
 	case types.OptionValue:

@@ -151,15 +151,10 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
-	now, err := v.lookBefore(ctx, vmRef(a.MoRef))
-	if err == nil {
-		err = now.check(ref, a)
-	}
+	now, err := v.lookUnchanged(ctx, ref, a, m)
 	switch {
 	case err != nil:
 		return err
-	case now.changeVersion != m.ChangeVersion:
-		return changedMeanwhile()
 	case m.stamp.Marked:
 		return faultf(ReasonConcurrentAccess, false, "%s is chosen to go, so it was not restarted.", a.VM)
 	case now.power != types.VirtualMachinePowerStatePoweredOn:

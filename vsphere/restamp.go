@@ -80,15 +80,10 @@ func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) e
 	if err := v.awaitPower(ctx, vm, poweringOn); err != nil {
 		return err
 	}
-	now, err := v.lookBefore(ctx, vm)
-	if err == nil {
-		err = now.check(ref, a)
-	}
+	now, err := v.lookUnchanged(ctx, ref, a, m)
 	switch {
 	case err != nil:
 		return err
-	case now.changeVersion != m.ChangeVersion:
-		return changedMeanwhile()
 	case now.power != types.VirtualMachinePowerStatePoweredOff:
 		return notOff(now.power)
 	}
