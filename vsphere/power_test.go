@@ -285,16 +285,22 @@ func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	}
 }
 
+// restamp changes a VM's stamp as another server might.
+func (w *world) restamp(name string, change func(*Stamp)) {
+	w.t.Helper()
+	stamp, err := DecodeStamp(w.stampOf(name))
+	w.must(err)
+	change(&stamp)
+	w.must(w.SetExtraConfig(name, StampKey, stamp.Encode()))
+}
+
 func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
-	stamp, err := DecodeStamp(w.stampOf("web-0"))
-	w.must(err)
-	stamp.Marked, stamp.Why = true, plan.WhyScaleIn
 	p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.member(vm.MoRef).read) > fresh })
-	w.must(w.SetExtraConfig("web-0", StampKey, stamp.Encode())) // the stream tells of it a while later
+	w.restamp("web-0", func(s *Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream tells of it a while later
 	if f := p.fault(step(plan.PowerOn, vm)); f.Reason != ReasonConcurrentAccess {
 		t.Errorf("%+v", f)
 	}

@@ -21,10 +21,10 @@ const ReasonTooFewAdapters = "TooFewNetworkAdapters"
 //
 // The stamp says before which tags and attributes will be new on the VM, so that they are taken off again if they are not
 // wanted any more before this is done; a clone's says so from the start. (Found by TestChaos, seed 60068.) That all is done
-// it says last: a crash anywhere is continued by the next plan. That goes
-// with the network configuration in one reconfigure, which is guarded by the changeVersion that the plan saw. Neither tags
-// nor attributes are in a VM's config ([doc] changeVersion is of "a given version of the configuration"); were they, the
-// guard would refuse once, and the next try would find nothing to set before it.
+// it says last: a crash anywhere is continued by the next plan. That goes with the network configuration in one
+// reconfigure, guarded by the changeVersion that the plan saw, or that the first write left. Neither tags nor attributes
+// are in a VM's config ([doc] changeVersion is of "a given version of the configuration"); were they, the guard would
+// refuse once, and the next try would find nothing to set before it.
 func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {

@@ -137,10 +137,7 @@ func TestWhatAnOlderServerPutIntoQuarantineIsDestroyedWhenItsTimeIsOver(t *testi
 	w := newWorld(t)
 	p := w.start()
 	vm := p.member(0)
-	stamp, err := DecodeStamp(w.stampOf("web-0"))
-	w.must(err)
-	stamp.Marked, stamp.Why, stamp.Quarantined = true, plan.WhyPowerCycle, stampTime(time.Now())
-	w.must(w.SetExtraConfig("web-0", StampKey, stamp.Encode()))
+	w.restamp("web-0", func(s *Stamp) { s.Marked, s.Why, s.Quarantined = true, plan.WhyPowerCycle, stampTime(time.Now()) })
 	p.until("it is seen", func() bool { return !p.vm(vm.MoRef).Quarantined.IsZero() })
 	last := step(plan.Destroy, vm)
 	last.Marked = true

@@ -35,21 +35,21 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		}
 	}
 	stamp.Generation = max(stamp.Generation, a.Generation)
-	if stamp == m.stamp && a.Op != plan.Unmark {
-		return nil // as wanted, and published
-	}
-	if stamp == m.stamp {
+	done := stamp == m.stamp // as wanted, and published
+	if done && a.Op == plan.Unmark {
 		return v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
+	}
+	if done {
+		return nil
 	}
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
-	if a.Op != plan.Mark {
-		err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode())
-		if err == nil && a.Op == plan.Unmark {
-			err = v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
+	if a.Op == plan.Unmark {
+		if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err != nil {
+			return err
 		}
-		return err
+		return v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
 	}
 	err = v.reconfigure(ctx, vmRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}}})

@@ -2,9 +2,9 @@ package plan
 
 import "time"
 
-// A member that is to be removed, or power-cycled for its size, is marked first. From then on its endpoints say that it is terminating, and for
-// spec.service.drainSeconds nothing is done to it. The time counts from the mark in its stamp, so a restart of the server
-// begins nothing anew. A member that is not ready gets no traffic, and is not waited for.
+// A member that is to be removed, or power-cycled for its size, is marked first. From then on its endpoints say that it is
+// terminating, and for spec.service.drainSeconds nothing is done to it. The time counts from the mark in its stamp, so a
+// restart of the server begins nothing anew. A member that is not ready gets no traffic, and is not waited for.
 
 func (v *view) drainTime() time.Duration {
 	if v.Group.Spec.Service == nil {
