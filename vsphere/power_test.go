@@ -285,6 +285,30 @@ func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	}
 }
 
+// Who is powered on while the stamp is being written is a member still when the step ends.
+func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start()
+	vm := p.member(0)
+	p.do(guarded(plan.Mark, vm))
+	gone := guarded(plan.Quarantine, p.vm(vm.MoRef))
+	gone.Marked = true
+	before := w.Calls()["ReconfigVM_Task"]
+	w.Hold(vcsim.Reconfigure)
+	done := make(chan error, 1)
+	go func() { done <- p.Do(context.Background(), web, gone) }()
+	p.until("the stamp is being written", func() bool { return w.Calls()["ReconfigVM_Task"] > before })
+	w.must(w.PowerOn("web-0"))
+	w.Release(vcsim.Reconfigure)
+	if err := <-done; err == nil {
+		t.Error("what is on is in quarantine")
+	}
+	if now := p.vm(vm.MoRef); !now.Quarantined.IsZero() || !now.Marked || now.Power != plan.PoweredOn {
+		t.Errorf("%+v", now)
+	}
+}
+
 // restamp changes a VM's stamp as another server might.
 func (w *world) restamp(name string, change func(*Stamp)) {
 	w.t.Helper()
