@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "strconv"
+
 // The types of a group's conditions. The first three are always there; the others only while they are true.
 const (
 	// ConditionReady is True when exactly the wanted members exist, all are ready and nothing is under way.
@@ -44,3 +46,20 @@ const AnnotationAbandon = "vm.codeconnect.vmworld.com/abandon"
 
 // LabelGroup on a child object bears the name of its group.
 const LabelGroup = "vm.codeconnect.vmworld.com/group"
+
+// AnnotationUndoGeneration says which generation in the stamps of the group's VMs is not to count: its value is that number. It
+// is for a generation that nobody applied, which a restored backup or a caller with the token may have left, and which would
+// hold the group up until its own generation has caught up.
+const AnnotationUndoGeneration = "vm.codeconnect.vmworld.com/undo-generation"
+
+// MaxGeneration bounds metadata.generation: one edit a second takes 68 years to reach it.
+const MaxGeneration = 1 << 31
+
+// UndoneGeneration returns what the annotation says; 0 if there is none, or no number.
+func (g *VmGroup) UndoneGeneration() int64 {
+	n, err := strconv.ParseInt(g.Annotations[AnnotationUndoGeneration], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -95,6 +95,7 @@ type Placement struct {
 	// by default the server's --folder does. Names of at most 80 characters, 1024 in all. It cannot be changed while the
 	// group has members.
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{C}\p{Zl}\p{Zp}]')`,message="must not have control characters, nor others that cannot be seen"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be a path below the datacenter's VM folder, such as teams/shop: leave out the '/' at its beginning, and a datacenter's name"
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') || self.split('/').all(name, name.size() >= 1 && name.size() <= 80 && name != '.' && name != '..')",message="must be names of 1 to 80 characters with a '/' between them, such as teams/shop; '.' and '..' are none"
 	// +optional

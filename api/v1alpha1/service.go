@@ -43,10 +43,10 @@ type Service struct {
 	// +listType=atomic
 	// +optional
 	Ports []ServicePort `json:"ports,omitempty"`
-	// Annotations of the Service: at most 50, of 16384 characters together. Those of Metacontroller's own are not for you.
+	// Annotations of the Service: at most 50, of 16384 characters together. Not those by which Metacontroller and kubectl remember what they applied.
 	// +kubebuilder:validation:MaxProperties=50
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="must have names of annotations, such as example.com/owner",reason=FieldValueInvalid
-	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('metacontroller.k8s.io/'))",message="must not be those of Metacontroller, metacontroller.k8s.io/...",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('metacontroller.k8s.io/') || k.startsWith('metacontroller.io/') || k == 'kubectl.kubernetes.io/last-applied-configuration')",message="must not be those of Metacontroller or kubectl, metacontroller.k8s.io/..., metacontroller.io/..., kubectl.kubernetes.io/last-applied-configuration",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.map(k, k.size() + self[k].size()).sum() <= 16384",message="may have 16384 characters together, names and values",reason=FieldValueInvalid
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -45,6 +46,9 @@ func validateFolder(path *field.Path, folder string) field.ErrorList {
 	if strings.HasPrefix(folder, "/") {
 		return field.ErrorList{field.Invalid(path, bounded(folder),
 			"must be a path below the datacenter's VM folder, such as teams/shop: leave out the '/' at its beginning, and a datacenter's name")}
+	}
+	if strings.ContainsFunc(folder, func(r rune) bool { return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) }) {
+		return field.ErrorList{field.Invalid(path, bounded(folder), "must not have control characters, nor others that cannot be seen")}
 	}
 	for name := range strings.SplitSeq(folder, "/") {
 		if name == "" || name == "." || name == ".." || utf8.RuneCountInString(name) > MaxVimName {

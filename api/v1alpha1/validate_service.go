@@ -89,6 +89,13 @@ func (p *ServicePort) validate(path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
+// reservedAnnotation reports whether an annotation steers how the Service itself is applied. All others are for the
+// controllers of Services (service.beta.kubernetes.io/..., external-dns.alpha.kubernetes.io/..., metallb.io/...), and allowed.
+func reservedAnnotation(key string) bool {
+	return strings.HasPrefix(key, "metacontroller.k8s.io/") || strings.HasPrefix(key, "metacontroller.io/") ||
+		key == "kubectl.kubernetes.io/last-applied-configuration"
+}
+
 // validateAnnotations goes by the order of keys, so that equal specs have equal errors.
 func (s *Service) validateAnnotations(service *field.Path) (errs field.ErrorList) {
 	if len(s.Annotations) == 0 {
@@ -103,8 +110,8 @@ func (s *Service) validateAnnotations(service *field.Path) (errs field.ErrorList
 		switch {
 		case len(validation.IsQualifiedName(strings.ToLower(key))) > 0: // as API servers check annotations
 			errs = append(errs, field.Invalid(path, bounded(key), "must have names of annotations, such as example.com/owner"))
-		case strings.HasPrefix(key, "metacontroller.k8s.io/"):
-			errs = append(errs, field.Invalid(path, key, "must not be those of Metacontroller, metacontroller.k8s.io/..."))
+		case reservedAnnotation(key):
+			errs = append(errs, field.Invalid(path, key, "must not be those of Metacontroller or kubectl, metacontroller.k8s.io/..., metacontroller.io/..., kubectl.kubernetes.io/last-applied-configuration"))
 		}
 	}
 	if size > MaxAnnotationsSize {

@@ -1,0 +1,53 @@
+package v1alpha1
+
+import (
+	"maps"
+	"slices"
+)
+
+// Bound cuts each list of the spec that is longer than it may be to one entry more than that: Validate still refuses it, and
+// nobody has to look at the rest, or keep it. It is for groups that slipped past the CRD's schema.
+func (g *VmGroup) Bound() {
+	s := &g.Spec
+	cut(&s.Adopt, MaxListed)
+	cut(&s.Replace, MaxListed)
+	cut(&s.ScaleIn.Protected, MaxListed)
+	cut(&s.ScaleIn.Remove, MaxListed)
+	cut(&s.Placement.Zones, MaxZones)
+	cut(&s.Tags, MaxMarks)
+	cutMap(&s.CustomAttributes, MaxMarks)
+	cut(&s.Networks, MaxNetworks)
+	for i := range s.Networks {
+		n := &s.Networks[i]
+		cut(&n.Nameservers, MaxNameservers)
+		cut(&n.SearchDomains, MaxNameservers)
+		for _, a := range []*Addresses{n.IPv4, n.IPv6} {
+			if a != nil {
+				cut(&a.Ranges, MaxRanges)
+			}
+		}
+	}
+	if s.Service != nil {
+		cut(&s.Service.Ports, MaxServicePorts)
+		cutMap(&s.Service.Annotations, MaxServiceAnnotations)
+	}
+}
+
+// cut keeps the first entries, in memory of their own.
+func cut[E any](list *[]E, most int) {
+	if len(*list) > most {
+		*list = slices.Clone((*list)[:most+1])
+	}
+}
+
+// cutMap keeps those that come first by their names, so that equal specs stay equal.
+func cutMap(all *map[string]string, most int) {
+	if len(*all) <= most {
+		return
+	}
+	kept := make(map[string]string, most+1)
+	for _, name := range slices.Sorted(maps.Keys(*all))[:most+1] {
+		kept[name] = (*all)[name]
+	}
+	*all = kept
+}
