@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
 func later() time.Time { return time.Now().Add(time.Hour) }
@@ -217,7 +219,7 @@ func TestCertificatesThatCannotBeRightAreRefusedAtTheStart(t *testing.T) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
-	if err := os.WriteFile(v.path("big"), make([]byte, largest+1), 0o600); err != nil {
+	if err := os.WriteFile(v.path("big"), make([]byte, secretfile.Largest+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	full.CertFile = v.path("big")

@@ -74,7 +74,35 @@ func New(cfg Config) (*Guard, error) {
 		g.refused.WithLabelValues(string(r))
 		g.quiet[r] = &quiet{}
 	}
-	return g, errors.Join(g.openPair(), g.openCallers(), g.openTokens())
+	err := errors.Join(g.openPair(), g.openCallers(), g.openTokens())
+	promauto.With(cfg.Meter).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "vmgroup_key_files_unreadable", Help: "Files of tokens, certificates and authorities that cannot be read.",
+	}, func() float64 { return float64(g.unreadable()) })
+	return g, err
+}
+
+func (g *Guard) unreadable() (n int) {
+	if g.pair != nil {
+		n += g.pair.unreadable()
+	}
+	if g.callers != nil {
+		n += g.callers.unreadable()
+	}
+	if g.keys != nil {
+		n += g.keys.unreadable()
+	}
+	return n
+}
+
+// Ready says why nobody can call the hooks, whatever they show; nil if somebody can.
+func (g *Guard) Ready() error {
+	if g.keys != nil && len(g.keys.now().hooks) == 0 {
+		return errors.New("no token for the hooks can be read: see to the files of --token-file")
+	}
+	if g.callers != nil && g.callers.now().err != nil {
+		return errors.New("no authority of callers can be read: see to the file of --client-ca-file")
+	}
+	return nil
 }
 
 func (g *Guard) openPair() error {

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 )
@@ -157,14 +159,38 @@ type door struct {
 	log    *syncBuffer
 	meter  *prometheus.Registry
 	server *http.Server
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	// calls counts who got in.
 	calls atomic.Int64
 }
+
+// patience is how long a test waits for what should happen at once.
+const patience = 2 * time.Minute
 
 // generous are limits that no test meets by accident.
 var generous = Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute, Idle: time.Minute, HeaderBytes: 16 << 10, Connections: 100, PerAddress: 100}
 
 func open(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *door {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := openOn(t, listener, cfg, l, inner...)
+	d.dial = new(net.Dialer).DialContext
+	return d
+}
+
+// openInMemory opens a door in a bubble.
+func openInMemory(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *door {
+	t.Helper()
+	network := memnet.New()
+	d := openOn(t, network.Listen(), cfg, l, inner...)
+	d.dial = network.DialContext
+	return d
+}
+
+func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...http.Handler) *door {
 	t.Helper()
 	d := &door{t: t, log: &syncBuffer{}, meter: prometheus.NewRegistry()}
 	cfg.Log, cfg.Meter = zerolog.New(d.log), d.meter
@@ -192,10 +218,6 @@ func open(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *door {
 	if len(inner) > 0 {
 		next = inner[0]
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	d.server, d.addr = g.Server(next, l), listener.Addr().String()
 	d.url = "http://" + d.addr
 	bounded := g.Listen(listener, l)
@@ -220,7 +242,7 @@ func client(t *testing.T, trusts *authority, shows *tls.Certificate) *http.Clien
 	}
 	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	return &http.Client{Transport: transport, Timeout: patience}
 }
 
 func (d *door) ask(c *http.Client, method, authorization string) *http.Response {
@@ -271,7 +293,7 @@ func (d *door) counted(why reason) float64 {
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > patience {
 			t.Fatalf("never: %s", what)
 		}
 	}

@@ -7,25 +7,27 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // impatient are limits that a slow client meets soon.
 func impatient() Limits {
 	l := generous
-	l.Header, l.Read, l.Write, l.Idle = 200*time.Millisecond, 400*time.Millisecond, 600*time.Millisecond, 300*time.Millisecond
+	l.Header, l.Read, l.Write, l.Idle = 2*time.Second, 4*time.Second, 6*time.Second, 3*time.Second
 	return l
 }
 
 func dial(t *testing.T, d *door) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", d.addr)
+	conn, err := d.dial(t.Context(), "tcp", d.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	return conn
 }
 
@@ -39,22 +41,28 @@ func cutOff(t *testing.T, conn net.Conn) (answer string) {
 	return string(text)
 }
 
-// drip sends a byte now and then, until it cannot.
-func drip(conn net.Conn) {
-	go func() {
+// drip sends a byte now and then, until it cannot, or the test ends.
+func drip(t *testing.T, conn net.Conn) {
+	var dripping sync.WaitGroup
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop); _ = conn.Close(); dripping.Wait() })
+	dripping.Go(func() {
 		for {
 			if _, err := conn.Write([]byte("x")); err != nil {
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
+			select {
+			case <-time.After(time.Second):
+			case <-stop:
+				return
+			}
 		}
-	}()
+	})
 }
 
 func TestSlowClientsAreCutOff(t *testing.T) {
 	t.Parallel()
 	_, cfg := tokenFiles(t, first, "", "")
-	d := open(t, cfg, impatient())
 	for name, send := range map[string]string{
 		"nothing at all":        "",
 		"a header by the drip":  "POST /sync HTTP/1.1\r\nHost: x\r\nX-Slow: ",
@@ -63,49 +71,56 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn := dial(t, d)
-			_, _ = io.WriteString(conn, send)
-			if send != "" {
-				drip(conn)
-			}
-			if answer := cutOff(t, conn); strings.Contains(answer, "200 OK") {
-				t.Errorf("it is answered %q", answer)
-			}
-			if d.calls.Load() > 0 {
-				t.Error("it got in")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				d := openInMemory(t, cfg, impatient())
+				conn := dial(t, d)
+				_, _ = io.WriteString(conn, send)
+				if send != "" {
+					drip(t, conn)
+				}
+				if answer := cutOff(t, conn); strings.Contains(answer, "200 OK") {
+					t.Errorf("it is answered %q", answer)
+				}
+				if d.calls.Load() > 0 {
+					t.Error("it got in")
+				}
+			})
 		})
 	}
 }
 
 func TestWhoDoesNotReadItsAnswerIsCutOff(t *testing.T) {
 	t.Parallel()
-	ended := make(chan error, 1)
-	d := open(t, Config{}, impatient(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for {
-			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
-				ended <- err
-				return
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		d := openInMemory(t, Config{}, impatient(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+					ended <- err
+					return
+				}
 			}
+		}))
+		conn := dial(t, d)
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Error("the answer is still being written")
 		}
-	}))
-	conn := dial(t, d)
-	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	select {
-	case <-ended:
-	case <-time.After(20 * time.Second):
-		t.Error("the answer is still being written")
-	}
+	})
 }
 
 func TestAnIdleConnectionIsClosed(t *testing.T) {
 	t.Parallel()
-	d := open(t, Config{}, impatient())
-	conn := dial(t, d)
-	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	if answer := cutOff(t, conn); !strings.Contains(answer, "200 OK") {
-		t.Errorf("answered is %q", answer)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := openInMemory(t, Config{}, impatient())
+		conn := dial(t, d)
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if answer := cutOff(t, conn); !strings.Contains(answer, "200 OK") {
+			t.Errorf("answered is %q", answer)
+		}
+	})
 }
 
 func TestALargeHeaderIsRefused(t *testing.T) {
@@ -121,9 +136,11 @@ func TestALargeHeaderIsRefused(t *testing.T) {
 // A handshake that is never finished is bounded, too.
 func TestASlowHandshakeIsCutOff(t *testing.T) {
 	t.Parallel()
-	d := open(t, withPair(newVolume(t, pairFiles(newAuthority(t))), Config{}), impatient())
-	cutOff(t, dial(t, d))
-	eventually(t, "it is counted", func() bool { return d.counted(handshake) == 1 })
+	synctest.Test(t, func(t *testing.T) {
+		d := openInMemory(t, withPair(newVolume(t, pairFiles(newAuthority(t))), Config{}), impatient())
+		cutOff(t, dial(t, d))
+		eventually(t, "it is counted", func() bool { return d.counted(handshake) == 1 })
+	})
 }
 
 func TestConnectionsAreBoundedInAllAndByAddress(t *testing.T) {
@@ -144,7 +161,7 @@ func TestConnectionsAreBoundedInAllAndByAddress(t *testing.T) {
 			t.Skipf("this machine has no %s: %v", address, err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		return conn
 	}
 	var held []net.Conn

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// A token is at least so long, in bytes: 16 random bytes cannot be guessed. `openssl rand -hex 32` makes 64.
+// A token is at least so long, in bytes: more than 16 random ones cannot be guessed. `openssl rand -hex 32` makes 64.
 const (
-	shortest = 16
+	shortest = 17
 	longest  = 4096
 )
 

@@ -190,7 +190,7 @@ func TestAStrangersBodyIsNotRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		fmt.Fprintf(conn, "POST /sync HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n%s\r\nthe beginning", header)
 		r := bufio.NewReader(conn)
 		response, err := http.ReadResponse(r, nil)

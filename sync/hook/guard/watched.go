@@ -3,11 +3,11 @@ package guard
 import (
 	"crypto/sha256"
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 	"sync"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
 // content is what a file held when it was read last.
@@ -33,41 +33,90 @@ type watched[T any] struct {
 	checked time.Time
 	digest  [sha256.Size]byte
 	value   T
+	// unread is how many files could not be read the last time.
+	unread int
+	// reading is closed when the reading that is under way has ended; nil if there is none.
+	reading chan struct{}
 }
 
 const (
 	rereadEvery = time.Second
-	// largest is the size up to which a file is read, in bytes. Bundles of authorities are the largest of them.
-	largest = 1 << 20
+	// waitMost is how long a caller waits for a reading. Then what the files said before holds, until the reading has ended or
+	// was given up (secretfile.Read).
+	waitMost = 500 * time.Millisecond
 )
 
-// now gives what the files say.
+// now gives what the files say. They are read without the lock, by one at a time: a file system that hangs holds up nobody for
+// longer than waitMost.
 func (w *watched[T]) now() T {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if !w.checked.IsZero() && time.Since(w.checked) < w.every {
+		defer w.mu.Unlock()
 		return w.value
 	}
+	first := w.checked.IsZero()
+	if w.reading == nil {
+		w.reading = make(chan struct{})
+		go w.refresh(w.reading)
+	}
+	reading := w.reading
+	w.mu.Unlock()
+	var enough <-chan time.Time
+	if !first { // before the first reading there is nothing to go by
+		timer := time.NewTimer(waitMost)
+		defer timer.Stop()
+		enough = timer.C
+	}
+	select {
+	case <-reading:
+	case <-enough:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.value
+}
+
+// refresh reads the files, and parses them if they are others than before.
+func (w *watched[T]) refresh(done chan struct{}) {
 	files, digest := w.read()
-	if digest != w.digest || w.checked.IsZero() {
+	w.mu.Lock()
+	before, changed := w.value, digest != w.digest || w.checked.IsZero()
+	w.mu.Unlock()
+	if changed {
 		// A certificate and its key may be swapped between the reading of the one and the other: read until twice is the same.
 		for range 3 {
-			before := digest
-			if files, digest = w.read(); digest == before {
+			last := digest
+			if files, digest = w.read(); digest == last {
 				break
 			}
 		}
-		w.value, w.digest = w.parse(w.value, files), digest
+		before = w.parse(before, files)
 	}
-	w.checked = time.Now()
-	return w.value
+	unread := 0
+	for i := range files {
+		if files[i].err != nil {
+			unread++
+		}
+	}
+	w.mu.Lock()
+	w.value, w.digest, w.unread, w.checked, w.reading = before, digest, unread, time.Now(), nil
+	w.mu.Unlock()
+	close(done)
+}
+
+// unreadable is how many of the files could not be read the last time.
+func (w *watched[T]) unreadable() int {
+	w.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unread
 }
 
 func (w *watched[T]) read() (files []content, digest [sha256.Size]byte) {
 	all := sha256.New()
 	for _, path := range w.paths {
 		c := content{path: path}
-		c.text, c.err = readFile(path)
+		c.text, c.err = secretfile.Read(path)
 		if errors.Is(c.err, fs.ErrNotExist) {
 			c.missing, c.err = true, nil
 		}
@@ -83,20 +132,4 @@ func (w *watched[T]) read() (files []content, digest [sha256.Size]byte) {
 	}
 	all.Sum(digest[:0])
 	return files, digest
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, largest+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > largest {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is larger than 1 MiB")}
-	}
-	return text, nil
 }

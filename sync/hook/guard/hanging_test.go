@@ -1,0 +1,91 @@
+package guard
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+func TestAFIFOInPlaceOfTheTokenLocksOutAndHoldsUpNobody(t *testing.T) {
+	const token = "0123456789abcdef0123456789abcdef"
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	meter := prometheus.NewRegistry()
+	g, err := New(Config{TokenFiles: []string{path}, Log: zerolog.Nop(), Meter: meter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreadable := func(want float64) {
+		t.Helper()
+		families, err := meter.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "vmgroup_key_files_unreadable" && f.GetMetric()[0].GetGauge().GetValue() == want {
+				return
+			}
+		}
+		t.Errorf("vmgroup_key_files_unreadable is not %v", want)
+	}
+	call := func() int {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "/sync", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })).ServeHTTP(w, r)
+		return w.Code
+	}
+	if code := call(); code != http.StatusOK || g.Ready() != nil {
+		t.Fatalf("%d, %v", code, g.Ready())
+	}
+	unreadable(0)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	g.keys.every = 0 // look each time
+	if code := call(); code != http.StatusUnauthorized {
+		t.Errorf("%d", code)
+	}
+	if err := g.Ready(); err == nil || !strings.Contains(err.Error(), "--token-file") {
+		t.Errorf("readiness: %v", err)
+	}
+	unreadable(1)
+}
+
+// The reading goes on in the background; who calls meanwhile goes by what the file said before.
+func TestAReadingThatHangsIsNotWaitedForUnderALock(t *testing.T) {
+	release := make(chan struct{})
+	w := &watched[int]{every: time.Nanosecond, parse: func(before int, _ []content) int {
+		if before == 1 {
+			<-release
+		}
+		return before + 1
+	}}
+	if w.now() != 1 {
+		t.Fatal("the first reading is not waited for")
+	}
+	w.digest[0]++ // as if the file were another
+	done := make(chan int)
+	for range 8 {
+		go func() { done <- w.now() }()
+	}
+	for range 8 {
+		if got := <-done; got != 1 {
+			t.Errorf("got %d", got)
+		}
+	}
+	close(release)
+}

@@ -1,0 +1,113 @@
+package secretfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWhatIsNoRegularFileIsNotWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Skip(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(fifo, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, link, dir, "/dev/zero"} {
+		if text, err := Read(path); err == nil || !strings.Contains(err.Error(), "no regular file") || len(text) > 0 {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+	large := filepath.Join(dir, "large")
+	if err := os.WriteFile(large, make([]byte, Largest+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(large); err == nil || !strings.Contains(err.Error(), "larger") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Read(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestASecretIsReadThroughTheLinksByWhichKubernetesMountsIt(t *testing.T) {
+	dir := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Mkdir(filepath.Join(dir, "..1"), 0o700))
+	must(os.WriteFile(filepath.Join(dir, "..1", "token"), []byte("secret"), 0o600))
+	must(os.Symlink("..1", filepath.Join(dir, "..data")))
+	must(os.Symlink(filepath.Join("..data", "token"), filepath.Join(dir, "token")))
+	if text, err := Read(filepath.Join(dir, "token")); string(text) != "secret" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestAFileThatIsBeingRewrittenIsReadAsAWhole(t *testing.T) {
+	const token = "0123456789abcdef0123456789abcdef"
+	path := filepath.Join(t.TempDir(), "token")
+	write := func(text string, at time.Time) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	write(token[:16], now)
+	parts := []string{token[:20], token[:20], token}
+	text, err := whole(path, func(time.Duration) { // somebody writes on, now and then
+		if len(parts) > 0 {
+			now = now.Add(time.Millisecond)
+			write(parts[0], now)
+			parts = parts[1:]
+		}
+	})
+	if string(text) != token || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	always := 0
+	if _, err = whole(path, func(time.Duration) { always++; write(strings.Repeat("x", always), time.Now()) }); err == nil {
+		t.Error("one that never settles is read")
+	}
+}
+
+func TestAFileSystemThatHangsHoldsUpOneReadingAndNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := shared{running: map[string]*reading{}}
+		release, begun := make(chan struct{}), 0
+		hang := func(string) ([]byte, error) { begun++; <-release; return []byte("late"), nil }
+		for range 3 {
+			if _, err := s.of("a", patience, hang); !errors.Is(err, ErrHangs) {
+				t.Errorf("%v", err)
+			}
+		}
+		synctest.Wait()
+		before := time.Now()
+		if _, err := s.of("a", patience, hang); !errors.Is(err, ErrHangs) || time.Since(before) > 0 || begun != 1 {
+			t.Errorf("%v after %s, %d readings", err, time.Since(before), begun)
+		}
+		if text, err := s.of("b", patience, func(string) ([]byte, error) { return []byte("b"), nil }); string(text) != "b" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		close(release)
+		synctest.Wait()
+		if text, err := s.of("a", patience, hang); string(text) != "late" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+}
