@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
@@ -35,29 +36,31 @@ func TestAGuestReadsItsMetadataAsCloudInitDoes(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-			c := login(t, v)
-			ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
-				spec.Location.DeviceChange = c.replaceNICs(t, "VM Network", "VM Network")
-				spec.Config.ExtraConfig = []types.BaseOptionValue{option("guestinfo.metadata", one.text)}
-				if one.encoding != "" {
-					spec.Config.ExtraConfig = append(spec.Config.ExtraConfig, option("guestinfo.metadata.encoding", one.encoding))
+			synctest.Test(t, func(t *testing.T) {
+				v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+				c := login(t, v)
+				ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
+					spec.Location.DeviceChange = c.replaceNICs(t, "VM Network", "VM Network")
+					spec.Config.ExtraConfig = []types.BaseOptionValue{option("guestinfo.metadata", one.text)}
+					if one.encoding != "" {
+						spec.Config.ExtraConfig = append(spec.Config.ExtraConfig, option("guestinfo.metadata.encoding", one.encoding))
+					}
+				}))
+				ok(t, v.PowerOn("vm"))
+				d := details(t, v, "vm")
+				if d.HostName != one.host || len(d.IP) < len(one.ip) || d.IP[:len(one.ip)] != one.ip {
+					t.Errorf("it is %q at %q", d.HostName, d.IP)
 				}
-			}))
-			ok(t, v.PowerOn("vm"))
-			d := details(t, v, "vm")
-			if d.HostName != one.host || len(d.IP) < len(one.ip) || d.IP[:len(one.ip)] != one.ip {
-				t.Errorf("it is %q at %q", d.HostName, d.IP)
-			}
-			var vm mo.VirtualMachine
-			ok(t, c.RetrieveOne(c.ctx, d.Ref, []string{"guest.net", "summary.guest"}, &vm))
-			var second string
-			if len(vm.Guest.Net) == 2 && len(vm.Guest.Net[1].IpAddress) == 1 {
-				second = vm.Guest.Net[1].IpAddress[0]
-			}
-			if second != one.second || vm.Summary.Guest.HostName != one.host {
-				t.Errorf("its second adapter is at %q, it calls itself %q", second, vm.Summary.Guest.HostName)
-			}
+				var vm mo.VirtualMachine
+				ok(t, c.RetrieveOne(c.ctx, d.Ref, []string{"guest.net", "summary.guest"}, &vm))
+				var second string
+				if len(vm.Guest.Net) == 2 && len(vm.Guest.Net[1].IpAddress) == 1 {
+					second = vm.Guest.Net[1].IpAddress[0]
+				}
+				if second != one.second || vm.Summary.Guest.HostName != one.host {
+					t.Errorf("its second adapter is at %q, it calls itself %q", second, vm.Summary.Guest.HostName)
+				}
+			})
 		})
 	}
 }

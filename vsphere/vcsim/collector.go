@@ -45,16 +45,22 @@ func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *t
 func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
 	veil := pc.veilFor(ctx)
 	if veil == nil {
-		return pc.PropertyCollector.RetrievePropertiesEx(ctx, req).(*methods.RetrievePropertiesExBody)
+		return pc.readAll(ctx, req)
 	}
 	specs, refused := veil.withoutNamed(req.SpecSet)
-	body := pc.PropertyCollector.RetrievePropertiesEx(ctx, &types.RetrievePropertiesEx{
-		This: req.This, SpecSet: specs, Options: req.Options,
-	}).(*methods.RetrievePropertiesExBody)
+	body := pc.readAll(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: specs, Options: req.Options})
 	if body.Res != nil {
 		body.Res.Returnval.Objects = append(veil.unhidden(body.Res.Returnval.Objects), refused...)
 	}
 	return body
+}
+
+// readAll reads what is hidden, too. The simulator answers whoever has not logged in, and pages.
+func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
+	if ctx.Session == nil || req.Options.MaxObjects > 0 {
+		return pc.PropertyCollector.RetrievePropertiesEx(ctx, req).(*methods.RetrievePropertiesExBody)
+	}
+	return pc.v.retrieve(ctx, req.SpecSet)
 }
 
 func (pc *collector) veilFor(ctx *simulator.Context) *veil {

@@ -2,6 +2,7 @@ package vcsim
 
 import (
 	"cmp"
+	"net"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +12,11 @@ import (
 type Config struct {
 	// Listen is the host:port of the SDK endpoint. Default: 127.0.0.1 and a free port.
 	Listen string
+	// Listener is where the SDK endpoint is served instead, if it is set: a network in memory, for one. Close closes it.
+	Listener net.Listener
+	// Plain serves http:// instead of https://, on all wires: for networks in memory, where handshakes cost a tenth of the
+	// processor time and protect nothing. Clients must allow it.
+	Plain bool
 	// Templates are the names of the VM templates in DC0/vm. Default: "vm-operator-template".
 	Templates []string
 	// Latency says how long tasks take. Default: no time at all.

@@ -22,8 +22,8 @@ func (v *VCenter) Counts() Counts {
 	keys := v.clientSessions()
 	c := Counts{Sessions: len(keys), RESTSessions: v.RESTSessions()}
 	for _, key := range keys {
-		if book, ok := v.books.Load(key); ok {
-			v.count(book.(*simulator.Registry), &c)
+		if s, ok := v.books.Load(key); ok {
+			v.count(s.(*simulator.Session).Registry, &c)
 		}
 	}
 	return c
@@ -53,18 +53,15 @@ func (v *VCenter) listed(ref mo.Reference) (n int) {
 	return n
 }
 
-// note remembers where a session's objects are: the simulator shows that to none but the session's own calls. A new
-// session has the books of those that have ended thrown away.
+// note remembers a session with its objects: the simulator shows these to none but the session's own calls. A new session
+// has those that have ended forgotten.
 func (v *VCenter) note(s *simulator.Session) {
-	if _, known := v.books.LoadOrStore(s.Key, s.Registry); known {
+	if _, known := v.books.LoadOrStore(s.Key, s); known {
 		return
 	}
-	live := map[any]bool{s.Key: true}
-	for _, key := range v.clientSessions() {
-		live[key] = true
-	}
-	v.books.Range(func(key, _ any) bool {
-		if !live[key] {
+	ctx := v.context()
+	v.books.Range(func(key, known any) bool {
+		if s := known.(*simulator.Session); !v.sessionLives(ctx, s.Key, s.UserName) {
 			v.books.Delete(key)
 		}
 		return true

@@ -2,6 +2,7 @@ package vcsim_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -12,61 +13,65 @@ import (
 
 func TestACloneIsCustomizedByASpecificationOfVCenter(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-	ok(t, v.AddCustomizationSpec("linux", false))
-	ok(t, v.AddCustomizationSpec("windows", true))
-	c := login(t, v)
-	specs := object.NewCustomizationSpecManager(c.Client.Client)
-	for name, want := range map[string]bool{"linux": true, "windows": true, "gone": false} {
-		is, err := specs.DoesCustomizationSpecExist(c.ctx, name)
-		if err != nil || is != want {
-			t.Errorf("%s: %v, %v", name, is, err)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		ok(t, v.AddCustomizationSpec("linux", false))
+		ok(t, v.AddCustomizationSpec("windows", true))
+		c := login(t, v)
+		specs := object.NewCustomizationSpecManager(c.Client.Client)
+		for name, want := range map[string]bool{"linux": true, "windows": true, "gone": false} {
+			is, err := specs.DoesCustomizationSpecExist(c.ctx, name)
+			if err != nil || is != want {
+				t.Errorf("%s: %v, %v", name, is, err)
+			}
 		}
-	}
-	_, err := specs.GetCustomizationSpec(c.ctx, "gone")
-	wantFault[*types.NotFound](t, err)
-	for _, name := range []string{"linux", "windows"} {
-		item, err := specs.GetCustomizationSpec(c.ctx, name)
-		ok(t, err)
-		ok(t, c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) { spec.Customization = &item.Spec }))
-		got := details(t, v, name).Customization
-		if got == nil || len(got.NicSettingMap) != 1 {
-			t.Fatalf("%s: it was customized by %+v", name, got)
+		_, err := specs.GetCustomizationSpec(c.ctx, "gone")
+		wantFault[*types.NotFound](t, err)
+		for _, name := range []string{"linux", "windows"} {
+			item, err := specs.GetCustomizationSpec(c.ctx, name)
+			ok(t, err)
+			ok(t, c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) { spec.Customization = &item.Spec }))
+			got := details(t, v, name).Customization
+			if got == nil || len(got.NicSettingMap) != 1 {
+				t.Fatalf("%s: it was customized by %+v", name, got)
+			}
+			if _, windows := got.Identity.(*types.CustomizationSysprep); windows != (name == "windows") {
+				t.Errorf("%s: it is a %T", name, got.Identity)
+			}
+			ok(t, v.PowerOn(name))
+			if d := details(t, v, name); d.HostName != name {
+				t.Errorf("%s calls itself %q", name, d.HostName)
+			}
 		}
-		if _, windows := got.Identity.(*types.CustomizationSysprep); windows != (name == "windows") {
-			t.Errorf("%s: it is a %T", name, got.Identity)
+		if d := details(t, v, template); d.Customization != nil {
+			t.Error("the template was customized")
 		}
-		ok(t, v.PowerOn(name))
-		if d := details(t, v, name); d.HostName != name {
-			t.Errorf("%s calls itself %q", name, d.HostName)
-		}
-	}
-	if d := details(t, v, template); d.Customization != nil {
-		t.Error("the template was customized")
-	}
+	})
 }
 
 func TestACustomizedGuestHasItsAddressAfterEachBoot(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-	c := login(t, v)
-	custom := customization("web", "192.0.2.7")
-	ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Customization = custom }))
-	for range 2 {
-		ok(t, v.PowerOn("vm"))
-		if d := details(t, v, "vm"); d.IP != "192.0.2.7" || d.HostName != "web" {
-			t.Errorf("it is %q at %q", d.HostName, d.IP)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		c := login(t, v)
+		custom := customization("web", "192.0.2.7")
+		ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Customization = custom }))
+		for range 2 {
+			ok(t, v.PowerOn("vm"))
+			if d := details(t, v, "vm"); d.IP != "192.0.2.7" || d.HostName != "web" {
+				t.Errorf("it is %q at %q", d.HostName, d.IP)
+			}
+			var vm mo.VirtualMachine
+			ok(t, c.RetrieveOne(c.ctx, theVM(t, v, "vm").Ref, []string{"guest.net", "guest.hostName"}, &vm))
+			if len(vm.Guest.Net) != 1 || len(vm.Guest.Net[0].IpAddress) != 1 || vm.Guest.Net[0].IpAddress[0] != "192.0.2.7" {
+				t.Errorf("its adapters are %+v", vm.Guest.Net)
+			}
+			ok(t, v.PowerOff("vm"))
+			if d := details(t, v, "vm"); d.IP != "" {
+				t.Errorf("it is off, and at %s", d.IP)
+			}
 		}
-		var vm mo.VirtualMachine
-		ok(t, c.RetrieveOne(c.ctx, theVM(t, v, "vm").Ref, []string{"guest.net", "guest.hostName"}, &vm))
-		if len(vm.Guest.Net) != 1 || len(vm.Guest.Net[0].IpAddress) != 1 || vm.Guest.Net[0].IpAddress[0] != "192.0.2.7" {
-			t.Errorf("its adapters are %+v", vm.Guest.Net)
-		}
-		ok(t, v.PowerOff("vm"))
-		if d := details(t, v, "vm"); d.IP != "" {
-			t.Errorf("it is off, and at %s", d.IP)
-		}
-	}
+	})
 }
 
 // customization gives a Linux guest a name, and its one adapter an address.
@@ -84,25 +89,27 @@ func customization(host, ip string) *types.CustomizationSpec {
 
 func TestACustomizationMustFitTheAdapters(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	custom := customization("web", "192.0.2.7")
-	err := c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
-		spec.Customization, spec.Location.DeviceChange = custom, c.replaceNICs(t, "VM Network", "VM Network")
-	})
-	if f := wantFault[*types.NicSettingMismatch](t, err); f.NumberOfNicsInSpec != 1 || f.NumberOfNicsInVM != 2 {
-		t.Errorf("the fault is %+v", f)
-	}
-	ok(t, c.cloneAs(t, "vm", func(*types.VirtualMachineCloneSpec) {})) // nothing was left of the first
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		custom := customization("web", "192.0.2.7")
+		err := c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
+			spec.Customization, spec.Location.DeviceChange = custom, c.replaceNICs(t, "VM Network", "VM Network")
+		})
+		if f := wantFault[*types.NicSettingMismatch](t, err); f.NumberOfNicsInSpec != 1 || f.NumberOfNicsInVM != 2 {
+			t.Errorf("the fault is %+v", f)
+		}
+		ok(t, c.cloneAs(t, "vm", func(*types.VirtualMachineCloneSpec) {})) // nothing was left of the first
 
-	vm := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm").Ref)
-	task, err := vm.Customize(c.ctx, *custom)
-	ok(t, err)
-	ok(t, task.Wait(c.ctx))
-	if details(t, v, "vm").Customization == nil {
-		t.Error("what CustomizeVM_Task gave is not told")
-	}
-	task, err = vm.Customize(c.ctx, *custom)
-	ok(t, err)
-	wantFault[*types.CustomizationPending](t, task.Wait(c.ctx))
+		vm := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm").Ref)
+		task, err := vm.Customize(c.ctx, *custom)
+		ok(t, err)
+		ok(t, task.Wait(c.ctx))
+		if details(t, v, "vm").Customization == nil {
+			t.Error("what CustomizeVM_Task gave is not told")
+		}
+		task, err = vm.Customize(c.ctx, *custom)
+		ok(t, err)
+		wantFault[*types.CustomizationPending](t, task.Wait(c.ctx))
+	})
 }

@@ -16,15 +16,28 @@ func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Refe
 	if e.door != nil {
 		e.door.RUnlock()
 	}
+	if e.call == nil {
+		return v.choose(ctx, m)
+	}
+	e.call.appear(ctx, m)
+	h, fault := v.choose(ctx, m)
+	return e.call.chosen(ctx, m, h, fault)
+}
+
+// choose picks the object, for a call whose session is known.
+func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 	if !isAdmin(ctx.Session) {
-		if fault := v.admit(ctx, m, e); fault != nil {
+		if fault := v.admit(ctx, m); fault != nil {
 			return nil, fault
 		}
 	}
 	if ctx.Session == nil {
 		// Without a session, properties are answered as missing, but they are read all the same.
-		if pc, ok := v.objects.Get(m.This).(*simulator.PropertyCollector); ok {
-			return &collector{PropertyCollector: pc, guard: &guard{v: v}}, nil
+		switch o := v.objects.Get(m.This).(type) {
+		case *simulator.PropertyCollector:
+			return &collector{PropertyCollector: o, guard: &guard{v: v}}, nil
+		case *simulator.SessionManager:
+			return &sessionManager{SessionManager: o, v: v}, nil
 		}
 		return nil, nil
 	}
@@ -40,29 +53,22 @@ func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Refe
 	return h, fault
 }
 
-// admit counts a client's call, and says why it may not pass.
-func (v *VCenter) admit(ctx *simulator.Context, m *simulator.Method, e *exchange) types.BaseMethodFault {
-	v.mu.Lock()
-	v.calls[m.Name]++
-	fault := v.faults.ofCall(m.Name)
-	e.lose = v.faults.losesReply(m.Name)
-	privilege, denied := v.faults.denied[m.Name]
-	v.mu.Unlock()
-
+// admit says why a client's call may not pass.
+func (v *VCenter) admit(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
 	if ctx.Session == nil {
-		return fault // who has not logged in learns nothing about rights
+		return nil // who has not logged in learns nothing about rights
 	}
 	if hidden, ok := v.hiddenArgument(m); ok {
 		return &types.NoPermission{Object: &hidden, PrivilegeId: "System.View"}
 	}
+	v.mu.Lock()
+	privilege, denied := v.faults.denied[m.Name]
+	v.mu.Unlock()
 	if denied {
 		this := m.This
 		return &types.NoPermission{Object: &this, PrivilegeId: privilege}
 	}
-	if forbidden := v.forbidden(m); forbidden != nil {
-		return forbidden
-	}
-	return fault
+	return v.forbidden(m)
 }
 
 // lookup finds the object a call is for. A session's first call of its PropertyCollector makes one:
@@ -89,16 +95,16 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 	case *simulator.PropertyFilter:
 		return &propertyFilter{PropertyFilter: o, guard: g}, nil
 	case *simulator.SearchIndex:
-		g.object, g.read = &o.Self, true
+		g.object = &o.Self
 		return &searchIndex{SearchIndex: o, guard: g}, nil
 	case *simulator.ViewManager:
-		g.object, g.read = &o.Self, true
+		g.object = &o.Self
 		return &viewManager{ViewManager: o, guard: g}, nil
 	case *simulator.ClusterComputeResource:
 		g.object = &o.Self
 		return &cluster{ClusterComputeResource: o, guard: g}, v.missingArgument(ctx, m)
 	case *simulator.StorageResourceManager:
-		g.object, g.read = &o.Self, true
+		g.object = &o.Self
 		return &storageManager{StorageResourceManager: o, guard: g}, v.missingArgument(ctx, m)
 	case *simulator.AuthorizationManager:
 		return &authorization{AuthorizationManager: o, v: v}, v.missingArgument(ctx, m)
@@ -109,43 +115,44 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 	return nil, nil
 }
 
-// guard is what the simulator locks around a call of a wrapped object: the world, as far as the call
-// needs it, and then the object itself. A call that begins a task needs the object alone.
+// guard is what the simulator locks around a call of a wrapped object: the world, and then the object itself. A call that
+// only begins a task holds the world for reading, too: who holds it for writing may sleep (the simulator's Task.Wait does),
+// with locks of objects held, and those do not block durably (lock.go).
 type guard struct {
-	v           *VCenter
-	ctx         *simulator.Context
-	method      string
-	object      *types.ManagedObjectReference // nil: the call looks after its locks itself
-	read, write bool
-	release     func()
+	v       *VCenter
+	ctx     *simulator.Context
+	method  string
+	object  *types.ManagedObjectReference // nil: the call looks after its locks itself
+	write   bool                          // the call itself changes the inventory
+	release func()
 }
 
 // Lock implements sync.Locker, which the simulator looks for.
 func (g *guard) Lock() {
-	switch {
-	case g.read:
-		g.v.world.RLock()
-	case g.write:
+	if g.object == nil {
+		return
+	}
+	if g.write {
 		g.v.world.Lock()
+	} else {
+		g.v.world.RLock()
 	}
-	if g.object != nil {
-		g.release = g.v.objects.AcquireLock(g.ctx, *g.object)
-	}
+	g.release = g.v.objects.AcquireLock(g.ctx, *g.object)
 }
 
 // Unlock implements sync.Locker.
 func (g *guard) Unlock() {
+	if g.object == nil {
+		return
+	}
 	if g.write {
 		g.v.changes.mark(*g.object) // the simulator announces not everything it changes
 	}
-	if g.release != nil {
-		g.release()
-	}
-	switch {
-	case g.read:
-		g.v.world.RUnlock()
-	case g.write:
+	g.release()
+	if g.write {
 		g.v.world.Unlock()
+	} else {
+		g.v.world.RUnlock()
 	}
 }
 

@@ -7,17 +7,18 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// faults are what tests have ordered. The simulator has fault injection of its own, for calls only,
+// faults are what tests have ordered for all wires. The simulator has fault injection of its own, for calls only,
 // but it has no way to withdraw one rule among others, and Admin would stumble over it.
 type faults struct {
-	calls, replies, tasks []*order
-	denied                map[string]string // privilege by SOAP method
+	calls, tasks []*order
+	denied       map[string]string // privilege by SOAP method
 }
 
 // order is one ordered fault, good for so many times; forever if that began at 0.
 type order struct {
-	method  string
-	kind    Kind
+	method  string // of calls
+	how     Break
+	kind    Kind // of tasks
 	match   func(name string) bool
 	fault   types.BaseMethodFault
 	left    int
@@ -35,17 +36,19 @@ func (o *order) take() bool {
 // FailCall makes that many calls of a SOAP method ("Login", "CloneVM_Task", "WaitForUpdatesEx", ...), or of a
 // REST one as Calls names it, answer a fault; times 0: all of them. Nothing is carried out.
 func (v *VCenter) FailCall(method string, fault types.BaseMethodFault, times int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.faults.calls = append(v.faults.calls, &order{method: method, fault: fault, left: times, forever: times == 0})
+	v.orderCalls(method, times, Break{Kind: Faulted, Fault: fault})
 }
 
 // LoseReply makes that many calls of a SOAP method be carried out without an answer: the connection
 // is cut instead; times 0: all of them.
 func (v *VCenter) LoseReply(method string, times int) {
+	v.orderCalls(method, times, Break{Kind: ReplyLost})
+}
+
+func (v *VCenter) orderCalls(method string, times int, how Break) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.faults.replies = append(v.faults.replies, &order{method: method, left: times, forever: times == 0})
+	v.faults.calls = append(v.faults.calls, &order{method: method, how: how, left: times, forever: times == 0})
 }
 
 // FailTask makes that many tasks of a kind end in a fault, after their latency; times 0: all of them.
@@ -89,16 +92,16 @@ func (v *VCenter) Calls() map[string]int {
 	return maps.Clone(v.calls)
 }
 
-func (f *faults) ofCall(method string) types.BaseMethodFault {
-	i := slices.IndexFunc(f.calls, func(o *order) bool { return o.method == method && o.take() })
+// ordered counts a call, and says what FailCall and LoseReply have ordered for it.
+func (v *VCenter) ordered(method string) Break {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.calls[method]++
+	i := slices.IndexFunc(v.faults.calls, func(o *order) bool { return o.method == method && o.take() })
 	if i < 0 {
-		return nil
+		return Break{}
 	}
-	return f.calls[i].fault
-}
-
-func (f *faults) losesReply(method string) bool {
-	return slices.ContainsFunc(f.replies, func(o *order) bool { return o.method == method && o.take() })
+	return v.faults.calls[i].how
 }
 
 func (f *faults) ofTask(kind Kind, name string) types.BaseMethodFault {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
@@ -54,158 +55,172 @@ func wantGone(t testing.TB, c *client, refs ...types.ManagedObjectReference) {
 
 func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
-	a, b := addVM(t, v, "/DC0/vm/outer", "a"), addVM(t, v, "/DC0/vm/outer/inner", "b")
-	ok(t, c.unregisterAndDestroy(c.ctx, outer))
-	wantGone(t, c, outer, inner, a, b)
-	var names []string
-	for _, kept := range v.Unregistered() {
-		names = append(names, kept.Name)
-		if kept.Path == "" || len(kept.Disks) != 1 {
-			t.Errorf("kept: %+v", kept)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
+		a, b := addVM(t, v, "/DC0/vm/outer", "a"), addVM(t, v, "/DC0/vm/outer/inner", "b")
+		ok(t, c.unregisterAndDestroy(c.ctx, outer))
+		wantGone(t, c, outer, inner, a, b)
+		var names []string
+		for _, kept := range v.Unregistered() {
+			names = append(names, kept.Name)
+			if kept.Path == "" || len(kept.Disks) != 1 {
+				t.Errorf("kept: %+v", kept)
+			}
 		}
-	}
-	slices.Sort(names)
-	if !slices.Equal(names, []string{"a", "b"}) {
-		t.Errorf("unregistered: %v", names)
-	}
-	if got := c.children(t, c.folder.Reference()); !slices.Equal(got, []string{template}) {
-		t.Errorf("the parent shows %v", got)
-	}
-	kept := v.Unregistered()[0]
-	pool := object.NewResourcePool(c.Client.Client, c.pool)
-	task, err := c.folder.RegisterVM(c.ctx, kept.Path, kept.Name, false, pool, nil)
-	ok(t, err)
-	if err := task.Wait(c.ctx); err != nil {
-		t.Errorf("what was kept cannot be registered: %v", err)
-	}
+		slices.Sort(names)
+		if !slices.Equal(names, []string{"a", "b"}) {
+			t.Errorf("unregistered: %v", names)
+		}
+		if got := c.children(t, c.folder.Reference()); !slices.Equal(got, []string{template}) {
+			t.Errorf("the parent shows %v", got)
+		}
+		kept := v.Unregistered()[0]
+		pool := object.NewResourcePool(c.Client.Client, c.pool)
+		task, err := c.folder.RegisterVM(c.ctx, kept.Path, kept.Name, false, pool, nil)
+		ok(t, err)
+		if err := task.Wait(c.ctx); err != nil {
+			t.Errorf("what was kept cannot be registered: %v", err)
+		}
+	})
 }
 
 func TestAnEmptyFolderGoesWithTheEmptyOneInIt(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
-	ok(t, c.unregisterAndDestroy(c.ctx, outer))
-	wantGone(t, c, outer, inner)
-	if kept := v.Unregistered(); len(kept) != 0 {
-		t.Errorf("unregistered: %v", kept)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
+		ok(t, c.unregisterAndDestroy(c.ctx, outer))
+		wantGone(t, c, outer, inner)
+		if kept := v.Unregistered(); len(kept) != 0 {
+			t.Errorf("unregistered: %v", kept)
+		}
+	})
 }
 
 func TestAFolderWithAPoweredOnVMCannotGo(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	for name, remove := range map[string]func(types.ManagedObjectReference) error{
-		"destroyed":    c.destroy,
-		"unregistered": func(ref types.ManagedObjectReference) error { return c.unregisterAndDestroy(c.ctx, ref) },
-	} {
-		folder := makeFolder(t, v, "/DC0/vm/"+name)
-		addVM(t, v, "/DC0/vm/"+name, "vm-"+name)
-		ok(t, v.PowerOn("vm-"+name))
-		wantFault[*types.InvalidPowerState](t, remove(folder))
-		if _, err := v.Find("/DC0/vm/" + name + "/vm-" + name); err != nil {
-			t.Errorf("%s all the same: %v", name, err)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		for name, remove := range map[string]func(types.ManagedObjectReference) error{
+			"destroyed":    c.destroy,
+			"unregistered": func(ref types.ManagedObjectReference) error { return c.unregisterAndDestroy(c.ctx, ref) },
+		} {
+			folder := makeFolder(t, v, "/DC0/vm/"+name)
+			addVM(t, v, "/DC0/vm/"+name, "vm-"+name)
+			ok(t, v.PowerOn("vm-"+name))
+			wantFault[*types.InvalidPowerState](t, remove(folder))
+			if _, err := v.Find("/DC0/vm/" + name + "/vm-" + name); err != nil {
+				t.Errorf("%s all the same: %v", name, err)
+			}
 		}
-	}
+	})
 }
 
 func TestDestroyingAFolderDestroysItsVMs(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
-	a, b := addVM(t, v, "/DC0/vm/outer", "a"), addVM(t, v, "/DC0/vm/outer/inner", "b")
-	ok(t, c.destroy(outer))
-	wantGone(t, c, outer, inner, a, b)
-	if kept := v.Unregistered(); len(kept) != 0 {
-		t.Errorf("unregistered: %v", kept)
-	}
-	wantFault[*types.NotSupported](t, c.destroy(c.folder.Reference()))
-	wantFault[*types.NotSupported](t, c.destroy(c.ServiceContent.RootFolder))
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
+		a, b := addVM(t, v, "/DC0/vm/outer", "a"), addVM(t, v, "/DC0/vm/outer/inner", "b")
+		ok(t, c.destroy(outer))
+		wantGone(t, c, outer, inner, a, b)
+		if kept := v.Unregistered(); len(kept) != 0 {
+			t.Errorf("unregistered: %v", kept)
+		}
+		wantFault[*types.NotSupported](t, c.destroy(c.folder.Reference()))
+		wantFault[*types.NotSupported](t, c.destroy(c.ServiceContent.RootFolder))
+	})
 }
 
 func TestACloneIntoAFolderThatGoesMeanwhileFails(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	for name, remove := range map[string]func(types.ManagedObjectReference) error{
-		"destroyed":    c.destroy,
-		"unregistered": func(ref types.ManagedObjectReference) error { return c.unregisterAndDestroy(c.ctx, ref) },
-	} {
-		ref := makeFolder(t, v, "/DC0/vm/"+name)
-		folder := object.NewFolder(c.Client.Client, ref)
-		v.Hold(vcsim.Clone)
-		task, err := c.template.Clone(c.ctx, folder, "vm", c.cloneSpec(nil))
-		ok(t, err)
-		ok(t, remove(ref))
-		v.Release(vcsim.Clone)
-		if f := wantFault[*types.ManagedObjectNotFound](t, task.Wait(c.ctx)); f.Obj != ref {
-			t.Errorf("%s: the fault is about %v", name, f.Obj)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		for name, remove := range map[string]func(types.ManagedObjectReference) error{
+			"destroyed":    c.destroy,
+			"unregistered": func(ref types.ManagedObjectReference) error { return c.unregisterAndDestroy(c.ctx, ref) },
+		} {
+			ref := makeFolder(t, v, "/DC0/vm/"+name)
+			folder := object.NewFolder(c.Client.Client, ref)
+			v.Hold(vcsim.Clone)
+			task, err := c.template.Clone(c.ctx, folder, "vm", c.cloneSpec(nil))
+			ok(t, err)
+			ok(t, remove(ref))
+			v.Release(vcsim.Clone)
+			if f := wantFault[*types.ManagedObjectNotFound](t, task.Wait(c.ctx)); f.Obj != ref {
+				t.Errorf("%s: the fault is about %v", name, f.Obj)
+			}
+			_, err = folder.CreateFolder(c.ctx, "late")
+			wantFault[*types.ManagedObjectNotFound](t, err)
 		}
-		_, err = folder.CreateFolder(c.ctx, "late")
-		wantFault[*types.ManagedObjectNotFound](t, err)
-	}
-	if n := len(v.VMs()); n != 1 {
-		t.Errorf("there are %d VMs", n)
-	}
+		if n := len(v.VMs()); n != 1 {
+			t.Errorf("there are %d VMs", n)
+		}
+	})
 }
 
 func TestNoTwoHaveOneNameInAFolder(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	makeFolder(t, v, "/DC0/vm/target")
-	holder := addVM(t, v, "/DC0/vm/target", "vm")
-	addVM(t, v, "/DC0/vm", "vm")
-	addVM(t, v, "/DC0/vm/target", "other")
-	const mine = "/DC0/vm/vm"
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		makeFolder(t, v, "/DC0/vm/target")
+		holder := addVM(t, v, "/DC0/vm/target", "vm")
+		addVM(t, v, "/DC0/vm", "vm")
+		addVM(t, v, "/DC0/vm/target", "other")
+		const mine = "/DC0/vm/vm"
 
-	f := wantFault[*types.DuplicateName](t, v.Move(mine, "/DC0/vm/target"))
-	if f.Name != "vm" || f.Object != holder {
-		t.Errorf("the holder is %v of %q", f.Object, f.Name)
-	}
-	wantFault[*types.DuplicateName](t, v.Rename("other", "vm"))
-	wantFault[*types.DuplicateName](t, v.Reconfigure("other", types.VirtualMachineConfigSpec{Name: "vm"}))
-	wantFault[*types.DuplicateName](t, v.Rename(mine, "target"))
-	_, err := v.AddVM("/DC0/vm/target", "vm")
-	wantFault[*types.DuplicateName](t, err)
-	_, err = c.folder.CreateFolder(c.ctx, "vm")
-	wantFault[*types.DuplicateName](t, err)
+		f := wantFault[*types.DuplicateName](t, v.Move(mine, "/DC0/vm/target"))
+		if f.Name != "vm" || f.Object != holder {
+			t.Errorf("the holder is %v of %q", f.Object, f.Name)
+		}
+		wantFault[*types.DuplicateName](t, v.Rename("other", "vm"))
+		wantFault[*types.DuplicateName](t, v.Reconfigure("other", types.VirtualMachineConfigSpec{Name: "vm"}))
+		wantFault[*types.DuplicateName](t, v.Rename(mine, "target"))
+		_, err := v.AddVM("/DC0/vm/target", "vm")
+		wantFault[*types.DuplicateName](t, err)
+		_, err = c.folder.CreateFolder(c.ctx, "vm")
+		wantFault[*types.DuplicateName](t, err)
 
-	ok(t, v.Rename(mine, "free"))
-	ok(t, v.Move("/DC0/vm/free", "/DC0/vm/target"))
-	ok(t, v.Rename("free", "free")) // its own name is free to it
-	if vm := theVM(t, v, "free"); vm.Path != "/DC0/vm/target/free" {
-		t.Errorf("it is at %s", vm.Path)
-	}
-	var detail mo.VirtualMachine
-	ok(t, c.RetrieveOne(c.ctx, theVM(t, v, "free").Ref, []string{"name", "config.name", "summary.config.name"}, &detail))
-	if detail.Name != "free" || detail.Config.Name != "free" || detail.Summary.Config.Name != "free" {
-		t.Errorf("its names are %q, %q, %q", detail.Name, detail.Config.Name, detail.Summary.Config.Name)
-	}
+		ok(t, v.Rename(mine, "free"))
+		ok(t, v.Move("/DC0/vm/free", "/DC0/vm/target"))
+		ok(t, v.Rename("free", "free")) // its own name is free to it
+		if vm := theVM(t, v, "free"); vm.Path != "/DC0/vm/target/free" {
+			t.Errorf("it is at %s", vm.Path)
+		}
+		var detail mo.VirtualMachine
+		ok(t, c.RetrieveOne(c.ctx, theVM(t, v, "free").Ref, []string{"name", "config.name", "summary.config.name"}, &detail))
+		if detail.Name != "free" || detail.Config.Name != "free" || detail.Summary.Config.Name != "free" {
+			t.Errorf("its names are %q, %q, %q", detail.Name, detail.Config.Name, detail.Summary.Config.Name)
+		}
+	})
 }
 
 func TestAFolderDoesNotMoveIntoItself(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
-	task, err := object.NewFolder(c.Client.Client, inner).MoveInto(c.ctx, []types.ManagedObjectReference{outer})
-	ok(t, err)
-	wantFault[*types.InvalidFolder](t, task.Wait(c.ctx))
-	task, err = c.folder.MoveInto(c.ctx, []types.ManagedObjectReference{inner})
-	ok(t, err)
-	ok(t, task.Wait(c.ctx))
-	if _, err := v.Find("/DC0/vm/inner"); err != nil {
-		t.Error(err)
-	}
-	task, err = object.NewCommon(c.Client.Client, outer).Rename(c.ctx, "inner")
-	ok(t, err)
-	wantFault[*types.DuplicateName](t, task.Wait(c.ctx))
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
+		task, err := object.NewFolder(c.Client.Client, inner).MoveInto(c.ctx, []types.ManagedObjectReference{outer})
+		ok(t, err)
+		wantFault[*types.InvalidFolder](t, task.Wait(c.ctx))
+		task, err = c.folder.MoveInto(c.ctx, []types.ManagedObjectReference{inner})
+		ok(t, err)
+		ok(t, task.Wait(c.ctx))
+		if _, err := v.Find("/DC0/vm/inner"); err != nil {
+			t.Error(err)
+		}
+		task, err = object.NewCommon(c.Client.Client, outer).Rename(c.ctx, "inner")
+		ok(t, err)
+		wantFault[*types.DuplicateName](t, task.Wait(c.ctx))
+	})
 }
 
 func TestAClosedVCenterLeavesNoFiles(t *testing.T) {

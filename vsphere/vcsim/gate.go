@@ -2,7 +2,6 @@ package vcsim
 
 import (
 	"context"
-	"net"
 	"sync"
 )
 
@@ -14,16 +13,38 @@ const (
 	stalled
 )
 
-// gate stands between the network and the simulator, and is where outages happen.
+// gate stands between the wires and the simulator, and is where outages happen that all wires feel.
 type gate struct {
 	mu      sync.Mutex
 	now     condition
 	changed chan struct{} // closed and replaced at each change
-	conns   map[*conn]bool
+	wires   map[*Wire]bool
 }
 
 func newGate() *gate {
-	return &gate{changed: make(chan struct{}), conns: make(map[*conn]bool)}
+	return &gate{changed: make(chan struct{}), wires: make(map[*Wire]bool)}
+}
+
+func (g *gate) add(w *Wire) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wires[w] = true
+}
+
+func (g *gate) remove(w *Wire) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.wires, w)
+}
+
+// all are the wires that are open.
+func (g *gate) all() (wires []*Wire) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for w := range g.wires {
+		wires = append(wires, w)
+	}
+	return wires
 }
 
 func (g *gate) set(c condition) {
@@ -31,19 +52,21 @@ func (g *gate) set(c condition) {
 	g.now = c
 	close(g.changed)
 	g.changed = make(chan struct{})
-	var cut []*conn
-	if c == down {
-		for c := range g.conns {
-			cut = append(cut, c)
-		}
-	}
 	g.mu.Unlock()
-	for _, c := range cut {
-		c.reset()
+	if c == down {
+		for _, w := range g.all() {
+			w.resetAll()
+		}
 	}
 }
 
-// pass waits while the gate is stalled, and says whether the request, or its answer, may pass.
+func (g *gate) isDown() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.now == down
+}
+
+// pass waits while the gate is stalled, and reports whether the request, or its answer, may pass.
 func (g *gate) pass(ctx context.Context) bool {
 	for {
 		g.mu.Lock()
@@ -58,51 +81,4 @@ func (g *gate) pass(ctx context.Context) bool {
 			return false
 		}
 	}
-}
-
-// listener keeps its port while the gate is down, so that no parallel test can take it; connections
-// are reset as soon as they are made.
-type listener struct {
-	net.Listener
-	gate *gate
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	for {
-		raw, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		c := &conn{Conn: raw, gate: l.gate}
-		l.gate.mu.Lock()
-		open := l.gate.now != down
-		if open {
-			l.gate.conns[c] = true
-		}
-		l.gate.mu.Unlock()
-		if open {
-			return c, nil
-		}
-		c.reset()
-	}
-}
-
-type conn struct {
-	net.Conn
-	gate *gate
-}
-
-func (c *conn) Close() error {
-	c.gate.mu.Lock()
-	delete(c.gate.conns, c)
-	c.gate.mu.Unlock()
-	return c.Conn.Close()
-}
-
-// reset closes the connection so that the client sees an error, not an orderly end.
-func (c *conn) reset() {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = c.Close()
 }

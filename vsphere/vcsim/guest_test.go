@@ -3,6 +3,7 @@ package vcsim_test
 import (
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -35,73 +36,79 @@ func (c *client) guest(t testing.TB, ref types.ManagedObjectReference) (types.Gu
 
 func TestWithoutAGuestNothingComesUp(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	addVM(t, v, "/DC0/vm", "vm")
-	ok(t, v.PowerOn("vm"))
-	wantGuest(t, v, "vm", false, false)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		addVM(t, v, "/DC0/vm", "vm")
+		ok(t, v.PowerOn("vm"))
+		wantGuest(t, v, "vm", false, false)
+	})
 }
 
 func TestAGuestComesUpStepByStep(t *testing.T) {
 	t.Parallel()
-	const boot, ip = 50 * time.Millisecond, 50 * time.Millisecond
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: boot, IP: ip}})
-	c := login(t, v)
-	ref := addVM(t, v, "/DC0/vm", "vm")
-	w := c.watch(t, tree(c.ServiceContent.RootFolder, "guest.toolsRunningStatus", "guest.ipAddress"))
-	w.next(t, 1)
-	began := time.Now()
-	ok(t, v.PowerOn("vm"))
-	if got := w.next(t, 5); len(got) != 1 || got[0] != "modify "+ref.Value+" guest.toolsRunningStatus=guestToolsRunning" {
-		t.Errorf("first: %v", got)
-	}
-	if took := time.Since(began); took < boot {
-		t.Errorf("tools after %v", took)
-	}
-	address := "modify " + ref.Value + " guest.ipAddress="
-	if got := w.next(t, 5); len(got) != 1 || got[0] != address+theVM(t, v, "vm").IP || got[0] == address {
-		t.Errorf("then: %v", got)
-	}
-	if took := time.Since(began); took < boot+ip {
-		t.Errorf("an address after %v", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const boot, ip = 30 * time.Second, 10 * time.Second
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: boot, IP: ip}})
+		c := login(t, v)
+		ref := addVM(t, v, "/DC0/vm", "vm")
+		w := c.watch(t, tree(c.ServiceContent.RootFolder, "guest.toolsRunningStatus", "guest.ipAddress"))
+		w.next(t, 1)
+		began := time.Now()
+		ok(t, v.PowerOn("vm"))
+		if got := w.next(t, 60); len(got) != 1 || got[0] != "modify "+ref.Value+" guest.toolsRunningStatus=guestToolsRunning" {
+			t.Errorf("first: %v", got)
+		}
+		if took := time.Since(began); took < boot {
+			t.Errorf("tools after %v", took)
+		}
+		address := "modify " + ref.Value + " guest.ipAddress="
+		if got := w.next(t, 60); len(got) != 1 || got[0] != address+theVM(t, v, "vm").IP || got[0] == address {
+			t.Errorf("then: %v", got)
+		}
+		if took := time.Since(began); took < boot+ip {
+			t.Errorf("an address after %v", took)
+		}
 
-	guest, summary := c.guest(t, ref)
-	if guest.ToolsStatus != types.VirtualMachineToolsStatusToolsOk || guest.ToolsVersionStatus2 != "guestToolsUnmanaged" || guest.GuestState != "running" ||
-		summary.ToolsRunningStatus != guest.ToolsRunningStatus || summary.IpAddress != guest.IpAddress {
-		t.Errorf("got %+v and %+v", guest, summary)
-	}
-	if ip, err := netip.ParseAddr(guest.IpAddress); err != nil || !netip.MustParsePrefix("10.0.0.0/8").Contains(ip) {
-		t.Errorf("the address is %s", guest.IpAddress)
-	}
-	if len(guest.Net) != 1 || guest.Net[0].IpAddress[0] != guest.IpAddress || guest.Net[0].IpConfig.IpAddress[0].IpAddress != guest.IpAddress {
-		t.Errorf("the network cards are %+v", guest.Net)
-	}
+		guest, summary := c.guest(t, ref)
+		if guest.ToolsStatus != types.VirtualMachineToolsStatusToolsOk || guest.ToolsVersionStatus2 != "guestToolsUnmanaged" || guest.GuestState != "running" ||
+			summary.ToolsRunningStatus != guest.ToolsRunningStatus || summary.IpAddress != guest.IpAddress {
+			t.Errorf("got %+v and %+v", guest, summary)
+		}
+		if ip, err := netip.ParseAddr(guest.IpAddress); err != nil || !netip.MustParsePrefix("10.0.0.0/8").Contains(ip) {
+			t.Errorf("the address is %s", guest.IpAddress)
+		}
+		if len(guest.Net) != 1 || guest.Net[0].IpAddress[0] != guest.IpAddress || guest.Net[0].IpConfig.IpAddress[0].IpAddress != guest.IpAddress {
+			t.Errorf("the network cards are %+v", guest.Net)
+		}
+	})
 }
 
 func TestAGuestLosesAllWhenItsVMGoesOff(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-	c := login(t, v)
-	ref := addVM(t, v, "/DC0/vm", "vm")
-	vm := object.NewVirtualMachine(c.Client.Client, ref)
-	for name, down := range map[string]func(){
-		"off":     func() { ok(t, v.PowerOff("vm")) },
-		"suspend": func() { wait(t, c, vm.Suspend) },
-		"shutdown": func() {
-			ok(t, vm.ShutdownGuest(c.ctx))
-			eventually(t, "it halts", func() bool { return theVM(t, v, "vm").Power == off })
-		},
-	} {
-		ok(t, v.PowerOn("vm"))
-		wantGuest(t, v, "vm", true, true)
-		down()
-		wantGuest(t, v, "vm", false, false)
-		guest, summary := c.guest(t, ref)
-		if guest.ToolsStatus != types.VirtualMachineToolsStatusToolsNotRunning || guest.ToolsRunningStatus != "guestToolsNotRunning" ||
-			len(guest.Net[0].IpAddress) != 0 || summary.ToolsRunningStatus != "guestToolsNotRunning" {
-			t.Errorf("%s: %+v", name, guest)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		c := login(t, v)
+		ref := addVM(t, v, "/DC0/vm", "vm")
+		vm := object.NewVirtualMachine(c.Client.Client, ref)
+		for name, down := range map[string]func(){
+			"off":     func() { ok(t, v.PowerOff("vm")) },
+			"suspend": func() { wait(t, c, vm.Suspend) },
+			"shutdown": func() {
+				ok(t, vm.ShutdownGuest(c.ctx))
+				eventually(t, "it halts", func() bool { return theVM(t, v, "vm").Power == off })
+			},
+		} {
+			ok(t, v.PowerOn("vm"))
+			wantGuest(t, v, "vm", true, true)
+			down()
+			wantGuest(t, v, "vm", false, false)
+			guest, summary := c.guest(t, ref)
+			if guest.ToolsStatus != types.VirtualMachineToolsStatusToolsNotRunning || guest.ToolsRunningStatus != "guestToolsNotRunning" ||
+				len(guest.Net[0].IpAddress) != 0 || summary.ToolsRunningStatus != "guestToolsNotRunning" {
+				t.Errorf("%s: %+v", name, guest)
+			}
 		}
-	}
+	})
 }
 
 // wait has a client begin a task, and waits for its end.
@@ -114,127 +121,141 @@ func wait(t testing.TB, c *client, begin func(ctx ctx) (*object.Task, error)) {
 
 func TestNoTwoGuestsHaveOneAddress(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-	seen := map[string]bool{}
-	for _, name := range []string{"a", "b", "c"} {
-		addVM(t, v, "/DC0/vm", name)
-		ok(t, v.PowerOn(name))
-		seen[theVM(t, v, name).IP] = true
-	}
-	if len(seen) != 3 {
-		t.Errorf("the addresses are %v", seen)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		seen := map[string]bool{}
+		for _, name := range []string{"a", "b", "c"} {
+			addVM(t, v, "/DC0/vm", name)
+			ok(t, v.PowerOn(name))
+			seen[theVM(t, v, name).IP] = true
+		}
+		if len(seen) != 3 {
+			t.Errorf("the addresses are %v", seen)
+		}
+	})
 }
 
 func TestAnAddressThatAPersonGaveStays(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, IP: 10 * time.Millisecond}})
-	c := login(t, v)
-	for _, name := range []string{"mine", "other"} {
-		addVM(t, v, "/DC0/vm", name)
-		ok(t, v.PowerOn(name))
-		if name == "mine" {
-			ok(t, v.SetIP(name, "fd00::1"))
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, IP: 10 * time.Second}})
+		c := login(t, v)
+		for _, name := range []string{"mine", "other"} {
+			addVM(t, v, "/DC0/vm", name)
+			ok(t, v.PowerOn(name))
+			if name == "mine" {
+				ok(t, v.SetIP(name, "fd00::1"))
+			}
 		}
-	}
-	eventually(t, "the other one has an address", func() bool { return theVM(t, v, "other").IP != "" })
-	guest, _ := c.guest(t, theVM(t, v, "mine").Ref)
-	if guest.IpAddress != "fd00::1" || guest.Net[0].IpAddress[0] != "fd00::1" {
-		t.Errorf("it has %+v", guest)
-	}
-	w := c.watch(t, tree(c.ServiceContent.RootFolder, "guest.net"))
-	w.next(t, 1)
-	ok(t, v.SetIP("mine", ""))
-	wantGuest(t, v, "mine", true, false)
-	if got := w.next(t, 5); len(got) != 1 {
-		t.Errorf("a stream told %v", got)
-	}
+		eventually(t, "the other one has an address", func() bool { return theVM(t, v, "other").IP != "" })
+		guest, _ := c.guest(t, theVM(t, v, "mine").Ref)
+		if guest.IpAddress != "fd00::1" || guest.Net[0].IpAddress[0] != "fd00::1" {
+			t.Errorf("it has %+v", guest)
+		}
+		w := c.watch(t, tree(c.ServiceContent.RootFolder, "guest.net"))
+		w.next(t, 1)
+		ok(t, v.SetIP("mine", ""))
+		wantGuest(t, v, "mine", true, false)
+		if got := w.next(t, 5); len(got) != 1 {
+			t.Errorf("a stream told %v", got)
+		}
+	})
 }
 
 func TestABootEndsWithItsVMsPower(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 50 * time.Millisecond}})
-	for _, name := range []string{"gone", "off", "later"} {
-		addVM(t, v, "/DC0/vm", name)
-		ok(t, v.PowerOn(name))
-		if name != "later" {
-			ok(t, v.PowerOff(name))
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second}})
+		for _, name := range []string{"gone", "off", "later"} {
+			addVM(t, v, "/DC0/vm", name)
+			ok(t, v.PowerOn(name))
+			if name != "later" {
+				ok(t, v.PowerOff(name))
+			}
 		}
-	}
-	ok(t, v.Destroy("gone"))
-	eventually(t, "the one that was powered on last is up", func() bool { return theVM(t, v, "later").Tools })
-	wantGuest(t, v, "off", false, false)
+		ok(t, v.Destroy("gone"))
+		eventually(t, "the one that was powered on last is up", func() bool { return theVM(t, v, "later").Tools })
+		wantGuest(t, v, "off", false, false)
+	})
 }
 
 func TestAPersonStartsAndStopsTools(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-	addVM(t, v, "/DC0/vm", "vm")
-	wantFault[*types.InvalidPowerState](t, v.SetTools("vm", true))
-	ok(t, v.PowerOn("vm"))
-	ok(t, v.SetTools("vm", false))
-	wantGuest(t, v, "vm", false, false)
-	ok(t, v.SetTools("vm", true))
-	wantGuest(t, v, "vm", true, true)
-	ok(t, v.SetTools("vm", false))
-	ok(t, v.Reset("vm"))
-	wantGuest(t, v, "vm", true, true)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		addVM(t, v, "/DC0/vm", "vm")
+		wantFault[*types.InvalidPowerState](t, v.SetTools("vm", true))
+		ok(t, v.PowerOn("vm"))
+		ok(t, v.SetTools("vm", false))
+		wantGuest(t, v, "vm", false, false)
+		ok(t, v.SetTools("vm", true))
+		wantGuest(t, v, "vm", true, true)
+		ok(t, v.SetTools("vm", false))
+		ok(t, v.Reset("vm"))
+		wantGuest(t, v, "vm", true, true)
+	})
 }
 
 func TestBrokenGuestsDoNotComeUp(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-	for _, name := range []string{"good", "bad"} {
-		addVM(t, v, "/DC0/vm", name)
-	}
-	v.BreakGuests(named("bad"))
-	for _, up := range []func(string) error{v.PowerOn, v.Reset} {
-		ok(t, up("good"))
-		ok(t, up("bad"))
-		wantGuest(t, v, "good", true, true)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		for _, name := range []string{"good", "bad"} {
+			addVM(t, v, "/DC0/vm", name)
+		}
+		v.BreakGuests(named("bad"))
+		for _, up := range []func(string) error{v.PowerOn, v.Reset} {
+			ok(t, up("good"))
+			ok(t, up("bad"))
+			wantGuest(t, v, "good", true, true)
+			wantGuest(t, v, "bad", false, false)
+		}
+		v.BreakGuests(nil)
 		wantGuest(t, v, "bad", false, false)
-	}
-	v.BreakGuests(nil)
-	wantGuest(t, v, "bad", false, false)
-	ok(t, v.Reset("bad"))
-	wantGuest(t, v, "bad", true, true)
+		ok(t, v.Reset("bad"))
+		wantGuest(t, v, "bad", true, true)
+	})
 }
 
 func TestASickGuestLosesAllUntilItIsCured(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-	addVM(t, v, "/DC0/vm", "vm")
-	wantFault[*types.InvalidPowerState](t, v.Sick("vm", vcsim.SickUntilReset))
-	ok(t, v.PowerOn("vm"))
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		addVM(t, v, "/DC0/vm", "vm")
+		wantFault[*types.InvalidPowerState](t, v.Sick("vm", vcsim.SickUntilReset))
+		ok(t, v.PowerOn("vm"))
 
-	ok(t, v.Sick("vm", vcsim.SickUntilReset))
-	wantGuest(t, v, "vm", false, false)
-	ok(t, v.Reset("vm"))
-	wantGuest(t, v, "vm", true, true)
-
-	ok(t, v.Sick("vm", vcsim.SickForGood))
-	wantGuest(t, v, "vm", false, false)
-	for _, do := range []func(string) error{v.Reset, v.PowerOff, v.PowerOn} {
-		ok(t, do("vm"))
+		ok(t, v.Sick("vm", vcsim.SickUntilReset))
 		wantGuest(t, v, "vm", false, false)
-	}
-	ok(t, v.Sick("vm", vcsim.Well))
-	wantGuest(t, v, "vm", true, true)
-	ok(t, v.Reset("vm"))
-	wantGuest(t, v, "vm", true, true)
+		ok(t, v.Reset("vm"))
+		wantGuest(t, v, "vm", true, true)
+
+		ok(t, v.Sick("vm", vcsim.SickForGood))
+		wantGuest(t, v, "vm", false, false)
+		for _, do := range []func(string) error{v.Reset, v.PowerOff, v.PowerOn} {
+			ok(t, do("vm"))
+			wantGuest(t, v, "vm", false, false)
+		}
+		ok(t, v.Sick("vm", vcsim.Well))
+		wantGuest(t, v, "vm", true, true)
+		ok(t, v.Reset("vm"))
+		wantGuest(t, v, "vm", true, true)
+	})
 }
 
 func TestAGuestThatBootsCanBeHeldUp(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 50 * time.Millisecond}})
-	for _, name := range []string{"sick", "stopped", "well"} {
-		addVM(t, v, "/DC0/vm", name)
-		ok(t, v.PowerOn(name))
-	}
-	ok(t, v.Sick("sick", vcsim.SickUntilReset))
-	ok(t, v.SetTools("stopped", false))
-	ok(t, v.Reset("well"))
-	eventually(t, "the last one is up", func() bool { return theVM(t, v, "well").Tools })
-	wantGuest(t, v, "sick", false, false)
-	wantGuest(t, v, "stopped", false, false)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second}})
+		for _, name := range []string{"sick", "stopped", "well"} {
+			addVM(t, v, "/DC0/vm", name)
+			ok(t, v.PowerOn(name))
+		}
+		ok(t, v.Sick("sick", vcsim.SickUntilReset))
+		ok(t, v.SetTools("stopped", false))
+		ok(t, v.Reset("well"))
+		eventually(t, "the last one is up", func() bool { return theVM(t, v, "well").Tools })
+		wantGuest(t, v, "sick", false, false)
+		wantGuest(t, v, "stopped", false, false)
+	})
 }

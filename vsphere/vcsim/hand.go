@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -26,6 +28,16 @@ func (v *VCenter) byHand(what, where string, do func(*simulator.Context, *simula
 		return fmt.Errorf("%s %s: %w", what, where, soap.WrapVimFault(fault))
 	}
 	return nil
+}
+
+// BeginTask begins a task on the root folder that does nothing until end is called, and then ends with a result or, if that
+// is not nil, with a fault: for tests of whoever awaits tasks.
+func (v *VCenter) BeginTask(kind Kind) (ref types.ManagedObjectReference, end func(types.AnyType, types.BaseMethodFault)) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	root := v.objects.Get(v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.RootFolder)
+	j := v.newJob("", kind, root.(mo.Entity), adminUser)
+	return j.Self, func(result types.AnyType, fault types.BaseMethodFault) { v.finish(v.context(), j, result, fault) }
 }
 
 // SetIP has the guest report an address, until it halts or its tools stop; an empty one takes it away.

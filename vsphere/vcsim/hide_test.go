@@ -3,6 +3,7 @@ package vcsim_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
@@ -28,47 +29,49 @@ func (c *client) read(t testing.TB, refs ...types.ManagedObjectReference) []type
 
 func TestWhatIsHiddenIsNotGone(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	makeFolder(t, v, "/DC0/vm/folder")
-	ref, other := addVM(t, v, "/DC0/vm/folder", "vm"), addVM(t, v, "/DC0/vm/folder", "other")
-	folder, err := v.Find("/DC0/vm/folder")
-	ok(t, err)
-	vm := object.NewVirtualMachine(c.Client.Client, ref)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		makeFolder(t, v, "/DC0/vm/folder")
+		ref, other := addVM(t, v, "/DC0/vm/folder", "vm"), addVM(t, v, "/DC0/vm/folder", "other")
+		folder, err := v.Find("/DC0/vm/folder")
+		ok(t, err)
+		vm := object.NewVirtualMachine(c.Client.Client, ref)
 
-	for name, hidden := range map[string]types.ManagedObjectReference{"itself": ref, "its folder": folder} {
-		v.Hide(hidden)
-		got := c.read(t, ref, c.template.Reference())
-		i := slices.IndexFunc(got, func(o types.ObjectContent) bool { return o.Obj == ref })
-		if len(got) != 2 || i < 0 || len(got[i].PropSet) != 0 || len(got[i].MissingSet) != 1 {
-			t.Fatalf("%s: a read answers %+v", name, got)
-		}
-		if _, is := got[i].MissingSet[0].Fault.Fault.(*types.NoPermission); !is {
-			t.Errorf("%s: missing because of %T", name, got[i].MissingSet[0].Fault.Fault)
-		}
-		_, err = vm.PowerOn(c.ctx)
-		wantFault[*types.NoPermission](t, err)
-		_, err = c.folder.MoveInto(c.ctx, []types.ManagedObjectReference{ref})
-		wantFault[*types.NoPermission](t, err)
-		if vms, err := find.NewFinder(c.Client.Client).VirtualMachineList(c.ctx, "/DC0/vm/folder/vm"); err == nil {
-			t.Errorf("%s: a list shows %v", name, vms)
-		}
-		found, err := object.NewSearchIndex(c.Client.Client).FindByInventoryPath(c.ctx, "/DC0/vm/folder/vm")
-		if err != nil || found != nil {
-			t.Errorf("%s: a search finds %v, %v", name, found, err)
-		}
-		if hidden == ref {
-			if got := c.children(t, folder); !slices.Equal(got, []string{"other"}) {
-				t.Errorf("%s: the folder shows %v", name, got)
+		for name, hidden := range map[string]types.ManagedObjectReference{"itself": ref, "its folder": folder} {
+			v.Hide(hidden)
+			got := c.read(t, ref, c.template.Reference())
+			i := slices.IndexFunc(got, func(o types.ObjectContent) bool { return o.Obj == ref })
+			if len(got) != 2 || i < 0 || len(got[i].PropSet) != 0 || len(got[i].MissingSet) != 1 {
+				t.Fatalf("%s: a read answers %+v", name, got)
 			}
-			_, err = object.NewFolder(c.Client.Client, folder).CreateFolder(c.ctx, "vm")
-			wantFault[*types.DuplicateName](t, err) // the name stays taken
+			if _, is := got[i].MissingSet[0].Fault.Fault.(*types.NoPermission); !is {
+				t.Errorf("%s: missing because of %T", name, got[i].MissingSet[0].Fault.Fault)
+			}
+			_, err = vm.PowerOn(c.ctx)
+			wantFault[*types.NoPermission](t, err)
+			_, err = c.folder.MoveInto(c.ctx, []types.ManagedObjectReference{ref})
+			wantFault[*types.NoPermission](t, err)
+			if vms, err := find.NewFinder(c.Client.Client).VirtualMachineList(c.ctx, "/DC0/vm/folder/vm"); err == nil {
+				t.Errorf("%s: a list shows %v", name, vms)
+			}
+			found, err := object.NewSearchIndex(c.Client.Client).FindByInventoryPath(c.ctx, "/DC0/vm/folder/vm")
+			if err != nil || found != nil {
+				t.Errorf("%s: a search finds %v, %v", name, found, err)
+			}
+			if hidden == ref {
+				if got := c.children(t, folder); !slices.Equal(got, []string{"other"}) {
+					t.Errorf("%s: the folder shows %v", name, got)
+				}
+				_, err = object.NewFolder(c.Client.Client, folder).CreateFolder(c.ctx, "vm")
+				wantFault[*types.DuplicateName](t, err) // the name stays taken
+			}
+			ok(t, v.SetExtraConfig("vm", "who", "the admin sees it"))
+			v.Show(hidden)
+			ok(t, v.SetIP("other", "10.0.0.1"))
+			if got := c.read(t, ref, other); len(got) != 2 || len(got[0].MissingSet)+len(got[1].MissingSet) != 0 {
+				t.Errorf("%s: shown again, a read answers %+v", name, got)
+			}
 		}
-		ok(t, v.SetExtraConfig("vm", "who", "the admin sees it"))
-		v.Show(hidden)
-		ok(t, v.SetIP("other", "10.0.0.1"))
-		if got := c.read(t, ref, other); len(got) != 2 || len(got[0].MissingSet)+len(got[1].MissingSet) != 0 {
-			t.Errorf("%s: shown again, a read answers %+v", name, got)
-		}
-	}
+	})
 }

@@ -2,6 +2,7 @@ package vcsim_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -14,75 +15,81 @@ const child = string(types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDi
 
 func TestALinkedCloneNeedsASnapshotAndSharesItsDisk(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	linked := func(name string, snapshot *types.ManagedObjectReference) error {
-		return c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) { spec.Location.DiskMoveType, spec.Snapshot = child, snapshot })
-	}
-	wantFault[*types.InvalidArgument](t, linked("vm", nil))
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		linked := func(name string, snapshot *types.ManagedObjectReference) error {
+			return c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) { spec.Location.DiskMoveType, spec.Snapshot = child, snapshot })
+		}
+		wantFault[*types.InvalidArgument](t, linked("vm", nil))
 
-	snapshot, err := v.AddSnapshot(template, "base")
-	ok(t, err)
-	var props mo.VirtualMachine
-	ok(t, c.RetrieveOne(c.ctx, c.template.Reference(), []string{"snapshot", "rootSnapshot", "config.template"}, &props))
-	if props.Snapshot == nil || *props.Snapshot.CurrentSnapshot != snapshot || props.Snapshot.RootSnapshotList[0].Name != "base" || !props.Config.Template {
-		t.Errorf("the template is seen as %+v", props)
-	}
-	ok(t, linked("vm", &snapshot))
-	source, got := details(t, v, template), details(t, v, "vm")
-	if len(got.Disks) != 1 || got.Disks[0].Parent != source.Disks[0].File || got.Disks[0].File == source.Disks[0].File {
-		t.Errorf("its disks are %+v, the template's %+v", got.Disks, source.Disks)
-	}
-	ok(t, v.PowerOn("vm"))
-	if again := details(t, v, "vm"); again.Disks[0].Parent != got.Disks[0].Parent {
-		t.Errorf("it is on, and its disks are %+v", again.Disks)
-	}
-	ok(t, v.Destroy("vm"))
+		snapshot, err := v.AddSnapshot(template, "base")
+		ok(t, err)
+		var props mo.VirtualMachine
+		ok(t, c.RetrieveOne(c.ctx, c.template.Reference(), []string{"snapshot", "rootSnapshot", "config.template"}, &props))
+		if props.Snapshot == nil || *props.Snapshot.CurrentSnapshot != snapshot || props.Snapshot.RootSnapshotList[0].Name != "base" || !props.Config.Template {
+			t.Errorf("the template is seen as %+v", props)
+		}
+		ok(t, linked("vm", &snapshot))
+		source, got := details(t, v, template), details(t, v, "vm")
+		if len(got.Disks) != 1 || got.Disks[0].Parent != source.Disks[0].File || got.Disks[0].File == source.Disks[0].File {
+			t.Errorf("its disks are %+v, the template's %+v", got.Disks, source.Disks)
+		}
+		ok(t, v.PowerOn("vm"))
+		if again := details(t, v, "vm"); again.Disks[0].Parent != got.Disks[0].Parent {
+			t.Errorf("it is on, and its disks are %+v", again.Disks)
+		}
+		ok(t, v.Destroy("vm"))
 
-	ok(t, v.RemoveSnapshots(template))
-	wantFault[*types.ManagedObjectNotFound](t, linked("vm", &snapshot))
+		ok(t, v.RemoveSnapshots(template))
+		wantFault[*types.ManagedObjectNotFound](t, linked("vm", &snapshot))
+	})
 }
 
 func TestAFullCloneOfASnapshotIsAsTheSourceWas(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Templates: []string{template, "other"}})
-	c := loginTo(t, v)
-	snapshot, err := v.AddSnapshot(template, "base")
-	ok(t, err)
-	foreign, err := v.AddSnapshot("other", "base")
-	ok(t, err)
-	ok(t, v.ToVM(template))
-	ok(t, v.Reconfigure(template, types.VirtualMachineConfigSpec{NumCPUs: 7}))
-	ok(t, v.ToTemplate(template))
-	from := func(name string, snapshot *types.ManagedObjectReference) error {
-		return c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) {
-			spec.Snapshot = snapshot
-			spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsMoveAllDiskBackingsAndDisallowSharing)
-		})
-	}
-	ok(t, from("then", &snapshot))
-	ok(t, from("now", nil))
-	if then, now := details(t, v, "then"), details(t, v, "now"); then.CPUs != 1 || now.CPUs != 7 || then.Disks[0].Parent != "" {
-		t.Errorf("then it was %+v, now it is %+v", then, now)
-	}
-	wantFault[*types.InvalidArgument](t, from("vm", &foreign))
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Templates: []string{template, "other"}})
+		c := loginTo(t, v)
+		snapshot, err := v.AddSnapshot(template, "base")
+		ok(t, err)
+		foreign, err := v.AddSnapshot("other", "base")
+		ok(t, err)
+		ok(t, v.ToVM(template))
+		ok(t, v.Reconfigure(template, types.VirtualMachineConfigSpec{NumCPUs: 7}))
+		ok(t, v.ToTemplate(template))
+		from := func(name string, snapshot *types.ManagedObjectReference) error {
+			return c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) {
+				spec.Snapshot = snapshot
+				spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsMoveAllDiskBackingsAndDisallowSharing)
+			})
+		}
+		ok(t, from("then", &snapshot))
+		ok(t, from("now", nil))
+		if then, now := details(t, v, "then"), details(t, v, "now"); then.CPUs != 1 || now.CPUs != 7 || then.Disks[0].Parent != "" {
+			t.Errorf("then it was %+v, now it is %+v", then, now)
+		}
+		wantFault[*types.InvalidArgument](t, from("vm", &foreign))
+	})
 }
 
 func TestATemplateTakesNoSnapshotButAVMDoes(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	task, err := c.template.CreateSnapshot(c.ctx, "s", "", false, false)
-	ok(t, err)
-	wantFault[*types.NotSupported](t, task.Wait(c.ctx))
-	addVM(t, v, "/DC0/vm", "vm")
-	vm := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm").Ref)
-	task, err = vm.CreateSnapshot(c.ctx, "s", "", false, false)
-	ok(t, err)
-	ok(t, task.Wait(c.ctx))
-	ref, err := vm.FindSnapshot(c.ctx, "s")
-	ok(t, err)
-	if ref.Type != "VirtualMachineSnapshot" {
-		t.Errorf("the snapshot is %v", ref)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		task, err := c.template.CreateSnapshot(c.ctx, "s", "", false, false)
+		ok(t, err)
+		wantFault[*types.NotSupported](t, task.Wait(c.ctx))
+		addVM(t, v, "/DC0/vm", "vm")
+		vm := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm").Ref)
+		task, err = vm.CreateSnapshot(c.ctx, "s", "", false, false)
+		ok(t, err)
+		ok(t, task.Wait(c.ctx))
+		ref, err := vm.FindSnapshot(c.ctx, "s")
+		ok(t, err)
+		if ref.Type != "VirtualMachineSnapshot" {
+			t.Errorf("the snapshot is %v", ref)
+		}
+	})
 }

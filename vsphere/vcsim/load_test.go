@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -15,14 +16,15 @@ import (
 )
 
 func TestItBearsLoad(t *testing.T) {
-	within(t, time.Minute, "the load", func() { load(t, 50, 32) })
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { load(t, 50, 32) })
 }
 
 // load makes VMs in a folder while streams watch, names are read, and persons interfere.
 func load(t *testing.T, vms, slots int) {
 	v := start(t, vcsim.Config{
-		Latency: vcsim.Latency{Clone: 20 * time.Millisecond},
-		Guest:   vcsim.Guest{Tools: true, Boot: 10 * time.Millisecond, IP: 10 * time.Millisecond},
+		Latency: vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second},
+		Guest:   vcsim.Guest{Tools: true, Boot: 30 * time.Second, IP: 10 * time.Second},
 	})
 	c := login(t, v)
 	folder := object.NewFolder(c.Client.Client, makeFolder(t, v, "/DC0/vm/ns/group"))
@@ -71,7 +73,7 @@ func load(t *testing.T, vms, slots int) {
 				select {
 				case <-done:
 					return
-				case <-time.After(10 * time.Millisecond):
+				case <-time.After(2 * time.Second):
 					interfere(i)
 				}
 			}

@@ -179,16 +179,26 @@ func (v *VCenter) configure(ctx *simulator.Context, vm *simulator.VirtualMachine
 		return fault
 	}
 	spec.DeviceChange = changes
+	version := laterVersion(vm)
 	_, fault = v.inner(ctx, vm.Self, func() soap.HasFault {
 		return vm.ReconfigVMTask(ctx, &types.ReconfigVM_Task{This: vm.Self, Spec: spec})
 	})
+	if fault == nil {
+		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.changeVersion", Val: version}})
+	}
 	return fault
+}
+
+// laterVersion is now in nanoseconds, as the simulator has it, and later than the VM's version: the simulator's is the same for two
+// changes at one moment, of which virtual time has many.
+func laterVersion(vm *simulator.VirtualMachine) string {
+	was, _ := strconv.ParseInt(vm.Config.ChangeVersion, 10, 64)
+	return strconv.FormatInt(max(time.Now().UnixNano(), was+1), 10)
 }
 
 // amend changes what is in the VM's configuration file, and so its version. The caller holds the world.
 func (v *VCenter) amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange) {
-	now := time.Now()
 	v.objects.AtomicUpdate(ctx, vm, append(changes,
-		types.PropertyChange{Name: "config.changeVersion", Val: strconv.FormatInt(now.UnixNano(), 10)},
-		types.PropertyChange{Name: "config.modified", Val: now}))
+		types.PropertyChange{Name: "config.changeVersion", Val: laterVersion(vm)},
+		types.PropertyChange{Name: "config.modified", Val: time.Now()}))
 }

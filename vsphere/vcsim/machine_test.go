@@ -3,6 +3,7 @@ package vcsim_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -21,31 +22,33 @@ func (c *client) changeVersion(t testing.TB, ref types.ManagedObjectReference) s
 
 func TestAReconfigureChecksAndChangesTheVersion(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	ref := addVM(t, v, "/DC0/vm", "vm")
-	vm := object.NewVirtualMachine(c.Client.Client, ref)
-	reconfigure := func(spec types.VirtualMachineConfigSpec) error {
-		task, err := vm.Reconfigure(c.ctx, spec)
-		ok(t, err)
-		return task.Wait(c.ctx)
-	}
-	first := c.changeVersion(t, ref)
-	ok(t, reconfigure(types.VirtualMachineConfigSpec{ChangeVersion: first, ExtraConfig: []types.BaseOptionValue{option("a", "1")}}))
-	second := c.changeVersion(t, ref)
-	if first == second {
-		t.Errorf("the version stays %s", first)
-	}
-	wantFault[*types.ConcurrentAccess](t, reconfigure(types.VirtualMachineConfigSpec{
-		ChangeVersion: first, ExtraConfig: []types.BaseOptionValue{option("a", "2")},
-	}))
-	if got := theVM(t, v, "vm").ExtraConfig["a"]; got != "1" || c.changeVersion(t, ref) != second {
-		t.Errorf("a refused reconfigure left a=%s", got)
-	}
-	ok(t, reconfigure(types.VirtualMachineConfigSpec{}))
-	if c.changeVersion(t, ref) == second {
-		t.Error("a reconfigure of nothing keeps the version")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		ref := addVM(t, v, "/DC0/vm", "vm")
+		vm := object.NewVirtualMachine(c.Client.Client, ref)
+		reconfigure := func(spec types.VirtualMachineConfigSpec) error {
+			task, err := vm.Reconfigure(c.ctx, spec)
+			ok(t, err)
+			return task.Wait(c.ctx)
+		}
+		first := c.changeVersion(t, ref)
+		ok(t, reconfigure(types.VirtualMachineConfigSpec{ChangeVersion: first, ExtraConfig: []types.BaseOptionValue{option("a", "1")}}))
+		second := c.changeVersion(t, ref)
+		if first == second {
+			t.Errorf("the version stays %s", first)
+		}
+		wantFault[*types.ConcurrentAccess](t, reconfigure(types.VirtualMachineConfigSpec{
+			ChangeVersion: first, ExtraConfig: []types.BaseOptionValue{option("a", "2")},
+		}))
+		if got := theVM(t, v, "vm").ExtraConfig["a"]; got != "1" || c.changeVersion(t, ref) != second {
+			t.Errorf("a refused reconfigure left a=%s", got)
+		}
+		ok(t, reconfigure(types.VirtualMachineConfigSpec{}))
+		if c.changeVersion(t, ref) == second {
+			t.Error("a reconfigure of nothing keeps the version")
+		}
+	})
 }
 
 func TestARunningVMTakesHardwareAsItsHotPlugAllows(t *testing.T) {
@@ -72,218 +75,232 @@ func TestARunningVMTakesHardwareAsItsHotPlugAllows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := start(t, vcsim.Config{})
-			addVM(t, v, "/DC0/vm", "vm")
-			c.flags.NumCPUs = 2
-			ok(t, v.Reconfigure("vm", c.flags))
-			ok(t, v.PowerOn("vm"))
-			err := v.Reconfigure("vm", c.change)
-			switch c.want.(type) {
-			case nil:
-				ok(t, err)
-			case *types.CpuHotPlugNotSupported:
-				wantFault[*types.CpuHotPlugNotSupported](t, err)
-			case *types.MemoryHotPlugNotSupported:
-				wantFault[*types.MemoryHotPlugNotSupported](t, err)
-			default:
-				wantFault[*types.InvalidPowerState](t, err)
-			}
-			ok(t, v.PowerOff("vm"))
-			ok(t, v.Reconfigure("vm", c.change)) // whatever it is
+			synctest.Test(t, func(t *testing.T) {
+				v := start(t, vcsim.Config{})
+				addVM(t, v, "/DC0/vm", "vm")
+				c.flags.NumCPUs = 2
+				ok(t, v.Reconfigure("vm", c.flags))
+				ok(t, v.PowerOn("vm"))
+				err := v.Reconfigure("vm", c.change)
+				switch c.want.(type) {
+				case nil:
+					ok(t, err)
+				case *types.CpuHotPlugNotSupported:
+					wantFault[*types.CpuHotPlugNotSupported](t, err)
+				case *types.MemoryHotPlugNotSupported:
+					wantFault[*types.MemoryHotPlugNotSupported](t, err)
+				default:
+					wantFault[*types.InvalidPowerState](t, err)
+				}
+				ok(t, v.PowerOff("vm"))
+				ok(t, v.Reconfigure("vm", c.change)) // whatever it is
+			})
 		})
 	}
 }
 
 func TestMemoryIsAddedUpToALimit(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	facts := func(name string) (limit, increment int64) {
-		var vm mo.VirtualMachine
-		ok(t, c.RetrieveOne(c.ctx, theVM(t, v, name).Ref, []string{"config"}, &vm))
-		return vm.Config.HotPlugMemoryLimit, vm.Config.HotPlugMemoryIncrementSize
-	}
-	for name, size := range map[string]struct{ memory, limit int64 }{"small": {1024, 3072}, "large": {4096, 65536}} {
-		addVM(t, v, "/DC0/vm", name)
-		ok(t, v.Reconfigure(name, types.VirtualMachineConfigSpec{MemoryMB: size.memory}))
-		ok(t, v.PowerOn(name))
-		if limit, increment := facts(name); limit != 0 || increment != 0 {
-			t.Errorf("%s without hot-add: up to %d MB in steps of %d", name, limit, increment)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		facts := func(name string) (limit, increment int64) {
+			var vm mo.VirtualMachine
+			ok(t, c.RetrieveOne(c.ctx, theVM(t, v, name).Ref, []string{"config"}, &vm))
+			return vm.Config.HotPlugMemoryLimit, vm.Config.HotPlugMemoryIncrementSize
 		}
-		ok(t, v.PowerOff(name))
-		ok(t, v.SetHotAdd(name, false, true))
-		ok(t, v.PowerOn(name))
-		limit, increment := facts(name)
-		if limit != size.limit || increment < 1 {
-			t.Errorf("%s: up to %d MB in steps of %d", name, limit, increment)
+		for name, size := range map[string]struct{ memory, limit int64 }{"small": {1024, 3072}, "large": {4096, 65536}} {
+			addVM(t, v, "/DC0/vm", name)
+			ok(t, v.Reconfigure(name, types.VirtualMachineConfigSpec{MemoryMB: size.memory}))
+			ok(t, v.PowerOn(name))
+			if limit, increment := facts(name); limit != 0 || increment != 0 {
+				t.Errorf("%s without hot-add: up to %d MB in steps of %d", name, limit, increment)
+			}
+			ok(t, v.PowerOff(name))
+			ok(t, v.SetHotAdd(name, false, true))
+			ok(t, v.PowerOn(name))
+			limit, increment := facts(name)
+			if limit != size.limit || increment < 1 {
+				t.Errorf("%s: up to %d MB in steps of %d", name, limit, increment)
+			}
+			for _, memory := range []int64{limit + increment, size.memory + 1} {
+				wantFault[*types.MemoryHotPlugNotSupported](t, v.Reconfigure(name, types.VirtualMachineConfigSpec{MemoryMB: memory}))
+			}
+			ok(t, v.Reconfigure(name, types.VirtualMachineConfigSpec{MemoryMB: limit}))
+			ok(t, v.PowerOff(name))
+			if limit, increment := facts(name); limit != 0 || increment != 0 {
+				t.Errorf("%s that is off: up to %d MB in steps of %d", name, limit, increment)
+			}
 		}
-		for _, memory := range []int64{limit + increment, size.memory + 1} {
-			wantFault[*types.MemoryHotPlugNotSupported](t, v.Reconfigure(name, types.VirtualMachineConfigSpec{MemoryMB: memory}))
-		}
-		ok(t, v.Reconfigure(name, types.VirtualMachineConfigSpec{MemoryMB: limit}))
-		ok(t, v.PowerOff(name))
-		if limit, increment := facts(name); limit != 0 || increment != 0 {
-			t.Errorf("%s that is off: up to %d MB in steps of %d", name, limit, increment)
-		}
-	}
+	})
 }
 
 func TestAPersonSetsHotAddAndClonesInheritIt(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	flags := func(ref types.ManagedObjectReference) [2]bool {
-		var vm mo.VirtualMachine
-		ok(t, c.RetrieveOne(c.ctx, ref, []string{"config.cpuHotAddEnabled", "config.memoryHotAddEnabled"}, &vm))
-		return [2]bool{*vm.Config.CpuHotAddEnabled, *vm.Config.MemoryHotAddEnabled}
-	}
-	if got := flags(c.template.Reference()); got != [2]bool{} {
-		t.Errorf("a new template has %v", got)
-	}
-	for i, want := range [][2]bool{{true, false}, {false, true}} {
-		before := c.changeVersion(t, c.template.Reference())
-		ok(t, v.SetHotAdd(template, want[0], want[1]))
-		if c.changeVersion(t, c.template.Reference()) == before {
-			t.Error("the template keeps its version")
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		flags := func(ref types.ManagedObjectReference) [2]bool {
+			var vm mo.VirtualMachine
+			ok(t, c.RetrieveOne(c.ctx, ref, []string{"config.cpuHotAddEnabled", "config.memoryHotAddEnabled"}, &vm))
+			return [2]bool{*vm.Config.CpuHotAddEnabled, *vm.Config.MemoryHotAddEnabled}
 		}
-		clone := c.clone(t, fmt.Sprint("vm-", i)).Reference()
-		if got := flags(clone); got != want {
-			t.Errorf("the clone has %v, want %v", got, want)
+		if got := flags(c.template.Reference()); got != [2]bool{} {
+			t.Errorf("a new template has %v", got)
 		}
-	}
-	ok(t, v.PowerOn("vm-0"))
-	wantFault[*types.InvalidPowerState](t, v.SetHotAdd("vm-0", false, false))
+		for i, want := range [][2]bool{{true, false}, {false, true}} {
+			before := c.changeVersion(t, c.template.Reference())
+			ok(t, v.SetHotAdd(template, want[0], want[1]))
+			if c.changeVersion(t, c.template.Reference()) == before {
+				t.Error("the template keeps its version")
+			}
+			clone := c.clone(t, fmt.Sprint("vm-", i)).Reference()
+			if got := flags(clone); got != want {
+				t.Errorf("the clone has %v, want %v", got, want)
+			}
+		}
+		ok(t, v.PowerOn("vm-0"))
+		wantFault[*types.InvalidPowerState](t, v.SetHotAdd("vm-0", false, false))
+	})
 }
 
 func TestCPUsFillTheirSockets(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	addVM(t, v, "/DC0/vm", "vm")
-	cpus := func(n int32) error { return v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCPUs: n}) }
-	ok(t, v.SetHotAdd("vm", true, false))
-	ok(t, v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCPUs: 2, NumCoresPerSocket: types.NewInt32(2)}))
-	wantFault[*types.InvalidVmConfig](t, cpus(3))
-	ok(t, v.PowerOn("vm"))
-	wantFault[*types.InvalidVmConfig](t, cpus(3))
-	wantFault[*types.InvalidPowerState](t, v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCoresPerSocket: types.NewInt32(1)}))
-	ok(t, cpus(4))
-	ok(t, v.PowerOff("vm"))
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		addVM(t, v, "/DC0/vm", "vm")
+		cpus := func(n int32) error { return v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCPUs: n}) }
+		ok(t, v.SetHotAdd("vm", true, false))
+		ok(t, v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCPUs: 2, NumCoresPerSocket: types.NewInt32(2)}))
+		wantFault[*types.InvalidVmConfig](t, cpus(3))
+		ok(t, v.PowerOn("vm"))
+		wantFault[*types.InvalidVmConfig](t, cpus(3))
+		wantFault[*types.InvalidPowerState](t, v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCoresPerSocket: types.NewInt32(1)}))
+		ok(t, cpus(4))
+		ok(t, v.PowerOff("vm"))
 
-	ok(t, v.ToTemplate("vm"))
-	source := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm").Ref)
-	for name, spec := range map[string]types.VirtualMachineConfigSpec{
-		"refused": {NumCPUs: 3}, "made": {NumCPUs: 3, NumCoresPerSocket: types.NewInt32(3)},
-	} {
-		task, err := source.Clone(c.ctx, c.folder, name, c.cloneSpec(&spec))
-		ok(t, err)
-		if err := task.Wait(c.ctx); name == "made" {
+		ok(t, v.ToTemplate("vm"))
+		source := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm").Ref)
+		for name, spec := range map[string]types.VirtualMachineConfigSpec{
+			"refused": {NumCPUs: 3}, "made": {NumCPUs: 3, NumCoresPerSocket: types.NewInt32(3)},
+		} {
+			task, err := source.Clone(c.ctx, c.folder, name, c.cloneSpec(&spec))
 			ok(t, err)
-		} else {
-			wantFault[*types.InvalidVmConfig](t, err)
+			if err := task.Wait(c.ctx); name == "made" {
+				ok(t, err)
+			} else {
+				wantFault[*types.InvalidVmConfig](t, err)
+			}
 		}
-	}
+	})
 }
 
 func TestARenameIsAChangeOfTheConfigurationAndAMoveIsNot(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	target := makeFolder(t, v, "/DC0/vm/target")
-	ref := addVM(t, v, "/DC0/vm", "vm")
-	w := c.watch(t, tree(c.ServiceContent.RootFolder, "name", "parent"))
-	w.next(t, 1)
-	version := c.changeVersion(t, ref)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		target := makeFolder(t, v, "/DC0/vm/target")
+		ref := addVM(t, v, "/DC0/vm", "vm")
+		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name", "parent"))
+		w.next(t, 1)
+		version := c.changeVersion(t, ref)
 
-	ok(t, v.Move("vm", "/DC0/vm/target"))
-	if got := w.next(t, 5); len(got) != 1 || got[0] != fmt.Sprintf("modify %s parent=%v", ref.Value, target) {
-		t.Errorf("told %v of the move", got)
-	}
-	if got := c.changeVersion(t, ref); got != version {
-		t.Errorf("the move changed the version from %s to %s", version, got)
-	}
-	wait(t, c, func(ctx ctx) (*object.Task, error) {
-		return object.NewVirtualMachine(c.Client.Client, ref).Rename(ctx, "new")
+		ok(t, v.Move("vm", "/DC0/vm/target"))
+		if got := w.next(t, 5); len(got) != 1 || got[0] != fmt.Sprintf("modify %s parent=%v", ref.Value, target) {
+			t.Errorf("told %v of the move", got)
+		}
+		if got := c.changeVersion(t, ref); got != version {
+			t.Errorf("the move changed the version from %s to %s", version, got)
+		}
+		wait(t, c, func(ctx ctx) (*object.Task, error) {
+			return object.NewVirtualMachine(c.Client.Client, ref).Rename(ctx, "new")
+		})
+		if got := w.next(t, 5); len(got) != 1 || got[0] != "modify "+ref.Value+" name=new" {
+			t.Errorf("told %v of the rename", got)
+		}
+		if c.changeVersion(t, ref) == version {
+			t.Error("the rename kept the version")
+		}
 	})
-	if got := w.next(t, 5); len(got) != 1 || got[0] != "modify "+ref.Value+" name=new" {
-		t.Errorf("told %v of the rename", got)
-	}
-	if c.changeVersion(t, ref) == version {
-		t.Error("the rename kept the version")
-	}
 }
 
 func TestPowerTasksTakeTheirTime(t *testing.T) {
 	t.Parallel()
-	const latency = 50 * time.Millisecond
-	v := start(t, vcsim.Config{Latency: vcsim.Latency{Power: latency}})
-	v.Hold(vcsim.PowerOn)
-	v.Hold(vcsim.ShutdownGuest)
-	c := login(t, v)
-	vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
-	power := func() types.VirtualMachinePowerState { return theVM(t, v, "vm").Power }
+	synctest.Test(t, func(t *testing.T) {
+		const latency = 5 * time.Second
+		v := start(t, vcsim.Config{Latency: vcsim.Latency{Power: latency}})
+		v.Hold(vcsim.PowerOn)
+		v.Hold(vcsim.ShutdownGuest)
+		c := login(t, v)
+		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
+		power := func() types.VirtualMachinePowerState { return theVM(t, v, "vm").Power }
 
-	began := time.Now()
-	task, err := vm.PowerOn(c.ctx)
-	ok(t, err)
-	if power() != types.VirtualMachinePowerStatePoweredOff {
-		t.Error("it is on at once")
-	}
-	v.Release(vcsim.PowerOn)
-	ok(t, task.Wait(c.ctx))
-	if took := time.Since(began); took < latency || power() != types.VirtualMachinePowerStatePoweredOn {
-		t.Errorf("after %v it is %v", took, power())
-	}
-	task, err = vm.PowerOn(c.ctx)
-	ok(t, err)
-	wantFault[*types.InvalidPowerState](t, task.Wait(c.ctx))
+		began := time.Now()
+		task, err := vm.PowerOn(c.ctx)
+		ok(t, err)
+		if power() != types.VirtualMachinePowerStatePoweredOff {
+			t.Error("it is on at once")
+		}
+		v.Release(vcsim.PowerOn)
+		ok(t, task.Wait(c.ctx))
+		if took := time.Since(began); took < latency || power() != types.VirtualMachinePowerStatePoweredOn {
+			t.Errorf("after %v it is %v", took, power())
+		}
+		task, err = vm.PowerOn(c.ctx)
+		ok(t, err)
+		wantFault[*types.InvalidPowerState](t, task.Wait(c.ctx))
 
-	ok(t, v.SetTools("vm", true))
-	began = time.Now()
-	ok(t, vm.ShutdownGuest(c.ctx))
-	if power() != types.VirtualMachinePowerStatePoweredOn {
-		t.Error("the guest halts at once")
-	}
-	v.Release(vcsim.ShutdownGuest)
-	eventually(t, "the guest halts", func() bool { return power() == types.VirtualMachinePowerStatePoweredOff })
-	if took := time.Since(began); took < latency {
-		t.Errorf("the guest halted after %v", took)
-	}
-	wantFault[*types.InvalidPowerState](t, vm.ShutdownGuest(c.ctx))
+		ok(t, v.SetTools("vm", true))
+		began = time.Now()
+		ok(t, vm.ShutdownGuest(c.ctx))
+		if power() != types.VirtualMachinePowerStatePoweredOn {
+			t.Error("the guest halts at once")
+		}
+		v.Release(vcsim.ShutdownGuest)
+		eventually(t, "the guest halts", func() bool { return power() == types.VirtualMachinePowerStatePoweredOff })
+		if took := time.Since(began); took < latency {
+			t.Errorf("the guest halted after %v", took)
+		}
+		wantFault[*types.InvalidPowerState](t, vm.ShutdownGuest(c.ctx))
+	})
 }
 
 func TestAPersonCanDoItAll(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	makeFolder(t, v, "/DC0/vm/ns/group")
-	ref := addVM(t, v, "/DC0/vm/ns/group", "vm")
-	ok(t, v.PowerOn("vm"))
-	ok(t, v.SetIP("vm", "10.1.2.3"))
-	ok(t, v.SetExtraConfig("vm", "key", "value"))
-	vm := theVM(t, v, "vm")
-	if vm.Ref != ref || vm.Path != "/DC0/vm/ns/group/vm" || vm.IP != "10.1.2.3" || vm.ExtraConfig["key"] != "value" ||
-		vm.Power != types.VirtualMachinePowerStatePoweredOn {
-		t.Errorf("got %+v", vm)
-	}
-	ok(t, v.SetExtraConfig("vm", "key", ""))
-	if _, is := theVM(t, v, "vm").ExtraConfig["key"]; is {
-		t.Error("the key is still there")
-	}
-	ok(t, v.Move("vm", "/DC0/vm"))
-	ok(t, v.Rename("/DC0/vm/vm", "renamed"))
-	ok(t, v.PowerOff("renamed"))
-	ok(t, v.ToTemplate("renamed"))
-	ok(t, v.ToVM("renamed"))
-	ok(t, v.PowerOn("renamed"))
-	ok(t, v.Destroy("renamed"))
-	ok(t, v.Destroy(template))
-	if vms := v.VMs(); len(vms) != 0 {
-		t.Errorf("left: %+v", vms)
-	}
-	if v.PowerOn("renamed") == nil {
-		t.Error("a VM that is gone was powered on")
-	}
-	if calls := v.Calls(); len(calls) != 0 {
-		t.Errorf("the person's calls are counted: %v", calls)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		makeFolder(t, v, "/DC0/vm/ns/group")
+		ref := addVM(t, v, "/DC0/vm/ns/group", "vm")
+		ok(t, v.PowerOn("vm"))
+		ok(t, v.SetIP("vm", "10.1.2.3"))
+		ok(t, v.SetExtraConfig("vm", "key", "value"))
+		vm := theVM(t, v, "vm")
+		if vm.Ref != ref || vm.Path != "/DC0/vm/ns/group/vm" || vm.IP != "10.1.2.3" || vm.ExtraConfig["key"] != "value" ||
+			vm.Power != types.VirtualMachinePowerStatePoweredOn {
+			t.Errorf("got %+v", vm)
+		}
+		ok(t, v.SetExtraConfig("vm", "key", ""))
+		if _, is := theVM(t, v, "vm").ExtraConfig["key"]; is {
+			t.Error("the key is still there")
+		}
+		ok(t, v.Move("vm", "/DC0/vm"))
+		ok(t, v.Rename("/DC0/vm/vm", "renamed"))
+		ok(t, v.PowerOff("renamed"))
+		ok(t, v.ToTemplate("renamed"))
+		ok(t, v.ToVM("renamed"))
+		ok(t, v.PowerOn("renamed"))
+		ok(t, v.Destroy("renamed"))
+		ok(t, v.Destroy(template))
+		if vms := v.VMs(); len(vms) != 0 {
+			t.Errorf("left: %+v", vms)
+		}
+		if v.PowerOn("renamed") == nil {
+			t.Error("a VM that is gone was powered on")
+		}
+		if calls := v.Calls(); len(calls) != 0 {
+			t.Errorf("the person's calls are counted: %v", calls)
+		}
+	})
 }

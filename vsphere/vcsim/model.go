@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
-	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -96,33 +95,46 @@ func (v *VCenter) addVM(ctx context.Context, folderPath, name string) (ref types
 	if err != nil {
 		return ref, err
 	}
-	finder := find.NewFinder(v.admin.Client)
-	dc, err := finder.Datacenter(ctx, "/"+strings.Split(folderPath, "/")[1])
+	datastore, pool, err := v.firstPlace(strings.Split(folderPath, "/")[1])
 	if err != nil {
 		return ref, err
 	}
-	finder.SetDatacenter(dc)
-	datastores, err := finder.DatastoreList(ctx, "*")
+	spec, err := newVM(name, datastore)
 	if err != nil {
 		return ref, err
 	}
-	pools, err := finder.ResourcePoolList(ctx, "*/Resources")
+	task, err := object.NewFolder(v.admin.Client, folder).CreateVM(ctx, spec, object.NewResourcePool(v.admin.Client, pool), nil)
 	if err != nil {
 		return ref, err
 	}
-	spec, err := newVM(name, datastores[0].Name())
-	if err != nil {
-		return ref, err
-	}
-	task, err := object.NewFolder(v.admin.Client, folder).CreateVM(ctx, spec, pools[0], nil)
-	if err != nil {
-		return ref, err
-	}
-	info, err := task.WaitForResult(ctx, nil)
+	info, err := v.result(task)
 	if err != nil {
 		return ref, err
 	}
 	return info.Result.(types.ManagedObjectReference), nil
+}
+
+// firstPlace is the first datastore and the first cluster's pool of a datacenter.
+func (v *VCenter) firstPlace(datacenter string) (datastore string, pool types.ManagedObjectReference, err error) {
+	v.world.RLock()
+	defer v.world.RUnlock()
+	for _, e := range v.objects.All("Datacenter") {
+		dc := e.(*simulator.Datacenter)
+		if dc.Name != datacenter {
+			continue
+		}
+		for _, ref := range v.objects.Get(dc.DatastoreFolder).(*simulator.Folder).ChildEntity {
+			if ds, is := v.objects.Get(ref).(*simulator.Datastore); is && datastore == "" {
+				datastore = ds.Name
+			}
+		}
+		for _, ref := range v.objects.Get(dc.HostFolder).(*simulator.Folder).ChildEntity {
+			if c, is := v.objects.Get(ref).(*simulator.ClusterComputeResource); is && datastore != "" {
+				return datastore, *c.ResourcePool, nil
+			}
+		}
+	}
+	return "", pool, fmt.Errorf("no datacenter %s with a datastore and a cluster", datacenter)
 }
 
 // AddTemplate makes a VM template in a folder.

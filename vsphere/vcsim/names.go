@@ -6,14 +6,19 @@ import (
 	"strings"
 
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// place is a name in a folder. vCenter lets only one VM or folder have it.
+// place is a name in a folder. vCenter lets only one VM or folder have it, and does not distinguish upper and lower case.
+// (No page of VMware's says so; what people met does: https://github.com/vmware/terraform-provider-vsphere/issues/567.)
 type place struct {
 	folder types.ManagedObjectReference
 	name   string
 }
+
+// key is the same for all places that are one.
+func (p place) key() place { return place{p.folder, strings.ToLower(p.name)} }
 
 // reserve takes a name for a VM that is being made, until release. If another one that is being made
 // has it, the fault is DuplicateName with that one's reference: nobody can read it, as in a real
@@ -21,15 +26,15 @@ type place struct {
 func (v *VCenter) reserve(p place) (release func(), fault types.BaseMethodFault) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if holder, ok := v.reserved[p]; ok {
+	if holder, ok := v.reserved[p.key()]; ok {
 		return nil, &types.DuplicateName{Name: p.name, Object: holder}
 	}
 	v.nextID++
-	v.reserved[p] = types.ManagedObjectReference{Type: "VirtualMachine", Value: fmt.Sprintf("vm-%d", 1_000_000+v.nextID)}
+	v.reserved[p.key()] = types.ManagedObjectReference{Type: "VirtualMachine", Value: fmt.Sprintf("vm-%d", 1_000_000+v.nextID)}
 	return func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		delete(v.reserved, p)
+		delete(v.reserved, p.key())
 	}, nil
 }
 
@@ -40,8 +45,11 @@ func (v *VCenter) taken(p place, but *types.ManagedObjectReference) types.BaseMe
 	if !ok {
 		return &types.ManagedObjectNotFound{Obj: p.folder}
 	}
-	if child := v.objects.FindByName(p.name, f.ChildEntity); child != nil && (but == nil || child.Reference() != *but) {
-		return &types.DuplicateName{Name: p.name, Object: child.Reference()}
+	for _, ref := range f.ChildEntity {
+		child, ok := v.objects.Get(ref).(mo.Entity)
+		if ok && strings.EqualFold(child.Entity().Name, p.name) && (but == nil || ref != *but) {
+			return &types.DuplicateName{Name: p.name, Object: ref}
+		}
 	}
 	return nil
 }
@@ -49,7 +57,7 @@ func (v *VCenter) taken(p place, but *types.ManagedObjectReference) types.BaseMe
 // free answers DuplicateName if the name is a child's, or that of a VM that is being made.
 func (v *VCenter) free(p place, but *types.ManagedObjectReference) types.BaseMethodFault {
 	v.mu.Lock()
-	holder, ok := v.reserved[p]
+	holder, ok := v.reserved[p.key()]
 	v.mu.Unlock()
 	if ok {
 		return &types.DuplicateName{Name: p.name, Object: holder}

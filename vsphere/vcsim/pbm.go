@@ -66,7 +66,7 @@ func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.R
 	if isAdmin(ctx.Session) {
 		return nil, nil
 	}
-	return nil, v.admit(ctx, m, e)
+	return nil, v.admit(ctx, m)
 }
 
 func (s *storagePolicies) add(id, name string, datastores ...types.ManagedObjectReference) {

@@ -126,7 +126,7 @@ func (v *VCenter) onVM(what, where string, do func(context.Context, *object.Virt
 		ctx := context.Background()
 		var task *object.Task
 		if task, err = do(ctx, object.NewVirtualMachine(v.admin.Client, ref)); err == nil && task != nil {
-			err = task.Wait(ctx)
+			_, err = v.result(task)
 		}
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ func (v *VCenter) Destroy(where string) error {
 	return v.onVM("destroy", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		if state, err := vm.PowerState(ctx); err == nil && state == types.VirtualMachinePowerStatePoweredOn {
 			if task, err := vm.PowerOff(ctx); err == nil {
-				_ = task.Wait(ctx) // if it is still on, the destroy says so
+				_, _ = v.result(task) // if it is still on, the destroy says so
 			}
 		}
 		return vm.Destroy(ctx)

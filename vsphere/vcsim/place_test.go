@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
@@ -74,84 +75,88 @@ func (c *client) replaceNICs(t testing.TB, networks ...string) []types.BaseVirtu
 
 func TestACloneGetsTheNetworksItAsksFor(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Portgroups: 1, OpaqueNetworks: 2})
-	c := login(t, v)
-	want := []string{"VM Network", "DC0_DVPG0", "DC0_NSX1"}
-	seen := make(map[string]bool)
-	for i := range 3 {
-		name := fmt.Sprint("vm-", i)
-		ok(t, c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) { spec.Location.DeviceChange = c.replaceNICs(t, want...) }))
-		d := details(t, v, name)
-		var got []string
-		for _, nic := range d.NICs {
-			got = append(got, nic.Network)
-			if nic.Type != "vmxnet3" || !strings.HasPrefix(nic.MAC, "00:50:56:") || seen[nic.MAC] {
-				t.Errorf("%s has %+v", name, nic)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Portgroups: 1, OpaqueNetworks: 2})
+		c := login(t, v)
+		want := []string{"VM Network", "DC0_DVPG0", "DC0_NSX1"}
+		seen := make(map[string]bool)
+		for i := range 3 {
+			name := fmt.Sprint("vm-", i)
+			ok(t, c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) { spec.Location.DeviceChange = c.replaceNICs(t, want...) }))
+			d := details(t, v, name)
+			var got []string
+			for _, nic := range d.NICs {
+				got = append(got, nic.Network)
+				if nic.Type != "vmxnet3" || !strings.HasPrefix(nic.MAC, "00:50:56:") || seen[nic.MAC] {
+					t.Errorf("%s has %+v", name, nic)
+				}
+				seen[nic.MAC] = true
 			}
-			seen[nic.MAC] = true
+			if !slices.Equal(got, want) {
+				t.Errorf("%s is in %v, want %v", name, got, want)
+			}
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s is in %v, want %v", name, got, want)
+		if got := details(t, v, template).NICs; len(got) != 1 || got[0].Network != "VM Network" {
+			t.Errorf("the template is in %v", got)
 		}
-	}
-	if got := details(t, v, template).NICs; len(got) != 1 || got[0].Network != "VM Network" {
-		t.Errorf("the template is in %v", got)
-	}
-	vm := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm-0").Ref)
-	devices, err := vm.Device(c.ctx)
-	ok(t, err)
-	card := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0].(*types.VirtualVmxnet3)
-	mac := card.MacAddress
-	card.MacAddress, card.AddressType = "", ""
-	card.Backing = &types.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"}}
-	ok(t, vm.EditDevice(c.ctx, card))
-	if nics := details(t, v, "vm-0").NICs; len(nics) != 3 || !slices.ContainsFunc(nics, func(n vcsim.NIC) bool { return n.MAC == mac }) {
-		t.Errorf("after an edit it has %+v", nics)
-	}
-	var props mo.VirtualMachine
-	ok(t, c.RetrieveOne(c.ctx, vm.Reference(), []string{"network", "summary.config.numEthernetCards"}, &props))
-	if len(props.Network) != 3 || props.Summary.Config.NumEthernetCards != 3 {
-		t.Errorf("it is in %v, with %d adapters", props.Network, props.Summary.Config.NumEthernetCards)
-	}
+		vm := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm-0").Ref)
+		devices, err := vm.Device(c.ctx)
+		ok(t, err)
+		card := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0].(*types.VirtualVmxnet3)
+		mac := card.MacAddress
+		card.MacAddress, card.AddressType = "", ""
+		card.Backing = &types.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"}}
+		ok(t, vm.EditDevice(c.ctx, card))
+		if nics := details(t, v, "vm-0").NICs; len(nics) != 3 || !slices.ContainsFunc(nics, func(n vcsim.NIC) bool { return n.MAC == mac }) {
+			t.Errorf("after an edit it has %+v", nics)
+		}
+		var props mo.VirtualMachine
+		ok(t, c.RetrieveOne(c.ctx, vm.Reference(), []string{"network", "summary.config.numEthernetCards"}, &props))
+		if len(props.Network) != 3 || props.Summary.Config.NumEthernetCards != 3 {
+			t.Errorf("it is in %v, with %d adapters", props.Network, props.Summary.Config.NumEthernetCards)
+		}
+	})
 }
 
 func TestACloneToANetworkOrOfADeviceThatIsNotThereFails(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Portgroups: 1, Datacenters: 2})
-	c := loginTo(t, v)
-	for name, backing := range map[string]types.BaseVirtualDeviceBackingInfo{
-		"standard": &types.VirtualEthernetCardNetworkBackingInfo{
-			VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "gone"},
-		},
-		"port group": &types.VirtualEthernetCardDistributedVirtualPortBackingInfo{
-			Port: types.DistributedVirtualSwitchPortConnection{PortgroupKey: "dvportgroup-gone", SwitchUuid: "gone"},
-		},
-		"opaque": &types.VirtualEthernetCardOpaqueNetworkBackingInfo{OpaqueNetworkId: "gone", OpaqueNetworkType: "nsx.LogicalSwitch"},
-		"none":   nil,
-	} {
-		err := c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
-			card := new(types.VirtualVmxnet3)
-			card.Key, card.Backing = -1, backing
-			spec.Location.DeviceChange = []types.BaseVirtualDeviceConfigSpec{
-				&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: card},
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Portgroups: 1, Datacenters: 2})
+		c := loginTo(t, v)
+		for name, backing := range map[string]types.BaseVirtualDeviceBackingInfo{
+			"standard": &types.VirtualEthernetCardNetworkBackingInfo{
+				VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "gone"},
+			},
+			"port group": &types.VirtualEthernetCardDistributedVirtualPortBackingInfo{
+				Port: types.DistributedVirtualSwitchPortConnection{PortgroupKey: "dvportgroup-gone", SwitchUuid: "gone"},
+			},
+			"opaque": &types.VirtualEthernetCardOpaqueNetworkBackingInfo{OpaqueNetworkId: "gone", OpaqueNetworkType: "nsx.LogicalSwitch"},
+			"none":   nil,
+		} {
+			err := c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
+				card := new(types.VirtualVmxnet3)
+				card.Key, card.Backing = -1, backing
+				spec.Location.DeviceChange = []types.BaseVirtualDeviceConfigSpec{
+					&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: card},
+				}
+			})
+			if err == nil {
+				t.Errorf("%s: it is cloned", name)
+				continue
 			}
-		})
-		if err == nil {
-			t.Errorf("%s: it is cloned", name)
-			continue
+			wantFault[*types.InvalidDeviceBacking](t, err)
 		}
-		wantFault[*types.InvalidDeviceBacking](t, err)
-	}
-	for _, op := range []types.VirtualDeviceConfigSpecOperation{types.VirtualDeviceConfigSpecOperationRemove, types.VirtualDeviceConfigSpecOperationEdit} {
-		wantFault[*types.InvalidDeviceSpec](t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
-			spec.Location.DeviceChange = []types.BaseVirtualDeviceConfigSpec{
-				&types.VirtualDeviceConfigSpec{Operation: op, Device: &types.VirtualE1000{VirtualEthernetCard: types.VirtualEthernetCard{VirtualDevice: types.VirtualDevice{Key: 4711}}}},
-			}
-		}))
-	}
-	if n := len(v.VMs()); n != 1 {
-		t.Errorf("%d VMs are there, want the template alone", n)
-	}
+		for _, op := range []types.VirtualDeviceConfigSpecOperation{types.VirtualDeviceConfigSpecOperationRemove, types.VirtualDeviceConfigSpecOperationEdit} {
+			wantFault[*types.InvalidDeviceSpec](t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
+				spec.Location.DeviceChange = []types.BaseVirtualDeviceConfigSpec{
+					&types.VirtualDeviceConfigSpec{Operation: op, Device: &types.VirtualE1000{VirtualEthernetCard: types.VirtualEthernetCard{VirtualDevice: types.VirtualDevice{Key: 4711}}}},
+				}
+			}))
+		}
+		if n := len(v.VMs()); n != 1 {
+			t.Errorf("%d VMs are there, want the template alone", n)
+		}
+	})
 }
 
 // loginTo is login where there are several datacenters, clusters or pools.
@@ -168,57 +173,61 @@ func loginTo(t testing.TB, v *vcsim.VCenter) *client {
 
 func TestACloneLandsWhereItsSpecSays(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Clusters: 2, Pools: 1, Datastores: 2})
-	c := loginTo(t, v)
-	pool, ds := found(t, v, "/DC0/host/DC0_C1/Resources/DC0_C1_RP1"), found(t, v, "/DC0/datastore/LocalDS_1")
-	ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
-		spec.Location.Pool, spec.Location.Datastore = &pool, &ds
-		spec.Config.Annotation = "ours"
-		spec.Config.ManagedBy = &types.ManagedByInfo{ExtensionKey: "com.example", Type: "vm"}
-	}))
-	d := details(t, v, "vm")
-	if d.Pool != "/DC0/host/DC0_C1/Resources/DC0_C1_RP1" || !strings.HasPrefix(d.Host, "/DC0/host/DC0_C1/") ||
-		d.Datastore != "/DC0/datastore/LocalDS_1" || d.Disks[0].Datastore != d.Datastore || d.Disks[0].Parent != "" {
-		t.Errorf("it is at %s, on %s, in %s, with %+v", d.Pool, d.Host, d.Datastore, d.Disks)
-	}
-	if d.Annotation != "ours" || d.ManagedBy == nil || *d.ManagedBy != (types.ManagedByInfo{ExtensionKey: "com.example", Type: "vm"}) {
-		t.Errorf("it is noted as %q, and managed by %+v", d.Annotation, d.ManagedBy)
-	}
-	if d := details(t, v, template); d.Annotation != "" || d.ManagedBy != nil || d.Pool != "" {
-		t.Errorf("the template is %+v", d)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Clusters: 2, Pools: 1, Datastores: 2})
+		c := loginTo(t, v)
+		pool, ds := found(t, v, "/DC0/host/DC0_C1/Resources/DC0_C1_RP1"), found(t, v, "/DC0/datastore/LocalDS_1")
+		ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
+			spec.Location.Pool, spec.Location.Datastore = &pool, &ds
+			spec.Config.Annotation = "ours"
+			spec.Config.ManagedBy = &types.ManagedByInfo{ExtensionKey: "com.example", Type: "vm"}
+		}))
+		d := details(t, v, "vm")
+		if d.Pool != "/DC0/host/DC0_C1/Resources/DC0_C1_RP1" || !strings.HasPrefix(d.Host, "/DC0/host/DC0_C1/") ||
+			d.Datastore != "/DC0/datastore/LocalDS_1" || d.Disks[0].Datastore != d.Datastore || d.Disks[0].Parent != "" {
+			t.Errorf("it is at %s, on %s, in %s, with %+v", d.Pool, d.Host, d.Datastore, d.Disks)
+		}
+		if d.Annotation != "ours" || d.ManagedBy == nil || *d.ManagedBy != (types.ManagedByInfo{ExtensionKey: "com.example", Type: "vm"}) {
+			t.Errorf("it is noted as %q, and managed by %+v", d.Annotation, d.ManagedBy)
+		}
+		if d := details(t, v, template); d.Annotation != "" || d.ManagedBy != nil || d.Pool != "" {
+			t.Errorf("the template is %+v", d)
+		}
+	})
 }
 
 func TestACloneToWhatIsNoSuchPlaceFails(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Clusters: 2, Datacenters: 2})
-	c := loginTo(t, v)
-	here, there := found(t, v, "/DC0/datastore/LocalDS_0"), found(t, v, "/DC1/datastore/LocalDS_0")
-	elsewhere, host := found(t, v, "/DC1/host/DC1_C0/Resources"), found(t, v, "/DC0/host/DC0_C1/DC0_C1_H0")
-	for what, change := range map[string]func(*types.VirtualMachineRelocateSpec){
-		"a datastore as the pool":    func(at *types.VirtualMachineRelocateSpec) { at.Pool = &here },
-		"a pool as the datastore":    func(at *types.VirtualMachineRelocateSpec) { at.Datastore = at.Pool },
-		"another datacenter's pool":  func(at *types.VirtualMachineRelocateSpec) { at.Pool = &elsewhere },
-		"another cluster's host":     func(at *types.VirtualMachineRelocateSpec) { at.Host = &host },
-		"two folders":                func(at *types.VirtualMachineRelocateSpec) { f := found(t, v, "/DC1/vm"); at.Folder = &f },
-		"an unknown move":            func(at *types.VirtualMachineRelocateSpec) { at.DiskMoveType = "sideways" },
-		"a policy that is not there": func(at *types.VirtualMachineRelocateSpec) { at.Profile = profile("gone") },
-		"a disk that is not there":   func(at *types.VirtualMachineRelocateSpec) { at.Disk = disk(4711, here, "gone") },
-		"a disk's policy that isn't, too": func(at *types.VirtualMachineRelocateSpec) {
-			at.Disk = disk(details(t, v, template).Disks[0].Key, here, "gone")
-		},
-	} {
-		err := c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { change(&spec.Location) })
-		if err == nil {
-			t.Errorf("%s: it is cloned", what)
-			continue
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Clusters: 2, Datacenters: 2})
+		c := loginTo(t, v)
+		here, there := found(t, v, "/DC0/datastore/LocalDS_0"), found(t, v, "/DC1/datastore/LocalDS_0")
+		elsewhere, host := found(t, v, "/DC1/host/DC1_C0/Resources"), found(t, v, "/DC0/host/DC0_C1/DC0_C1_H0")
+		for what, change := range map[string]func(*types.VirtualMachineRelocateSpec){
+			"a datastore as the pool":    func(at *types.VirtualMachineRelocateSpec) { at.Pool = &here },
+			"a pool as the datastore":    func(at *types.VirtualMachineRelocateSpec) { at.Datastore = at.Pool },
+			"another datacenter's pool":  func(at *types.VirtualMachineRelocateSpec) { at.Pool = &elsewhere },
+			"another cluster's host":     func(at *types.VirtualMachineRelocateSpec) { at.Host = &host },
+			"two folders":                func(at *types.VirtualMachineRelocateSpec) { f := found(t, v, "/DC1/vm"); at.Folder = &f },
+			"an unknown move":            func(at *types.VirtualMachineRelocateSpec) { at.DiskMoveType = "sideways" },
+			"a policy that is not there": func(at *types.VirtualMachineRelocateSpec) { at.Profile = profile("gone") },
+			"a disk that is not there":   func(at *types.VirtualMachineRelocateSpec) { at.Disk = disk(4711, here, "gone") },
+			"a disk's policy that isn't, too": func(at *types.VirtualMachineRelocateSpec) {
+				at.Disk = disk(details(t, v, template).Disks[0].Key, here, "gone")
+			},
+		} {
+			err := c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { change(&spec.Location) })
+			if err == nil {
+				t.Errorf("%s: it is cloned", what)
+				continue
+			}
+			t.Log(what, wantFault[*types.InvalidArgument](t, err).InvalidProperty)
 		}
-		t.Log(what, wantFault[*types.InvalidArgument](t, err).InvalidProperty)
-	}
-	wantFault[*types.InvalidDatastore](t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &there }))
-	if n := len(v.VMs()); n != 1 {
-		t.Errorf("%d VMs are there, want the template alone", n)
-	}
+		wantFault[*types.InvalidDatastore](t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &there }))
+		if n := len(v.VMs()); n != 1 {
+			t.Errorf("%d VMs are there, want the template alone", n)
+		}
+	})
 }
 
 func profile(id string) []types.BaseVirtualMachineProfileSpec {

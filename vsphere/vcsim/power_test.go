@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -29,149 +30,161 @@ func (c *client) bootTime(t testing.TB, ref types.ManagedObjectReference) *time.
 
 func TestTheBootTimeIsThatOfThePowerOn(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	ref := addVM(t, v, "/DC0/vm", "vm")
-	vm := object.NewVirtualMachine(c.Client.Client, ref)
-	began := time.Now().Add(-time.Millisecond)
-	if got := c.bootTime(t, ref); got != nil {
-		t.Errorf("a VM that was never on booted at %v", got)
-	}
-	ok(t, v.PowerOn("vm"))
-	first := c.bootTime(t, ref)
-	if first == nil || first.Before(began) || first.After(time.Now()) || !theVM(t, v, "vm").Boot.Equal(*first) {
-		t.Fatalf("it booted at %v, or %v", first, theVM(t, v, "vm").Boot)
-	}
-	for name, keep := range map[string]func(){
-		"reset":            func() { wait(t, c, vm.Reset) },
-		"suspend, resume":  func() { wait(t, c, vm.Suspend); c.bootTime(t, ref); wait(t, c, vm.PowerOn) },
-		"reboot":           func() { ok(t, v.SetTools("vm", true)); ok(t, vm.RebootGuest(c.ctx)) },
-		"failing power-on": func() { wantFault[*types.InvalidPowerState](t, v.PowerOn("vm")) },
-		"failing power-off": func() {
-			v.FailTask(vcsim.PowerOff, nil, new(types.SystemError), 1)
-			task, err := vm.PowerOff(c.ctx)
-			ok(t, err)
-			wantFault[*types.SystemError](t, task.Wait(c.ctx))
-		},
-	} {
-		keep()
-		if got := c.bootTime(t, ref); got == nil || !got.Equal(*first) {
-			t.Errorf("%s: it booted at %v, want %v", name, got, first)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		ref := addVM(t, v, "/DC0/vm", "vm")
+		vm := object.NewVirtualMachine(c.Client.Client, ref)
+		began := time.Now().Add(-time.Millisecond)
+		if got := c.bootTime(t, ref); got != nil {
+			t.Errorf("a VM that was never on booted at %v", got)
 		}
-	}
-	ok(t, v.PowerOff("vm"))
-	if got := c.bootTime(t, ref); got != nil || !theVM(t, v, "vm").Boot.IsZero() {
-		t.Errorf("a VM that is off booted at %v", got)
-	}
+		ok(t, v.PowerOn("vm"))
+		first := c.bootTime(t, ref)
+		if first == nil || first.Before(began) || first.After(time.Now()) || !theVM(t, v, "vm").Boot.Equal(*first) {
+			t.Fatalf("it booted at %v, or %v", first, theVM(t, v, "vm").Boot)
+		}
+		for name, keep := range map[string]func(){
+			"reset":            func() { wait(t, c, vm.Reset) },
+			"suspend, resume":  func() { wait(t, c, vm.Suspend); c.bootTime(t, ref); wait(t, c, vm.PowerOn) },
+			"reboot":           func() { ok(t, v.SetTools("vm", true)); ok(t, vm.RebootGuest(c.ctx)) },
+			"failing power-on": func() { wantFault[*types.InvalidPowerState](t, v.PowerOn("vm")) },
+			"failing power-off": func() {
+				v.FailTask(vcsim.PowerOff, nil, new(types.SystemError), 1)
+				task, err := vm.PowerOff(c.ctx)
+				ok(t, err)
+				wantFault[*types.SystemError](t, task.Wait(c.ctx))
+			},
+		} {
+			keep()
+			if got := c.bootTime(t, ref); got == nil || !got.Equal(*first) {
+				t.Errorf("%s: it booted at %v, want %v", name, got, first)
+			}
+		}
+		ok(t, v.PowerOff("vm"))
+		if got := c.bootTime(t, ref); got != nil || !theVM(t, v, "vm").Boot.IsZero() {
+			t.Errorf("a VM that is off booted at %v", got)
+		}
+	})
 }
 
 func TestEachPowerOnIsLaterThanTheLast(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	ref := addVM(t, v, "/DC0/vm", "vm")
-	vm := object.NewVirtualMachine(c.Client.Client, ref)
-	var last time.Time
-	for range 5 {
-		ok(t, v.PowerOn("vm"))
-		if boot := c.bootTime(t, ref); !boot.After(last) {
-			t.Errorf("%v after %v", boot, last)
-		} else {
-			last = *boot
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		ref := addVM(t, v, "/DC0/vm", "vm")
+		vm := object.NewVirtualMachine(c.Client.Client, ref)
+		var last time.Time
+		for range 5 {
+			ok(t, v.PowerOn("vm"))
+			if boot := c.bootTime(t, ref); !boot.After(last) {
+				t.Errorf("%v after %v", boot, last)
+			} else {
+				last = *boot
+			}
+			ok(t, v.SetTools("vm", true))
+			ok(t, vm.ShutdownGuest(c.ctx))
+			eventually(t, "the guest halts", func() bool { return theVM(t, v, "vm").Power == off })
+			if got := c.bootTime(t, ref); got != nil {
+				t.Errorf("a VM whose guest halted booted at %v", got)
+			}
 		}
-		ok(t, v.SetTools("vm", true))
-		ok(t, vm.ShutdownGuest(c.ctx))
-		eventually(t, "the guest halts", func() bool { return theVM(t, v, "vm").Power == off })
-		if got := c.bootTime(t, ref); got != nil {
-			t.Errorf("a VM whose guest halted booted at %v", got)
-		}
-	}
+	})
 }
 
 func TestAStreamTellsTheBootTime(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	ref := addVM(t, v, "/DC0/vm", "vm")
-	w := c.watch(t, tree(c.ServiceContent.RootFolder, "runtime.bootTime"))
-	w.next(t, 1)
-	for _, change := range []func(string) error{v.PowerOn, v.PowerOff} {
-		ok(t, change("vm"))
-		if got := w.next(t, 5); len(got) != 1 || !strings.HasPrefix(got[0], "modify "+ref.Value+" runtime.bootTime=") {
-			t.Errorf("told %v", got)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		ref := addVM(t, v, "/DC0/vm", "vm")
+		w := c.watch(t, tree(c.ServiceContent.RootFolder, "runtime.bootTime"))
+		w.next(t, 1)
+		for _, change := range []func(string) error{v.PowerOn, v.PowerOff} {
+			ok(t, change("vm"))
+			if got := w.next(t, 5); len(got) != 1 || !strings.HasPrefix(got[0], "modify "+ref.Value+" runtime.bootTime=") {
+				t.Errorf("told %v", got)
+			}
 		}
-	}
+	})
 }
 
 func TestAResetRestartsTheGuestOfAVMThatIsOn(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: time.Millisecond}, Latency: vcsim.Latency{Power: 50 * time.Millisecond}})
-	c := login(t, v)
-	vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
-	reset := func() error {
-		task, err := vm.Reset(c.ctx)
-		ok(t, err)
-		return task.Wait(c.ctx)
-	}
-	wantFault[*types.InvalidPowerState](t, reset())
-	ok(t, v.PowerOn("vm"))
-	eventually(t, "the guest is up", func() bool { return theVM(t, v, "vm").IP != "" })
-	address := theVM(t, v, "vm").IP
-	v.BreakGuests(named("vm")) // else it may be up again before we look
-	began := time.Now()
-	ok(t, reset())
-	if took := time.Since(began); took < 50*time.Millisecond {
-		t.Errorf("it took %v", took)
-	}
-	wantGuest(t, v, "vm", false, false)
-	v.BreakGuests(nil)
-	ok(t, reset())
-	eventually(t, "the guest is up again", func() bool { return theVM(t, v, "vm").IP == address })
-	if state := theVM(t, v, "vm").Power; state != on {
-		t.Errorf("it is %s", state)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second}, Latency: vcsim.Latency{Power: 5 * time.Second}})
+		c := login(t, v)
+		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
+		reset := func() error {
+			task, err := vm.Reset(c.ctx)
+			ok(t, err)
+			return task.Wait(c.ctx)
+		}
+		wantFault[*types.InvalidPowerState](t, reset())
+		ok(t, v.PowerOn("vm"))
+		eventually(t, "the guest is up", func() bool { return theVM(t, v, "vm").IP != "" })
+		address := theVM(t, v, "vm").IP
+		v.BreakGuests(named("vm")) // else it may be up again before we look
+		began := time.Now()
+		ok(t, reset())
+		if took := time.Since(began); took < 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		wantGuest(t, v, "vm", false, false)
+		v.BreakGuests(nil)
+		ok(t, reset())
+		eventually(t, "the guest is up again", func() bool { return theVM(t, v, "vm").IP == address })
+		if state := theVM(t, v, "vm").Power; state != on {
+			t.Errorf("it is %s", state)
+		}
+	})
 }
 
 func TestAGuestIsAskedThroughItsTools(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
-	for _, ask := range []func(ctx) error{vm.ShutdownGuest, vm.RebootGuest} {
-		wantFault[*types.InvalidPowerState](t, ask(c.ctx))
-		ok(t, v.PowerOn("vm"))
-		wantFault[*types.ToolsUnavailable](t, ask(c.ctx))
-		ok(t, v.SetTools("vm", true))
-		ok(t, ask(c.ctx))
-		eventually(t, "its tools stop", func() bool { return !theVM(t, v, "vm").Tools })
-		_ = v.PowerOff("vm")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
+		for _, ask := range []func(ctx) error{vm.ShutdownGuest, vm.RebootGuest} {
+			wantFault[*types.InvalidPowerState](t, ask(c.ctx))
+			ok(t, v.PowerOn("vm"))
+			wantFault[*types.ToolsUnavailable](t, ask(c.ctx))
+			ok(t, v.SetTools("vm", true))
+			ok(t, ask(c.ctx))
+			eventually(t, "its tools stop", func() bool { return !theVM(t, v, "vm").Tools })
+			_ = v.PowerOff("vm")
+		}
+	})
 }
 
 func TestAGuestThatHangsDoesNotHalt(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-	c := login(t, v)
-	v.HangShutdown(named("hangs"))
-	shutdown := func(name string) {
-		ok(t, object.NewVirtualMachine(c.Client.Client, theVM(t, v, name).Ref).ShutdownGuest(c.ctx))
-	}
-	for _, name := range []string{"hangs", "halts"} {
-		addVM(t, v, "/DC0/vm", name)
-		ok(t, v.PowerOn(name))
-	}
-	v.Hold(vcsim.ShutdownGuest)
-	shutdown("hangs")
-	shutdown("halts")
-	v.Release(vcsim.ShutdownGuest)
-	eventually(t, "the other one halts", func() bool { return theVM(t, v, "halts").Power == off })
-	eventually(t, "both were asked", func() bool { return c.running(t, theVM(t, v, "hangs").Ref) == 0 })
-	if state := theVM(t, v, "hangs").Power; state != on {
-		t.Errorf("the guest that hangs is %s", state)
-	}
-	v.HangShutdown(nil)
-	shutdown("hangs")
-	eventually(t, "it halts, too", func() bool { return theVM(t, v, "hangs").Power == off })
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		c := login(t, v)
+		v.HangShutdown(named("hangs"))
+		shutdown := func(name string) {
+			ok(t, object.NewVirtualMachine(c.Client.Client, theVM(t, v, name).Ref).ShutdownGuest(c.ctx))
+		}
+		for _, name := range []string{"hangs", "halts"} {
+			addVM(t, v, "/DC0/vm", name)
+			ok(t, v.PowerOn(name))
+		}
+		v.Hold(vcsim.ShutdownGuest)
+		shutdown("hangs")
+		shutdown("halts")
+		v.Release(vcsim.ShutdownGuest)
+		eventually(t, "the other one halts", func() bool { return theVM(t, v, "halts").Power == off })
+		eventually(t, "both were asked", func() bool { return c.running(t, theVM(t, v, "hangs").Ref) == 0 })
+		if state := theVM(t, v, "hangs").Power; state != on {
+			t.Errorf("the guest that hangs is %s", state)
+		}
+		v.HangShutdown(nil)
+		shutdown("hangs")
+		eventually(t, "it halts, too", func() bool { return theVM(t, v, "hangs").Power == off })
+	})
 }
 
 // running counts an object's tasks that have not ended.
@@ -191,21 +204,23 @@ func (c *client) running(t testing.TB, ref types.ManagedObjectReference) (n int)
 
 func TestAShutdownIsForgottenWithItsGuest(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-	c := login(t, v)
-	ref := addVM(t, v, "/DC0/vm", "vm")
-	ok(t, v.PowerOn("vm"))
-	for _, restart := range []func(){
-		func() { ok(t, v.Reset("vm")) },
-		func() { ok(t, v.PowerOff("vm")); ok(t, v.PowerOn("vm")) },
-	} {
-		v.Hold(vcsim.ShutdownGuest)
-		ok(t, object.NewVirtualMachine(c.Client.Client, ref).ShutdownGuest(c.ctx))
-		restart()
-		v.Release(vcsim.ShutdownGuest)
-		eventually(t, "nothing is under way", func() bool { return c.running(t, ref) == 0 })
-		if state := theVM(t, v, "vm").Power; state != on {
-			t.Errorf("it is %s", state)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		c := login(t, v)
+		ref := addVM(t, v, "/DC0/vm", "vm")
+		ok(t, v.PowerOn("vm"))
+		for _, restart := range []func(){
+			func() { ok(t, v.Reset("vm")) },
+			func() { ok(t, v.PowerOff("vm")); ok(t, v.PowerOn("vm")) },
+		} {
+			v.Hold(vcsim.ShutdownGuest)
+			ok(t, object.NewVirtualMachine(c.Client.Client, ref).ShutdownGuest(c.ctx))
+			restart()
+			v.Release(vcsim.ShutdownGuest)
+			eventually(t, "nothing is under way", func() bool { return c.running(t, ref) == 0 })
+			if state := theVM(t, v, "vm").Power; state != on {
+				t.Errorf("it is %s", state)
+			}
 		}
-	}
+	})
 }

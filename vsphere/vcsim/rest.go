@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
-	"regexp"
 	"sync"
 	"time"
 
@@ -102,32 +101,13 @@ func sessionID(r *http.Request) string {
 	return ""
 }
 
-// ids are what differs between two calls of one operation.
-var ids = regexp.MustCompile(`/id:[^/]*`)
-
-// operation names a call, for Calls and the faults.
-func operation(r *http.Request) string {
-	name := r.Method + " " + ids.ReplaceAllString(r.URL.Path, "/id:")
-	if action := r.URL.Query().Get("~action"); action != "" {
-		name += "?~action=" + action
-	}
-	return name
-}
-
-// admit counts a client's call, and says why it may not pass.
+// admit says why a client's call may not pass.
 func (a *restAPI) admit(r *http.Request) types.BaseMethodFault {
-	v, name := a.v, operation(r)
+	v := a.v
 	forbidden := v.forbiddenREST(r)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.calls[name]++
-	if e, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
-		e.lose = v.faults.losesReply(name)
-	}
-	if fault := v.faults.ofCall(name); fault != nil {
-		return fault
-	}
-	if privilege, denied := v.faults.denied[name]; denied {
+	if privilege, denied := v.faults.denied[methodOf(r, nil)]; denied {
 		return &types.NoPermission{PrivilegeId: privilege}
 	}
 	return forbidden
@@ -150,10 +130,13 @@ func (a *restAPI) login(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, id)
 }
 
-func (a *restAPI) drop(id string) {
+// drop ends a session, and reports whether there was one.
+func (a *restAPI) drop(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	_, was := a.sessions[id]
 	delete(a.sessions, id)
+	return was
 }
 
 // dropAll ends all sessions but Admin's.
@@ -186,18 +169,23 @@ func answerJSON(w http.ResponseWriter, value any) {
 
 // refuse answers a fault in the way of REST.
 //
-// [doc] com.vmware.vapi.std.errors: unauthenticated 401, unauthorized 403, not_found 404, invalid_argument 400.
+// [doc] com.vmware.vapi.std.errors: unauthenticated 401, unauthorized 403, not_found 404, invalid_argument 400,
+// already_exists 400, service_unavailable 503, internal_server_error 500.
 func refuse(w http.ResponseWriter, fault types.BaseMethodFault) {
 	status, kind := http.StatusInternalServerError, "internal_server_error"
 	switch fault.(type) {
-	case *types.NotAuthenticated, *types.InvalidLogin:
+	case *types.NotAuthenticated, types.BaseInvalidLogin:
 		status, kind = http.StatusUnauthorized, "unauthenticated"
-	case *types.NoPermission:
+	case types.BaseNoPermission:
 		status, kind = http.StatusForbidden, "unauthorized"
 	case *types.NotFound, *types.ManagedObjectNotFound:
 		status, kind = http.StatusNotFound, "not_found"
-	case *types.InvalidArgument:
+	case types.BaseInvalidArgument:
 		status, kind = http.StatusBadRequest, "invalid_argument"
+	case *types.DuplicateName, *types.AlreadyExists:
+		status, kind = http.StatusBadRequest, "already_exists"
+	case types.BaseHostCommunication, types.BaseTaskInProgress, *types.Timedout:
+		status, kind = http.StatusServiceUnavailable, "service_unavailable"
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -45,6 +46,21 @@ func (v *VCenter) validLogin(r *types.Login) bool {
 	return ok
 }
 
+// sessionManager is the SessionManager during a login.
+type sessionManager struct {
+	*simulator.SessionManager
+	v *VCenter
+}
+
+// Login also notes the session, for those who call directly.
+func (s *sessionManager) Login(ctx *simulator.Context, req *types.Login) soap.HasFault {
+	body := s.SessionManager.Login(ctx, req)
+	if ctx.Session != nil {
+		s.v.note(ctx.Session)
+	}
+	return body
+}
+
 // SetPassword changes what the next Login must say. Sessions that exist go on, as in a real vCenter.
 func (v *VCenter) SetPassword(password string) {
 	v.mu.Lock()
@@ -66,15 +82,24 @@ func (v *VCenter) Sessions() int { return len(v.clientSessions()) }
 // DropSessions ends all sessions but Admin's, REST's too: the next call of each is NotAuthenticated, and so is a
 // wait that is under way.
 func (v *VCenter) DropSessions() {
+	v.terminate(func(string) bool { return true })
+	v.rest.dropAll()
+}
+
+// terminate ends the clients' sessions whose keys match, and reports how many there were.
+func (v *VCenter) terminate(match func(key string) bool) (ended int) {
 	v.door.Lock()
 	defer v.door.Unlock()
 	ctx := v.context()
 	for _, key := range v.clientSessions() {
-		// Only NotFound can come of it: the session has just ended by itself.
-		_ = v.objects.SessionManager().TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
+		if match(key) {
+			// Only NotFound can come of it: the session has just ended by itself.
+			_ = v.objects.SessionManager().TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
+			ended++
+		}
 	}
-	v.rest.dropAll()
 	v.changes.mark() // wakes the waits
+	return ended
 }
 
 func (v *VCenter) clientSessions() []string {

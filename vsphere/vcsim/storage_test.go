@@ -3,6 +3,7 @@ package vcsim_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/pbm"
@@ -15,30 +16,32 @@ import (
 
 func TestADatastoreClusterRecommendsItsDatastoresForAClone(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Datacenters: 2, Hosts: 2, Pods: 2})
-	c := loginTo(t, v)
-	var pod mo.StoragePod
-	ref := found(t, v, "/DC0/datastore/DC0_POD1")
-	ok(t, c.RetrieveOne(c.ctx, ref, []string{"childEntity", "name"}, &pod))
-	want := []types.ManagedObjectReference{
-		found(t, v, "/DC0/datastore/DC0_POD1/DC0_POD1_DS0"), found(t, v, "/DC0/datastore/DC0_POD1/DC0_POD1_DS1"),
-	}
-	if !slices.Equal(pod.ChildEntity, want) {
-		t.Fatalf("inside are %v, want %v", pod.ChildEntity, want)
-	}
-	res, err := c.recommend(c.placement(ref))
-	ok(t, err)
-	var got []types.ManagedObjectReference
-	for _, r := range res.Recommendations {
-		got = append(got, r.Action[0].(*types.StoragePlacementAction).Destination)
-	}
-	if len(got) != 2 || !slices.Contains(got, want[0]) || !slices.Contains(got, want[1]) {
-		t.Fatalf("recommended are %v, want %v", got, want)
-	}
-	ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &got[0] }))
-	if d := details(t, v, "vm"); found(t, v, d.Datastore) != got[0] {
-		t.Errorf("it is in %s", d.Datastore)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Datacenters: 2, Hosts: 2, Pods: 2})
+		c := loginTo(t, v)
+		var pod mo.StoragePod
+		ref := found(t, v, "/DC0/datastore/DC0_POD1")
+		ok(t, c.RetrieveOne(c.ctx, ref, []string{"childEntity", "name"}, &pod))
+		want := []types.ManagedObjectReference{
+			found(t, v, "/DC0/datastore/DC0_POD1/DC0_POD1_DS0"), found(t, v, "/DC0/datastore/DC0_POD1/DC0_POD1_DS1"),
+		}
+		if !slices.Equal(pod.ChildEntity, want) {
+			t.Fatalf("inside are %v, want %v", pod.ChildEntity, want)
+		}
+		res, err := c.recommend(c.placement(ref))
+		ok(t, err)
+		var got []types.ManagedObjectReference
+		for _, r := range res.Recommendations {
+			got = append(got, r.Action[0].(*types.StoragePlacementAction).Destination)
+		}
+		if len(got) != 2 || !slices.Contains(got, want[0]) || !slices.Contains(got, want[1]) {
+			t.Fatalf("recommended are %v, want %v", got, want)
+		}
+		ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &got[0] }))
+		if d := details(t, v, "vm"); found(t, v, d.Datastore) != got[0] {
+			t.Errorf("it is in %s", d.Datastore)
+		}
+	})
 }
 
 func (c *client) placement(pod types.ManagedObjectReference) types.StoragePlacementSpec {
@@ -55,21 +58,23 @@ func (c *client) recommend(spec types.StoragePlacementSpec) (*types.StoragePlace
 
 func TestARecommendationForNoDatastoreClusterFails(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Pods: 1})
-	c := loginTo(t, v)
-	_, err := c.recommend(c.placement(found(t, v, "/DC0/datastore/LocalDS_0")))
-	wantFault[*types.InvalidArgument](t, err)
-	_, err = c.recommend(c.placement(types.ManagedObjectReference{Type: "StoragePod", Value: "gone"}))
-	wantFault[*types.ManagedObjectNotFound](t, err)
-	nameless := c.placement(found(t, v, "/DC0/datastore/DC0_POD0"))
-	nameless.CloneName = ""
-	_, err = c.recommend(nameless)
-	wantFault[*types.InvalidArgument](t, err)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Pods: 1})
+		c := loginTo(t, v)
+		_, err := c.recommend(c.placement(found(t, v, "/DC0/datastore/LocalDS_0")))
+		wantFault[*types.InvalidArgument](t, err)
+		_, err = c.recommend(c.placement(types.ManagedObjectReference{Type: "StoragePod", Value: "gone"}))
+		wantFault[*types.ManagedObjectNotFound](t, err)
+		nameless := c.placement(found(t, v, "/DC0/datastore/DC0_POD0"))
+		nameless.CloneName = ""
+		_, err = c.recommend(nameless)
+		wantFault[*types.InvalidArgument](t, err)
+	})
 }
 
 func TestAStoragePolicyIsFoundByNameAndFitsItsDatastoresOnly(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Datastores: 2, Pods: 1})
+	v := startReal(t, vcsim.Config{Datastores: 2, Pods: 1})
 	gold, err := v.AddStoragePolicy("gold", "/DC0/datastore/LocalDS_1", "/DC0/datastore/DC0_POD0/DC0_POD0_DS0")
 	ok(t, err)
 	c := loginTo(t, v)
@@ -123,7 +128,7 @@ func TestAStoragePolicyIsFoundByNameAndFitsItsDatastoresOnly(t *testing.T) {
 
 func TestTheStoragePolicyServiceFailsAsTheRestDoes(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
+	v := startReal(t, vcsim.Config{})
 	c := login(t, v)
 	p, err := pbm.NewClient(c.ctx, c.Client.Client)
 	ok(t, err)

@@ -15,15 +15,15 @@ import (
 
 const (
 	settle        = 5 * time.Millisecond // for which updates gather
-	sessionCheck  = 50 * time.Millisecond
-	defaultUpdate = 100 // objects in one answer, as vCenter
+	sessionCheck  = time.Second          // how soon a wait notices at most that its session has ended
+	defaultUpdate = 100                  // objects in one answer, as vCenter
 )
 
 // stream is what a PropertyCollector has told its client. The simulator's own walks its filters once
 // for each internal update, reads without locks, and outlives its client; this one tells what differs
 // between the last read and this.
 type stream struct {
-	wait sync.Mutex // one wait at a time
+	wait lock // one wait at a time
 
 	mu      sync.Mutex // guards these two
 	filters []*filter
@@ -55,7 +55,7 @@ func (v *VCenter) stream(ctx *simulator.Context, pc *simulator.PropertyCollector
 		maps.DeleteFunc(v.streams, func(_ *simulator.PropertyCollector, s *stream) bool {
 			return !v.sessionLives(ctx, s.session, s.user)
 		})
-		s = &stream{session: ctx.Session.Key, user: ctx.Session.UserName, cancel: make(chan struct{})}
+		s = &stream{session: ctx.Session.Key, user: ctx.Session.UserName, wait: newLock(), cancel: make(chan struct{})}
 		v.streams[pc] = s
 	}
 	return s

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -87,193 +88,205 @@ func spell(set *types.UpdateSet) (words []string) {
 
 func TestAStreamTellsWhatChanged(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	makeFolder(t, v, "/DC0/vm/a/b")
-	vm := addVM(t, v, "/DC0/vm/a/b", "vm")
-	c := login(t, v)
-	w := c.watch(t, tree(c.ServiceContent.RootFolder, "name", "config.hardware.numCPU", "runtime.powerState", `config.extraConfig["k"].value`))
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		makeFolder(t, v, "/DC0/vm/a/b")
+		vm := addVM(t, v, "/DC0/vm/a/b", "vm")
+		c := login(t, v)
+		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name", "config.hardware.numCPU", "runtime.powerState", `config.extraConfig["k"].value`))
 
-	want := func(what string, wants ...string) {
-		t.Helper()
-		slices.Sort(wants)
-		if got := w.next(t, 5); !slices.Equal(got, wants) {
-			t.Errorf("%s: told %v, want %v", what, got, wants)
+		want := func(what string, wants ...string) {
+			t.Helper()
+			slices.Sort(wants)
+			if got := w.next(t, 5); !slices.Equal(got, wants) {
+				t.Errorf("%s: told %v, want %v", what, got, wants)
+			}
 		}
-	}
-	want("at first", "enter "+vm.Value, "enter "+c.template.Reference().Value)
-	if got := w.next(t, 0); got != nil {
-		t.Errorf("nothing happened, told %v", got)
-	}
-	ok(t, v.PowerOn("vm"))
-	want("power", "modify "+vm.Value+" runtime.powerState=poweredOn")
-	ok(t, v.Rename("vm", "renamed"))
-	want("name", "modify "+vm.Value+" name=renamed")
-	ok(t, v.SetExtraConfig("renamed", "k", "1"))
-	want("a key", "modify "+vm.Value+` config.extraConfig["k"].value=1`)
-	ok(t, v.PowerOff("renamed"))
-	ok(t, v.Reconfigure("renamed", types.VirtualMachineConfigSpec{NumCPUs: 2}))
-	for len(w.next(t, 0)) > 0 { // as one, or as two
-	}
-	v.Hide(vm)
-	want("hidden", "leave "+vm.Value)
-	ok(t, v.Rename("renamed", "unseen"))
-	v.Show(vm)
-	want("shown", "enter "+vm.Value)
-	ok(t, v.Move("unseen", "/DC0/vm"))
-	ok(t, v.Destroy("unseen"))
-	want("destroyed", "leave "+vm.Value)
+		want("at first", "enter "+vm.Value, "enter "+c.template.Reference().Value)
+		if got := w.next(t, 0); got != nil {
+			t.Errorf("nothing happened, told %v", got)
+		}
+		ok(t, v.PowerOn("vm"))
+		want("power", "modify "+vm.Value+" runtime.powerState=poweredOn")
+		ok(t, v.Rename("vm", "renamed"))
+		want("name", "modify "+vm.Value+" name=renamed")
+		ok(t, v.SetExtraConfig("renamed", "k", "1"))
+		want("a key", "modify "+vm.Value+` config.extraConfig["k"].value=1`)
+		ok(t, v.PowerOff("renamed"))
+		ok(t, v.Reconfigure("renamed", types.VirtualMachineConfigSpec{NumCPUs: 2}))
+		for len(w.next(t, 0)) > 0 { // as one, or as two
+		}
+		v.Hide(vm)
+		want("hidden", "leave "+vm.Value)
+		ok(t, v.Rename("renamed", "unseen"))
+		v.Show(vm)
+		want("shown", "enter "+vm.Value)
+		ok(t, v.Move("unseen", "/DC0/vm"))
+		ok(t, v.Destroy("unseen"))
+		want("destroyed", "leave "+vm.Value)
+	})
 }
 
 func TestAStreamComesInPages(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	for i := range 4 {
-		addVM(t, v, "/DC0/vm", fmt.Sprint("vm-", i))
-	}
-	c := login(t, v)
-	w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
-	var version string
-	var sizes []int
-	for {
-		res, err := methods.WaitForUpdatesEx(c.ctx, c.Client.Client, &types.WaitForUpdatesEx{
-			This: w.pc.Reference(), Version: version, Options: &types.WaitOptions{MaxObjectUpdates: 2},
-		})
-		ok(t, err)
-		sizes = append(sizes, len(spell(res.Returnval)))
-		version = res.Returnval.Version
-		if res.Returnval.Truncated == nil {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		for i := range 4 {
+			addVM(t, v, "/DC0/vm", fmt.Sprint("vm-", i))
 		}
-	}
-	if !slices.Equal(sizes, []int{2, 2, 1}) {
-		t.Errorf("the pages have %v objects", sizes)
-	}
+		c := login(t, v)
+		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
+		var version string
+		var sizes []int
+		for {
+			res, err := methods.WaitForUpdatesEx(c.ctx, c.Client.Client, &types.WaitForUpdatesEx{
+				This: w.pc.Reference(), Version: version, Options: &types.WaitOptions{MaxObjectUpdates: 2},
+			})
+			ok(t, err)
+			sizes = append(sizes, len(spell(res.Returnval)))
+			version = res.Returnval.Version
+			if res.Returnval.Truncated == nil {
+				break
+			}
+		}
+		if !slices.Equal(sizes, []int{2, 2, 1}) {
+			t.Errorf("the pages have %v objects", sizes)
+		}
+	})
 }
 
 func TestALostUpdateIsToldAgain(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	vm := addVM(t, v, "/DC0/vm", "vm")
-	c := login(t, v)
-	w := c.watch(t, tree(c.ServiceContent.RootFolder, "runtime.powerState"))
-	w.next(t, 1)
-	ok(t, v.PowerOn("vm"))
-	v.LoseReply("WaitForUpdatesEx", 1)
-	if set, err := w.ask(w.version, 5); err == nil {
-		t.Fatalf("the reply came: %v", set)
-	}
-	if got := w.next(t, 5); !slices.Equal(got, []string{"modify " + vm.Value + " runtime.powerState=poweredOn"}) {
-		t.Errorf("told %v", got)
-	}
-	_, err := w.ask("777", 0)
-	wantFault[*types.InvalidCollectorVersion](t, err)
-	w.version = ""
-	if got := w.next(t, 0); len(got) != 2 {
-		t.Errorf("from the start, told %v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		vm := addVM(t, v, "/DC0/vm", "vm")
+		c := login(t, v)
+		w := c.watch(t, tree(c.ServiceContent.RootFolder, "runtime.powerState"))
+		w.next(t, 1)
+		ok(t, v.PowerOn("vm"))
+		v.LoseReply("WaitForUpdatesEx", 1)
+		if set, err := w.ask(w.version, 5); err == nil {
+			t.Fatalf("the reply came: %v", set)
+		}
+		if got := w.next(t, 5); !slices.Equal(got, []string{"modify " + vm.Value + " runtime.powerState=poweredOn"}) {
+			t.Errorf("told %v", got)
+		}
+		_, err := w.ask("777", 0)
+		wantFault[*types.InvalidCollectorVersion](t, err)
+		w.version = ""
+		if got := w.next(t, 0); len(got) != 2 {
+			t.Errorf("from the start, told %v", got)
+		}
+	})
 }
 
 func TestAWaitCanBeCancelled(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
-	w.next(t, 1)
-	for name, end := range map[string]func() error{
-		"cancel":  func() error { return w.pc.CancelWaitForUpdates(c.ctx) },
-		"destroy": func() error { return w.pc.Destroy(c.ctx) },
-	} {
-		waiting := make(chan error, 1)
-		before := v.Calls()["WaitForUpdatesEx"]
-		go func() {
-			_, err := w.ask(w.version, 60)
-			waiting <- err
-		}()
-		eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] > before })
-		for { // the call is counted a moment before it can be cancelled
-			ok(t, end())
-			select {
-			case err := <-waiting:
-				wantFault[*types.RequestCanceled](t, err)
-			case <-time.After(100 * time.Millisecond):
-				continue
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
+		w.next(t, 1)
+		for name, end := range map[string]func() error{
+			"cancel":  func() error { return w.pc.CancelWaitForUpdates(c.ctx) },
+			"destroy": func() error { return w.pc.Destroy(c.ctx) },
+		} {
+			waiting := make(chan error, 1)
+			before := v.Calls()["WaitForUpdatesEx"]
+			go func() {
+				_, err := w.ask(w.version, 60)
+				waiting <- err
+			}()
+			eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] > before })
+			for { // the call is counted a moment before it can be cancelled
+				ok(t, end())
+				select {
+				case err := <-waiting:
+					wantFault[*types.RequestCanceled](t, err)
+				case <-time.After(100 * time.Millisecond):
+					continue
+				}
+				break
 			}
-			break
+			if name == "destroy" {
+				return
+			}
 		}
-		if name == "destroy" {
-			return
-		}
-	}
+	})
 }
 
 func TestAnAbandonedWaitEnds(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
-	c := login(t, v)
-	w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
-	w.next(t, 1)
-	all, abandon := c.ctx, context.CancelFunc(nil)
-	c.ctx, abandon = context.WithCancel(all)
-	before := v.Calls()["WaitForUpdatesEx"]
-	gone := make(chan error, 1)
-	go func() {
-		_, err := w.ask(w.version, 3600)
-		gone <- err
-	}()
-	eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] > before })
-	abandon()
-	if <-gone == nil {
-		t.Error("it ended by itself")
-	}
-	c.ctx = all
-	// A collector serves one wait at a time, so an answer means that the first is over.
-	within(t, 5*time.Second, "the next wait", func() { w.next(t, 0) })
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
+		w.next(t, 1)
+		all, abandon := c.ctx, context.CancelFunc(nil)
+		c.ctx, abandon = context.WithCancel(all)
+		before := v.Calls()["WaitForUpdatesEx"]
+		gone := make(chan error, 1)
+		go func() {
+			_, err := w.ask(w.version, 3600)
+			gone <- err
+		}()
+		eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] > before })
+		abandon()
+		if <-gone == nil {
+			t.Error("it ended by itself")
+		}
+		c.ctx = all
+		// A collector serves one wait at a time, so an answer means that the first is over.
+		within(t, 5*time.Second, "the next wait", func() { w.next(t, 0) })
+	})
 }
 
 func TestOneWaitTellsOfManyTasks(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: 100 * time.Millisecond}})
-	c := login(t, v)
-	list, err := methods.CreateListView(c.ctx, c.Client.Client, &types.CreateListView{This: *c.ServiceContent.ViewManager})
-	ok(t, err)
-	view := list.Returnval
-	w := c.watch(t, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: view, Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
-			&types.TraversalSpec{Type: "ListView", Path: "view"},
-		}}},
-		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state"}}},
-	})
-	if got := w.next(t, 1); got != nil {
-		t.Errorf("told %v of an empty list", got)
-	}
-	modify := func(req types.ModifyListView) {
-		req.This = view
-		_, err := methods.ModifyListView(c.ctx, c.Client.Client, &req)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: 40 * time.Second}})
+		c := login(t, v)
+		list, err := methods.CreateListView(c.ctx, c.Client.Client, &types.CreateListView{This: *c.ServiceContent.ViewManager})
 		ok(t, err)
-	}
-	var tasks []*object.Task
-	for i := range 3 {
-		tasks = append(tasks, c.startClone(t, fmt.Sprint("vm-", i)))
-		modify(types.ModifyListView{Add: []types.ManagedObjectReference{tasks[i].Reference()}})
-	}
-	var told []string
-	for len(told) < 6 {
-		told = append(told, w.next(t, 5)...)
-	}
-	for _, task := range tasks {
-		ref := task.Reference()
-		for _, word := range []string{"enter " + ref.Value, "modify " + ref.Value + " info.state=success"} {
-			if !slices.Contains(told, word) {
-				t.Errorf("%q is missing in %v", word, told)
-			}
+		view := list.Returnval
+		w := c.watch(t, types.PropertyFilterSpec{
+			ObjectSet: []types.ObjectSpec{{Obj: view, Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
+				&types.TraversalSpec{Type: "ListView", Path: "view"},
+			}}},
+			PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state"}}},
+		})
+		if got := w.next(t, 1); got != nil {
+			t.Errorf("told %v of an empty list", got)
 		}
-		modify(types.ModifyListView{Remove: []types.ManagedObjectReference{ref}})
-	}
-	told = nil
-	for len(told) < 3 {
-		told = append(told, w.next(t, 5)...)
-	}
-	if strings.Count(strings.Join(told, " "), "leave") != 3 {
-		t.Errorf("told %v", told)
-	}
+		modify := func(req types.ModifyListView) {
+			req.This = view
+			_, err := methods.ModifyListView(c.ctx, c.Client.Client, &req)
+			ok(t, err)
+		}
+		var tasks []*object.Task
+		for i := range 3 {
+			tasks = append(tasks, c.startClone(t, fmt.Sprint("vm-", i)))
+			modify(types.ModifyListView{Add: []types.ManagedObjectReference{tasks[i].Reference()}})
+		}
+		var told []string
+		for len(told) < 6 {
+			told = append(told, w.next(t, 60)...)
+		}
+		for _, task := range tasks {
+			ref := task.Reference()
+			for _, word := range []string{"enter " + ref.Value, "modify " + ref.Value + " info.state=success"} {
+				if !slices.Contains(told, word) {
+					t.Errorf("%q is missing in %v", word, told)
+				}
+			}
+			modify(types.ModifyListView{Remove: []types.ManagedObjectReference{ref}})
+		}
+		told = nil
+		for len(told) < 3 {
+			told = append(told, w.next(t, 60)...)
+		}
+		if strings.Count(strings.Join(told, " "), "leave") != 3 {
+			t.Errorf("told %v", told)
+		}
+	})
 }

@@ -27,6 +27,8 @@ const (
 	Reconfigure          Kind = "VirtualMachine.reconfigure"
 	Rename               Kind = "VirtualMachine.rename"
 	Destroy              Kind = "VirtualMachine.destroy"
+	Relocate             Kind = "VirtualMachine.relocate"
+	PromoteDisks         Kind = "VirtualMachine.promoteDisks"
 	CreateVM             Kind = "Folder.createVm"
 	RegisterVM           Kind = "Folder.registerVm"
 	MoveInto             Kind = "Folder.moveInto"
@@ -57,39 +59,45 @@ type job struct {
 	*simulator.Task
 }
 
-// begin makes the task and lets it run. The caller holds the entity's lock, not the world.
+// begin makes the task and lets it run. The caller holds the world, for reading at least, and the entity's lock.
 func (v *VCenter) begin(g *guard, w work) types.ManagedObjectReference {
 	v.mu.Lock()
-	v.nextID++
-	// Far from the numbers that the simulator gives its own tasks.
-	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.nextID)}
 	latency, held := v.latency.of(w.kind), v.held[w.kind]
 	v.mu.Unlock()
 	if isAdmin(g.ctx.Session) {
 		latency, held = 0, nil
 	}
-
-	entity, now := w.entity.Reference(), time.Now()
-	j := &job{Task: new(simulator.Task)}
-	j.Self = ref
-	j.Info = types.TaskInfo{
-		Key: ref.Value, Task: ref, Name: g.method, DescriptionId: string(w.kind),
-		Entity: &entity, EntityName: w.entity.Entity().Name,
-		State: types.TaskInfoStateRunning, QueueTime: now, StartTime: &now, Cancelable: w.kind == Clone,
-		// [doc] TaskInfo.reason: TaskReasonUser for what a user began, with the session's userName.
-		Reason: &types.TaskReasonUser{UserName: g.ctx.Session.UserName},
-	}
-	v.objects.Put(j)
-
+	j := v.newJob(g.method, w.kind, w.entity, g.ctx.Session.UserName)
 	ctx := fork(g.ctx)
 	if !v.enter() {
-		return ref
+		return j.Self
 	}
 	go func() {
 		defer v.running.Done()
 		v.run(ctx, j, w, latency, held)
 	}()
-	return ref
+	return j.Self
+}
+
+// newJob makes a task that is running. The caller holds the world, for reading at least.
+func (v *VCenter) newJob(method string, kind Kind, on mo.Entity, user string) *job {
+	v.mu.Lock()
+	v.nextID++
+	// Far from the numbers that the simulator gives its own tasks.
+	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.nextID)}
+	v.mu.Unlock()
+	entity, now := on.Reference(), time.Now()
+	j := &job{Task: new(simulator.Task)}
+	j.Self = ref
+	j.Info = types.TaskInfo{
+		Key: ref.Value, Task: ref, Name: method, DescriptionId: string(kind),
+		Entity: &entity, EntityName: on.Entity().Name,
+		State: types.TaskInfoStateRunning, QueueTime: now, StartTime: &now, Cancelable: kind == Clone,
+		// [doc] TaskInfo.reason: TaskReasonUser for what a user began, with the session's userName.
+		Reason: &types.TaskReasonUser{UserName: user},
+	}
+	v.objects.Put(j)
+	return j
 }
 
 func (v *VCenter) run(ctx *simulator.Context, j *job, w work, latency time.Duration, held <-chan struct{}) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"sync"
 	"time"
@@ -23,10 +22,11 @@ type VCenter struct {
 	service *simulator.Service
 	objects *simulator.Registry
 
-	cert   tls.Certificate
-	server *http.Server
-	gate   *gate
-	admin  *govmomi.Client
+	plain bool // no TLS
+	cert  tls.Certificate
+	gate  *gate
+	main  *Wire
+	admin *govmomi.Client
 
 	// ctx ends with Close; running counts what Close waits for.
 	ctx     context.Context
@@ -35,7 +35,7 @@ type VCenter struct {
 
 	// world is held for writing by whatever changes the inventory, for reading by whatever reads it,
 	// and is always taken before an object's own lock.
-	world   sync.RWMutex
+	world   rwLock
 	changes *changes
 
 	guest Guest // as configured
@@ -59,7 +59,7 @@ type VCenter struct {
 	// collectors guards the filters of the simulator's PropertyCollectors, which it does not.
 	collectors sync.Mutex
 
-	books sync.Map // the sessions' own objects, as *simulator.Registry by the session's key (counts.go)
+	books sync.Map // the sessions with their own objects, as *simulator.Session by key (counts.go)
 
 	mu        sync.Mutex // guards what follows
 	closed    bool
@@ -83,6 +83,9 @@ type VCenter struct {
 // Start makes a vCenter and serves it until Close.
 func Start(c Config) (*VCenter, error) {
 	c = c.withDefaults()
+	if c.Listener != nil {
+		c.Listen = c.Listener.Addr().String()
+	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen address %q: %w", c.Listen, err)
@@ -91,6 +94,7 @@ func Start(c Config) (*VCenter, error) {
 		gate:    newGate(),
 		changes: newChanges(),
 		login:   newLogin(c.User, c.Password),
+		plain:   c.Plain,
 		guest:   c.Guest,
 		lives:   make(map[types.ManagedObjectReference]*life),
 
@@ -112,13 +116,16 @@ func Start(c Config) (*VCenter, error) {
 	if err := v.createModel(c); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		v.cancel()
-		v.model.Remove()
-		return nil, fmt.Errorf("listen: %w", err)
+	if c.Listener == nil {
+		if c.Listener, err = net.Listen("tcp", c.Listen); err != nil {
+			v.cancel()
+			v.model.Remove()
+			return nil, fmt.Errorf("listen: %w", err)
+		}
 	}
-	v.serve(listener)
+	v.extend(hostOf(c.Listener))
+	v.main = v.newWire(c.Listener)
+	v.gate.add(v.main)
 	if err := v.furnish(c); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
@@ -131,7 +138,7 @@ func Start(c Config) (*VCenter, error) {
 
 // extend hooks our behaviour into the simulator's, before the first call reaches it.
 func (v *VCenter) extend(address string) {
-	v.service.Listen = &url.URL{Scheme: "https", Host: address, User: url.User("vcsim")}
+	v.service.Listen = &url.URL{Scheme: v.scheme(), Host: address, User: url.User("vcsim")}
 	sessions := v.objects.SessionManager()
 	sessions.ServiceHostName = address
 	sessions.ValidLogin = v.validLogin
@@ -148,11 +155,16 @@ func (v *VCenter) extend(address string) {
 	v.service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", v.service.ServiceVersions)
 }
 
-// URL is where clients log in: https://user:password@host:port/sdk, with the password of now.
+// URL is where clients log in: https://user:password@host:port/sdk (http:// with Config.Plain), with the password of now.
 func (v *VCenter) URL() *url.URL {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return &url.URL{Scheme: "https", Host: v.service.Listen.Host, Path: vim25.Path, User: v.login.userinfo()}
+	return v.main.URL()
+}
+
+func (v *VCenter) scheme() string {
+	if v.plain {
+		return "http"
+	}
+	return "https"
 }
 
 // InstanceUUID is this vCenter's about.instanceUuid.
@@ -179,7 +191,10 @@ func (v *VCenter) Close() error {
 	}
 	v.cancel()
 	v.gate.set(down)
-	err := v.server.Close()
+	var err error
+	for _, w := range v.gate.all() {
+		err = errors.Join(err, w.Close())
+	}
 
 	done := make(chan struct{})
 	go func() { v.running.Wait(); close(done) }()

@@ -2,9 +2,12 @@ package vcsim_test
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
-	"net/url"
+	"net/http"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi"
@@ -12,19 +15,41 @@ import (
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/property"
-	"github.com/vmware/govmomi/session"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 const template = "vm-operator-template"
 
-// start starts a vCenter that is closed with the test.
+// patience is how long a test waits for what should happen. In a bubble that is virtual time.
+const patience = 30 * time.Minute
+
+// networks are those in memory that vCenters are on.
+var networks sync.Map
+
+func networkOf(v *vcsim.VCenter) *memnet.Network {
+	network, _ := networks.Load(v)
+	return network.(*memnet.Network)
+}
+
+// start starts a vCenter on a network in memory, in a bubble, with which it ends.
 func start(t testing.TB, c vcsim.Config) *vcsim.VCenter {
+	t.Helper()
+	network := memnet.New()
+	c.Listener = network.Listen()
+	v := startReal(t, c)
+	networks.Store(v, network)
+	t.Cleanup(func() { networks.Delete(v) })
+	return v
+}
+
+// startReal starts a vCenter on loopback, in real time, that is closed with the test.
+func startReal(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 	t.Helper()
 	v, err := vcsim.Start(c)
 	if err != nil {
@@ -54,12 +79,22 @@ type client struct {
 	pool     types.ManagedObjectReference
 }
 
+// transportTo makes a transport for a client of a vCenter, wherever that is.
+func transportTo(t testing.TB, v *vcsim.VCenter) *http.Transport {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	if network, in := networks.Load(v); in {
+		transport = network.(*memnet.Network).Transport()
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
 // dial only logs in.
 func dial(t testing.TB, v *vcsim.VCenter) *client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Hour)
 	t.Cleanup(cancel)
-	c, err := govmomi.NewClient(ctx, v.URL(), true)
+	c, err := v.Login(ctx, v.URL().User, transportTo(t, v))
 	ok(t, err)
 	return &client{Client: c, ctx: ctx}
 }
@@ -138,65 +173,73 @@ func within(t testing.TB, limit time.Duration, what string, do func()) {
 
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never happened: %s", what)
+	began := time.Now()
+	for pause := 5 * time.Millisecond; !is(); pause = min(2*pause, time.Second) {
+		if time.Since(began) > patience {
+			t.Fatalf("not within %s: %s", patience, what)
 		}
+		time.Sleep(pause)
 	}
 }
 
 func TestTheDefaultInventoryIsUnambiguous(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{User: "me", Password: "secret"})
-	c := login(t, v)
-	finder := find.NewFinder(c.Client.Client)
-	dc, err := finder.DefaultDatacenter(c.ctx)
-	ok(t, err)
-	finder.SetDatacenter(dc)
-	ds, err := finder.DefaultDatastore(c.ctx)
-	ok(t, err)
-	if dc.Name() != "DC0" || ds.Name() != "LocalDS_0" {
-		t.Errorf("got %s and %s", dc.Name(), ds.Name())
-	}
-	vms := v.VMs()
-	if len(vms) != 1 || !vms[0].Template || vms[0].Path != "/DC0/vm/"+template {
-		t.Errorf("got %+v, want the template alone", vms)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{User: "me", Password: "secret"})
+		c := login(t, v)
+		finder := find.NewFinder(c.Client.Client)
+		dc, err := finder.DefaultDatacenter(c.ctx)
+		ok(t, err)
+		finder.SetDatacenter(dc)
+		ds, err := finder.DefaultDatastore(c.ctx)
+		ok(t, err)
+		if dc.Name() != "DC0" || ds.Name() != "LocalDS_0" {
+			t.Errorf("got %s and %s", dc.Name(), ds.Name())
+		}
+		vms := v.VMs()
+		if len(vms) != 1 || !vms[0].Template || vms[0].Path != "/DC0/vm/"+template {
+			t.Errorf("got %+v, want the template alone", vms)
+		}
+	})
 }
 
 func TestTheInventoryCanBeAmbiguous(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Pools: 1, Templates: []string{"a", "b"}})
-	_, err := v.AddTemplate("/DC1/vm", "a")
-	ok(t, err)
-	finder := find.NewFinder(v.Admin().Client)
-	if _, err := finder.DefaultDatacenter(t.Context()); err == nil {
-		t.Error("the datacenter is unambiguous")
-	}
-	if _, err := v.Find("a"); err == nil {
-		t.Error("the template is unambiguous")
-	}
-	for _, path := range []string{"/DC1/host/DC1_C1/Resources/DC1_C1_RP1", "/DC0/datastore/LocalDS_1", "/DC0/vm/b"} {
-		if _, err := v.Find(path); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Pools: 1, Templates: []string{"a", "b"}})
+		_, err := v.AddTemplate("/DC1/vm", "a")
+		ok(t, err)
+		finder := find.NewFinder(v.Admin().Client)
+		if _, err := finder.DefaultDatacenter(t.Context()); err == nil {
+			t.Error("the datacenter is unambiguous")
 		}
-	}
+		if _, err := v.Find("a"); err == nil {
+			t.Error("the template is unambiguous")
+		}
+		for _, path := range []string{"/DC1/host/DC1_C1/Resources/DC1_C1_RP1", "/DC0/datastore/LocalDS_1", "/DC0/vm/b"} {
+			if _, err := v.Find(path); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 func TestEachVCenterHasAnIdentityOfItsOwn(t *testing.T) {
 	t.Parallel()
-	a, b := start(t, vcsim.Config{}), start(t, vcsim.Config{InstanceUUID: "b-uuid"})
-	if a.InstanceUUID() == "" || a.InstanceUUID() == b.InstanceUUID() {
-		t.Errorf("got %q and %q", a.InstanceUUID(), b.InstanceUUID())
-	}
-	if got := login(t, b).ServiceContent.About.InstanceUuid; got != "b-uuid" {
-		t.Errorf("a client sees %q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		a, b := start(t, vcsim.Config{}), start(t, vcsim.Config{InstanceUUID: "b-uuid"})
+		if a.InstanceUUID() == "" || a.InstanceUUID() == b.InstanceUUID() {
+			t.Errorf("got %q and %q", a.InstanceUUID(), b.InstanceUUID())
+		}
+		if got := login(t, b).ServiceContent.About.InstanceUuid; got != "b-uuid" {
+			t.Errorf("a client sees %q", got)
+		}
+	})
 }
 
 func TestTheCertificateCanBeVerified(t *testing.T) {
 	t.Parallel()
-	v := start(t, vcsim.Config{})
+	v := startReal(t, vcsim.Config{})
 	for name, trust := range map[string]func(*soap.Client){
 		"by its CA": func(c *soap.Client) {
 			pool := x509.NewCertPool()
@@ -219,42 +262,32 @@ func TestTheCertificateCanBeVerified(t *testing.T) {
 
 func TestCloseDoesNotWaitForAnAbandonedWait(t *testing.T) {
 	t.Parallel()
-	v, err := vcsim.Start(vcsim.Config{Latency: vcsim.Latency{Clone: time.Hour}})
-	ok(t, err)
-	c := login(t, v)
-	task := c.startClone(t, "never")
-	pc, err := property.DefaultCollector(c.Client.Client).Create(c.ctx)
-	ok(t, err)
-	_, err = pc.CreateFilter(c.ctx, types.CreateFilter{Spec: types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: task.Reference()}},
-		PropSet:   []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state"}}},
-	}})
-	ok(t, err)
-	waiting := make(chan error, 1)
-	go func() {
-		waiting <- pc.WaitForUpdatesEx(c.ctx, &property.WaitOptions{}, func([]types.ObjectUpdate) bool { return false })
-	}()
-	eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] == 2 })
-	within(t, 3*time.Second, "Close", func() {
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Hour}})
+		c := login(t, v)
+		task := c.startClone(t, "never")
+		pc, err := property.DefaultCollector(c.Client.Client).Create(c.ctx)
+		ok(t, err)
+		_, err = pc.CreateFilter(c.ctx, types.CreateFilter{Spec: types.PropertyFilterSpec{
+			ObjectSet: []types.ObjectSpec{{Obj: task.Reference()}},
+			PropSet:   []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state"}}},
+		}})
+		ok(t, err)
+		waiting := make(chan error, 1)
+		go func() {
+			waiting <- pc.WaitForUpdatesEx(c.ctx, &property.WaitOptions{}, func([]types.ObjectUpdate) bool { return false })
+		}()
+		eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] == 2 })
+		within(t, 3*time.Second, "Close", func() {
+			if err := v.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := <-waiting; err == nil {
+			t.Error("the wait ended without an error")
+		}
 		if err := v.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("again: %v", err)
 		}
 	})
-	if err := <-waiting; err == nil {
-		t.Error("the wait ended without an error")
-	}
-	if err := v.Close(); err != nil {
-		t.Errorf("again: %v", err)
-	}
-}
-
-func newClientAs(ctx context.Context, v *vcsim.VCenter, user *url.Userinfo) (*session.Manager, error) {
-	u := v.URL()
-	u.User = nil
-	vc, err := vim25.NewClient(ctx, soap.NewClient(u, true))
-	if err != nil {
-		return nil, err
-	}
-	m := session.NewManager(vc)
-	return m, m.Login(ctx, user)
 }

@@ -1,0 +1,259 @@
+package vcsim_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/pbm"
+	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vapi/tags"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/test/memnet"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// way is how a client that is logged in calls by a wire.
+type way func(*testing.T, *vcsim.Wire, *govmomi.Client)
+
+func byHTTP(*testing.T, *vcsim.Wire, *govmomi.Client) {}
+
+func directly(t *testing.T, w *vcsim.Wire, c *govmomi.Client) {
+	t.Helper()
+	session, err := c.SessionManager.UserSession(t.Context())
+	ok(t, err)
+	c.RoundTripper = w.Direct(session.Key)
+}
+
+// byEachWay runs a test in bubbles, once for each way.
+func byEachWay(t *testing.T, f func(t *testing.T, by way)) {
+	for name, by := range map[string]way{"HTTP": byHTTP, "direct": directly} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { f(t, by) })
+		})
+	}
+}
+
+// wired is a vCenter on a network in memory, a wire to it, and a client that is logged in through it.
+func wired(t *testing.T, by way) (*vcsim.VCenter, *vcsim.Wire, *govmomi.Client, *memnet.Network) {
+	t.Helper()
+	vc := start(t, vcsim.Config{})
+	network := networkOf(vc)
+	w, client := another(t, vc, network, by)
+	return vc, w, client, network
+}
+
+func another(t *testing.T, vc *vcsim.VCenter, network *memnet.Network, by way) (*vcsim.Wire, *govmomi.Client) {
+	t.Helper()
+	w, err := vc.Wire(network.Listen())
+	ok(t, err)
+	t.Cleanup(func() { ok(t, w.Close()) })
+	transport := network.Transport()
+	t.Cleanup(transport.CloseIdleConnections)
+	client, err := w.Login(t.Context(), w.URL().User, transport)
+	ok(t, err)
+	by(t, w, client)
+	return w, client
+}
+
+// breakNext breaks the next call of a method.
+func breakNext(w *vcsim.Wire, method string, b vcsim.Break) {
+	done := false
+	w.On(func(c vcsim.Call) vcsim.Break {
+		if done || c.Method != method {
+			return vcsim.Break{}
+		}
+		done = true
+		return b
+	})
+}
+
+func callCreateFolder(ctx context.Context, vc *vcsim.VCenter, c *govmomi.Client, name string) error {
+	ref, err := vc.Find("/DC0/vm")
+	if err != nil {
+		return err
+	}
+	_, err = object.NewFolder(c.Client, ref).CreateFolder(ctx, name)
+	return err
+}
+
+func exists(vc *vcsim.VCenter, name string) bool {
+	_, err := vc.Find("/DC0/vm/" + name)
+	return err == nil
+}
+
+func TestACallIsBrokenAsItIsTold(t *testing.T) {
+	t.Parallel()
+	byEachWay(t, func(t *testing.T, by way) {
+		vc, w, client, _ := wired(t, by)
+		for _, c := range []struct {
+			name       string
+			do         vcsim.Break
+			carriedOut bool
+			is         func(error) bool
+		}{
+			{"refused", vcsim.Break{Kind: vcsim.Refused}, false, func(err error) bool { return carriesNoFault(err) }},
+			{"replyLost", vcsim.Break{Kind: vcsim.ReplyLost}, true, func(err error) bool { return carriesNoFault(err) }},
+			{"faulted", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.NoPermission{PrivilegeId: "Folder.Create"}}, false, func(err error) bool {
+				var f *types.NoPermission
+				_, is := fault.As(err, &f)
+				return is && f.PrivilegeId == "Folder.Create"
+			}},
+			{"stalled", vcsim.Break{Kind: vcsim.Stalled, Stall: 20 * time.Millisecond}, true, func(err error) bool { return err == nil }},
+			{"sessionGone", vcsim.Break{Kind: vcsim.SessionGone}, false, func(err error) bool { return fault.Is(err, &types.NotAuthenticated{}) }},
+		} {
+			breakNext(w, "CreateFolder", c.do)
+			if err := callCreateFolder(t.Context(), vc, client, c.name); !c.is(err) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if exists(vc, c.name) != c.carriedOut {
+				t.Errorf("%s: carried out is %t", c.name, !c.carriedOut)
+			}
+			broken := w.Broken()
+			if last := broken[len(broken)-1]; last.Method != "CreateFolder" || last.Break.Kind != c.do.Kind || last.Nth != len(broken) {
+				t.Errorf("%s: %+v", c.name, last)
+			}
+		}
+	})
+}
+
+func carriesNoFault(err error) bool {
+	return err != nil && !fault.Is(err, &types.NoPermission{})
+}
+
+func TestAKilledWireStaysDeadAndOthersLive(t *testing.T) {
+	t.Parallel()
+	byEachWay(t, func(t *testing.T, by way) {
+		vc, w, client, network := wired(t, by)
+		other, otherClient := another(t, vc, network, by)
+		breakNext(w, "CreateFolder", vcsim.Break{Kind: vcsim.KilledAfter})
+		if err := callCreateFolder(t.Context(), vc, client, "after"); err == nil || !exists(vc, "after") {
+			t.Errorf("%v, %t", err, exists(vc, "after"))
+		}
+		w.Mend()
+		if _, err := methods.GetCurrentTime(t.Context(), client); err == nil {
+			t.Error("a call passed a wire that was killed")
+		}
+		breakNext(other, "CreateFolder", vcsim.Break{Kind: vcsim.KilledBefore})
+		if _, err := methods.GetCurrentTime(t.Context(), otherClient); err != nil {
+			t.Error(err)
+		}
+		if err := callCreateFolder(t.Context(), vc, otherClient, "before"); err == nil || exists(vc, "before") {
+			t.Errorf("%v, %t", err, exists(vc, "before"))
+		}
+		if n := vc.Sessions(); n != 2 {
+			t.Errorf("%d sessions are left of two processes that died", n)
+		}
+	})
+}
+
+func TestACutNetworkComesBack(t *testing.T) {
+	t.Parallel()
+	byEachWay(t, func(t *testing.T, by way) {
+		_, w, client, _ := wired(t, by)
+		w.Cut()
+		if _, err := methods.GetCurrentTime(t.Context(), client); err == nil {
+			t.Error("a call passed a wire that was cut")
+		}
+		w.Mend()
+		if _, err := methods.GetCurrentTime(t.Context(), client); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOnlyTheSessionOfTheCallEnds(t *testing.T) {
+	t.Parallel()
+	byEachWay(t, func(t *testing.T, by way) {
+		vc, w, client, network := wired(t, by)
+		_, otherClient := another(t, vc, network, by)
+		breakNext(w, "CurrentTime", vcsim.Break{Kind: vcsim.SessionGone})
+		if _, err := methods.GetCurrentTime(t.Context(), client); !fault.Is(err, &types.NotAuthenticated{}) {
+			t.Error(err)
+		}
+		if _, err := methods.GetCurrentTime(t.Context(), otherClient); err != nil {
+			t.Error(err)
+		}
+		if n := vc.Sessions(); n != 1 {
+			t.Errorf("%d sessions", n)
+		}
+	})
+}
+
+func TestPoliciesAndTagsPassAndBreak(t *testing.T) {
+	t.Parallel()
+	vc := startReal(t, vcsim.Config{}) // on loopback: govmomi's clients of the other services dial by themselves
+	w, err := vc.Wire(nil)
+	ok(t, err)
+	client, err := govmomi.NewClient(t.Context(), w.URL(), true)
+	ok(t, err)
+	policies, err := pbm.NewClient(t.Context(), client.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policies.ProfileIDByName(t.Context(), "vSAN Default Storage Policy"); err != nil {
+		t.Error(err)
+	}
+	api := rest.NewClient(client.Client)
+	if err := api.Login(t.Context(), url.UserPassword("user", "pass")); err != nil {
+		t.Fatal(err)
+	}
+	const category = "POST /rest/com/vmware/cis/tagging/category"
+	create := func(name string) error {
+		_, err := tags.NewManager(api).CreateCategory(t.Context(), &tags.Category{Name: name, Cardinality: "SINGLE"})
+		return err
+	}
+	if err := create("one"); err != nil {
+		t.Error(err)
+	}
+	breakNext(w, category, vcsim.Break{Kind: vcsim.Faulted, Fault: &types.NoPermission{}})
+	if err := create("two"); err == nil {
+		t.Error("a faulted call of REST gave no error")
+	}
+	breakNext(w, category, vcsim.Break{Kind: vcsim.SessionGone})
+	if err := create("three"); err == nil || vc.RESTSessions() != 0 || vc.Sessions() != 1 {
+		t.Errorf("%v, %d and %d sessions", err, vc.RESTSessions(), vc.Sessions())
+	}
+	var seen []string
+	for _, c := range w.Calls() {
+		seen = append(seen, c.Method)
+	}
+	for _, method := range []string{"RetrieveServiceContent", "Login", "PbmRetrieveServiceContent", category, "POST /rest/com/vmware/cis/session"} {
+		if !slices.Contains(seen, method) || vc.Calls()[method] == 0 {
+			t.Errorf("%s is not among %v", method, seen)
+		}
+	}
+}
+
+func TestAClientThatGoesEndsItsStall(t *testing.T) {
+	t.Parallel()
+	byEachWay(t, func(t *testing.T, by way) {
+		_, w, client, _ := wired(t, by)
+		breakNext(w, "CurrentTime", vcsim.Break{Kind: vcsim.Stalled, Stall: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := methods.GetCurrentTime(ctx, client); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		for {
+			log := w.Log()
+			if last := log[len(log)-1]; last.Done {
+				if last.Broken {
+					t.Error("it is taken for a stall")
+				}
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+}

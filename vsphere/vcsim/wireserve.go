@@ -1,0 +1,259 @@
+package vcsim
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"io"
+	"net/http"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+	vimxml "github.com/vmware/govmomi/vim25/xml"
+)
+
+// serve has vCenter answer a request from the network, or as far as the wire is told.
+func (w *Wire) serve(rw http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body) // all of it: only then does net/http notice that a client hangs up
+	if err != nil || w.alive.Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	c := &request{v: w.v, r: r, body: body, answer: newAnswer()}
+	if !w.lead(r.Context(), methodOf(r, body), c) {
+		panic(http.ErrAbortHandler)
+	}
+	c.answer.writeTo(rw)
+}
+
+// carrier is a call on its way: an HTTP request, or a direct call (direct.go).
+type carrier interface {
+	// carryOut has vCenter answer while ctx lasts, and reports whether it does: not, if it is closed.
+	carryOut(ctx context.Context) bool
+	// fail answers a fault, and vCenter sees nothing.
+	fail(fault types.BaseMethodFault)
+	// endSession ends the session that the call bears, and no other, and reports whether there was one.
+	endSession() bool
+}
+
+// lead has vCenter answer a call, as far as the wire is told, and reports whether it is answered. client ends when the
+// client has gone.
+func (w *Wire) lead(client context.Context, method string, c carrier) (answered bool) {
+	e := w.enter(client, method)
+	broken := false
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		e.Took, e.Done, e.Broken = time.Since(e.Began), true, broken
+	}()
+	while, stop := either(client, w.alive)
+	defer stop()
+
+	switch e.Break.Kind {
+	case Refused:
+		broken = true
+		return false
+	case KilledBefore:
+		broken = true
+		w.Kill()
+		return false
+	case ReplyLost, KilledAfter: // carried out, even if the client does not wait for it
+		broken = w.carryOut(w.open, c)
+		if e.Break.Kind == KilledAfter {
+			w.Kill()
+		}
+		return false
+	case Faulted:
+		broken = true
+		c.fail(e.Break.Fault)
+		return true
+	case SessionGone:
+		broken = c.endSession()
+	case Stalled:
+		select {
+		case <-time.After(e.Break.Stall):
+			broken = true
+		case <-while.Done():
+			return false
+		}
+	}
+	return w.carryOut(while, c) && while.Err() == nil
+}
+
+// carryOut has vCenter answer a call while ctx lasts, unless an outage keeps the call or its answer.
+func (w *Wire) carryOut(ctx context.Context, c carrier) bool {
+	return w.v.gate.pass(ctx) && c.carryOut(ctx) && w.v.gate.pass(ctx)
+}
+
+// request is a call by HTTP.
+type request struct {
+	v      *VCenter
+	r      *http.Request
+	body   []byte
+	answer *answer
+}
+
+func (c *request) carryOut(ctx context.Context) bool {
+	inner := c.r.WithContext(ctx)
+	inner.Body = io.NopCloser(bytes.NewReader(c.body))
+	return c.v.carryOut(c.answer, inner)
+}
+
+func (c *request) fail(fault types.BaseMethodFault) { writeFault(c.answer, c.r, fault) }
+
+// enter numbers a call, and asks what is to become of it.
+func (w *Wire) enter(client context.Context, method string) *Entry {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.mu.Lock()
+	w.nth[method]++
+	e := &Entry{Call: Call{N: len(w.log) + 1, Method: method, Nth: w.nth[method]}, Began: time.Now()}
+	if w.records {
+		w.log = append(w.log, e)
+	}
+	ask := w.ask
+	w.mu.Unlock()
+	var b Break
+	switch {
+	case client.Err() != nil: // it waited for others, and its client has gone
+		b = Break{Kind: Refused}
+	case ask != nil:
+		b = ask(e.Call)
+	}
+	if b.Kind == Pass {
+		b = w.v.ordered(method)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.Break = b
+	return e
+}
+
+// either is a context that ends with any of two.
+func either(a, b context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(a)
+	stop := context.AfterFunc(b, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// answer holds back what the simulator answers, so that it can still be lost.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func newAnswer() *answer { return &answer{header: make(http.Header), status: http.StatusOK} }
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+
+func (a *answer) writeTo(w http.ResponseWriter) {
+	for key, values := range a.header {
+		w.Header()[key] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body.Bytes())
+}
+
+// ids are what differs between two calls of one REST operation.
+var ids = regexp.MustCompile(`/id:[^/]*`)
+
+// methodOf names a call: a SOAP body's first element, or the REST operation.
+func methodOf(r *http.Request, body []byte) string {
+	if !isREST(r) && r.Method == http.MethodPost {
+		if method := soapMethod(body); method != "" {
+			return method
+		}
+	}
+	name := r.Method + " " + ids.ReplaceAllString(r.URL.Path, "/id:")
+	if action := r.URL.Query().Get("~action"); action != "" {
+		name += "?~action=" + action
+	}
+	return name
+}
+
+func isREST(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/rest/") || strings.HasPrefix(r.URL.Path, "/api/")
+}
+
+// soapMethod is the name of the first element of a SOAP body; "" if there is none.
+func soapMethod(text []byte) string {
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for inBody := false; ; {
+		token, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		start, is := token.(xml.StartElement)
+		switch {
+		case !is:
+		case inBody:
+			return start.Name.Local
+		case start.Name.Local == "Body":
+			inBody = true
+		case start.Name.Local == "Header":
+			if d.Skip() != nil {
+				return ""
+			}
+		}
+	}
+}
+
+// inHeader finds the session in a SOAP header, where calls of other services bear it (soap.Header.Cookie).
+var inHeader = regexp.MustCompile(`<vcSessionCookie[^>]*>([^<]+)</vcSessionCookie>`)
+
+func (c *request) endSession() bool {
+	if isREST(c.r) {
+		return c.v.rest.drop(sessionID(c.r))
+	}
+	key := ""
+	if cookie, err := c.r.Cookie(soap.SessionCookieName); err == nil {
+		key = cookie.Value // the simulator's cookie is the session's key
+	} else if m := inHeader.FindSubmatch(c.body); m != nil {
+		key = string(m[1])
+	}
+	return c.v.endSession(key)
+}
+
+// endSession ends a session, and reports whether there was one.
+func (v *VCenter) endSession(key string) bool {
+	return key != "" && v.terminate(func(s string) bool { return s == key }) > 0
+}
+
+// writeFault answers a fault in the way of the API that was called.
+func writeFault(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
+	if isREST(r) {
+		refuse(w, fault)
+		return
+	}
+	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+	w.WriteHeader(http.StatusInternalServerError)
+	var body struct {
+		Fault *soap.Fault
+	}
+	body.Fault = simulator.Fault("", fault)
+	body.Fault.Detail.Fault = detail{fault}
+	_ = vimxml.NewEncoder(w).Encode(soap.Envelope{Body: &body})
+}
+
+// detail writes a fault as vCenter does: an element named after its type, which xsi:type says once more.
+type detail struct{ fault types.BaseMethodFault }
+
+// MarshalXML implements xml.Marshaler.
+func (d detail) MarshalXML(e *vimxml.Encoder, start vimxml.StartElement) error {
+	kind := reflect.TypeOf(d.fault).Elem().Name()
+	start.Name = vimxml.Name{Local: kind + "Fault"}
+	start.Attr = []vimxml.Attr{
+		{Name: vimxml.Name{Local: "xmlns"}, Value: "urn:" + vim25.Namespace},
+		{Name: vimxml.Name{Local: "xmlns:xsi"}, Value: "http://www.w3.org/2001/XMLSchema-instance"},
+		{Name: vimxml.Name{Local: "xsi:type"}, Value: kind},
+	}
+	return e.EncodeElement(d.fault, start)
+}
