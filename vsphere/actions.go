@@ -18,7 +18,7 @@ import (
 func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
-	err := v.act(actFor(context.WithValue(ctx, types.ID{}, opID), ref), ref, a)
+	err := v.act(actFor(context.WithValue(ctx, types.ID{}, opID), ref, a), ref, a)
 	line, what := v.log.Info(), "done"
 	if err != nil {
 		line, what = v.log.Warn().Err(err), "failed"
@@ -99,7 +99,7 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	case plan.RemoveFolder:
 		return v.removeFolder(ctx, ref, a)
 	case plan.ConfirmGone:
-		return v.confirmGone(ctx, ref)
+		return v.confirmGone(ctx, ref, a)
 	}
 	return faultf(ReasonInternal, true, "The server does not know the step %q.", a.Op)
 }

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // fault does a step that is to fail, and gives why it did.
@@ -27,178 +27,195 @@ func (p *process) fault(a plan.Action) plan.Fault {
 
 func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.SetLatency(vcsim.Latency{Clone: 50 * time.Millisecond})
-	one, two := w.start(), w.start()
-	one.do(plan.Action{Op: plan.CreateFolder})
-	two.do(plan.Action{Op: plan.CreateFolder})
-	if a, b := one.sight().Folder, two.sight().Folder; a == "" || a != b {
-		t.Fatalf("they have folders %q and %q", a, b)
-	}
-	for ordinal := range int32(3) {
-		var wg sync.WaitGroup
-		for _, p := range []*process{one, two} {
-			wg.Go(func() {
-				for {
-					err := p.Do(context.Background(), web, p.cloning(ordinal))
-					var f *Error
-					if errors.As(err, &f) && f.Reason == ReasonCloneUnderWay {
-						continue
-					}
-					if err != nil {
-						t.Error(err)
-					}
-					return
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.start(), w.start()
+		one.do(plan.Action{Op: plan.CreateFolder})
+		two.do(plan.Action{Op: plan.CreateFolder})
+		if a, b := one.sight().Folder, two.sight().Folder; a == "" || a != b {
+			t.Fatalf("they have folders %q and %q", a, b)
 		}
-		wg.Wait()
-		for _, p := range []*process{one, two} {
-			if vms := p.sight().VMs; len(vms) != int(ordinal)+1 {
-				t.Errorf("%d VMs are seen after %d ordinals: %+v", len(vms), ordinal+1, vms)
+		for ordinal := range int32(3) {
+			var wg sync.WaitGroup
+			for _, p := range []*process{one, two} {
+				wg.Go(func() {
+					for {
+						err := p.Do(context.Background(), web, p.cloning(ordinal))
+						var f *Error
+						if errors.As(err, &f) && f.Reason == ReasonCloneUnderWay {
+							time.Sleep(time.Second)
+							continue
+						}
+						if err != nil {
+							t.Error(err)
+						}
+						return
+					}
+				})
+			}
+			wg.Wait()
+			for _, p := range []*process{one, two} {
+				if vms := p.sight().VMs; len(vms) != int(ordinal)+1 {
+					t.Errorf("%d VMs are seen after %d ordinals: %+v", len(vms), ordinal+1, vms)
+				}
 			}
 		}
-	}
-	if names := w.names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0", "web-1", "web-2"}) {
-		t.Errorf("vCenter has %v", names)
-	}
+		if names := w.names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0", "web-1", "web-2"}) {
+			t.Errorf("vCenter has %v", names)
+		}
+	})
 }
 
 func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	p.do(plan.Action{Op: plan.CreateFolder})
-	_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-0")
-	w.must(err)
-	f := p.fault(p.cloning(0))
-	if f.Reason != plan.ReasonNameConflict || !f.Person || f.Message != "The name web-0 is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member of the group: rename, move or remove it." {
-		t.Errorf("%+v", f)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-0")
+		w.must(err)
+		f := p.fault(p.cloning(0))
+		if f.Reason != plan.ReasonNameConflict || !f.Person || f.Message != "The name web-0 is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member of the group: rename, move or remove it." {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 func TestAFolderWhoseNameAVMHoldsIsAConflict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	_, err := w.AddVM("/DC0/vm/vm-operator", "shop")
-	w.must(err)
-	if f := p.fault(plan.Action{Op: plan.CreateFolder}); f.Reason != plan.ReasonNameConflict {
-		t.Errorf("%+v", f)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		_, err := w.AddVM("/DC0/vm/vm-operator", "shop")
+		w.must(err)
+		if f := p.fault(plan.Action{Op: plan.CreateFolder}); f.Reason != plan.ReasonNameConflict {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	p.do(plan.Action{Op: plan.CreateFolder})
-	w.LoseReply("CloneVM_Task", 1)
-	f := p.fault(p.cloning(0))
-	if f.Reason != ReasonVCenterUnreachable {
-		t.Errorf("%+v", f)
-	}
-	p.until("it is known again", func() bool { return p.sight().Known && p.sight().Template.MoRef != "" })
-	for {
-		err := p.Do(context.Background(), web, p.cloning(0))
-		var f *Error
-		if errors.As(err, &f) && f.Reason == ReasonCloneUnderWay {
-			continue // the first one
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		w.LoseReply("CloneVM_Task", 1)
+		f := p.fault(p.cloning(0))
+		if f.Reason != ReasonVCenterUnreachable {
+			t.Errorf("%+v", f)
 		}
-		w.must(err)
-		break
-	}
-	if vms := p.sight().VMs; len(vms) != 1 {
-		t.Errorf("%+v", vms)
-	}
-	if names := w.names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0"}) {
-		t.Errorf("vCenter has %v", names)
-	}
+		p.until("it is known again", func() bool { return p.sight().Known && p.sight().Template.MoRef != "" })
+		for {
+			err := p.Do(context.Background(), web, p.cloning(0))
+			var f *Error
+			if errors.As(err, &f) && f.Reason == ReasonCloneUnderWay {
+				time.Sleep(time.Second) // for the first one
+				continue
+			}
+			w.must(err)
+			break
+		}
+		if vms := p.sight().VMs; len(vms) != 1 {
+			t.Errorf("%+v", vms)
+		}
+		if names := w.names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0"}) {
+			t.Errorf("vCenter has %v", names)
+		}
+	})
 }
 
 func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.must(w.PowerOn("stranger"))
-	p := w.start()
-	vm := p.member(0)
-	w.must(w.SetExtraConfig("stranger", "x", "y"))
-	for _, a := range []plan.Action{
-		{Op: plan.PowerOff}, {Op: plan.Mark}, {Op: plan.Unmark}, {Op: plan.Destroy}, {Op: plan.PowerOn}, {Op: plan.ShutdownGuest},
-		{Op: plan.Reset}, {Op: plan.Reconfigure}, {Op: plan.Rename}, {Op: plan.Move}, {Op: plan.Quarantine}, {Op: plan.Release},
-	} {
-		a.VM, a.MoRef = "web-0", w.stranger.Value
-		if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
-			t.Errorf("%s: %+v", a.Op, f)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.must(w.PowerOn("stranger"))
+		p := w.start()
+		vm := p.member(0)
+		w.must(w.SetExtraConfig("stranger", "x", "y"))
+		for _, a := range []plan.Action{
+			{Op: plan.PowerOff}, {Op: plan.Mark}, {Op: plan.Unmark}, {Op: plan.Destroy}, {Op: plan.PowerOn}, {Op: plan.ShutdownGuest},
+			{Op: plan.Reset}, {Op: plan.Reconfigure}, {Op: plan.Rename}, {Op: plan.Move}, {Op: plan.Quarantine}, {Op: plan.Release},
+		} {
+			a.VM, a.MoRef = "web-0", w.stranger.Value
+			if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+				t.Errorf("%s: %+v", a.Op, f)
+			}
+			other := step(a.Op, vm) // right VM, wrong ordinal
+			other.Ordinal = 7
+			if f := p.fault(other); f.Reason != ReasonConcurrentAccess {
+				t.Errorf("%s of another ordinal: %+v", a.Op, f)
+			}
 		}
-		other := step(a.Op, vm) // right VM, wrong ordinal
-		other.Ordinal = 7
-		if f := p.fault(other); f.Reason != ReasonConcurrentAccess {
-			t.Errorf("%s of another ordinal: %+v", a.Op, f)
+		for _, x := range w.VMs() {
+			if x.Name == "stranger" && (x.Power != vim.VirtualMachinePowerStatePoweredOn || x.ExtraConfig[StampKey] != "") {
+				t.Errorf("the stranger is %+v", x)
+			}
 		}
-	}
-	for _, x := range w.VMs() {
-		if x.Name == "stranger" && (x.Power != vim.VirtualMachinePowerStatePoweredOn || x.ExtraConfig[StampKey] != "") {
-			t.Errorf("the stranger is %+v", x)
-		}
-	}
+	})
 }
 
 func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	p.stop() // so that nothing new is seen; only the fresh read can tell
-	p = w.start()
-	w.must(w.SetExtraConfig("web-0", StampKey, ""))
-	if f := p.fault(step(plan.Destroy, vm)); f.Reason != ReasonConcurrentAccess {
-		t.Errorf("%+v", f)
-	}
-	if !slices.Contains(w.names(), "web-0") {
-		t.Error("it was destroyed without a stamp")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		p.stop() // so that nothing new is seen; only the fresh read can tell
+		p = w.start()
+		w.must(w.SetExtraConfig("web-0", StampKey, ""))
+		if f := p.fault(step(plan.Destroy, vm)); f.Reason != ReasonConcurrentAccess {
+			t.Errorf("%+v", f)
+		}
+		if !slices.Contains(w.names(), "web-0") {
+			t.Error("it was destroyed without a stamp")
+		}
+	})
 }
 
 func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	one := w.start()
-	vm := one.member(0)
-	one.do(step(plan.Mark, vm))
-	two := w.start()
-	two.do(step(plan.Unmark, vm))
-	for _, op := range []plan.Op{plan.Destroy, plan.PowerOff} {
-		a := step(op, vm)
-		a.Marked = true
-		eventually(t, "the mark's end is seen", func() bool { return !one.sight().VMs[0].Marked })
-		if f := one.fault(a); f.Reason != ReasonConcurrentAccess {
-			t.Errorf("%s: %+v", op, f)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one := w.start()
+		vm := one.member(0)
+		one.do(step(plan.Mark, vm))
+		two := w.start()
+		two.do(step(plan.Unmark, vm))
+		for _, op := range []plan.Op{plan.Destroy, plan.PowerOff} {
+			a := step(op, vm)
+			a.Marked = true
+			eventually(t, "the mark's end is seen", func() bool { return !one.sight().VMs[0].Marked })
+			if f := one.fault(a); f.Reason != ReasonConcurrentAccess {
+				t.Errorf("%s: %+v", op, f)
+			}
 		}
-	}
-	if !slices.Contains(w.names(), "web-0") {
-		t.Error("it was destroyed")
-	}
+		if !slices.Contains(w.names(), "web-0") {
+			t.Error("it was destroyed")
+		}
+	})
 }
 
 func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	old := step(plan.Mark, vm)
-	old.ChangeVersion = vm.ChangeVersion
-	w.must(w.SetExtraConfig("web-0", "x", "y"))
-	if f := p.fault(old); f.Reason != ReasonConcurrentAccess || f.Person {
-		t.Errorf("%+v", f)
-	}
-	p.until("the new version is read", func() bool { return p.sight().VMs[0].ChangeVersion != vm.ChangeVersion })
-	fresh := step(plan.Mark, vm)
-	fresh.ChangeVersion = p.sight().VMs[0].ChangeVersion
-	p.do(fresh)
-	if !p.sight().VMs[0].Marked {
-		t.Error("it is not marked")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		old := step(plan.Mark, vm)
+		old.ChangeVersion = vm.ChangeVersion
+		w.must(w.SetExtraConfig("web-0", "x", "y"))
+		if f := p.fault(old); f.Reason != ReasonConcurrentAccess || f.Person {
+			t.Errorf("%+v", f)
+		}
+		p.until("the new version is read", func() bool { return p.sight().VMs[0].ChangeVersion != vm.ChangeVersion })
+		fresh := step(plan.Mark, vm)
+		fresh.ChangeVersion = p.sight().VMs[0].ChangeVersion
+		p.do(fresh)
+		if !p.sight().VMs[0].Marked {
+			t.Error("it is not marked")
+		}
+	})
 }
 
 func TestDisksFromElsewhereAreDetachedAndKept(t *testing.T) {
@@ -226,23 +243,25 @@ func TestDisksFromElsewhereAreDetachedAndKept(t *testing.T) {
 
 func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
-		&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationAdd, Device: p.strangersDisk(vm)}}}))
-	p.until("the change is read", func() bool { return p.sight().VMs[0].ChangeVersion != vm.ChangeVersion })
-	before := w.Calls()
-	p.do(step(plan.Destroy, vm))
-	if n := w.Calls()["ReconfigVM_Task"] - before["ReconfigVM_Task"]; n != 1 {
-		t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
-	}
-	if names := w.names(); slices.Contains(names, "web-0") {
-		t.Errorf("vCenter has %v", names)
-	}
-	if now, err := p.lookBefore(context.Background(), w.stranger); err != nil || len(now.devices) == 0 {
-		t.Errorf("the stranger: %+v, %v", now, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
+			&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationAdd, Device: p.strangersDisk(vm)}}}))
+		p.until("the change is read", func() bool { return p.sight().VMs[0].ChangeVersion != vm.ChangeVersion })
+		before := w.Calls()
+		p.do(step(plan.Destroy, vm))
+		if n := w.Calls()["ReconfigVM_Task"] - before["ReconfigVM_Task"]; n != 1 {
+			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+		}
+		if names := w.names(); slices.Contains(names, "web-0") {
+			t.Errorf("vCenter has %v", names)
+		}
+		if now, err := p.lookBefore(context.Background(), w.stranger); err != nil || len(now.devices) == 0 {
+			t.Errorf("the stranger: %+v, %v", now, err)
+		}
+	})
 }
 
 // strangersDisk is the stranger's disk, to be attached to another VM.
@@ -280,26 +299,30 @@ func (p *process) devices(name string) []vim.BaseVirtualDevice {
 
 func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	p.do(plan.Action{Op: plan.CreateFolder})
-	w.must(w.destroyFolder("/DC0/vm/vm-operator"))
-	p.until("it is seen", func() bool { return p.sight().Folder == "" })
-	p.do(plan.Action{Op: plan.CreateFolder})
-	if p.sight().Folder == "" {
-		t.Error("there is no folder")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		w.must(w.destroyFolder("/DC0/vm/vm-operator"))
+		p.until("it is seen", func() bool { return p.sight().Folder == "" })
+		p.do(plan.Action{Op: plan.CreateFolder})
+		if p.sight().Folder == "" {
+			t.Error("there is no folder")
+		}
+	})
 }
 
 func TestATemplateThatIsGoneIsSeenAndTheCloneFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	p.do(plan.Action{Op: plan.CreateFolder})
-	a := p.cloning(0)
-	w.must(w.Destroy("ubuntu"))
-	if f := p.fault(a); f.Reason != ReasonGone || f.Person {
-		t.Errorf("%+v", f)
-	}
-	p.until("it is seen", func() bool { return len(p.sight().Template.Paths) == 0 })
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		a := p.cloning(0)
+		w.must(w.Destroy("ubuntu"))
+		if f := p.fault(a); f.Reason != ReasonGone || f.Person {
+			t.Errorf("%+v", f)
+		}
+		p.until("it is seen", func() bool { return len(p.sight().Template.Paths) == 0 })
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -45,35 +46,37 @@ func taking(c plan.Candidate, ordinal int32) plan.Action {
 
 func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.startAdopting()
-	ref, err := w.AddVM(legacy, "db-a")
-	w.must(err)
-	w.must(w.PowerOn("db-a"))
-	p.do(plan.Action{Op: plan.CreateFolder})
-	entry := legacy + "/db-a"
-	p.until("it is seen", func() bool { return p.candidate(entry).Fault == nil })
-	c := p.candidate(entry)
-	if c.MoRef != ref.Value || c.Name != "db-a" || c.Ordinal != -1 || c.ChangeVersion == "" || c.Folder == "" || c.Done {
-		t.Fatalf("%+v", c)
-	}
-	p.do(taking(c, 2))
-	p.do(taking(c, 2)) // already so: success
-	vm := p.vm(ref.Value)
-	if vm.Ordinal != 2 || vm.Revision != "r1" || vm.Generation != 3 || vm.Fingerprint != "0123456789" || vm.Created.IsZero() ||
-		vm.Power != plan.PoweredOn || vm.Former != (plan.Former{Entry: entry, Name: "db-a", Folder: c.Folder}) || vm.VCenter != p.sight().VCenter {
-		t.Errorf("%+v", vm)
-	}
-	p.do(moving(vm, p.sight().Folder))
-	p.do(renaming(vm, "web-2"))
-	for _, name := range []string{entry, ref.Value} { // the path leads nowhere any more
-		if c := p.candidate(name); !c.Done || c.Fault != nil || c.MoRef != ref.Value || c.Ordinal != 2 {
-			t.Errorf("%s: %+v", name, c)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.startAdopting()
+		ref, err := w.AddVM(legacy, "db-a")
+		w.must(err)
+		w.must(w.PowerOn("db-a"))
+		p.do(plan.Action{Op: plan.CreateFolder})
+		entry := legacy + "/db-a"
+		p.until("it is seen", func() bool { return p.candidate(entry).Fault == nil })
+		c := p.candidate(entry)
+		if c.MoRef != ref.Value || c.Name != "db-a" || c.Ordinal != -1 || c.ChangeVersion == "" || c.Folder == "" || c.Done {
+			t.Fatalf("%+v", c)
 		}
-	}
-	if len(p.inventory.prospectRefs()) != 0 {
-		t.Errorf("more is kept than members: %v", p.inventory.prospectRefs())
-	}
+		p.do(taking(c, 2))
+		p.do(taking(c, 2)) // already so: success
+		vm := p.vm(ref.Value)
+		if vm.Ordinal != 2 || vm.Revision != "r1" || vm.Generation != 3 || vm.Fingerprint != "0123456789" || vm.Created.IsZero() ||
+			vm.Power != plan.PoweredOn || vm.Former != (plan.Former{Entry: entry, Name: "db-a", Folder: c.Folder}) || vm.VCenter != p.sight().VCenter {
+			t.Errorf("%+v", vm)
+		}
+		p.do(moving(vm, p.sight().Folder))
+		p.do(renaming(vm, "web-2"))
+		for _, name := range []string{entry, ref.Value} { // the path leads nowhere any more
+			if c := p.candidate(name); !c.Done || c.Fault != nil || c.MoRef != ref.Value || c.Ordinal != 2 {
+				t.Errorf("%s: %+v", name, c)
+			}
+		}
+		if len(p.inventory.prospectRefs()) != 0 {
+			t.Errorf("more is kept than members: %v", p.inventory.prospectRefs())
+		}
+	})
 }
 
 // prospectRefs are the strangers of which more is kept.
@@ -88,56 +91,60 @@ func (n *Inventory) prospectRefs() (refs []string) {
 
 func TestOfTwoServersThatAdoptAVMOneDoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	one, two := w.startAdopting(), w.startAdopting()
-	ref, err := w.AddVM(legacy, "db-a")
-	w.must(err)
-	for _, p := range []*process{one, two} {
-		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
-	}
-	a, b := taking(one.candidate(ref.Value), 0), taking(two.candidate(ref.Value), 1)
-	one.do(a)
-	two.do(b) // it is the group's: that it has another ordinal is planned from what is seen then
-	if vm := two.vm(ref.Value); vm.Ordinal != 0 {
-		t.Errorf("%+v", vm)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.startAdopting(), w.startAdopting()
+		ref, err := w.AddVM(legacy, "db-a")
+		w.must(err)
+		for _, p := range []*process{one, two} {
+			p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+		}
+		a, b := taking(one.candidate(ref.Value), 0), taking(two.candidate(ref.Value), 1)
+		one.do(a)
+		two.do(b) // it is the group's: that it has another ordinal is planned from what is seen then
+		if vm := two.vm(ref.Value); vm.Ordinal != 0 {
+			t.Errorf("%+v", vm)
+		}
+	})
 }
 
 func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.startAdopting()
-	for i, c := range []struct {
-		what   string
-		change func(name string)
-		reason string
-	}{
-		{"changed", func(name string) { w.must(w.SetExtraConfig(name, "x", "y")) }, ReasonConcurrentAccess},
-		{"moved out", func(name string) { w.must(w.Move(name, "/DC0/vm")) }, ReasonAdoptForbidden},
-		{"made a template", func(name string) { w.must(w.ToTemplate(name)) }, ReasonAdoptTemplate},
-		{"another group's", func(name string) { w.must(w.SetExtraConfig(name, StampKey, strangeStamp(w, name))) }, ReasonAdoptStamped},
-		{"gone", func(name string) { w.must(w.Destroy(name)) }, ReasonAdoptNotFound},
-	} {
-		name := fmt.Sprint("db-", i)
-		ref, err := w.AddVM(legacy, name)
-		w.must(err)
-		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
-		a := taking(p.candidate(ref.Value), 0)
-		c.change(name)
-		if f := p.fault(a); f.Reason != c.reason {
-			t.Errorf("%s: %+v", c.what, f)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.startAdopting()
+		for i, c := range []struct {
+			what   string
+			change func(name string)
+			reason string
+		}{
+			{"changed", func(name string) { w.must(w.SetExtraConfig(name, "x", "y")) }, ReasonConcurrentAccess},
+			{"moved out", func(name string) { w.must(w.Move(name, "/DC0/vm")) }, ReasonAdoptNotFound},
+			{"made a template", func(name string) { w.must(w.ToTemplate(name)) }, ReasonAdoptTemplate},
+			{"another group's", func(name string) { w.must(w.SetExtraConfig(name, StampKey, strangeStamp(w, name))) }, ReasonAdoptStamped},
+			{"gone", func(name string) { w.must(w.Destroy(name)) }, ReasonAdoptNotFound},
+		} {
+			name := fmt.Sprint("db-", i)
+			ref, err := w.AddVM(legacy, name)
+			w.must(err)
+			p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+			a := taking(p.candidate(ref.Value), 0)
+			c.change(name)
+			if f := p.fault(a); f.Reason != c.reason {
+				t.Errorf("%s: %+v", c.what, f)
+			}
+			if len(p.sight().VMs) != 0 {
+				t.Fatalf("%s, and adopted: %+v", c.what, p.sight().VMs)
+			}
 		}
-		if len(p.sight().VMs) != 0 {
-			t.Fatalf("%s, and adopted: %+v", c.what, p.sight().VMs)
+		if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
+			t.Errorf("%d VMs were touched", n)
 		}
-	}
-	if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
-		t.Errorf("%d VMs were touched", n)
-	}
-	f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/stranger", MoRef: w.stranger.Value}, 0))
-	if f.Reason != ReasonAdoptForbidden || !f.Person || !strings.Contains(f.Message, "--adopt-from shop=/DC0/vm ") {
-		t.Errorf("%+v", f)
-	}
+		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/stranger", MoRef: w.stranger.Value}, 0))
+		if f.Reason != ReasonAdoptNotFound || !f.Person || !strings.Contains(f.Message, "may be adopted") {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 // strangeStamp is a valid one of another group, for that VM.
@@ -147,107 +154,115 @@ func strangeStamp(w *world, name string) string {
 
 func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.startAdopting()
-	ref, err := w.AddVM(legacy, "db-a")
-	w.must(err)
-	p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
-	a := taking(p.candidate(ref.Value), 0)
-	w.LoseReply("ReconfigVM_Task", 1)
-	if f := p.fault(a); f.Reason != ReasonVCenterUnreachable {
-		t.Errorf("%+v", f)
-	}
-	p.until("it is a member", func() bool { return p.sight().Known && p.vm(ref.Value).MoRef != "" })
-	p.do(a)
-	if n := w.Calls()["ReconfigVM_Task"]; n != 1 {
-		t.Errorf("%d reconfigures", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.startAdopting()
+		ref, err := w.AddVM(legacy, "db-a")
+		w.must(err)
+		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+		a := taking(p.candidate(ref.Value), 0)
+		w.LoseReply("ReconfigVM_Task", 1)
+		if f := p.fault(a); f.Reason != ReasonVCenterUnreachable {
+			t.Errorf("%+v", f)
+		}
+		p.until("it is a member", func() bool { return p.sight().Known && p.vm(ref.Value).MoRef != "" })
+		p.do(a)
+		if n := w.Calls()["ReconfigVM_Task"]; n != 1 {
+			t.Errorf("%d reconfigures", n)
+		}
+	})
 }
 
 func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.startAdopting()
-	ref, err := w.AddVM(legacy, "db-a")
-	w.must(err)
-	p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
-	ask := plan.Ask{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.stranger.Value, "stranger"}}
-	p.until("all is quiet", func() bool { return !p.reader.busy(ref) })
-	before := w.Calls()
-	for range 1000 {
-		p.Sight(web, ask)
-	}
-	after := w.Calls()
-	if n := after["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > 2 { // which the stream, or the second look at what was read, may have asked for
-		t.Errorf("%d reads", n)
-	}
-	var reasons []string
-	for _, c := range p.Sight(web, ask).Candidates {
-		reason := "-"
-		if c.Fault != nil {
-			reason = c.Fault.Reason
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.startAdopting()
+		ref, err := w.AddVM(legacy, "db-a")
+		w.must(err)
+		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+		ask := plan.Ask{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.stranger.Value, "stranger"}}
+		p.until("all is quiet", func() bool { return !p.reader.busy(ref) })
+		before := w.Calls()
+		for range 1000 {
+			p.Sight(web, ask)
 		}
-		reasons = append(reasons, reason)
-	}
-	if got := strings.Join(reasons, " "); got != "- AdoptNotFound AdoptForbidden AdoptNotFound" {
-		t.Error(got)
-	}
+		after := w.Calls()
+		if n := after["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > 2 { // which the stream, or the second look at what was read, may have asked for
+			t.Errorf("%d reads", n)
+		}
+		var reasons []string
+		for _, c := range p.Sight(web, ask).Candidates {
+			reason := "-"
+			if c.Fault != nil {
+				reason = c.Fault.Reason
+			}
+			reasons = append(reasons, reason)
+		}
+		if got := strings.Join(reasons, " "); got != "- AdoptNotFound AdoptNotFound AdoptNotFound" {
+			t.Error(got)
+		}
+	})
 }
 
 func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.startAdopting()
-	p.do(plan.Action{Op: plan.CreateFolder})
-	ask := plan.Ask{Template: "ubuntu"}
-	for ordinal := range int32(3) {
-		name := fmt.Sprint("db-", ordinal)
-		ref, err := w.AddVM(legacy, name)
-		w.must(err)
-		entry := []string{legacy + "/" + name, ref.Value, "legacy/" + name}[ordinal]
-		p.until("it is seen", func() bool { return p.candidate(entry).Fault == nil })
-		p.do(taking(p.candidate(entry), ordinal))
-		vm := p.vm(ref.Value)
-		p.do(moving(vm, p.sight().Folder))
-		p.do(renaming(vm, plan.MemberName("web", ordinal)))
-		ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, ref.Value)
-	}
-	wanted := 0 // every read that Sight asks for; nobody else uses this
-	p.inventory.want = func(string) { wanted++ }
-	for range 1000 {
-		s := p.Sight(web, ask)
-		for i, c := range s.Candidates {
-			if !c.Done || c.Fault != nil || c.MoRef != ask.Recorded[i] || c.Ordinal != int32(i) {
-				t.Fatalf("%+v, %+v", c, c.Fault)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.startAdopting()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		ask := plan.Ask{Template: "ubuntu"}
+		for ordinal := range int32(3) {
+			name := fmt.Sprint("db-", ordinal)
+			ref, err := w.AddVM(legacy, name)
+			w.must(err)
+			entry := []string{legacy + "/" + name, ref.Value, "legacy/" + name}[ordinal]
+			p.until("it is seen", func() bool { return p.candidate(entry).Fault == nil })
+			p.do(taking(p.candidate(entry), ordinal))
+			vm := p.vm(ref.Value)
+			p.do(moving(vm, p.sight().Folder))
+			p.do(renaming(vm, plan.MemberName("web", ordinal)))
+			ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, ref.Value)
+		}
+		wanted := 0 // every read that Sight asks for; nobody else uses this
+		p.inventory.want = func(string) { wanted++ }
+		for range 1000 {
+			s := p.Sight(web, ask)
+			for i, c := range s.Candidates {
+				if !c.Done || c.Fault != nil || c.MoRef != ask.Recorded[i] || c.Ordinal != int32(i) {
+					t.Fatalf("%+v, %+v", c, c.Fault)
+				}
+			}
+			if len(s.VMs) != 3 || len(s.Gone) != 0 {
+				t.Fatalf("%+v", s)
 			}
 		}
-		if len(s.VMs) != 3 || len(s.Gone) != 0 {
-			t.Fatalf("%+v", s)
+		if refs := p.inventory.prospectRefs(); wanted != 0 || len(refs) != 0 {
+			t.Errorf("%d reads were asked for; more is kept of %v", wanted, refs)
 		}
-	}
-	if refs := p.inventory.prospectRefs(); wanted != 0 || len(refs) != 0 {
-		t.Errorf("%d reads were asked for; more is kept of %v", wanted, refs)
-	}
+	})
 }
 
 func TestAFormerIncarnationsVMIsAdoptedUnderItsOrdinal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.startAdopting()
-	vm := p.member(4)
-	w.must(w.Move("web-4", legacy))
-	reborn := plan.Ref{Namespace: web.Namespace, Name: web.Name, UID: "uid-reborn"}
-	ask := plan.Ask{Adopt: []string{vm.MoRef}}
-	var c plan.Candidate
-	p.until("it is allowed", func() bool { c = p.Sight(reborn, ask).Candidates[0]; return c.Fault == nil })
-	if c.Ordinal != 4 || c.Done || c.ChangeVersion == "" {
-		t.Fatalf("%+v", c)
-	}
-	if err := p.Do(t.Context(), reborn, taking(c, 4)); err != nil {
-		t.Fatal(err)
-	}
-	s := p.Sight(reborn, ask)
-	if len(s.VMs) != 1 || s.VMs[0].Ordinal != 4 || !s.Candidates[0].Done || len(p.sight().VMs) != 0 {
-		t.Errorf("%+v; the former group has %+v", s, p.sight().VMs)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.startAdopting()
+		vm := p.member(4)
+		w.must(w.Move("web-4", legacy))
+		reborn := plan.Ref{Namespace: web.Namespace, Name: web.Name, UID: "uid-reborn"}
+		ask := plan.Ask{Adopt: []string{vm.MoRef}}
+		var c plan.Candidate
+		p.until("it is allowed", func() bool { c = p.Sight(reborn, ask).Candidates[0]; return c.Fault == nil })
+		if c.Ordinal != 4 || c.Done || c.ChangeVersion == "" {
+			t.Fatalf("%+v", c)
+		}
+		if err := p.Do(t.Context(), reborn, taking(c, 4)); err != nil {
+			t.Fatal(err)
+		}
+		s := p.Sight(reborn, ask)
+		if len(s.VMs) != 1 || s.VMs[0].Ordinal != 4 || !s.Candidates[0].Done || len(p.sight().VMs) != 0 {
+			t.Errorf("%+v; the former group has %+v", s, p.sight().VMs)
+		}
+	})
 }

@@ -3,41 +3,44 @@ package vsphere
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 func TestARuleOfAdoptionIsANamespaceAndTheWholePathOfAFolder(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]AdoptRule{
-		"shop=/DC0/vm/legacy": {"shop", "/DC0/vm/legacy"},
-		"*=/DC0/vm/a b/c=d/":  {"*", "/DC0/vm/a b/c=d/"},
-	} {
-		if got, err := ParseAdoptRule(text); err != nil || got != want {
-			t.Errorf("%q gives %+v, %v", text, got, err)
+	synctest.Test(t, func(t *testing.T) {
+		for text, want := range map[string]AdoptRule{
+			"shop=/DC0/vm/legacy": {"shop", "/DC0/vm/legacy"},
+			"*=/DC0/vm/a b/c=d/":  {"*", "/DC0/vm/a b/c=d/"},
+		} {
+			if got, err := ParseAdoptRule(text); err != nil || got != want {
+				t.Errorf("%q gives %+v, %v", text, got, err)
+			}
 		}
-	}
-	for text, says := range map[string]string{
-		"":                    "no rule",
-		"/DC0/vm/legacy":      "no rule",
-		"=/DC0/vm/legacy":     "namespace",
-		"team-*=/DC0/vm":      "namespace",
-		"a/b=/DC0/vm":         "namespace",
-		"shop=":               "inventory path",
-		"shop=/":              "inventory path",
-		"shop=DC0/vm/legacy":  "inventory path",
-		"shop=/DC0//legacy":   "inventory path",
-		"shop=/DC0/vm/../etc": "inventory path",
-		"shop=/DC0/./vm":      "inventory path",
-	} {
-		if got, err := ParseAdoptRule(text); err == nil || got != (AdoptRule{}) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q gives %+v, %v", text, got, err)
+		for text, says := range map[string]string{
+			"":                    "no rule",
+			"/DC0/vm/legacy":      "no rule",
+			"=/DC0/vm/legacy":     "namespace",
+			"team-*=/DC0/vm":      "namespace",
+			"a/b=/DC0/vm":         "namespace",
+			"shop=":               "inventory path",
+			"shop=/":              "inventory path",
+			"shop=DC0/vm/legacy":  "inventory path",
+			"shop=/DC0//legacy":   "inventory path",
+			"shop=/DC0/vm/../etc": "inventory path",
+			"shop=/DC0/./vm":      "inventory path",
+		} {
+			if got, err := ParseAdoptRule(text); err == nil || got != (AdoptRule{}) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%q gives %+v, %v", text, got, err)
+			}
 		}
-	}
-	w := newWorld(t)
-	cfg := w.config()
-	cfg.AdoptFrom = []AdoptRule{{"shop", "legacy"}}
-	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "--adopt-from") {
-		t.Errorf("the settings take it: %v", err)
-	}
+		w := newWorld(t)
+		cfg := w.config()
+		cfg.AdoptFrom = []AdoptRule{{"shop", "legacy"}}
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "--adopt-from") {
+			t.Errorf("the settings take it: %v", err)
+		}
+	})
 }
 
 func TestAFolderIsToldFromThoseWhoseNameBeginsLikeIt(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -16,95 +17,103 @@ import (
 
 func TestAttributesAreMadeSetChangedAndEmptiedAndAStrangersStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	moRef := p.member(0).MoRef
-	_, err := w.AddAttribute("theirs")
-	w.must(err)
-	p.do(preparing(p.vm(moRef), attributes("theirs", "x")))
-	w.must(w.SetExtraConfig("web-0", StampKey, strings.Replace(w.stampOf("web-0"), "theirs", "forgotten", 1))) // now it is a stranger's
-	p.until("the stamp is seen", func() bool { return strings.Contains(p.vm(moRef).Prepared, "forgotten") })
-	for _, c := range []struct {
-		spec v1alpha1.VmGroupSpec
-		has  map[string]string
-	}{
-		{attributes("owner", "shop", "tier", "web"), map[string]string{"owner": "shop", "tier": "web", "theirs": "x"}},
-		{attributes("owner", "billing", "tier", "web"), map[string]string{"owner": "billing", "tier": "web", "theirs": "x"}},
-		{attributes("owner", "billing"), map[string]string{"owner": "billing", "theirs": "x"}},
-		{attributes(), map[string]string{"theirs": "x"}},
-	} {
-		p.do(preparing(p.vm(moRef), c.spec))
-		if has := w.attributes("web-0"); !maps.Equal(has, c.has) {
-			t.Errorf("it has %v, not %v", has, c.has)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		moRef := p.member(0).MoRef
+		_, err := w.AddAttribute("theirs")
+		w.must(err)
+		p.do(preparing(p.vm(moRef), attributes("theirs", "x")))
+		w.must(w.SetExtraConfig("web-0", StampKey, strings.Replace(w.stampOf("web-0"), "theirs", "forgotten", 1))) // now it is a stranger's
+		p.until("the stamp is seen", func() bool { return strings.Contains(p.vm(moRef).Prepared, "forgotten") })
+		for _, c := range []struct {
+			spec v1alpha1.VmGroupSpec
+			has  map[string]string
+		}{
+			{attributes("owner", "shop", "tier", "web"), map[string]string{"owner": "shop", "tier": "web", "theirs": "x"}},
+			{attributes("owner", "billing", "tier", "web"), map[string]string{"owner": "billing", "tier": "web", "theirs": "x"}},
+			{attributes("owner", "billing"), map[string]string{"owner": "billing", "theirs": "x"}},
+			{attributes(), map[string]string{"theirs": "x"}},
+		} {
+			p.do(preparing(p.vm(moRef), c.spec))
+			if has := w.attributes("web-0"); !maps.Equal(has, c.has) {
+				t.Errorf("it has %v, not %v", has, c.has)
+			}
+			if vm := p.vm(moRef); vm.Prepared != plan.PreparationOf(&c.spec) {
+				t.Errorf("prepared %s", vm.Prepared)
+			}
 		}
-		if vm := p.vm(moRef); vm.Prepared != plan.PreparationOf(&c.spec) {
-			t.Errorf("prepared %s", vm.Prepared)
+		if strings.Contains(w.stampOf("web-0"), "prepared") {
+			t.Errorf("the stamp is %s", w.stampOf("web-0"))
 		}
-	}
-	if strings.Contains(w.stampOf("web-0"), "prepared") {
-		t.Errorf("the stamp is %s", w.stampOf("web-0"))
-	}
+	})
 }
 
 func TestTwoServersPrepareMembersAtOnceWithAttributesThatAreToBeMade(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	one, two := w.start(), w.start()
-	vms := []plan.VM{one.member(0), one.member(1)}
-	var all sync.WaitGroup
-	for i, p := range []*process{one, two} {
-		p.until("both are seen", func() bool { return len(p.sight().VMs) == 2 })
-		all.Go(func() { p.do(preparing(vms[i], attributes("owner", "shop", "tier", "web"))) })
-	}
-	all.Wait()
-	for _, name := range []string{"web-0", "web-1"} {
-		if has := w.attributes(name); !maps.Equal(has, attributes("owner", "shop", "tier", "web").CustomAttributes) {
-			t.Errorf("%s has %v", name, has)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.start(), w.start()
+		vms := []plan.VM{one.member(0), one.member(1)}
+		var all sync.WaitGroup
+		for i, p := range []*process{one, two} {
+			p.until("both are seen", func() bool { return len(p.sight().VMs) == 2 })
+			all.Go(func() { p.do(preparing(vms[i], attributes("owner", "shop", "tier", "web"))) })
 		}
-	}
+		all.Wait()
+		for _, name := range []string{"web-0", "web-1"} {
+			if has := w.attributes(name); !maps.Equal(has, attributes("owner", "shop", "tier", "web").CustomAttributes) {
+				t.Errorf("%s has %v", name, has)
+			}
+		}
+	})
 }
 
 func TestALostReplyToAnAttributeIsMadeGoodByTheNextTry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	spec := attributes("owner", "shop", "tier", "web")
-	moRef := p.member(0).MoRef
-	for _, call := range []string{"AddCustomFieldDef", "SetField", "ReconfigVM_Task"} {
-		w.LoseReply(call, 1)
-		if f := p.fault(preparing(p.vm(moRef), spec)); f.Reason != ReasonVCenterUnreachable {
-			t.Errorf("%s: %+v", call, f)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		spec := attributes("owner", "shop", "tier", "web")
+		moRef := p.member(0).MoRef
+		for _, call := range []string{"AddCustomFieldDef", "SetField", "ReconfigVM_Task"} {
+			w.LoseReply(call, 1)
+			if f := p.fault(preparing(p.vm(moRef), spec)); f.Reason != ReasonVCenterUnreachable {
+				t.Errorf("%s: %+v", call, f)
+			}
+			p.until("the inventory is known again", func() bool { return p.sight().Known })
 		}
-		p.until("the inventory is known again", func() bool { return p.sight().Known })
-	}
-	p.until("it is prepared", func() bool {
-		err := p.Do(context.Background(), web, preparing(p.vm(moRef), spec))
-		var f *Error
-		if err != nil && (!errors.As(err, &f) || f.Reason != ReasonConcurrentAccess) {
-			t.Fatal(err)
+		p.until("it is prepared", func() bool {
+			err := p.Do(context.Background(), web, preparing(p.vm(moRef), spec))
+			var f *Error
+			if err != nil && (!errors.As(err, &f) || f.Reason != ReasonConcurrentAccess) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		if has := w.attributes("web-0"); !maps.Equal(has, spec.CustomAttributes) {
+			t.Errorf("it has %v", has)
 		}
-		return err == nil
 	})
-	if has := w.attributes("web-0"); !maps.Equal(has, spec.CustomAttributes) {
-		t.Errorf("it has %v", has)
-	}
 }
 
 func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreTold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	w.FailCall("AddCustomFieldDef", &vim.DuplicateName{Name: "owner"}, 1)
-	if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != ReasonAttributeConflict || !f.Person || !strings.Contains(f.Message, `"owner"`) {
-		t.Errorf("%+v", f)
-	}
-	w.Deny("AddCustomFieldDef", "Global.ManageCustomFields")
-	if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != ReasonMissingPrivilege || !strings.Contains(f.Message, "Global.ManageCustomFields") {
-		t.Errorf("%+v", f)
-	}
-	w.Allow("AddCustomFieldDef")
-	p.do(preparing(p.vm(vm.MoRef), attributes("owner", "shop")))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.FailCall("AddCustomFieldDef", &vim.DuplicateName{Name: "owner"}, 1)
+		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != ReasonAttributeConflict || !f.Person || !strings.Contains(f.Message, `"owner"`) {
+			t.Errorf("%+v", f)
+		}
+		w.Deny("AddCustomFieldDef", "Global.ManageCustomFields")
+		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != ReasonMissingPrivilege || !strings.Contains(f.Message, "Global.ManageCustomFields") {
+			t.Errorf("%+v", f)
+		}
+		w.Allow("AddCustomFieldDef")
+		p.do(preparing(p.vm(vm.MoRef), attributes("owner", "shop")))
+	})
 }
 
 func TestAttributesOfVMsComeBeforeThoseOfAllObjectsAndThoseOfOthersDoNotCount(t *testing.T) {

@@ -61,7 +61,7 @@ func TestAReplacedAuthorityCountsFromTheNextHandshakeOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := newTransport(trusted, "127.0.0.1")
+	transport := newTransport(trusted, "127.0.0.1", nil)
 	transport.DisableKeepAlives = true // so that each call is a handshake
 	call := func(url string) error {
 		response, err := (&http.Client{Transport: transport}).Get(url)
@@ -117,7 +117,7 @@ func TestAnAddressThatTheCertificateIsNotForIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := newTransport(trusted, "127.0.0.9")
+	transport := newTransport(trusted, "127.0.0.9", nil)
 	defer transport.CloseIdleConnections()
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())

@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"fmt"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -72,7 +71,8 @@ func (n *Inventory) candidatesOf(ref plan.Ref, at *lodging, entries []string) []
 			continue
 		}
 		c := plan.Candidate{Entry: entry, Ordinal: -1}
-		fault := n.single(entry, refs, first)
+		refs = slices.DeleteFunc(refs, func(moRef string) bool { return !n.inReach(ref, moRef) })
+		fault := n.single(ref, entry, refs, first)
 		if fault == nil {
 			fault = n.fill(&c, ref, at, refs[0])
 		}
@@ -119,13 +119,24 @@ func (n *Inventory) named(at *lodging, entries []string) map[string][]string {
 	return found
 }
 
-// single finds fault with an entry that does not name exactly one VM, or the same one as another entry.
-func (n *Inventory) single(entry string, refs []string, first map[string]string) *Error {
+// inReach reports whether a rule allows groups of a namespace to adopt what is where a VM is.
+func (n *Inventory) inReach(ref plan.Ref, moRef string) bool {
+	return n.adopting.allows(ref.Namespace, n.places.names(n.machine(moRef).parent))
+}
+
+// outOfReach is told of whatever a rule does not allow, be it there or not: nobody may list vCenter's inventory by asking. entry is
+// as the user gave it.
+func outOfReach(ref plan.Ref, entry string) *Error {
+	return faultf(ReasonAdoptNotFound, true,
+		"No VM %q may be adopted from the namespace %s: give the inventory path, such as /DC0/vm/legacy/web-a, or the moRef, such as vm-42, of a VM in a folder that the server's --adopt-from allows for it.",
+		entry, ref.Namespace)
+}
+
+// single finds fault with an entry that does not name exactly one VM, or the same one as another entry. refs are those in reach.
+func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[string]string) *Error {
 	switch {
-	case len(refs) == 0 && !strings.Contains(entry, "/"):
-		return faultf(ReasonAdoptNotFound, true, "%q is the moRef of no VM: give the VM's moRef, such as vm-42, or its inventory path, such as /DC0/vm/legacy/web-a.", entry)
 	case len(refs) == 0:
-		return faultf(ReasonAdoptNotFound, true, "There is no VM %s: give its inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42.", entry)
+		return outOfReach(ref, entry)
 	case len(refs) > 1:
 		slices.Sort(refs)
 		return faultf(ReasonAdoptAmbiguous, true, "%s names several VMs: give the moRef of one of %s.", entry, list(refs))
@@ -146,18 +157,15 @@ func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *lodging, moRef str
 }
 
 // adoptable tells whether a group may adopt a VM that is not its own, and the ordinal that it had in a former
-// incarnation of the group; -1 if it had none. What is forbidden comes first: of a VM that a namespace may not adopt,
-// it is told no more than that.
+// incarnation of the group; -1 if it had none. What is out of reach comes first: nothing is told of it.
 func (n *Inventory) adoptable(ref plan.Ref, home *lodging, moRef string) (m *Machine, ordinal int32, fault *Error) {
 	x := n.machine(moRef)
 	at := n.places.path(x.parent, x.name)
 	switch {
+	case !n.inReach(ref, moRef):
+		return nil, -1, outOfReach(ref, moRef)
 	case n.places.datacenter(x.parent) != home.datacenter:
 		return nil, -1, faultf(ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, home.name)
-	case !n.adopting.allows(ref.Namespace, n.places.names(x.parent)):
-		return nil, -1, faultf(ReasonAdoptForbidden, true,
-			"Groups of the namespace %[1]s may not adopt the VM %[2]s: start the server with --adopt-from %[1]s=%[3]s to allow it, or move the VM to a folder that is allowed.",
-			ref.Namespace, at, path.Dir(at))
 	case x.unknown:
 		return nil, -1, newerStamp(at)
 	case x.template:
@@ -182,12 +190,12 @@ func (n *Inventory) adoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	}
 	asked, _ := n.whoAsked(ref.Namespace, ref.Name)
 	at := n.lodging(asked.home)
-	if fault := at.refuses(ref); fault != nil {
+	if fault := n.refusal(ref, at); fault != nil {
 		return nil, &Error{Fault: *fault}
 	}
 	if n.members[moRef] == nil {
 		if _, known := n.others[moRef]; !known {
-			return nil, faultf(ReasonAdoptNotFound, true, "The VM %s is gone: name another.", moRef)
+			return nil, outOfReach(ref, moRef)
 		}
 	}
 	m, _, fault := n.adoptable(ref, at, moRef)

@@ -1,7 +1,9 @@
 package vsphere
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -65,13 +67,13 @@ func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
 		{"/DC0/vm/legacy/z", "", ReasonAdoptNotFound, "/DC0/vm/legacy/z"},
 		{"legacy/twin", "", ReasonAdoptAmbiguous, "vm-6, vm-7"},
 		{"vm-6", "vm-6", "", ""},
-		{"/DC1/vm/legacy/d", "", ReasonAdoptElsewhere, "DC0"},
-		{"vm-4", "", ReasonAdoptElsewhere, "DC0"},
-		{"legacy2/c", "", ReasonAdoptForbidden, "--adopt-from shop=/DC0/vm/legacy2 "},
-		{"vm-3", "", ReasonAdoptForbidden, "--adopt-from"},
-		{"/DC0/vm/e", "", ReasonAdoptForbidden, "--adopt-from"},
-		{"vm-11", "", ReasonAdoptElsewhere, "DC0"}, // where it is cannot be told
-		{"vm-12", "", ReasonAdoptForbidden, "--adopt-from"},
+		{"/DC1/vm/legacy/d", "", ReasonAdoptNotFound, "may be adopted"},
+		{"vm-4", "", ReasonAdoptNotFound, "may be adopted"},
+		{"legacy2/c", "", ReasonAdoptNotFound, "may be adopted"},
+		{"vm-3", "", ReasonAdoptNotFound, "--adopt-from"},
+		{"/DC0/vm/e", "", ReasonAdoptNotFound, "--adopt-from"},
+		{"vm-11", "", ReasonAdoptNotFound, "may be adopted"}, // where it is cannot be told
+		{"vm-12", "", ReasonAdoptNotFound, "--adopt-from"},
 		{"legacy/tmpl", "", ReasonAdoptTemplate, "/DC0/vm/legacy/tmpl"},
 		{"vm-9", "", ReasonAdoptUnreadable, "inaccessible"},
 		{"vm-14", "", ReasonAdoptUnreadable, "disconnected"},
@@ -234,7 +236,7 @@ func TestAnAnswerAboutAdoptionIsRememberedUntilSomethingChanges(t *testing.T) {
 		t.Errorf("its folder was renamed: %+v", c)
 	}
 	other := plan.Ref{Namespace: "bank", Name: "web", UID: web.UID}
-	if c := s.Sight(other, plan.Ask{Adopt: []string{"older/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != ReasonAdoptForbidden {
+	if c := s.Sight(other, plan.Ask{Adopt: []string{"older/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != ReasonAdoptNotFound {
 		t.Errorf("of another namespace: %+v", c)
 	}
 }
@@ -252,5 +254,43 @@ func BenchmarkSightOfAGroupThatAdoptedAHundred(b *testing.B) {
 		if s := n.Sight(ref, ask); len(s.Candidates) != 100 {
 			b.Fatalf("%+v", s)
 		}
+	}
+}
+
+// Whether there is such a VM, where it is, what it is and whose: nothing of that is told of what no rule allows.
+func TestOutsideOfWhatARuleAllowsOneSentenceServesForAll(t *testing.T) {
+	t.Parallel()
+	secret := stamped(old("vm-3", "crown", "legacy2"), func(s *Stamp) { s.Namespace, s.Name = "bank", "vault" })
+	machines := []Machine{old("vm-1", "a", "legacy"), secret, old("vm-4", "d", "legacy1"), template("vm-5", "tmpl", "legacy2"),
+		old("vm-6", "twin", "legacy2"), old("vm-7", "twin", "legacy2")}
+	for _, namespace := range []string{"shop", "none"} {
+		s := allowing()
+		s.publish(machines...)
+		seen := map[plan.Fault]bool{}
+		for _, entry := range []string{"vm-3", "vm-4", "vm-5", "vm-99", "/DC0/vm/legacy2/crown", "/DC0/vm/legacy2/none", "legacy2/twin", "/DC1/vm/legacy/d"} {
+			ref := plan.Ref{Namespace: namespace, Name: "web", UID: "uid-" + types.UID(namespace)}
+			got := s.Sight(ref, plan.Ask{Adopt: []string{entry}}).Candidates[0]
+			if got.Fault == nil || got.MoRef != "" || got.Name != "" || got.Folder != "" || !strings.Contains(got.Fault.Message, strconv.Quote(entry)) {
+				t.Fatalf("%s: %+v", entry, got)
+			}
+			same := *got.Fault
+			same.Message = strings.ReplaceAll(same.Message, strconv.Quote(entry), "…")
+			seen[same] = true
+		}
+		if len(seen) != 1 || len(s.asked) > 0 {
+			t.Errorf("%s: %d sentences, asked for %v: %v", namespace, len(seen), s.asked, seen)
+		}
+	}
+}
+
+func TestAVMThatIsNoTemplateIsNotToldFromOneThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	s.publish(template("vm-1", "ubuntu", "vm"), old("vm-2", "web-0", "web"))
+	look := func(name string) string {
+		return strings.ReplaceAll(fmt.Sprintf("%+v", s.Sight(web, plan.Ask{Template: name}).Template), name, "…")
+	}
+	if there, none := look("web-0"), look("none"); there != none {
+		t.Errorf("%s\n%s", there, none)
 	}
 }

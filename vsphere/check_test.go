@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -45,7 +46,7 @@ func (w *world) checked(change func(*Config), o CheckOptions, also ...func(*chec
 	v, err := New(cfg)
 	w.must(err)
 	if o.GuestPatience == 0 {
-		o.GuestPatience = 10 * time.Second
+		o.GuestPatience = 5 * time.Minute
 	}
 	c := &checker{CheckOptions: o, v: v, now: time.Now}
 	for _, f := range also {
@@ -96,29 +97,31 @@ func (r results) only(but ...string) {
 
 func TestACheckOfAVCenterThatIsAsItShouldBeFindsNothingAndChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.Restrict(roleIDs()...)
-	r := w.checked(nil, CheckOptions{Templates: []string{"ubuntu"}, Networks: []string{"VM Network"}})
-	r.only()
-	r.has("address", CheckOK, "127.0.0.1", "")
-	r.has("certificate", CheckOK, "verified by its thumbprint", "")
-	r.has("login", CheckOK, "vmgroup", "")
-	r.has("vCenter", CheckOK, "8.0.3", "")
-	r.has("folder", CheckOK, "/DC0/vm/vm-operator is not there yet", "")
-	r.has("resource pool", CheckOK, "/DC0/host/DC0_C0/Resources", "")
-	r.has("inventory", CheckOK, "2 VMs and templates", "")
-	r.has("template", CheckOK, "/DC0/vm/ubuntu", "")
-	r.has("hot-add", CheckOK, "more CPUs by a power cycle", "")
-	r.has("network", CheckOK, "/DC0/network/VM Network", "")
-	r.has("privileges", CheckOK, "all 34", "")
-	for method := range w.Calls() {
-		if strings.HasSuffix(method, "_Task") || strings.HasPrefix(method, "Create") {
-			t.Errorf("it called %s", method)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Restrict(roleIDs()...)
+		r := w.checked(nil, CheckOptions{Templates: []string{"ubuntu"}, Networks: []string{"VM Network"}})
+		r.only()
+		r.has("address", CheckOK, "127.0.0.1", "")
+		r.has("certificate", CheckOK, "verified by its thumbprint", "")
+		r.has("login", CheckOK, "vmgroup", "")
+		r.has("vCenter", CheckOK, "8.0.3", "")
+		r.has("folder", CheckOK, "/DC0/vm/vm-operator is not there yet", "")
+		r.has("resource pool", CheckOK, "/DC0/host/DC0_C0/Resources", "")
+		r.has("inventory", CheckOK, "2 VMs and templates", "")
+		r.has("template", CheckOK, "/DC0/vm/ubuntu", "")
+		r.has("hot-add", CheckOK, "more CPUs by a power cycle", "")
+		r.has("network", CheckOK, "/DC0/network/VM Network", "")
+		r.has("privileges", CheckOK, "all 34", "")
+		for method := range w.Calls() {
+			if strings.HasSuffix(method, "_Task") || strings.HasPrefix(method, "Create") {
+				t.Errorf("it called %s", method)
+			}
 		}
-	}
-	if outside := OutsideRole(w.Calls()); len(outside) > 0 {
-		t.Errorf("it called %v, which is outside the least role", outside)
-	}
+		if outside := OutsideRole(w.Calls()); len(outside) > 0 {
+			t.Errorf("it called %v, which is outside the least role", outside)
+		}
+	})
 }
 
 func roleIDs() (ids []string) {
@@ -128,10 +131,11 @@ func roleIDs() (ids []string) {
 	return ids
 }
 
+// In real time: handshakes that fail need what sockets have and a pipe has not, a buffer.
 func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, vcsim.Config{User: "vmgroup", Password: planted})
-	other := newWorldOf(t, vcsim.Config{})
+	w := newRealWorld(t, vcsim.Config{User: "vmgroup", Password: planted})
+	other := newRealWorld(t, vcsim.Config{})
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	w.must(os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.certificate()}), 0o600))
 
@@ -156,27 +160,31 @@ func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
 
 func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	for status, want := range map[int][3]string{
-		http.StatusOK:       {"vCenter", "does not speak as a vCenter", "--host"},
-		http.StatusNotFound: {"login", "404", "VC_HOST"},
-	} {
-		var sent atomic.Bool
-		web := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			sent.Store(sent.Load() || strings.Contains(string(body), planted))
-			rw.WriteHeader(status)
-			_, _ = io.WriteString(rw, "<html>welcome</html>")
-		}))
-		web.Config.ErrorLog = log.New(io.Discard, "", 0)
-		web.StartTLS()
-		t.Cleanup(web.Close)
-		r := w.checked(func(c *Config) { c.Host, c.Insecure, c.Thumbprint = web.Listener.Addr().String(), true, "" }, CheckOptions{})
-		r.has(want[0], CheckFail, want[1], want[2])
-		if sent.Load() {
-			t.Error("it was sent the password")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for status, want := range map[int][3]string{
+			http.StatusOK:       {"vCenter", "does not speak as a vCenter", "--host"},
+			http.StatusNotFound: {"login", "404", "VC_HOST"},
+		} {
+			var sent atomic.Bool
+			web := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				sent.Store(sent.Load() || strings.Contains(string(body), planted))
+				rw.WriteHeader(status)
+				_, _ = io.WriteString(rw, "<html>welcome</html>")
+			}))
+			w.must(web.Listener.Close())
+			web.Listener = w.network.Listen()
+			web.Config.ErrorLog = log.New(io.Discard, "", 0)
+			web.StartTLS()
+			t.Cleanup(web.Close)
+			r := w.checked(func(c *Config) { c.Host, c.Insecure, c.Thumbprint = web.Listener.Addr().String(), true, "" }, CheckOptions{})
+			r.has(want[0], CheckFail, want[1], want[2])
+			if sent.Load() {
+				t.Error("it was sent the password")
+			}
 		}
-	}
+	})
 }
 
 // certificate is what vCenter shows.
@@ -192,15 +200,17 @@ func (w *world) certificate() []byte {
 
 func TestACheckComparesTheClocksAndTellsOfACertificateThatExpires(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	shifted := func(d time.Duration) results {
-		return w.checked(nil, CheckOptions{}, func(c *checker) { c.now = func() time.Time { return time.Now().Add(d) } })
-	}
-	shifted(0).has("clock", CheckOK, "off by 0s", "")
-	shifted(-time.Minute).has("clock", CheckWarn, "off by 1m0s", "NTP")
-	shifted(time.Hour).has("clock", CheckFail, "off by -1h0m0s", "NTP")
-	shifted(350*24*time.Hour).has("certificate", CheckWarn, "in 1", "renew it in time")
-	shifted(370*24*time.Hour).has("certificate", CheckWarn, "which is over", "renew it")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		shifted := func(d time.Duration) results {
+			return w.checked(nil, CheckOptions{}, func(c *checker) { c.now = func() time.Time { return time.Now().Add(d) } })
+		}
+		shifted(0).has("clock", CheckOK, "off by 0s", "")
+		shifted(-time.Minute).has("clock", CheckWarn, "off by 1m0s", "NTP")
+		shifted(time.Hour).has("clock", CheckFail, "off by -1h0m0s", "NTP")
+		shifted(350*24*time.Hour).has("certificate", CheckWarn, "in 1", "renew it in time")
+		shifted(370*24*time.Hour).has("certificate", CheckWarn, "which is over", "renew it")
+	})
 }
 
 func TestACheckTellsWhichVCentersAreTooOld(t *testing.T) {
@@ -217,115 +227,123 @@ func TestACheckTellsWhichVCentersAreTooOld(t *testing.T) {
 
 func TestACheckListsWhatThereIsWhereTheSettingsNameNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}})
-	_, err := w.AddVM("/DC0/vm", "plain")
-	w.must(err)
-	in := func(change func(*Config)) func(*Config) {
-		return func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_C0"; change(c) }
-	}
-	same := in(func(*Config) {})
-	w.checked(nil, CheckOptions{}).has("datacenter", CheckFail, "more than one datacenter", "/DC0, /DC1")
-	w.checked(func(c *Config) { c.Datacenter = "DC7" }, CheckOptions{}).has("datacenter", CheckFail, `"DC7"`, "/DC0, /DC1")
-	w.checked(in(func(c *Config) { c.Pool = "" }), CheckOptions{}).has("resource pool", CheckFail, "more than one", "/DC0/host/DC0_C0, /DC0/host/DC0_C1")
-	w.checked(in(func(c *Config) { c.Datastore = "nowhere" }), CheckOptions{}).has("datastore", CheckFail, `"nowhere"`, "LocalDS_0")
-	w.checked(in(func(c *Config) { c.Datastore = "LocalDS_1" }), CheckOptions{}).has("datastore", CheckOK, "/DC0/datastore/LocalDS_1, ", "")
-	w.checked(in(func(c *Config) { c.Folder = "plain/x" }), CheckOptions{}).has("folder", CheckFail, "/DC0/vm/plain is no folder", "--folder")
-	w.checked(same, CheckOptions{}).has("template", CheckSkip, "debian, ubuntu", "--template")
-	w.checked(same, CheckOptions{Templates: []string{"windows"}}).has("template", CheckFail, `"windows"`, "debian, ubuntu")
-	w.checked(same, CheckOptions{Templates: []string{"plain"}}).has("template", CheckFail, "no template", "/DC0/vm/plain")
-	w.checked(same, CheckOptions{Networks: []string{"web-tier"}}).has("network", CheckFail, `"web-tier"`, "VM Network")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}})
+		_, err := w.AddVM("/DC0/vm", "plain")
+		w.must(err)
+		in := func(change func(*Config)) func(*Config) {
+			return func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_C0"; change(c) }
+		}
+		same := in(func(*Config) {})
+		w.checked(nil, CheckOptions{}).has("datacenter", CheckFail, "more than one datacenter", "/DC0, /DC1")
+		w.checked(func(c *Config) { c.Datacenter = "DC7" }, CheckOptions{}).has("datacenter", CheckFail, `"DC7"`, "/DC0, /DC1")
+		w.checked(in(func(c *Config) { c.Pool = "" }), CheckOptions{}).has("resource pool", CheckFail, "more than one", "/DC0/host/DC0_C0, /DC0/host/DC0_C1")
+		w.checked(in(func(c *Config) { c.Datastore = "nowhere" }), CheckOptions{}).has("datastore", CheckFail, `"nowhere"`, "LocalDS_0")
+		w.checked(in(func(c *Config) { c.Datastore = "LocalDS_1" }), CheckOptions{}).has("datastore", CheckOK, "/DC0/datastore/LocalDS_1, ", "")
+		w.checked(in(func(c *Config) { c.Folder = "plain/x" }), CheckOptions{}).has("folder", CheckFail, "/DC0/vm/plain is no folder", "--folder")
+		w.checked(same, CheckOptions{}).has("template", CheckSkip, "debian, ubuntu", "--template")
+		w.checked(same, CheckOptions{Templates: []string{"windows"}}).has("template", CheckFail, `"windows"`, "debian, ubuntu")
+		w.checked(same, CheckOptions{Templates: []string{"plain"}}).has("template", CheckFail, "no template", "/DC0/vm/plain")
+		w.checked(same, CheckOptions{Networks: []string{"web-tier"}}).has("network", CheckFail, `"web-tier"`, "VM Network")
+	})
 }
 
 func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.must(w.RegisterExtension(extensionKey))
-	w.must(w.AddCustomizationSpec("linux", false))
-	_, err := w.AddTag("team", "shop")
-	w.must(err)
-	group := func(change func(*v1alpha1.VmGroupSpec)) results {
-		g := &v1alpha1.VmGroup{}
-		g.Namespace, g.Name = "shop", "web"
-		g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
-		change(&g.Spec)
-		return w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}})
-	}
-	all := group(func(s *v1alpha1.VmGroupSpec) {
-		s.CustomizationSpec, s.Tags = "linux", []v1alpha1.Tag{{Category: "team", Name: "shop"}}
-		s.Placement.StoragePolicy = "VM Encryption Policy"
-		s.Networks = []v1alpha1.Network{{Network: "VM Network"}}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.must(w.RegisterExtension(extensionKey))
+		w.must(w.AddCustomizationSpec("linux", false))
+		_, err := w.AddTag("team", "shop")
+		w.must(err)
+		group := func(change func(*v1alpha1.VmGroupSpec)) results {
+			g := &v1alpha1.VmGroup{}
+			g.Namespace, g.Name = "shop", "web"
+			g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
+			change(&g.Spec)
+			return w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}})
+		}
+		all := group(func(s *v1alpha1.VmGroupSpec) {
+			s.CustomizationSpec, s.Tags = "linux", []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+			s.Placement.StoragePolicy = "VM Encryption Policy"
+			s.Networks = []v1alpha1.Network{{Network: "VM Network"}}
+		})
+		all.only()
+		all.has("group shop/web", CheckOK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "")
+		group(func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }).has("group shop/web", CheckFail, "spec.cpu", "correct the field")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }).has("group shop/web", CheckFail, "TemplateNotFound", "ubuntu")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }).has("group shop/web: template and snapshot", CheckFail, "SnapshotNotFound", "take one")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "other" }).has("group shop/web: resource pool", CheckFail, "ResourcePoolNotFound", "DC0_C0")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Zones = []string{"DC0_C0", "other"} }).has("group shop/web: resource pool", CheckFail, "ResourcePoolNotFound", "spec.placement.zones")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "gold" }).has("group shop/web: storage", CheckFail, "StoragePolicyNotFound", "VM Encryption Policy")
+		several := group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy, s.CustomizationSpec = "gold", "other" })
+		several.has("group shop/web: storage", CheckFail, "", "")
+		several.has("group shop/web: customization", CheckFail, "", "")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Networks = []v1alpha1.Network{{Network: "other"}} }).has("group shop/web: networks", CheckFail, "NetworkNotFound", "VM Network")
+		group(func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "other" }).has("group shop/web: customization", CheckFail, "CustomizationSpecNotFound", "linux")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "other"}} }).has("group shop/web: tags", CheckFail, "TagNotFound", "")
 	})
-	all.only()
-	all.has("group shop/web", CheckOK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "")
-	group(func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }).has("group shop/web", CheckFail, "spec.cpu", "correct the field")
-	group(func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }).has("group shop/web", CheckFail, "TemplateNotFound", "ubuntu")
-	group(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }).has("group shop/web: template and snapshot", CheckFail, "SnapshotNotFound", "take one")
-	group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "other" }).has("group shop/web: resource pool", CheckFail, "ResourcePoolNotFound", "DC0_C0")
-	group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Zones = []string{"DC0_C0", "other"} }).has("group shop/web: resource pool", CheckFail, "ResourcePoolNotFound", "spec.placement.zones")
-	group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "gold" }).has("group shop/web: storage", CheckFail, "StoragePolicyNotFound", "VM Encryption Policy")
-	several := group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy, s.CustomizationSpec = "gold", "other" })
-	several.has("group shop/web: storage", CheckFail, "", "")
-	several.has("group shop/web: customization", CheckFail, "", "")
-	group(func(s *v1alpha1.VmGroupSpec) { s.Networks = []v1alpha1.Network{{Network: "other"}} }).has("group shop/web: networks", CheckFail, "NetworkNotFound", "VM Network")
-	group(func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "other" }).has("group shop/web: customization", CheckFail, "CustomizationSpecNotFound", "linux")
-	group(func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "other"}} }).has("group shop/web: tags", CheckFail, "TagNotFound", "")
 }
 
 func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	o := CheckOptions{Templates: []string{"ubuntu"}}
-	for _, p := range leastRole {
-		if slices.Contains(p.On, OnRoot) && p.Needed() {
-			continue // every role has these
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		o := CheckOptions{Templates: []string{"ubuntu"}}
+		for _, p := range leastRole {
+			if slices.Contains(p.On, OnRoot) && p.Needed() {
+				continue // every role has these
+			}
+			w.Restrict(roleIDs()...)
+			w.Withdraw(p.ID)
+			want := CheckWarn
+			if p.Needed() {
+				want = CheckFail
+			}
+			r := w.checked(nil, o)
+			r.has("privilege "+p.ID, want, "vmgroup does not hold it on ", "grant it")
+			r.only("privilege " + p.ID)
 		}
 		w.Restrict(roleIDs()...)
-		w.Withdraw(p.ID)
-		want := CheckWarn
-		if p.Needed() {
-			want = CheckFail
-		}
-		r := w.checked(nil, o)
-		r.has("privilege "+p.ID, want, "vmgroup does not hold it on ", "grant it")
-		r.only("privilege " + p.ID)
-	}
-	w.Restrict(roleIDs()...)
-	w.Withdraw("Datastore.AllocateSpace", must(w.Find("/DC0/datastore/LocalDS_0")))
-	w.checked(nil, o).has("privilege Datastore.AllocateSpace", CheckFail, "the datastore LocalDS_0", "")
-	w.Restrict(roleIDs()...)
-	w.Withdraw("VirtualMachine.Provisioning.DeployTemplate", must(w.Find("/DC0/vm")))
-	w.checked(nil, o).has("privilege VirtualMachine.Provisioning.DeployTemplate", CheckFail, "/DC0/vm/ubuntu", "")
-	w.Restrict(roleIDs()...)
-	w.Withdraw(privTagging + "AttachTag")
-	g := &v1alpha1.VmGroup{}
-	g.Namespace, g.Name = "shop", "web"
-	g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Tags: []v1alpha1.Tag{{Category: "a", Name: "b", Create: true}}}
-	w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privTagging+"AttachTag", CheckFail, "", "the group needs it")
-	w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
-	w.checked(nil, o).has("privileges", CheckWarn, "System.View", "docs/operations.md")
+		w.Withdraw("Datastore.AllocateSpace", must(w.Find("/DC0/datastore/LocalDS_0")))
+		w.checked(nil, o).has("privilege Datastore.AllocateSpace", CheckFail, "the datastore LocalDS_0", "")
+		w.Restrict(roleIDs()...)
+		w.Withdraw("VirtualMachine.Provisioning.DeployTemplate", must(w.Find("/DC0/vm")))
+		w.checked(nil, o).has("privilege VirtualMachine.Provisioning.DeployTemplate", CheckFail, "/DC0/vm/ubuntu", "")
+		w.Restrict(roleIDs()...)
+		w.Withdraw(privTagging + "AttachTag")
+		g := &v1alpha1.VmGroup{}
+		g.Namespace, g.Name = "shop", "web"
+		g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Tags: []v1alpha1.Tag{{Category: "a", Name: "b", Create: true}}}
+		w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privTagging+"AttachTag", CheckFail, "", "the group needs it")
+		w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
+		w.checked(nil, o).has("privileges", CheckWarn, "System.View", "docs/operations.md")
+	})
 }
 
 func TestACheckLooksForPrivilegesWhereAGroupLivesAndOnItsNetworks(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Portgroups: 1})
-	teams, err := object.NewFolder(w.Admin().Client, must(w.Find("/DC0/vm"))).CreateFolder(t.Context(), "teams")
-	w.must(err)
-	w.Restrict(roleIDs()...)
-	w.Withdraw("Folder.Create", teams.Reference())
-	w.Withdraw("Network.Assign", must(w.Find("/DC0/network/DC0_DVPG0")))
-	away := &v1alpha1.VmGroup{}
-	away.Namespace, away.Name = "shop", "web"
-	away.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}
-	away.Spec.Placement.Folder = "teams/shop"
-	plain := &v1alpha1.VmGroup{}
-	plain.Namespace, plain.Name = "shop", "plain"
-	plain.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
-	w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain}}).only()
-	r := w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}})
-	r.has("privilege Folder.Create", CheckFail, "/DC0/vm/teams ", "")
-	r.has("privilege Network.Assign", CheckFail, "DC0_DVPG0", "")
-	w.Withdraw("Network.Assign", must(w.Find("/DC0/network/VM Network")))
-	w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}}).has("privilege Network.Assign", CheckFail, "VM Network", "")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Portgroups: 1})
+		teams, err := object.NewFolder(w.Admin().Client, must(w.Find("/DC0/vm"))).CreateFolder(t.Context(), "teams")
+		w.must(err)
+		w.Restrict(roleIDs()...)
+		w.Withdraw("Folder.Create", teams.Reference())
+		w.Withdraw("Network.Assign", must(w.Find("/DC0/network/DC0_DVPG0")))
+		away := &v1alpha1.VmGroup{}
+		away.Namespace, away.Name = "shop", "web"
+		away.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}
+		away.Spec.Placement.Folder = "teams/shop"
+		plain := &v1alpha1.VmGroup{}
+		plain.Namespace, plain.Name = "shop", "plain"
+		plain.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
+		w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain}}).only()
+		r := w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}})
+		r.has("privilege Folder.Create", CheckFail, "/DC0/vm/teams ", "")
+		r.has("privilege Network.Assign", CheckFail, "DC0_DVPG0", "")
+		w.Withdraw("Network.Assign", must(w.Find("/DC0/network/VM Network")))
+		w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}}).has("privilege Network.Assign", CheckFail, "VM Network", "")
+	})
 }
 
 func must[T any](x T, err error) T {
@@ -337,18 +355,20 @@ func must[T any](x T, err error) T {
 
 func TestACheckThatIsStoppedSaysSo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	cfg := w.config()
-	v, err := New(cfg)
-	w.must(err)
-	ctx, cancel := context.WithCancel(t.Context())
-	found := v.Check(ctx, CheckOptions{Found: func(f Finding) {
-		if f.Check == "login" {
-			cancel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := w.config()
+		v, err := New(cfg)
+		w.must(err)
+		ctx, cancel := context.WithCancel(t.Context())
+		found := v.Check(ctx, CheckOptions{Found: func(f Finding) {
+			if f.Check == "login" {
+				cancel()
+			}
+		}})
+		results{t, found}.has("the rest", CheckSkip, "stopped", "")
+		if n := w.Sessions(); n > 0 {
+			t.Errorf("%d sessions are left", n)
 		}
-	}})
-	results{t, found}.has("the rest", CheckSkip, "stopped", "")
-	if n := w.Sessions(); n > 0 {
-		t.Errorf("%d sessions are left", n)
-	}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -13,11 +14,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// deepWorld is a vCenter with guests that boot at once.
+// deepWorld is a vCenter whose clones are quick: the check looks for them many times a second.
 func deepWorld(t testing.TB, change ...func(*vcsim.Config)) *world {
 	t.Helper()
 	c := vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true},
-		Latency: vcsim.Latency{Clone: 300 * time.Millisecond, Power: 10 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 5 * time.Millisecond}}
+		Latency: vcsim.Latency{Clone: 2 * time.Second, Power: lifelike.Power, Reconfigure: lifelike.Reconfigure, Other: lifelike.Other}}
 	for _, f := range change {
 		f(&c)
 	}
@@ -39,38 +40,42 @@ func (w *world) clean() {
 
 func TestADeepCheckShowsWhatSafetyRestsOnAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	w.Restrict(roleIDs()...)
-	r := w.checked(nil, deepOptions)
-	r.only()
-	for check, seen := range map[string]string{
-		"deep: scratch folder": "/DC0/vm/vmgroup check ", "deep: one name, one VM": "one DuplicateName", "deep: running clone": "found among",
-		"deep: stamp": "read by their key", "deep: new VM in view": "tells of vm-", "deep: power-on": "bootTime", "deep: hot-add of CPUs": "refused while it runs",
-		"deep: hot-add of memory": "refused while it runs", "deep: guest shutdown": "off after", "deep: destroyed VM": "ManagedObjectNotFound", "deep: clean-up": "nothing is left",
-	} {
-		r.has(check, CheckOK, seen, "")
-	}
-	calls := w.Calls()
-	if calls["CloneVM_Task"] != 2 || calls["PowerOnVM_Task"] != 1 || calls["CreateFolder"] != 1 {
-		t.Errorf("it made more than one VM and one folder: %v", calls)
-	}
-	if outside := OutsideRole(calls); len(outside) > 0 {
-		t.Errorf("it called %v, which is outside the least role", outside)
-	}
-	w.clean()
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		w.Restrict(roleIDs()...)
+		r := w.checked(nil, deepOptions)
+		r.only()
+		for check, seen := range map[string]string{
+			"deep: scratch folder": "/DC0/vm/vmgroup check ", "deep: one name, one VM": "one DuplicateName", "deep: running clone": "found among",
+			"deep: stamp": "read by their key", "deep: new VM in view": "tells of vm-", "deep: power-on": "bootTime", "deep: hot-add of CPUs": "refused while it runs",
+			"deep: hot-add of memory": "refused while it runs", "deep: guest shutdown": "off after", "deep: destroyed VM": "ManagedObjectNotFound", "deep: clean-up": "nothing is left",
+		} {
+			r.has(check, CheckOK, seen, "")
+		}
+		calls := w.Calls()
+		if calls["CloneVM_Task"] != 2 || calls["PowerOnVM_Task"] != 1 || calls["CreateFolder"] != 1 {
+			t.Errorf("it made more than one VM and one folder: %v", calls)
+		}
+		if outside := OutsideRole(calls); len(outside) > 0 {
+			t.Errorf("it called %v, which is outside the least role", outside)
+		}
+		w.clean()
+	})
 }
 
 func TestADeepCheckTriesHotAddWhereTheFlagsAllowIt(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	yes := types.NewBool(true)
-	w.reconfigured("ubuntu", types.VirtualMachineConfigSpec{CpuHotAddEnabled: yes, MemoryHotAddEnabled: yes})
-	r := w.checked(nil, deepOptions)
-	r.only()
-	r.has("hot-add", CheckOK, "more CPUs while it runs, more memory while it runs", "")
-	r.has("deep: hot-add of CPUs", CheckOK, "2 instead of 1 while it runs", "")
-	r.has("deep: hot-add of memory", CheckOK, "2048 MB instead of 1024 while it runs", "")
-	w.clean()
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		yes := types.NewBool(true)
+		w.reconfigured("ubuntu", types.VirtualMachineConfigSpec{CpuHotAddEnabled: yes, MemoryHotAddEnabled: yes})
+		r := w.checked(nil, deepOptions)
+		r.only()
+		r.has("hot-add", CheckOK, "more CPUs while it runs, more memory while it runs", "")
+		r.has("deep: hot-add of CPUs", CheckOK, "2 instead of 1 while it runs", "")
+		r.has("deep: hot-add of memory", CheckOK, "2048 MB instead of 1024 while it runs", "")
+		w.clean()
+	})
 }
 
 // reconfigured changes a template by hand.
@@ -86,95 +91,106 @@ func (w *world) reconfigured(name string, spec types.VirtualMachineConfigSpec) {
 
 func TestADeepCheckWithoutToolsSkipsTheShutdownAndStillCleansUp(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t, func(c *vcsim.Config) { c.Guest.Tools = false })
-	o := deepOptions
-	o.GuestPatience = 300 * time.Millisecond
-	r := w.checked(nil, o)
-	r.only()
-	r.has("deep: guest shutdown", CheckSkip, "no VMware Tools run", "open-vm-tools")
-	r.has("deep: destroyed VM", CheckOK, "", "")
-	w.clean()
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t, func(c *vcsim.Config) { c.Guest.Tools = false })
+		o := deepOptions
+		r := w.checked(nil, o)
+		r.only()
+		r.has("deep: guest shutdown", CheckSkip, "no VMware Tools run", "open-vm-tools")
+		r.has("deep: destroyed VM", CheckOK, "", "")
+		w.clean()
+	})
 }
 
 func TestADeepCheckDoesNotBeginWhereItCouldNotCleanUp(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	for _, privilege := range []string{"Folder.Delete", "VirtualMachine.Inventory.Delete", "VirtualMachine.Interact.PowerOff"} {
-		w.Restrict(roleIDs()...)
-		w.Withdraw(privilege)
-		w.checked(nil, deepOptions).has("deep", CheckSkip, "nothing was made", "correct them")
-	}
-	w.Unrestrict()
-	w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
-	w.checked(nil, deepOptions).has("deep", CheckFail, "nothing was made", "privileges")
-	w.checked(nil, CheckOptions{Deep: true}).has("deep", CheckFail, "no template", "--template")
-	if n := w.Calls()["CreateFolder"]; n > 0 {
-		t.Errorf("%d folders were made", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		for _, privilege := range []string{"Folder.Delete", "VirtualMachine.Inventory.Delete", "VirtualMachine.Interact.PowerOff"} {
+			w.Restrict(roleIDs()...)
+			w.Withdraw(privilege)
+			w.checked(nil, deepOptions).has("deep", CheckSkip, "nothing was made", "correct them")
+		}
+		w.Unrestrict()
+		w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
+		w.checked(nil, deepOptions).has("deep", CheckFail, "nothing was made", "privileges")
+		w.checked(nil, CheckOptions{Deep: true}).has("deep", CheckFail, "no template", "--template")
+		if n := w.Calls()["CreateFolder"]; n > 0 {
+			t.Errorf("%d folders were made", n)
+		}
+	})
 }
 
 func TestADeepCheckThatIsNotToldOfItsFolderRemovesIt(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	w.Restrict(roleIDs()...)
-	w.LoseReply("CreateFolder", 1) // the folder is there, and nobody was told of it
-	r := w.checked(nil, deepOptions)
-	r.has("deep: scratch folder", CheckFail, "VCenterUnreachable", "")
-	r.has("deep: clean-up", CheckOK, "nothing is left", "")
-	if n := w.Calls()["CloneVM_Task"]; n > 0 {
-		t.Errorf("%d clones were made", n)
-	}
-	w.clean()
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		w.Restrict(roleIDs()...)
+		w.LoseReply("CreateFolder", 1) // the folder is there, and nobody was told of it
+		r := w.checked(nil, deepOptions)
+		r.has("deep: scratch folder", CheckFail, "VCenterUnreachable", "")
+		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+		if n := w.Calls()["CloneVM_Task"]; n > 0 {
+			t.Errorf("%d clones were made", n)
+		}
+		w.clean()
+	})
 }
 
 func TestADeepCheckThatIsStoppedDuringTheCloneLeavesNothing(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	v, err := New(w.config())
-	w.must(err)
-	ctx, cancel := context.WithCancel(t.Context())
-	o := deepOptions
-	o.Progress = func(text string) {
-		if strings.HasPrefix(text, "cloning") {
-			cancel()
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		v, err := New(w.config())
+		w.must(err)
+		ctx, cancel := context.WithCancel(t.Context())
+		o := deepOptions
+		o.Progress = func(text string) {
+			if strings.HasPrefix(text, "cloning") {
+				cancel()
+			}
 		}
-	}
-	r := results{t, v.Check(ctx, o)}
-	r.has("deep", CheckSkip, "stopped", "")
-	r.has("deep: clean-up", CheckOK, "nothing is left", "")
-	w.clean()
+		r := results{t, v.Check(ctx, o)}
+		r.has("deep", CheckSkip, "stopped", "")
+		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+		w.clean()
+	})
 }
 
 func TestADeepCheckThatCannotCleanUpSaysWhatIsLeftAndTheNextOneTellsOfIt(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 0)
-	r := w.checked(nil, deepOptions)
-	r.has("deep: destroyed VM", CheckFail, "", "")
-	r.has("deep: clean-up", CheckFail, "left in vCenter: /DC0/vm/vmgroup check ", "by hand")
-	w.Heal()
-	w.checked(nil, CheckOptions{}).has("leftovers", CheckWarn, "/DC0/vm/vmgroup check ", "by hand")
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 0)
+		r := w.checked(nil, deepOptions)
+		r.has("deep: destroyed VM", CheckFail, "", "")
+		r.has("deep: clean-up", CheckFail, "left in vCenter: /DC0/vm/vmgroup check ", "by hand")
+		w.Heal()
+		w.checked(nil, CheckOptions{}).has("leftovers", CheckWarn, "/DC0/vm/vmgroup check ", "by hand")
+	})
 }
 
 func TestADeepCheckLeavesWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	o := deepOptions
-	var folder string
-	o.Progress = func(text string) {
-		if at := strings.Index(text, `"/DC0`); at >= 0 {
-			folder = strings.Split(text[at+1:], `"`)[0]
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		o := deepOptions
+		var folder string
+		o.Progress = func(text string) {
+			if at := strings.Index(text, `"/DC0`); at >= 0 {
+				folder = strings.Split(text[at+1:], `"`)[0]
+			}
+			if strings.HasPrefix(text, "powering") {
+				_, err := w.AddVM(folder, "a-person's")
+				w.must(err)
+			}
 		}
-		if strings.HasPrefix(text, "powering") {
-			_, err := w.AddVM(folder, "a-person's")
-			w.must(err)
+		r := w.checked(nil, o)
+		r.has("deep: clean-up", CheckFail, "left in vCenter", "by hand")
+		if names := w.names(); strings.Join(names, " ") != "a-person's ubuntu" {
+			t.Errorf("there are %v", names)
 		}
-	}
-	r := w.checked(nil, o)
-	r.has("deep: clean-up", CheckFail, "left in vCenter", "by hand")
-	if names := w.names(); strings.Join(names, " ") != "a-person's ubuntu" {
-		t.Errorf("there are %v", names)
-	}
+	})
 }
 
 func TestADeepCheckSeesAVCenterThatDoesNotKeepItsWord(t *testing.T) {
@@ -193,28 +209,32 @@ func TestADeepCheckSeesAVCenterThatDoesNotKeepItsWord(t *testing.T) {
 
 func TestADeepCheckMissesARunningCloneThatIsNotAmongTheTasks(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t, func(c *vcsim.Config) { c.Latency.Clone = 1100 * time.Millisecond })
-	var c *checker
-	o := deepOptions
-	o.Progress = func(text string) {
-		if strings.HasPrefix(text, "cloning") {
-			c.s.user = "somebody else" // as if the task were another's
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		var c *checker
+		o := deepOptions
+		o.Progress = func(text string) {
+			if strings.HasPrefix(text, "cloning") {
+				c.s.user = "somebody else" // as if the task were another's
+			}
 		}
-	}
-	w.checked(nil, o, func(x *checker) { c = x }).has("deep: running clone", CheckFail, "not found", "tell the project")
+		w.checked(nil, o, func(x *checker) { c = x }).has("deep: running clone", CheckFail, "not found", "tell the project")
+	})
 }
 
 func TestADeepCheckTakesNothingFromAGroupOfAnotherTemplate(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t, func(c *vcsim.Config) { c.Templates = []string{"ubuntu", "debian"} })
-	_, err := w.AddSnapshot("/DC0/vm/debian", "base")
-	w.must(err)
-	g := &v1alpha1.VmGroup{}
-	g.Namespace, g.Name = "shop", "web"
-	g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "debian", Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: "base"}}
-	o := deepOptions
-	o.Groups = []*v1alpha1.VmGroup{g}
-	r := w.checked(nil, o)
-	r.only()
-	r.has("deep: clean-up", CheckOK, "nothing is left", "")
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t, func(c *vcsim.Config) { c.Templates = []string{"ubuntu", "debian"} })
+		_, err := w.AddSnapshot("/DC0/vm/debian", "base")
+		w.must(err)
+		g := &v1alpha1.VmGroup{}
+		g.Namespace, g.Name = "shop", "web"
+		g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "debian", Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: "base"}}
+		o := deepOptions
+		o.Groups = []*v1alpha1.VmGroup{g}
+		r := w.checked(nil, o)
+		r.only()
+		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+	})
 }

@@ -12,8 +12,19 @@ import (
 )
 
 // places looks up what the settings name, as resolveSite does, but makes nothing.
-func (c *checker) places(ctx context.Context) bool {
-	finder := find.NewFinder(c.s.vim)
+func (c *checker) places(ctx context.Context) (good bool) {
+	err := contained("the lookup of the settings", func() error {
+		good = c.lookUpPlaces(ctx)
+		return nil
+	})
+	if err != nil {
+		c.failed("settings", err)
+	}
+	return good && err == nil
+}
+
+func (c *checker) lookUpPlaces(ctx context.Context) bool {
+	finder := find.NewFinder(bounded(c.s.vim))
 	cfg := c.v.cfg
 	dc, err := resolveDatacenter(ctx, finder, cfg.Datacenter)
 	if err != nil {
@@ -150,14 +161,15 @@ func (c *checker) template(check string, at *lodging, name string) *foundTemplat
 	n.mu.RLock()
 	x := n.template(at, name)
 	others := n.otherTemplates(at)
+	plain := n.plainVM(at, name)
 	n.mu.RUnlock()
 	switch {
 	case len(x.Paths) == 1:
 		return &foundTemplate{name: name, path: x.Paths[0], moRef: x.MoRef, fingerprint: x.Fingerprint}
 	case len(x.Paths) > 1:
 		c.add(check, CheckFail, fmt.Sprintf("%q is the name of several (%s)", name, ReasonTemplateAmbiguous), "give the inventory path of one of "+listing(x.Paths))
-	case x.NotTemplate != "":
-		c.add(check, CheckFail, fmt.Sprintf("%q is a VM and no template (%s)", name, ReasonTemplateNotFound), "mark "+x.NotTemplate+" as a template, or name another")
+	case plain != "":
+		c.add(check, CheckFail, fmt.Sprintf("%q is a VM and no template (%s)", name, ReasonTemplateNotFound), "mark "+plain+" as a template, or name another")
 	default:
 		c.add(check, CheckFail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, ReasonTemplateNotFound), "name another: "+among(others))
 	}

@@ -56,6 +56,7 @@ func (w *trialView) until(ctx context.Context, holds func() bool) error {
 			return err
 		}
 		if res.Returnval == nil {
+			sleep(ctx, streamPause) // in case it did not wait
 			continue
 		}
 		w.version = res.Returnval.Version

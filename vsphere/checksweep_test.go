@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -42,102 +43,114 @@ func (w *world) done(task *object.Task, err error) {
 
 func TestADeepCheckLeavesACopyThatSomebodyMadeOfItsVM(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	r := w.whileDeep("destroying", func(folder string) {
-		vm := object.NewVirtualMachine(w.Admin().Client, must(w.Find(trialName)))
-		w.done(vm.Clone(t.Context(), object.NewFolder(w.Admin().Client, must(w.Find(folder))), "a-copy", types.VirtualMachineCloneSpec{}))
-		if w.look("a-copy").ExtraConfig[trialKey] == "" {
-			t.Error("the copy bears no stamp, so that it shows nothing")
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		r := w.whileDeep("destroying", func(folder string) {
+			vm := object.NewVirtualMachine(w.Admin().Client, must(w.Find(trialName)))
+			w.done(vm.Clone(t.Context(), object.NewFolder(w.Admin().Client, must(w.Find(folder))), "a-copy", types.VirtualMachineCloneSpec{}))
+			if w.look("a-copy").ExtraConfig[trialKey] == "" {
+				t.Error("the copy bears no stamp, so that it shows nothing")
+			}
+		})
+		r.has("deep: clean-up", CheckFail, "left in vCenter", "by hand")
+		if names := w.names(); strings.Join(names, " ") != "a-copy ubuntu" {
+			t.Errorf("there are %v", names)
 		}
 	})
-	r.has("deep: clean-up", CheckFail, "left in vCenter", "by hand")
-	if names := w.names(); strings.Join(names, " ") != "a-copy ubuntu" {
-		t.Errorf("there are %v", names)
-	}
 }
 
 func TestADeepCheckLeavesAFolderThatHadItsScratchFoldersName(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	var taken types.ManagedObjectReference
-	r := w.whileDeep("making", func(folder string) {
-		made, err := object.NewFolder(w.Admin().Client, must(w.Find("/DC0/vm"))).CreateFolder(t.Context(), strings.TrimPrefix(folder, "/DC0/vm/"))
-		w.must(err)
-		taken = made.Reference()
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		var taken types.ManagedObjectReference
+		r := w.whileDeep("making", func(folder string) {
+			made, err := object.NewFolder(w.Admin().Client, must(w.Find("/DC0/vm"))).CreateFolder(t.Context(), strings.TrimPrefix(folder, "/DC0/vm/"))
+			w.must(err)
+			taken = made.Reference()
+		})
+		r.has("deep: scratch folder", CheckFail, "", "")
+		if name, err := object.NewCommon(w.Admin().Client, taken).ObjectName(t.Context()); err != nil {
+			t.Errorf("%s is gone: %v\n%s", name, err, r)
+		}
 	})
-	r.has("deep: scratch folder", CheckFail, "", "")
-	if name, err := object.NewCommon(w.Admin().Client, taken).ObjectName(t.Context()); err != nil {
-		t.Errorf("%s is gone: %v\n%s", name, err, r)
-	}
 }
 
 func TestADeepCheckRemovesItsFolderAndItsVMWhereverSomebodyPutsThem(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 1) // so that the end has to do it
-	r := w.whileDeep("destroying", func(folder string) {
-		w.must(w.Move(trialName, "/DC0/vm"))
-		f := object.NewFolder(w.Admin().Client, must(w.Find(folder)))
-		w.done(f.Rename(t.Context(), "renamed"))
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 1) // so that the end has to do it
+		r := w.whileDeep("destroying", func(folder string) {
+			w.must(w.Move(trialName, "/DC0/vm"))
+			f := object.NewFolder(w.Admin().Client, must(w.Find(folder)))
+			w.done(f.Rename(t.Context(), "renamed"))
+		})
+		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+		if ref, err := w.Find("/DC0/vm/renamed"); err == nil {
+			t.Errorf("%s is left", ref)
+		}
+		w.clean()
 	})
-	r.has("deep: clean-up", CheckOK, "nothing is left", "")
-	if ref, err := w.Find("/DC0/vm/renamed"); err == nil {
-		t.Errorf("%s is left", ref)
-	}
-	w.clean()
 }
 
 func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	stranger := must(w.AddVM("/DC0/vm", "stranger"))
-	r := w.whileDeep("destroying", func(string) {
-		devices, err := object.NewVirtualMachine(w.Admin().Client, stranger).Device(t.Context())
-		w.must(err)
-		disk := devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk)
-		own, err := object.NewVirtualMachine(w.Admin().Client, must(w.Find(trialName))).Device(t.Context())
-		w.must(err)
-		unit := int32(9)
-		disk.Key, disk.UnitNumber = -1, &unit
-		disk.ControllerKey = own.SelectByType((*types.VirtualDisk)(nil))[0].GetVirtualDevice().ControllerKey
-		w.must(w.Reconfigure(trialName, types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
-			&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: disk}}}))
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		stranger := must(w.AddVM("/DC0/vm", "stranger"))
+		r := w.whileDeep("destroying", func(string) {
+			devices, err := object.NewVirtualMachine(w.Admin().Client, stranger).Device(t.Context())
+			w.must(err)
+			disk := devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk)
+			own, err := object.NewVirtualMachine(w.Admin().Client, must(w.Find(trialName))).Device(t.Context())
+			w.must(err)
+			unit := int32(9)
+			disk.Key, disk.UnitNumber = -1, &unit
+			disk.ControllerKey = own.SelectByType((*types.VirtualDisk)(nil))[0].GetVirtualDevice().ControllerKey
+			w.must(w.Reconfigure(trialName, types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+				&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: disk}}}))
+		})
+		r.has("deep: destroyed VM", CheckFail, "a disk from elsewhere", "detach")
+		r.has("deep: clean-up", CheckFail, "a disk from elsewhere", "by hand")
+		if names := w.names(); !slices.Contains(names, trialName) || w.Calls()["Destroy_Task"] > 0 {
+			t.Errorf("it was destroyed, and the disk with it: there are %v", names)
+		}
 	})
-	r.has("deep: destroyed VM", CheckFail, "a disk from elsewhere", "detach")
-	r.has("deep: clean-up", CheckFail, "a disk from elsewhere", "by hand")
-	if names := w.names(); !slices.Contains(names, trialName) || w.Calls()["Destroy_Task"] > 0 {
-		t.Errorf("it was destroyed, and the disk with it: there are %v", names)
-	}
 }
 
 func TestADeepCheckThatIsNotToldOfItsClonesAwaitsAndRemovesThem(t *testing.T) {
 	t.Parallel()
-	w := deepWorld(t)
-	w.LoseReply("CloneVM_Task", 2) // one runs, and nobody was told which task it is
-	w.Hold(vcsim.Clone)
-	r := w.whileDeep("waiting for the clones", func(string) { time.AfterFunc(100*time.Millisecond, func() { w.Release(vcsim.Clone) }) })
-	r.has("deep: clone", CheckFail, "VCenterUnreachable", "")
-	r.has("deep: clean-up", CheckOK, "nothing is left", "")
-	w.clean()
+	synctest.Test(t, func(t *testing.T) {
+		w := deepWorld(t)
+		w.LoseReply("CloneVM_Task", 2) // one runs, and nobody was told which task it is
+		w.Hold(vcsim.Clone)
+		r := w.whileDeep("waiting for the clones", func(string) { time.AfterFunc(time.Minute, func() { w.Release(vcsim.Clone) }) })
+		r.has("deep: clone", CheckFail, "VCenterUnreachable", "")
+		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+		w.clean()
+	})
 }
 
 func TestADeepCheckThatIsStoppedReportsNoFailureOfVCenters(t *testing.T) {
 	t.Parallel()
-	for _, begins := range []string{"making", "powering", "waiting"} {
-		w := deepWorld(t)
-		v, err := New(w.config())
-		w.must(err)
-		ctx, cancel := context.WithCancel(t.Context())
-		o := deepOptions
-		o.GuestPatience = 10 * time.Second
-		o.Progress = func(text string) {
-			if strings.HasPrefix(text, begins) {
-				cancel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, begins := range []string{"making", "powering", "waiting"} {
+			w := deepWorld(t)
+			v, err := New(w.config())
+			w.must(err)
+			ctx, cancel := context.WithCancel(t.Context())
+			o := deepOptions
+			o.GuestPatience = patience
+			o.Progress = func(text string) {
+				if strings.HasPrefix(text, begins) {
+					cancel()
+				}
 			}
+			r := results{t, v.Check(ctx, o)}
+			r.only("certificate")
+			r.has("deep", CheckSkip, "stopped", "")
+			w.clean()
 		}
-		r := results{t, v.Check(ctx, o)}
-		r.only("certificate")
-		r.has("deep", CheckSkip, "stopped", "")
-		w.clean()
-	}
+	})
 }

@@ -63,7 +63,7 @@ func (c *checker) address(ctx context.Context) bool {
 		c.add("address", CheckFail, fmt.Sprintf("the name %q cannot be resolved", host), "correct --host (VC_HOST), or the name server that this machine asks")
 		return false
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	conn, err := c.v.client.transport.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		seen := fmt.Sprintf("nobody answers at %s port %s", host, port)
 		if f, known := netFault(err); known {
@@ -139,12 +139,17 @@ func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*tls.Connecti
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout+handshakeTimeout)
 	defer cancel()
 	host, port := c.hostPort()
-	conn, err := (&tls.Dialer{Config: cfg}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	raw, err := c.v.client.transport.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close() //nolint:errcheck // nothing was sent
-	state := conn.(*tls.Conn).ConnectionState()
+	defer raw.Close() //nolint:errcheck // nothing was sent
+	cfg.ServerName = host
+	conn := tls.Client(raw, cfg)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	state := conn.ConnectionState()
 	return &state, nil
 }
 
@@ -174,7 +179,7 @@ func (c *checker) login(ctx context.Context) bool {
 		switch e := classify("", err); e.Reason {
 		case ReasonNotVCenter:
 			c.failed("vCenter", err)
-		case ReasonInternal: // no fault of vCenter's and none of the network's
+		case ReasonInternal, ReasonNotVCenterAPI: // no fault of vCenter's and none of the network's
 			c.add("vCenter", CheckFail, "what answers there does not speak as a vCenter does: "+e.Message, "see whether --host (VC_HOST) is a vCenter, and not another web server or a proxy")
 		default:
 			c.failed("login", err)

@@ -41,7 +41,6 @@ type client struct {
 	endpoint  *url.URL
 	transport *http.Transport
 	rounds    *rounds
-	now       func() time.Time
 	// rest, tagBook and fields are about tags and custom attributes.
 	rest    *restLogins
 	tagBook *tagBook
@@ -86,9 +85,8 @@ func newClient(cfg Config) (*client, error) {
 	c := &client{
 		cfg:       cfg,
 		endpoint:  endpoint,
-		transport: newTransport(trusted, endpoint.Hostname()),
+		transport: newTransport(trusted, endpoint.Hostname(), cfg.Dial),
 		rounds:    newRounds(cfg.Log, cfg.Metrics),
-		now:       time.Now,
 		why:       faultf(ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
 	}
 	c.rest, c.tagBook = newRESTLogins(c), newTagBook()
@@ -100,6 +98,12 @@ func newClient(cfg Config) (*client, error) {
 // error at once and calls nobody. Errors are *Error.
 func (c *client) session(ctx context.Context) (*session, error) {
 	c.mu.Lock()
+	var fresh *digest
+	if c.current == nil && c.attempt == nil && c.backoff.asks(time.Now()) {
+		c.mu.Unlock()
+		fresh = c.cfg.fresh()
+		c.mu.Lock()
+	}
 	if c.base.Err() != nil {
 		c.mu.Unlock()
 		return nil, classify("", c.base.Err())
@@ -109,7 +113,7 @@ func (c *client) session(ctx context.Context) (*session, error) {
 		return s, nil
 	}
 	if c.attempt == nil {
-		if c.backoff.holds(c.now(), c.cfg) {
+		if c.backoff.holds(time.Now(), fresh) {
 			err := c.why
 			c.mu.Unlock()
 			return nil, err
@@ -150,11 +154,11 @@ func (c *client) lost(s *session, err error) {
 	c.why = classify("", err)
 	if !notAuthenticated(err) {
 		c.resting = s
-	} else if c.losses++; c.now().Sub(s.since) >= soon {
+	} else if c.losses++; time.Since(s.since) >= soon {
 		c.losses = 0
 	} else if c.losses > quickLosses {
 		c.backoff.failures = c.losses - quickLosses
-		c.backoff.until = c.now().Add(waiting(connectFirst, connectMost, c.backoff.failures))
+		c.backoff.until = time.Now().Add(waiting(connectFirst, connectMost, c.backoff.failures))
 	}
 	c.cfg.Log.Warn().Err(err).Int64("epoch", s.epoch).Msg("vCenter session lost")
 }

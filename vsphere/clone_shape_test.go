@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -73,215 +74,235 @@ func (p *process) refused(ordinal int32, spec v1alpha1.VmGroupSpec, reason strin
 
 func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
-	p.refused(0, linked, ReasonSnapshotNotFound, `"ubuntu"`, "take one", "clone.mode: Full")
-	_, err := w.AddSnapshot("ubuntu", "base")
-	w.must(err)
-	template, err := w.Details("ubuntu")
-	w.must(err)
-	p.lookups.forget() // else the next try is too soon to look again
-	d := p.made(0, linked)
-	if len(d.Disks) != 1 || d.Disks[0].Parent == "" {
-		t.Errorf("the disks of the template are %+v, and those of the clone %+v", template.Disks, d.Disks)
-	}
-	if d := p.made(1, v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Snapshot: "base"}}); d.Disks[0].Parent != "" {
-		t.Errorf("a full clone of a snapshot is linked: %+v", d.Disks)
-	}
-	linked.Clone.Snapshot = "patched"
-	if e := p.refused(2, linked, ReasonSnapshotNotFound, `"patched"`, "base", "clone.mode: Full"); e != nil && !e.Person {
-		t.Error("waiting does not help")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
+		p.refused(0, linked, ReasonSnapshotNotFound, `"ubuntu"`, "take one", "clone.mode: Full")
+		_, err := w.AddSnapshot("ubuntu", "base")
+		w.must(err)
+		template, err := w.Details("ubuntu")
+		w.must(err)
+		p.lookups.forget() // else the next try is too soon to look again
+		d := p.made(0, linked)
+		if len(d.Disks) != 1 || d.Disks[0].Parent == "" {
+			t.Errorf("the disks of the template are %+v, and those of the clone %+v", template.Disks, d.Disks)
+		}
+		if d := p.made(1, v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Snapshot: "base"}}); d.Disks[0].Parent != "" {
+			t.Errorf("a full clone of a snapshot is linked: %+v", d.Disks)
+		}
+		linked.Clone.Snapshot = "patched"
+		if e := p.refused(2, linked, ReasonSnapshotNotFound, `"patched"`, "base", "clone.mode: Full"); e != nil && !e.Person {
+			t.Error("waiting does not help")
+		}
+	})
 }
 
 func TestASnapshotThatIsTakenIsFoundByTheNextTry(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
-	p.refused(0, linked, ReasonSnapshotNotFound)
-	_, err := w.AddSnapshot("ubuntu", "base")
-	w.must(err)
-	eventually(t, "it is found", func() bool { return p.Do(context.Background(), web, p.shaped(0, linked)) == nil })
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
+		p.refused(0, linked, ReasonSnapshotNotFound)
+		_, err := w.AddSnapshot("ubuntu", "base")
+		w.must(err)
+		eventually(t, "it is found", func() bool { return p.Do(context.Background(), web, p.shaped(0, linked)) == nil })
+	})
 }
 
 func TestMembersGoIntoTheirPoolOrZone(t *testing.T) {
 	t.Parallel()
-	_, p := placed(t, vcsim.Config{Clusters: 2, Pools: 1}, func(c *Config) { c.Pool = "DC0_C0" })
-	if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Pool != "/DC0/host/DC0_C0/Resources" {
-		t.Errorf("by the settings it is in %s", d.Pool)
-	}
-	pools := func(pool string) v1alpha1.VmGroupSpec {
-		return v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Pool: pool}}
-	}
-	for i, c := range []struct{ name, path string }{
-		{"DC0_C1", "/DC0/host/DC0_C1/Resources"},
-		{"/DC0/host/DC0_C1", "/DC0/host/DC0_C1/Resources"},
-		{"DC0_C1_RP1", "/DC0/host/DC0_C1/Resources/DC0_C1_RP1"},
-		{"DC0_C1/Resources", "/DC0/host/DC0_C1/Resources"},
-	} {
-		if d := p.made(int32(i)+1, pools(c.name)); d.Pool != c.path {
-			t.Errorf("%q: it is in %s", c.name, d.Pool)
+	synctest.Test(t, func(t *testing.T) {
+		_, p := placed(t, vcsim.Config{Clusters: 2, Pools: 1}, func(c *Config) { c.Pool = "DC0_C0" })
+		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Pool != "/DC0/host/DC0_C0/Resources" {
+			t.Errorf("by the settings it is in %s", d.Pool)
 		}
-	}
-	zones := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Zones: []string{"DC0_C0", "DC0_C1"}}}
-	if a, b := p.made(10, zones), p.made(11, zones); a.Pool != "/DC0/host/DC0_C0/Resources" || b.Pool != "/DC0/host/DC0_C1/Resources" {
-		t.Errorf("the zones are %s and %s", a.Pool, b.Pool)
-	}
-	p.refused(20, pools("DC0_C9"), ReasonPoolNotFound, "DC0_C9", "spec.placement.pool", "/DC0/host/DC0_C0", "/DC0/host/DC0_C1/Resources/DC0_C1_RP1")
-	p.refused(20, pools("Resources"), ReasonPoolAmbiguous, "spec.placement.pool", "/DC0/host/DC0_C0/Resources", "/DC0/host/DC0_C1/Resources")
-	zones.Placement.Zones[0] = "DC0_C9"
-	p.refused(20, zones, ReasonPoolNotFound, "spec.placement.zones")
+		pools := func(pool string) v1alpha1.VmGroupSpec {
+			return v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Pool: pool}}
+		}
+		for i, c := range []struct{ name, path string }{
+			{"DC0_C1", "/DC0/host/DC0_C1/Resources"},
+			{"/DC0/host/DC0_C1", "/DC0/host/DC0_C1/Resources"},
+			{"DC0_C1_RP1", "/DC0/host/DC0_C1/Resources/DC0_C1_RP1"},
+			{"DC0_C1/Resources", "/DC0/host/DC0_C1/Resources"},
+		} {
+			if d := p.made(int32(i)+1, pools(c.name)); d.Pool != c.path {
+				t.Errorf("%q: it is in %s", c.name, d.Pool)
+			}
+		}
+		zones := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Zones: []string{"DC0_C0", "DC0_C1"}}}
+		if a, b := p.made(10, zones), p.made(11, zones); a.Pool != "/DC0/host/DC0_C0/Resources" || b.Pool != "/DC0/host/DC0_C1/Resources" {
+			t.Errorf("the zones are %s and %s", a.Pool, b.Pool)
+		}
+		p.refused(20, pools("DC0_C9"), ReasonPoolNotFound, "DC0_C9", "spec.placement.pool", "/DC0/host/DC0_C0", "/DC0/host/DC0_C1/Resources/DC0_C1_RP1")
+		p.refused(20, pools("Resources"), ReasonPoolAmbiguous, "spec.placement.pool", "/DC0/host/DC0_C0/Resources", "/DC0/host/DC0_C1/Resources")
+		zones.Placement.Zones[0] = "DC0_C9"
+		p.refused(20, zones, ReasonPoolNotFound, "spec.placement.zones")
+	})
 }
 
 func TestInAnotherDatacenterTheSettingsDoNotApply(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{Datacenters: 2}, func(c *Config) { c.Pool, c.Datastore = "DC0_C0", "LocalDS_0" })
-	_, err := w.AddTemplate("/DC1/vm", "ubuntu")
-	w.must(err)
-	away := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Datacenter: "DC1"}}
-	p.until("the other template is seen", func() bool {
-		return len(p.Sight(web, plan.Ask{Template: "ubuntu", Home: plan.HomeOf(&away)}).Template.Paths) == 1
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Datacenters: 2}, func(c *Config) { c.Pool, c.Datastore = "DC0_C0", "LocalDS_0" })
+		_, err := w.AddTemplate("/DC1/vm", "ubuntu")
+		w.must(err)
+		away := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Datacenter: "DC1"}}
+		p.until("the other template is seen", func() bool {
+			return len(p.Sight(web, plan.Ask{Template: "ubuntu", Home: plan.HomeOf(&away)}).Template.Paths) == 1
+		})
+		p.do(plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &away}})
+		p.until("its folder is seen", func() bool {
+			return p.Sight(web, plan.Ask{Template: "ubuntu", Home: plan.HomeOf(&away)}).Folder != ""
+		})
+		a := p.shaped(0, away)
+		p.do(a)
+		d, err := w.Details("web-0")
+		w.must(err)
+		if !strings.HasPrefix(d.Pool, "/DC1/host/DC1_C0/") || !strings.HasPrefix(d.Datastore, "/DC1/datastore/") {
+			t.Errorf("it is in %s, on %s", d.Pool, d.Datastore)
+		}
+		stamp, err := DecodeStamp(w.stampOf("web-0"))
+		if err != nil || stamp.Home != "DC1:" {
+			t.Errorf("its stamp is %+v, %v", stamp, err)
+		}
 	})
-	p.do(plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &away}})
-	p.until("its folder is seen", func() bool {
-		return p.Sight(web, plan.Ask{Template: "ubuntu", Home: plan.HomeOf(&away)}).Folder != ""
-	})
-	a := p.shaped(0, away)
-	p.do(a)
-	d, err := w.Details("web-0")
-	w.must(err)
-	if !strings.HasPrefix(d.Pool, "/DC1/host/DC1_C0/") || !strings.HasPrefix(d.Datastore, "/DC1/datastore/") {
-		t.Errorf("it is in %s, on %s", d.Pool, d.Datastore)
-	}
-	stamp, err := DecodeStamp(w.stampOf("web-0"))
-	if err != nil || stamp.Home != "DC1:" {
-		t.Errorf("its stamp is %+v, %v", stamp, err)
-	}
 }
 
 func TestMembersGoOntoTheDatastoreOrWhereTheirClusterRecommends(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{Datastores: 2, Pods: 1}, func(c *Config) { c.Datastore = "LocalDS_0" })
-	on := func(name string) v1alpha1.VmGroupSpec {
-		return v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Datastore: name}}
-	}
-	if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Datastore != "/DC0/datastore/LocalDS_0" {
-		t.Errorf("by the settings it is on %s", d.Datastore)
-	}
-	if d := p.made(1, on("LocalDS_1")); d.Datastore != "/DC0/datastore/LocalDS_1" {
-		t.Errorf("it is on %s", d.Datastore)
-	}
-	if d := p.made(2, on("/DC0/datastore/DC0_POD0/DC0_POD0_DS1")); d.Datastore != "/DC0/datastore/DC0_POD0/DC0_POD0_DS1" {
-		t.Errorf("it is on %s", d.Datastore)
-	}
-	if d := p.made(3, on("DC0_POD0")); !strings.HasPrefix(d.Datastore, "/DC0/datastore/DC0_POD0/") {
-		t.Errorf("it is on %s", d.Datastore)
-	}
-	if n := w.Calls()["RecommendDatastores"]; n != 1 {
-		t.Errorf("%d recommendations were asked for", n)
-	}
-	p.refused(4, on("fast"), ReasonDatastoreNotFound, "spec.placement.datastore", "/DC0/datastore/DC0_POD0", "/DC0/datastore/LocalDS_1")
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Datastores: 2, Pods: 1}, func(c *Config) { c.Datastore = "LocalDS_0" })
+		on := func(name string) v1alpha1.VmGroupSpec {
+			return v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Datastore: name}}
+		}
+		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Datastore != "/DC0/datastore/LocalDS_0" {
+			t.Errorf("by the settings it is on %s", d.Datastore)
+		}
+		if d := p.made(1, on("LocalDS_1")); d.Datastore != "/DC0/datastore/LocalDS_1" {
+			t.Errorf("it is on %s", d.Datastore)
+		}
+		if d := p.made(2, on("/DC0/datastore/DC0_POD0/DC0_POD0_DS1")); d.Datastore != "/DC0/datastore/DC0_POD0/DC0_POD0_DS1" {
+			t.Errorf("it is on %s", d.Datastore)
+		}
+		if d := p.made(3, on("DC0_POD0")); !strings.HasPrefix(d.Datastore, "/DC0/datastore/DC0_POD0/") {
+			t.Errorf("it is on %s", d.Datastore)
+		}
+		if n := w.Calls()["RecommendDatastores"]; n != 1 {
+			t.Errorf("%d recommendations were asked for", n)
+		}
+		p.refused(4, on("fast"), ReasonDatastoreNotFound, "spec.placement.datastore", "/DC0/datastore/DC0_POD0", "/DC0/datastore/LocalDS_1")
+	})
 }
 
 func TestAStoragePolicyChoosesADatastoreThatSatisfiesIt(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{Datastores: 3, Pods: 1}, func(c *Config) { c.Datastore = "LocalDS_0" })
-	gold, err := w.AddStoragePolicy("gold", "/DC0/datastore/LocalDS_2", "/DC0/datastore/DC0_POD0/DC0_POD0_DS1")
-	w.must(err)
-	silver, err := w.AddStoragePolicy("silver", "/DC0/datastore/LocalDS_0")
-	w.must(err)
-	by := func(policy, datastore string) v1alpha1.VmGroupSpec {
-		return v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{StoragePolicy: policy, Datastore: datastore}}
-	}
-	check := func(d vcsim.Details, id string, on ...string) {
-		t.Helper()
-		if !slices.Contains(on, d.Datastore) || !slices.Equal(d.Policies, []string{id}) || !slices.Equal(d.Disks[0].Policies, []string{id}) || d.Disks[0].Datastore != d.Datastore {
-			t.Errorf("it is on %s by %v, its disks are %+v", d.Datastore, d.Policies, d.Disks)
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Datastores: 3, Pods: 1}, func(c *Config) { c.Datastore = "LocalDS_0" })
+		gold, err := w.AddStoragePolicy("gold", "/DC0/datastore/LocalDS_2", "/DC0/datastore/DC0_POD0/DC0_POD0_DS1")
+		w.must(err)
+		silver, err := w.AddStoragePolicy("silver", "/DC0/datastore/LocalDS_0")
+		w.must(err)
+		by := func(policy, datastore string) v1alpha1.VmGroupSpec {
+			return v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{StoragePolicy: policy, Datastore: datastore}}
 		}
-	}
-	check(p.made(0, by("silver", "")), silver, "/DC0/datastore/LocalDS_0")
-	check(p.made(1, by("gold", "")), gold, "/DC0/datastore/LocalDS_2", "/DC0/datastore/DC0_POD0/DC0_POD0_DS1")
-	check(p.made(2, by("gold", "LocalDS_2")), gold, "/DC0/datastore/LocalDS_2")
-	check(p.made(3, by("gold", "DC0_POD0")), gold, "/DC0/datastore/DC0_POD0/DC0_POD0_DS1")
-	p.refused(4, by("gold", "LocalDS_1"), ReasonStoragePolicyIncompatible, "LocalDS_1", "gold", "/DC0/datastore/LocalDS_2")
-	p.refused(4, by("silver", "DC0_POD0"), ReasonStoragePolicyIncompatible, "silver", "DC0_POD0")
-	p.refused(4, by("platinum", ""), ReasonStoragePolicyNotFound, "spec.placement.storagePolicy", "gold", "silver")
+		check := func(d vcsim.Details, id string, on ...string) {
+			t.Helper()
+			if !slices.Contains(on, d.Datastore) || !slices.Equal(d.Policies, []string{id}) || !slices.Equal(d.Disks[0].Policies, []string{id}) || d.Disks[0].Datastore != d.Datastore {
+				t.Errorf("it is on %s by %v, its disks are %+v", d.Datastore, d.Policies, d.Disks)
+			}
+		}
+		check(p.made(0, by("silver", "")), silver, "/DC0/datastore/LocalDS_0")
+		check(p.made(1, by("gold", "")), gold, "/DC0/datastore/LocalDS_2", "/DC0/datastore/DC0_POD0/DC0_POD0_DS1")
+		check(p.made(2, by("gold", "LocalDS_2")), gold, "/DC0/datastore/LocalDS_2")
+		check(p.made(3, by("gold", "DC0_POD0")), gold, "/DC0/datastore/DC0_POD0/DC0_POD0_DS1")
+		p.refused(4, by("gold", "LocalDS_1"), ReasonStoragePolicyIncompatible, "LocalDS_1", "gold", "/DC0/datastore/LocalDS_2")
+		p.refused(4, by("silver", "DC0_POD0"), ReasonStoragePolicyIncompatible, "silver", "DC0_POD0")
+		p.refused(4, by("platinum", ""), ReasonStoragePolicyNotFound, "spec.placement.storagePolicy", "gold", "silver")
+	})
 }
 
 func TestALinkedCloneStaysLinkedUnderAStoragePolicy(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	_, err := w.AddSnapshot("ubuntu", "base")
-	w.must(err)
-	_, err = w.AddStoragePolicy("gold")
-	w.must(err)
-	a := p.shaped(0, v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}, Placement: v1alpha1.Placement{StoragePolicy: "gold"}})
-	o, err := p.newOrder(web, a)
-	w.must(err)
-	for _, fill := range []func(context.Context, *order) error{p.fillSource, p.fillSize, p.fillPool, p.fillStorage, p.fillDatastore} {
-		w.must(fill(t.Context(), o))
-	}
-	const child = string(vim.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
-	if at := o.spec.Location; at.DiskMoveType != child || len(at.Disk) != 1 || at.Disk[0].DiskMoveType != child || at.Datastore != nil {
-		t.Errorf("it is located at %+v", at)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		_, err := w.AddSnapshot("ubuntu", "base")
+		w.must(err)
+		_, err = w.AddStoragePolicy("gold")
+		w.must(err)
+		a := p.shaped(0, v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}, Placement: v1alpha1.Placement{StoragePolicy: "gold"}})
+		o, err := p.newOrder(web, a)
+		w.must(err)
+		for _, fill := range []func(context.Context, *order) error{p.fillSource, p.fillSize, p.fillPool, p.fillStorage, p.fillDatastore} {
+			w.must(fill(t.Context(), o))
+		}
+		const child = string(vim.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
+		if at := o.spec.Location; at.DiskMoveType != child || len(at.Disk) != 1 || at.Disk[0].DiskMoveType != child || at.Datastore != nil {
+			t.Errorf("it is located at %+v", at)
+		}
+	})
 }
 
 func TestThePolicyServiceThatIsOutIsNoOutageOfVCenter(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	gold := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{StoragePolicy: "gold"}}
-	_, err := w.AddStoragePolicy("gold")
-	w.must(err)
-	w.LoseReply("PbmQueryProfile", 1)
-	p.refused(0, gold, ReasonStoragePolicyUnavailable)
-	w.Deny("PbmQueryProfile", "StorageProfile.View")
-	p.refused(0, gold, ReasonMissingPrivilege, "StorageProfile.View")
-	if !p.sight().Known {
-		t.Error("the inventory is not known any more")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		gold := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{StoragePolicy: "gold"}}
+		_, err := w.AddStoragePolicy("gold")
+		w.must(err)
+		w.LoseReply("PbmQueryProfile", 1)
+		p.refused(0, gold, ReasonStoragePolicyUnavailable)
+		w.Deny("PbmQueryProfile", "StorageProfile.View")
+		p.refused(0, gold, ReasonMissingPrivilege, "StorageProfile.View")
+		if !p.sight().Known {
+			t.Error("the inventory is not known any more")
+		}
+	})
 }
 
 func TestEachNetworkIsAnAdapterInOrder(t *testing.T) {
 	t.Parallel()
-	_, p := placed(t, vcsim.Config{Portgroups: 2, OpaqueNetworks: 1})
-	on := func(names ...string) (spec v1alpha1.VmGroupSpec) {
-		for _, name := range names {
-			spec.Networks = append(spec.Networks, v1alpha1.Network{Network: name})
+	synctest.Test(t, func(t *testing.T) {
+		_, p := placed(t, vcsim.Config{Portgroups: 2, OpaqueNetworks: 1})
+		on := func(names ...string) (spec v1alpha1.VmGroupSpec) {
+			for _, name := range names {
+				spec.Networks = append(spec.Networks, v1alpha1.Network{Network: name})
+			}
+			return spec
 		}
-		return spec
-	}
-	if d := p.made(0, v1alpha1.VmGroupSpec{}); len(d.NICs) != 1 || d.NICs[0].Network != "VM Network" {
-		t.Errorf("a plain member has the adapters %+v", d.NICs)
-	}
-	d := p.made(1, on("DC0_DVPG1", "/DC0/network/VM Network", "DC0_NSX0", "DVS0/DC0_DVPG0"))
-	var got []string
-	for _, nic := range d.NICs {
-		got = append(got, nic.Type+" "+nic.Network)
-	}
-	if want := []string{"vmxnet3 DC0_DVPG1", "vmxnet3 VM Network", "vmxnet3 DC0_NSX0", "vmxnet3 DC0_DVPG0"}; !slices.Equal(got, want) {
-		t.Errorf("it has %q", got)
-	}
-	p.refused(2, on("nowhere"), ReasonNetworkNotFound, "nowhere", "spec.networks", "/DC0/network/DC0_DVPG0", "/DC0/network/VM Network")
+		if d := p.made(0, v1alpha1.VmGroupSpec{}); len(d.NICs) != 1 || d.NICs[0].Network != "VM Network" {
+			t.Errorf("a plain member has the adapters %+v", d.NICs)
+		}
+		d := p.made(1, on("DC0_DVPG1", "/DC0/network/VM Network", "DC0_NSX0", "DVS0/DC0_DVPG0"))
+		var got []string
+		for _, nic := range d.NICs {
+			got = append(got, nic.Type+" "+nic.Network)
+		}
+		if want := []string{"vmxnet3 DC0_DVPG1", "vmxnet3 VM Network", "vmxnet3 DC0_NSX0", "vmxnet3 DC0_DVPG0"}; !slices.Equal(got, want) {
+			t.Errorf("it has %q", got)
+		}
+		p.refused(2, on("nowhere"), ReasonNetworkNotFound, "nowhere", "spec.networks", "/DC0/network/DC0_DVPG0", "/DC0/network/VM Network")
+	})
 }
 
 func TestAMemberSaysWhoOwnsIt(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	if d := p.made(0, v1alpha1.VmGroupSpec{}); !mentions(d.Annotation, "web-0", "shop/web", "test", "kubectl edit vmgroup web -n shop") || d.ManagedBy != nil {
-		t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
-	}
-	w.must(w.RegisterExtension(extensionKey))
-	p.made(1, v1alpha1.VmGroupSpec{})
-	if n := w.Calls()["FindExtension"]; n != 1 {
-		t.Errorf("the extension was looked for %d times in one session", n)
-	}
-	was := p.told("")
-	w.DropSessions()
-	p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.sight().Known })
-	if d := p.made(2, v1alpha1.VmGroupSpec{}); d.ManagedBy == nil || *d.ManagedBy != (vim.ManagedByInfo{ExtensionKey: extensionKey, Type: "vm"}) {
-		t.Errorf("it is managed by %+v", d.ManagedBy)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		if d := p.made(0, v1alpha1.VmGroupSpec{}); !mentions(d.Annotation, "web-0", "shop/web", "test", "kubectl edit vmgroup web -n shop") || d.ManagedBy != nil {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		}
+		w.must(w.RegisterExtension(extensionKey))
+		p.made(1, v1alpha1.VmGroupSpec{})
+		if n := w.Calls()["FindExtension"]; n != 1 {
+			t.Errorf("the extension was looked for %d times in one session", n)
+		}
+		was := p.told("")
+		w.DropSessions()
+		p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.sight().Known })
+		if d := p.made(2, v1alpha1.VmGroupSpec{}); d.ManagedBy == nil || *d.ManagedBy != (vim.ManagedByInfo{ExtensionKey: extensionKey, Type: "vm"}) {
+			t.Errorf("it is managed by %+v", d.ManagedBy)
+		}
+	})
 }
 
 func TestFiftyClonesCostOneLookUp(t *testing.T) {
@@ -289,58 +310,62 @@ func TestFiftyClonesCostOneLookUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip()
 	}
-	w, p := placed(t, vcsim.Config{Portgroups: 1, Pods: 1})
-	_, err := w.AddSnapshot("ubuntu", "base")
-	w.must(err)
-	_, err = w.AddStoragePolicy("gold")
-	w.must(err)
-	w.must(w.AddCustomizationSpec("linux", false))
-	spec := v1alpha1.VmGroupSpec{
-		Clone:     v1alpha1.Clone{Mode: v1alpha1.CloneLinked},
-		Placement: v1alpha1.Placement{Zones: []string{"DC0_C0"}, Datastore: "LocalDS_0", StoragePolicy: "gold"},
-		Networks:  []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "VM Network"}}, CustomizationSpec: "linux",
-	}
-	p.shaped(0, spec)
-	before := w.Calls()
-	const vms = 50
-	var wg sync.WaitGroup
-	for i := range int32(vms) {
-		a := p.shaped(i, spec)
-		wg.Go(func() {
-			if err := p.Do(context.Background(), web, a); err != nil {
-				t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Portgroups: 1, Pods: 1})
+		_, err := w.AddSnapshot("ubuntu", "base")
+		w.must(err)
+		_, err = w.AddStoragePolicy("gold")
+		w.must(err)
+		w.must(w.AddCustomizationSpec("linux", false))
+		spec := v1alpha1.VmGroupSpec{
+			Clone:     v1alpha1.Clone{Mode: v1alpha1.CloneLinked},
+			Placement: v1alpha1.Placement{Zones: []string{"DC0_C0"}, Datastore: "LocalDS_0", StoragePolicy: "gold"},
+			Networks:  []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "VM Network"}}, CustomizationSpec: "linux",
+		}
+		p.shaped(0, spec)
+		before := w.Calls()
+		const vms = 50
+		var wg sync.WaitGroup
+		for i := range int32(vms) {
+			a := p.shaped(i, spec)
+			wg.Go(func() {
+				if err := p.Do(context.Background(), web, a); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		text := ""
+		for method, n := range w.Calls() {
+			if n -= before[method]; n > 0 {
+				text += fmt.Sprintf(" %s %d", method, n)
 			}
-		})
-	}
-	wg.Wait()
-	text := ""
-	for method, n := range w.Calls() {
-		if n -= before[method]; n > 0 {
-			text += fmt.Sprintf(" %s %d", method, n)
+			if n > 2 && (strings.HasPrefix(method, "Pbm") || method == "GetCustomizationSpec" || method == "FindExtension") {
+				t.Errorf("%s was called %d times", method, n)
+			}
 		}
-		if n > 2 && (strings.HasPrefix(method, "Pbm") || method == "GetCustomizationSpec" || method == "FindExtension") {
-			t.Errorf("%s was called %d times", method, n)
+		t.Log(text)
+		if n := w.Calls()["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > vms+30 {
+			t.Errorf("%d reads for %d clones:%s", n, vms, text)
 		}
-	}
-	t.Log(text)
-	if n := w.Calls()["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > vms+30 {
-		t.Errorf("%d reads for %d clones:%s", n, vms, text)
-	}
+	})
 }
 
 func TestWhatIsGoneIsLookedForAnew(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	_, err := w.AddSnapshot("ubuntu", "base")
-	w.must(err)
-	linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
-	p.made(0, linked)
-	w.must(w.RemoveSnapshots("ubuntu"))
-	_, err = w.AddSnapshot("ubuntu", "another")
-	w.must(err)
-	a := p.shaped(1, linked)
-	if e := asError(p.Do(context.Background(), web, a)); e != nil && (e.Reason != ReasonGone || !e.Passing) {
-		t.Fatalf("got %v", e)
-	}
-	p.made(2, linked)
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		_, err := w.AddSnapshot("ubuntu", "base")
+		w.must(err)
+		linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
+		p.made(0, linked)
+		w.must(w.RemoveSnapshots("ubuntu"))
+		_, err = w.AddSnapshot("ubuntu", "another")
+		w.must(err)
+		a := p.shaped(1, linked)
+		if e := asError(p.Do(context.Background(), web, a)); e != nil && (e.Reason != ReasonGone || !e.Passing) {
+			t.Fatalf("got %v", e)
+		}
+		p.made(2, linked)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -163,25 +164,27 @@ func TestAGroupIsToldWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 
 func TestARuleIsKnownByTheUIDAtTheEndOfItsName(t *testing.T) {
 	t.Parallel()
-	long := plan.Ref{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("g", 50), UID: "5e0c1a4e-8f7b-4b0e-9d2c-000000000001"}
-	for _, ref := range []plan.Ref{web, long} {
-		if name := ruleName(ref); len(name) > 80 || ruleOwner(name) != ref.UID {
-			t.Errorf("%q, of %q", name, ruleOwner(name))
+	synctest.Test(t, func(t *testing.T) {
+		long := plan.Ref{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("g", 50), UID: "5e0c1a4e-8f7b-4b0e-9d2c-000000000001"}
+		for _, ref := range []plan.Ref{web, long} {
+			if name := ruleName(ref); len(name) > 80 || ruleOwner(name) != ref.UID {
+				t.Errorf("%q, of %q", name, ruleOwner(name))
+			}
 		}
-	}
-	for _, name := range []string{"", "separate web", "vmgroup", "vmgroup ", "vmgroup uid-web", "my vmgroup shop/web uid-web"} {
-		if owner := ruleOwner(name); owner != "" {
-			t.Errorf("%q is taken for %s's", name, owner)
+		for _, name := range []string{"", "separate web", "vmgroup", "vmgroup ", "vmgroup uid-web", "my vmgroup shop/web uid-web"} {
+			if owner := ruleOwner(name); owner != "" {
+				t.Errorf("%q is taken for %s's", name, owner)
+			}
 		}
-	}
-	apart := func(name string) *vim.ClusterAntiAffinityRuleSpec {
-		return &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: name, Key: 3}}
-	}
-	rules := decodeRules([]vim.BaseClusterRuleInfo{apart("separate"), apart(ruleName(web)),
-		&vim.ClusterAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: ruleName(web)}}})
-	if len(rules) != 1 || rules[0].UID != web.UID {
-		t.Errorf("%+v", rules)
-	}
+		apart := func(name string) *vim.ClusterAntiAffinityRuleSpec {
+			return &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: name, Key: 3}}
+		}
+		rules := decodeRules([]vim.BaseClusterRuleInfo{apart("separate"), apart(ruleName(web)),
+			&vim.ClusterAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: ruleName(web)}}})
+		if len(rules) != 1 || rules[0].UID != web.UID {
+			t.Errorf("%+v", rules)
+		}
+	})
 }
 
 // It is not parallel: allocations are counted.

@@ -1,17 +1,21 @@
 package vsphere
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/soap"
 	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
 // DefaultFolder is the root folder when Config.Folder is empty.
@@ -41,17 +45,24 @@ type Config struct {
 	ClusterID string
 	// AdoptFrom says from which folders groups may adopt VMs; by default from none.
 	AdoptFrom []AdoptRule
+	// GuestNetworks bound the addresses that guests report: others are taken for none. Empty: all are taken.
+	GuestNetworks []netip.Prefix
 	// UserAgent is what vCenter's list of sessions shows.
 	UserAgent string
 	Log       zerolog.Logger
+	// Dial makes the connections to vCenter, instead of TCP; it may be nil. It is for tests: no flag sets it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Through makes the SOAP calls of a session after its login, instead of HTTP; it is given the session's key and may be
+	// nil. It is for tests: no flag sets it.
+	Through func(session string) soap.RoundTripper
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
 	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
 	// groups. It must not block. It may be nil.
 	Changed func(types.UID)
-	// Leased tells whether the group with that UID may be acted for now. Steps ask right before each of their calls. It
-	// may be nil: then they always go on.
-	Leased func(types.UID) bool
+	// Leased tells whether the step for that Action.VM of the group with that UID may go on now. Steps ask right before each of
+	// their calls. It may be nil: then they always go on.
+	Leased func(uid types.UID, vm string) bool
 }
 
 // Format keeps the password out of whatever prints a Config.
@@ -171,7 +182,7 @@ func secret(value, file string) (string, error) {
 	if file == "" {
 		return value, nil
 	}
-	text, err := os.ReadFile(file)
+	text, err := secretfile.Read(file)
 	if err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -14,69 +15,73 @@ import (
 
 func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	w.must(w.AddCustomizationSpec("linux", false))
-	w.must(w.AddCustomizationSpec("windows", true))
-	d := p.made(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"})
-	linux, is := d.Customization.Identity.(*vim.CustomizationLinuxPrep)
-	if !is || linux.HostName.(*vim.CustomizationFixedName).Name != "web-0" || linux.Domain != "example.com" || len(d.Customization.NicSettingMap) != 1 {
-		t.Errorf("it is customized by %+v", d.Customization)
-	}
-	spec := v1alpha1.VmGroupSpec{CustomizationSpec: "windows", Networks: []v1alpha1.Network{
-		{Network: "VM Network", Nameservers: []string{"10.0.0.53"}, SearchDomains: []string{"a.example.com", "b.example.com"},
-			IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 23, Gateway: "10.0.0.1"},
-			IPv6: &v1alpha1.Addresses{Ranges: []string{"fd00::10-fd00::19"}, PrefixLength: 64, Gateway: "fe80::1"}},
-		{Network: "VM Network", Nameservers: []string{"10.0.0.53", "10.0.1.53"}},
-	}}
-	d = p.made(1, spec)
-	windows, is := d.Customization.Identity.(*vim.CustomizationSysprep)
-	if !is || windows.UserData.ComputerName.(*vim.CustomizationFixedName).Name != "web-1" || windows.UserData.OrgName != "Example" {
-		t.Errorf("it is customized by %+v", d.Customization.Identity)
-	}
-	var got []string
-	for _, m := range d.Customization.NicSettingMap {
-		text := fmt.Sprintf("%T %s %v %v %s", m.Adapter.Ip, m.Adapter.SubnetMask, m.Adapter.Gateway, m.Adapter.DnsServerList, m.Adapter.DnsDomain)
-		if fixed, is := m.Adapter.Ip.(*vim.CustomizationFixedIp); is {
-			text += " " + fixed.IpAddress
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		w.must(w.AddCustomizationSpec("linux", false))
+		w.must(w.AddCustomizationSpec("windows", true))
+		d := p.made(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"})
+		linux, is := d.Customization.Identity.(*vim.CustomizationLinuxPrep)
+		if !is || linux.HostName.(*vim.CustomizationFixedName).Name != "web-0" || linux.Domain != "example.com" || len(d.Customization.NicSettingMap) != 1 {
+			t.Errorf("it is customized by %+v", d.Customization)
 		}
-		if six := m.Adapter.IpV6Spec; six != nil {
-			text += fmt.Sprintf(" %+v %v", six.Ip[0].(*vim.CustomizationFixedIpV6), six.Gateway)
+		spec := v1alpha1.VmGroupSpec{CustomizationSpec: "windows", Networks: []v1alpha1.Network{
+			{Network: "VM Network", Nameservers: []string{"10.0.0.53"}, SearchDomains: []string{"a.example.com", "b.example.com"},
+				IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 23, Gateway: "10.0.0.1"},
+				IPv6: &v1alpha1.Addresses{Ranges: []string{"fd00::10-fd00::19"}, PrefixLength: 64, Gateway: "fe80::1"}},
+			{Network: "VM Network", Nameservers: []string{"10.0.0.53", "10.0.1.53"}},
+		}}
+		d = p.made(1, spec)
+		windows, is := d.Customization.Identity.(*vim.CustomizationSysprep)
+		if !is || windows.UserData.ComputerName.(*vim.CustomizationFixedName).Name != "web-1" || windows.UserData.OrgName != "Example" {
+			t.Errorf("it is customized by %+v", d.Customization.Identity)
 		}
-		got = append(got, text)
-	}
-	for i, want := range [][]string{{"FixedIp ", "255.255.254.0", "[10.0.0.1]", "[10.0.0.53]", "a.example.com", "10.0.0.11", "fd00::11", "SubnetMask:64", "[fe80::1]"}, {"DhcpIp", "10.0.1.53"}} {
-		if len(got) != 2 || !mentions(got[i], want...) {
-			t.Errorf("adapter %d has %q", i, got)
+		var got []string
+		for _, m := range d.Customization.NicSettingMap {
+			text := fmt.Sprintf("%T %s %v %v %s", m.Adapter.Ip, m.Adapter.SubnetMask, m.Adapter.Gateway, m.Adapter.DnsServerList, m.Adapter.DnsDomain)
+			if fixed, is := m.Adapter.Ip.(*vim.CustomizationFixedIp); is {
+				text += " " + fixed.IpAddress
+			}
+			if six := m.Adapter.IpV6Spec; six != nil {
+				text += fmt.Sprintf(" %+v %v", six.Ip[0].(*vim.CustomizationFixedIpV6), six.Gateway)
+			}
+			got = append(got, text)
 		}
-	}
-	if global := d.Customization.GlobalIPSettings; fmt.Sprint(global.DnsServerList, global.DnsSuffixList) != "[10.0.0.53 10.0.1.53] [a.example.com b.example.com]" {
-		t.Errorf("the DNS settings are %+v", global)
-	}
-	if d := p.made(2, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"}); d.Customization.Identity.(*vim.CustomizationLinuxPrep).HostName.(*vim.CustomizationFixedName).Name != "web-2" {
-		t.Error("a member has another's name")
-	}
-	if e := p.refused(3, v1alpha1.VmGroupSpec{CustomizationSpec: "plan9"}, ReasonCustomizationSpecNotFound, "plan9", "spec.customizationSpec"); e != nil && !e.Person {
-		t.Error("waiting does not help")
-	}
+		for i, want := range [][]string{{"FixedIp ", "255.255.254.0", "[10.0.0.1]", "[10.0.0.53]", "a.example.com", "10.0.0.11", "fd00::11", "SubnetMask:64", "[fe80::1]"}, {"DhcpIp", "10.0.1.53"}} {
+			if len(got) != 2 || !mentions(got[i], want...) {
+				t.Errorf("adapter %d has %q", i, got)
+			}
+		}
+		if global := d.Customization.GlobalIPSettings; fmt.Sprint(global.DnsServerList, global.DnsSuffixList) != "[10.0.0.53 10.0.1.53] [a.example.com b.example.com]" {
+			t.Errorf("the DNS settings are %+v", global)
+		}
+		if d := p.made(2, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"}); d.Customization.Identity.(*vim.CustomizationLinuxPrep).HostName.(*vim.CustomizationFixedName).Name != "web-2" {
+			t.Error("a member has another's name")
+		}
+		if e := p.refused(3, v1alpha1.VmGroupSpec{CustomizationSpec: "plan9"}, ReasonCustomizationSpecNotFound, "plan9", "spec.customizationSpec"); e != nil && !e.Person {
+			t.Error("waiting does not help")
+		}
+	})
 }
 
 func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	w.must(w.AddCustomizationSpec("windows", true))
-	long := plan.Ref{Namespace: "shop", Name: "a-rather-long-name", UID: "uid-long"}
-	a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "windows"})
-	a.VM = plan.MemberName(long.Name, 0)
-	if e := asError(p.Do(t.Context(), long, a)); e == nil || e.Reason != ReasonComputerNameTooLong || !mentions(e.Message, a.VM, "15") {
-		t.Errorf("got %v", e)
-	}
-	from := &original{devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}
-	o := &order{from: from, details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Template: "ubuntu"}}}
-	err := o.mapAdapters("linux", &vim.CustomizationSpec{NicSettingMap: make([]vim.CustomizationAdapterMapping, 1)})
-	if e := asError(err); e == nil || e.Reason != ReasonCustomizationSpecUnfit || !mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {
-		t.Errorf("got %v", err)
-	}
-	if _, err = identify("x", "web-0", &vim.CustomizationSysprepText{Value: "secret"}); asError(err) == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		w.must(w.AddCustomizationSpec("windows", true))
+		long := plan.Ref{Namespace: "shop", Name: "a-rather-long-name", UID: "uid-long"}
+		a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "windows"})
+		a.VM = plan.MemberName(long.Name, 0)
+		if e := asError(p.Do(t.Context(), long, a)); e == nil || e.Reason != ReasonComputerNameTooLong || !mentions(e.Message, a.VM, "15") {
+			t.Errorf("got %v", e)
+		}
+		from := &original{devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}
+		o := &order{from: from, details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Template: "ubuntu"}}}
+		err := o.mapAdapters("linux", &vim.CustomizationSpec{NicSettingMap: make([]vim.CustomizationAdapterMapping, 1)})
+		if e := asError(err); e == nil || e.Reason != ReasonCustomizationSpecUnfit || !mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {
+			t.Errorf("got %v", err)
+		}
+		if _, err = identify("x", "web-0", &vim.CustomizationSysprepText{Value: "secret"}); asError(err) == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v", err)
+		}
+	})
 }

@@ -255,3 +255,19 @@ func addresses(primary string, nics []types.GuestNicInfo) []string {
 	}
 	return texts
 }
+
+// within leaves out the addresses that are in none of the networks; all stay if there are no networks. Whoever is in a guest can
+// report any address, and clients in Kubernetes would be led there.
+func within(networks []netip.Prefix, addresses []string) []string {
+	if len(networks) == 0 {
+		return addresses
+	}
+	var kept []string
+	for _, text := range addresses {
+		ip, err := netip.ParseAddr(text)
+		if err == nil && slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+			kept = append(kept, text)
+		}
+	}
+	return kept
+}

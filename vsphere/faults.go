@@ -61,7 +61,6 @@ const (
 	ReasonAdoptNotFound   = "AdoptNotFound"
 	ReasonAdoptAmbiguous  = "AdoptAmbiguous"
 	ReasonAdoptElsewhere  = "AdoptElsewhere"
-	ReasonAdoptForbidden  = "AdoptForbidden"
 	ReasonAdoptTemplate   = "AdoptTemplate"
 	ReasonAdoptUnreadable = "AdoptUnreadable"
 	ReasonAdoptStamped    = "AdoptStamped"

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/task"
@@ -95,22 +96,25 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 }
 
 func TestFaultsAreKnownAsTheyComeFromTheWire(t *testing.T) {
-	l := startLab(t)
-	c, _ := l.client(l.config())
-	err := c.call(t.Context(), func(ctx context.Context, s *session) error {
-		_, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}})
-		return err
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := startLab(t)
+		c := l.client(l.config())
+		err := c.call(t.Context(), func(ctx context.Context, s *session) error {
+			_, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}})
+			return err
+		})
+		if !fault.Is(err, &types.ManagedObjectNotFound{}) || reasonOf(t, err) != ReasonGone {
+			t.Errorf("got %v", err)
+		}
+		err = c.call(t.Context(), func(ctx context.Context, s *session) error {
+			_, err := methods.CreateFolder(ctx, s.vim, &types.CreateFolder{This: s.vim.ServiceContent.RootFolder, Name: "DC0"})
+			return err
+		})
+		if reasonOf(t, err) != ReasonNameConflict {
+			t.Errorf("got %v", err)
+		}
 	})
-	if !fault.Is(err, &types.ManagedObjectNotFound{}) || reasonOf(t, err) != ReasonGone {
-		t.Errorf("got %v", err)
-	}
-	err = c.call(t.Context(), func(ctx context.Context, s *session) error {
-		_, err := methods.CreateFolder(ctx, s.vim, &types.CreateFolder{This: s.vim.ServiceContent.RootFolder, Name: "DC0"})
-		return err
-	})
-	if reasonOf(t, err) != ReasonNameConflict {
-		t.Errorf("got %v", err)
-	}
 }
 
 func TestFailuresOnTheWayGetAReason(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -16,8 +17,8 @@ import (
 // confirmGone reads everything afresh. A clone outlives the process that started it and is invisible until it is
 // registered, so the tasks are looked at first: a clone that is not among them any more had ended before, and its
 // VM is in the read that begins afterwards.
-func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref) error {
-	if err := v.noCloneUnderWay(ctx, ref); err != nil {
+func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
 	}
 	// The rules are read, too: another copy of the server may have made some for the group since we looked.
@@ -33,7 +34,7 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref) error {
 // removeFolder removes the group's folder if a fresh read shows it empty. UnregisterAndDestroy_Task takes a VM that
 // slips in at the last moment off the inventory and leaves it its disks; Destroy_Task would delete them.
 func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if err := v.noCloneUnderWay(ctx, ref); err != nil {
+	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
 	}
 	folder := folderRef(a.MoRef)
@@ -47,6 +48,9 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return faultf(ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", ref)
 	}
 	if err := v.empty(ctx, ref, folder); err != nil {
+		if classify("", err).Reason == plan.ReasonFolderHoldsStranger {
+			v.clones.forget(ref.UID) // the folder stays, so a clone that another replica begins from now on can land
+		}
 		return err
 	}
 	_, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
@@ -141,8 +145,9 @@ func list(names []string) string {
 
 // noCloneUnderWay tells that none of those clones is queued or running any more that were when it was asked for
 // this group first. A task does not name its destination, so any clone of our user may be the group's. Which ones
-// are older than the end of the group is told by that first list, and by no clock.
-func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref) error {
+// are older than the end of the group is told by that first list, and by no clock. A group that is no longer selected may
+// be so several times: another since begins a list anew.
+func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
 	var running []string
 	err := v.call(ctx, func(ctx context.Context, s *session) (err error) {
 		running, err = cloneTasks(ctx, s)
@@ -151,7 +156,7 @@ func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref) error {
 	if err != nil {
 		return err
 	}
-	if left := v.clones.left(ref.UID, running); left > 0 {
+	if left := v.clones.left(ref.UID, since, running); left > 0 {
 		return faultf(ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; it is waited for them.")
 	}
 	return nil
@@ -207,34 +212,49 @@ func cloning(info *types.TaskInfo, user string) bool {
 // clones remembers, for each group that ends, the clones it has to wait for.
 type clones struct {
 	mu      sync.Mutex
-	awaited map[apitypes.UID][]string
+	awaited map[apitypes.UID]olderClones
+}
+
+// olderClones are the tasks of the clones to wait for, as they were listed first for that since.
+type olderClones struct {
+	since time.Time
+	tasks []string
 }
 
 // clonesMax bounds the groups that are remembered. One that was forgotten begins anew.
 const clonesMax = 1024
 
-func newClones() *clones { return &clones{awaited: map[apitypes.UID][]string{}} }
+func newClones() *clones { return &clones{awaited: map[apitypes.UID]olderClones{}} }
 
-// left is how many of the clones that ran when it was first asked for a group are still running.
-func (c *clones) left(uid apitypes.UID, running []string) int {
+// forget has the clones that are waited for listed anew when it is asked for the group next. A list is enough only where the
+// folder goes: whatever begins after it has nowhere to land. Where the folder stays, the end waits for the leases of other
+// replicas, and then for the clones that these have begun.
+func (c *clones) forget(uid apitypes.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	awaited, known := c.awaited[uid]
-	if !known {
+	delete(c.awaited, uid)
+}
+
+// left is how many of the clones that ran when it was first asked for a group, and that since, are still running.
+func (c *clones) left(uid apitypes.UID, since time.Time, running []string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, known := c.awaited[uid]
+	if !known || !was.since.Equal(since) {
 		for old := range c.awaited {
 			if len(c.awaited) < clonesMax {
 				break
 			}
 			delete(c.awaited, old)
 		}
-		awaited = running
+		was.tasks = running
 	}
 	var still []string
-	for _, task := range awaited {
+	for _, task := range was.tasks {
 		if slices.Contains(running, task) {
 			still = append(still, task)
 		}
 	}
-	c.awaited[uid] = still
+	c.awaited[uid] = olderClones{since, still}
 	return len(still)
 }

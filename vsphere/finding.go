@@ -207,7 +207,7 @@ func (v *VCenter) realmOf(folder types.ManagedObjectReference) (realm, error) {
 	n := v.inventory
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for p, found := n.places.byRef[folder.Value]; found; p, found = n.places.byRef[p.Parent] {
+	for p := range n.places.above(folder.Value) {
 		if p.Kind == "Datacenter" {
 			ref := types.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}
 			return realm{datacenter: ref, path: n.places.path(p.Parent, p.Name), settings: ref == at.datacenter}, nil

@@ -3,6 +3,7 @@ package vsphere
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,52 +57,56 @@ func TestAFingerprintIsOfTheDisksAndOfNothingElse(t *testing.T) {
 
 func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	is := func() string { return p.sight().Template.Fingerprint }
-	was := is()
-	if len(was) != fingerprintLength {
-		t.Fatalf("it is %q", was)
-	}
-	before := w.Calls()["RetrievePropertiesEx"]
-	w.must(w.Reconfigure("ubuntu", vim.VirtualMachineConfigSpec{Annotation: "patched soon"}))
-	w.must(w.SetHotAdd("ubuntu", true, true))
-	p.until("the edits are read", func() bool { return w.Calls()["RetrievePropertiesEx"] >= before+2 })
-	if err := p.reader.scan(t.Context()); err != nil || is() != was {
-		t.Errorf("%v; an edit makes it %s, from %s", err, is(), was)
-	}
-	told := p.told("")
-	w.must(w.Republish("ubuntu"))
-	p.until("the new contents are seen", func() bool { return is() != was && is() != "" })
-	if p.told("") == told {
-		t.Error("nobody was told")
-	}
-	now := is()
-	if err := p.reader.scan(t.Context()); err != nil || is() != now {
-		t.Errorf("%v; a scan makes it %s, from %s", err, is(), now)
-	}
-	if two := w.start(); two.sight().Template.Fingerprint != now {
-		t.Errorf("to another server it is %s, not %s", two.sight().Template.Fingerprint, now)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		is := func() string { return p.sight().Template.Fingerprint }
+		was := is()
+		if len(was) != fingerprintLength {
+			t.Fatalf("it is %q", was)
+		}
+		before := w.Calls()["RetrievePropertiesEx"]
+		w.must(w.Reconfigure("ubuntu", vim.VirtualMachineConfigSpec{Annotation: "patched soon"}))
+		w.must(w.SetHotAdd("ubuntu", true, true))
+		p.until("the edits are read", func() bool { return w.Calls()["RetrievePropertiesEx"] >= before+2 })
+		if err := p.reader.scan(t.Context()); err != nil || is() != was {
+			t.Errorf("%v; an edit makes it %s, from %s", err, is(), was)
+		}
+		told := p.told("")
+		w.must(w.Republish("ubuntu"))
+		p.until("the new contents are seen", func() bool { return is() != was && is() != "" })
+		if p.told("") == told {
+			t.Error("nobody was told")
+		}
+		now := is()
+		if err := p.reader.scan(t.Context()); err != nil || is() != now {
+			t.Errorf("%v; a scan makes it %s, from %s", err, is(), now)
+		}
+		if two := w.start(); two.sight().Template.Fingerprint != now {
+			t.Errorf("to another server it is %s, not %s", two.sight().Template.Fingerprint, now)
+		}
+	})
 }
 
 func TestATemplatesFingerprintGoesWithItsDisksAndNotWithItsName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	named := func(name string) plan.Template { return p.Sight(web, plan.Ask{Template: name}).Template }
-	was := named("ubuntu")
-	w.must(w.Rename("ubuntu", "jammy"))
-	p.until("the new name is seen", func() bool { return named("jammy").MoRef != "" })
-	if now := named("jammy"); now.Fingerprint != was.Fingerprint || now.MoRef != was.MoRef || named("ubuntu").Fingerprint != "" {
-		t.Errorf("it was %+v and is %+v", was, now)
-	}
-	_, err := w.AddTemplate("/DC0/vm", "ubuntu")
-	w.must(err)
-	p.until("the other one is seen", func() bool { return named("ubuntu").Fingerprint != "" })
-	if other := named("ubuntu"); other.Fingerprint == was.Fingerprint || other.MoRef == was.MoRef || named("jammy").Fingerprint != was.Fingerprint {
-		t.Errorf("another one of that name is %+v, and that one was %+v", other, was)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		named := func(name string) plan.Template { return p.Sight(web, plan.Ask{Template: name}).Template }
+		was := named("ubuntu")
+		w.must(w.Rename("ubuntu", "jammy"))
+		p.until("the new name is seen", func() bool { return named("jammy").MoRef != "" })
+		if now := named("jammy"); now.Fingerprint != was.Fingerprint || now.MoRef != was.MoRef || named("ubuntu").Fingerprint != "" {
+			t.Errorf("it was %+v and is %+v", was, now)
+		}
+		_, err := w.AddTemplate("/DC0/vm", "ubuntu")
+		w.must(err)
+		p.until("the other one is seen", func() bool { return named("ubuntu").Fingerprint != "" })
+		if other := named("ubuntu"); other.Fingerprint == was.Fingerprint || other.MoRef == was.MoRef || named("jammy").Fingerprint != was.Fingerprint {
+			t.Errorf("another one of that name is %+v, and that one was %+v", other, was)
+		}
+	})
 }
 
 func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T) {
@@ -140,36 +145,40 @@ func TestATemplateThatBearsAStampHasAFingerprintToo(t *testing.T) {
 
 func TestAFingerprintThatCannotBeReadHindersNoReading(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	s, err := p.client.session(t.Context())
-	w.must(err)
-	ref, err := w.Find("ubuntu")
-	w.must(err)
-	reading := Reading{Machines: []Machine{{VM: plan.VM{MoRef: "vm-999999"}, Template: true, Readable: true},
-		{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}, {VM: plan.VM{MoRef: w.stranger.Value}, Readable: true}}}
-	if err := readDisks(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != "" || reading.Machines[1].Disks == "" || reading.Machines[2].Disks != "" {
-		t.Errorf("%v, %+v", err, reading.Machines)
-	}
-	w.DropSessions()
-	if err := readDisks(t.Context(), s, &reading); err == nil {
-		t.Error("a session that has ended is taken for a template without disks")
-	}
-	reading.Machines[1].Disks = ""
-	w.must(p.client.call(t.Context(), func(ctx context.Context, s *session) error { // in a new session
-		w.FailCall("RetrievePropertiesEx", new(vim.SystemError), 0) // all: the process reads, too
-		return readDisks(ctx, s, &reading)
-	}))
-	if reading.Machines[1].Disks != "" {
-		t.Errorf("%+v", reading.Machines)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		s, err := p.client.session(t.Context())
+		w.must(err)
+		ref, err := w.Find("ubuntu")
+		w.must(err)
+		reading := Reading{Machines: []Machine{{VM: plan.VM{MoRef: "vm-999999"}, Template: true, Readable: true},
+			{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}, {VM: plan.VM{MoRef: w.stranger.Value}, Readable: true}}}
+		if err := readDisks(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != "" || reading.Machines[1].Disks == "" || reading.Machines[2].Disks != "" {
+			t.Errorf("%v, %+v", err, reading.Machines)
+		}
+		w.DropSessions()
+		if err := readDisks(t.Context(), s, &reading); err == nil {
+			t.Error("a session that has ended is taken for a template without disks")
+		}
+		reading.Machines[1].Disks = ""
+		w.must(p.client.call(t.Context(), func(ctx context.Context, s *session) error { // in a new session
+			w.FailCall("RetrievePropertiesEx", new(vim.SystemError), 0) // all: the process reads, too
+			return readDisks(ctx, s, &reading)
+		}))
+		if reading.Machines[1].Disks != "" {
+			t.Errorf("%+v", reading.Machines)
+		}
+	})
 }
 
 func TestAServerWithAnotherTemplateStillSeesItsOwn(t *testing.T) {
 	t.Parallel()
-	p := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu", "debian"}}).start()
-	a, b := p.Sight(web, plan.Ask{Template: "ubuntu"}).Template, p.Sight(web, plan.Ask{Template: "debian"}).Template
-	if a.Fingerprint == b.Fingerprint || a.Fingerprint == "" || b.Fingerprint == "" {
-		t.Errorf("%+v, %+v", a, b)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu", "debian"}}).start()
+		a, b := p.Sight(web, plan.Ask{Template: "ubuntu"}).Template, p.Sight(web, plan.Ask{Template: "debian"}).Template
+		if a.Fingerprint == b.Fingerprint || a.Fingerprint == "" || b.Fingerprint == "" {
+			t.Errorf("%+v, %+v", a, b)
+		}
+	})
 }

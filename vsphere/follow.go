@@ -28,6 +28,18 @@ func (st *stream) wait(ctx context.Context, s *session, pc types.ManagedObjectRe
 	return res.Returnval, nil
 }
 
+// hasMore reports whether the rest of an answer comes with the next call. version is that of the answer before, and pages is
+// how many there were of this one. Another page has another version.
+func hasMore(set *types.UpdateSet, version string, pages int) (bool, error) {
+	if set.Truncated == nil || !*set.Truncated {
+		return false, nil
+	}
+	if set.Version == version || pages >= pagesMost {
+		return false, endless("WaitForUpdatesEx")
+	}
+	return true, nil
+}
+
 // watched are the objects that the stream told of, and will tell of when they go.
 type watched struct {
 	entered map[string]bool
@@ -55,11 +67,12 @@ func (w watched) take(set *types.UpdateSet) {
 // waited for shortly, and if there is still no word of them, they are read again. (Members in nested vApps, which the
 // stream never sees, are thereby read every maxWait or so.)
 func (st *stream) follow(ctx context.Context, s *session, pc types.ManagedObjectReference, version string, seen watched) error {
-	for {
+	for pages := 1; ; pages++ {
 		unseen, most := st.inventory.unwatched(seen), st.maxWait
 		if len(unseen) > 0 {
 			most = shortWait
 		}
+		began := time.Now()
 		set, err := st.wait(ctx, s, pc, version, most)
 		if err != nil {
 			st.blame(s, err)
@@ -67,23 +80,27 @@ func (st *stream) follow(ctx context.Context, s *session, pc types.ManagedObject
 		}
 		more := false
 		if set != nil {
+			if more, err = hasMore(set, version, pages); err != nil {
+				return err
+			}
 			version = set.Version
 			seen.take(set)
 			st.reader.touch(st.changed(set)...)
-			more = set.Truncated != nil && *set.Truncated
 		} else if most == st.maxWait {
 			clear(seen.checked)
 		}
 		if more {
 			continue
 		}
+		pages = 0
 		for _, ref := range unseen {
 			if !seen.entered[ref.Value] {
 				st.reader.touch(ref)
 				seen.checked[ref.Value] = true
 			}
 		}
-		if set != nil && !sleep(ctx, streamPause) {
+		hasty := time.Since(began) < most/2 // vCenter answers at once only if there is something to tell
+		if (set != nil || hasty) && !sleep(ctx, streamPause) {
 			return ctx.Err()
 		}
 	}

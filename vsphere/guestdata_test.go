@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -120,59 +121,65 @@ func (w *world) talkative() vim.ManagedObjectReference {
 
 func TestAMemberLearnsWhoItIsAndGetsItsUserDataInsteadOfTheTemplates(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	a := p.shaped(0, v1alpha1.VmGroupSpec{})
-	a.Template = w.talkative().Value
-	a.Details.UserData = "#cloud-config\npassword: planted\n"
-	p.do(a)
-	d, err := w.Details("web-0")
-	w.must(err)
-	if got := decoded(t, d.ExtraConfig, "guestinfo.userdata"); got != a.Details.UserData.Reveal() {
-		t.Errorf("its user data are %q", got)
-	}
-	var m map[string]any
-	w.must(json.Unmarshal([]byte(decoded(t, d.ExtraConfig, "guestinfo.metadata")), &m))
-	stamp, err := DecodeStamp(d.ExtraConfig[StampKey])
-	w.must(err)
-	if m["local-hostname"] != "web-0" || m["instance-id"] != stamp.InstanceUUID || m["network"] != nil {
-		t.Errorf("it is told %v", m)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		a := p.shaped(0, v1alpha1.VmGroupSpec{})
+		a.Template = w.talkative().Value
+		a.Details.UserData = "#cloud-config\npassword: planted\n"
+		p.do(a)
+		d, err := w.Details("web-0")
+		w.must(err)
+		if got := decoded(t, d.ExtraConfig, "guestinfo.userdata"); got != a.Details.UserData.Reveal() {
+			t.Errorf("its user data are %q", got)
+		}
+		var m map[string]any
+		w.must(json.Unmarshal([]byte(decoded(t, d.ExtraConfig, "guestinfo.metadata")), &m))
+		stamp, err := DecodeStamp(d.ExtraConfig[StampKey])
+		w.must(err)
+		if m["local-hostname"] != "web-0" || m["instance-id"] != stamp.InstanceUUID || m["network"] != nil {
+			t.Errorf("it is told %v", m)
+		}
+	})
 }
 
 func TestACustomizedMemberIsToldBesideWhereCloudInitLooks(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	w.must(w.AddCustomizationSpec("linux", false))
-	a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"})
-	a.Template = w.talkative().Value
-	p.do(a)
-	d, err := w.Details("web-0")
-	w.must(err)
-	if text := d.ExtraConfig["guestinfo.metadata"]; text != "" {
-		t.Errorf("cloud-init would find %q", text)
-	}
-	if got := decoded(t, d.ExtraConfig, ownMetadataKey); !mentions(got, `"web-0"`) {
-		t.Errorf("it is told %s", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		w.must(w.AddCustomizationSpec("linux", false))
+		a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"})
+		a.Template = w.talkative().Value
+		p.do(a)
+		d, err := w.Details("web-0")
+		w.must(err)
+		if text := d.ExtraConfig["guestinfo.metadata"]; text != "" {
+			t.Errorf("cloud-init would find %q", text)
+		}
+		if got := decoded(t, d.ExtraConfig, ownMetadataKey); !mentions(got, `"web-0"`) {
+			t.Errorf("it is told %s", got)
+		}
+	})
 }
 
 func TestNoFailureOfACloneShowsItsUserData(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	const secret = "planted-secret"
-	for i, fault := range []vim.BaseMethodFault{&vim.InvalidArgument{InvalidProperty: "spec.config.extraConfig"}, &vim.SystemError{Reason: "odd"}, &vim.NotSupported{}} {
-		w.FailTask(vcsim.Clone, nil, fault, 1)
-		a := p.shaped(int32(i), v1alpha1.VmGroupSpec{})
-		a.Details.UserData = secret
-		value, _ := plan.EncodeUserData(secret)
-		err := p.Do(t.Context(), web, a)
-		if err == nil {
-			t.Fatal("it did not fail")
-		}
-		for _, text := range []string{err.Error(), fmt.Sprintf("%+v", asError(err)), fmt.Sprintf("%+v", a)} {
-			if strings.Contains(text, secret) || strings.Contains(text, value) {
-				t.Errorf("it shows: %s", text)
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		const secret = "planted-secret"
+		for i, fault := range []vim.BaseMethodFault{&vim.InvalidArgument{InvalidProperty: "spec.config.extraConfig"}, &vim.SystemError{Reason: "odd"}, &vim.NotSupported{}} {
+			w.FailTask(vcsim.Clone, nil, fault, 1)
+			a := p.shaped(int32(i), v1alpha1.VmGroupSpec{})
+			a.Details.UserData = secret
+			value, _ := plan.EncodeUserData(secret)
+			err := p.Do(t.Context(), web, a)
+			if err == nil {
+				t.Fatal("it did not fail")
+			}
+			for _, text := range []string{err.Error(), fmt.Sprintf("%+v", asError(err)), fmt.Sprintf("%+v", a)} {
+				if strings.Contains(text, secret) || strings.Contains(text, value) {
+					t.Errorf("it shows: %s", text)
+				}
 			}
 		}
-	}
+	})
 }

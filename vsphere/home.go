@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,10 +44,46 @@ func (l *lodging) finds(same *lodging) bool {
 
 // refuses tells why a group may not live there; nil if it may.
 func (l *lodging) refuses(ref plan.Ref) *plan.Fault {
-	if l.fault == nil && l.reserved != "" && l.reserved == ref.Namespace {
+	if l.fault == nil && l.reserved != "" && strings.EqualFold(l.reserved, ref.Namespace) {
 		return forbidden(l.home.Folder)
 	}
 	return l.fault
+}
+
+// refusal tells why a group may not live there; nil if it may. The caller holds mu.
+func (n *Inventory) refusal(ref plan.Ref, l *lodging) *plan.Fault {
+	if fault := l.refuses(ref); fault != nil {
+		return fault
+	}
+	if ref.Name == plan.QuarantineFolder && n.isAnothersQuarantine(ref, l) {
+		return &faultf(ReasonHomeForbidden, true,
+			"The group's folder %s/%s would be the quarantine of another group: give the group another name, or set another spec.placement.folder.", ref.Namespace, ref.Name).Fault
+	}
+	return nil
+}
+
+// isAnothersQuarantine reports whether the folder that holds a group's is itself that of a group: one of another home, whose path
+// ends with this one's namespace as the group's name. Such a group is known by its VMs in it, or because it asks.
+func (n *Inventory) isAnothersQuarantine(ref plan.Ref, l *lodging) bool {
+	above := n.places.below(l.root, ref.Namespace)
+	if above == "" {
+		return false
+	}
+	for _, m := range n.members {
+		if m.Folder == above && m.stamp.UID != ref.UID {
+			return true
+		}
+	}
+	n.interest.Lock()
+	asking := maps.Clone(n.askedBefore)
+	maps.Copy(asking, n.asked)
+	n.interest.Unlock()
+	for at, a := range asking {
+		if a.uid != ref.UID && n.places.below(n.lodging(a.home).root, at.parent, at.name) == above {
+			return true
+		}
+	}
+	return false
 }
 
 func forbidden(folder string) *plan.Fault {
@@ -126,10 +163,10 @@ func (n *Inventory) lookUp(home plan.Home, old *lodging) *lodging {
 	if l.vmFolder == n.own.vmFolder {
 		here, own := len(l.path), len(n.own.path)
 		switch {
-		case here > own && slices.Equal(l.path[:own], n.own.path):
+		case here > own && slices.EqualFunc(l.path[:own], n.own.path, strings.EqualFold):
 			l.fault = forbidden(home.Folder)
 			return l
-		case here < own && slices.Equal(l.path, n.own.path[:here]):
+		case here < own && slices.EqualFunc(l.path, n.own.path[:here], strings.EqualFold):
 			l.reserved = n.own.path[here]
 		}
 	}
@@ -284,7 +321,7 @@ func (n *Inventory) abode(ref plan.Ref, home plan.Home) (*lodging, error) {
 		return nil, faultf(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
 	l := n.lodging(home)
-	if fault := l.refuses(ref); fault != nil {
+	if fault := n.refusal(ref, l); fault != nil {
 		return nil, &Error{Fault: *fault}
 	}
 	return l, nil
@@ -295,7 +332,7 @@ func (n *Inventory) isFolderOf(moRef string, ref plan.Ref) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	p := n.places.byRef[moRef]
-	return p.Name == ref.Name && n.places.byRef[p.Parent].Name == ref.Namespace
+	return strings.EqualFold(p.Name, ref.Name) && strings.EqualFold(n.places.byRef[p.Parent].Name, ref.Namespace)
 }
 
 // vmFolder is the VM folder of a datacenter: the one place in it, of the folders that are read.

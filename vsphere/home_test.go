@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -216,58 +217,62 @@ func creating(home plan.Home) plan.Action {
 
 func TestAGroupsFolderIsMadeInAnotherHomeAndGoesWithoutIt(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Datacenters: 2})
-	c := w.config()
-	c.Datacenter, c.Pool = "DC0", "DC0_C0"
-	v, err := New(c)
-	w.must(err)
-	p := w.run(v)
-	folderIn := func(home plan.Home) string { return p.Sight(web, plan.Ask{Home: home}).Folder }
-	for path, home := range map[string]plan.Home{
-		"/DC1/vm/teams/a b/shop/web":     {Datacenter: "DC1", Folder: "teams/a b"},
-		"/DC1/vm/vm-operator/shop/web":   {Datacenter: "DC1"},
-		"/DC0/vm/teams/shop/web":         {Folder: "teams"},
-		"/DC0/vm/vm-operator/shop/web":   {Datacenter: "DC0", Folder: "vm-operator"},
-		"/DC0/vm/vm-operator.2/shop/web": {Folder: "vm-operator.2"},
-	} {
-		if got := folderIn(home); got != "" {
-			t.Errorf("%s: before it is made it is %s", path, got)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Datacenters: 2})
+		c := w.config()
+		c.Datacenter, c.Pool = "DC0", "DC0_C0"
+		v, err := New(c)
+		w.must(err)
+		p := w.run(v)
+		folderIn := func(home plan.Home) string { return p.Sight(web, plan.Ask{Home: home}).Folder }
+		for path, home := range map[string]plan.Home{
+			"/DC1/vm/teams/a b/shop/web":     {Datacenter: "DC1", Folder: "teams/a b"},
+			"/DC1/vm/vm-operator/shop/web":   {Datacenter: "DC1"},
+			"/DC0/vm/teams/shop/web":         {Folder: "teams"},
+			"/DC0/vm/vm-operator/shop/web":   {Datacenter: "DC0", Folder: "vm-operator"},
+			"/DC0/vm/vm-operator.2/shop/web": {Folder: "vm-operator.2"},
+		} {
+			if got := folderIn(home); got != "" {
+				t.Errorf("%s: before it is made it is %s", path, got)
+			}
+			p.do(creating(home))
+			p.do(creating(home)) // already so: success
+			folder := folderIn(home)
+			at, err := w.Find(path)
+			if err != nil || folder == "" || at.Value != folder {
+				t.Errorf("%s: %v is seen as %s: %v", path, at, folder, err)
+			}
+			p.do(plan.Action{Op: plan.RemoveFolder, MoRef: folder})
+			if _, err := w.Find(path); err == nil || folderIn(home) != "" {
+				t.Errorf("%s is still there", path)
+			}
+			if _, err := w.Find(strings.TrimSuffix(path, "/web")); err != nil {
+				t.Errorf("%s: the namespace's folder is gone", path)
+			}
+			p.do(creating(home))
+			again := folderIn(home)
+			w.must(w.destroyFolder(strings.TrimSuffix(path, "/shop/web")))
+			p.do(creating(home)) // whether or not it was seen
+			if now := folderIn(home); now == "" || now == again {
+				t.Errorf("%s: after somebody removed the home, its folder is %q", path, now)
+			}
 		}
-		p.do(creating(home))
-		p.do(creating(home)) // already so: success
-		folder := folderIn(home)
-		at, err := w.Find(path)
-		if err != nil || folder == "" || at.Value != folder {
-			t.Errorf("%s: %v is seen as %s: %v", path, at, folder, err)
-		}
-		p.do(plan.Action{Op: plan.RemoveFolder, MoRef: folder})
-		if _, err := w.Find(path); err == nil || folderIn(home) != "" {
-			t.Errorf("%s is still there", path)
-		}
-		if _, err := w.Find(strings.TrimSuffix(path, "/web")); err != nil {
-			t.Errorf("%s: the namespace's folder is gone", path)
-		}
-		p.do(creating(home))
-		again := folderIn(home)
-		w.must(w.destroyFolder(strings.TrimSuffix(path, "/shop/web")))
-		p.do(creating(home)) // whether or not it was seen
-		if now := folderIn(home); now == "" || now == again {
-			t.Errorf("%s: after somebody removed the home, its folder is %q", path, now)
-		}
-	}
+	})
 }
 
 func TestAFolderIsNotMadeWhereItMayNotBe(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	for reason, home := range map[string]plan.Home{
-		ReasonHomeForbidden:      {Folder: "vm-operator/shop"},
-		ReasonDatacenterNotFound: {Datacenter: "DC9"},
-		ReasonNameConflict:       {Folder: "stranger/x"},
-	} {
-		if f := p.fault(creating(home)); f.Reason != reason || !f.Person {
-			t.Errorf("%+v: %+v", home, f)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		for reason, home := range map[string]plan.Home{
+			ReasonHomeForbidden:      {Folder: "vm-operator/shop"},
+			ReasonDatacenterNotFound: {Datacenter: "DC9"},
+			ReasonNameConflict:       {Folder: "stranger/x"},
+		} {
+			if f := p.fault(creating(home)); f.Reason != reason || !f.Person {
+				t.Errorf("%+v: %+v", home, f)
+			}
 		}
-	}
+	})
 }

@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,8 @@ type Inventory struct {
 
 	// adopting says from where VMs may be adopted. It is not changed.
 	adopting adopting
+	// guestNetworks bound the addresses of guests; empty: all are taken. They are not changed.
+	guestNetworks []netip.Prefix
 	// version counts the publications that changed anything. Answers about adoption are good for one version.
 	version uint64
 	// rebuilds counts the times that a group's VMs were listed anew.

@@ -8,12 +8,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// acting is the key of the group that a context's calls are made for.
+// acting is the key of the step that a context's calls are made for.
 type acting struct{}
 
-// actFor gives ctx the group that is acted for.
-func actFor(ctx context.Context, ref plan.Ref) context.Context {
-	return context.WithValue(ctx, acting{}, ref.UID)
+// actor is the group that is acted for, and the Action.VM.
+type actor struct {
+	uid apitypes.UID
+	vm  string
+}
+
+// actFor gives ctx the step that its calls are made for.
+func actFor(ctx context.Context, ref plan.Ref, a plan.Action) context.Context {
+	return context.WithValue(ctx, acting{}, actor{ref.UID, a.VM})
 }
 
 // anyway gives a ctx whose calls ask for no lease: those that end what a step began, and that vCenter refuses if anybody
@@ -25,9 +31,9 @@ func anyway(ctx context.Context) context.Context { return context.WithValue(ctx,
 // gone on, and what was looked at before is old. Most of vCenter's calls, such as PowerOffVM_Task, take no word of what
 // they were planned from.
 func (v *VCenter) mayAct(ctx context.Context) error {
-	uid, is := ctx.Value(acting{}).(apitypes.UID)
-	if !is || v.cfg.Leased == nil || v.cfg.Leased(uid) {
+	s, is := ctx.Value(acting{}).(actor)
+	if !is || v.cfg.Leased == nil || v.cfg.Leased(s.uid, s.vm) {
 		return nil
 	}
-	return faultf(ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to go on; it is planned anew at the next one.")
+	return faultf(ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to go on, or it says that the group is deleted; it is planned anew.")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	apitypes "k8s.io/apimachinery/pkg/types"
 
@@ -16,40 +17,42 @@ import (
 // a restart that never was would have the member replaced.
 func TestAStepWhoseLeaseEndsInItsMidstSaysWhatItDid(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	var asks atomic.Int32 // that are granted
-	cfg := w.config()
-	cfg.Leased = func(uid apitypes.UID) bool { return uid == web.UID && asks.Add(-1) >= 0 }
-	v, err := New(cfg)
-	w.must(err)
-	p := w.run(v)
-	w.HangShutdown(func(vcsim.VM) bool { return true })
-	asks.Store(1000)
-	vm := p.running(0, true)
-	for _, c := range []struct {
-		op     plan.Op
-		method string
-		says   func(vm plan.VM) bool
-	}{
-		{plan.ShutdownGuest, "ShutdownGuest", func(vm plan.VM) bool { return !vm.Shutdown.At.IsZero() }},
-		{plan.Reset, "ResetVM_Task", func(vm plan.VM) bool { return !vm.Restarted.IsZero() }},
-		{plan.Mark, "ReconfigVM_Task", func(vm plan.VM) bool { return vm.Marked }},
-		{plan.PowerOff, "PowerOffVM_Task", func(vm plan.VM) bool { return vm.Power == plan.PoweredOff }},
-	} {
-		for granted, ended := int32(0), false; !ended; granted++ {
-			a := guarded(c.op, p.vm(vm.MoRef))
-			a.Marked = c.op == plan.PowerOff
-			calls := w.Calls()[c.method]
-			asks.Store(granted)
-			err := p.Do(context.Background(), web, a)
-			did := w.Calls()[c.method] > calls
-			w.must(p.reader.read(context.Background(), vmRef(vm.MoRef)))
-			if says := c.says(p.vm(vm.MoRef)); says != did {
-				t.Errorf("%s, %d calls granted: done %v, and told %v", c.op, granted, did, says)
-			}
-			if ended = err == nil; !ended && (reasonOf(t, err) != ReasonConcurrentAccess || granted > 5) {
-				t.Fatalf("%s, %d calls granted: %v", c.op, granted, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var asks atomic.Int32 // that are granted
+		cfg := w.config()
+		cfg.Leased = func(uid apitypes.UID, _ string) bool { return uid == web.UID && asks.Add(-1) >= 0 }
+		v, err := New(cfg)
+		w.must(err)
+		p := w.run(v)
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		asks.Store(1000)
+		vm := p.running(0, true)
+		for _, c := range []struct {
+			op     plan.Op
+			method string
+			says   func(vm plan.VM) bool
+		}{
+			{plan.ShutdownGuest, "ShutdownGuest", func(vm plan.VM) bool { return !vm.Shutdown.At.IsZero() }},
+			{plan.Reset, "ResetVM_Task", func(vm plan.VM) bool { return !vm.Restarted.IsZero() }},
+			{plan.Mark, "ReconfigVM_Task", func(vm plan.VM) bool { return vm.Marked }},
+			{plan.PowerOff, "PowerOffVM_Task", func(vm plan.VM) bool { return vm.Power == plan.PoweredOff }},
+		} {
+			for granted, ended := int32(0), false; !ended; granted++ {
+				a := guarded(c.op, p.vm(vm.MoRef))
+				a.Marked = c.op == plan.PowerOff
+				calls := w.Calls()[c.method]
+				asks.Store(granted)
+				err := p.Do(context.Background(), web, a)
+				did := w.Calls()[c.method] > calls
+				w.must(p.reader.read(context.Background(), vmRef(vm.MoRef)))
+				if says := c.says(p.vm(vm.MoRef)); says != did {
+					t.Errorf("%s, %d calls granted: done %v, and told %v", c.op, granted, did, says)
+				}
+				if ended = err == nil; !ended && (reasonOf(t, err) != ReasonConcurrentAccess || granted > 5) {
+					t.Fatalf("%s, %d calls granted: %v", c.op, granted, err)
+				}
 			}
 		}
-	}
+	})
 }

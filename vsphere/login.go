@@ -3,6 +3,7 @@ package vsphere
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -38,19 +39,30 @@ type digest [sha256.Size]byte
 func digestOf(user, password string) digest { return sha256.Sum256([]byte(user + "\x00" + password)) }
 
 // holds tells that it is too early for a login. After a refusal other credentials may be tried at once.
-func (b *backoff) holds(now time.Time, cfg Config) bool {
+// fresh is what the credentials are now; nil if that is not known.
+func (b *backoff) holds(now time.Time, fresh *digest) bool {
 	if !now.Before(b.until) {
 		return false
 	}
-	if b.refused == nil {
-		return true
-	}
-	user, password, err := cfg.credentials()
-	if err != nil || digestOf(user, password) == *b.refused {
+	if b.refused == nil || fresh == nil || *fresh == *b.refused {
 		return true
 	}
 	*b = backoff{}
 	return false
+}
+
+// asks reports whether it depends on the credentials of now whether a login may be tried.
+func (b *backoff) asks(now time.Time) bool { return now.Before(b.until) && b.refused != nil }
+
+// fresh reads what the credentials are now, for a back-off that asks; nil if they cannot be read. No lock may be held: a file
+// may take its time.
+func (c Config) fresh() *digest {
+	user, password, err := c.credentials()
+	if err != nil {
+		return nil
+	}
+	d := digestOf(user, password)
+	return &d
 }
 
 // fail notes a failed login. refused is the digest of the credentials if it was them.
@@ -94,7 +106,7 @@ func (c *client) try(a *attempt) {
 		a.err = classify("log in", err)
 		first := c.why == nil || c.why.Fault != a.err.Fault
 		c.why = a.err
-		c.backoff.fail(c.now(), refused)
+		c.backoff.fail(time.Now(), refused)
 		if first {
 			c.cfg.Log.Error().Err(err).Str("reason", a.err.Reason).Msg(a.err.Message)
 		}
@@ -104,7 +116,7 @@ func (c *client) try(a *attempt) {
 	}
 	if fresh {
 		c.epoch++
-		s.epoch, s.since = c.epoch, c.now()
+		s.epoch, s.since = c.epoch, time.Now()
 	}
 	c.mu.Unlock()
 	if fresh {
@@ -142,6 +154,9 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 	if !vim.IsVC() || vim.ServiceContent.SessionManager == nil {
 		return nil, nil, faultf(ReasonNotVCenter, true, "VC_HOST is no vCenter but %q: give the address of a vCenter.", vim.ServiceContent.About.Name)
 	}
+	if lack := missingManager(vim.ServiceContent); lack != "" {
+		return nil, nil, notVCenterAPI("RetrieveServiceContent", fmt.Errorf("the answer has no %s", lack))
+	}
 	unhurried, cancel := lingering(ctx, logoutTimeout)
 	defer cancel()
 	res, err := methods.Login(unhurried, vim, &types.Login{
@@ -156,6 +171,9 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 			refused = &d
 		}
 		return nil, refused, err
+	}
+	if c.cfg.Through != nil {
+		vim.RoundTripper = c.rounds.on(patient{c.cfg.Through(res.Returnval.Key)})
 	}
 	s = &session{vim: vim, user: res.Returnval.UserName, uuid: vim.ServiceContent.About.InstanceUuid}
 	if c.base.Err() != nil {

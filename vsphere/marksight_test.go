@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -11,21 +12,23 @@ import (
 // in which both copies took one down.)
 func TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	one, two := w.start(), w.start()
-	a, b := one.member(0), one.member(1)
-	two.until("it sees both members", func() bool { return len(two.sight().VMs) == 2 && two.vm(b.MoRef).ChangeVersion == b.ChangeVersion })
-	for range 3 {
-		one.do(guarded(plan.Mark, one.vm(a.MoRef)))
-		two.do(guarded(plan.Mark, two.vm(b.MoRef)))
-		if !two.vm(a.MoRef).Marked {
-			t.Fatal("the mark that was there before is not seen")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.start(), w.start()
+		a, b := one.member(0), one.member(1)
+		two.until("it sees both members", func() bool { return len(two.sight().VMs) == 2 && two.vm(b.MoRef).ChangeVersion == b.ChangeVersion })
+		for range 3 {
+			one.do(guarded(plan.Mark, one.vm(a.MoRef)))
+			two.do(guarded(plan.Mark, two.vm(b.MoRef)))
+			if !two.vm(a.MoRef).Marked {
+				t.Fatal("the mark that was there before is not seen")
+			}
+			one.until("it sees both marks", func() bool { return one.vm(b.MoRef).Marked })
+			one.do(guarded(plan.Unmark, one.vm(a.MoRef)))
+			one.do(guarded(plan.Unmark, one.vm(b.MoRef)))
+			two.until("it sees no mark", func() bool {
+				return !two.vm(a.MoRef).Marked && !two.vm(b.MoRef).Marked && two.vm(b.MoRef).ChangeVersion == one.vm(b.MoRef).ChangeVersion
+			})
 		}
-		one.until("it sees both marks", func() bool { return one.vm(b.MoRef).Marked })
-		one.do(guarded(plan.Unmark, one.vm(a.MoRef)))
-		one.do(guarded(plan.Unmark, one.vm(b.MoRef)))
-		two.until("it sees no mark", func() bool {
-			return !two.vm(a.MoRef).Marked && !two.vm(b.MoRef).Marked && two.vm(b.MoRef).ChangeVersion == one.vm(b.MoRef).ChangeVersion
-		})
-	}
+	})
 }

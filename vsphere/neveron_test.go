@@ -3,32 +3,35 @@ package vsphere
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 func TestATwinGoesOnlyIfItNeverWasOn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	destroy := step(plan.Destroy, vm)
-	destroy.NeverOn = true
-	w.must(w.PowerOn("web-0"))
-	if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || !f.Person {
-		t.Errorf("while it is on: %+v", f)
-	}
-	w.must(w.PowerOff("web-0"))
-	if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || !f.Person {
-		t.Errorf("after it was on: %+v", f)
-	}
-	if !slices.Contains(w.names(), "web-0") {
-		t.Fatal("it was destroyed")
-	}
-	never := step(plan.Destroy, p.member(1))
-	never.NeverOn = true
-	p.do(never)
-	if slices.Contains(w.names(), "web-1") {
-		t.Error("one that never was on is left")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		destroy := step(plan.Destroy, vm)
+		destroy.NeverOn = true
+		w.must(w.PowerOn("web-0"))
+		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || !f.Person {
+			t.Errorf("while it is on: %+v", f)
+		}
+		w.must(w.PowerOff("web-0"))
+		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || !f.Person {
+			t.Errorf("after it was on: %+v", f)
+		}
+		if !slices.Contains(w.names(), "web-0") {
+			t.Fatal("it was destroyed")
+		}
+		never := step(plan.Destroy, p.member(1))
+		never.NeverOn = true
+		p.do(never)
+		if slices.Contains(w.names(), "web-1") {
+			t.Error("one that never was on is left")
+		}
+	})
 }

@@ -2,45 +2,46 @@ package vsphere
 
 import (
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 func TestAnOutageIsToldAsSuchAndOutlived(t *testing.T) {
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	w.Down()
-	p.until("it is told", func() bool {
-		s := p.sight(vm.MoRef)
-		return !s.Known && s.Trouble != nil && s.Trouble.Reason == ReasonVCenterUnreachable && len(s.Gone) == 0
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.Down()
+		p.until("it is told", func() bool {
+			s := p.sight(vm.MoRef)
+			return !s.Known && s.Trouble != nil && s.Trouble.Reason == ReasonVCenterUnreachable && len(s.Gone) == 0
+		})
+		w.Up()
+		p.until("it is known again", func() bool { s := p.sight(); return s.Known && len(s.VMs) == 1 })
+		w.Restart()
+		p.until("a restart is noticed", func() bool { return !p.sight().Known })
+		p.until("it is known again", func() bool { s := p.sight(); return s.Known && len(s.VMs) == 1 })
+		p.do(step(plan.PowerOn, vm))
+		p.stop()
+		if n := w.Sessions(); n != 0 {
+			t.Errorf("%d sessions are left behind", n)
+		}
 	})
-	w.Up()
-	p.until("it is known again", func() bool { s := p.sight(); return s.Known && len(s.VMs) == 1 })
-	w.Restart()
-	p.until("a restart is noticed", func() bool { return !p.sight().Known })
-	p.until("it is known again", func() bool { s := p.sight(); return s.Known && len(s.VMs) == 1 })
-	p.do(step(plan.PowerOn, vm))
-	p.stop()
-	if n := w.Sessions(); n != 0 {
-		t.Errorf("%d sessions are left behind", n)
-	}
 }
 
 func TestASilentStreamIsTakenForABrokenOne(t *testing.T) {
-	w := newWorld(t)
-	p := w.start()
-	p.stop()
-	v, err := New(w.config())
-	w.must(err)
-	v.stream.maxWait, v.stream.silence = time.Second, 200*time.Millisecond
-	p = w.run(v)
-	w.Stall()
-	p.until("it is told", func() bool {
-		s := p.sight()
-		return !s.Known && s.Trouble != nil && s.Trouble.Reason == ReasonVCenterUnreachable
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		w.Stall()
+		p.until("it is told", func() bool {
+			s := p.sight()
+			return !s.Known && s.Trouble != nil && s.Trouble.Reason == ReasonVCenterUnreachable
+		})
+		w.Up()
+		p.until("it is known again", func() bool { return p.sight().Known })
 	})
-	w.Up()
-	p.until("it is known again", func() bool { return p.sight().Known })
 }

@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"testing"
+	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -13,25 +14,29 @@ import (
 // A role that was made for an older version of the server has not these privileges.
 func TestNoCloneFailsForItsNotes(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	w.must(w.RegisterExtension(extensionKey))
-	w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
-	if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Annotation != "" || d.ManagedBy == nil {
-		t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
-	}
-	w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.ManagedBy"}, 1)
-	if d := p.made(1, v1alpha1.VmGroupSpec{}); d.Annotation == "" || d.ManagedBy != nil {
-		t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		w.must(w.RegisterExtension(extensionKey))
+		w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
+		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Annotation != "" || d.ManagedBy == nil {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		}
+		w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.ManagedBy"}, 1)
+		if d := p.made(1, v1alpha1.VmGroupSpec{}); d.Annotation == "" || d.ManagedBy != nil {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		}
+	})
 }
 
 func TestNoReleaseFailsForItsNotes(t *testing.T) {
 	t.Parallel()
-	w, p := placed(t, vcsim.Config{})
-	p.made(0, v1alpha1.VmGroupSpec{})
-	w.FailTask(vcsim.Reconfigure, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
-	p.do(guarded(plan.Release, p.sight().VMs[0]))
-	if stamp := w.stampOf("web-0"); stamp != "" {
-		t.Errorf("its stamp is %s", stamp)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		p.made(0, v1alpha1.VmGroupSpec{})
+		w.FailTask(vcsim.Reconfigure, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
+		p.do(guarded(plan.Release, p.sight().VMs[0]))
+		if stamp := w.stampOf("web-0"); stamp != "" {
+			t.Errorf("its stamp is %s", stamp)
+		}
+	})
 }

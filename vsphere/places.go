@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,16 +16,20 @@ type spot struct{ parent, name string }
 type places struct {
 	byRef  map[string]Place
 	byName map[spot]string
+	// byFold is by the name in lower case: vCenter does not distinguish case, so that a folder that somebody made as "Shop" is
+	// the one of the namespace shop.
+	byFold map[spot]string
 }
 
 func newPlaces(size int) *places {
-	return &places{byRef: make(map[string]Place, size), byName: make(map[spot]string, size)}
+	return &places{byRef: make(map[string]Place, size), byName: make(map[spot]string, size), byFold: make(map[spot]string, size)}
 }
 
 func (p *places) put(x Place) {
 	p.drop(x.MoRef)
 	p.byRef[x.MoRef] = x
 	p.byName[spot{x.Parent, x.Name}] = x.MoRef
+	p.byFold[spot{x.Parent, strings.ToLower(x.Name)}] = x.MoRef
 }
 
 func (p *places) drop(ref string) {
@@ -36,6 +41,9 @@ func (p *places) drop(ref string) {
 	if s := (spot{x.Parent, x.Name}); p.byName[s] == ref {
 		delete(p.byName, s)
 	}
+	if s := (spot{x.Parent, strings.ToLower(x.Name)}); p.byFold[s] == ref {
+		delete(p.byFold, s)
+	}
 }
 
 // below finds a place by the names that lead to it from another one; empty if there is none.
@@ -44,17 +52,39 @@ func (p *places) below(ref string, names ...string) string {
 		if ref == "" {
 			return ""
 		}
-		ref = p.byName[spot{ref, name}]
+		at, exact := p.byName[spot{ref, name}]
+		if !exact {
+			at = p.byFold[spot{ref, strings.ToLower(name)}]
+		}
+		ref = at
 	}
 	return ref
+}
+
+// deepest bounds how many places one is in. No inventory is that deep; but what a vCenter says may go round in a circle.
+const deepest = 100
+
+// above gives a place and those that it is in, from the inside out.
+func (p *places) above(ref string) iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for range deepest {
+			x, found := p.byRef[ref]
+			if !found || !yield(x) {
+				return
+			}
+			ref = x.Parent
+		}
+	}
 }
 
 // path is the inventory path of a name within a place, "/DC0/vm/web/web-0", escaped as vCenter shows it. The
 // root folder has no part in it.
 func (p *places) path(parent, name string) string {
 	parts := []string{name}
-	for x, found := p.byRef[parent]; found && x.Parent != ""; x, found = p.byRef[x.Parent] {
-		parts = append(parts, x.Name)
+	for x := range p.above(parent) {
+		if x.Parent != "" {
+			parts = append(parts, x.Name)
+		}
 	}
 	var b strings.Builder
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -68,7 +98,7 @@ func (p *places) path(parent, name string) string {
 // not known all the way.
 func (p *places) names(ref string) []string {
 	var names []string
-	for x, found := p.byRef[ref]; found; x, found = p.byRef[x.Parent] {
+	for x := range p.above(ref) {
 		if x.Parent == "" {
 			slices.Reverse(names)
 			return names
@@ -80,7 +110,10 @@ func (p *places) names(ref string) []string {
 
 // between are the names that lead from one place to another one in it.
 func (p *places) between(from, to string) (names []string) {
-	for x, found := p.byRef[to]; found && x.MoRef != from; x, found = p.byRef[x.Parent] {
+	for x := range p.above(to) {
+		if x.MoRef == from {
+			break
+		}
 		names = append(names, x.Name)
 	}
 	slices.Reverse(names)
@@ -89,7 +122,7 @@ func (p *places) between(from, to string) (names []string) {
 
 // datacenter is the moRef of the datacenter that a place is in, or is; empty if that is not known.
 func (p *places) datacenter(ref string) string {
-	for x, found := p.byRef[ref]; found; x, found = p.byRef[x.Parent] {
+	for x := range p.above(ref) {
 		if x.Kind == "Datacenter" {
 			return x.MoRef
 		}

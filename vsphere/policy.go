@@ -75,6 +75,9 @@ func (v *VCenter) readPolicies(ctx context.Context, s *session) (*policyBook, er
 		return nil, pbmFailure(err)
 	}
 	for _, p := range all {
+		if p == nil {
+			return nil, notVCenterAPI("PbmRetrieveContent", nil)
+		}
 		book.ids[p.GetPbmProfile().Name] = p.GetPbmProfile().ProfileId.UniqueId
 	}
 	return book, nil

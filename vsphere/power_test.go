@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -43,270 +44,292 @@ func guarded(op plan.Op, vm plan.VM) plan.Action {
 
 func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.running(0, true)
-	w.HangShutdown(func(vcsim.VM) bool { return true })
-	p.do(guarded(plan.ShutdownGuest, vm))
-	asked := p.vm(vm.MoRef)
-	if asked.Shutdown.At.IsZero() || asked.Boot.IsZero() || !asked.Shutdown.Boot.Equal(asked.Boot) || asked.Power != plan.PoweredOn {
-		t.Fatalf("asked: %+v", asked)
-	}
-	w.HangShutdown(nil)
-	p.do(guarded(plan.ShutdownGuest, asked))
-	p.until("it is off", func() bool { off := p.vm(vm.MoRef); return off.Power == plan.PoweredOff && off.Boot.IsZero() })
-	p.do(step(plan.PowerOn, vm))
-	if again := p.vm(vm.MoRef); again.Boot.IsZero() || again.Shutdown.Boot.Equal(again.Boot) {
-		t.Errorf("it was powered on anew, and that is not told: %+v", again)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, true)
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		p.do(guarded(plan.ShutdownGuest, vm))
+		asked := p.vm(vm.MoRef)
+		if asked.Shutdown.At.IsZero() || asked.Boot.IsZero() || !asked.Shutdown.Boot.Equal(asked.Boot) || asked.Power != plan.PoweredOn {
+			t.Fatalf("asked: %+v", asked)
+		}
+		w.HangShutdown(nil)
+		p.do(guarded(plan.ShutdownGuest, asked))
+		p.until("it is off", func() bool { off := p.vm(vm.MoRef); return off.Power == plan.PoweredOff && off.Boot.IsZero() })
+		p.do(step(plan.PowerOn, vm))
+		if again := p.vm(vm.MoRef); again.Boot.IsZero() || again.Shutdown.Boot.Equal(again.Boot) {
+			t.Errorf("it was powered on anew, and that is not told: %+v", again)
+		}
+	})
 }
 
 func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.running(0, false)
-	if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != ReasonToolsUnavailable || f.Person || f.Passing {
-		t.Errorf("%+v", f)
-	}
-	if vm := p.vm(vm.MoRef); !vm.Shutdown.At.IsZero() {
-		t.Errorf("the stamp says that it was asked: %+v", vm)
-	}
-	p.do(step(plan.PowerOff, vm))
-	p.do(guarded(plan.ShutdownGuest, vm)) // it is off already
-	if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
-		t.Errorf("%d reconfigures", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, false)
+		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != ReasonToolsUnavailable || f.Person || f.Passing {
+			t.Errorf("%+v", f)
+		}
+		if vm := p.vm(vm.MoRef); !vm.Shutdown.At.IsZero() {
+			t.Errorf("the stamp says that it was asked: %+v", vm)
+		}
+		p.do(step(plan.PowerOff, vm))
+		p.do(guarded(plan.ShutdownGuest, vm)) // it is off already
+		if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
+			t.Errorf("%d reconfigures", n)
+		}
+	})
 }
 
 func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	a := guarded(plan.ShutdownGuest, p.running(0, true))
-	a.Marked = true
-	if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
-		t.Errorf("%+v", f)
-	}
-	if n := w.Calls()["ShutdownGuest"]; n != 0 {
-		t.Errorf("it was asked %d times", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		a := guarded(plan.ShutdownGuest, p.running(0, true))
+		a.Marked = true
+		if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+			t.Errorf("%+v", f)
+		}
+		if n := w.Calls()["ShutdownGuest"]; n != 0 {
+			t.Errorf("it was asked %d times", n)
+		}
+	})
 }
 
 func TestALostReplyToAShutdownAsksOnceMore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.running(0, true)
-	w.HangShutdown(func(vcsim.VM) bool { return true })
-	w.LoseReply("ShutdownGuest", 1)
-	if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != ReasonVCenterUnreachable {
-		t.Errorf("%+v", f)
-	}
-	p.until("it is known again", func() bool { return p.sight().Known })
-	p.do(guarded(plan.ShutdownGuest, p.vm(vm.MoRef)))
-	if p.vm(vm.MoRef).Shutdown.At.IsZero() || w.Calls()["ShutdownGuest"] != 2 {
-		t.Errorf("%+v after %v", p.vm(vm.MoRef), w.Calls())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, true)
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.LoseReply("ShutdownGuest", 1)
+		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != ReasonVCenterUnreachable {
+			t.Errorf("%+v", f)
+		}
+		p.until("it is known again", func() bool { return p.sight().Known })
+		p.do(guarded(plan.ShutdownGuest, p.vm(vm.MoRef)))
+		if p.vm(vm.MoRef).Shutdown.At.IsZero() || w.Calls()["ShutdownGuest"] != 2 {
+			t.Errorf("%+v after %v", p.vm(vm.MoRef), w.Calls())
+		}
+	})
 }
 
 func TestOfTwoServersThatResetAMemberOneDoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	one, two := w.start(), w.start()
-	a := guarded(plan.Reset, one.running(0, true))
-	two.until("the other one sees it like that", func() bool { return two.vm(a.MoRef).ChangeVersion == a.ChangeVersion && two.vm(a.MoRef).Tools })
-	one.do(a)
-	if f := two.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing {
-		t.Errorf("%+v", f)
-	}
-	if n := w.Calls()["ResetVM_Task"]; n != 1 {
-		t.Errorf("it was reset %d times", n)
-	}
-	if vm := one.vm(a.MoRef); vm.Restarted.IsZero() || vm.Power != plan.PoweredOn {
-		t.Errorf("%+v", vm)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.start(), w.start()
+		a := guarded(plan.Reset, one.running(0, true))
+		two.until("the other one sees it like that", func() bool { return two.vm(a.MoRef).ChangeVersion == a.ChangeVersion && two.vm(a.MoRef).Tools })
+		one.do(a)
+		if f := two.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing {
+			t.Errorf("%+v", f)
+		}
+		if n := w.Calls()["ResetVM_Task"]; n != 1 {
+			t.Errorf("it was reset %d times", n)
+		}
+		if vm := one.vm(a.MoRef); vm.Restarted.IsZero() || vm.Power != plan.PoweredOn {
+			t.Errorf("%+v", vm)
+		}
+	})
 }
 
 func TestWhatIsOffOrMarkedIsNotResetAndItsStampDoesNotSaySo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	if f := p.fault(guarded(plan.Reset, vm)); f.Reason != ReasonInvalidPowerState {
-		t.Errorf("off: %+v", f)
-	}
-	p.do(step(plan.PowerOn, vm))
-	p.do(guarded(plan.Mark, vm))
-	if f := p.fault(guarded(plan.Reset, p.vm(vm.MoRef))); f.Reason != ReasonConcurrentAccess {
-		t.Errorf("marked: %+v", f)
-	}
-	if n := w.Calls()["ResetVM_Task"]; n != 0 || !p.vm(vm.MoRef).Restarted.IsZero() {
-		t.Errorf("%d resets; %+v", n, p.vm(vm.MoRef))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		if f := p.fault(guarded(plan.Reset, vm)); f.Reason != ReasonInvalidPowerState {
+			t.Errorf("off: %+v", f)
+		}
+		p.do(step(plan.PowerOn, vm))
+		p.do(guarded(plan.Mark, vm))
+		if f := p.fault(guarded(plan.Reset, p.vm(vm.MoRef))); f.Reason != ReasonConcurrentAccess {
+			t.Errorf("marked: %+v", f)
+		}
+		if n := w.Calls()["ResetVM_Task"]; n != 0 || !p.vm(vm.MoRef).Restarted.IsZero() {
+			t.Errorf("%d resets; %+v", n, p.vm(vm.MoRef))
+		}
+	})
 }
 
 func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	a := guarded(plan.Reset, p.running(0, false))
-	w.Deny("ResetVM_Task", "VirtualMachine.Interact.Reset")
-	if f := p.fault(a); f.Reason != ReasonMissingPrivilege || !f.Person {
-		t.Errorf("%+v", f)
-	}
-	if vm := p.vm(a.MoRef); !vm.Restarted.IsZero() || strings.Contains(w.stampOf("web-0"), "restarted") {
-		t.Errorf("the stamp says that it was restarted: %+v", vm)
-	}
-	w.Allow("ResetVM_Task")
-	if f := p.fault(a); f.Reason != ReasonConcurrentAccess { // by its own stamp
-		t.Errorf("%+v", f)
-	}
-	p.do(guarded(plan.Reset, p.vm(a.MoRef)))
-	if p.vm(a.MoRef).Restarted.IsZero() {
-		t.Errorf("%+v", p.vm(a.MoRef))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		a := guarded(plan.Reset, p.running(0, false))
+		w.Deny("ResetVM_Task", "VirtualMachine.Interact.Reset")
+		if f := p.fault(a); f.Reason != ReasonMissingPrivilege || !f.Person {
+			t.Errorf("%+v", f)
+		}
+		if vm := p.vm(a.MoRef); !vm.Restarted.IsZero() || strings.Contains(w.stampOf("web-0"), "restarted") {
+			t.Errorf("the stamp says that it was restarted: %+v", vm)
+		}
+		w.Allow("ResetVM_Task")
+		if f := p.fault(a); f.Reason != ReasonConcurrentAccess { // by its own stamp
+			t.Errorf("%+v", f)
+		}
+		p.do(guarded(plan.Reset, p.vm(a.MoRef)))
+		if p.vm(a.MoRef).Restarted.IsZero() {
+			t.Errorf("%+v", p.vm(a.MoRef))
+		}
+	})
 }
 
 func TestAResetWhoseTaskFailsLeavesTheWordOfTheLastOneThatDidNot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.running(0, false)
-	p.do(guarded(plan.Reset, vm))
-	was := p.vm(vm.MoRef)
-	w.FailTask(vcsim.Reset, nil, new(vim.SystemError), 1)
-	if f := p.fault(guarded(plan.Reset, was)); f.Reason != ReasonInternal {
-		t.Errorf("%+v", f)
-	}
-	if now := p.vm(vm.MoRef); was.Restarted.IsZero() || now.Restarted != was.Restarted {
-		t.Errorf("it was %+v and is %+v", was, now)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, false)
+		p.do(guarded(plan.Reset, vm))
+		was := p.vm(vm.MoRef)
+		w.FailTask(vcsim.Reset, nil, new(vim.SystemError), 1)
+		if f := p.fault(guarded(plan.Reset, was)); f.Reason != ReasonInternal {
+			t.Errorf("%+v", f)
+		}
+		if now := p.vm(vm.MoRef); was.Restarted.IsZero() || now.Restarted != was.Restarted {
+			t.Errorf("it was %+v and is %+v", was, now)
+		}
+	})
 }
 
 func TestAGuestThatWasSickIsWellAfterItsReset(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}})
-	p := w.start()
-	vm := p.member(0)
-	p.do(step(plan.PowerOn, vm))
-	p.until("the tools run", func() bool { return p.vm(vm.MoRef).Tools })
-	w.must(w.Sick("web-0", vcsim.SickUntilReset))
-	p.until("it is sick", func() bool { return !p.vm(vm.MoRef).Tools })
-	if f := p.fault(guarded(plan.ShutdownGuest, p.vm(vm.MoRef))); f.Reason != ReasonToolsUnavailable {
-		t.Errorf("%+v", f)
-	}
-	boot := p.vm(vm.MoRef).Boot
-	p.do(guarded(plan.Reset, p.vm(vm.MoRef)))
-	p.until("it is well", func() bool { return p.vm(vm.MoRef).Tools })
-	if now := p.vm(vm.MoRef); !now.Boot.Equal(boot) || now.Power != plan.PoweredOn || now.Restarted.IsZero() {
-		t.Errorf("%+v", now)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}})
+		p := w.start()
+		vm := p.member(0)
+		p.do(step(plan.PowerOn, vm))
+		p.until("the tools run", func() bool { return p.vm(vm.MoRef).Tools })
+		w.must(w.Sick("web-0", vcsim.SickUntilReset))
+		p.until("it is sick", func() bool { return !p.vm(vm.MoRef).Tools })
+		if f := p.fault(guarded(plan.ShutdownGuest, p.vm(vm.MoRef))); f.Reason != ReasonToolsUnavailable {
+			t.Errorf("%+v", f)
+		}
+		boot := p.vm(vm.MoRef).Boot
+		p.do(guarded(plan.Reset, p.vm(vm.MoRef)))
+		p.until("it is well", func() bool { return p.vm(vm.MoRef).Tools })
+		if now := p.vm(vm.MoRef); !now.Boot.Equal(boot) || now.Power != plan.PoweredOn || now.Restarted.IsZero() {
+			t.Errorf("%+v", now)
+		}
+	})
 }
 
 func TestThatToolsRunAndStopIsSeenAndTold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.running(0, false)
-	for _, run := range []bool{true, false} {
-		told := p.told(web.UID)
-		w.must(w.SetTools("web-0", run))
-		p.until("it is seen", func() bool { return p.vm(vm.MoRef).Tools == run })
-		if p.told(web.UID) == told {
-			t.Error("nobody was told")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, false)
+		for _, run := range []bool{true, false} {
+			told := p.told(web.UID)
+			w.must(w.SetTools("web-0", run))
+			p.until("it is seen", func() bool { return p.vm(vm.MoRef).Tools == run })
+			if p.told(web.UID) == told {
+				t.Error("nobody was told")
+			}
 		}
-	}
-	before := w.Calls()["RetrievePropertiesEx"]
-	w.must(w.PowerOn("stranger"))
-	w.must(w.SetTools("stranger", true))
-	if err := p.reader.read(context.Background()); err != nil || w.Calls()["RetrievePropertiesEx"] > before+2 {
-		t.Errorf("%v; a stranger's guest costs %d reads", err, w.Calls()["RetrievePropertiesEx"]-before)
-	}
+		before := w.Calls()["RetrievePropertiesEx"]
+		w.must(w.PowerOn("stranger"))
+		w.must(w.SetTools("stranger", true))
+		if err := p.reader.read(context.Background()); err != nil || w.Calls()["RetrievePropertiesEx"] > before+2 {
+			t.Errorf("%v; a stranger's guest costs %d reads", err, w.Calls()["RetrievePropertiesEx"]-before)
+		}
+	})
 }
 
 // Another copy of the server may be powering the member off on the strength of the mark that is withdrawn.
 func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	one, two := w.start(), w.start()
-	vm := one.running(0, false)
-	one.do(guarded(plan.Mark, vm))
-	two.until("it sees the mark", func() bool { return two.vm(vm.MoRef).Marked })
-	w.Hold(vcsim.PowerOff)
-	off := step(plan.PowerOff, one.vm(vm.MoRef))
-	off.Marked = true
-	done := make(chan error, 2)
-	go func() { done <- one.Do(context.Background(), web, off) }()
-	one.until("it is being powered off", func() bool { return w.Calls()["PowerOffVM_Task"] == 1 })
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.start(), w.start()
+		vm := one.running(0, false)
+		one.do(guarded(plan.Mark, vm))
+		two.until("it sees the mark", func() bool { return two.vm(vm.MoRef).Marked })
+		w.Hold(vcsim.PowerOff)
+		off := step(plan.PowerOff, one.vm(vm.MoRef))
+		off.Marked = true
+		done := make(chan error, 2)
+		go func() { done <- one.Do(context.Background(), web, off) }()
+		one.until("it is being powered off", func() bool { return w.Calls()["PowerOffVM_Task"] == 1 })
 
-	go func() { done <- two.Do(context.Background(), web, guarded(plan.Unmark, two.vm(vm.MoRef))) }()
-	two.until("the mark is off", func() bool { return !strings.Contains(w.stampOf("web-0"), `"marked":true`) })
-	for range 20 { // that it goes on waiting can only be watched for a while
-		if time.Sleep(5 * time.Millisecond); len(done) > 0 {
+		go func() { done <- two.Do(context.Background(), web, guarded(plan.Unmark, two.vm(vm.MoRef))) }()
+		two.until("the mark is off", func() bool { return !strings.Contains(w.stampOf("web-0"), `"marked":true`) })
+		if time.Sleep(time.Minute); len(done) > 0 {
 			t.Fatalf("it was not waited for the power-off that is under way: %v", <-done)
 		}
-	}
-	w.Release(vcsim.PowerOff)
-	w.must(<-done)
-	w.must(<-done)
-	if back := two.vm(vm.MoRef); back.Marked || back.Power != plan.PoweredOff {
-		t.Errorf("%+v", back)
-	}
+		w.Release(vcsim.PowerOff)
+		w.must(<-done)
+		w.must(<-done)
+		if back := two.vm(vm.MoRef); back.Marked || back.Power != plan.PoweredOff {
+			t.Errorf("%+v", back)
+		}
+	})
 }
 
 // Two copies of the server that know different specs: one powers a member on that the other takes away. (Found by
 // TestLivesWithSeveralCopies: two VMs of one ordinal were on, one of them in quarantine.)
 func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	one, two := w.start(), w.start()
-	vm := one.member(0)
-	two.until("it sees the member", func() bool { return len(two.sight().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
-	w.Hold(vcsim.PowerOn)
-	done := make(chan error, 2)
-	go func() { done <- one.Do(context.Background(), web, step(plan.PowerOn, vm)) }()
-	one.until("it is being powered on", func() bool { return w.Calls()["PowerOnVM_Task"] == 1 })
-	two.do(guarded(plan.Mark, vm))
-	gone := guarded(plan.Quarantine, two.vm(vm.MoRef))
-	gone.Marked = true
-	go func() { done <- two.Do(context.Background(), web, gone) }()
-	for range 20 { // that it goes on waiting can only be watched for a while
-		if time.Sleep(5 * time.Millisecond); len(done) > 0 {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.start(), w.start()
+		vm := one.member(0)
+		two.until("it sees the member", func() bool { return len(two.sight().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
+		w.Hold(vcsim.PowerOn)
+		done := make(chan error, 2)
+		go func() { done <- one.Do(context.Background(), web, step(plan.PowerOn, vm)) }()
+		one.until("it is being powered on", func() bool { return w.Calls()["PowerOnVM_Task"] == 1 })
+		two.do(guarded(plan.Mark, vm))
+		gone := guarded(plan.Quarantine, two.vm(vm.MoRef))
+		gone.Marked = true
+		go func() { done <- two.Do(context.Background(), web, gone) }()
+		if time.Sleep(time.Minute); len(done) > 0 {
 			t.Fatalf("it was not waited for the power-on that is under way: %v", <-done)
 		}
-	}
-	w.Release(vcsim.PowerOn)
-	if one, two := <-done, <-done; (one == nil) == (two == nil) {
-		t.Errorf("one of the two has its way: %v, %v", one, two)
-	}
-	if now := two.vm(vm.MoRef); !now.Quarantined.IsZero() || now.Power != plan.PoweredOn || !now.Marked {
-		t.Errorf("%+v", now)
-	}
+		w.Release(vcsim.PowerOn)
+		if one, two := <-done, <-done; (one == nil) == (two == nil) {
+			t.Errorf("one of the two has its way: %v, %v", one, two)
+		}
+		if now := two.vm(vm.MoRef); !now.Quarantined.IsZero() || now.Power != plan.PoweredOn || !now.Marked {
+			t.Errorf("%+v", now)
+		}
+	})
 }
 
 // Who is powered on while the stamp is being written is a member still when the step ends.
 func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnMeanwhile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	p.do(guarded(plan.Mark, vm))
-	gone := guarded(plan.Quarantine, p.vm(vm.MoRef))
-	gone.Marked = true
-	before := w.Calls()["ReconfigVM_Task"]
-	w.Hold(vcsim.Reconfigure)
-	done := make(chan error, 1)
-	go func() { done <- p.Do(context.Background(), web, gone) }()
-	p.until("the stamp is being written", func() bool { return w.Calls()["ReconfigVM_Task"] > before })
-	w.must(w.PowerOn("web-0"))
-	w.Release(vcsim.Reconfigure)
-	if err := <-done; err == nil {
-		t.Error("what is on is in quarantine")
-	}
-	if now := p.vm(vm.MoRef); !now.Quarantined.IsZero() || !now.Marked || now.Power != plan.PoweredOn {
-		t.Errorf("%+v", now)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		p.do(guarded(plan.Mark, vm))
+		gone := guarded(plan.Quarantine, p.vm(vm.MoRef))
+		gone.Marked = true
+		before := w.Calls()["ReconfigVM_Task"]
+		w.Hold(vcsim.Reconfigure)
+		done := make(chan error, 1)
+		go func() { done <- p.Do(context.Background(), web, gone) }()
+		p.until("the stamp is being written", func() bool { return w.Calls()["ReconfigVM_Task"] > before })
+		w.must(w.PowerOn("web-0"))
+		w.Release(vcsim.Reconfigure)
+		if err := <-done; err == nil {
+			t.Error("what is on is in quarantine")
+		}
+		if now := p.vm(vm.MoRef); !now.Quarantined.IsZero() || !now.Marked || now.Power != plan.PoweredOn {
+			t.Errorf("%+v", now)
+		}
+	})
 }
 
 // restamp changes a VM's stamp as another server might.
@@ -320,29 +343,33 @@ func (w *world) restamp(name string, change func(*Stamp)) {
 
 func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.member(vm.MoRef).read) > fresh })
-	w.restamp("web-0", func(s *Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream tells of it a while later
-	if f := p.fault(step(plan.PowerOn, vm)); f.Reason != ReasonConcurrentAccess {
-		t.Errorf("%+v", f)
-	}
-	if n := w.Calls()["PowerOnVM_Task"]; n != 0 {
-		t.Error("it was powered on")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.member(vm.MoRef).read) > fresh })
+		w.restamp("web-0", func(s *Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream tells of it a while later
+		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != ReasonConcurrentAccess {
+			t.Errorf("%+v", f)
+		}
+		if n := w.Calls()["PowerOnVM_Task"]; n != 0 {
+			t.Error("it was powered on")
+		}
+	})
 }
 
 // Whoever asks a guest to halt must leave word of it, though somebody writes to the stamp at that moment.
 func TestAGuestThatWasAskedIsKnownToHaltThoughItsVMChangedMeanwhile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.running(0, true)
-	w.HangShutdown(func(vcsim.VM) bool { return true })
-	w.FailTask(vcsim.Reconfigure, nil, &vim.ConcurrentAccess{}, 1)
-	p.do(guarded(plan.ShutdownGuest, vm))
-	if n := w.Calls()["ShutdownGuest"]; n != 1 || p.vm(vm.MoRef).Shutdown.At.IsZero() {
-		t.Errorf("asked %d times, and the stamp says %v", n, p.vm(vm.MoRef).Shutdown)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, true)
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.FailTask(vcsim.Reconfigure, nil, &vim.ConcurrentAccess{}, 1)
+		p.do(guarded(plan.ShutdownGuest, vm))
+		if n := w.Calls()["ShutdownGuest"]; n != 1 || p.vm(vm.MoRef).Shutdown.At.IsZero() {
+			t.Errorf("asked %d times, and the stamp says %v", n, p.vm(vm.MoRef).Shutdown)
+		}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -19,13 +18,18 @@ const ReasonTooFewAdapters = "TooFewNetworkAdapters"
 // configuration by its adapters' MAC addresses, which are made with the clone. Later it brings tags and attributes up to
 // date.
 //
-// The stamp says before which tags and attributes will be new on the VM, so that they are taken off again if they are not
+// The stamp says before which tags and attributes the VM may have, so that they are taken off again if they are not
 // wanted any more before this is done; a clone's says so from the start. (Found by TestChaos, seed 60068.) That all is done
 // it says last: a crash anywhere is continued by the next plan. That goes with the network configuration in one
 // reconfigure, guarded by the changeVersion that the plan saw, or that the first write left. Neither tags nor attributes
 // are in a VM's config ([doc] changeVersion is of "a given version of the configuration"); were they, the guard would
 // refuse once, and the next try would find nothing to set before it.
-func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) error {
+//
+// Two replicas that know different specs may do this at once, and no call that sets a tag or an attribute is guarded by
+// anything. So the first write is made even where it says nothing new: of two replicas, one is refused its last write, and
+// it says in the stamp that the member is to be prepared again. The writes bear the generation, so that a replica that knows
+// an older spec begins nothing more. (Found by TestChaos, seed 700062: a member had lost an attribute for good.)
+func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err error) {
 	m, err := v.own(ref, a)
 	if err != nil {
 		return err
@@ -40,7 +44,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		return err
 	}
 	wanted, former := plan.PreparationIn(a.Details.Prepared), plan.PreparationIn(m.stamp.Prepared)
-	byMAC := wanted.Networks && strings.HasPrefix(m.stamp.Prepared, plan.Unprepared) && m.stamp.Former.Entry == ""
+	byMAC := wanted.Networks && m.stamp.unprepared() && m.stamp.Former.Entry == ""
 	now, err := v.lookPreparing(ctx, a, byMAC)
 	if err != nil {
 		return err
@@ -54,18 +58,25 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) erro
 			return err
 		}
 	}
+	began := false
 	begin := sync.OnceValue(func() (err error) {
-		begun := plan.PreparationBegun(m.stamp.Prepared, a.Details.Prepared)
-		if begun == "" {
-			return nil
-		}
 		stamp := m.stamp
-		stamp.Prepared = begun
+		stamp.Prepared = plan.PreparationBegun(m.stamp.Prepared, a.Details.Prepared)
+		stamp.Generation = max(stamp.Generation, a.Generation)
+		if stamp.unprepared() && m.stamp.Prepared == plan.Unprepared+a.Details.Prepared && stamp.Generation == m.stamp.Generation {
+			return nil // the clone's stamp says it all
+		}
 		if err = v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err == nil {
 			m, err = v.own(ref, a)
 		}
+		began = err == nil
 		return err
 	})
+	defer func() {
+		if err != nil && began {
+			v.prepareAgain(ctx, ref, a, m.ChangeVersion)
+		}
+	}()
 	if err := v.setTags(ctx, a, a.Details.Spec.Tags, former.Tags, begin); err != nil {
 		return v.tagFailure(ctx, ref, a, err)
 	}
@@ -73,9 +84,33 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		return err
 	}
 	stamp := m.stamp
-	stamp.Prepared = a.Details.Prepared
+	stamp.Prepared, stamp.Generation = a.Details.Prepared, max(stamp.Generation, a.Generation)
 	return v.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
 }
+
+// prepareAgain follows a preparation that failed after its first write, which left changeVersion. What it set since may have
+// undone what another replica did, whose stamp says that the member is as it wanted: it is made to say that it is not. A
+// failure here is not told: the step has failed already.
+func (v *VCenter) prepareAgain(ctx context.Context, ref plan.Ref, a plan.Action, changeVersion string) {
+	ctx = anyway(ctx)
+	for range prepareAgainTries {
+		if v.reader.read(ctx, vmRef(a.MoRef)) != nil {
+			return
+		}
+		m, err := v.own(ref, a)
+		if err != nil || m.ChangeVersion == changeVersion || m.stamp.Prepared != "" && plan.PreparationIn(m.stamp.Prepared).Digest == "" {
+			return // it is gone, or nobody wrote since, or whoever did is not done
+		}
+		stamp := m.stamp
+		stamp.Prepared = plan.PreparationBegun(m.stamp.Prepared, a.Details.Prepared)
+		if v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()) == nil {
+			return
+		}
+	}
+}
+
+// prepareAgainTries is how often prepareAgain writes while others write at the same time.
+const prepareAgainTries = 3
 
 // tagFailure looks whether the VM is there still: of one that is gone, the REST API says that a privilege is missing
 // ([doc] attach: unauthorized, "if you ... do not have the privilege to read the object").

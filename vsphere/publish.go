@@ -38,6 +38,7 @@ func (n *Inventory) Publish(r Reading) {
 	}
 	n.putPlaces(r, &w)
 	for i := range r.Machines {
+		r.Machines[i].IPs = within(n.guestNetworks, r.Machines[i].IPs)
 		n.put(&r.Machines[i], r.Began, &w)
 	}
 	if r.Clusters != nil {

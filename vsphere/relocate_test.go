@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -50,206 +51,228 @@ func (p *process) makeQuarantine() string {
 
 func TestAMemberGoesToQuarantineAndComesBackAndEachStepIsSeenWhenItReturns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	away := p.quarantine(vm)
-	if away.Quarantined.IsZero() || !away.Marked || away.Why != plan.WhyScaleIn {
-		t.Fatalf("%+v", away)
-	}
-	since := away.Quarantined
-	kept := plan.QuarantineName("web", 0, vm.MoRef)
-	p.do(renaming(vm, kept))
-	p.do(renaming(vm, kept)) // already so: success
-	quarantine := p.makeQuarantine()
-	p.do(plan.Action{Op: plan.CreateQuarantine, Folder: p.sight().Folder}) // likewise
-	p.do(moving(vm, quarantine))
-	p.do(moving(vm, quarantine)) // likewise
-	away = p.vm(vm.MoRef)
-	if away.Name != kept || away.Folder != quarantine || quarantine == "" || !away.Quarantined.Equal(since) {
-		t.Fatalf("%+v, in %s", away, quarantine)
-	}
-	if ref, err := w.Find("/DC0/vm/vm-operator/shop/web/quarantine/" + kept); err != nil || ref.Value != vm.MoRef {
-		t.Fatalf("%v, %v", ref, err)
-	}
-	p.do(p.cloning(0)) // its ordinal is free
-	for _, again := range p.sight().VMs {
-		if again.MoRef != vm.MoRef {
-			p.do(step(plan.Destroy, again))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		away := p.quarantine(vm)
+		if away.Quarantined.IsZero() || !away.Marked || away.Why != plan.WhyScaleIn {
+			t.Fatalf("%+v", away)
 		}
-	}
-	p.do(renaming(away, "web-0"))
-	p.do(moving(away, p.sight().Folder))
-	p.do(guarded(plan.Unmark, p.vm(vm.MoRef)))
-	back := p.vm(vm.MoRef)
-	if back.Marked || back.Why != "" || !back.Quarantined.IsZero() || back.Name != "web-0" || back.Folder != p.sight().Folder {
-		t.Errorf("%+v", back)
-	}
+		since := away.Quarantined
+		kept := plan.QuarantineName("web", 0, vm.MoRef)
+		p.do(renaming(vm, kept))
+		p.do(renaming(vm, kept)) // already so: success
+		quarantine := p.makeQuarantine()
+		p.do(plan.Action{Op: plan.CreateQuarantine, Folder: p.sight().Folder}) // likewise
+		p.do(moving(vm, quarantine))
+		p.do(moving(vm, quarantine)) // likewise
+		away = p.vm(vm.MoRef)
+		if away.Name != kept || away.Folder != quarantine || quarantine == "" || !away.Quarantined.Equal(since) {
+			t.Fatalf("%+v, in %s", away, quarantine)
+		}
+		if ref, err := w.Find("/DC0/vm/vm-operator/shop/web/quarantine/" + kept); err != nil || ref.Value != vm.MoRef {
+			t.Fatalf("%v, %v", ref, err)
+		}
+		p.do(p.cloning(0)) // its ordinal is free
+		for _, again := range p.sight().VMs {
+			if again.MoRef != vm.MoRef {
+				p.do(step(plan.Destroy, again))
+			}
+		}
+		p.do(renaming(away, "web-0"))
+		p.do(moving(away, p.sight().Folder))
+		p.do(guarded(plan.Unmark, p.vm(vm.MoRef)))
+		back := p.vm(vm.MoRef)
+		if back.Marked || back.Why != "" || !back.Quarantined.IsZero() || back.Name != "web-0" || back.Folder != p.sight().Folder {
+			t.Errorf("%+v", back)
+		}
+	})
 }
 
 func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm, other := p.member(0), p.member(1)
-	if f := p.fault(renaming(vm, "web-1")); f.Reason != ReasonNameHeld || !f.Passing {
-		t.Errorf("%+v", f)
-	}
-	w.must(w.Rename("web-1", "web-01"))
-	if _, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-1"); err != nil {
-		t.Fatal(err)
-	}
-	f := p.fault(renaming(vm, "web-1"))
-	if f.Reason != ReasonNameConflict || !f.Person || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/web-1,") {
-		t.Errorf("%+v", f)
-	}
-	quarantine := p.makeQuarantine()
-	if _, err := w.AddVM("/DC0/vm/vm-operator/shop/web/quarantine", "web-0"); err != nil {
-		t.Fatal(err)
-	}
-	f = p.fault(moving(vm, quarantine))
-	if f.Reason != ReasonNameConflict || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/quarantine/web-0,") {
-		t.Errorf("%+v", f)
-	}
-	p.do(moving(other, quarantine))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm, other := p.member(0), p.member(1)
+		if f := p.fault(renaming(vm, "web-1")); f.Reason != ReasonNameHeld || !f.Passing {
+			t.Errorf("%+v", f)
+		}
+		w.must(w.Rename("web-1", "web-01"))
+		if _, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-1"); err != nil {
+			t.Fatal(err)
+		}
+		f := p.fault(renaming(vm, "web-1"))
+		if f.Reason != ReasonNameConflict || !f.Person || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/web-1,") {
+			t.Errorf("%+v", f)
+		}
+		quarantine := p.makeQuarantine()
+		if _, err := w.AddVM("/DC0/vm/vm-operator/shop/web/quarantine", "web-0"); err != nil {
+			t.Fatal(err)
+		}
+		f = p.fault(moving(vm, quarantine))
+		if f.Reason != ReasonNameConflict || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/quarantine/web-0,") {
+			t.Errorf("%+v", f)
+		}
+		p.do(moving(other, quarantine))
+	})
 }
 
 func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
 	t.Parallel()
-	p := newWorld(t).start()
-	vm, other := p.member(0), p.member(1)
-	quarantine := p.makeQuarantine()
-	p.do(moving(other, quarantine))
-	p.do(renaming(other, "web-0")) // in another folder the name is free
-	if f := p.fault(moving(vm, quarantine)); f.Reason != ReasonNameHeld || !f.Passing || f.Person {
-		t.Errorf("%+v", f)
-	}
-	if now := p.vm(vm.MoRef); now.Folder != p.sight().Folder || now.Name != "web-0" {
-		t.Errorf("%+v", now)
-	}
-	p.do(renaming(other, "web-1"))
-	p.do(moving(vm, quarantine))
+	synctest.Test(t, func(t *testing.T) {
+		p := newWorld(t).start()
+		vm, other := p.member(0), p.member(1)
+		quarantine := p.makeQuarantine()
+		p.do(moving(other, quarantine))
+		p.do(renaming(other, "web-0")) // in another folder the name is free
+		if f := p.fault(moving(vm, quarantine)); f.Reason != ReasonNameHeld || !f.Passing || f.Person {
+			t.Errorf("%+v", f)
+		}
+		if now := p.vm(vm.MoRef); now.Folder != p.sight().Folder || now.Name != "web-0" {
+			t.Errorf("%+v", now)
+		}
+		p.do(renaming(other, "web-1"))
+		p.do(moving(vm, quarantine))
+	})
 }
 
 // A server that knew no power cycles took every mark for leave to remove.
 func TestWhatAnOlderServerPutIntoQuarantineIsDestroyedWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	w.restamp("web-0", func(s *Stamp) { s.Marked, s.Why, s.Quarantined = true, plan.WhyPowerCycle, stampTime(time.Now()) })
-	p.until("it is seen", func() bool { return !p.vm(vm.MoRef).Quarantined.IsZero() })
-	last := step(plan.Destroy, vm)
-	last.Marked = true
-	p.do(last)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.restamp("web-0", func(s *Stamp) { s.Marked, s.Why, s.Quarantined = true, plan.WhyPowerCycle, stampTime(time.Now()) })
+		p.until("it is seen", func() bool { return !p.vm(vm.MoRef).Quarantined.IsZero() })
+		last := step(plan.Destroy, vm)
+		last.Marked = true
+		p.do(last)
+	})
 }
 
 func TestAVMWhoseTimeInQuarantineIsOverIsDestroyedThere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.quarantine(p.running(0, false))
-	p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
-	p.do(moving(vm, p.makeQuarantine()))
-	p.do(p.cloning(0))
-	for _, op := range []plan.Op{plan.PowerOff, plan.Destroy} {
-		last := step(op, vm)
-		last.Marked = true
-		p.do(last)
-	}
-	s := p.sight(vm.MoRef)
-	if len(s.VMs) != 1 || s.VMs[0].MoRef == vm.MoRef || s.VMs[0].Name != "web-0" || len(s.Gone) != 1 || s.Quarantine == "" {
-		t.Errorf("%+v", s)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.quarantine(p.running(0, false))
+		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
+		p.do(moving(vm, p.makeQuarantine()))
+		p.do(p.cloning(0))
+		for _, op := range []plan.Op{plan.PowerOff, plan.Destroy} {
+			last := step(op, vm)
+			last.Marked = true
+			p.do(last)
+		}
+		s := p.sight(vm.MoRef)
+		if len(s.VMs) != 1 || s.VMs[0].MoRef == vm.MoRef || s.VMs[0].Name != "web-0" || len(s.Gone) != 1 || s.Quarantine == "" {
+			t.Errorf("%+v", s)
+		}
+	})
 }
 
 func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.quarantine(p.member(0))
-	if f := p.fault(p.cloning(0)); f.Reason != ReasonNameHeld || !f.Passing || f.Person {
-		t.Errorf("%+v", f)
-	}
-	p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
-	p.do(p.cloning(0))
-	last := step(plan.Destroy, vm) // its time is over: it is still the group's to destroy
-	last.Marked = true
-	p.do(last)
-	if vms := p.sight().VMs; len(vms) != 1 || vms[0].MoRef == vm.MoRef {
-		t.Errorf("%+v", vms)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.quarantine(p.member(0))
+		if f := p.fault(p.cloning(0)); f.Reason != ReasonNameHeld || !f.Passing || f.Person {
+			t.Errorf("%+v", f)
+		}
+		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
+		p.do(p.cloning(0))
+		last := step(plan.Destroy, vm) // its time is over: it is still the group's to destroy
+		last.Marked = true
+		p.do(last)
+		if vms := p.sight().VMs; len(vms) != 1 || vms[0].MoRef == vm.MoRef {
+			t.Errorf("%+v", vms)
+		}
+	})
 }
 
 func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	folder, err := w.MakeFolder("/DC0/vm/legacy")
-	w.must(err)
-	w.must(w.destroyFolder("/DC0/vm/legacy"))
-	if f := p.fault(moving(vm, folder.Value)); f.Reason != ReasonFolderGone || f.Passing {
-		t.Errorf("%+v", f)
-	}
-	if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: folder.Value}); f.Reason != ReasonGone || !f.Passing {
-		t.Errorf("%+v", f)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		folder, err := w.MakeFolder("/DC0/vm/legacy")
+		w.must(err)
+		w.must(w.destroyFolder("/DC0/vm/legacy"))
+		if f := p.fault(moving(vm, folder.Value)); f.Reason != ReasonFolderGone || f.Passing {
+			t.Errorf("%+v", f)
+		}
+		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: folder.Value}); f.Reason != ReasonGone || !f.Passing {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 func TestANameThatVCenterTakesForNoneIsAConflict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	w.FailCall("Rename_Task", &vim.InvalidName{Name: "x"}, 1)
-	if f := p.fault(renaming(p.member(0), "x")); f.Reason != ReasonNameConflict || !f.Person {
-		t.Errorf("%+v", f)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		w.FailCall("Rename_Task", &vim.InvalidName{Name: "x"}, 1)
+		if f := p.fault(renaming(p.member(0), "x")); f.Reason != ReasonNameConflict || !f.Person {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 func TestAQuarantineWhoseNameAVMHoldsIsAConflict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	p.do(plan.Action{Op: plan.CreateFolder})
-	_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", plan.QuarantineFolder)
-	w.must(err)
-	if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: p.sight().Folder}); f.Reason != ReasonNameConflict {
-		t.Errorf("%+v", f)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", plan.QuarantineFolder)
+		w.must(err)
+		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: p.sight().Folder}); f.Reason != ReasonNameConflict {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 func TestALostReplyToARenameOrAMoveIsMadeGoodByTheNextTry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	quarantine := p.makeQuarantine()
-	for _, a := range []plan.Action{renaming(vm, "web-7"), moving(vm, quarantine)} {
-		method := map[plan.Op]string{plan.Rename: "Rename_Task", plan.Move: "MoveIntoFolder_Task"}[a.Op]
-		w.LoseReply(method, 1)
-		if f := p.fault(a); f.Reason != ReasonVCenterUnreachable {
-			t.Errorf("%s: %+v", a.Op, f)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		quarantine := p.makeQuarantine()
+		for _, a := range []plan.Action{renaming(vm, "web-7"), moving(vm, quarantine)} {
+			method := map[plan.Op]string{plan.Rename: "Rename_Task", plan.Move: "MoveIntoFolder_Task"}[a.Op]
+			w.LoseReply(method, 1)
+			if f := p.fault(a); f.Reason != ReasonVCenterUnreachable {
+				t.Errorf("%s: %+v", a.Op, f)
+			}
+			p.until("it is known again", func() bool { return p.sight().Known })
+			p.do(a)
 		}
-		p.until("it is known again", func() bool { return p.sight().Known })
-		p.do(a)
-	}
-	if now := p.vm(vm.MoRef); now.Name != "web-7" || now.Folder != quarantine {
-		t.Errorf("%+v", now)
-	}
+		if now := p.vm(vm.MoRef); now.Name != "web-7" || now.Folder != quarantine {
+			t.Errorf("%+v", now)
+		}
+	})
 }
 
 // Of two copies of the server that rename a VM at once, the slower one finds its name taken by the VM itself.
 func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	w.must(w.Rename("web-0", "web-9"))
-	duplicate := &vim.DuplicateName{Name: "web-9", Object: vmRef(vm.MoRef)}
-	if err := p.taken(context.Background(), web, renaming(vm, "web-9"), errOf(duplicate), p.sight().Folder, "web-9"); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.must(w.Rename("web-0", "web-9"))
+		duplicate := &vim.DuplicateName{Name: "web-9", Object: vmRef(vm.MoRef)}
+		if err := p.taken(context.Background(), web, renaming(vm, "web-9"), errOf(duplicate), p.sight().Folder, "web-9"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // errOf is a call's error with that fault.
@@ -262,31 +285,33 @@ func (c callFault) Fault() vim.BaseMethodFault { return c.fault }
 
 func TestAnEmptyQuarantineGoesWithItsFolderAndWhatIsInItKeepsBoth(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	quarantine := p.makeQuarantine()
-	p.do(moving(vm, quarantine))
-	if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || !f.Passing {
-		t.Errorf("with a VM of the group in it: %+v", f)
-	}
-	p.do(step(plan.Destroy, vm))
-	w.must(w.Move("stranger", "/DC0/vm/vm-operator/shop/web/quarantine"))
-	f := p.fault(p.removing())
-	if f.Reason != plan.ReasonFolderHoldsStranger || !strings.Contains(f.Message, "/web/quarantine/stranger") {
-		t.Errorf("with a stranger in it: %+v", f)
-	}
-	w.must(w.Move("stranger", "/DC0/vm"))
-	inner, err := w.MakeFolder("/DC0/vm/vm-operator/shop/web/quarantine/quarantine")
-	w.must(err)
-	if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderHoldsStranger {
-		t.Errorf("with a stranger's folder in it: %+v", f)
-	}
-	task, err := object.NewFolder(w.Admin().Client, inner).Destroy(context.Background())
-	w.must(errors.Join(err, task.Wait(context.Background())))
-	p.do(p.removing())
-	if s := p.sight(); s.Folder != "" || s.Quarantine != "" {
-		t.Errorf("%+v", s)
-	}
-	p.do(plan.Action{Op: plan.ConfirmGone})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		quarantine := p.makeQuarantine()
+		p.do(moving(vm, quarantine))
+		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || !f.Passing {
+			t.Errorf("with a VM of the group in it: %+v", f)
+		}
+		p.do(step(plan.Destroy, vm))
+		w.must(w.Move("stranger", "/DC0/vm/vm-operator/shop/web/quarantine"))
+		f := p.fault(p.removing())
+		if f.Reason != plan.ReasonFolderHoldsStranger || !strings.Contains(f.Message, "/web/quarantine/stranger") {
+			t.Errorf("with a stranger in it: %+v", f)
+		}
+		w.must(w.Move("stranger", "/DC0/vm"))
+		inner, err := w.MakeFolder("/DC0/vm/vm-operator/shop/web/quarantine/quarantine")
+		w.must(err)
+		if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderHoldsStranger {
+			t.Errorf("with a stranger's folder in it: %+v", f)
+		}
+		task, err := object.NewFolder(w.Admin().Client, inner).Destroy(context.Background())
+		w.must(errors.Join(err, task.Wait(context.Background())))
+		p.do(p.removing())
+		if s := p.sight(); s.Folder != "" || s.Quarantine != "" {
+			t.Errorf("%+v", s)
+		}
+		p.do(plan.Action{Op: plan.ConfirmGone})
+	})
 }

@@ -3,6 +3,7 @@ package vsphere
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -21,101 +22,109 @@ func (p *process) cores(moRef string) int32 { return p.inventory.member(moRef).C
 
 func TestAMemberThatIsOffGetsItsSizeAndSocketsThatFit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	p.do(sized(vm, false, 4, 2048))
-	w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{NumCoresPerSocket: vim.NewInt32(4)}))
-	p.until("the sockets are seen", func() bool { return p.cores(vm.MoRef) == 4 })
-	p.do(sized(p.vm(vm.MoRef), false, 6, 1024))
-	if now := p.vm(vm.MoRef); now.CPU != 6 || now.MemoryMB != 1024 || p.cores(vm.MoRef) != 2 {
-		t.Errorf("%+v, %d cores per socket", now, p.cores(vm.MoRef))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		p.do(sized(vm, false, 4, 2048))
+		w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{NumCoresPerSocket: vim.NewInt32(4)}))
+		p.until("the sockets are seen", func() bool { return p.cores(vm.MoRef) == 4 })
+		p.do(sized(p.vm(vm.MoRef), false, 6, 1024))
+		if now := p.vm(vm.MoRef); now.CPU != 6 || now.MemoryMB != 1024 || p.cores(vm.MoRef) != 2 {
+			t.Errorf("%+v, %d cores per socket", now, p.cores(vm.MoRef))
+		}
+	})
 }
 
 // Who is marked to be power-cycled is powered off and changed by that mark, and by no other step; the change takes it off.
 func TestTheMarkForAPowerCycleIsLeaveForThatAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.running(0, false)
-	mark := func(why plan.Why) {
-		t.Helper()
-		a := guarded(plan.Mark, vm)
-		a.Why = why
-		p.do(a)
-		if vm = p.vm(vm.MoRef); !vm.Marked || vm.Why != why {
-			t.Fatalf("marked for %s, it is %+v", why, vm)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, false)
+		mark := func(why plan.Why) {
+			t.Helper()
+			a := guarded(plan.Mark, vm)
+			a.Why = why
+			p.do(a)
+			if vm = p.vm(vm.MoRef); !vm.Marked || vm.Why != why {
+				t.Fatalf("marked for %s, it is %+v", why, vm)
+			}
 		}
-	}
-	mark(plan.WhyPowerCycle)
-	off := step(plan.PowerOff, vm)
-	off.Marked = true
-	p.do(off)
-	vm = p.vm(vm.MoRef)
-	for _, op := range []plan.Op{plan.Quarantine, plan.Destroy} {
-		a := guarded(op, vm)
-		a.Marked = true
-		if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
-			t.Errorf("%s: %+v", op, f)
+		mark(plan.WhyPowerCycle)
+		off := step(plan.PowerOff, vm)
+		off.Marked = true
+		p.do(off)
+		vm = p.vm(vm.MoRef)
+		for _, op := range []plan.Op{plan.Quarantine, plan.Destroy} {
+			a := guarded(op, vm)
+			a.Marked = true
+			if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+				t.Errorf("%s: %+v", op, f)
+			}
 		}
-	}
-	since := vm.MarkedAt
-	time.Sleep(time.Until(since.Add(1100 * time.Millisecond))) // stamps have whole seconds
-	mark(plan.WhyScaleIn)
-	if !vm.MarkedAt.After(since) {
-		t.Error("it is chosen to be removed since it was chosen to be power-cycled")
-	}
-	p.do(guarded(plan.Unmark, vm))
-	vm = p.vm(vm.MoRef)
-	mark(plan.WhyPowerCycle)
-	p.do(sized(vm, false, 4, 2048))
-	if vm = p.vm(vm.MoRef); vm.Marked || vm.Why != "" || !vm.MarkedAt.IsZero() || vm.CPU != 4 {
-		t.Errorf("it is %+v", vm)
-	}
-	mark(plan.WhyScaleIn)
-	p.do(sized(vm, false, 2, 2048))
-	if now := p.vm(vm.MoRef); !now.Marked || now.CPU != 2 {
-		t.Errorf("a mark of another kind was taken off: %+v", now)
-	}
+		since := vm.MarkedAt
+		time.Sleep(time.Until(since.Add(1100 * time.Millisecond))) // stamps have whole seconds
+		mark(plan.WhyScaleIn)
+		if !vm.MarkedAt.After(since) {
+			t.Error("it is chosen to be removed since it was chosen to be power-cycled")
+		}
+		p.do(guarded(plan.Unmark, vm))
+		vm = p.vm(vm.MoRef)
+		mark(plan.WhyPowerCycle)
+		p.do(sized(vm, false, 4, 2048))
+		if vm = p.vm(vm.MoRef); vm.Marked || vm.Why != "" || !vm.MarkedAt.IsZero() || vm.CPU != 4 {
+			t.Errorf("it is %+v", vm)
+		}
+		mark(plan.WhyScaleIn)
+		p.do(sized(vm, false, 2, 2048))
+		if now := p.vm(vm.MoRef); !now.Marked || now.CPU != 2 {
+			t.Errorf("a mark of another kind was taken off: %+v", now)
+		}
+	})
 }
 
 func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.must(w.SetHotAdd("ubuntu", true, true))
-	p := w.start()
-	vm := p.running(0, false)
-	if !vm.CPUHotAdd || !vm.MemoryHotAdd || vm.MaxHotMemoryMB == 0 {
-		t.Fatalf("%+v", vm)
-	}
-	p.do(sized(vm, true, 4, 2048))
-	now := p.vm(vm.MoRef)
-	if now.CPU != 4 || now.MemoryMB != 2048 || !now.Boot.Equal(vm.Boot) || now.Power != plan.PoweredOn {
-		t.Errorf("it was %+v and is %+v", vm, now)
-	}
-	if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
-		t.Errorf("beyond the limit: %+v", f)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.must(w.SetHotAdd("ubuntu", true, true))
+		p := w.start()
+		vm := p.running(0, false)
+		if !vm.CPUHotAdd || !vm.MemoryHotAdd || vm.MaxHotMemoryMB == 0 {
+			t.Fatalf("%+v", vm)
+		}
+		p.do(sized(vm, true, 4, 2048))
+		now := p.vm(vm.MoRef)
+		if now.CPU != 4 || now.MemoryMB != 2048 || !now.Boot.Equal(vm.Boot) || now.Power != plan.PoweredOn {
+			t.Errorf("it was %+v and is %+v", vm, now)
+		}
+		if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
+			t.Errorf("beyond the limit: %+v", f)
+		}
+	})
 }
 
 func TestWhatARunningMemberCannotBeGivenIsRefusedAndNotAskedForWhereThatIsKnown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.running(0, false)
-	if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
-		t.Errorf("without hot-add: %+v", f)
-	}
-	p.do(step(plan.PowerOff, vm))
-	w.must(w.SetHotAdd("web-0", true, true))
-	w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{NumCoresPerSocket: vim.NewInt32(2)}))
-	p.until("the sockets are seen", func() bool { return p.cores(vm.MoRef) == 2 })
-	p.do(step(plan.PowerOn, vm))
-	before := w.Calls()["ReconfigVM_Task"]
-	if f := p.fault(sized(p.vm(vm.MoRef), true, 3, vm.MemoryMB)); f.Reason != ReasonHotAddRefused || w.Calls()["ReconfigVM_Task"] != before {
-		t.Errorf("3 CPUs in sockets of 2: %+v", f)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, false)
+		if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
+			t.Errorf("without hot-add: %+v", f)
+		}
+		p.do(step(plan.PowerOff, vm))
+		w.must(w.SetHotAdd("web-0", true, true))
+		w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{NumCoresPerSocket: vim.NewInt32(2)}))
+		p.until("the sockets are seen", func() bool { return p.cores(vm.MoRef) == 2 })
+		p.do(step(plan.PowerOn, vm))
+		before := w.Calls()["ReconfigVM_Task"]
+		if f := p.fault(sized(p.vm(vm.MoRef), true, 3, vm.MemoryMB)); f.Reason != ReasonHotAddRefused || w.Calls()["ReconfigVM_Task"] != before {
+			t.Errorf("3 CPUs in sockets of 2: %+v", f)
+		}
+	})
 }
 
 func TestHotAddIsOfCPUsAndOfMemoryEachForItself(t *testing.T) {
@@ -130,83 +139,89 @@ func TestHotAddIsOfCPUsAndOfMemoryEachForItself(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.must(w.SetHotAdd("ubuntu", c.cpu, c.memory))
-			p := w.start()
-			vm := p.running(0, false)
-			if vm.CPUHotAdd != c.cpu || vm.MemoryHotAdd != c.memory {
-				t.Fatalf("%+v", vm)
-			}
-			p.do(sized(vm, true, c.takes.CPU, c.takes.MemoryMB))
-			vm = p.vm(vm.MoRef)
-			if f := p.fault(sized(vm, true, c.fails.CPU, c.fails.MemoryMB)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
-				t.Errorf("%+v", f)
-			}
-			if now := p.vm(vm.MoRef); vm.CPU != c.takes.CPU || vm.MemoryMB != c.takes.MemoryMB || now.CPU != vm.CPU || now.MemoryMB != vm.MemoryMB {
-				t.Errorf("it was %+v and is %+v", vm, now)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.must(w.SetHotAdd("ubuntu", c.cpu, c.memory))
+				p := w.start()
+				vm := p.running(0, false)
+				if vm.CPUHotAdd != c.cpu || vm.MemoryHotAdd != c.memory {
+					t.Fatalf("%+v", vm)
+				}
+				p.do(sized(vm, true, c.takes.CPU, c.takes.MemoryMB))
+				vm = p.vm(vm.MoRef)
+				if f := p.fault(sized(vm, true, c.fails.CPU, c.fails.MemoryMB)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
+					t.Errorf("%+v", f)
+				}
+				if now := p.vm(vm.MoRef); vm.CPU != c.takes.CPU || vm.MemoryMB != c.takes.MemoryMB || now.CPU != vm.CPU || now.MemoryMB != vm.MemoryMB {
+					t.Errorf("it was %+v and is %+v", vm, now)
+				}
+			})
 		})
 	}
 }
 
 func TestASizeIsPlannedAnewWhenTheMemberIsNotAsItWas(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != ReasonInvalidPowerState || !f.Passing {
-		t.Errorf("it is off, and it was to be changed while it runs: %+v", f)
-	}
-	p.do(step(plan.PowerOn, vm))
-	if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != ReasonInvalidPowerState || !f.Passing {
-		t.Errorf("it runs, and it was to be changed while it is off: %+v", f)
-	}
-	p.do(step(plan.PowerOff, vm))
-	w.must(w.SetExtraConfig("web-0", "x", "y"))
-	if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != ReasonConcurrentAccess || !f.Passing {
-		t.Errorf("somebody changed it: %+v", f)
-	}
-	if now := p.vm(vm.MoRef); now.CPU != vm.CPU {
-		t.Errorf("%+v", now)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != ReasonInvalidPowerState || !f.Passing {
+			t.Errorf("it is off, and it was to be changed while it runs: %+v", f)
+		}
+		p.do(step(plan.PowerOn, vm))
+		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != ReasonInvalidPowerState || !f.Passing {
+			t.Errorf("it runs, and it was to be changed while it is off: %+v", f)
+		}
+		p.do(step(plan.PowerOff, vm))
+		w.must(w.SetExtraConfig("web-0", "x", "y"))
+		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != ReasonConcurrentAccess || !f.Passing {
+			t.Errorf("somebody changed it: %+v", f)
+		}
+		if now := p.vm(vm.MoRef); now.CPU != vm.CPU {
+			t.Errorf("%+v", now)
+		}
+	})
 }
 
 func TestOnlyARefusalForTheVMsOwnSakeIsARefusalOfTheSize(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.must(w.SetHotAdd("ubuntu", true, true))
-	p := w.start()
-	cold, hot := p.member(0), p.running(1, false)
-	on := &vim.InvalidPowerState{RequestedState: vim.VirtualMachinePowerStatePoweredOff, ExistingState: vim.VirtualMachinePowerStatePoweredOn}
-	for _, c := range []struct {
-		fault     vim.BaseMethodFault
-		cold, hot string
-	}{
-		{new(vim.InvalidVmConfig), ReasonResizeRefused, ReasonHotAddRefused},
-		{&vim.MemorySizeNotSupported{MemorySizeMB: 9}, ReasonResizeRefused, ReasonHotAddRefused},
-		{new(vim.NotSupported), ReasonResizeRefused, ReasonHotAddRefused},
-		{&vim.InvalidArgument{InvalidProperty: "numCPUs"}, ReasonResizeRefused, ReasonHotAddRefused},
-		{new(vim.CpuHotPlugNotSupported), ReasonInvalidPowerState, ReasonHotAddRefused},
-		{on, ReasonInvalidPowerState, ReasonHotAddRefused},
-		{new(vim.NotEnoughLicenses), ReasonLicense, ReasonHotAddRefused},
-		{new(vim.InsufficientMemoryResourcesFault), ReasonResourceLimit, ReasonResourceLimit},
-		{new(vim.TaskInProgress), ReasonTaskInProgress, ReasonTaskInProgress},
-		{new(vim.ConcurrentAccess), ReasonConcurrentAccess, ReasonConcurrentAccess},
-		{new(vim.SystemError), ReasonInternal, ReasonInternal},
-	} {
-		name := fmt.Sprintf("%T", c.fault)
-		w.FailTask(vcsim.Reconfigure, nil, c.fault, 2)
-		f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048))
-		if f.Reason != c.cold || f.Reason == ReasonResizeRefused && (!f.Person || f.Passing) {
-			t.Errorf("%s while off: %+v", name, f)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.must(w.SetHotAdd("ubuntu", true, true))
+		p := w.start()
+		cold, hot := p.member(0), p.running(1, false)
+		on := &vim.InvalidPowerState{RequestedState: vim.VirtualMachinePowerStatePoweredOff, ExistingState: vim.VirtualMachinePowerStatePoweredOn}
+		for _, c := range []struct {
+			fault     vim.BaseMethodFault
+			cold, hot string
+		}{
+			{new(vim.InvalidVmConfig), ReasonResizeRefused, ReasonHotAddRefused},
+			{&vim.MemorySizeNotSupported{MemorySizeMB: 9}, ReasonResizeRefused, ReasonHotAddRefused},
+			{new(vim.NotSupported), ReasonResizeRefused, ReasonHotAddRefused},
+			{&vim.InvalidArgument{InvalidProperty: "numCPUs"}, ReasonResizeRefused, ReasonHotAddRefused},
+			{new(vim.CpuHotPlugNotSupported), ReasonInvalidPowerState, ReasonHotAddRefused},
+			{on, ReasonInvalidPowerState, ReasonHotAddRefused},
+			{new(vim.NotEnoughLicenses), ReasonLicense, ReasonHotAddRefused},
+			{new(vim.InsufficientMemoryResourcesFault), ReasonResourceLimit, ReasonResourceLimit},
+			{new(vim.TaskInProgress), ReasonTaskInProgress, ReasonTaskInProgress},
+			{new(vim.ConcurrentAccess), ReasonConcurrentAccess, ReasonConcurrentAccess},
+			{new(vim.SystemError), ReasonInternal, ReasonInternal},
+		} {
+			name := fmt.Sprintf("%T", c.fault)
+			w.FailTask(vcsim.Reconfigure, nil, c.fault, 2)
+			f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048))
+			if f.Reason != c.cold || f.Reason == ReasonResizeRefused && (!f.Person || f.Passing) {
+				t.Errorf("%s while off: %+v", name, f)
+			}
+			f = p.fault(sized(p.vm(hot.MoRef), true, 4, 2048))
+			if f.Reason != c.hot || f.Reason == ReasonHotAddRefused && (f.Person || f.Passing) {
+				t.Errorf("%s while on: %+v", name, f)
+			}
 		}
-		f = p.fault(sized(p.vm(hot.MoRef), true, 4, 2048))
-		if f.Reason != c.hot || f.Reason == ReasonHotAddRefused && (f.Person || f.Passing) {
-			t.Errorf("%s while on: %+v", name, f)
+		w.Deny("ReconfigVM_Task", "VirtualMachine.Config.CPUCount")
+		if f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048)); f.Reason != ReasonMissingPrivilege {
+			t.Errorf("%+v", f)
 		}
-	}
-	w.Deny("ReconfigVM_Task", "VirtualMachine.Config.CPUCount")
-	if f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048)); f.Reason != ReasonMissingPrivilege {
-		t.Errorf("%+v", f)
-	}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"sync"
+	"time"
 
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/tags"
@@ -118,7 +119,13 @@ func (r *restLogins) held(s *session) error {
 	if r.failed != s { // the password was accepted since
 		r.backoff = backoff{}
 	}
-	if r.backoff.holds(r.client.now(), r.client.cfg) {
+	var fresh *digest
+	if r.backoff.asks(time.Now()) {
+		r.mu.Unlock()
+		fresh = r.client.cfg.fresh()
+		r.mu.Lock()
+	}
+	if r.backoff.holds(time.Now(), fresh) {
 		return r.why
 	}
 	return nil
@@ -133,9 +140,9 @@ func (r *restLogins) fail(s *session, err error, refused *digest) *Error {
 	r.mu.Lock()
 	first := r.why == nil || r.why.Fault != e.Fault
 	r.why, r.failed = e, s
-	r.backoff.fail(r.client.now(), refused)
+	r.backoff.fail(time.Now(), refused)
 	if refused != nil {
-		r.backoff.until = r.client.now().Add(refusedMost)
+		r.backoff.until = time.Now().Add(refusedMost)
 	}
 	r.mu.Unlock()
 	if first {

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -29,96 +30,106 @@ func (w *world) look(name string) vcsim.VM {
 
 func TestAClonesStampSaysWhenAndOfWhatItWasMadeAndNothingThatItDoesNotNeed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	p.do(plan.Action{Op: plan.CreateFolder})
-	a := p.cloning(0)
-	a.Fingerprint = p.sight().Template.Fingerprint
-	began := time.Now().Truncate(time.Second)
-	p.do(a)
-	vm := p.sight().VMs[0]
-	if len(vm.Fingerprint) != fingerprintLength || vm.Fingerprint != a.Fingerprint || vm.Created.Before(began) || vm.Created.After(time.Now()) {
-		t.Errorf("%+v", vm)
-	}
-	for _, key := range []string{"why", "quarantined", "shutdown", "restarted", "adopted"} {
-		if strings.Contains(w.stampOf("web-0"), `"`+key+`"`) {
-			t.Errorf("the stamp has %s: %s", key, w.stampOf("web-0"))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		a := p.cloning(0)
+		a.Fingerprint = p.sight().Template.Fingerprint
+		began := time.Now().Truncate(time.Second)
+		p.do(a)
+		vm := p.sight().VMs[0]
+		if len(vm.Fingerprint) != fingerprintLength || vm.Fingerprint != a.Fingerprint || vm.Created.Before(began) || vm.Created.After(time.Now()) {
+			t.Errorf("%+v", vm)
 		}
-	}
+		for _, key := range []string{"why", "quarantined", "shutdown", "restarted", "adopted"} {
+			if strings.Contains(w.stampOf("web-0"), `"`+key+`"`) {
+				t.Errorf("the stamp has %s: %s", key, w.stampOf("web-0"))
+			}
+		}
+	})
 }
 
 func TestAMarkSaysWhyAndUnmarkForgetsAllOfIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.quarantine(p.member(0))
-	if vm.Why != plan.WhyScaleIn || !vm.Marked {
-		t.Errorf("%+v", vm)
-	}
-	last := guarded(plan.Mark, vm) // as the end of the group marks it, with no reason of its own
-	last.Generation = 9
-	p.do(last)
-	if vm = p.vm(vm.MoRef); vm.Generation != 9 || vm.Why != plan.WhyScaleIn {
-		t.Errorf("%+v", vm)
-	}
-	p.do(guarded(plan.Unmark, vm))
-	if vm = p.vm(vm.MoRef); vm.Marked || vm.Why != "" || !vm.Quarantined.IsZero() || vm.Generation != 9 {
-		t.Errorf("%+v", vm)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.quarantine(p.member(0))
+		if vm.Why != plan.WhyScaleIn || !vm.Marked {
+			t.Errorf("%+v", vm)
+		}
+		last := guarded(plan.Mark, vm) // as the end of the group marks it, with no reason of its own
+		last.Generation = 9
+		p.do(last)
+		if vm = p.vm(vm.MoRef); vm.Generation != 9 || vm.Why != plan.WhyScaleIn {
+			t.Errorf("%+v", vm)
+		}
+		p.do(guarded(plan.Unmark, vm))
+		if vm = p.vm(vm.MoRef); vm.Marked || vm.Why != "" || !vm.Quarantined.IsZero() || vm.Generation != 9 {
+			t.Errorf("%+v", vm)
+		}
+	})
 }
 
 func TestWhatIsNotMarkedDoesNotGoToQuarantine(t *testing.T) {
 	t.Parallel()
-	p := newWorld(t).start()
-	a := guarded(plan.Quarantine, p.member(0))
-	a.Marked = true
-	if f := p.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing {
-		t.Errorf("%+v", f)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newWorld(t).start()
+		a := guarded(plan.Quarantine, p.member(0))
+		a.Marked = true
+		if f := p.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm, gone := p.running(0, false), p.member(1)
-	old := guarded(plan.Release, vm)
-	w.must(w.SetExtraConfig("web-0", "x", "y"))
-	if f := p.fault(old); f.Reason != ReasonConcurrentAccess || !f.Passing {
-		t.Errorf("changed meanwhile: %+v", f)
-	}
-	p.until("the change is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
-	before := w.look("web-0")
-	p.do(guarded(plan.Release, p.vm(vm.MoRef)))
-	delete(before.ExtraConfig, StampKey)
-	if after := w.look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
-		t.Errorf("it was %+v and is %+v", before, after)
-	}
-	if text := w.stampOf("web-0"); text != "" || len(p.sight().VMs) != 1 || !p.inventory.stranger(vm.MoRef) {
-		t.Errorf("its stamp is %q; the group has %+v", text, p.sight().VMs)
-	}
-	if now := w.names(); !strings.Contains(strings.Join(now, " "), "web-0") {
-		t.Errorf("vCenter has %v", now)
-	}
-	w.must(w.Destroy("web-1"))
-	p.until("it is gone", func() bool { return len(p.sight().VMs) == 0 })
-	p.do(guarded(plan.Release, gone))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm, gone := p.running(0, false), p.member(1)
+		old := guarded(plan.Release, vm)
+		w.must(w.SetExtraConfig("web-0", "x", "y"))
+		if f := p.fault(old); f.Reason != ReasonConcurrentAccess || !f.Passing {
+			t.Errorf("changed meanwhile: %+v", f)
+		}
+		p.until("the change is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
+		before := w.look("web-0")
+		p.do(guarded(plan.Release, p.vm(vm.MoRef)))
+		delete(before.ExtraConfig, StampKey)
+		if after := w.look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
+			t.Errorf("it was %+v and is %+v", before, after)
+		}
+		if text := w.stampOf("web-0"); text != "" || len(p.sight().VMs) != 1 || !p.inventory.stranger(vm.MoRef) {
+			t.Errorf("its stamp is %q; the group has %+v", text, p.sight().VMs)
+		}
+		if now := w.names(); !strings.Contains(strings.Join(now, " "), "web-0") {
+			t.Errorf("vCenter has %v", now)
+		}
+		w.must(w.Destroy("web-1"))
+		p.until("it is gone", func() bool { return len(p.sight().VMs) == 0 })
+		p.do(guarded(plan.Release, gone))
+	})
 }
 
 func TestALostReplyToAReleaseTouchesNothingMore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	vm := p.member(0)
-	w.LoseReply("ReconfigVM_Task", 1)
-	if f := p.fault(guarded(plan.Release, vm)); f.Reason != ReasonVCenterUnreachable {
-		t.Errorf("%+v", f)
-	}
-	p.until("it is seen to be nobody's", func() bool { return p.sight().Known && len(p.sight().VMs) == 0 })
-	if f := p.fault(guarded(plan.Release, vm)); f.Reason != ReasonConcurrentAccess || !f.Passing {
-		t.Errorf("%+v", f)
-	}
-	if n := w.Calls()["ReconfigVM_Task"]; n != 1 {
-		t.Errorf("%d reconfigures", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.LoseReply("ReconfigVM_Task", 1)
+		if f := p.fault(guarded(plan.Release, vm)); f.Reason != ReasonVCenterUnreachable {
+			t.Errorf("%+v", f)
+		}
+		p.until("it is seen to be nobody's", func() bool { return p.sight().Known && len(p.sight().VMs) == 0 })
+		if f := p.fault(guarded(plan.Release, vm)); f.Reason != ReasonConcurrentAccess || !f.Passing {
+			t.Errorf("%+v", f)
+		}
+		if n := w.Calls()["ReconfigVM_Task"]; n != 1 {
+			t.Errorf("%d reconfigures", n)
+		}
+	})
 }

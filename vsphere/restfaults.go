@@ -120,6 +120,10 @@ func restKind(err error, kind string) bool {
 // restClassify says what an error of a call of the REST API means. What is no answer is as with SOAP. nil gives nil.
 func restClassify(err error) *Error {
 	e, is := errors.AsType[*restError](err)
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	if _, kind := errors.AsType[*json.UnmarshalTypeError](err); syntax || kind {
+		return notVCenterAPI("a call about tags", err)
+	}
 	if _, own := errors.AsType[*Error](err); own || !is {
 		return classify("", err)
 	}

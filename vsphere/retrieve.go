@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/vmware/govmomi/fault"
@@ -61,6 +62,15 @@ func allClusters(root types.ManagedObjectReference) types.PropertyFilterSpec {
 	}
 }
 
+// pagesMost bounds the pages of one answer. vCenter's are of about a hundred objects or more, and it has 45,000 VMs at most
+// (VMware Configuration Maximums, vCenter Server 8.0).
+const pagesMost = 5000
+
+// endless is the fault for an answer whose pages do not come to an end.
+func endless(method string) *Error {
+	return notVCenterAPI(method, errors.New("the answer has no last page"))
+}
+
 // retrieve makes one RetrievePropertiesEx, however many pages its answer has.
 func retrieve(ctx context.Context, s *session, spec types.PropertyFilterSpec) ([]types.ObjectContent, error) {
 	pc := s.vim.ServiceContent.PropertyCollector
@@ -70,7 +80,10 @@ func retrieve(ctx context.Context, s *session, spec types.PropertyFilterSpec) ([
 		return nil, err
 	}
 	objects, token := res.Returnval.Objects, res.Returnval.Token
-	for token != "" {
+	for pages := 1; token != ""; pages++ {
+		if pages == pagesMost {
+			return nil, endless("ContinueRetrievePropertiesEx")
+		}
 		more, err := methods.ContinueRetrievePropertiesEx(ctx, s.vim, &types.ContinueRetrievePropertiesEx{This: pc, Token: token})
 		if err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -31,51 +32,53 @@ func (p *process) again(a plan.Action) {
 
 func TestAStepThatIsTriedAgainAfterItsSuccessChangesNothingMore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	w.HangShutdown(func(vcsim.VM) bool { return true })
-	moRef := p.member(0).MoRef
-	home, quarantine := p.sight().Folder, p.makeQuarantine()
-	for _, c := range []struct {
-		what string
-		plan func(vm plan.VM) plan.Action
-		done func(vm plan.VM) bool
-	}{
-		{"resize", func(vm plan.VM) plan.Action { return sized(vm, false, 4, 2048) }, func(vm plan.VM) bool { return vm.CPU == 4 && vm.MemoryMB == 2048 }},
-		{"power on", func(vm plan.VM) plan.Action { return step(plan.PowerOn, vm) }, func(vm plan.VM) bool { return vm.Power == plan.PoweredOn }},
-		{"shut down", func(vm plan.VM) plan.Action { return guarded(plan.ShutdownGuest, vm) }, func(vm plan.VM) bool { return !vm.Shutdown.At.IsZero() }},
-		{"reset", func(vm plan.VM) plan.Action { return guarded(plan.Reset, vm) }, func(vm plan.VM) bool { return !vm.Restarted.IsZero() }},
-		{"mark", func(vm plan.VM) plan.Action { return guarded(plan.Mark, vm) }, func(vm plan.VM) bool { return vm.Marked }},
-		{"power off", func(vm plan.VM) plan.Action { return step(plan.PowerOff, vm) }, func(vm plan.VM) bool { return vm.Power == plan.PoweredOff }},
-		{"quarantine", func(vm plan.VM) plan.Action { return guarded(plan.Quarantine, vm) }, func(vm plan.VM) bool { return !vm.Quarantined.IsZero() }},
-		{"rename", func(vm plan.VM) plan.Action { return renaming(vm, "web-0-x") }, func(vm plan.VM) bool { return vm.Name == "web-0-x" }},
-		{"move", func(vm plan.VM) plan.Action { return moving(vm, quarantine) }, func(vm plan.VM) bool { return vm.Folder == quarantine }},
-		{"move back", func(vm plan.VM) plan.Action { return moving(vm, home) }, func(vm plan.VM) bool { return vm.Folder == home }},
-		{"unmark", func(vm plan.VM) plan.Action { return guarded(plan.Unmark, vm) }, func(vm plan.VM) bool { return !vm.Marked && vm.Quarantined.IsZero() }},
-		{"release", func(vm plan.VM) plan.Action { return guarded(plan.Release, vm) }, func(vm plan.VM) bool { return vm.MoRef == "" }},
-	} {
-		if c.what == "shut down" {
-			w.must(w.SetTools("web-0", true))
-			p.until("the tools are seen", func() bool { return p.vm(moRef).Tools })
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		moRef := p.member(0).MoRef
+		home, quarantine := p.sight().Folder, p.makeQuarantine()
+		for _, c := range []struct {
+			what string
+			plan func(vm plan.VM) plan.Action
+			done func(vm plan.VM) bool
+		}{
+			{"resize", func(vm plan.VM) plan.Action { return sized(vm, false, 4, 2048) }, func(vm plan.VM) bool { return vm.CPU == 4 && vm.MemoryMB == 2048 }},
+			{"power on", func(vm plan.VM) plan.Action { return step(plan.PowerOn, vm) }, func(vm plan.VM) bool { return vm.Power == plan.PoweredOn }},
+			{"shut down", func(vm plan.VM) plan.Action { return guarded(plan.ShutdownGuest, vm) }, func(vm plan.VM) bool { return !vm.Shutdown.At.IsZero() }},
+			{"reset", func(vm plan.VM) plan.Action { return guarded(plan.Reset, vm) }, func(vm plan.VM) bool { return !vm.Restarted.IsZero() }},
+			{"mark", func(vm plan.VM) plan.Action { return guarded(plan.Mark, vm) }, func(vm plan.VM) bool { return vm.Marked }},
+			{"power off", func(vm plan.VM) plan.Action { return step(plan.PowerOff, vm) }, func(vm plan.VM) bool { return vm.Power == plan.PoweredOff }},
+			{"quarantine", func(vm plan.VM) plan.Action { return guarded(plan.Quarantine, vm) }, func(vm plan.VM) bool { return !vm.Quarantined.IsZero() }},
+			{"rename", func(vm plan.VM) plan.Action { return renaming(vm, "web-0-x") }, func(vm plan.VM) bool { return vm.Name == "web-0-x" }},
+			{"move", func(vm plan.VM) plan.Action { return moving(vm, quarantine) }, func(vm plan.VM) bool { return vm.Folder == quarantine }},
+			{"move back", func(vm plan.VM) plan.Action { return moving(vm, home) }, func(vm plan.VM) bool { return vm.Folder == home }},
+			{"unmark", func(vm plan.VM) plan.Action { return guarded(plan.Unmark, vm) }, func(vm plan.VM) bool { return !vm.Marked && vm.Quarantined.IsZero() }},
+			{"release", func(vm plan.VM) plan.Action { return guarded(plan.Release, vm) }, func(vm plan.VM) bool { return vm.MoRef == "" }},
+		} {
+			if c.what == "shut down" {
+				w.must(w.SetTools("web-0", true))
+				p.until("the tools are seen", func() bool { return p.vm(moRef).Tools })
+			}
+			before := p.vm(moRef)
+			if c.done(before) {
+				t.Fatalf("%s: it is so already: %+v", c.what, before)
+			}
+			a := c.plan(before)
+			p.do(a)
+			first := p.vm(moRef)
+			if !c.done(first) {
+				t.Fatalf("%s cannot be seen when it returned: %+v", c.what, first)
+			}
+			p.again(a)
+			if second := p.vm(moRef); !reflect.DeepEqual(settled(first), settled(second)) {
+				t.Errorf("%s: it was %+v and is %+v", c.what, first, second)
+			}
 		}
-		before := p.vm(moRef)
-		if c.done(before) {
-			t.Fatalf("%s: it is so already: %+v", c.what, before)
+		if n := w.Calls()["ResetVM_Task"]; n != 1 {
+			t.Errorf("it was reset %d times", n)
 		}
-		a := c.plan(before)
-		p.do(a)
-		first := p.vm(moRef)
-		if !c.done(first) {
-			t.Fatalf("%s cannot be seen when it returned: %+v", c.what, first)
-		}
-		p.again(a)
-		if second := p.vm(moRef); !reflect.DeepEqual(settled(first), settled(second)) {
-			t.Errorf("%s: it was %+v and is %+v", c.what, first, second)
-		}
-	}
-	if n := w.Calls()["ResetVM_Task"]; n != 1 {
-		t.Errorf("it was reset %d times", n)
-	}
+	})
 }
 
 func TestAStepWhoseReplyIsLostIsMadeGoodByThePlanThatFollows(t *testing.T) {
@@ -113,31 +116,34 @@ func TestAStepWhoseReplyIsLostIsMadeGoodByThePlanThatFollows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			p := w.start()
-			vm := p.member(0)
-			if c.before != nil {
-				vm = c.before(p, vm)
-			}
-			w.LoseReply(c.method, 1)
-			if f := p.fault(c.plan(vm)); f.Reason != ReasonVCenterUnreachable || !f.Passing {
-				t.Errorf("%+v", f)
-			}
-			p.until("it is as planned", func() bool {
-				now, known := p.vm(vm.MoRef), p.sight().Known
-				if !known || c.done(now) || p.reader.busy(vmRef(vm.MoRef)) {
-					return known && c.done(now)
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				p := w.start()
+				vm := p.member(0)
+				if c.before != nil {
+					vm = c.before(p, vm)
 				}
-				p.plannedAnew(c.plan(now))
-				return false
+				w.LoseReply(c.method, 1)
+				if f := p.fault(c.plan(vm)); f.Reason != ReasonVCenterUnreachable || !f.Passing {
+					t.Errorf("%+v", f)
+				}
+				time.Sleep(5 * time.Second) // as the loop backs off before it plans anew
+				p.until("it is as planned", func() bool {
+					now, known := p.vm(vm.MoRef), p.sight().Known
+					if !known || c.done(now) || p.reader.busy(vmRef(vm.MoRef)) {
+						return known && c.done(now)
+					}
+					p.plannedAnew(c.plan(now))
+					return false
+				})
+				p.again(c.plan(vm)) // by a plan from before
+				if now := p.vm(vm.MoRef); !c.done(now) {
+					t.Errorf("%+v", now)
+				}
+				if n := w.Calls()[c.method]; n > c.most+1 { // again may cost one that vCenter refuses
+					t.Errorf("%d calls of %s", n, c.method)
+				}
 			})
-			p.again(c.plan(vm)) // by a plan from before
-			if now := p.vm(vm.MoRef); !c.done(now) {
-				t.Errorf("%+v", now)
-			}
-			if n := w.Calls()[c.method]; n > c.most+1 { // again may cost one that vCenter refuses
-				t.Errorf("%d calls of %s", n, c.method)
-			}
 		})
 	}
 }
@@ -154,88 +160,94 @@ func (p *process) plannedAnew(a plan.Action) {
 
 func TestWhatSomebodyElseChangesBetweenSightAndStepIsNotOverwritten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.must(w.SetHotAdd("ubuntu", true, true))
-	p := w.start()
-	off, on, marked := p.member(0), p.running(1, true), p.member(2)
-	p.do(guarded(plan.Mark, marked))
-	for what, c := range map[string]struct {
-		of   plan.VM
-		plan func(vm plan.VM) plan.Action
-	}{
-		"mark":       {off, func(vm plan.VM) plan.Action { return guarded(plan.Mark, vm) }},
-		"unmark":     {marked, func(vm plan.VM) plan.Action { return guarded(plan.Unmark, vm) }},
-		"quarantine": {marked, func(vm plan.VM) plan.Action { return guarded(plan.Quarantine, vm) }},
-		"release":    {on, func(vm plan.VM) plan.Action { return guarded(plan.Release, vm) }},
-		"reset":      {on, func(vm plan.VM) plan.Action { return guarded(plan.Reset, vm) }},
-		"resize":     {off, func(vm plan.VM) plan.Action { return sized(vm, false, 4, 2048) }},
-		"resize hot": {on, func(vm plan.VM) plan.Action { return sized(vm, true, 4, 2048) }},
-	} {
-		p.until("all is quiet", func() bool { return !p.reader.busy(vmRef(c.of.MoRef)) })
-		before := p.vm(c.of.MoRef)
-		stamp, a := w.stampOf(before.Name), c.plan(before)
-		w.must(w.SetExtraConfig(before.Name, "admin", what))
-		for _, when := range []string{"at once", "when it was read"} {
-			if f := p.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing || f.Person {
-				t.Errorf("%s %s: %+v", what, when, f)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.must(w.SetHotAdd("ubuntu", true, true))
+		p := w.start()
+		off, on, marked := p.member(0), p.running(1, true), p.member(2)
+		p.do(guarded(plan.Mark, marked))
+		for what, c := range map[string]struct {
+			of   plan.VM
+			plan func(vm plan.VM) plan.Action
+		}{
+			"mark":       {off, func(vm plan.VM) plan.Action { return guarded(plan.Mark, vm) }},
+			"unmark":     {marked, func(vm plan.VM) plan.Action { return guarded(plan.Unmark, vm) }},
+			"quarantine": {marked, func(vm plan.VM) plan.Action { return guarded(plan.Quarantine, vm) }},
+			"release":    {on, func(vm plan.VM) plan.Action { return guarded(plan.Release, vm) }},
+			"reset":      {on, func(vm plan.VM) plan.Action { return guarded(plan.Reset, vm) }},
+			"resize":     {off, func(vm plan.VM) plan.Action { return sized(vm, false, 4, 2048) }},
+			"resize hot": {on, func(vm plan.VM) plan.Action { return sized(vm, true, 4, 2048) }},
+		} {
+			p.until("all is quiet", func() bool { return !p.reader.busy(vmRef(c.of.MoRef)) })
+			before := p.vm(c.of.MoRef)
+			stamp, a := w.stampOf(before.Name), c.plan(before)
+			w.must(w.SetExtraConfig(before.Name, "admin", what))
+			for _, when := range []string{"at once", "when it was read"} {
+				if f := p.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing || f.Person {
+					t.Errorf("%s %s: %+v", what, when, f)
+				}
+				p.until("the change is read", func() bool { return p.vm(before.MoRef).ChangeVersion != before.ChangeVersion })
 			}
-			p.until("the change is read", func() bool { return p.vm(before.MoRef).ChangeVersion != before.ChangeVersion })
+			if now := p.vm(before.MoRef); w.stampOf(before.Name) != stamp || !reflect.DeepEqual(settled(now), settled(before)) {
+				t.Errorf("%s: it was %+v and is %+v with the stamp %s", what, before, now, w.stampOf(before.Name))
+			}
 		}
-		if now := p.vm(before.MoRef); w.stampOf(before.Name) != stamp || !reflect.DeepEqual(settled(now), settled(before)) {
-			t.Errorf("%s: it was %+v and is %+v with the stamp %s", what, before, now, w.stampOf(before.Name))
+		if n := w.Calls()["ResetVM_Task"]; n != 0 {
+			t.Errorf("it was reset %d times", n)
 		}
-	}
-	if n := w.Calls()["ResetVM_Task"]; n != 0 {
-		t.Errorf("it was reset %d times", n)
-	}
+	})
 }
 
 func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	w.HangShutdown(func(vcsim.VM) bool { return true })
-	vm := p.running(0, true)
-	w.must(w.SetExtraConfig("web-0", StampKey, strings.Replace(w.stampOf("web-0"), `{`, `{"zone":{"b":[1,2]},`, 1)))
-	p.until("it is read", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
-	for _, op := range []plan.Op{plan.ShutdownGuest, plan.Reset, plan.Mark, plan.PowerOff, plan.Quarantine, plan.Unmark} {
-		p.do(guarded(op, p.vm(vm.MoRef)))
-		if text := w.stampOf("web-0"); !strings.Contains(text, `"zone":{"b":[1,2]}`) {
-			t.Errorf("%s leaves %s", op, text)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		vm := p.running(0, true)
+		w.must(w.SetExtraConfig("web-0", StampKey, strings.Replace(w.stampOf("web-0"), `{`, `{"zone":{"b":[1,2]},`, 1)))
+		p.until("it is read", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
+		for _, op := range []plan.Op{plan.ShutdownGuest, plan.Reset, plan.Mark, plan.PowerOff, plan.Quarantine, plan.Unmark} {
+			p.do(guarded(op, p.vm(vm.MoRef)))
+			if text := w.stampOf("web-0"); !strings.Contains(text, `"zone":{"b":[1,2]}`) {
+				t.Errorf("%s leaves %s", op, text)
+			}
 		}
-	}
+	})
 }
 
 // Who is wanted after all may be about to halt: its stamp must go on saying so, or another member is taken down on the
 // strength of it. What was asked before the VM was powered on last says nothing any more.
 func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	w.HangShutdown(func(vcsim.VM) bool { return true })
-	vm := p.running(0, true)
-	mark := guarded(plan.Mark, vm)
-	mark.Why = plan.WhyUpdate
-	p.do(mark)
-	ask := guarded(plan.ShutdownGuest, p.vm(vm.MoRef))
-	ask.Marked = true
-	began := time.Now().Truncate(time.Second)
-	p.do(ask)
-	asked := p.vm(vm.MoRef)
-	if at := asked.Shutdown.At; at.Before(began) || at.After(time.Now().Add(time.Second)) || asked.Why != plan.WhyUpdate {
-		t.Fatalf("asked: %+v", asked)
-	}
-	p.do(guarded(plan.Unmark, asked))
-	if back := p.vm(vm.MoRef); back.Shutdown != asked.Shutdown || back.Marked || back.Why != "" || back.Power != plan.PoweredOn {
-		t.Errorf("%+v", back)
-	}
-	p.do(step(plan.PowerOff, p.vm(vm.MoRef)))
-	p.do(step(plan.PowerOn, p.vm(vm.MoRef)))
-	p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
-	p.do(guarded(plan.Unmark, p.vm(vm.MoRef)))
-	for _, key := range []string{"shutdown", "why", "quarantined"} {
-		if text := w.stampOf("web-0"); strings.Contains(text, `"`+key+`"`) {
-			t.Errorf("the stamp still has %s: %s", key, text)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		vm := p.running(0, true)
+		mark := guarded(plan.Mark, vm)
+		mark.Why = plan.WhyUpdate
+		p.do(mark)
+		ask := guarded(plan.ShutdownGuest, p.vm(vm.MoRef))
+		ask.Marked = true
+		began := time.Now().Truncate(time.Second)
+		p.do(ask)
+		asked := p.vm(vm.MoRef)
+		if at := asked.Shutdown.At; at.Before(began) || at.After(time.Now().Add(time.Second)) || asked.Why != plan.WhyUpdate {
+			t.Fatalf("asked: %+v", asked)
 		}
-	}
+		p.do(guarded(plan.Unmark, asked))
+		if back := p.vm(vm.MoRef); back.Shutdown != asked.Shutdown || back.Marked || back.Why != "" || back.Power != plan.PoweredOn {
+			t.Errorf("%+v", back)
+		}
+		p.do(step(plan.PowerOff, p.vm(vm.MoRef)))
+		p.do(step(plan.PowerOn, p.vm(vm.MoRef)))
+		p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
+		p.do(guarded(plan.Unmark, p.vm(vm.MoRef)))
+		for _, key := range []string{"shutdown", "why", "quarantined"} {
+			if text := w.stampOf("web-0"); strings.Contains(text, `"`+key+`"`) {
+				t.Errorf("the stamp still has %s: %s", key, text)
+			}
+		}
+	})
 }

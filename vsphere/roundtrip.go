@@ -66,13 +66,23 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 	method := methodOf(req)
 	r.calls.WithLabelValues(method).Inc()
 	begin := time.Now()
-	err := r.next.RoundTrip(ctx, req, res)
+	err := exchange(ctx, r.next, method, req, res)
 	took := time.Since(begin)
 	if method != "WaitForUpdatesEx" {
 		r.seconds.WithLabelValues(method).Observe(took.Seconds())
 	}
 	r.log.Debug().Str("method", method).Str("opID", operationID(ctx)).Dur("ms", took).Err(err).Msg("vCenter call")
 	return err
+}
+
+// patient waits for an answer as long as our HTTP transport does.
+type patient struct{ soap.RoundTripper }
+
+// RoundTrip passes a call on.
+func (p patient) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return p.RoundTripper.RoundTrip(ctx, req, res)
 }
 
 // methodOf gives the name of the method: that of govmomi's body type without "Body".

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/vmware/govmomi/object"
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -96,132 +97,140 @@ func (w *world) change(cluster string, spec vim.ClusterConfigSpecEx) {
 
 func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 	t.Parallel()
-	w, p := apart(t)
-	for i := range int32(3) {
-		p.member(i)
-		if off := p.off(required); off != (i > 0) {
-			t.Fatalf("with %d members off is %t", i+1, off)
+	synctest.Test(t, func(t *testing.T) {
+		w, p := apart(t)
+		for i := range int32(3) {
+			p.member(i)
+			if off := p.off(required); off != (i > 0) {
+				t.Fatalf("with %d members off is %t", i+1, off)
+			}
 		}
-	}
-	w.must(w.AddRule(firstCluster, "a person's", "web-0", "web-1"))
-	set := func(wish v1alpha1.AntiAffinity) {
-		t.Helper()
-		p.do(settingRules(wish))
-		if p.off(wish) {
-			t.Errorf("%s is off after it was set", wish)
+		w.must(w.AddRule(firstCluster, "a person's", "web-0", "web-1"))
+		set := func(wish v1alpha1.AntiAffinity) {
+			t.Helper()
+			p.do(settingRules(wish))
+			if p.off(wish) {
+				t.Errorf("%s is off after it was set", wish)
+			}
 		}
-	}
-	set(required)
-	person := "a person's [web-0 web-1]"
-	w.ruleIs(firstCluster, person, "[web-0 web-1 web-2] mandatory")
-	before := w.Calls()["ReconfigureComputeResource_Task"]
-	set(required) // already so: success
-	if n := w.Calls()["ReconfigureComputeResource_Task"]; n != before {
-		t.Error("it was set again")
-	}
-	set(preferred)
-	w.ruleIs(firstCluster, person, "[web-0 web-1 web-2]")
+		set(required)
+		person := "a person's [web-0 web-1]"
+		w.ruleIs(firstCluster, person, "[web-0 web-1 web-2] mandatory")
+		before := w.Calls()["ReconfigureComputeResource_Task"]
+		set(required) // already so: success
+		if n := w.Calls()["ReconfigureComputeResource_Task"]; n != before {
+			t.Error("it was set again")
+		}
+		set(preferred)
+		w.ruleIs(firstCluster, person, "[web-0 web-1 web-2]")
 
-	w.toCluster("web-2", secondCluster)
-	p.until("the move is seen", func() bool { return p.off(preferred) })
-	set(preferred)
-	w.ruleIs(firstCluster, person, "[web-0 web-1]")
-	w.toCluster("web-1", secondCluster)
-	p.until("the move is seen", func() bool { return p.off(preferred) })
-	set(preferred)
-	w.ruleIs(secondCluster, "[web-1 web-2]")
-	if got := w.rules(firstCluster); len(got) != 1 || !strings.HasPrefix(got[0], "a person's") {
-		t.Errorf("%q", got)
-	}
-	p.do(step(plan.Destroy, p.sight().VMs[1]))
-	if !p.off(preferred) {
-		t.Error("one is gone, and its rule stands")
-	}
-	set(preferred)
-	w.ruleIs(secondCluster)
+		w.toCluster("web-2", secondCluster)
+		p.until("the move is seen", func() bool { return p.off(preferred) })
+		set(preferred)
+		w.ruleIs(firstCluster, person, "[web-0 web-1]")
+		w.toCluster("web-1", secondCluster)
+		p.until("the move is seen", func() bool { return p.off(preferred) })
+		set(preferred)
+		w.ruleIs(secondCluster, "[web-1 web-2]")
+		if got := w.rules(firstCluster); len(got) != 1 || !strings.HasPrefix(got[0], "a person's") {
+			t.Errorf("%q", got)
+		}
+		p.do(step(plan.Destroy, p.sight().VMs[1]))
+		if !p.off(preferred) {
+			t.Error("one is gone, and its rule stands")
+		}
+		set(preferred)
+		w.ruleIs(secondCluster)
 
-	p.member(5)
-	set(required)
-	w.ruleIs(firstCluster, w.rules(firstCluster)[0], "[web-0 web-5] mandatory")
-	p.do(plan.Action{Op: plan.SetRules, VM: plan.RulesKey}) // of a group that is removed
-	if p.off(none) || len(w.rules(firstCluster)) != 1 {
-		t.Errorf("%q", w.rules(firstCluster))
-	}
+		p.member(5)
+		set(required)
+		w.ruleIs(firstCluster, w.rules(firstCluster)[0], "[web-0 web-5] mandatory")
+		p.do(plan.Action{Op: plan.SetRules, VM: plan.RulesKey}) // of a group that is removed
+		if p.off(none) || len(w.rules(firstCluster)) != 1 {
+			t.Errorf("%q", w.rules(firstCluster))
+		}
+	})
 }
 
 func TestATwinOfARuleIsRemoved(t *testing.T) {
 	t.Parallel()
-	w, p := apart(t)
-	p.member(0)
-	p.member(1)
-	p.do(settingRules(preferred))
-	w.must(w.AddRule(firstCluster, "vmgroup twin "+string(web.UID), "web-0", "web-1"))
-	w.must(w.AddRule(firstCluster, "vmgroup shop/db uid-db", "web-0", "web-1"))
-	p.reader.touchClusters()
-	p.until("it is seen", func() bool { return p.off(preferred) })
-	p.do(settingRules(preferred))
-	w.ruleIs(firstCluster, "[web-0 web-1]", "vmgroup shop/db uid-db [web-0 web-1]")
-	if p.off(preferred) {
-		t.Error("the rules are off")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := apart(t)
+		p.member(0)
+		p.member(1)
+		p.do(settingRules(preferred))
+		w.must(w.AddRule(firstCluster, "vmgroup twin "+string(web.UID), "web-0", "web-1"))
+		w.must(w.AddRule(firstCluster, "vmgroup shop/db uid-db", "web-0", "web-1"))
+		p.reader.touchClusters()
+		p.until("it is seen", func() bool { return p.off(preferred) })
+		p.do(settingRules(preferred))
+		w.ruleIs(firstCluster, "[web-0 web-1]", "vmgroup shop/db uid-db [web-0 web-1]")
+		if p.off(preferred) {
+			t.Error("the rules are off")
+		}
+	})
 }
 
 func TestTwoServersThatSetRulesAtOnceLeaveOne(t *testing.T) {
 	t.Parallel()
-	w, one := apart(t)
-	one.member(0)
-	one.member(1)
-	two := w.inFirstCluster()
-	for range 5 {
-		for _, wish := range []v1alpha1.AntiAffinity{required, none} {
-			var both sync.WaitGroup
-			for _, p := range []*process{one, two} {
-				both.Go(func() {
-					if err := p.Do(context.Background(), web, settingRules(wish)); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			both.Wait()
-			if got := w.rules(firstCluster); len(got) != map[v1alpha1.AntiAffinity]int{required: 1}[wish] {
-				t.Fatalf("%s: %q", wish, got)
+	synctest.Test(t, func(t *testing.T) {
+		w, one := apart(t)
+		one.member(0)
+		one.member(1)
+		two := w.inFirstCluster()
+		for range 5 {
+			for _, wish := range []v1alpha1.AntiAffinity{required, none} {
+				var both sync.WaitGroup
+				for _, p := range []*process{one, two} {
+					both.Go(func() {
+						if err := p.Do(context.Background(), web, settingRules(wish)); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				both.Wait()
+				if got := w.rules(firstCluster); len(got) != map[v1alpha1.AntiAffinity]int{required: 1}[wish] {
+					t.Fatalf("%s: %q", wish, got)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestWhyARequiredRuleHasNoEffectIsToldAndAPreferredOneIsLetBe(t *testing.T) {
 	t.Parallel()
-	w, p := apart(t)
-	p.member(0)
-	p.member(1)
-	w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(false)}})
-	if f := p.fault(settingRules(required)); f.Reason != ReasonRuleIneffective || !f.Person || !mentions(f.Message, "DC0_C0", "Preferred") {
-		t.Errorf("%+v", f)
-	}
-	if !p.off(required) || p.off(preferred) {
-		t.Error("required is not off, or preferred is")
-	}
-	p.do(settingRules(preferred))
-	w.ruleIs(firstCluster)
-	w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(true)}})
-	p.do(settingRules(required))
-	w.ruleIs(firstCluster, "[web-0 web-1] mandatory")
+	synctest.Test(t, func(t *testing.T) {
+		w, p := apart(t)
+		p.member(0)
+		p.member(1)
+		w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(false)}})
+		if f := p.fault(settingRules(required)); f.Reason != ReasonRuleIneffective || !f.Person || !mentions(f.Message, "DC0_C0", "Preferred") {
+			t.Errorf("%+v", f)
+		}
+		if !p.off(required) || p.off(preferred) {
+			t.Error("required is not off, or preferred is")
+		}
+		p.do(settingRules(preferred))
+		w.ruleIs(firstCluster)
+		w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(true)}})
+		p.do(settingRules(required))
+		w.ruleIs(firstCluster, "[web-0 web-1] mandatory")
 
-	w.Deny("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster")
-	if f := p.fault(settingRules(preferred)); f.Reason != ReasonMissingPrivilege || !strings.Contains(f.Message, "Host.Inventory.EditCluster") {
-		t.Errorf("%+v", f)
-	}
-	w.Heal()
-	cluster, err := w.Find(secondCluster)
-	w.must(err)
-	w.toCluster("web-0", secondCluster)
-	w.toCluster("web-1", secondCluster)
-	p.until("the move is seen", func() bool { return p.off(required) })
-	w.Hide(cluster)
-	if f := p.fault(settingRules(preferred)); f.Reason != ReasonMissingPrivilege || !f.Person || !strings.Contains(f.Message, "System.Read") {
-		t.Errorf("%+v", f)
-	}
+		w.Deny("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster")
+		if f := p.fault(settingRules(preferred)); f.Reason != ReasonMissingPrivilege || !strings.Contains(f.Message, "Host.Inventory.EditCluster") {
+			t.Errorf("%+v", f)
+		}
+		w.Heal()
+		cluster, err := w.Find(secondCluster)
+		w.must(err)
+		w.toCluster("web-0", secondCluster)
+		w.toCluster("web-1", secondCluster)
+		p.until("the move is seen", func() bool { return p.off(required) })
+		w.Hide(cluster)
+		if f := p.fault(settingRules(preferred)); f.Reason != ReasonMissingPrivilege || !f.Person || !strings.Contains(f.Message, "System.Read") {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
@@ -237,64 +246,68 @@ func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 
 func TestAChangeOfRulesIsSeenByEveryServerWithoutBeingAskedFor(t *testing.T) {
 	t.Parallel()
-	w, p := apart(t)
-	p.member(0)
-	p.member(1)
-	p.do(settingRules(preferred))
-	told := p.told(web.UID)
-	rules, err := w.Rules(firstCluster)
-	w.must(err)
-	w.change(firstCluster, vim.ClusterConfigSpecEx{RulesSpec: []vim.ClusterRuleSpec{{
-		ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: rules[0].Key}}}})
-	p.reader.touchClusters() // as the stream does each minute
-	p.until("the group is told", func() bool { return p.told(web.UID) > told })
-	if !p.off(preferred) {
-		t.Error("the rule is gone, and that is not seen")
-	}
-	if late := w.inFirstCluster(); !late.off(preferred) { // its first reading of everything has the clusters
-		t.Error("a server that comes later does not see it")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, p := apart(t)
+		p.member(0)
+		p.member(1)
+		p.do(settingRules(preferred))
+		told := p.told(web.UID)
+		rules, err := w.Rules(firstCluster)
+		w.must(err)
+		w.change(firstCluster, vim.ClusterConfigSpecEx{RulesSpec: []vim.ClusterRuleSpec{{
+			ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: rules[0].Key}}}})
+		p.reader.touchClusters() // as the stream does each minute
+		p.until("the group is told", func() bool { return p.told(web.UID) > told })
+		if !p.off(preferred) {
+			t.Error("the rule is gone, and that is not seen")
+		}
+		if late := w.inFirstCluster(); !late.off(preferred) { // its first reading of everything has the clusters
+			t.Error("a server that comes later does not see it")
+		}
+	})
 }
 
 func TestWhateverHappensTheRulesAreAsWantedOnceTheyWereSet(t *testing.T) {
 	t.Parallel()
-	w, p := apart(t)
-	random := rand.New(rand.NewPCG(4, 4))
-	next, clusters := int32(0), []string{firstCluster, secondCluster}
-	for range 25 {
-		vms := p.sight().VMs
-		switch n := random.IntN(4); {
-		case n == 0 && len(vms) > 0:
-			p.do(step(plan.Destroy, vms[random.IntN(len(vms))]))
-		case n == 1 && len(vms) > 0:
-			vm, cluster := vms[random.IntN(len(vms))], clusters[random.IntN(2)]
-			w.toCluster(vm.Name, cluster)
-			at, err := w.Find(vm.Name)
-			w.must(err)
-			w.must(p.reader.read(context.Background(), at))
-		case n == 2:
-			cluster := clusters[random.IntN(2)]
-			rules, err := w.Rules(cluster)
-			w.must(err)
-			for _, r := range rules {
-				w.change(cluster, vim.ClusterConfigSpecEx{RulesSpec: []vim.ClusterRuleSpec{{
-					ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: r.Key}}}})
+	synctest.Test(t, func(t *testing.T) {
+		w, p := apart(t)
+		random := rand.New(rand.NewPCG(4, 4))
+		next, clusters := int32(0), []string{firstCluster, secondCluster}
+		for range 25 {
+			vms := p.sight().VMs
+			switch n := random.IntN(4); {
+			case n == 0 && len(vms) > 0:
+				p.do(step(plan.Destroy, vms[random.IntN(len(vms))]))
+			case n == 1 && len(vms) > 0:
+				vm, cluster := vms[random.IntN(len(vms))], clusters[random.IntN(2)]
+				w.toCluster(vm.Name, cluster)
+				at, err := w.Find(vm.Name)
+				w.must(err)
+				w.must(p.reader.read(context.Background(), at))
+			case n == 2:
+				cluster := clusters[random.IntN(2)]
+				rules, err := w.Rules(cluster)
+				w.must(err)
+				for _, r := range rules {
+					w.change(cluster, vim.ClusterConfigSpecEx{RulesSpec: []vim.ClusterRuleSpec{{
+						ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: r.Key}}}})
+				}
+				w.must(p.reader.readClusters(context.Background()))
+			default:
+				p.member(next)
+				next++
+			}
+			wish := []v1alpha1.AntiAffinity{none, preferred, required}[random.IntN(3)]
+			if p.off(wish) {
+				p.do(settingRules(wish))
 			}
 			w.must(p.reader.readClusters(context.Background()))
-		default:
-			p.member(next)
-			next++
+			if p.off(wish) {
+				t.Fatalf("%s is off: %q, %q", wish, w.rules(firstCluster), w.rules(secondCluster))
+			}
+			w.checkRules(wish)
 		}
-		wish := []v1alpha1.AntiAffinity{none, preferred, required}[random.IntN(3)]
-		if p.off(wish) {
-			p.do(settingRules(wish))
-		}
-		w.must(p.reader.readClusters(context.Background()))
-		if p.off(wish) {
-			t.Fatalf("%s is off: %q, %q", wish, w.rules(firstCluster), w.rules(secondCluster))
-		}
-		w.checkRules(wish)
-	}
+	})
 }
 
 // checkRules compares what vCenter has with what is wanted of it.

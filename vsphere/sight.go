@@ -46,7 +46,7 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 		return s
 	}
 	at := n.lodging(home)
-	if fault := at.refuses(ref); fault != nil {
+	if fault := n.refusal(ref, at); fault != nil {
 		if s.Trouble == nil {
 			s.Trouble = fault
 		}
@@ -116,7 +116,6 @@ func (n *Inventory) template(at *lodging, wanted string) plan.Template {
 		t.MoRef = ""
 	}
 	if len(t.Paths) == 0 {
-		t.NotTemplate = n.plainVM(at, name, wanted)
 		t.Others = n.otherTemplates(at)
 	}
 	answers.Store(key, t)
@@ -160,9 +159,10 @@ func (n *Inventory) standsAt(x other, base string, path []string) bool {
 	return base == at && base != "" || base == "" && found && p.Parent == ""
 }
 
-// plainVM is the path of a VM that has the name of the wanted template and is none. Such a search through all
-// VMs is made once for a name, until something changes.
-func (n *Inventory) plainVM(at *lodging, name, wanted string) string {
+// plainVM is the path of a VM that has the name of the wanted template and is none, for admins alone: who writes a VmGroup is
+// not told of VMs that are not his.
+func (n *Inventory) plainVM(at *lodging, wanted string) string {
+	name := unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
 	var found []string
 	look := func(x other) {
 		if unescape(x.name) == name && n.matches(x, at, wanted) {

@@ -27,17 +27,27 @@ type site struct {
 
 // resolveSite finds what the settings name, and makes the root folder if it is missing. Whatever is missing or
 // ambiguous gives an error that names the setting's flag and what there is to choose from.
-func resolveSite(ctx context.Context, s *session, cfg Config) (*site, *Error) {
-	const op = "resolve the settings"
-	finder := find.NewFinder(s.vim)
+func resolveSite(ctx context.Context, s *session, cfg Config) (at *site, failure *Error) {
+	err := contained("the lookup of the settings", func() (err error) {
+		at, err = lookUpSite(ctx, s, cfg)
+		return err
+	})
+	if err != nil {
+		return nil, classify("resolve the settings", err)
+	}
+	return at, nil
+}
+
+func lookUpSite(ctx context.Context, s *session, cfg Config) (*site, error) {
+	finder := find.NewFinder(bounded(s.vim))
 	dc, err := resolveDatacenter(ctx, finder, cfg.Datacenter)
 	if err != nil {
-		return nil, classify(op, err)
+		return nil, err
 	}
 	finder.SetDatacenter(dc)
 	folders, err := dc.Folders(ctx)
 	if err != nil {
-		return nil, classify(op, err)
+		return nil, err
 	}
 	at := &site{
 		datacenter:     dc.Reference(),
@@ -47,13 +57,13 @@ func resolveSite(ctx context.Context, s *session, cfg Config) (*site, *Error) {
 		path:           cfg.folderPath(),
 	}
 	if err := at.resolvePool(ctx, s, finder, cfg.Pool); err != nil {
-		return nil, classify(op, err)
+		return nil, err
 	}
 	if err := at.resolveDatastore(ctx, finder, cfg.Datastore); err != nil {
-		return nil, classify(op, err)
+		return nil, err
 	}
 	if err := at.resolveRoot(ctx, s, cfg.folderPath()); err != nil {
-		return nil, classify(op, err)
+		return nil, err
 	}
 	return at, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -169,6 +170,9 @@ func DecodeStamp(text string) (Stamp, error) {
 	}
 	return s, nil
 }
+
+// unprepared reports whether the VM is to be prepared before it is powered on for the first time.
+func (s *Stamp) unprepared() bool { return strings.HasPrefix(s.Prepared, plan.Unprepared) }
 
 // unmark takes the mark off.
 func (s *Stamp) unmark() {

@@ -170,6 +170,9 @@ func unrecommended(pod *thing, drs *types.ClusterDrsFaults) error {
 	var first error
 	if drs != nil {
 		for _, by := range drs.FaultsByVm {
+			if by == nil { // of a type that is not known
+				continue
+			}
 			for _, f := range by.GetClusterDrsFaultsFaultsByVm().Fault {
 				if first == nil && f.Fault != nil {
 					first = &drsError{f}

@@ -196,7 +196,7 @@ func (st *stream) open(ctx context.Context, s *session, seen watched) (pc types.
 	if err != nil {
 		return pc, "", fmt.Errorf("create the filter: %w", err)
 	}
-	for {
+	for pages := 1; ; pages++ {
 		set, err := st.wait(ctx, s, pc, version, st.maxWait)
 		if err != nil {
 			return pc, "", err
@@ -204,9 +204,13 @@ func (st *stream) open(ctx context.Context, s *session, seen watched) (pc types.
 		if set == nil { // nothing is visible to our user
 			return pc, version, nil
 		}
+		more, err := hasMore(set, version, pages)
+		if err != nil {
+			return pc, "", err
+		}
 		version = set.Version
 		seen.take(set)
-		if set.Truncated == nil || !*set.Truncated {
+		if !more {
 			return pc, version, nil
 		}
 	}

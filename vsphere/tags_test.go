@@ -2,9 +2,11 @@ package vsphere
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,7 +26,15 @@ type tagging struct {
 
 func startTagging(t testing.TB) *tagging {
 	l := startRESTLab(t)
-	return &tagging{l, l.client(zerolog.Nop()), new(session), plan.Action{VM: "web-0", MoRef: "vm-1"}}
+	return &tagging{l, l.client(zerolog.Nop()), new(session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
+}
+
+// vm makes a VM of that name.
+func (l *restLab) vm(name string) string {
+	l.t.Helper()
+	ref, err := l.AddVM("/DC0/vm", name)
+	l.must(err)
+	return ref.Value
 }
 
 // set is setTags without a vCenter around it.
@@ -85,159 +95,177 @@ func want(category string, names ...string) (all []v1alpha1.Tag) {
 }
 
 func TestTagsAreAttachedAndDetachedAndAStrangersTagStays(t *testing.T) {
-	x := startTagging(t)
 	t.Parallel()
-	x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "theirs")
-	if err := x.set(want("tier", "theirs")); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.set(want("tier", "web", "db")); err != nil || x.has() != "db, theirs, web" {
-		t.Errorf("%v, it has %s", err, x.has())
-	}
-	attached := x.count("tagging/tag-association " + attachAction)
-	if err := x.set(want("tier", "web", "db")); err != nil || x.count("tagging/tag-association "+attachAction) != attached {
-		t.Errorf("again: %v", err)
-	}
-	if err := x.set(want("tier", "db"), "tier/web", "tier/db", "tier/gone", "gone/gone"); err != nil || x.has() != "db, theirs" {
-		t.Errorf("%v, it has %s", err, x.has())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		x := startTagging(t)
+		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "theirs")
+		if err := x.set(want("tier", "theirs")); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.set(want("tier", "web", "db")); err != nil || x.has() != "db, theirs, web" {
+			t.Errorf("%v, it has %s", err, x.has())
+		}
+		attached := x.count("tagging/tag-association " + attachAction)
+		if err := x.set(want("tier", "web", "db")); err != nil || x.count("tagging/tag-association "+attachAction) != attached {
+			t.Errorf("again: %v", err)
+		}
+		if err := x.set(want("tier", "db"), "tier/web", "tier/db", "tier/gone", "gone/gone"); err != nil || x.has() != "db, theirs" {
+			t.Errorf("%v, it has %s", err, x.has())
+		}
+	})
 }
 
 func TestAMissingTagNamesWhatThereIsUnlessItIsToBeMade(t *testing.T) {
-	x := startTagging(t)
 	t.Parallel()
-	x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db")
-	x.make(tags.Category{Name: "other"}, "not-listed")
-	for _, c := range []struct {
-		category, name, says string
-	}{{"Tier", "web", "only other, tier"}, {"tier", "wbe", "only db, web:"}} {
-		e := restClassify(x.set(want(c.category, c.name)))
-		if e == nil || e.Reason != ReasonTagNotFound || !e.Person || !strings.Contains(e.Message, c.says) {
-			t.Errorf("%s/%s: %v", c.category, c.name, e)
+	synctest.Test(t, func(t *testing.T) {
+		x := startTagging(t)
+		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db")
+		x.make(tags.Category{Name: "other"}, "not-listed")
+		for _, c := range []struct {
+			category, name, says string
+		}{{"Tier", "web", "only other, tier"}, {"tier", "wbe", "only db, web:"}} {
+			e := restClassify(x.set(want(c.category, c.name)))
+			if e == nil || e.Reason != ReasonTagNotFound || !e.Person || !strings.Contains(e.Message, c.says) {
+				t.Errorf("%s/%s: %v", c.category, c.name, e)
+			}
 		}
-	}
-	if x.has() != "" {
-		t.Errorf("it has %s", x.has())
-	}
-	create := []v1alpha1.Tag{{Category: "tier", Name: "new", Create: true}, {Category: "fresh", Name: "fresh", Create: true}}
-	if err := x.set(create); err != nil || x.has() != "fresh, new" {
-		t.Errorf("%v, it has %s", err, x.has())
-	}
-	x.must(func(ctx context.Context, rs *restSession) error {
-		c, err := rs.GetCategory(ctx, "fresh")
-		if err == nil && (c.Cardinality != "MULTIPLE" || len(c.AssociableTypes) != 1 || c.AssociableTypes[0] != "VirtualMachine") {
-			t.Errorf("%+v", c)
+		if x.has() != "" {
+			t.Errorf("it has %s", x.has())
 		}
-		return err
+		create := []v1alpha1.Tag{{Category: "tier", Name: "new", Create: true}, {Category: "fresh", Name: "fresh", Create: true}}
+		if err := x.set(create); err != nil || x.has() != "fresh, new" {
+			t.Errorf("%v, it has %s", err, x.has())
+		}
+		x.must(func(ctx context.Context, rs *restSession) error {
+			c, err := rs.GetCategory(ctx, "fresh")
+			if err == nil && (c.Cardinality != "MULTIPLE" || len(c.AssociableTypes) != 1 || c.AssociableTypes[0] != "VirtualMachine") {
+				t.Errorf("%+v", c)
+			}
+			return err
+		})
 	})
 }
 
 func TestATagThatSomebodyElseMakesAtTheSameTimeIsAsGood(t *testing.T) {
-	x := startTagging(t)
 	t.Parallel()
-	var all sync.WaitGroup
-	for range 4 { // each with a book of its own, as copies of the server have
-		c := x.client(zerolog.Nop())
-		all.Go(func() {
-			other := *x
-			other.c = c
-			if err := other.set([]v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}, {Category: "tier", Name: "db", Create: true}}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if x.has() != "db, web" {
-		t.Errorf("it has %s", x.has())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		x := startTagging(t)
+		var all sync.WaitGroup
+		for range 4 { // each with a book of its own, as replicas have
+			c := x.client(zerolog.Nop())
+			all.Go(func() {
+				other := *x
+				other.c = c
+				if err := other.set([]v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}, {Category: "tier", Name: "db", Create: true}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if x.has() != "db, web" {
+			t.Errorf("it has %s", x.has())
+		}
+	})
 }
 
 func TestALostReplyToACreationIsMadeGoodByTheNextTry(t *testing.T) {
-	calls := []string{"POST session", "tagging/tag-association list-attached-tags", "GET tagging/category", "POST tagging/category",
-		"tagging/tag list-tags-for-category", "POST tagging/tag", "GET tagging/tag", "tagging/tag-association " + attachAction}
-	for _, call := range calls {
-		x := startTagging(t)
-		clock := &clock{at: time.Now()}
-		x.c.now = clock.now
-		x.loseReply(call)
-		create := []v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}}
-		e := restClassify(x.set(create))
-		if read := strings.HasPrefix(call, "GET "); !read && (e == nil || e.Reason != ReasonVCenterUnreachable) { // net/http repeats a read
-			t.Errorf("%s: %v", call, e)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := []string{"POST session", "POST tagging/tag-association?~action=list-attached-tags", "GET tagging/category", "POST tagging/category",
+			"POST tagging/tag/id:?~action=list-tags-for-category", "POST tagging/tag", "GET tagging/tag/id:",
+			"POST tagging/tag-association?~action=" + attachAction}
+		for _, call := range calls {
+			x := startTagging(t)
+			method := strings.Replace(call, " ", " "+cis, 1)
+			x.LoseReply(method, 1)
+			create := []v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}}
+			e := restClassify(x.set(create))
+			if read := strings.HasPrefix(call, "GET "); !read && (e == nil || e.Reason != ReasonVCenterUnreachable) { // net/http repeats a read
+				t.Errorf("%s: %v", call, e)
+			}
+			time.Sleep(time.Hour)
+			if err := x.set(create); err != nil || x.has() != "web" {
+				t.Errorf("%s: %v, it has %s", call, err, x.has())
+			}
+			if x.Calls()[method] == 0 {
+				t.Errorf("nobody called %s", method)
+			}
 		}
-		clock.pass(time.Hour)
-		if err := x.set(create); err != nil || x.has() != "web" {
-			t.Errorf("%s: %v, it has %s", call, err, x.has())
-		}
-	}
+	})
 }
 
 func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
-	x := startTagging(t)
 	t.Parallel()
-	x.make(tags.Category{Name: "env", Cardinality: "SINGLE"}, "prod", "test")
-	x.make(tags.Category{Name: "hosts", AssociableTypes: []string{"HostSystem"}}, "h")
-	conflict := func(says string, wanted []v1alpha1.Tag, former ...string) {
-		t.Helper()
-		if e := restClassify(x.set(wanted, former...)); e == nil || e.Reason != ReasonTagConflict || !e.Person || !strings.Contains(e.Message, says) {
-			t.Errorf("%v", e)
+	synctest.Test(t, func(t *testing.T) {
+		x := startTagging(t)
+		x.make(tags.Category{Name: "env", Cardinality: "SINGLE"}, "prod", "test")
+		x.make(tags.Category{Name: "hosts", AssociableTypes: []string{"HostSystem"}}, "h")
+		conflict := func(says string, wanted []v1alpha1.Tag, former ...string) {
+			t.Helper()
+			if e := restClassify(x.set(wanted, former...)); e == nil || e.Reason != ReasonTagConflict || !e.Person || !strings.Contains(e.Message, says) {
+				t.Errorf("%v", e)
+			}
 		}
-	}
-	conflict(`"prod" and "test"`, want("env", "prod", "test"))
-	conflict(`not for VMs`, want("hosts", "h"))
-	if err := x.set(want("env", "prod")); err != nil {
-		t.Fatal(err)
-	}
-	conflict(`bears the tag "prod"`, want("env", "test"))
-	if err := x.set(want("env", "test"), "env/prod"); err != nil || x.has() != "test" {
-		t.Errorf("its own tag is replaced: %v, it has %s", err, x.has())
-	}
+		conflict(`"prod" and "test"`, want("env", "prod", "test"))
+		conflict(`not for VMs`, want("hosts", "h"))
+		if err := x.set(want("env", "prod")); err != nil {
+			t.Fatal(err)
+		}
+		conflict(`bears the tag "prod"`, want("env", "test"))
+		if err := x.set(want("env", "test"), "env/prod"); err != nil || x.has() != "test" {
+			t.Errorf("its own tag is replaced: %v, it has %s", err, x.has())
+		}
+	})
 }
 
 func TestABatchThatFailsSaysWhyAndATagThatWentIsLookedForAnew(t *testing.T) {
-	x := startTagging(t)
 	t.Parallel()
-	x.make(tags.Category{Name: "tier"}, "web")
-	for body, reason := range map[string]string{
-		`{"value":{"success":false}}`: ReasonTagRefused,
-		`{"value":{"success":false,"error_messages":[{"id":"x","default_message":"Tagging cardinality violation."}]}}`: ReasonTagRefused,
-		`{"value":{"success":false,"error_messages":[{"id":"` + tagGone + `","default_message":"gone"}]}}`:             ReasonInternal,
-	} {
-		x.answer("tagging/tag-association "+attachAction, 200, body)
-		if e := restClassify(x.set(want("tier", "web"))); e == nil || e.Reason != reason {
-			t.Errorf("%s: %v", body, e)
+	synctest.Test(t, func(t *testing.T) {
+		x := startTagging(t)
+		x.make(tags.Category{Name: "tier"}, "web")
+		for body, reason := range map[string]string{
+			`{"value":{"success":false}}`: ReasonTagRefused,
+			`{"value":{"success":false,"error_messages":[{"id":"x","default_message":"Tagging cardinality violation."}]}}`: ReasonTagRefused,
+			`{"value":{"success":false,"error_messages":[{"id":"` + tagGone + `","default_message":"gone"}]}}`:             ReasonInternal,
+		} {
+			x.answer("tagging/tag-association "+attachAction, 200, body)
+			if e := restClassify(x.set(want("tier", "web"))); e == nil || e.Reason != reason {
+				t.Errorf("%s: %v", body, e)
+			}
 		}
-	}
+	})
 }
 
 func TestManyMembersCostFewCallsEach(t *testing.T) {
-	x := startTagging(t)
 	t.Parallel()
-	x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "x")
-	x.must(askREST)
-	before := 0
-	x.mu.Lock()
-	for _, n := range x.calls {
-		before += n
-	}
-	x.mu.Unlock()
-	var all sync.WaitGroup
-	const members = 50
-	for i := range members {
-		all.Go(func() {
+	synctest.Test(t, func(t *testing.T) {
+		x := startTagging(t)
+		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "x")
+		x.must(askREST)
+		before := 0
+		x.mu.Lock()
+		for _, n := range x.calls {
+			before += n
+		}
+		x.mu.Unlock()
+		var all sync.WaitGroup
+		const members = 20
+		for i := range members {
 			one := *x
-			one.a.MoRef += string(rune('a' + i))
-			if err := one.set(want("tier", "web", "db")); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	sum := -before
-	for _, n := range x.calls {
-		sum += n
-	}
-	if sum > 2*members+10 {
-		t.Errorf("%d calls for %d members: %v", sum, members, x.calls)
-	}
+			one.a.MoRef = x.vm(fmt.Sprint("vm-", i))
+			all.Go(func() {
+				if err := one.set(want("tier", "web", "db")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		sum := -before
+		for _, n := range x.calls {
+			sum += n
+		}
+		if sum > 2*members+10 {
+			t.Errorf("%d calls for %d members: %v", sum, members, x.calls)
+		}
+	})
 }

@@ -28,6 +28,8 @@ func (t *tasks) run(ctx context.Context) {
 		}
 		if err := t.turn(ctx, w); err != nil && ctx.Err() == nil {
 			t.fail(ctx, &w, err)
+		} else {
+			t.failures = 0
 		}
 	}
 }
@@ -86,8 +88,9 @@ func (t *tasks) fail(ctx context.Context, w **taskWatch, err error) {
 	default:
 		(*w).close(ctx)
 		*w = nil
-		sleep(ctx, batchEvery) // never a hot loop
 	}
+	sleep(ctx, min(batchEvery<<min(t.failures, 10), watchAgainMost)) // never a hot loop
+	t.failures++
 }
 
 // turn brings the list up to date, waits for one answer and takes it in.
@@ -176,6 +179,7 @@ func (t *tasks) take(ctx context.Context, w *taskWatch, a answer) error {
 		return a.err
 	}
 	if a.set == nil {
+		sleep(ctx, streamPause) // in case vCenter did not wait
 		return t.reread(ctx, w)
 	}
 	w.note(a)

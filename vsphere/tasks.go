@@ -20,6 +20,8 @@ const (
 	watchIdle = 30 * time.Second
 	// sessionRetry is how often a session is asked for while there is none. It costs no call.
 	sessionRetry = 250 * time.Millisecond
+	// watchAgainMost bounds the pause before a watch that failed is built anew; it doubles from batchEvery.
+	watchAgainMost = 5 * time.Second
 	// cancelAgain is when a wait that was cancelled and goes on is cancelled again.
 	cancelAgain = 250 * time.Millisecond
 )
@@ -36,6 +38,8 @@ type tasks struct {
 	added chan struct{}
 	// ended is closed when run has returned.
 	ended chan struct{}
+	// failures counts the watches in a row that failed; run's alone.
+	failures int
 
 	mu      sync.Mutex
 	awaited map[types.ManagedObjectReference]*awaited

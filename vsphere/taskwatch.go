@@ -162,7 +162,9 @@ func (w *taskWatch) close(ctx context.Context) {
 // read reads a task's info now.
 func (w *taskWatch) read(ctx context.Context, ref types.ManagedObjectReference) (types.TaskInfo, error) {
 	var t mo.Task
-	err := property.DefaultCollector(w.session.vim).RetrieveOne(ctx, ref, []string{"info"}, &t)
+	err := contained("the reading of a task", func() error {
+		return property.DefaultCollector(w.session.vim).RetrieveOne(ctx, ref, []string{"info"}, &t)
+	})
 	return t.Info, err
 }
 

@@ -2,18 +2,20 @@ package vsphere
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
 const (
@@ -28,12 +30,15 @@ const (
 	idleMost = 96
 )
 
-// newTransport makes the connections of all sessions to that host. It replaces govmomi's, whose TLS dial knows neither
-// time-out nor context.
-func newTransport(t trust, host string) *http.Transport {
+// newTransport makes the connections of all sessions to that host, with dial or, if that is nil, by TCP. It replaces
+// govmomi's, whose TLS dial knows neither time-out nor context.
+func newTransport(t trust, host string, dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext
+	}
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:           dial,
 		TLSClientConfig:       t.config(host),
 		TLSHandshakeTimeout:   handshakeTimeout,
 		ResponseHeaderTimeout: answerTimeout,
@@ -97,14 +102,15 @@ type authorities struct {
 // readAuthorities reads them for the first time, when a broken file is an error.
 func readAuthorities(file string, log zerolog.Logger) (*authorities, error) {
 	a := &authorities{file: file, log: log}
-	return a, a.read()
+	return a, a.take(secretfile.Read(file))
 }
 
 func (a *authorities) now() *x509.CertPool {
+	text, err := secretfile.Read(a.file)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.pool
-	err := a.read()
+	err = a.take(text, err)
 	switch {
 	case err != nil && err.Error() != a.trouble:
 		a.trouble = err.Error()
@@ -116,8 +122,7 @@ func (a *authorities) now() *x509.CertPool {
 	return a.pool
 }
 
-func (a *authorities) read() error {
-	text, err := os.ReadFile(a.file)
+func (a *authorities) take(text []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("--ca-file (VC_CA_FILE): %w", err)
 	}
@@ -138,7 +143,7 @@ type rewinding struct{ *http.Transport }
 
 func (r rewinding) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body == nil || req.GetBody != nil {
-		return r.Transport.RoundTrip(req)
+		return undirected(r.Transport.RoundTrip(req))
 	}
 	body, err := io.ReadAll(req.Body)
 	_ = req.Body.Close()
@@ -149,5 +154,5 @@ func (r rewinding) RoundTrip(req *http.Request) (*http.Response, error) {
 	req.ContentLength = int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.Body, _ = req.GetBody()
-	return r.Transport.RoundTrip(req)
+	return undirected(r.Transport.RoundTrip(req))
 }

@@ -1,22 +1,31 @@
 package vsphere
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
+// authority is a file of the certificate that vCenter shows.
+func (l *lab) authority() string {
+	l.t.Helper()
+	file := filepath.Join(l.t.TempDir(), "ca.pem")
+	l.must(os.WriteFile(file, l.CACert(), 0o600))
+	return file
+}
+
 func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing.T) {
-	l := startLab(t)
-	actual := thumbprint(l.server.Certificate())
-	file, err := l.server.CertificateFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := labIn(newRealWorld(t, vcsim.Config{User: labUser, Password: "right"}))
+	actual, file := l.ThumbprintSHA256(), l.authority()
 	for name, tc := range map[string]struct {
 		change  func(*Config)
 		trusted bool
@@ -31,7 +40,7 @@ func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing
 			cfg := l.config()
 			cfg.Thumbprint = ""
 			tc.change(&cfg)
-			c, _ := l.client(cfg)
+			c := l.client(cfg)
 			_, err := c.session(t.Context())
 			if tc.trusted {
 				if err != nil {
@@ -53,16 +62,14 @@ func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing
 }
 
 func TestACertificateForAnotherHostSaysSo(t *testing.T) {
-	l := startLab(t)
-	file, err := l.server.CertificateFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := labIn(newRealWorld(t, vcsim.Config{User: labUser, Password: "right"}))
 	cfg := l.config()
-	cfg.Thumbprint, cfg.CAFile = "", file
-	cfg.Host = strings.Replace(cfg.Host, "127.0.0.1", "localhost", 1)
-	c, _ := l.client(cfg)
-	_, err = c.session(t.Context())
+	cfg.Thumbprint, cfg.CAFile = "", l.authority()
+	cfg.Host, cfg.Dial = "vc.example.com", func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, l.URL().Host)
+	}
+	c := l.client(cfg)
+	_, err := c.session(t.Context())
 	if e := asError(err); e == nil || e.Reason != ReasonCertificateNotTrusted || !strings.Contains(e.Message, "another host name") {
 		t.Errorf("got %v", err)
 	}
@@ -105,7 +112,7 @@ func TestARequestCanBeSentAgainOnAnotherConnection(t *testing.T) {
 		body = string(text)
 	}))
 	defer server.Close()
-	transport := newTransport(trust{}, "")
+	transport := newTransport(trust{}, "", nil)
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequest(http.MethodPost, server.URL, io.MultiReader(strings.NewReader("a"), strings.NewReader("b")))
 	if err != nil {

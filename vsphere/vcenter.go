@@ -33,6 +33,7 @@ func New(cfg Config) (*VCenter, error) {
 	}
 	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tasks: newTasks(c, cfg.Log), inventory: NewInventory(cfg.Changed), clones: newClones()}
 	v.inventory.adopting = newAdopting(cfg)
+	v.inventory.guestNetworks = cfg.GuestNetworks
 	v.reader = newReader(c, v.inventory, cfg.Log)
 	v.stream = &stream{client: c, inventory: v.inventory, reader: v.reader, log: cfg.Log, maxWait: maxWait, silence: silence}
 	if cfg.Metrics != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 )
 
@@ -30,6 +31,7 @@ func (t *findings) begin() {
 
 // write writes one: its check, its result, what was seen, and below that what to do.
 func (t *findings) write(f vsphere.Finding) {
+	f.Check, f.Seen, f.Advice = plan.Printable(f.Check), plan.Printable(f.Seen), plan.Printable(f.Advice)
 	name := f.Check
 	if len([]rune(name)) > checkWidth {
 		fmt.Fprintln(t.w, name)

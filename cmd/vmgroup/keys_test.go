@@ -103,7 +103,7 @@ func (k *keys) client(token string, shows ...tls.Certificate) *http.Client {
 	cfg.RootCAs.AddCert(k.ca)
 	transport := &http.Transport{TLSClientConfig: cfg}
 	k.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Timeout: 20 * time.Second, Transport: withToken{transport, token}}
+	return &http.Client{Timeout: 2 * time.Minute, Transport: withToken{transport, token}}
 }
 
 type withToken struct {

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 func main() {
@@ -18,7 +21,9 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "vmgroup:", err)
+		for line := range strings.SplitSeq(err.Error(), "\n") { // an error may quote vCenter, or the server that was asked
+			fmt.Fprintln(os.Stderr, "vmgroup:", plan.Printable(line))
+		}
 		os.Exit(exitCode(err))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
@@ -88,6 +89,10 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out io.Writer) err
 	defer done()
 	answers := make([]hook.PlanAnswer, 0, len(groups))
 	for _, g := range groups {
+		if s.remove && g.DeletionTimestamp.IsZero() { // only a group that is being deleted loses anything
+			now := metav1.Now()
+			g.DeletionTimestamp = &now
+		}
 		a, err := ask(ctx, g)
 		if err != nil {
 			return fmt.Errorf("plan %s/%s: %w", g.Namespace, g.Name, err)
@@ -218,7 +223,7 @@ func table(out io.Writer, answers []hook.PlanAnswer) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s is %s: %s\n", a.Group, a.Phase, a.Message)
+		fmt.Fprintf(w, "%s is %s: %s\n", plan.Printable(a.Group), plan.Printable(string(a.Phase)), plan.Printable(a.Message))
 		if len(a.Steps) == 0 {
 			fmt.Fprintln(w, "nothing would be done")
 			continue
@@ -232,7 +237,7 @@ func table(out io.Writer, answers []hook.PlanAnswer) error {
 			if vm == "" {
 				vm = "-"
 			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", s.Round, s.Op, vm, s.Reason)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", s.Round, plan.Printable(string(s.Op)), plan.Printable(vm), plan.Printable(s.Reason))
 		}
 		if a.More {
 			fmt.Fprintln(w, "… and so on")

@@ -96,7 +96,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 	var groups *loop.Loop
 	s.vcenter.Metrics = registry
 	s.vcenter.Changed = func(uid types.UID) { groups.Changed(uid) }
-	s.vcenter.Leased = func(uid types.UID) bool { return groups.Leased(uid) }
+	s.vcenter.Leased = func(uid types.UID, vm string) bool { return groups.Leased(uid, vm) }
 	s.simulatorForAll = s.doors.allowUnauthenticated
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
@@ -110,6 +110,9 @@ func (s *serveSettings) run(ctx context.Context) error {
 	handlers := hook.Config{
 		Keeper: groups, Roster: vc.Roster, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Ready: func() error {
+			if err := open.guard.Ready(); err != nil {
+				return err
+			}
 			if vc.WasRead() || time.Since(began) > readyAnyway { // with vCenter down the hooks must answer all the same
 				return nil
 			}

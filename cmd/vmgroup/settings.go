@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -20,8 +22,10 @@ import (
 type settings struct {
 	vcenter   vsphere.Config
 	adoptFrom []string
-	simulator bool
-	sim       vcsim.Config
+	// guestNetworks are those of --guest-networks.
+	guestNetworks []string
+	simulator     bool
+	sim           vcsim.Config
 	// simulatorForAll lets others reach the embedded vCenter: whoever does may do everything in it, as any user.
 	simulatorForAll bool
 	logLevel        string
@@ -54,6 +58,8 @@ func (s *settings) flags(c *cobra.Command) {
 	// What is in a list is split at commas, in the flag as in its variable.
 	f.StringSliceVar(&s.adoptFrom, "adopt-from", nil, "`namespace=/DC0/vm/folder`: VMs in that folder, or below it, may be adopted by groups of that namespace; * for any namespace; repeat it, or put commas between several (a comma in a name is %2c)")
 	env(f, "adopt-from", "VMGROUP_ADOPT_FROM")
+	f.StringSliceVar(&s.guestNetworks, "guest-networks", nil, "`10.0.0.0/8`: networks that addresses may be in which guests report, for EndpointSlices, /sd and the status; repeat it, or put commas between several (default: all)")
+	env(f, "guest-networks", "VMGROUP_GUEST_NETWORKS")
 	f.BoolVar(&s.simulator, "simulator", false, "use an embedded vCenter (govmomi's simulator) with two templates, vm-operator-template and vm-operator-template-2")
 	env(f, "simulator", "VMGROUP_SIMULATOR")
 	f.DurationVar(&s.sim.Latency.Clone, "simulator-clone-time", time.Second, "how long a clone takes in the embedded vCenter")
@@ -77,6 +83,19 @@ func complete(c *cobra.Command, flag string, values ...string) {
 	}
 }
 
+// networks reads those of --guest-networks.
+func networks(texts []string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil || p != p.Masked() {
+			return nil, usageError{fmt.Errorf("--guest-networks (VMGROUP_GUEST_NETWORKS): %q is no network: give one such as 10.0.0.0/8 or fd00::/8", text)}
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
 // adoptRules reads the rules of --adopt-from.
 func adoptRules(texts []string) ([]vsphere.AdoptRule, error) {
 	var rules []vsphere.AdoptRule
@@ -98,8 +117,13 @@ func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {
 	}
 	switch s.logFormat {
 	case "json":
+		w = jsonLines{w}
 	case "console":
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "" || !terminal(w)}
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "" || !terminal(w),
+			FormatMessage: func(message any) string { // which it would write as it is; fields are quoted
+				text, _ := message.(string)
+				return plan.Printable(text)
+			}}
 	default:
 		return zerolog.Nop(), usageError{fmt.Errorf("--log-format %q: it may be json or console", s.logFormat)}
 	}
@@ -139,6 +163,9 @@ const simulatorUUID = "5171a7ed-0000-4000-8000-000000000001"
 func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimulator func(), err error) {
 	closeSimulator = func() {}
 	if s.vcenter.AdoptFrom, err = adoptRules(s.adoptFrom); err != nil {
+		return nil, nil, err
+	}
+	if s.vcenter.GuestNetworks, err = networks(s.guestNetworks); err != nil {
 		return nil, nil, err
 	}
 	if s.simulator {

@@ -68,8 +68,9 @@ func judge(path string, known bool, body []byte) error {
 	renewed := len(k.renewed)
 	switch text := first.Body.String(); first.Code {
 	case http.StatusOK:
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		if renewed > 0 {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusTooManyRequests:
+		unselected := renewed == 1 && k.renewed[0].Unselected() // which the keeper refuses
+		if renewed > 0 && !unselected || first.Code == http.StatusTooManyRequests && !unselected {
 			return fmt.Errorf("%d %q, and yet the call counted", first.Code, text)
 		}
 		if len(text) < 10 || len(text) > 4096 || !strings.HasPrefix(first.Header().Get("Content-Type"), "text/plain") {

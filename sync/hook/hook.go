@@ -3,7 +3,8 @@
 //
 // Only HTTP 200 counts for Metacontroller; anything else leaves children and status alone and shows the body as
 // an Event on the VmGroup. So a hook never fails because vCenter does (that is a status); 4xx is for what is not
-// a hook request, in one sentence that says what to change; 429 with Retry-After is for overload.
+// a hook request, in one sentence that says what to change, and for a finalize of a group that is not being deleted
+// (plan.Refusal); 429 with Retry-After is for overload, and for what will be known soon.
 package hook
 
 import (
@@ -110,8 +111,8 @@ func (s *server) sync(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil { // whoever called has gone, and may have called another copy since
 		return
 	}
-	result := s.Keeper.Renew(call)
-	s.answer(w, call, &result, func(out SyncResponse) any { return out })
+	result := s.Keeper.Renew(call.Call)
+	s.answer(w, call.Call, &result, func(out SyncResponse) any { return out })
 }
 
 func (s *server) finalize(w http.ResponseWriter, r *http.Request) {
@@ -126,8 +127,16 @@ func (s *server) finalize(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil {
 		return
 	}
-	result := s.Keeper.Renew(call)
-	s.answer(w, call, &result, func(out SyncResponse) any { return FinalizeResponse{out, result.Finalized} })
+	result := s.Keeper.Renew(call.Call)
+	if result.Refusal != nil {
+		refuseCall(w, result.Refusal)
+		return
+	}
+	if call.Unselected() {
+		s.letGo(w, call, &result)
+		return
+	}
+	s.answer(w, call.Call, &result, func(out SyncResponse) any { return FinalizeResponse{out, result.Finalized} })
 }
 
 func (s *server) customize(w http.ResponseWriter, r *http.Request) {
@@ -141,7 +150,7 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	result, outlook, err := s.Keeper.Preview(call)
+	result, outlook, err := s.Keeper.Preview(call.Call)
 	if err != nil {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
@@ -159,7 +168,7 @@ func (s *server) answer(w http.ResponseWriter, call plan.Call, result *plan.Resu
 }
 
 // call decodes a request of sync or finalize, which needs a UID: it is the group's identity.
-func (s *server) call(w http.ResponseWriter, r *http.Request) (plan.Call, bool) {
+func (s *server) call(w http.ResponseWriter, r *http.Request) (received, bool) {
 	call, ok := s.decode(w, r)
 	if ok && call.Group.UID == "" {
 		refuse(w, http.StatusUnprocessableEntity, "parent.metadata.uid must be set: it is the group's identity")
@@ -168,27 +177,34 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) (plan.Call, bool) 
 	return call, ok
 }
 
-func (s *server) decode(w http.ResponseWriter, r *http.Request) (plan.Call, bool) {
+func (s *server) decode(w http.ResponseWriter, r *http.Request) (received, bool) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		refuse(w, http.StatusUnsupportedMediaType, "send JSON, with the header Content-Type: application/json")
-		return plan.Call{}, false
+		return received{}, false
 	}
 	body, done, ok := s.body(w, r)
 	if !ok {
-		return plan.Call{}, false
+		return received{}, false
 	}
 	defer done()
 	var req Request
 	if err := json.Unmarshal(body, &req); err != nil {
 		refuse(w, http.StatusBadRequest, "the body is not a hook request in JSON: "+notJSON(err))
-		return plan.Call{}, false
+		return received{}, false
 	}
 	call, err := req.call()
 	if err != nil {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
-		return plan.Call{}, false
+		return received{}, false
 	}
-	return call, true
+	in := received{Call: call}
+	if call.Unselected() {
+		if in.status, err = statusOf(body); err != nil {
+			refuse(w, http.StatusBadRequest, "the body is not a hook request in JSON: "+notJSON(err))
+			return received{}, false
+		}
+	}
+	return in, true
 }
 
 // notJSON says what is wrong with a body. Where that is its syntax, the decoder quotes what it met, which may be a part of
@@ -306,5 +322,5 @@ func refuse(w http.ResponseWriter, code int, sentence string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = io.WriteString(w, sentence+"\n")
+	_, _ = io.WriteString(w, plan.Printable(sentence)+"\n")
 }

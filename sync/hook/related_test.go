@@ -227,7 +227,8 @@ func TestNoAnswerAndNoLogLineTellsUserData(t *testing.T) {
 		tell("POST", "/sync", body, code)
 		tell("POST", "/plan", body, code)
 		tell("POST", "/customize", body, 0)
-		tell("POST", "/finalize", strings.Replace(body, `"finalizing":false`, `"finalizing":true`, 1), code)
+		deletion := strings.NewReplacer(`"generation":1`, `"generation":1,"deletionTimestamp":"2026-11-21T02:59:00Z"`, `"finalizing":false`, `"finalizing":true`)
+		tell("POST", "/finalize", deletion.Replace(body), code)
 	}
 	for _, path := range []string{"/groups", "/groups/shop/web", "/sd", "/metrics"} {
 		tell("GET", path, "", 0)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -43,8 +45,15 @@ func (r *Request) call() (plan.Call, error) {
 	case g.Name == "" || g.Namespace == "":
 		return plan.Call{}, fmt.Errorf("parent.metadata.name and parent.metadata.namespace must be set")
 	}
+	if err := identity(g); err != nil {
+		return plan.Call{}, err
+	}
 	g.ManagedFields = nil // of no use here, and the largest part of what would be remembered
 	delete(g.Annotations, kubectlLastApplied)
+	g.Bound()
+	if err := statusBounds(&g.Status); err != nil {
+		return plan.Call{}, err
+	}
 	c := plan.Call{Group: g, Finalizing: r.Finalizing}
 	var err error
 	if c.Related, err = userData(g, r.Related); err != nil {
@@ -67,6 +76,40 @@ func (r *Request) call() (plan.Call, error) {
 		}
 	}
 	return c, nil
+}
+
+// identity checks what folders and stamps are made of as an API server does: Kubernetes sends nothing else, but somebody who has
+// the token could.
+func identity(g *v1alpha1.VmGroup) error {
+	if faults := validation.IsDNS1123Label(g.Namespace); len(faults) > 0 {
+		return fmt.Errorf("parent.metadata.namespace is no name of a namespace: %s", faults[0])
+	}
+	if faults := validation.IsDNS1123Subdomain(g.Name); len(faults) > 0 {
+		return fmt.Errorf("parent.metadata.name is no name of an object: %s", faults[0])
+	}
+	if len(g.UID) > maxUID || strings.ContainsFunc(string(g.UID), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("parent.metadata.uid may have %d printable characters of ASCII", maxUID)
+	}
+	if g.Generation < 0 || g.Generation > v1alpha1.MaxGeneration {
+		return fmt.Errorf("parent.metadata.generation may be 0 to %d", int64(v1alpha1.MaxGeneration))
+	}
+	return nil
+}
+
+// maxUID bounds a UID, in characters; Kubernetes' have 36.
+const maxUID = 128
+
+// maxRecorded bounds the lists of a status: ten times what a group of the largest size has. They are ours, and cutting them would
+// forget members; so a longer one is refused.
+const maxRecorded = 10 * v1alpha1.MaxReplicas
+
+func statusBounds(s *v1alpha1.VmGroupStatus) error {
+	for name, n := range map[string]int{"members": len(s.Members), "quarantined": len(s.Quarantined), "adopted": len(s.Adopted), "conditions": len(s.Conditions)} {
+		if n > maxRecorded {
+			return fmt.Errorf("parent.status.%s has %d entries: it may have %d", name, n, maxRecorded)
+		}
+	}
+	return nil
 }
 
 func orNothing(s string) string {
@@ -105,7 +148,8 @@ func respond(namespace string, r *plan.Result) (SyncResponse, error) {
 type PlanAnswer struct {
 	// Group is namespace/name.
 	Group string `json:"group"`
-	// Phase and Message are those of the status that a sync would get now.
+	// Phase and Message are those of the status that a sync would get now. If the call would be refused, Message says why,
+	// and Phase is that of the stored status.
 	Phase   v1alpha1.Phase `json:"phase"`
 	Message string         `json:"message"`
 	// Steps lead to the wanted state, or to what holds the group back, if every one succeeds.
@@ -127,6 +171,9 @@ type PlanStep struct {
 // Answer puts a preview into the words of POST /plan.
 func Answer(ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
 	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
+	if r.Refusal != nil {
+		a.Message = r.Refusal.Message
+	}
 	for i, s := range outlook.Steps {
 		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), VM: s.MemberName(), Reason: s.Reason}
 	}

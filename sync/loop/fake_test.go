@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -132,6 +133,7 @@ func call(name string, replicas int32) plan.Call {
 func deletion(c plan.Call) plan.Call {
 	g := *c.Group
 	g.Generation++
+	g.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	return plan.Call{Group: &g, Finalizing: true}
 }
 

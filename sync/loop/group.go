@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -19,17 +18,20 @@ type group struct {
 	ref             plan.Ref
 	call            plan.Call // the newest
 	renewed         time.Time // when it came
-	checked         time.Time // when it was last considered for being forgotten
+	calls           int       // that were taken in
 	finalizing      bool      // sticky: what was once finalizing never comes back
 	finalizingSince time.Time
 	emptied         bool      // ConfirmGone succeeded since
+	finalized       bool      // a call was answered with the end
 	folderSeen      time.Time // when vCenter last showed the group's folder
 	ownFolders      []string  // moRefs: see plan.Observed
 	newestStamp     int64     // the highest generation that was seen in a stamp
+	unselected      unselected
 
 	chosen   bool                   // it waited for a slot, and it is its turn
 	running  map[string]plan.Action // by member
 	began    map[string]time.Time   // since when they run
+	outdated map[string]bool        // those of them that were begun before the group was finalizing
 	failures map[string]failure     // by member
 	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).
 	// Zero: no bound.
@@ -51,6 +53,19 @@ type failure struct {
 	fault  plan.Fault
 	tries  int
 	until  time.Time
+	tried  plan.Op // what failed before for the same VM, and may have taken it down
+}
+
+// before is what had failed for the VM of an action before that was begun, and may have taken the VM down: that is not known
+// before something succeeds.
+func (f *failure) before(a plan.Action) plan.Op {
+	switch {
+	case f.action.MoRef != a.MoRef:
+		return ""
+	case f.action.Op != a.Op && f.action.Op.TakesDown():
+		return f.action.Op
+	}
+	return f.tried
 }
 
 // boots is when a member was powered on last, and how often it was so soon after the time before.
@@ -61,7 +76,7 @@ type boots struct {
 }
 
 func newGroup(call plan.Call) *group {
-	return &group{ref: call.Ref(), running: map[string]plan.Action{}, began: map[string]time.Time{},
+	return &group{ref: call.Ref(), running: map[string]plan.Action{}, began: map[string]time.Time{}, outdated: map[string]bool{},
 		failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{}, boots: map[string]boots{}}
 }
 
@@ -71,25 +86,41 @@ func (g *group) copy() *group {
 }
 
 // renew takes in a call. One of a lower generation than known is stale: it renews nothing and is answered with
-// what is known. A new generation, or another user data, is a person's deed, so what backed off is tried again at once.
+// what is known, unless an operator undoes that very generation. A new generation, or another user data, is a person's deed,
+// so what backed off is tried again at once.
 func (g *group) renew(call plan.Call, now time.Time) {
-	if g.call.Group != nil && call.Group.Generation < g.call.Group.Generation && !call.Finalizing {
+	switch {
+	case call.Unselected():
+		return // nothing of it may become sticky
+	case g.finalizing && !call.Finalizing && call.Group.DeletionTimestamp.IsZero():
+		return // older than the deletion, whatever its generation
+	case g.call.Group != nil && call.Group.Generation < g.call.Group.Generation && !call.Finalizing &&
+		call.Group.UndoneGeneration() != g.call.Group.Generation:
 		return
 	}
+	g.selected()
 	if g.call.Group != nil && (call.Group.Generation > g.call.Group.Generation || !call.Finalizing && call.Related.Digest != g.call.Related.Digest) {
 		clear(g.failures)
 		g.pace = 0
 	}
-	g.call, g.renewed = call, now
+	g.call, g.renewed, g.calls = call, now, g.calls+1
 	if call.Finalizing && !g.finalizing {
 		g.finalizing, g.finalizingSince, g.emptied = true, now, false
 		clear(g.failures)
 		g.pace = 0
+		for vm := range g.running {
+			g.outdated[vm] = true
+		}
 	}
 }
 
 // preview takes in a call on a copy that is thrown away.
 func (g *group) preview(call plan.Call, now time.Time) {
+	if g.finalizing && call.Group.DeletionTimestamp.IsZero() { // a manifest: the group is being deleted all the same
+		deleted := *call.Group
+		deleted.DeletionTimestamp = g.call.Group.DeletionTimestamp
+		call.Group = &deleted
+	}
 	g.call, g.renewed = call, now
 	if call.Finalizing && !g.finalizing {
 		g.finalizing, g.finalizingSince = true, now
@@ -118,13 +149,16 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		if !now.Before(f.until) {
 			p.State = plan.Due
 		}
+		p.Tried = f.tried
 		o.Pending[vm] = p
 	}
 	for vm, a := range g.running {
 		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: a.Why}
-		if f := g.failures[vm]; f.action.Op == a.Op {
+		f := g.failures[vm]
+		if f.action.Op == a.Op {
 			p.Fault = f.fault
 		}
+		p.Tried = f.before(a)
 		if a.Details != nil {
 			p.Home = a.Details.Home
 		}
@@ -152,21 +186,22 @@ func (g *group) saw(o *plan.Observed) {
 		g.folderSeen = o.Now
 	}
 	if !g.finalizing || len(g.ownFolders) == 0 && !g.emptied {
-		g.owns(o.Sight.Folder)
+		g.ownFolders = owning(g.ownFolders, o.Sight.Folder)
 	}
 	for i := range o.Sight.VMs {
 		g.newestStamp = max(g.newestStamp, o.Sight.VMs[i].Generation)
 		if o.Sight.VMs[i].Quarantined.IsZero() {
-			g.owns(o.Sight.VMs[i].Folder)
+			g.ownFolders = owning(g.ownFolders, o.Sight.VMs[i].Folder)
 		}
 	}
 }
 
-// owns remembers a folder as the group's, should it stand where the group's is.
-func (g *group) owns(folder string) {
-	if folder != "" && !slices.Contains(g.ownFolders, folder) {
-		g.ownFolders = append(slices.Clip(g.ownFolders), folder) // observations share what is there
+// owning adds a folder to the group's, should it stand where the group's is.
+func owning(folders []string, folder string) []string {
+	if folder == "" || slices.Contains(folders, folder) {
+		return folders
 	}
+	return append(slices.Clip(folders), folder) // observations share what is there
 }
 
 // doubt lets the group start slowly when many of its members were lost at once: whatever took them may take the new
@@ -201,18 +236,25 @@ const (
 )
 
 // ended takes in the end of an action and says when to try it again; zero if there is nothing to wait for.
-func (g *group) ended(a plan.Action, err error, now time.Time) (retry time.Duration) {
+func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most time.Duration) time.Duration) (retry time.Duration) {
 	delete(g.running, a.VM)
 	delete(g.began, a.VM)
+	delete(g.outdated, a.VM)
 	if err == nil {
 		delete(g.failures, a.VM)
-		if a.Op == plan.ConfirmGone {
-			g.emptied = g.finalizing
+		if a.Op == plan.ConfirmGone { // it says nothing of another time than that it was asked for
+			if a.Since.IsZero() {
+				g.emptied = g.finalizing
+			} else if a.Since.Equal(g.unselected.since) {
+				g.unselected.emptied = true
+			}
 		}
 		if g.pace *= 2; g.pace > maxPace {
 			g.pace = 0
 		}
 		switch a.Op {
+		case plan.CreateFolder: // it was there, though the inventory may be unknown by now
+			g.folderSeen = now
 		case plan.PowerOn:
 			return g.booted(a, now)
 		case plan.ShutdownGuest, plan.PowerOff:
@@ -220,8 +262,9 @@ func (g *group) ended(a plan.Action, err error, now time.Time) (retry time.Durat
 		}
 		return 0
 	}
-	f := failure{action: a, fault: faultOf(err), tries: g.failures[a.VM].tries + 1}
-	if was := g.failures[a.VM]; was.action.Op != a.Op {
+	was := g.failures[a.VM]
+	f := failure{action: a, fault: faultOf(err), tries: was.tries + 1, tried: was.before(a)}
+	if was.action.Op != a.Op {
 		f.tries = 1
 	}
 	first, last := waitFirst, waitLast
@@ -232,7 +275,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time) (retry time.Durat
 		first, last = passingFirst, passingLast
 	}
 	retry = min(first<<min(f.tries-1, 20), last)
-	retry += time.Duration(rand.Int64N(int64(retry)/5 + 1)) // so that many do not come back as one
+	retry += jitter(retry/5 + 1)
 	f.until = now.Add(retry)
 	g.failures[a.VM] = f
 	g.pace = 1
@@ -276,6 +319,7 @@ func faultOf(err error) plan.Fault {
 
 // answered remembers what was answered, and logs a line if the group passed from one state to another.
 func (g *group) answered(log zerolog.Logger, o *plan.Observed, r *plan.Result) {
+	g.finalized = g.finalized || r.Finalized
 	if r.Status.Phase != "" {
 		g.status = r.Status
 	}

@@ -10,6 +10,8 @@ package loop
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -36,7 +38,7 @@ type VCenter interface {
 	Identify(namespace, name string) []types.UID
 }
 
-// Config are the loop's settings. All are needed.
+// Config are the loop's settings. All but Metrics, Jitter and Beats are needed.
 type Config struct {
 	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing under way, so that a
 	// small group never waits behind a large one; so the bound is Slots + 1.
@@ -45,6 +47,13 @@ type Config struct {
 	Lease, Resync time.Duration
 	Log           zerolog.Logger
 	Metrics       prometheus.Registerer // may be nil
+
+	// Jitter draws by how much a retry is put off, at least 0 and less than most, so that many do not come back as one.
+	// nil draws at random; a test that must repeat exactly brings a source of its own.
+	Jitter func(most time.Duration) time.Duration
+	// Beats shows that the process runs: a gap of more than three seconds between two beats is a pause, which ends all
+	// leases. nil keeps the time itself; a test that lets a loop stand still beats for it.
+	Beats <-chan time.Time
 }
 
 // Loop keeps the groups and acts for them. Its methods may be called at any time from any goroutine.
@@ -60,11 +69,15 @@ type Loop struct {
 	running  int         // actions under way
 	reserved int         // slots kept for groups that waited and whose turn is about to come
 	waiting  []types.UID // groups that found no slot, longest waiting first
+	swept    time.Time   // when groups to be forgotten were looked for last
 	pulse    pulse
 }
 
 // New makes a loop that does nothing until Run.
 func New(cfg Config, vcenter VCenter) *Loop {
+	if cfg.Jitter == nil {
+		cfg.Jitter = rand.N[time.Duration]
+	}
 	l := &Loop{
 		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{},
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
@@ -98,13 +111,17 @@ func (l *Loop) Changed(uid types.UID) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for uid := range l.groups {
+	for _, uid := range slices.Sorted(maps.Keys(l.groups)) {
 		l.queue.Add(uid)
 	}
 }
 
-// Renew takes in a hook call, which renews the group's lease, and answers it from memory.
+// Renew takes in a hook call, which renews the group's lease, and answers it from memory. A finalize for a group that is
+// not being deleted renews nothing.
 func (l *Loop) Renew(call plan.Call) plan.Result {
+	if call.Unselected() {
+		return l.unselected(call)
+	}
 	now := time.Now()
 	l.mu.Lock()
 	l.forget(now)
@@ -122,15 +139,25 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		g.expire(now, l.cfg.Lease)
 	}
 	observed := g.observe(l.cfg, now)
+	// Until a finalize call is answered with the end, the group is there, so a folder is its own if none was known before. (Of
+	// one that had another, it may be that of a later group: a stale finalize may come to a replica that heard of no end.)
+	owns := call.Finalizing && !echo && !g.finalized && len(g.ownFolders) == 0
 	l.mu.Unlock()
 
-	result := l.plan(&observed, call.Ref())
+	observed.Sight = l.vcenter.Sight(call.Ref(), plan.AskOf(observed.Group, observed.Finalizing))
+	if owns {
+		observed.OwnFolders = owning(observed.OwnFolders, observed.Sight.Folder)
+	}
+	result := plan.Make(observed)
 	if echo { // nothing is done before the next call: if anybody hears this one's answer, that shall come soon
 		result.Resync = min(result.Resync, 2*pauseEcho)
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if owns {
+		g.ownFolders = owning(g.ownFolders, observed.Sight.Folder)
+	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
 	g.answered(l.cfg.Log, &observed, &result)
@@ -173,6 +200,9 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	observed := g.observe(l.cfg, now)
 	l.mu.Unlock()
 	result := l.plan(&observed, call.Ref())
+	if result.Refusal != nil {
+		return result, plan.Outlook{}, nil
+	}
 	return result, plan.Forecast(observed), nil
 }
 
@@ -184,7 +214,7 @@ const (
 
 // plan looks at vCenter (after the pending actions were read, never before) and makes the plan.
 func (l *Loop) plan(o *plan.Observed, ref plan.Ref) plan.Result {
-	o.Sight = l.vcenter.Sight(ref, plan.AskOf(o.Group, o.Finalizing))
+	o.Sight = l.vcenter.Sight(ref, o.Ask())
 	return plan.Make(*o)
 }
 
@@ -205,17 +235,22 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	g := l.groups[uid]
 	if !l.leased(g, now) {
 		l.takeChoice(g)
+		l.confirmUnselected(ctx, g, now)
 		l.next()
 		l.mu.Unlock()
 		return
 	}
-	observed := g.observe(l.cfg, now)
+	observed, calls := g.observe(l.cfg, now), g.calls
 	l.mu.Unlock()
 
 	result := l.plan(&observed, g.ref)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if g.calls != calls { // one came meanwhile, and this plan may be of an older generation
+		l.queue.Add(uid)
+		return
+	}
 	defer l.next()
 	g.saw(&observed)
 	g.remember(&observed, &result)
@@ -293,7 +328,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.running--
-		if retry := g.ended(a, err, now); retry > 0 {
+		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {
 			l.queue.AddAfter(g.ref.UID, retry)
 		}
 		l.queue.Add(g.ref.UID)
@@ -316,14 +351,14 @@ func (l *Loop) do(ctx context.Context, ref plan.Ref, a plan.Action) (err error) 
 // stale call from undoing what a newer one began.
 const keepFor = time.Hour
 
-// forget drops groups that nobody called for in a long time. It looks at each at most once in a while.
+// forget drops groups that nobody called for in a long time. It looks for them once in a while.
 func (l *Loop) forget(now time.Time) {
+	if now.Sub(l.swept) < keepFor/4 {
+		return
+	}
+	l.swept = now
 	for uid, g := range l.groups {
-		if now.Sub(g.checked) < keepFor/4 {
-			return // maps are walked from a random start: over many calls all are looked at
-		}
-		g.checked = now
-		if now.Sub(g.renewed) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && !g.chosen {
+		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && !g.chosen {
 			delete(l.groups, uid)
 		}
 	}

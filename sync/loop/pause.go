@@ -29,8 +29,12 @@ type pulse struct {
 
 // beatOn keeps the pulse until ctx ends.
 func (l *Loop) beatOn(ctx context.Context) {
-	ticker := time.NewTicker(beatEvery)
-	defer ticker.Stop()
+	beats := l.cfg.Beats
+	if beats == nil {
+		ticker := time.NewTicker(beatEvery)
+		defer ticker.Stop()
+		beats = ticker.C
+	}
 	for {
 		l.mu.Lock()
 		now := time.Now()
@@ -38,7 +42,7 @@ func (l *Loop) beatOn(ctx context.Context) {
 		l.pulse.last = now
 		l.mu.Unlock()
 		select {
-		case <-ticker.C:
+		case <-beats:
 		case <-ctx.Done():
 			return
 		}
@@ -77,10 +81,13 @@ func (l *Loop) leased(g *group, now time.Time) bool {
 	return g != nil && now.Sub(g.renewed) <= l.cfg.Lease
 }
 
-// Leased tells whether a hook call permits acting for a group now. A step asks right before each of its calls: between
-// two of them the process may have stood still, and another copy of the server gone on.
-func (l *Loop) Leased(uid types.UID) bool {
+// Leased reports whether a hook call permits the group's step for that Action.VM to go on now. A step asks right before each
+// of its calls: between two of them the process may have stood still, and another replica gone on. A step that was begun
+// before the group was deleted does not go on: the lease of the deletion is none for what made members, and whoever ends
+// the group waits for one lease, and no longer, for those that do not know of it yet. A step that only reads needs no lease.
+func (l *Loop) Leased(uid types.UID, vm string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.leased(l.groups[uid], time.Now())
+	g := l.groups[uid]
+	return l.leased(g, time.Now()) && !g.outdated[vm] || l.confirming(uid)
 }

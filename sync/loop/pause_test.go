@@ -2,7 +2,10 @@ package loop
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // standStill makes the loop believe that its process stood still for so long.
@@ -19,15 +22,15 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 		l.Renew(c)
 		until(t, time.Minute, "one member", func() bool { all, _ := m.members(c.Ref()); return all == 1 })
 		l.standStill(2 * time.Second) // shorter ones are none
-		if !l.Leased(c.Group.UID) {
+		if !l.Leased(c.Group.UID, "web-0") {
 			t.Error("the lease ended without a pause")
 		}
 		l.standStill(4 * time.Second)
-		if l.Leased(c.Group.UID) {
+		if l.Leased(c.Group.UID, "web-0") {
 			t.Error("the lease outlived a pause")
 		}
-		if r := l.Renew(c); l.Leased(c.Group.UID) || r.Resync > 2*time.Second {
-			t.Errorf("a call that may have waited permits acting (%v), or asks for the next one in %s", l.Leased(c.Group.UID), r.Resync)
+		if r := l.Renew(c); l.Leased(c.Group.UID, "web-0") || r.Resync > 2*time.Second {
+			t.Errorf("a call that may have waited permits acting (%v), or asks for the next one in %s", l.Leased(c.Group.UID, "web-0"), r.Resync)
 		}
 		begun := len(m.begun())
 		time.Sleep(time.Minute)
@@ -54,8 +57,8 @@ func TestASettledGroupIsCalledForSoonAfterAPause(t *testing.T) {
 			t.Errorf("nobody acts for it for %s", r.Resync)
 		}
 		time.Sleep(2 * time.Second)
-		if r := l.Renew(c); r.Resync != 30*time.Second || !l.Leased(c.Group.UID) {
-			t.Errorf("%s, lease %v", r.Resync, l.Leased(c.Group.UID))
+		if r := l.Renew(c); r.Resync != 30*time.Second || !l.Leased(c.Group.UID, "web-0") {
+			t.Errorf("%s, lease %v", r.Resync, l.Leased(c.Group.UID, "web-0"))
 		}
 	})
 }
@@ -69,4 +72,30 @@ func TestAPauseIsToldByEitherClockAndNoneByAClockThatIsSetBack(t *testing.T) {
 	if elapsed(began, began.Round(0).Add(-time.Hour)) > 0 {
 		t.Error("a clock that is set back is a pause")
 	}
+}
+
+// The small worlds of sync/plan's search found it: a clone that is only looking things up when the deletion comes would begin
+// under the lease of the deletion, and end after another replica has said that the group is finalized.
+func TestAStepThatWasBegunBeforeTheDeletionDoesNotGoOn(t *testing.T) {
+	m := newModel(time.Minute)
+	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
+		c := call("web", 1)
+		l.Renew(c)
+		synctest.Wait()
+		if begun := m.begun(); len(begun) != 2 || !l.Leased(c.Group.UID, "web-0") {
+			t.Fatalf("%v, may go on: %v", begun, l.Leased(c.Group.UID, "web-0"))
+		}
+		l.Renew(deletion(c))
+		if l.Leased(c.Group.UID, "web-0") || !l.Leased(c.Group.UID, plan.FolderKey) {
+			t.Error("the clone goes on, or the deletion does not")
+		}
+		l.Renew(deletion(c))
+		if l.Leased(c.Group.UID, "web-0") {
+			t.Error("the clone goes on at the deletion's second call")
+		}
+		until(t, 3*time.Minute, "the removal begins", func() bool { return len(m.begun()) > 2 })
+		if !l.Leased(c.Group.UID, "web-0") {
+			t.Errorf("what the deletion has begun does not go on: %v", m.begun())
+		}
+	})
 }

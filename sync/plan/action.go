@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Op is one kind of step. Each is a single vCenter task (or a single read, for ConfirmGone), so that a crash
 // between any two steps, or inside one, is continued by the next plan.
@@ -99,6 +102,9 @@ type Action struct {
 	// Marked tells that ShutdownGuest, PowerOff, Quarantine and Destroy are for a member that bears the mark, and for
 	// no other: if the mark was withdrawn meanwhile, it stays.
 	Marked bool
+	// Since is, for a ConfirmGone of a group that is no longer selected, since when it is not; else zero. The clones that
+	// are waited for are listed anew for each.
+	Since time.Time
 }
 
 // MemberKey tells that the action concerns one member, whose name is VM.

@@ -44,13 +44,13 @@ type Child struct {
 // then makes no child and says nothing.
 const conflictAfter = 30 * time.Second
 
-// children are the desired child objects: whole every time, as last applied while the facts are not known, and none while
+// children are the desired child objects: whole every time, as last applied while the facts are not known or the spec is refused, and none while
 // the group is finalized, unless its members are drained, or it is paused: nothing is changed then.
 func (v *view) children() []Child {
 	switch {
 	case v.Finalizing && !v.drainsAll() && !v.paused():
 		return nil
-	case !v.sighted:
+	case !v.sighted, v.invalid != nil:
 		return v.lastApplied()
 	}
 	return v.wanted(v.published())
@@ -92,15 +92,16 @@ func (v *view) serviceIsOurs() bool {
 // lastApplied returns the children as they were applied last: as observed they would be written again at every sync. One
 // that bears no such record is made again from the stored status; if that says nothing of it, it is but named, which
 // Metacontroller's merge takes for "as it is". What the spec does not ask for any more goes: that is no matter of vCenter's.
+// From a spec that is refused nothing is made, and nothing goes for it.
 func (v *view) lastApplied() []Child {
 	kept := make([]Child, 0, len(v.Children))
 	var recorded []Child
 	for key, child := range v.Children {
-		if !v.asksFor(key.Kind) {
+		if v.invalid == nil && !v.asksFor(key.Kind) {
 			continue
 		}
 		again := Child{Key: key, LastApplied: child.LastApplied}
-		if again.LastApplied == "" {
+		if again.LastApplied == "" && v.invalid == nil {
 			if recorded == nil {
 				recorded = v.wanted(recordedMembers(v.Group.Status.Members))
 			}
@@ -110,10 +111,14 @@ func (v *view) lastApplied() []Child {
 		}
 		kept = append(kept, again)
 	}
-	slices.SortFunc(kept, func(a, b Child) int {
+	sortChildren(kept)
+	return kept
+}
+
+func sortChildren(all []Child) {
+	slices.SortFunc(all, func(a, b Child) int {
 		return cmp.Or(strings.Compare(a.Key.Kind, b.Key.Kind), strings.Compare(a.Key.Name, b.Key.Name))
 	})
-	return kept
 }
 
 // childLabels are those that every child bears.

@@ -81,6 +81,9 @@ func anyServed(t *rapid.T) plan.Observed {
 		s.Ports = append(s.Ports, p)
 	}
 	o.Group.Spec.Service = &s
+	if len(o.Group.Validate()) > 0 { // from which nothing is made
+		s.Type, s.Ports = v1alpha1.ServiceHeadless, nil
+	}
 	o.Group.Spec.Inventory = rapid.SampledFrom([]v1alpha1.Inventory{"", v1alpha1.InventoryConfigMap, v1alpha1.InventoryNone}).Draw(t, "inventory")
 	apart := rapid.SampledFrom([]int32{1, 40, 99, 100}).Draw(t, "apart")
 	for i := range o.Sight.VMs {
@@ -270,7 +273,7 @@ func TestChildrenWithoutARecordAreMadeAnewFromTheStatusDuringAnOutage(t *testing
 func TestADeletedGroupKeepsItsChildrenOnlyWhileItsMembersAreDrained(t *testing.T) {
 	t.Parallel()
 	o := served(2, v1alpha1.Service{Ports: web, DrainSeconds: 60})
-	o.Finalizing, o.FinalizingSince = true, now
+	remove(&o)
 	r := plan.Make(o)
 	if len(r.Children) != 4 {
 		t.Fatalf("children while members are drained: %s", asJSON(t, r.Children))
@@ -280,7 +283,7 @@ func TestADeletedGroupKeepsItsChildrenOnlyWhileItsMembersAreDrained(t *testing.T
 			t.Errorf("a slice of members that are drained: %s", text)
 		}
 	}
-	o.FinalizingSince = now.Add(-60e9)
+	o.Group.DeletionTimestamp.Time = now.Add(-60e9)
 	if r = plan.Make(o); len(r.Children) != 0 {
 		t.Errorf("children afterwards: %s", asJSON(t, r.Children))
 	}

@@ -122,9 +122,6 @@ func (v *view) templateFault() *Fault {
 	case len(t.Paths) > 1:
 		return &Fault{Reason: ReasonTemplateAmbiguous, Person: true, Message: fmt.Sprintf(
 			"template %q is ambiguous: give the inventory path of one of %s", name, strings.Join(t.Paths, ", "))}
-	case t.NotTemplate != "":
-		return &Fault{Reason: ReasonTemplateNotFound, Person: true, Message: fmt.Sprintf(
-			"%q is a VM and no template: mark %s as a template, or name another", name, t.NotTemplate)}
 	}
 	there := "no templates there"
 	if len(t.Others) > 0 {

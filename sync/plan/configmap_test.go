@@ -33,7 +33,7 @@ func TestTheInventoryIsForAnsibleToRead(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"web": "web", "web-servers": "web_servers", "9-lives": "_9_lives", "null": "null", "on": "on", "2026-11": "_2026_11", "1e3": "_1e3"} {
 		o := served(3, v1alpha1.Service{})
-		o.Group.Name = name
+		o.Group.Name, o.Group.Spec.Service = name, nil // a Service's name begins with a letter
 		o.Sight.VMs[0].IPs = []string{"{{ lookup('pipe', 'reboot') }}", "fe80::1", "fd00::7", "10.0.0.7"}
 		o.Sight.VMs[1].IPs, o.Sight.VMs[1].Power = nil, plan.PoweredOff
 		r := plan.Make(o)

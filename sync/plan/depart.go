@@ -154,7 +154,7 @@ func (v *view) remove() {
 			v.act(v.marking(m, why, m.matter))
 		case !v.drained(m):
 			v.draining++
-		case !v.withdrawing:
+		case !v.withdrawing && !(m.ready && v.announcing()):
 			v.takeAway(m)
 		}
 	}
@@ -173,6 +173,17 @@ func (v *view) takeAway(m *member) {
 	default:
 		v.act(Action{Op: Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: true, Reason: reason})
 	}
+}
+
+// announcing tells that a mark of ours is under way. Another replica may go by it already, and this one has not yet
+// looked at all members after it: until then nobody who serves is taken down by a mark of another copy's.
+func (v *view) announcing() bool {
+	for _, p := range v.Pending {
+		if p.Op == Mark && p.State == Running {
+			return true
+		}
+	}
+	return false
 }
 
 func (v *view) marking(m *member, why Why, reason string) Action {

@@ -83,15 +83,12 @@ func PreparationIn(text string) (p Preparation) {
 	return p
 }
 
-// PreparationBegun is what the stamp of a member says, that said former, before it gets tags and attributes that it did
-// not speak of: should they not be wanted any more before that is done, they are known to be the group's. It is empty if
-// there are none of these.
+// PreparationBegun is what the stamp of a member, that said former, says while its tags and attributes are changed: all that
+// it may have by then, so that they are known to be the group's should they not be wanted any more before that is done. No
+// spec wants it, so whoever sees it prepares the member again.
 func PreparationBegun(former, wanted string) string {
 	have, want := PreparationIn(former), PreparationIn(wanted)
 	begun := Preparation{Tags: union(have.Tags, want.Tags), Attributes: union(have.Attributes, want.Attributes), Networks: have.Networks}
-	if len(begun.Tags) == len(have.Tags) && len(begun.Attributes) == len(have.Attributes) {
-		return ""
-	}
 	text, _ := json.Marshal(begun) // cannot fail: strings and a bool
 	if strings.HasPrefix(former, Unprepared) {
 		return Unprepared + string(text)

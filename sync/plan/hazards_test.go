@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -55,6 +57,61 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	o.Called = now.Add(25 * time.Second)
 	if r := plan.Make(o); !r.Wants("web-1", plan.Unmark) {
 		t.Errorf("called since, it leaves the mark: %+v", r.Actions)
+	}
+}
+
+// The small worlds found it: both replicas have marked a member, and this one withdraws the other's mark while the
+// other's PowerOff is under way. Unmark waits for that, unless its reply is lost.
+func TestAMemberWhoseMarkMayHaveBeenWithdrawnTooLateIsNotCountedUpon(t *testing.T) {
+	for _, state := range []plan.State{plan.Running, plan.BackingOff, plan.Due} {
+		o := observed(1)
+		o.Sight.Folder = "group-v7"
+		for i := range int32(2) {
+			o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+		}
+		goes := &o.Sight.VMs[1]
+		goes.Marked, goes.Why, goes.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
+		none := intstr.FromInt32(0)
+		o.Group.Spec.Update.MaxUnavailable = &none
+		if r := plan.Make(o); !r.Wants("web-1", plan.PowerOff) {
+			t.Fatalf("one too many, and marked: %+v", r.Actions)
+		}
+		o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Unmark, MoRef: o.Sight.VMs[0].MoRef, State: state,
+			Fault: plan.Fault{Reason: "VCenterUnreachable", Message: "the reply was lost", Passing: true}}}
+		if r := plan.Make(o); r.Wants("web-1", plan.PowerOff) {
+			t.Errorf("%s: web-0 may be going down, and web-1 is taken down", state)
+		}
+		other := o.Pending["web-0"]
+		other.MoRef = "vm-before"
+		o.Pending["web-0"] = other
+		if r := plan.Make(o); !r.Wants("web-1", plan.PowerOff) {
+			t.Errorf("%s: the Unmark was of another VM of that name", state)
+		}
+	}
+}
+
+// The small worlds found it: a PowerOff was carried out and its reply lost, its mark had been withdrawn meanwhile, and the member
+// is marked anew, which is refused, before it is seen to be off.
+func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T) {
+	o := observed(1)
+	o.Sight.Folder = "group-v7"
+	for i := range int32(2) {
+		o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+	}
+	goes := &o.Sight.VMs[1]
+	goes.Marked, goes.Why, goes.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
+	none := intstr.FromInt32(0)
+	o.Group.Spec.Update.MaxUnavailable = &none
+	pending := plan.Pending{Op: plan.Mark, MoRef: o.Sight.VMs[0].MoRef, State: plan.Due, Why: plan.WhyScaleIn,
+		Fault: plan.Fault{Reason: "ConcurrentAccess", Message: "the VM was changed", Passing: true}}
+	o.Pending = map[string]plan.Pending{"web-0": pending}
+	if r := plan.Make(o); !r.Wants("web-1", plan.PowerOff) {
+		t.Fatalf("nothing was tried on web-0: %+v", r.Actions)
+	}
+	pending.Tried = plan.PowerOff
+	o.Pending["web-0"] = pending
+	if r := plan.Make(o); r.Wants("web-1", plan.PowerOff) {
+		t.Error("web-0 may be off, and web-1 is taken down")
 	}
 }
 
@@ -164,7 +221,8 @@ func TestAPausedGroupKeepsItsChildrenThoughItIsDeleted(t *testing.T) {
 	r := plan.Make(o)
 	apply(t, &o, &r)
 	was := objects(t, &r)
-	o.Group.Spec.Paused, o.Finalizing, o.FinalizingSince = true, true, now.Add(-time.Hour)
+	remove(&o)
+	o.Group.Spec.Paused, o.FinalizingSince = true, now.Add(-time.Hour)
 	r = plan.Make(o)
 	if is := objects(t, &r); is[sliceKey] != was[sliceKey] || is[serviceKey] != was[serviceKey] || r.Finalized {
 		t.Errorf("they were %v and are %v", was, is)
@@ -216,7 +274,8 @@ func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 // the server that still ends the old group must not take it for its own.
 func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T) {
 	o := observed(1)
-	o.Finalizing, o.OwnFolders, o.Sight.Folder = true, []string{"group-v7"}, "group-v8"
+	remove(&o)
+	o.OwnFolders, o.Sight.Folder = []string{"group-v7"}, "group-v8"
 	if r := plan.Make(o); r.Wants("", plan.RemoveFolder) || !r.Wants("*", plan.ConfirmGone) {
 		t.Errorf("it does %+v", r.Actions)
 	}
@@ -252,7 +311,8 @@ func TestNobodyIsPowerCycledWhileAMarkIsBeingTakenOff(t *testing.T) {
 // deletion, and then one read of the settings failed.)
 func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
 	o := observed(0)
-	o.Finalizing, o.Emptied = true, true
+	remove(&o)
+	o.Emptied = true
 	o.Sight.FolderUnknown = true
 	o.Sight.Trouble = &plan.Fault{Reason: "PoolNotFound", Message: "there is no pool", Person: true}
 	if r := plan.Make(o); r.Finalized || len(r.Actions) > 0 || !strings.Contains(r.Status.LastMessage, "there is no pool") {

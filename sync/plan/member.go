@@ -113,18 +113,22 @@ func (v *view) halting(m *member) bool {
 // still has to go.
 const haltGrace = time.Minute
 
-// takenDown tells that a step which takes the member down is under way, or was tried: its fate is not known then. Until
-// its mark is off it may be another copy of the server that is at it.
+// takenDown tells that a step which takes the member down is under way, or was tried: its fate is not known then. A mark that
+// is taken off may be one for which another replica takes the member down at this moment; Unmark waits for that, but
+// one that failed may have written and not waited.
 func (v *view) takenDown(m *member) bool {
 	p := v.Pending[m.name]
 	if p.MoRef != "" && p.MoRef != m.MoRef { // another VM had that name
 		return false
 	}
-	switch p.Op {
-	case ShutdownGuest, PowerOff, Reset, Quarantine, Destroy, Release:
+	return p.Op.TakesDown() || p.Tried.TakesDown()
+}
+
+// TakesDown reports whether the member may be down while the step runs, or after it.
+func (op Op) TakesDown() bool {
+	switch op {
+	case ShutdownGuest, PowerOff, Reset, Quarantine, Destroy, Release, Unmark:
 		return true
-	case Unmark:
-		return p.State == Running
 	}
 	return false
 }

@@ -126,7 +126,7 @@ func (vm *VM) change(a Action, now time.Time) {
 	case Quarantine:
 		vm.Quarantined = now
 	case Prepare:
-		vm.Prepared = a.Details.Prepared
+		vm.Prepared, vm.Generation = a.Details.Prepared, max(vm.Generation, a.Generation)
 	}
 }
 

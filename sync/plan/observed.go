@@ -20,7 +20,8 @@ func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 type Observed struct {
 	// Group is the VmGroup: spec, metadata and the status that is stored now. Make does not change it.
 	Group *v1alpha1.VmGroup
-	// Finalizing is Metacontroller's word that the group is to be removed (not the deletionTimestamp).
+	// Finalizing is Metacontroller's word that the group is to be removed. It counts only for a Group that has a
+	// deletionTimestamp; without one, the group's CompositeController no longer selects it, and nothing is removed.
 	Finalizing bool
 	// Called is when the last hook call for this group came. Only a fresh one may create a folder.
 	Called time.Time
@@ -32,7 +33,7 @@ type Observed struct {
 	OwnFolders []string
 	// NewestStamp is the highest generation ever seen in a stamp of this group, VMs that are gone included.
 	NewestStamp int64
-	// FinalizingSince is when this process first heard that the group is finalizing.
+	// FinalizingSince is when this process first heard that the group is finalizing; or that it is no longer selected.
 	FinalizingSince time.Time
 	// Children are the group's child objects as Metacontroller saw them.
 	Children map[ChildKey]ObservedChild
@@ -45,7 +46,7 @@ type Observed struct {
 	// Pending says what is under way or backing off, by the name of the member (or by FolderKey).
 	Pending map[string]Pending
 	// Emptied tells that ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM,
-	// and no clone under way, of this group.
+	// and no clone under way, of this group. Of a group that is no longer selected it was begun after every lease was over.
 	Emptied bool
 	// Lease is how long a hook call permits acting. Resync is how often a settled group is called for.
 	Lease, Resync time.Duration
@@ -120,6 +121,18 @@ type Ask struct {
 	Finalizing bool
 }
 
+// Ask is what the group wants to know of vCenter.
+func (o *Observed) Ask() Ask {
+	if !o.unselected() {
+		return AskOf(o.Group, o.Finalizing)
+	}
+	ask := AskOf(o.Group, false)
+	for i := range o.Group.Status.Quarantined {
+		ask.Recorded = append(ask.Recorded, o.Group.Status.Quarantined[i].MoRef)
+	}
+	return ask
+}
+
 // AskOf is what a group wants to know.
 func AskOf(g *v1alpha1.VmGroup, finalizing bool) Ask {
 	ask := Ask{Template: g.Spec.Template, Recorded: make([]string, len(g.Status.Members)), Adopt: g.Spec.Adopt,
@@ -160,8 +173,6 @@ type Template struct {
 	Datacenter string
 	// Fingerprint tells its disks from those of another template, or of another version of it; empty if not known.
 	Fingerprint string
-	// NotTemplate is the path of a VM that has the name but is no template.
-	NotTemplate string
 }
 
 // PowerState is a VM's power state in vSphere's words.
@@ -280,6 +291,9 @@ type Pending struct {
 	Home string
 	// Why is what a Mark leaves in the stamp.
 	Why Why
+	// Tried is the step for the same VM that failed before this one was begun, and may have taken it down (Op.TakesDown);
+	// empty if there was none.
+	Tried Op
 }
 
 // Keys of actions that concern no single member, in Action.VM and Observed.Pending. No VM has such a name.

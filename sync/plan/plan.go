@@ -35,6 +35,8 @@ type Result struct {
 	Wake time.Duration
 	// SlowStart tells that several members were lost at once: a few are made anew first, before the others.
 	SlowStart bool
+	// Refusal is why the call is refused instead of answered; nil if it is answered.
+	Refusal *Refusal
 }
 
 // Make plans a group. What holds it back is looked at in this order, and the first that applies decides:
@@ -45,17 +47,23 @@ type Result struct {
 //	yes         no         any      unknown          any          | kept      none          none
 //	yes         no         any      another than was any          | kept      none          none
 //	yes         no         any      known            any          | observed  none          remove all, finalize
+//	not deleted any        any      any              any          | as received  as received    none; refused, or finalized
 //	no          -          any      unknown          any          | kept      as last applied  none
 //	no          -          any      another than was any          | kept      as last applied  none
-//	no          -          invalid  known            any          | observed  wanted        none
+//	no          -          invalid  known            any          | observed  as last applied  none
 //	no          -          valid    settings unfit   any          | observed  wanted        none
 //	no          -          valid    known            newer        | observed  wanted        none
 //	no          -          valid    known            ours         | observed  wanted        toward the spec
 //
 // A group with spec.paused is planned likewise, and its actions are dropped: the status says what would be done.
 //
+// "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (unselected).
+//
 // The properties that hold for every observation stand in properties_test.go, a sentence each.
 func Make(o Observed) Result {
+	if o.unselected() {
+		return unselected(&o)
+	}
 	v := survey(&o)
 	if o.Finalizing {
 		return v.finalize()

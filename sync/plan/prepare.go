@@ -38,7 +38,8 @@ func (v *view) prepare(m *member, reason string) {
 	if !ok { // it is outdated then, or adopted
 		details.Addresses = nil
 	}
-	v.act(Action{Op: Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Details: details, Reason: reason})
+	v.act(Action{Op: Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Details: details, Reason: reason,
+		Generation: v.Group.Generation})
 }
 
 // setRules keeps the group's DRS rules in step with its members; a group that is removed has none.

@@ -71,7 +71,7 @@ func (v *view) resizeInPlace(order []int, slack int) {
 			v.act(v.marking(m, WhyPowerCycle, fmt.Sprintf("it %s, which cannot be changed while it runs", m.resize)))
 		case !v.drained(m):
 			v.draining++
-		case v.withdrawing, v.halting(m) && m.ready && slack < 0:
+		case v.withdrawing, m.ready && v.announcing(), v.halting(m) && m.ready && slack < 0:
 		default:
 			v.takeDown(m, fmt.Sprintf("it %s; this one is marked to be powered off for it", m.resize))
 		}

@@ -11,7 +11,8 @@ import (
 func TestADeletionThatRetainsWaitsForNoName(t *testing.T) {
 	o := observed(2)
 	o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
-	o.Finalizing, o.FinalizingSince, o.Called = true, o.Now, o.Now
+	remove(&o)
+	o.Called = o.Now
 	o.Sight.Folder = "group-v7"
 	held := plan.Fault{Reason: plan.ReasonNameHeld, Message: "another VM of the group has the name", Passing: true}
 	o.Pending = map[string]plan.Pending{}

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
@@ -54,9 +53,8 @@ func (v *view) clusterIP() string {
 	return headless
 }
 
-// servicePorts are the Service's ports. One whose number, or whose target, another has before it is left out (Validate
-// refuses it): Metacontroller merges such lists by number, and would send the last one twice, which the API server refuses
-// at every sync.
+// servicePorts are the Service's ports. No two have one number or one target, for Validate refuses such a spec: Metacontroller
+// merges such lists by number, and would send the last one twice, which the API server refuses at every sync.
 func (v *view) servicePorts() []ServicePort {
 	wanted := v.Group.Spec.Service.Ports
 	ports := make([]ServicePort, 0, len(wanted))
@@ -66,9 +64,7 @@ func (v *view) servicePorts() []ServicePort {
 		if p.TargetPort != nil {
 			port.TargetPort = *p.TargetPort
 		}
-		if !slices.ContainsFunc(ports, func(q ServicePort) bool { return q.Port == port.Port || q.TargetPort == port.TargetPort }) {
-			ports = append(ports, port)
-		}
+		ports = append(ports, port)
 	}
 	return ports
 }

@@ -52,20 +52,6 @@ func TestWithoutSpecServiceThereIsNone(t *testing.T) {
 	}
 }
 
-// Metacontroller merges the ports of a Service, and those of an EndpointSlice, by their numbers: two of one number cannot
-// be kept.
-func TestAPortWhoseNumberIsTakenIsLeftOut(t *testing.T) {
-	t.Parallel()
-	o := served(1, v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Name: "dns", Port: 53, Protocol: "UDP"}, {Name: "taken", Port: 53},
-		{Name: "taken-too", Port: 54, TargetPort: portOf(53)}}})
-	r := plan.Make(o)
-	for key, text := range objects(t, &r) {
-		if key.Kind != plan.KindConfigMap && (!strings.Contains(text, `"dns"`) || strings.Contains(text, `"taken`)) {
-			t.Errorf("%s", text)
-		}
-	}
-}
-
 func TestAnEndpointSaysHowItsMemberIs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -37,7 +37,7 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 	s.DesiredReplicas = v.Group.Replicas()
 	s.Selector = "controller-uid=" + string(v.Group.UID)
 	s.Phase = v.phase()
-	s.LastMessage = message
+	s.LastMessage = Printable(message)
 	s.Conditions = v.conditions(s.Phase, message)
 	return s
 }
@@ -66,7 +66,7 @@ func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
 	all := make([]v1alpha1.Quarantined, len(v.quarantined))
 	for i := range v.quarantined {
 		q := &v.quarantined[i]
-		all[i] = v1alpha1.Quarantined{Name: q.VM.Name, Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
+		all[i] = v1alpha1.Quarantined{Name: Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
 	}
 	return all
 }
@@ -80,9 +80,9 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 		m := &v.members[i]
 		reason, message := v.why(m)
 		all = append(all, v1alpha1.Member{
-			Name: m.VM.Name, Ordinal: m.Ordinal, MoRef: m.MoRef, PowerState: string(m.Power), IPs: m.IPs,
-			Zone: ZoneOf(&v.Group.Spec, m.Ordinal), Host: m.Host,
-			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: message,
+			Name: Printable(m.VM.Name), Ordinal: m.Ordinal, MoRef: m.MoRef, PowerState: string(m.Power), IPs: m.IPs,
+			Zone: ZoneOf(&v.Group.Spec, m.Ordinal), Host: Printable(m.Host),
+			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: Printable(message),
 		})
 	}
 	for _, m := range v.unseen {
@@ -277,6 +277,6 @@ func (c *conditionList) add(kind string, status metav1.ConditionStatus, reason, 
 		c.list = make([]metav1.Condition, 0, 4)
 	}
 	c.list = append(c.list, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: since, ObservedGeneration: c.generation,
+		Type: kind, Status: status, Reason: reason, Message: Printable(message), LastTransitionTime: since, ObservedGeneration: c.generation,
 	})
 }

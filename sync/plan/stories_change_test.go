@@ -173,7 +173,7 @@ var changeStories = map[string]func(*story){
 			s.scale(2)(o)
 			o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
 		})
-		s.happens("deleted", func(o *plan.Observed) { o.Finalizing, o.FinalizingSince = true, o.Now })
+		s.happens("deleted", remove)
 	},
 	"quarantine and return": func(s *story) {
 		s.happens("three members are applied; who goes is kept for 10 minutes", edit(func(g *spec) { g.Deletion.QuarantineSeconds = 600 }))
@@ -186,7 +186,7 @@ var changeStories = map[string]func(*story){
 		s.happens("10 minutes pass", nothing)
 		s.patience = time.Minute
 		s.happens("scaled to 1", s.scale(1))
-		s.happens("deleted: what is kept is destroyed at once", func(o *plan.Observed) { o.Finalizing = true })
+		s.happens("deleted: what is kept is destroyed at once", remove)
 	},
 	"pause": func(s *story) {
 		s.happens("three members are applied", nothing)
@@ -198,7 +198,7 @@ var changeStories = map[string]func(*story){
 		for _, step := range plan.Forecast(s.o).Steps {
 			fmt.Fprintf(&s.diary, "    /plan: %d %-12s %-8s %s\n", step.Round, step.Op, step.VM, step.Reason)
 		}
-		s.happens("deleted while paused", func(o *plan.Observed) { o.Finalizing = true })
+		s.happens("deleted while paused", remove)
 		s.happens("no longer paused", edit(func(g *spec) { g.Paused = false }))
 	},
 	"adopt": func(s *story) {

@@ -17,7 +17,7 @@ var lifeStories = map[string]func(*story){
 		s.happens("scaled to 2", s.scale(2))
 		s.happens("scaled to 0", s.scale(0))
 		s.happens("scaled to 1", s.scale(1))
-		s.happens("deleted", func(o *plan.Observed) { o.Finalizing = true })
+		s.happens("deleted", remove)
 	},
 	"the hands of an admin": func(s *story) {
 		s.happens("three members are applied", nothing)
@@ -73,7 +73,7 @@ var lifeStories = map[string]func(*story){
 	"deletion": func(s *story) {
 		s.happens("three members are applied", nothing)
 		s.happens("deleted while a clone is under way, a child exists and the spec is invalid", func(o *plan.Observed) {
-			o.Finalizing, o.FinalizingSince = true, o.Now
+			remove(o)
 			o.Group.Spec.CPU = 0
 			o.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {}}
 			o.Pending = map[string]plan.Pending{"web-7": {Op: plan.Clone, Ordinal: 7, State: plan.Running}}
@@ -88,7 +88,7 @@ var lifeStories = map[string]func(*story){
 		s.happens("two members are applied", s.scale(2))
 		s.happens("vCenter is gone for good, and the group is deleted", func(o *plan.Observed) {
 			o.Sight = plan.Sight{}
-			o.Finalizing = true
+			remove(o)
 		})
 		s.happens("it is abandoned", func(o *plan.Observed) {
 			o.Group.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "true"}

@@ -60,7 +60,7 @@ var placeStories = map[string]func(*story){
 		})
 		s.happens("scaled to 3", s.scale(3))
 		s.happens("scaled to 1", s.scale(1))
-		s.happens("deleted; a rule is left", func(o *plan.Observed) { o.Finalizing, o.FinalizingSince, o.Sight.RulesOff = true, o.Now, true })
+		s.happens("deleted; a rule is left", func(o *plan.Observed) { remove(o); o.Sight.RulesOff = true })
 	},
 	"drain": func(s *story) {
 		s.happens("three members behind a Service, which drains for two minutes", edit(func(g *spec) { g.Service = &v1alpha1.Service{DrainSeconds: 120} }))
@@ -73,7 +73,7 @@ var placeStories = map[string]func(*story){
 			o.Now = o.Now.Add(time.Minute)
 			s.scale(2)(o)
 		})
-		s.happens("deleted", func(o *plan.Observed) { o.Finalizing, o.FinalizingSince = true, o.Now })
+		s.happens("deleted", remove)
 	},
 	"another folder": func(s *story) {
 		s.happens("three members are applied", nothing)

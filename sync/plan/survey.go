@@ -17,6 +17,8 @@ type view struct {
 	want   int
 	// sighted: vCenter's facts are known and of the right vCenter; else the stored figures are kept.
 	sighted bool
+	// invalid is why the spec is not worked on; nil if it is valid.
+	invalid *Fault
 	// hold is why nothing may be done at all; nil if something may.
 	hold *Fault
 	// wake is when equal facts would be planned otherwise, because a time has passed; zero if never.
@@ -66,6 +68,9 @@ type named struct {
 
 func survey(o *Observed) *view {
 	v := &view{Observed: o, want: int(o.Group.Replicas()), prepared: PreparationOf(&o.Group.Spec)}
+	if errs := o.Group.Validate(); len(errs) > 0 {
+		v.invalid = &Fault{Reason: ReasonInvalidSpec, Person: true, Message: errs.ToAggregate().Error()}
+	}
 	if o.Related.Fault == nil {
 		v.revision = RevisionWith(&o.Group.Spec, o.Related.Digest)
 	}
@@ -96,8 +101,8 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 	if v.Finalizing {
 		return true, nil
 	}
-	if errs := v.Group.Validate(); len(errs) > 0 {
-		return true, &Fault{Reason: ReasonInvalidSpec, Person: true, Message: errs.ToAggregate().Error()}
+	if v.invalid != nil {
+		return true, v.invalid
 	}
 	if s.Trouble != nil {
 		return true, s.Trouble
@@ -109,9 +114,9 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 	for i := range s.VMs {
 		newest = max(newest, s.VMs[i].Generation)
 	}
-	if newest > v.Group.Generation {
+	if newest > v.Group.Generation && newest != v.Group.UndoneGeneration() {
 		return true, &Fault{Reason: ReasonSuperseded, Message: fmt.Sprintf(
-			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one",
+			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/operations.md, \"speak of generation\", says how to undo one that nobody applied)",
 			newest, v.Group.Generation)}
 	}
 	if name := v.overtaken(); name != "" {

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+)
+
+const strange = "web\x1b[2J\r\n\u009b31m\u202eevil"
+
+func printable(t *testing.T, what, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%s: %q", what, line)
+		}
+	}
+	if !strings.Contains(text, "u202e") {
+		t.Errorf("%s does not tell of it: %q", what, text)
+	}
+}
+
+func TestNoLogLineHoldsACharacterThatCannotBePrinted(t *testing.T) {
+	for _, format := range []string{"json", "console"} {
+		var out bytes.Buffer
+		log, err := (&settings{logLevel: "info", logFormat: format}).logger(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info().Str("vm", strange).Msg(strange)
+		printable(t, format, out.String())
+		if n := strings.Count(out.String(), "\n"); n != 1 {
+			t.Errorf("%s: %d lines", format, n)
+		}
+		var line struct{ VM, Message string }
+		if format == "json" && (json.Unmarshal(out.Bytes(), &line) != nil || line.VM != strange || line.Message != strange) {
+			t.Errorf("%s is no longer what was logged", out.String())
+		}
+	}
+}
+
+func TestAPlanShowsNoCharacterThatCannotBePrinted(t *testing.T) {
+	var out bytes.Buffer
+	answer := hook.PlanAnswer{Group: strange, Message: strange, Steps: []hook.PlanStep{{Round: 1, Op: "Clone", VM: strange, Reason: strange}}}
+	if err := table(&out, []hook.PlanAnswer{answer}); err != nil {
+		t.Fatal(err)
+	}
+	printable(t, "the table", out.String())
+}

@@ -1,0 +1,58 @@
+package hook
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// received is a decoded request. Of a finalize for a group that is not being deleted it also has the status as it came,
+// fields included that this version does not know: it is answered unchanged.
+type received struct {
+	plan.Call
+	status json.RawMessage
+}
+
+// statusOf is the status of the parent in a request, as it is written there; {} if it has none.
+func statusOf(body []byte) (json.RawMessage, error) {
+	var r struct {
+		Parent struct {
+			Status json.RawMessage `json:"status"`
+		} `json:"parent"`
+	}
+	if err := json.Unmarshal(body, &r); err != nil {
+		return nil, err
+	}
+	if len(r.Parent.Status) == 0 || string(r.Parent.Status) == "null" {
+		return json.RawMessage("{}"), nil
+	}
+	return r.Parent.Status, nil
+}
+
+// letGoResponse is a FinalizeResponse that leaves the status as it was received.
+type letGoResponse struct {
+	Status             json.RawMessage   `json:"status"`
+	Children           []json.RawMessage `json:"children"`
+	ResyncAfterSeconds float64           `json:"resyncAfterSeconds"`
+	Finalized          bool              `json:"finalized"`
+}
+
+// letGo answers for a group that this server has nothing of any more, so that Metacontroller takes its finalizer off.
+func (s *server) letGo(w http.ResponseWriter, call received, result *plan.Result) {
+	s.answer(w, call.Call, result, func(out SyncResponse) any {
+		return letGoResponse{call.status, out.Children, out.ResyncAfterSeconds, result.Finalized}
+	})
+}
+
+// refuseCall refuses a call. With 422 Metacontroller shows the message as an Event of the group; with 429 it says nothing and
+// calls again after that many seconds. With both it leaves status and children alone.
+func refuseCall(w http.ResponseWriter, why *plan.Refusal) {
+	if why.Retry == 0 {
+		refuse(w, http.StatusUnprocessableEntity, why.Message)
+		return
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(int(why.Retry.Seconds())))
+	refuse(w, http.StatusTooManyRequests, why.Message)
+}

@@ -1,0 +1,38 @@
+package loop
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// The exact world found it (test/world, seed 2542): the group's folder had just been made by another replica, which was
+// about to clone into it; and the stream was late. The group was finalized, and the clone stayed for ever.
+func TestAFolderThatOnlyTheLastReadShowsIsRemovedBeforeTheEnd(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := deletion(call("web", 1))
+		m.setFault(func(ref plan.Ref, a plan.Action) error {
+			if a.Op == plan.ConfirmGone {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				m.world(ref).Sight.Folder = "group-v9"
+			}
+			return nil
+		})
+		l.Renew(c)
+		time.Sleep(time.Second)
+		m.setFault(nil)
+		if r := l.Renew(c); r.Finalized {
+			t.Error("the group is finalized, and its folder is there")
+		}
+		time.Sleep(time.Second)
+		r := l.Renew(c)
+		begun := m.begun()
+		if last := begun[len(begun)-1]; !r.Finalized || !strings.HasPrefix(last, string(plan.RemoveFolder)) {
+			t.Errorf("finalized: %v, after %q", r.Finalized, begun)
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package loop
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// interrupted is a model in which something happens while a turn looks at vCenter.
+type interrupted struct {
+	*model
+	looks int
+	at    int // which look is interrupted; 0: none
+	by    func()
+}
+
+func (i *interrupted) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
+	s := i.model.Sight(ref, ask)
+	if i.looks++; i.looks == i.at {
+		i.by()
+	}
+	return s
+}
+
+// The exact world found it (test/world, seed 4136): a replica whose process stood still for a moment while it planned, and
+// was called with another generation meanwhile, took a member down by the older one.
+func TestAPlanThatACallHasOvertakenStartsNothing(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 3)
+		l.Renew(c)
+		until(t, time.Minute, "3 members on", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+		time.Sleep(time.Second)
+		synctest.Wait()
+
+		scaled := func(replicas int32, generation int64) plan.Call {
+			g := *c.Group
+			g.Spec.Replicas, g.Generation = &replicas, generation
+			return plan.Call{Group: &g}
+		}
+		i := &interrupted{model: m, at: 2} // the first look is that of the call itself, the second one its turn's
+		i.by = func() { l.Renew(scaled(3, 3)) }
+		l.vcenter = i
+		l.Renew(scaled(1, 2))
+		time.Sleep(time.Minute)
+		for _, line := range m.begun() {
+			if strings.HasPrefix(line, string(plan.Mark)) {
+				t.Errorf("%s, by a generation that was overtaken", line)
+			}
+		}
+	})
+}

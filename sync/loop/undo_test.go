@@ -1,0 +1,26 @@
+package loop
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// Somebody with the token sent a generation that nobody applied, and the members' stamps have it.
+func TestAnUndoneGenerationIsNotRememberedEither(t *testing.T) {
+	m := newModel(0)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		forged, real := call("web", 2), call("web", 3)
+		forged.Group.Generation, real.Group.Generation = v1alpha1.MaxGeneration, 2
+		l.Renew(forged)
+		until(t, time.Second, "up", func() bool { _, on := m.members(real.Ref()); return on == 2 })
+		if r := l.Renew(real); r.Status.DesiredReplicas != 2 {
+			t.Fatalf("the real call counts without being told so: %d desired", r.Status.DesiredReplicas)
+		}
+		real.Group.Annotations = map[string]string{v1alpha1.AnnotationUndoGeneration: strconv.Itoa(v1alpha1.MaxGeneration)}
+		l.Renew(real)
+		until(t, time.Minute, "three are up", func() bool { l.Renew(real); _, on := m.members(real.Ref()); return on == 3 })
+	})
+}

@@ -1,0 +1,110 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// unselected is what is remembered of the finalize calls for a group that is not being deleted: its CompositeController no
+// longer selects it. They renew no lease, and end none: another CompositeController may call for the same group.
+type unselected struct {
+	since, last time.Time     // the first of these calls with none of another kind between them, and the newest
+	confirm     []plan.Action // ConfirmGone, if the newest plan wants it
+	emptied     bool          // it succeeded, and was begun after all leases were over
+}
+
+// retryStale is when to call again with what is not older than a deletion.
+const retryStale = 5 * time.Second
+
+// called takes in such a call. After a gap the time begins anew: the group may have been selected meanwhile, and another
+// replica been called for it. (In a shorter one, too: then a clone of that copy may be left behind.)
+func (u *unselected) called(now time.Time, lease time.Duration) {
+	if u.since.IsZero() || now.Sub(u.last) > lease/3 {
+		*u = unselected{since: now}
+	}
+	u.last = now
+}
+
+// selected takes in a call of another kind: somebody selects the group, or it is being deleted.
+func (g *group) selected() {
+	if !g.unselected.since.IsZero() {
+		g.unselected = unselected{}
+		delete(g.failures, plan.ConfirmKey)
+	}
+}
+
+// heard is when the newest call of any kind came.
+func (g *group) heard() time.Time {
+	if g.unselected.last.After(g.renewed) {
+		return g.unselected.last
+	}
+	return g.renewed
+}
+
+// unselected answers a finalize for a group that is not being deleted, from memory. Nothing of it becomes the group's
+// wanted state.
+func (l *Loop) unselected(call plan.Call) plan.Result {
+	now := time.Now()
+	l.mu.Lock()
+	l.forget(now)
+	g := l.groups[call.Group.UID]
+	if g == nil {
+		g = newGroup(call)
+		g.call = plan.Call{Group: call.Group}
+		l.groups[call.Group.UID] = g
+	}
+	if g.finalizing {
+		l.mu.Unlock()
+		return plan.Result{Refusal: &plan.Refusal{Message: "the group is being deleted; this request is older than its deletion", Retry: retryStale}}
+	}
+	echo := l.notice(now)
+	g.unselected.called(now, l.cfg.Lease)
+	if echo { // whoever sent it may have gone on long ago: the time begins with the next one
+		g.unselected = unselected{since: now, last: now}
+	}
+	observed := g.observe(l.cfg, now)
+	observed.Group, observed.Children = call.Group, call.Children
+	observed.Finalizing, observed.FinalizingSince, observed.Emptied = true, g.unselected.since, g.unselected.emptied
+	l.mu.Unlock()
+
+	result := l.plan(&observed, call.Ref())
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g.unselected.confirm = result.Actions; len(result.Actions) > 0 {
+		l.queue.Add(call.Group.UID)
+	}
+	if result.Finalized { // said once: what is known is not for another time
+		g.unselected = unselected{last: now}
+	}
+	what := "the group is no longer selected by its CompositeController, and nothing of it is in vCenter: it is let go"
+	if result.Refusal != nil {
+		what = result.Refusal.Message
+	}
+	if what != g.lastLine {
+		g.lastLine = what
+		l.cfg.Log.Info().Stringer("group", g.ref).Msg(what)
+	}
+	return result
+}
+
+// confirmUnselected starts the fresh read that a group needs before it is let go. It changes nothing, so it needs no lease.
+// l.mu is held.
+func (l *Loop) confirmUnselected(ctx context.Context, g *group, now time.Time) {
+	if g == nil || len(g.unselected.confirm) == 0 || len(g.running) > 0 || now.Sub(g.unselected.last) > l.cfg.Lease || !l.free(g) || ctx.Err() != nil {
+		return
+	}
+	confirm := g.unselected.confirm[0]
+	g.unselected.confirm = nil
+	l.start(ctx, g, confirm)
+}
+
+// confirming reports whether all that is under way for a group is that read. l.mu is held.
+func (l *Loop) confirming(uid types.UID) bool {
+	g := l.groups[uid]
+	return g != nil && len(g.running) == 1 && g.running[plan.ConfirmKey].Op == plan.ConfirmGone && !g.unselected.since.IsZero()
+}

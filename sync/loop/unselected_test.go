@@ -1,0 +1,186 @@
+package loop
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// unselecting is the finalize call for a group that its CompositeController does not select any more.
+func unselecting(c plan.Call) plan.Call { return plan.Call{Group: c.Group, Finalizing: true} }
+
+// reads counts the fresh reads that were begun.
+func (m *model) reads() int {
+	n := 0
+	for _, b := range m.begun() {
+		if b == "ConfirmGone web *" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAFinalizeWithoutDeletionTimestampRemovesNothing(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 3)
+		l.Renew(c)
+		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+		begun := len(m.begun())
+		for range 60 { // two leases and more
+			if r := l.Renew(unselecting(c)); r.Finalized || r.Refusal == nil || len(r.Actions) > 0 {
+				t.Fatalf("it is answered with %+v", r)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if all, on := m.members(c.Ref()); all != 3 || on != 3 || len(m.begun()) != begun {
+			t.Errorf("%d members, %d on; begun %v", all, on, m.begun()[begun:])
+		}
+		if reports := l.Groups(); len(reports) != 0 {
+			t.Errorf("the lease of the last sync is over, and is told as %+v", reports)
+		}
+		l.Renew(call("web", 4)) // the label is back
+		until(t, time.Minute, "scaled up", func() bool { _, on := m.members(c.Ref()); return on == 4 })
+		until(t, time.Minute, "finalized", func() bool { return l.Renew(deletion(c)).Finalized })
+		if all, _ := m.members(c.Ref()); all != 0 {
+			t.Errorf("%d members after a deletion", all)
+		}
+	})
+}
+
+// What these calls say must not outweigh a lease that another CompositeController's calls renew at the same server.
+func TestAGroupThatAnotherControllerSelectsIsKept(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		for range 60 {
+			l.Renew(c)
+			time.Sleep(2 * time.Second)
+			if r := l.Renew(unselecting(c)); r.Finalized {
+				t.Fatal("it is let go")
+			}
+			time.Sleep(2 * time.Second)
+		}
+		m.change(c.Ref(), func(s *plan.Sight) { s.Gone, s.VMs = []string{s.VMs[0].MoRef}, s.VMs[1:] })
+		l.Renew(c)
+		until(t, time.Minute, "healed", func() bool { all, _ := m.members(c.Ref()); return all == 2 })
+		if n := m.reads(); n > 0 {
+			t.Errorf("%d fresh reads of a group that has VMs", n)
+		}
+	})
+}
+
+func TestAGroupWithoutVMsIsLetGoWhenEveryLeaseIsOver(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		for _, known := range []bool{true, false} { // or this replica was never called for it
+			c := call("web", 0)
+			c.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {LastApplied: "{}"}}
+			if known {
+				l.Renew(c)
+			} else {
+				c.Group.UID = "another"
+			}
+			reads := m.reads()
+			var r plan.Result
+			took := until(t, 3*time.Minute, "let go", func() bool {
+				u := unselecting(c)
+				u.Children = c.Children
+				r = l.Renew(u)
+				if !r.Finalized && (r.Refusal == nil || r.Refusal.Retry == 0) {
+					t.Fatalf("it is answered with %+v", r)
+				}
+				return r.Finalized
+			})
+			if took < 90*time.Second || took > 100*time.Second {
+				t.Errorf("it took %s, and a lease is 90 s", took)
+			}
+			if n := m.reads() - reads; n != 1 {
+				t.Errorf("%d fresh reads", n)
+			}
+			if len(r.Children) != 1 || r.Children[0].LastApplied != "{}" {
+				t.Errorf("children %+v", r.Children)
+			}
+		}
+	})
+}
+
+func TestTheTimeToLetGoBeginsAnewWithEachSync(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 0)
+		letGo := func(of time.Duration) {
+			t.Helper()
+			if took := until(t, 3*time.Minute, "let go", func() bool { return l.Renew(unselecting(c)).Finalized }); took < of {
+				t.Errorf("let go after %s, not %s", took, of)
+			}
+		}
+		letGo(90 * time.Second)
+		letGo(90 * time.Second) // the finalizer was taken off, and came back
+		l.Renew(c)
+		letGo(90 * time.Second)
+		time.Sleep(31 * time.Second) // in which other copies may have been called
+		letGo(90 * time.Second)
+		if n := m.reads(); n != 4 {
+			t.Errorf("%d fresh reads for four times", n)
+		}
+	})
+}
+
+// A fresh read that was begun before the deletion says nothing of what came in between.
+func TestAReadForOneEndIsNoneForAnother(t *testing.T) {
+	m := newModel(time.Second)
+	m.took[plan.ConfirmGone] = 10 * time.Second
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 0)
+		until(t, 3*time.Minute, "being read", func() bool { l.Renew(unselecting(c)); return m.reads() == 1 })
+		until(t, time.Minute, "finalized", func() bool { return l.Renew(deletion(c)).Finalized })
+		if n := m.reads(); n != 2 {
+			t.Errorf("it is finalized after %d fresh reads", n)
+		}
+	})
+}
+
+func TestADeletionThatIsKnownIsNotUndoneByAnOlderFinalize(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		l.Renew(c)
+		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		l.Renew(deletion(c))
+		late := c
+		newer := *c.Group
+		newer.Generation = 7 // by hand: Kubernetes raises it with the deletion
+		late.Group = &newer
+		until(t, time.Minute, "gone", func() bool {
+			if r := l.Renew(unselecting(c)); r.Finalized || r.Refusal == nil {
+				t.Fatalf("it is answered with %+v", r)
+			}
+			l.Renew(late)
+			all, _ := m.members(c.Ref())
+			return all == 0
+		})
+	})
+}
+
+func TestAPreviewOfAGroupThatIsNotSelectedShowsNoStep(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		l.Renew(c)
+		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		r, outlook, err := l.Preview(unselecting(c))
+		if err != nil || r.Refusal == nil || len(outlook.Steps) > 0 {
+			t.Errorf("%+v %+v %v", r.Refusal, outlook.Steps, err)
+		}
+		_, outlook, err = l.Preview(deletion(c))
+		if destroys := slices.ContainsFunc(outlook.Steps, func(s plan.Step) bool { return s.Op == plan.Destroy }); err != nil || !destroys {
+			t.Errorf("the preview of a deletion shows %+v %v", outlook.Steps, err)
+		}
+		if r := l.Renew(c); r.Finalized || r.Refusal != nil {
+			t.Errorf("a preview changed what is wanted: %+v", r)
+		}
+	})
+}

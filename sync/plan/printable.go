@@ -1,0 +1,32 @@
+package plan
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable makes a text fit for a terminal, a log line and a status: what cannot be printed is escaped as in a Go string. Names
+// come from people, in vCenter as in Kubernetes, and a control character in one could forge a line, colour or hide a text, or
+// turn its direction (U+202E). Whatever can be printed stays, in any script.
+func Printable(text string) string {
+	if !strings.ContainsFunc(text, unprintable) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if unprintable(r) {
+			quoted := strconv.Quote(text[:size])
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteString(text[:size])
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+// unprintable counts what is no UTF-8 as well, which is decoded as U+FFFD.
+func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }

@@ -1,0 +1,148 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// ReasonNotVCenterAPI means that what answers at vCenter's address does not speak its API as it should: a proxy, a login
+// page, another server, or a vCenter that is broken. Nothing is concluded from such an answer, and the call is tried again.
+const ReasonNotVCenterAPI = "NotVCenterAPI"
+
+// notVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and may be nil.
+func notVCenterAPI(method string, cause error) *Error {
+	e := faultf(ReasonNotVCenterAPI, false,
+		"What answers %s at vCenter's address does not speak vCenter's API: see whether VC_HOST leads to vCenter itself, and not to a proxy or a login page.", method)
+	e.Err = cause
+	return e
+}
+
+// undirected refuses answers that lead elsewhere. vCenter's API gives none; whoever does could lead the password to another
+// server, or to plain http.
+func undirected(res *http.Response, err error) (*http.Response, error) {
+	if err != nil || res.StatusCode < http.StatusMultipleChoices || res.StatusCode >= http.StatusBadRequest {
+		return res, err
+	}
+	_ = res.Body.Close()
+	return nil, faultf(ReasonNotVCenterAPI, false,
+		"What answers at vCenter's address redirects to another one, which is not followed: set VC_HOST to the address of vCenter itself.")
+}
+
+// exchange makes a call, and sees to it that what comes back is an answer: callers may take for granted that a response has
+// all that vCenter's API requires of it. govmomi gives a nil response, or empty fields, for an answer that lacks them, and its
+// decoder panics at one that has a value of another type than the field's.
+func exchange(ctx context.Context, next soap.RoundTripper, method string, req, res soap.HasFault) (err error) {
+	if err = contained(method, func() error { return next.RoundTrip(ctx, req, res) }); err == nil {
+		if lack := lacking(res); lack != "" {
+			err = notVCenterAPI(method, fmt.Errorf("the answer has no %s", lack))
+		}
+		return err
+	}
+	if known(err) {
+		return err
+	}
+	return notVCenterAPI(method, err)
+}
+
+// contained runs code of govmomi that panics at an answer it does not expect: the decoder, at a value of another type than the
+// field's; the finder and the property collector's helpers, at objects without a name, a parent or a property. f must hold no
+// lock.
+func contained(method string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			cause := fmt.Errorf("govmomi panicked with a %T", p) // its value may hold a part of the answer
+			if fault, is := p.(runtime.Error); is {
+				cause = fault
+			}
+			err = notVCenterAPI(method, cause)
+		}
+	}()
+	return f()
+}
+
+// searchMost bounds the calls of one search by govmomi's finder: it makes one for each folder, and would follow a folder that
+// says to be in itself for ever, with a path that grows. vCenter has at most 2,500 datacenters, and few have ten. (A test has fewer.)
+var searchMost int32 = 3000
+
+// bounded gives a client for one search.
+func bounded(vim *vim25.Client) *vim25.Client {
+	c := *vim
+	c.RoundTripper = &search{next: vim.RoundTripper}
+	return &c
+}
+
+type search struct {
+	next  soap.RoundTripper
+	calls atomic.Int32
+}
+
+func (s *search) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+	if s.calls.Add(1) > searchMost {
+		return notVCenterAPI(methodOf(req), errors.New("its folders have no end"))
+	}
+	return s.next.RoundTrip(ctx, req, res)
+}
+
+// known reports whether an error is a fault of vCenter, of the network or of ours. What else a call can end with is an answer
+// that is not understood.
+func known(err error) bool {
+	if _, own := errors.AsType[*Error](err); own || soap.IsSoapFault(err) || soap.IsVimFault(err) {
+		return true
+	}
+	for _, read := range []func(error) (plan.Fault, bool){vimFault, certFault, netFault} {
+		if _, is := read(err); is {
+			return true
+		}
+	}
+	return false
+}
+
+// missingManager names a part of vCenter that every vCenter has, and that this one does not tell of. (ESXi hosts lack some, which
+// is why the API allows them to be left out.)
+func missingManager(c types.ServiceContent) string {
+	managers := map[string]*types.ManagedObjectReference{
+		"sessionManager": c.SessionManager, "viewManager": c.ViewManager, "searchIndex": c.SearchIndex, "taskManager": c.TaskManager,
+		"eventManager": c.EventManager, "storageResourceManager": c.StorageResourceManager,
+		"customizationSpecManager": c.CustomizationSpecManager, "rootFolder": &c.RootFolder, "propertyCollector": &c.PropertyCollector,
+	}
+	for _, name := range slices.Sorted(maps.Keys(managers)) {
+		if ref := managers[name]; ref == nil || ref.Value == "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// lacking names what a response must have and does not: the response itself, or its Returnval where the API makes that
+// required. Fields that may be left out are pointers or slices in govmomi's types, and a number or a flag may be zero.
+func lacking(res soap.HasFault) string {
+	body := reflect.Indirect(reflect.ValueOf(res))
+	if body.Kind() != reflect.Struct {
+		return ""
+	}
+	response := body.FieldByName("Res")
+	if !response.IsValid() || response.Kind() != reflect.Pointer {
+		return ""
+	}
+	if response.IsNil() {
+		return response.Type().Elem().Name()
+	}
+	value := response.Elem().FieldByName("Returnval")
+	if value.IsValid() && value.Kind() == reflect.Struct && value.IsZero() {
+		return "Returnval"
+	}
+	return ""
+}

@@ -1,0 +1,406 @@
+package vsphere
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// A hostile vCenter is made from a friendly one: what that answered during a life of a group is recorded once, and told again
+// in memory and virtual time, with what a test makes of one answer, or of all to one method.
+
+func init() { searchMost = 300 } // for a test meets many folders without an end
+
+// said is one recorded answer.
+type said struct {
+	phase  int // the step of the life that it was given during
+	status int
+	header http.Header
+	body   []byte
+}
+
+// tape is what a vCenter answered, by what it was asked: the method, and the body of the request.
+type tape struct {
+	answers map[string]map[string][]said
+}
+
+// methods are those that were called, sorted.
+func (t *tape) methods() []string { return slices.Sorted(maps.Keys(t.answers)) }
+
+var soapBody = regexp.MustCompile(`(?s)<Body[^>]*>(<(\w+).*)</Body>`)
+
+// askedFor is the method of a request, and what tells it from others of that method.
+func askedFor(req *http.Request) (method, body string) {
+	raw, _ := io.ReadAll(req.Body)
+	if m := soapBody.FindSubmatch(raw); m != nil {
+		return string(m[2]), string(m[1])
+	}
+	return "REST " + restCall(req), req.URL.Path
+}
+
+// recorder passes requests on, and keeps what is answered.
+type recorder struct {
+	next http.RoundTripper
+	mu   sync.Mutex
+	tape
+	phase int
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	copied := req.Clone(req.Context())
+	if req.Body != nil {
+		raw, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		req.Body, copied.Body = io.NopCloser(bytes.NewReader(raw)), io.NopCloser(bytes.NewReader(raw))
+	} else {
+		copied.Body = http.NoBody
+	}
+	method, asked := askedFor(copied)
+	res, err := r.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if method == "WaitForUpdatesEx" && !bytes.Contains(body, []byte("<returnval")) {
+		return res, nil // no news
+	}
+	if r.answers[method] == nil {
+		r.answers[method] = map[string][]said{}
+	}
+	r.answers[method][asked] = append(r.answers[method][asked], said{r.phase, res.StatusCode, res.Header, body})
+	return res, nil
+}
+
+// hostile tells a tape again. twist makes of an answer what is answered instead; nth counts the answers to a method, from 0.
+type hostile struct {
+	*tape
+	twist func(method string, nth int, s said) said
+
+	mu     sync.Mutex
+	phase  int
+	served map[string]int
+	turned chan struct{} // closed and replaced with each phase
+	// addresses are those that were called.
+	addresses map[string]bool
+}
+
+func newHostile(t *tape, twist func(string, int, said) said) *hostile {
+	return &hostile{tape: t, twist: twist, served: map[string]int{}, addresses: map[string]bool{}, turned: make(chan struct{})}
+}
+
+func (h *hostile) next(phase int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.phase = phase
+	close(h.turned)
+	h.turned = make(chan struct{})
+}
+
+// recall finds the last answer up to now to a request. What was never asked so is answered as the method was.
+func (h *hostile) recall(method, asked string) (found said, told bool, turned <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all, exact := h.answers[method][asked]
+	if !exact && method != "WaitForUpdatesEx" {
+		for _, key := range slices.Sorted(maps.Keys(h.answers[method])) {
+			all = append(all, h.answers[method][key]...)
+		}
+		slices.SortStableFunc(all, func(a, b said) int { return a.phase - b.phase })
+	}
+	for _, s := range all {
+		if !told || s.phase <= h.phase {
+			if s.phase > h.phase && method == "WaitForUpdatesEx" {
+				break
+			}
+			found, told = s, true
+		}
+	}
+	return found, told, h.turned
+}
+
+const nothingNew = `<?xml version="1.0"?><Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body><WaitForUpdatesExResponse xmlns="urn:vim25"/></Body></Envelope>`
+
+func (h *hostile) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body == nil {
+		req.Body = http.NoBody
+	}
+	method, asked := askedFor(req)
+	h.mu.Lock()
+	h.addresses[req.URL.Scheme+"://"+req.URL.Host] = true
+	h.mu.Unlock()
+	found, told, turned := h.recall(method, asked)
+	if method == "WaitForUpdatesEx" {
+		for patience := time.After(maxWait); !told; found, told, turned = h.recall(method, asked) {
+			select {
+			case <-turned:
+				continue
+			case <-patience:
+				found, told = said{status: http.StatusOK, body: []byte(nothingNew)}, true
+			case <-req.Context().Done():
+				return nil, req.Context().Err()
+			}
+			break
+		}
+	}
+	if !told {
+		found = said{status: http.StatusNotFound}
+	}
+	h.mu.Lock()
+	nth := h.served[method]
+	h.served[method]++
+	h.mu.Unlock()
+	found = h.twist(method, nth, found)
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: found.status, Status: fmt.Sprintf("%d %s", found.status, http.StatusText(found.status)), Proto: "HTTP/1.1",
+		ProtoMajor: 1, ProtoMinor: 1, Header: found.header.Clone(), Body: io.NopCloser(bytes.NewReader(found.body)), ContentLength: int64(len(found.body)), Request: req}, nil
+}
+
+// lifeSpec has a clone look up nearly all that there is to look up.
+func lifeSpec() v1alpha1.VmGroupSpec {
+	return v1alpha1.VmGroupSpec{Template: "ubuntu", CPU: 2, Memory: 1, CustomizationSpec: "linux",
+		Clone:            v1alpha1.Clone{Mode: v1alpha1.CloneLinked},
+		Placement:        v1alpha1.Placement{Pool: firstCluster, Datastore: "DC0_POD0", StoragePolicy: "gold", AntiAffinity: v1alpha1.AntiAffinityPreferred},
+		Networks:         []v1alpha1.Network{{Network: "VM Network"}},
+		CustomAttributes: map[string]string{"owner": "shop"}, Tags: []v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}}}
+}
+
+// lifeSteps are the steps of a life, each made from what is seen then; false where it cannot be.
+func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
+	spec := lifeSpec()
+	sight := func(v *VCenter) plan.Sight {
+		return v.Sight(web, plan.Ask{Template: "ubuntu", AntiAffinity: spec.Placement.AntiAffinity, Adopt: []string{legacy + "/db-a"}})
+	}
+	seen := func(v *VCenter, ordinal int32) (plan.VM, bool) {
+		for _, vm := range sight(v).VMs {
+			if vm.Ordinal == ordinal {
+				return vm, true
+			}
+		}
+		return plan.VM{}, false
+	}
+	clone := func(ordinal int32, spec *v1alpha1.VmGroupSpec) func(v *VCenter) (plan.Action, bool) {
+		return func(v *VCenter) (plan.Action, bool) {
+			s := sight(v)
+			return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Folder: s.Folder, Template: s.Template.MoRef,
+				Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Generation: 1,
+				Details: &plan.Details{Spec: spec, UserData: "#cloud-config"}}, s.Folder != "" && s.Template.MoRef != ""
+		}
+	}
+	member := func(op plan.Op, ordinal int32, more ...func(*VCenter, *plan.Action)) func(v *VCenter) (plan.Action, bool) {
+		return func(v *VCenter) (plan.Action, bool) {
+			vm, is := seen(v, ordinal)
+			a := guarded(op, vm)
+			for _, f := range more {
+				f(v, &a)
+			}
+			return a, is
+		}
+	}
+	return []func(v *VCenter) (plan.Action, bool){
+		func(*VCenter) (plan.Action, bool) { return plan.Action{Op: plan.CreateFolder}, true },
+		clone(0, &spec),
+		clone(1, &v1alpha1.VmGroupSpec{Template: "ubuntu"}),
+		member(plan.Prepare, 0, func(_ *VCenter, a *plan.Action) {
+			a.Details = &plan.Details{Spec: &spec, Prepared: plan.PreparationOf(&spec)}
+		}),
+		func(*VCenter) (plan.Action, bool) { return settingRules(spec.Placement.AntiAffinity), true },
+		member(plan.PowerOn, 0),
+		member(plan.PowerOn, 1),
+		member(plan.Reset, 0),
+		member(plan.Mark, 0, func(_ *VCenter, a *plan.Action) { a.Why, a.Generation = plan.WhyUpdate, 1 }),
+		member(plan.ShutdownGuest, 0),
+		member(plan.PowerOff, 0),
+		member(plan.Unmark, 0),
+		member(plan.Reconfigure, 0, func(_ *VCenter, a *plan.Action) { a.CPU, a.MemoryMB = 4, 2048 }),
+		func(v *VCenter) (plan.Action, bool) {
+			s := sight(v)
+			return plan.Action{Op: plan.CreateQuarantine, Folder: s.Folder}, s.Folder != ""
+		},
+		member(plan.Quarantine, 0),
+		member(plan.Rename, 0, func(_ *VCenter, a *plan.Action) { a.NewName = plan.QuarantineName("web", 0, a.MoRef) }),
+		member(plan.Move, 0, func(v *VCenter, a *plan.Action) { a.Folder = sight(v).Quarantine }),
+		member(plan.Destroy, 0),
+		func(v *VCenter) (plan.Action, bool) {
+			s := sight(v)
+			if len(s.Candidates) != 1 || s.Candidates[0].Fault != nil {
+				return plan.Action{}, false
+			}
+			return taking(s.Candidates[0], 2), true
+		},
+		member(plan.Release, 2),
+		member(plan.PowerOff, 1),
+		clone(3, &v1alpha1.VmGroupSpec{Template: "ubuntu"}),
+		member(plan.Destroy, 3, func(_ *VCenter, a *plan.Action) { a.NeverOn = true }),
+		member(plan.Destroy, 1),
+		func(v *VCenter) (plan.Action, bool) {
+			s := sight(v)
+			return plan.Action{Op: plan.RemoveFolder, MoRef: s.Folder}, s.Folder != ""
+		},
+		func(*VCenter) (plan.Action, bool) {
+			return plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey}, true
+		},
+	}
+}
+
+// recorded is the life as a friendly vCenter answers it.
+var recorded = sync.OnceValues(func() (*recorder, error) {
+	vc, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}, Clusters: 1, Hosts: 2, Datastores: 2, Pods: 1, Guest: vcsim.Guest{Tools: true}})
+	if err != nil {
+		return nil, err
+	}
+	defer vc.Close()
+	must := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	_, e := vc.AddSnapshot("ubuntu", "base")
+	must(e)
+	must(vc.AddCustomizationSpec("linux", false))
+	_, e = vc.AddStoragePolicy("gold", "/DC0/datastore/LocalDS_1", "/DC0/datastore/DC0_POD0/DC0_POD0_DS1")
+	must(e)
+	_, e = vc.MakeFolder(legacy)
+	must(e)
+	_, e = vc.AddVM(legacy, "db-a")
+	must(e)
+	_, e = vc.AddTag("tier", "db")
+	must(e)
+	must(vc.RegisterExtension(extensionKey))
+	v, e := New(hostileConfig(vc.URL().Host))
+	must(e)
+	if err != nil {
+		return nil, err
+	}
+	r := &recorder{next: v.client.transport.Clone(), tape: tape{answers: map[string]map[string][]said{}}}
+	v.client.transport.RegisterProtocol("https", r)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = v.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	if err := v.client.call(ctx, ask); err != nil { // as the server does with a session after an outage
+		return nil, err
+	}
+	for i, next := range lifeSteps() {
+		r.mu.Lock()
+		r.phase = i + 1
+		r.mu.Unlock()
+		var a plan.Action
+		ready := false
+		for deadline := time.Now().Add(20 * time.Second); !ready && time.Now().Before(deadline); {
+			if v.Sight(web, plan.Ask{}).Known {
+				a, ready = next(v)
+			}
+			if !ready {
+				time.Sleep(5 * time.Millisecond) // of the recording alone, which is of a vCenter in real time
+			}
+		}
+		if !ready {
+			return nil, fmt.Errorf("step %d could not begin", i)
+		}
+		if err := v.Do(context.Background(), web, a); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", a.Op, a.VM, err)
+		}
+	}
+	return r, nil
+})
+
+func hostileConfig(host string) Config {
+	return Config{Host: host, User: "vmgroup", Password: "pass", Insecure: true, ClusterID: "test", Log: zerolog.Nop(),
+		AdoptFrom: []AdoptRule{{Namespace: "shop", Folder: legacy}}}
+}
+
+// live leads the life against a tape whose answers are twisted. Whatever comes: nothing panics, everything ends, and what
+// fails does so with a typed fault. It gives the faults by the step they came at.
+func live(t *testing.T, twist func(method string, nth int, s said) said) map[int]*Error {
+	r, err := recorded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults := map[int]*Error{}
+	synctest.Test(t, func(t *testing.T) {
+		v, err := New(hostileConfig("vcenter.test"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newHostile(&r.tape, twist)
+		v.client.transport.RegisterProtocol("https", h)
+		v.client.transport.RegisterProtocol("http", h)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = v.Run(ctx) }()
+		failed := 0
+		for i, next := range lifeSteps() {
+			h.next(i + 1)
+			if failed == 3 { // the rest fails likewise
+				break
+			}
+			var a plan.Action
+			ready := false
+			for range 8 {
+				synctest.Wait()
+				if v.Sight(web, plan.Ask{}).Known {
+					a, ready = next(v)
+				}
+				if ready {
+					break
+				}
+				time.Sleep(2 * time.Second)
+			}
+			if !ready {
+				trouble := v.Sight(web, plan.Ask{}).Trouble
+				if trouble == nil {
+					trouble = &plan.Fault{Reason: "NotReady"}
+				}
+				faults[i] = &Error{Fault: *trouble}
+				failed++
+				continue
+			}
+			act, done := context.WithTimeout(ctx, 30*time.Second)
+			if err := v.Do(act, web, a); err != nil {
+				e := asError(err)
+				if e == nil || e.Reason == "" || e.Message == "" {
+					t.Errorf("%s %s ended without a typed fault: %v", a.Op, a.VM, err)
+				}
+				faults[i] = e
+				failed++
+			} else {
+				failed = 0
+			}
+			done()
+		}
+		cancel()
+		<-ended
+		for address := range h.addresses {
+			if address != "https://vcenter.test" {
+				t.Errorf("%s was called", address)
+			}
+		}
+	})
+	return faults
+}

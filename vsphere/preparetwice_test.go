@@ -1,0 +1,69 @@
+package vsphere
+
+import (
+	"maps"
+	"testing"
+	"testing/synctest"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// Two replicas know different specs. That with the older one stands still right before it takes an attribute off, and the
+// other one gives it a value and ends meanwhile. (Found by TestChaos, seed 700062: RUNNING, and the value was gone for good.)
+func TestAnAttributeThatAnotherReplicaTakesOffLateIsSetAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		newer := w.start()
+		moRef := newer.member(0).MoRef
+		newer.do(preparing(newer.vm(moRef), attributes("owner", "ann")))
+
+		wire, err := w.Wire(w.network.Listen())
+		w.must(err)
+		cfg := w.config()
+		cfg.Host, cfg.Through = wire.URL().Host, wire.Direct
+		v, err := New(cfg)
+		w.must(err)
+		older := w.run(v)
+		frozen, thaw := make(chan struct{}), make(chan struct{})
+		wire.On(func(c vcsim.Call) vcsim.Break {
+			if c.Method == "SetField" {
+				close(frozen)
+				<-thaw
+			}
+			return vcsim.Break{}
+		})
+		ended := make(chan plan.Fault)
+		older.until("the member is seen", func() bool { return older.vm(moRef).Prepared != "" })
+		go func() { ended <- older.fault(preparing(older.vm(moRef), attributes())) }()
+		<-frozen
+		wanted := attributes("owner", "bob")
+		newer.until("the older replica's beginning is seen", func() bool { return plan.PreparationIn(newer.vm(moRef).Prepared).Digest == "" })
+		newer.do(preparing(newer.vm(moRef), wanted))
+		close(thaw)
+		if f := <-ended; f.Reason != ReasonConcurrentAccess {
+			t.Errorf("the older replica: %+v", f)
+		}
+		newer.until("the member is said not to be prepared", func() bool { return newer.vm(moRef).Prepared != plan.PreparationOf(&wanted) })
+		newer.do(preparing(newer.vm(moRef), wanted))
+		if has := w.attributes("web-0"); !maps.Equal(has, wanted.CustomAttributes) {
+			t.Errorf("it has %v", has)
+		}
+	})
+}
+
+func TestAPreparationRaisesTheGenerationInTheStamp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		a := preparing(vm, attributes("owner", "shop"))
+		a.Generation = vm.Generation + 3
+		p.do(a)
+		if got := p.vm(vm.MoRef).Generation; got != a.Generation {
+			t.Errorf("generation %d, not %d", got, a.Generation)
+		}
+	})
+}
