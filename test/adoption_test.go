@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
@@ -26,70 +27,73 @@ func (r *rig) legacyVMs(names ...string) {
 }
 
 func adopting(v *vsphere.Config, l *loop.Config) {
-	quickly(v, l)
 	v.AdoptFrom = []vsphere.AdoptRule{{Namespace: "default", Folder: legacy}}
 }
 
 func TestAdoptedVMsAreMembersWithoutARestartAndGoBackWhereTheyCameFrom(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	r.legacyVMs("db-a", "web-7", "mine")
-	find := func(name string) vcsim.VM {
-		for _, vm := range r.VMs() {
-			if vm.Name == name {
-				return vm
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		r.legacyVMs("db-a", "web-7", "mine")
+		find := func(name string) vcsim.VM {
+			for _, vm := range r.VMs() {
+				if vm.Name == name {
+					return vm
+				}
+			}
+			t.Fatalf("there is no %s", name)
+			return vcsim.VM{}
+		}
+		a, b := find("db-a"), find("web-7")
+		g := r.serve(adopting).group("web", 3)
+		g.Spec.CPU, g.Spec.Memory = a.CPUs, max(1, a.MemoryMB/1024)
+		g.Spec.Adopt = []string{legacy + "/db-a", b.Ref.Value}
+		g.Spec.Update.Strategy = v1alpha1.UpdateOnDelete // whatever their size is
+		g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
+		status := up(t, g).Status
+		if len(status.Adopted) != 2 {
+			t.Errorf("adopted: %v", status.Adopted)
+		}
+		equal(t, r.names(web), []string{"web-0+", "web-1+", "web-7+"})
+		is := refs(r.members())
+		if is["web-0"] != a.Ref.Value || is["web-7"] != b.Ref.Value {
+			t.Errorf("the members are %v; db-a is %s, web-7 is %s", is, a.Ref.Value, b.Ref.Value)
+		}
+		if n := r.Calls()["CloneVM_Task"]; n != 1 {
+			t.Errorf("%d clones", n)
+		}
+		remove(t, g)
+		equal(t, r.names(legacy), []string{"db-a+", "mine+", "web-7+"})
+		equal(t, r.names(web), []string{"web-1+"})
+		for _, was := range []vcsim.VM{a, b} {
+			now := find(was.Name)
+			if now.Ref != was.Ref || !now.Boot.Equal(was.Boot) || now.ExtraConfig[vsphere.StampKey] != "" {
+				t.Errorf("it was %+v and is %+v", was, now)
 			}
 		}
-		t.Fatalf("there is no %s", name)
-		return vcsim.VM{}
-	}
-	a, b := find("db-a"), find("web-7")
-	g := r.serve(adopting).group("web", 3)
-	g.Spec.CPU, g.Spec.Memory = a.CPUs, max(1, a.MemoryMB/1024)
-	g.Spec.Adopt = []string{legacy + "/db-a", b.Ref.Value}
-	g.Spec.Update.Strategy = v1alpha1.UpdateOnDelete // whatever their size is
-	g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
-	status := up(t, g).Status
-	if len(status.Adopted) != 2 {
-		t.Errorf("adopted: %v", status.Adopted)
-	}
-	equal(t, r.names(web), []string{"web-0+", "web-1+", "web-7+"})
-	is := refs(r.members())
-	if is["web-0"] != a.Ref.Value || is["web-7"] != b.Ref.Value {
-		t.Errorf("the members are %v; db-a is %s, web-7 is %s", is, a.Ref.Value, b.Ref.Value)
-	}
-	if n := r.Calls()["CloneVM_Task"]; n != 1 {
-		t.Errorf("%d clones", n)
-	}
-	remove(t, g)
-	equal(t, r.names(legacy), []string{"db-a+", "mine+", "web-7+"})
-	equal(t, r.names(web), []string{"web-1+"})
-	for _, was := range []vcsim.VM{a, b} {
-		now := find(was.Name)
-		if now.Ref != was.Ref || !now.Boot.Equal(was.Boot) || now.ExtraConfig[vsphere.StampKey] != "" {
-			t.Errorf("it was %+v and is %+v", was, now)
-		}
-	}
+	})
 }
 
 func TestAVMOfAForbiddenFolderIsNotAdoptedNorCloned(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{})
-	r.legacyVMs("db-a")
-	g := r.serve().group("web", 1)
-	g.Spec.Adopt = []string{legacy + "/db-a"}
-	a := says(t, g, v1alpha1.PhaseError, "--adopt-from")
-	if condition(a, v1alpha1.ConditionAdoptionFailed).Status != "True" {
-		t.Errorf("%+v", a.Status.Conditions)
-	}
-	if calls := r.Calls(); calls["CloneVM_Task"]+calls["ReconfigVM_Task"] > 0 {
-		t.Errorf("%v", calls)
-	}
-	equal(t, r.names(legacy), []string{"db-a+"})
-	g.Edit(func(s *spec) { s.Adopt = nil })
-	up(t, g)
-	equal(t, r.names(web), running(1))
-	if _, err := r.find.VirtualMachine(context.Background(), legacy+"/db-a"); err != nil || strings.Contains(a.Status.LastMessage, "password") {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		r.legacyVMs("db-a")
+		g := r.serve().group("web", 1)
+		g.Spec.Adopt = []string{legacy + "/db-a"}
+		a := says(t, g, v1alpha1.PhaseError, "--adopt-from")
+		if condition(a, v1alpha1.ConditionAdoptionFailed).Status != "True" {
+			t.Errorf("%+v", a.Status.Conditions)
+		}
+		if calls := r.Calls(); calls["CloneVM_Task"]+calls["ReconfigVM_Task"] > 0 {
+			t.Errorf("%v", calls)
+		}
+		equal(t, r.names(legacy), []string{"db-a+"})
+		g.Edit(func(s *spec) { s.Adopt = nil })
+		up(t, g)
+		equal(t, r.names(web), running(1))
+		if _, err := r.find.VirtualMachine(context.Background(), legacy+"/db-a"); err != nil || strings.Contains(a.Status.LastMessage, "password") {
+			t.Error(err)
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -20,7 +20,7 @@ var (
 	campaignOnly     = flag.String("campaign.only", "", `the one break to lead a life with, as a violation names it: "CloneVM_Task#2/ReplyLost", "rich:Rename_Task#1/Refused"`)
 	campaignTimes    = flag.Int("campaign.times", 1, "how often the one break of -campaign.only is led")
 	campaignPacked   = flag.Int("campaign.packed", 1, "how many breaks a life suffers; those of the first round suffer six in any case")
-	campaignParallel = flag.Int("campaign.parallel", 4*runtime.GOMAXPROCS(0), "how many lives are led at once; twice as many wait in a stall")
+	campaignParallel = flag.Int("campaign.parallel", runtime.GOMAXPROCS(0), "how many lives are led at once")
 )
 
 // handful is the life of make test: breaks of each kind but the stalls, at calls that matter.
@@ -63,30 +63,23 @@ func namedJob(t *testing.T, text string) job {
 
 // campaign is what is known of the lives so far.
 type campaign struct {
-	deadline time.Time
-	ctx      context.Context
-	turns    chan struct{}
-
-	learnt map[string]map[string]int // by shape: how often each method is called in an unbroken life, at most
-	tally  campaignTally
+	began, deadline time.Time
+	learnt          map[string]map[string]int // by shape: how often each method is called in an unbroken life, at most
+	tally           campaignTally
 }
 
 // newCampaign leads an unbroken life or two of each shape, and learns its calls.
 func newCampaign(t *testing.T, of ...string) *campaign {
-	c := &campaign{learnt: map[string]map[string]int{}, ctx: context.Background(), turns: make(chan struct{}, 3*runtime.GOMAXPROCS(0))}
+	c := &campaign{learnt: map[string]map[string]int{}, began: time.Now()}
 	c.tally.lives, c.tally.plan, c.tally.met = map[string]int{}, map[string]int{}, map[string]int{}
 	if *campaignFor > 0 {
 		c.deadline = time.Now().Add(*campaignFor)
-		ctx, cancel := context.WithDeadline(c.ctx, c.deadline.Add(overtime))
-		t.Cleanup(cancel)
-		c.ctx = ctx
 	}
 	for _, shape := range of {
 		c.learnt[shape] = map[string]int{}
 		for i := range 2 {
 			t.Run(fmt.Sprintf("%s, unbroken %d", shape, i), func(t *testing.T) {
-				w := c.lead(t, job{shape: shape})
-				for method, n := range w.calls() {
+				for method, n := range c.lead(t, job{shape: shape}) {
 					c.learnt[shape][method] = max(c.learnt[shape][method], n)
 				}
 			})
@@ -95,16 +88,13 @@ func newCampaign(t *testing.T, of ...string) *campaign {
 	return c
 }
 
-// overtime is how long lives that are under way at the end of the time may go on.
-const overtime = 40 * time.Second
-
 // packed is how many breaks the lives of the first round suffer: so that each kind of each method is met early. All later
-// rounds break one call of a life, or -campaign.packed; a life that stalls suffers nothing else.
+// rounds break one call of a life, or -campaign.packed.
 const packed = 6
 
 // jobs are all the breaks of all the calls, in an order that takes each kind of each method early: first one of each,
 // then another of each, and so on.
-func (c *campaign) jobs() (quick, slow []job) {
+func (c *campaign) jobs() (all []job) {
 	r := rand.New(rand.NewPCG(*campaignSeed, 2))
 	rounds := map[int][]job{}
 	for _, shape := range slices.Sorted(maps.Keys(c.learnt)) {
@@ -128,24 +118,18 @@ func (c *campaign) jobs() (quick, slow []job) {
 		} else {
 			jobs = pack(jobs, *campaignPacked)
 		}
-		for _, j := range jobs {
-			if j.stall() > 0 {
-				slow = append(slow, j)
-			} else {
-				quick = append(quick, j)
-			}
-		}
+		all = append(all, jobs...)
 	}
-	return quick, slow
+	return all
 }
 
-// pack makes one life of up to n, but of those that stall. In one life a call can be broken but once.
+// pack makes one life of up to n. In one life a call can be broken but once.
 func pack(jobs []job, n int) (packs []job) {
 	open := map[string]*job{}
 	for _, j := range jobs {
 		o := open[j.shape]
 		switch {
-		case j.stall() > 0 || n < 2:
+		case n < 2:
 			packs = append(packs, j)
 		case o == nil:
 			open[j.shape] = &j
@@ -164,58 +148,44 @@ func pack(jobs []job, n int) (packs []job) {
 	return packs
 }
 
-// all leads the lives that there is time for. Those that stall have workers of their own, for they mostly wait.
+// all leads the lives that there is time for.
 func (c *campaign) all(t *testing.T) {
-	quick, slow := c.jobs()
-	c.tally.planned(quick)
-	c.tally.planned(slow)
-	var both sync.WaitGroup
-	both.Go(func() { c.queue(t, c.inTime(quick, 5*time.Second), *campaignParallel) })
-	both.Go(func() { c.queue(t, c.inTime(slow, stallFor+5*time.Second), 2**campaignParallel) })
-	both.Wait()
-}
-
-// inTime gives the jobs for which there is time.
-func (c *campaign) inTime(jobs []job, takes time.Duration) func(func(job) bool) {
-	return func(yield func(job) bool) {
-		for _, j := range jobs {
-			if time.Until(c.deadline) < takes || !yield(j) {
-				return
-			}
-		}
-	}
-}
-
-// queue leads lives, so many at once.
-func (c *campaign) queue(t *testing.T, jobs func(func(job) bool), workers int) {
+	jobs := c.jobs()
+	c.tally.planned(jobs)
 	next := make(chan job)
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
+	var crew sync.WaitGroup
+	for range *campaignParallel {
+		crew.Go(func() {
 			for j := range next {
 				t.Run(strings.ReplaceAll(j.name(), "/", "·"), func(t *testing.T) { c.lead(t, j) })
 			}
 		})
 	}
-	jobs(func(j job) bool { next <- j; return true })
+	for _, j := range jobs {
+		if time.Now().After(c.deadline) {
+			break
+		}
+		next <- j
+	}
 	close(next)
-	all.Wait()
+	crew.Wait()
 }
 
-// lead leads one life.
-func (c *campaign) lead(t *testing.T, j job) *whole {
-	c.turns <- struct{}{}
-	defer func() { <-c.turns }()
-	w := newWhole(c.ctx, t, c.turns, j)
-	defer func() {
-		c.tally.note(w)
-		if t.Failed() {
-			fmt.Printf("violation: go test ./test -run TestCampaign -campaign.only '%s'\n", j.name()) // at once
-			t.Logf("go test ./test -run TestCampaign -campaign.only '%s'\n%s", j.name(), w.story())
-		}
-	}()
-	w.lead()
-	w.close()
-	w.bound(c.learnt[j.shape])
-	return w
+// lead leads one life, and gives the calls of its copies, by method.
+func (c *campaign) lead(t *testing.T, j job) (calls map[string]int) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWhole(t, j)
+		defer func() {
+			c.tally.note(w)
+			if t.Failed() {
+				fmt.Printf("violation: go test ./test -run TestCampaign -campaign.only '%s'\n", j.name()) // at once
+				t.Logf("go test ./test -run TestCampaign -campaign.only '%s'\n%s", j.name(), w.story())
+			}
+		}()
+		w.lead()
+		w.close()
+		w.bound(c.learnt[j.shape])
+		calls = w.calls()
+	})
+	return calls
 }

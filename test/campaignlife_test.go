@@ -14,7 +14,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/test/breaker"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -23,12 +22,10 @@ import (
 // whole is the life of one group, from its creation to its end, in which one call may be broken.
 type whole struct {
 	*rig
-	ctx   context.Context
-	turns chan struct{} // has a place for each life that may be busy; one that waits for something leaves it to others
 	job
 	group  *metacontroller.Group
 	server *copyOfServer
-	wires  []*breaker.Wire
+	wires  []*vcsim.Wire
 	watch  *lookout
 	meddle func(phase string) // what nobody is to know of
 	last   string             // the phase after which it ends; empty: all
@@ -43,12 +40,11 @@ type whole struct {
 	nth    map[string]int
 	diary  []string
 	phase  string
-	rested time.Duration // how long nothing was to be done: in phases that took longer than they should
 }
 
 // place is a call of one of the copies.
 type place struct {
-	wire *breaker.Wire
+	wire *vcsim.Wire
 	n    int
 }
 
@@ -56,7 +52,7 @@ type place struct {
 var shapes = map[string]func(*spec){
 	"plain": func(s *spec) {},
 	"rich": func(s *spec) {
-		s.Deletion.QuarantineSeconds = 1
+		s.Deletion.QuarantineSeconds = 60
 		s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}}
 		s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
 		s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
@@ -64,33 +60,19 @@ var shapes = map[string]func(*spec){
 }
 
 // newWhole makes a vCenter with strangers in it, and a first copy of the server.
-func newWhole(ctx context.Context, t testing.TB, turns chan struct{}, j job) *whole {
+func newWhole(t testing.TB, j job) *whole {
 	t.Helper()
-	sim, err := vcsim.Start(vcsim.Config{
-		Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Hosts: 3,
-		Latency: vcsim.Latency{Clone: 20 * time.Millisecond, Power: 8 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 3 * time.Millisecond},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &whole{rig: &rig{VCenter: sim, t: t}, ctx: ctx, turns: turns, job: j, began: time.Now(),
+	r := memoryRig(t, wayOfName(j.name()), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}})
+	w := &whole{rig: r, job: j, began: time.Now(),
 		nth: map[string]int{}, struck: map[strike]place{}, strangers: map[string]string{}, stamps: stamps{read: map[string]vsphere.Stamp{}}}
-	t.Cleanup(func() {
-		for _, wire := range w.wires {
-			_ = wire.Close()
-		}
-		if err := sim.Close(); err != nil {
-			t.Errorf("close the embedded vCenter: %v", err)
-		}
-	})
 	w.plant("/DC0/vm", "web-1")
-	w.must(sim.PowerOn("/DC0/vm/web-1"))
+	w.must(w.PowerOn("/DC0/vm/web-1"))
 	w.plant("/DC0/vm", "web")
 	w.know()
 	w.start()
 	w.group = w.server.group("web", 3)
-	w.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(1)
-	w.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(1)}
+	w.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(60)
+	w.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120)}
 	shapes[j.shape](&w.group.Spec)
 	w.watch = w.newWatch()
 	return w
@@ -99,29 +81,23 @@ func newWhole(ctx context.Context, t testing.TB, turns chan struct{}, j job) *wh
 // start starts a copy of the server with a wire of its own.
 func (w *whole) start() {
 	w.t.Helper()
-	wire, err := breaker.New(w.VCenter)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	wire.On(func(c breaker.Call) breaker.Break { return w.ask(wire, c) })
+	wire := w.wire()
+	wire.On(func(c vcsim.Call) vcsim.Break { return w.ask(wire, c) })
 	w.wires = append(w.wires, wire)
 	w.server = w.serve(func(v *vsphere.Config, l *loop.Config) {
-		wire.Point(v)
-		l.Lease, l.Resync, l.Slots = 2*time.Second, time.Second, 4
+		w.through(wire, v)
+		l.Slots = 4
 	})
 }
 
 // ask says what becomes of a call: those that are to be broken are, once.
-func (w *whole) ask(wire *breaker.Wire, c breaker.Call) breaker.Break {
+func (w *whole) ask(wire *vcsim.Wire, c vcsim.Call) vcsim.Break {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nth[c.Method]++
-	if w.watch != nil {
-		w.watch.stir()
-	}
 	i := slices.IndexFunc(w.strikes, func(s strike) bool { return s.method == c.Method && s.nth == w.nth[c.Method] })
 	if i < 0 {
-		return breaker.Break{}
+		return vcsim.Break{}
 	}
 	s := w.strikes[i]
 	w.struck[s] = place{wire, c.N}
@@ -130,7 +106,7 @@ func (w *whole) ask(wire *breaker.Wire, c breaker.Call) breaker.Break {
 	if s.kind == taskFails {
 		w.FailTask(taskKinds[c.Method], nil, s.fault(), 1)
 	}
-	if b.Kind == breaker.KilledBefore || b.Kind == breaker.KilledAfter {
+	if b.Kind == vcsim.KilledBefore || b.Kind == vcsim.KilledAfter {
 		w.killed = true
 	}
 	return b
@@ -148,7 +124,7 @@ func (w *whole) write(format string, args ...any) {
 	if n := len(w.diary); n > 0 && strings.HasSuffix(w.diary[n-1], " s  "+line) {
 		return
 	}
-	w.diary = append(w.diary, fmt.Sprintf("%7.3f s  %s", time.Since(w.began).Seconds(), line))
+	w.diary = append(w.diary, fmt.Sprintf("%9.3f s  %s", time.Since(w.began).Seconds(), line))
 }
 
 // wrongf says that something that must hold does not.
@@ -167,6 +143,7 @@ func (w *whole) lead() {
 		do   func()
 	}{
 		{"create 3", func() {}},
+		{"not selected for a moment", w.unselect},
 		{"scale to 5", func() { w.meet("/DC0/vm/vm-operator/default"); g.Scale(5) }},
 		{"scale to 2", func() { g.Scale(2) }},
 		{"roll", func() { g.Edit(func(s *spec) { s.Template = otherTemplate }) }},
@@ -205,6 +182,16 @@ func (w *whole) lead() {
 	}
 }
 
+// unselect has Metacontroller call finalize as it does for a group that its CompositeController no longer selects: it is
+// refused, and nothing is removed.
+func (w *whole) unselect() {
+	letGo, said, err := w.group.Unselect(within(w.t))
+	w.say("not selected: %s", said)
+	if err != nil || letGo {
+		w.wrongf("the group was let go: %t, %v", letGo, err)
+	}
+}
+
 func (w *whole) enter(phase string) {
 	w.mu.Lock()
 	w.phase = phase
@@ -225,9 +212,9 @@ func (w *whole) promise() int {
 	return n - n/4
 }
 
-// campaignLimit is how long a phase may take: a step that failed and may have been carried out is in doubt for a minute after it
-// could have been tried again, and that is at most a minute after it failed.
-const campaignLimit = 150 * time.Second
+// campaignLimit is how long a phase may take, of which the longest takes about ten minutes: a step that failed and may have
+// been carried out is in doubt for a minute after it could have been tried again, and that is at most two minutes later.
+const campaignLimit = time.Hour
 
 // drive calls a hook until the answer is as wished. The copy that was killed is followed by a new one.
 func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool, wrong func() string) bool {
@@ -245,10 +232,8 @@ func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error),
 			w.group.URL = w.server.url
 			dead.stop()
 		}
-		a, err := call(w.ctx)
+		a, err := call(within(w.t))
 		switch {
-		case w.ctx.Err() != nil:
-			w.t.Skip("the time is over")
 		case err != nil:
 			w.wrongf("a hook failed: %v", err)
 			return false
@@ -258,21 +243,11 @@ func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error),
 		}
 		w.say("%s %d/%d %s", a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
 		took := time.Since(began)
-		if took > campaignLimit+w.stall() {
+		if took > campaignLimit {
 			w.wrongf("not reached within %s: %s; the group says %s: %s", took.Round(time.Second), wrong(), a.Status.Phase, a.Status.LastMessage)
 			return false
 		}
-		if took < time.Second {
-			time.Sleep(20 * time.Millisecond)
-			continue
-		}
-		pause := min(took/20, 200*time.Millisecond) // something waits
-		<-w.turns
-		time.Sleep(pause)
-		w.turns <- struct{}{}
-		w.mu.Lock()
-		w.rested += pause
-		w.mu.Unlock()
+		time.Sleep(a.Resync())
 	}
 }
 

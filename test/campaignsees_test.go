@@ -1,14 +1,12 @@
 package test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/vmware/govmomi"
+	"testing/synctest"
 )
 
 // confession is a testing.TB that takes errors down instead of failing.
@@ -25,39 +23,38 @@ func (c *confession) Errorf(format string, args ...any) {
 // not know of.
 func TestTheCampaignSeesWhatItLooksFor(t *testing.T) {
 	t.Parallel()
-	c := &confession{TB: t}
-	turns := make(chan struct{}, 1)
-	turns <- struct{}{}
-	w := newWhole(t.Context(), c, turns, job{shape: "plain"})
-	w.meddle = func(phase string) {
-		switch phase {
-		case "scale to 5": // as if a step of ours had taken a member that is needed
-			w.must(w.PowerOff(w.own()[0].Path))
-			w.watch.look()
-			w.must(w.SetExtraConfig("/DC0/vm/web", "touched", "yes"))
-			w.must(w.PowerOff("/DC0/vm/web-1"))
-			_, err := govmomi.NewClient(context.Background(), w.URL(), true)
-			w.must(err)
+	synctest.Test(t, func(t *testing.T) {
+		c := &confession{TB: t}
+		w := newWhole(c, job{shape: "plain"})
+		w.meddle = func(phase string) {
+			switch phase {
+			case "scale to 5": // as if a step of ours had taken a member that is needed
+				w.must(w.PowerOff(w.own()[0].Path))
+				w.watch.look()
+				w.must(w.SetExtraConfig("/DC0/vm/web", "touched", "yes"))
+				w.must(w.PowerOff("/DC0/vm/web-1"))
+				w.login()
+			}
 		}
-	}
-	w.last = "scale to 5"
-	w.lead()
-	w.plant("/DC0/vm", "late")
-	w.left()
-	w.close()
-	all := strings.Join(c.errors, "\n")
-	for _, want := range []string{"2 members are available, 3 were, and 3 must be", "touched=yes", "web-1 poweredOff", "late is left behind",
-		"2 sessions at the end", "1 sessions are left after the stop"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("not seen: %q in\n%s", want, all)
+		w.last = "scale to 5"
+		w.lead()
+		w.plant("/DC0/vm", "late")
+		w.left()
+		w.close()
+		all := strings.Join(c.errors, "\n")
+		for _, want := range []string{"2 members are available, 3 were, and 3 must be", "touched=yes", "web-1 poweredOff", "late is left behind",
+			"2 sessions at the end", "1 sessions are left after the stop"} {
+			if !strings.Contains(all, want) {
+				t.Errorf("not seen: %q in\n%s", want, all)
+			}
 		}
-	}
-	c.errors = nil
-	w.t = &confession{TB: t}
-	w.bound(map[string]int{"CloneVM_Task": -100, "WaitForUpdatesEx": -400})
-	if seen := w.t.(*confession).errors; len(seen) != 2 {
-		t.Errorf("of calls that are too many it saw %q", seen)
-	}
+		c.errors = nil
+		w.t = &confession{TB: t}
+		w.bound(map[string]int{"CloneVM_Task": -100, "WaitForUpdatesEx": -400})
+		if seen := w.t.(*confession).errors; len(seen) != 2 {
+			t.Errorf("of calls that are too many it saw %q", seen)
+		}
+	})
 }
 
 // TestABreakIsFoundAgainByItsName: what a violation prints leads the same life again, and every fault is known.

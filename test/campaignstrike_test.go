@@ -8,7 +8,6 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/test/breaker"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -67,16 +66,6 @@ func (j job) name() string {
 	return text
 }
 
-// stall is for how long calls stall, all in all.
-func (j job) stall() (d time.Duration) {
-	for _, s := range j.strikes {
-		if s.kind == breakStalled {
-			d += stallFor
-		}
-	}
-	return d
-}
-
 // parseJob reads what name wrote.
 func parseJob(text string) (j job, err error) {
 	j.shape = "plain"
@@ -110,24 +99,24 @@ func parseStrike(text string) (s strike, err error) {
 }
 
 // order is what the wire is told.
-func (s strike) order() breaker.Break {
+func (s strike) order() vcsim.Break {
 	switch s.kind {
 	case breakRefused:
-		return breaker.Break{Kind: breaker.Refused}
+		return vcsim.Break{Kind: vcsim.Refused}
 	case breakReplyLost:
-		return breaker.Break{Kind: breaker.ReplyLost}
+		return vcsim.Break{Kind: vcsim.ReplyLost}
 	case breakSessionGone:
-		return breaker.Break{Kind: breaker.SessionGone}
+		return vcsim.Break{Kind: vcsim.SessionGone}
 	case breakFaulted:
-		return breaker.Break{Kind: breaker.Faulted, Fault: s.fault()}
+		return vcsim.Break{Kind: vcsim.Faulted, Fault: s.fault()}
 	case breakStalled:
-		return breaker.Break{Kind: breaker.Stalled, Stall: stallFor}
+		return vcsim.Break{Kind: vcsim.Stalled, Stall: stallFor}
 	case breakKilledBefore:
-		return breaker.Break{Kind: breaker.KilledBefore}
+		return vcsim.Break{Kind: vcsim.KilledBefore}
 	case breakKilledAfter:
-		return breaker.Break{Kind: breaker.KilledAfter}
+		return vcsim.Break{Kind: vcsim.KilledAfter}
 	}
-	return breaker.Break{}
+	return vcsim.Break{}
 }
 
 func (s strike) fault() types.BaseMethodFault { return faultTypes[s.reason] }

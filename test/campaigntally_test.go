@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"codeconnect.vmworld.com/vmgroup/test/breaker"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // campaignTally counts lives and breaks.
@@ -18,7 +18,6 @@ type campaignTally struct {
 	lives map[string]int // by what became of them
 	plan  map[string]int // by method and kind: how many breaks there are
 	met   map[string]int // and how many of them did happen
-	slow  []string
 	bad   []string
 }
 
@@ -51,15 +50,9 @@ func (y *campaignTally) note(w *whole) {
 			y.lives["not reached"]++
 		}
 	}
-	if took := time.Since(w.began); took > time.Minute+w.stall() {
-		y.slow = append(y.slow, fmt.Sprintf("%s %.0f s", w.name(), took.Seconds()))
-	}
-	switch {
-	case w.t.Failed():
+	if w.t.Failed() {
 		y.lives["violations"]++
 		y.bad = append(y.bad, w.name())
-	case w.ctx.Err() != nil:
-		y.lives["unfinished"]++
 	}
 }
 
@@ -74,8 +67,9 @@ func (w *whole) broke(s strike) bool {
 // tell says what the campaign was.
 func (c *campaign) tell(t *testing.T) {
 	y := &c.tally
-	t.Logf("%d runs, %d breaks that happened, %d violations; %d breaks were not reached, %d runs were not finished in time",
-		y.lives["runs"], y.lives["breaks"], y.lives["violations"], y.lives["not reached"], y.lives["unfinished"])
+	took := time.Since(c.began)
+	t.Logf("%d lives in %s, %.1f a second; %d breaks that happened, %d violations; %d breaks were not reached", y.lives["runs"], took.Round(time.Second),
+		float64(y.lives["runs"])/took.Seconds(), y.lives["breaks"], y.lives["violations"], y.lives["not reached"])
 	if len(y.plan) > 0 {
 		met, all := 0, 0
 		var never []string
@@ -87,9 +81,6 @@ func (c *campaign) tell(t *testing.T) {
 			}
 		}
 		t.Logf("met were %d of %d calls × kinds of break, and of %d methods × kinds all but %d: %s", met, all, len(y.plan), len(never), strings.Join(never, ", "))
-	}
-	if len(y.slow) > 0 {
-		t.Logf("%d lives took longer than a minute beside their stall: %s", len(y.slow), strings.Join(y.slow, ", "))
 	}
 	for _, name := range y.bad {
 		t.Logf("violation: -campaign.only '%s'", name)
@@ -113,19 +104,16 @@ const (
 	// A session that is lost is built anew: login, stream, first read, the home, the watch of tasks; so does a new process.
 	// Each step that is made again is read before and after.
 	readsAfter = 120
-	// readsSlow is a part of an unbroken life's reads: where the machine is slow, what is one read of many VMs there becomes
-	// several.
-	readsSlow = 2
 )
 
 // usual is what an unbroken life makes about, changes and reads, where none was led to learn from.
-var usual = map[string][2]int{"plain": {80, 350}, "rich": {160, 420}}
+var usual = map[string][2]int{"plain": {78, 543}, "rich": {157, 812}}
 
 // bound demands that there were not many more calls than in an unbroken life. That nothing is asked in vain while nothing
 // happens is of other tests.
 func (w *whole) bound(learnt map[string]int) {
 	w.t.Helper()
-	if w.ctx.Err() != nil || w.t.Failed() {
+	if w.t.Failed() {
 		return
 	}
 	changes, reads := 0, 0
@@ -149,10 +137,10 @@ func (w *whole) bound(learnt map[string]int) {
 	if changes > most {
 		w.wrongf("%d calls more that change something than in an unbroken life; %d may be", changes, most)
 	}
-	if most = readsAfter*(1+len(w.struck)) + usual[w.shape][1]/readsSlow; reads > most {
+	if most = readsAfter * (1 + len(w.struck)); reads > most {
 		w.wrongf("%d calls more that read than in an unbroken life; %d may be", reads, most)
 	}
-	w.t.Logf("%s: %d changes and %d reads more than unbroken, %.1f s at rest", w.name(), changes, reads, w.rested.Seconds())
+	w.t.Logf("%s: %d changes and %d reads more than unbroken", w.name(), changes, reads)
 }
 
 // story is what happened in a life: the diary, and the calls.
@@ -162,8 +150,8 @@ func (w *whole) story() string {
 	w.mu.Unlock()
 	for i, wire := range w.wires {
 		for _, e := range wire.Log() {
-			text := fmt.Sprintf("%7.3f s      copy %d calls %s, %d ms", e.Began.Sub(w.began).Seconds(), i, e.Call, e.Took.Milliseconds())
-			if e.Break.Kind != breaker.Pass {
+			text := fmt.Sprintf("%9.3f s      copy %d calls %s, %d ms", e.Began.Sub(w.began).Seconds(), i, e.Call, e.Took.Milliseconds())
+			if e.Break.Kind != vcsim.Pass {
 				text += fmt.Sprintf(": %s (%t)", e.Break.Kind, e.Broken)
 			}
 			if !e.Done {
@@ -172,6 +160,6 @@ func (w *whole) story() string {
 			lines = append(lines, text)
 		}
 	}
-	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(a[:7], b[:7]) })
+	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(a[:9], b[:9]) })
 	return strings.Join(lines, "\n")
 }

@@ -1,59 +1,34 @@
 package test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// watch counts the available members again and again, from outside: more often while calls come, for without them
-// nothing changes. Available are those that are on, whose Tools run (which is when they are ready), and that are not
+// lookout counts the available members whenever vCenter has changed, from outside. Available are those that are on, whose Tools run (which is when they are ready), and that are not
 // marked to leave.
 type lookout struct {
 	w    *whole
-	stop context.CancelFunc
-	done chan struct{}
+	stop func()
 
 	mu       sync.Mutex // guards what follows
 	floor    int        // below it no step of ours may take the count
 	last     int
-	stirred  time.Time
 	looks    int
 	breaches []string
 	twins    int
 }
 
 func (w *whole) newWatch() *lookout {
-	ctx, stop := context.WithCancel(context.Background())
-	o := &lookout{w: w, stop: stop, done: make(chan struct{}), stirred: time.Now()}
-	go func() {
-		defer close(o.done)
-		for ctx.Err() == nil {
-			o.look()
-			pause := 5 * time.Millisecond
-			o.mu.Lock()
-			if time.Since(o.stirred) > 200*time.Millisecond {
-				pause = 50 * time.Millisecond
-			}
-			o.mu.Unlock()
-			time.Sleep(pause)
-		}
-	}()
+	o := &lookout{w: w}
+	o.stop = w.onChange(o.look)
 	return o
-}
-
-// stir says that something happens.
-func (o *lookout) stir() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.stirred = time.Now()
 }
 
 // lower takes the floor down to n, if it is not below.
@@ -103,7 +78,6 @@ func (o *lookout) look() {
 // end ends the watch, and says what was not as promised.
 func (o *lookout) end() {
 	o.stop()
-	<-o.done
 	for _, text := range o.breaches {
 		o.w.t.Errorf("availability: %s", text)
 	}

@@ -1,10 +1,9 @@
 package test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,27 +17,23 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// lifetimes are what tasks take in lives with changes: long enough that an observer sees what is between two steps.
-var lifetimes = vcsim.Latency{Clone: 40 * time.Millisecond, Power: 20 * time.Millisecond, Reconfigure: 10 * time.Millisecond, Other: 5 * time.Millisecond}
+// lifetimes are what tasks take in a vCenter that is neither idle nor overloaded: a full clone takes from 20 s to minutes, a
+// power-on a few seconds.
+var lifetimes = vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second}
+
+// briskly is what they take where time is real.
+var briskly = vcsim.Latency{Clone: 40 * time.Millisecond, Power: 20 * time.Millisecond, Reconfigure: 10 * time.Millisecond, Other: 5 * time.Millisecond}
+
+// bootTime is how long a guest needs until its Tools run.
+const bootTime = 30 * time.Second
 
 // otherTemplate is the second template of lives that roll.
 const otherTemplate = "other"
 
-// TestMain has more tests at once than there are CPUs, unless told otherwise: they mostly wait.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	told := false
-	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
-	if !told {
-		_ = flag.Set("test.parallel", "6")
-	}
-	os.Exit(m.Run())
-}
-
 // newChangeRig is a vCenter with guests and two templates.
 func newChangeRig(t *testing.T, guest vcsim.Guest) *rig {
 	t.Helper()
-	return newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Latency: lifetimes, Guest: guest})
+	return newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Guest: guest})
 }
 
 func (r *rig) must(err error) {
@@ -103,28 +98,38 @@ func isOfOther(vm vcsim.VM) bool {
 // extremes are the least and the most of something that was seen.
 type extremes struct{ least, most, looks int }
 
-// sample counts something again and again, from outside, until stop, which tells what was seen.
+// sample counts something whenever vCenter has changed, from outside, until stop, which tells what was seen.
 func (r *rig) sample(count func() int) (stop func() extremes) {
 	seen := extremes{least: 1 << 30}
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			n := count()
-			seen.least, seen.most, seen.looks = min(seen.least, n), max(seen.most, n), seen.looks+1
-			select {
-			case <-end:
-				return
-			case <-time.After(3 * time.Millisecond): // no state of a VM passes sooner: see lifetimes
-			}
-		}
-	}()
+	end := r.onChange(func() {
+		n := count()
+		seen.least, seen.most, seen.looks = min(seen.least, n), max(seen.most, n), seen.looks+1
+	})
+	r.t.Cleanup(end)
 	return func() extremes {
-		close(end)
-		<-done
+		end()
 		r.t.Logf("%+v", seen)
 		return seen
 	}
+}
+
+// onChange looks now, whenever vCenter has changed, and once more at the end.
+func (r *rig) onChange(look func()) (end func()) {
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for over := false; !over; {
+			next := r.Changed()
+			look()
+			select {
+			case <-next:
+			case <-stop:
+				look()
+				over = true
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(stop); <-done })
 }
 
 // until syncs a group until the answer is as wished.
@@ -146,7 +151,7 @@ func (r *rig) steady(g *metacontroller.Group, during time.Duration, methods ...s
 		if err != nil || a.Status.Phase != v1alpha1.PhaseRunning {
 			r.t.Fatalf("%v, %s: %s", err, a.Status.Phase, a.Status.LastMessage)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(time.Second)
 	}
 	for after, methods := r.Calls(), methods; len(methods) > 0; methods = methods[1:] {
 		if n := after[methods[0]] - before[methods[0]]; n > 0 {

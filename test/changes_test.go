@@ -5,12 +5,11 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -18,69 +17,75 @@ type spec = v1alpha1.VmGroupSpec
 
 func TestMembersThatTakeMoreWhileTheyRunAreNeverOff(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	r.must(r.SetHotAdd("/DC0/vm/vm-operator-template", true, true))
-	g := r.serve().group("web", 3)
-	up(t, g)
-	was, boots := refs(r.members()), map[string]time.Time{}
-	for _, vm := range r.members() {
-		boots[vm.Name] = vm.Boot
-	}
-	g.Edit(func(s *spec) { s.CPU, s.Memory = 4, 8 })
-	up(t, g)
-	r.sameVMs(was)
-	for _, vm := range r.members() {
-		if vm.CPUs != 4 || vm.MemoryMB != 8192 || !vm.Boot.Equal(boots[vm.Name]) {
-			t.Errorf("%+v; it was powered on at %s", vm, boots[vm.Name])
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		r.must(r.SetHotAdd("/DC0/vm/vm-operator-template", true, true))
+		g := r.serve().group("web", 3)
+		up(t, g)
+		was, boots := refs(r.members()), map[string]time.Time{}
+		for _, vm := range r.members() {
+			boots[vm.Name] = vm.Boot
 		}
-	}
+		g.Edit(func(s *spec) { s.CPU, s.Memory = 4, 8 })
+		up(t, g)
+		r.sameVMs(was)
+		for _, vm := range r.members() {
+			if vm.CPUs != 4 || vm.MemoryMB != 8192 || !vm.Boot.Equal(boots[vm.Name]) {
+				t.Errorf("%+v; it was powered on at %s", vm, boots[vm.Name])
+			}
+		}
+	})
 }
 
 func TestAPowerCycleForASizeTakesOneMemberDownAtATime(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true, Boot: 50 * time.Millisecond})
-	g := r.serve().group("web", 3)
-	g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
-	g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
-	up(t, g)
-	was := refs(r.members())
-	ready := r.sample(func() int { return tally(r.members(), hasTools) })
-	exist := r.sample(func() int { return len(r.members()) })
-	g.Edit(func(s *spec) { s.CPU, s.Memory = 1, 2 })
-	up(t, g)
-	if e := ready(); e.least != 2 {
-		t.Errorf("%d of 3 were ready at the least", e.least)
-	}
-	if e := exist(); e.most != 3 || e.least != 3 {
-		t.Errorf("there were %d to %d members", e.least, e.most)
-	}
-	r.sameVMs(was)
-	for _, vm := range r.members() {
-		if vm.CPUs != 1 || vm.MemoryMB != 2048 {
-			t.Errorf("%+v", vm)
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 3)
+		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
+		up(t, g)
+		was := refs(r.members())
+		ready := r.sample(func() int { return tally(r.members(), hasTools) })
+		exist := r.sample(func() int { return len(r.members()) })
+		g.Edit(func(s *spec) { s.CPU, s.Memory = 1, 2 })
+		up(t, g)
+		if e := ready(); e.least != 2 {
+			t.Errorf("%d of 3 were ready at the least", e.least)
 		}
-	}
+		if e := exist(); e.most != 3 || e.least != 3 {
+			t.Errorf("there were %d to %d members", e.least, e.most)
+		}
+		r.sameVMs(was)
+		for _, vm := range r.members() {
+			if vm.CPUs != 1 || vm.MemoryMB != 2048 {
+				t.Errorf("%+v", vm)
+			}
+		}
+	})
 }
 
 func TestARollWithSurgeKeepsAllReplicasAvailable(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true, Boot: 30 * time.Millisecond, IP: 30 * time.Millisecond})
-	g := r.serve().group("web", 3)
-	g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
-	g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(0), number(1)
-	up(t, g)
-	was := refs(r.members())
-	available := r.sample(func() int { return tally(r.members(), hasIP) })
-	exist := r.sample(func() int { return len(r.members()) })
-	g.Edit(func(s *spec) { s.Template = otherTemplate })
-	up(t, g)
-	if e := available(); e.least < 3 {
-		t.Errorf("%d of 3 were available at the least", e.least)
-	}
-	if e := exist(); e.most > 4 {
-		t.Errorf("there were up to %d members", e.most)
-	}
-	r.allNew(was, 3)
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true, IP: 10 * time.Second})
+		g := r.serve().group("web", 3)
+		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(0), number(1)
+		up(t, g)
+		was := refs(r.members())
+		available := r.sample(func() int { return tally(r.members(), hasIP) })
+		exist := r.sample(func() int { return len(r.members()) })
+		g.Edit(func(s *spec) { s.Template = otherTemplate })
+		up(t, g)
+		if e := available(); e.least < 3 {
+			t.Errorf("%d of 3 were available at the least", e.least)
+		}
+		if e := exist(); e.most > 4 {
+			t.Errorf("there were up to %d members", e.most)
+		}
+		r.allNew(was, 3)
+	})
 }
 
 // allNew demands that many members, all made of the other template, and that all that were are gone.
@@ -106,149 +111,158 @@ func (r *rig) allGone(was map[string]string) {
 
 func TestARollWhoseGuestsNeverComeUpStopsAndGoesBackByAnEdit(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	r.BreakGuests(isOfOther)
-	g := r.serve().group("web", 3)
-	g.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(1)}
-	g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge, g.Spec.Update.ProgressDeadlineSeconds = number(0), number(1), seconds(2)
-	up(t, g)
-	was := refs(r.members())
-	available := r.sample(func() int { return tally(r.members(), hasTools) })
-	g.Edit(func(s *spec) { s.Template = otherTemplate })
-	a := says(t, g, v1alpha1.PhaseError, "the update has stopped")
-	if c := condition(a, v1alpha1.ConditionUpdateHeld); c.Reason != "ProgressDeadlineExceeded" {
-		t.Errorf("%+v", a.Status.Conditions)
-	}
-	clones := r.Calls()["CloneVM_Task"]
-	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(20 * time.Millisecond) {
-		if a, err := g.Sync(within(t)); err != nil || a.Status.Phase != v1alpha1.PhaseError {
-			t.Fatalf("%v, %s: %s", err, a.Status.Phase, a.Status.LastMessage)
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		r.BreakGuests(isOfOther)
+		g := r.serve().group("web", 3)
+		g.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120)}
+		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge, g.Spec.Update.ProgressDeadlineSeconds = number(0), number(1), seconds(600)
+		up(t, g)
+		was := refs(r.members())
+		available := r.sample(func() int { return tally(r.members(), hasTools) })
+		g.Edit(func(s *spec) { s.Template = otherTemplate })
+		a := says(t, g, v1alpha1.PhaseError, "the update has stopped")
+		if c := condition(a, v1alpha1.ConditionUpdateHeld); c.Reason != "ProgressDeadlineExceeded" {
+			t.Errorf("%+v", a.Status.Conditions)
 		}
-	}
-	if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
-		t.Errorf("%d clones after the stop", n)
-	}
-	g.Edit(func(s *spec) { s.Template = "vm-operator-template" })
-	up(t, g)
-	if e := available(); e.least < 3 {
-		t.Errorf("%d of 3 were available at the least", e.least)
-	}
-	r.sameVMs(was)
+		clones := r.Calls()["CloneVM_Task"]
+		for began := time.Now(); time.Since(began) < 20*time.Minute; time.Sleep(time.Second) {
+			if a, err := g.Sync(within(t)); err != nil || a.Status.Phase != v1alpha1.PhaseError {
+				t.Fatalf("%v, %s: %s", err, a.Status.Phase, a.Status.LastMessage)
+			}
+		}
+		if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
+			t.Errorf("%d clones after the stop", n)
+		}
+		g.Edit(func(s *spec) { s.Template = "vm-operator-template" })
+		up(t, g)
+		if e := available(); e.least < 3 {
+			t.Errorf("%d of 3 were available at the least", e.least)
+		}
+		r.sameVMs(was)
+	})
 }
 
 func TestACanaryHoldsTheRollUntilItIsTakenAway(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	g := r.serve().group("web", 4)
-	up(t, g)
-	was := refs(r.members())
-	g.Edit(func(s *spec) { s.Template, s.Update.Canary = otherTemplate, number(1) })
-	a := up(t, g)
-	if a.Status.UpdatedReplicas != 1 || condition(a, v1alpha1.ConditionUpdateHeld).Status != "True" || !strings.Contains(a.Status.LastMessage, "update.canary") {
-		t.Errorf("%+v", a.Status)
-	}
-	r.steady(g, 300*time.Millisecond, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task", "ShutdownGuest")
-	if n := tally(r.members(), isOfOther); n != 1 {
-		t.Errorf("%d are new", n)
-	}
-	g.Edit(func(s *spec) { s.Update.Canary = nil })
-	up(t, g)
-	r.allNew(was, 4)
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 4)
+		up(t, g)
+		was := refs(r.members())
+		g.Edit(func(s *spec) { s.Template, s.Update.Canary = otherTemplate, number(1) })
+		a := up(t, g)
+		if a.Status.UpdatedReplicas != 1 || condition(a, v1alpha1.ConditionUpdateHeld).Status != "True" || !strings.Contains(a.Status.LastMessage, "update.canary") {
+			t.Errorf("%+v", a.Status)
+		}
+		r.steady(g, 5*time.Minute, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task", "ShutdownGuest")
+		if n := tally(r.members(), isOfOther); n != 1 {
+			t.Errorf("%d are new", n)
+		}
+		g.Edit(func(s *spec) { s.Update.Canary = nil })
+		up(t, g)
+		r.allNew(was, 4)
+	})
 }
 
 func TestARepublishedTemplateIsToldAndRolledOnlyWhereTheSpecSaysSo(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{})
-	g := r.serve().group("web", 2)
-	up(t, g)
-	was := refs(r.members())
-	r.must(r.Republish("/DC0/vm/vm-operator-template"))
-	until(t, g, "TemplateChanged is told", func(a metacontroller.Answer) bool {
-		return metacontroller.Running(a) && condition(a, v1alpha1.ConditionTemplateChanged).Status == "True"
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		was := refs(r.members())
+		r.must(r.Republish("/DC0/vm/vm-operator-template"))
+		until(t, g, "TemplateChanged is told", func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && condition(a, v1alpha1.ConditionTemplateChanged).Status == "True"
+		})
+		r.steady(g, 5*time.Minute, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task")
+		r.sameVMs(was)
+		g.Edit(func(s *spec) { s.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace })
+		a := up(t, g)
+		if c := condition(a, v1alpha1.ConditionTemplateChanged); c.Type != "" {
+			t.Errorf("%+v", c)
+		}
+		r.allGone(was)
+		if n := len(r.members()); n != 2 {
+			t.Errorf("%d members", n)
+		}
 	})
-	r.steady(g, 300*time.Millisecond, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task")
-	r.sameVMs(was)
-	g.Edit(func(s *spec) { s.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace })
-	a := up(t, g)
-	if c := condition(a, v1alpha1.ConditionTemplateChanged); c.Type != "" {
-		t.Errorf("%+v", c)
-	}
-	r.allGone(was)
-	if n := len(r.members()); n != 2 {
-		t.Errorf("%d members", n)
-	}
 }
 
 func TestAMemberIsReplacedOnceThoughTheSpecGoesOnAskingForIt(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	g := r.serve().group("web", 3)
-	up(t, g)
-	was := refs(r.members())
-	g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: was["web-1"]}} })
-	up(t, g)
-	r.allGone(map[string]string{"web-1": was["web-1"]})
-	is := refs(r.members())
-	if len(is) != 3 || is["web-0"] != was["web-0"] || is["web-2"] != was["web-2"] {
-		t.Errorf("the members are %v and were %v", is, was)
-	}
-	r.steady(g, 500*time.Millisecond, "CloneVM_Task", "ReconfigVM_Task", "Destroy_Task", "UnregisterAndDestroy_Task")
-	r.sameVMs(is)
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 3)
+		up(t, g)
+		was := refs(r.members())
+		g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: was["web-1"]}} })
+		up(t, g)
+		r.allGone(map[string]string{"web-1": was["web-1"]})
+		is := refs(r.members())
+		if len(is) != 3 || is["web-0"] != was["web-0"] || is["web-2"] != was["web-2"] {
+			t.Errorf("the members are %v and were %v", is, was)
+		}
+		r.steady(g, 5*time.Minute, "CloneVM_Task", "ReconfigVM_Task", "Destroy_Task", "UnregisterAndDestroy_Task")
+		r.sameVMs(is)
+	})
 }
 
 func TestAServerThatStopsInTheMiddleOfARollIsContinuedByTheNext(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true, Boot: 20 * time.Millisecond})
-	first := r.serve()
-	g := first.group("web", 4)
-	g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
-	g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(0), number(1)
-	up(t, g)
-	was := refs(r.members())
-	available := r.sample(func() int { return tally(r.members(), hasTools) })
-	g.Edit(func(s *spec) { s.Template = otherTemplate })
-	until(t, g, "the roll is half way", func(metacontroller.Answer) bool { return tally(r.members(), isOfOther) >= 2 })
-	first.stop()
-	g.URL = r.serve().url
-	up(t, g)
-	if e := available(); e.least < 4 {
-		t.Errorf("%d of 4 were available at the least", e.least)
-	}
-	r.allNew(was, 4)
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		first := r.serve()
+		g := first.group("web", 4)
+		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(0), number(1)
+		up(t, g)
+		was := refs(r.members())
+		available := r.sample(func() int { return tally(r.members(), hasTools) })
+		g.Edit(func(s *spec) { s.Template = otherTemplate })
+		until(t, g, "the roll is half way", func(metacontroller.Answer) bool { return tally(r.members(), isOfOther) >= 2 })
+		first.stop()
+		g.URL = r.serve().url
+		up(t, g)
+		if e := available(); e.least < 4 {
+			t.Errorf("%d of 4 were available at the least", e.least)
+		}
+		r.allNew(was, 4)
+	})
 }
 
 func TestTwoCopiesThatRollAtOnceEndRightWithOneVMForAnOrdinal(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true, Boot: 20 * time.Millisecond})
-	one, two := r.serve(), r.serve()
-	a := one.group("web", 4)
-	a.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
-	a.Spec.Update.MaxUnavailable, a.Spec.Update.MaxSurge = number(1), number(1)
-	up(t, a)
-	was := refs(r.members())
-	b := metacontroller.New(two.url, a.Namespace, a.Name, string(a.UID), 4)
-	b.VmGroup = *a.DeepCopy()
-	b.Children = maps.Clone(a.Children)
-	twins := r.watch(5*time.Millisecond, r.tooManyForAnOrdinal)
-	done := make(chan error, 2)
-	for _, g := range []*metacontroller.Group{a, b} {
-		g.Edit(func(s *spec) { s.Template = otherTemplate })
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		go func() { _, err := g.Until(ctx, metacontroller.Running); done <- err }()
-	}
-	for range 2 {
-		if err := <-done; err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		one, two := r.serve(), r.serve()
+		a := one.group("web", 4)
+		a.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		a.Spec.Update.MaxUnavailable, a.Spec.Update.MaxSurge = number(1), number(1)
+		up(t, a)
+		was := refs(r.members())
+		b := two.groupOf(a.Namespace, a.Name, string(a.UID), 4)
+		b.VmGroup = *a.DeepCopy()
+		b.Children = maps.Clone(a.Children)
+		twins := r.sample(r.tooManyForAnOrdinal)
+		done := make(chan error, 2)
+		for _, g := range []*metacontroller.Group{a, b} {
+			g.Edit(func(s *spec) { s.Template = otherTemplate })
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			go func() { _, err := g.Until(ctx, metacontroller.Running); done <- err }()
 		}
-	}
-	up(t, a)
-	up(t, b)
-	if e := twins(); e.most > 0 {
-		t.Errorf("up to %d VMs too many for an ordinal", e.most)
-	}
-	r.allNew(was, 4)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		up(t, a)
+		up(t, b)
+		if e := twins(); e.most > 0 {
+			t.Errorf("up to %d VMs too many for an ordinal", e.most)
+		}
+		r.allNew(was, 4)
+	})
 }
-
-// quickly is a copy of the server whose leases end soon.
-func quickly(_ *vsphere.Config, l *loop.Config) { l.Lease, l.Resync = 2*time.Second, time.Second }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +16,7 @@ var (
 	chaosSeed     = flag.Uint64("chaos.seed", 10, "the first seed; a failure names its own")
 	chaosKeep     = flag.String("chaos.keep", "", "the steps of the script to carry out, such as 3,9,12; all by default")
 	chaosFor      = flag.Duration("chaos.for", 0, "lead lives for this long instead, however many that are")
-	chaosParallel = flag.Int("chaos.parallel", 4, "how many lives are led at once")
+	chaosParallel = flag.Int("chaos.parallel", runtime.GOMAXPROCS(0), "how many lives are led at once")
 	chaosShrink   = flag.Duration("chaos.shrink", 0, "how long a failing script is shrunk (default 3m in a campaign, else not at all)")
 )
 
@@ -69,7 +70,8 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	crew.Wait()
-	t.Logf("chaos: seeds %d to %d in %s\n%s", *chaosSeed, next-1, time.Since(began).Round(time.Second), counts)
+	took := time.Since(began)
+	t.Logf("chaos: seeds %d to %d in %s, %.1f lives a second\n%s", *chaosSeed, next-1, took.Round(time.Second), float64(next-*chaosSeed)/took.Seconds(), counts)
 }
 
 // leadOne leads the life of one seed, and shrinks its script if it fails.

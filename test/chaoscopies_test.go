@@ -11,7 +11,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
-	"codeconnect.vmworld.com/vmgroup/test/breaker"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -19,7 +18,7 @@ import (
 // chaosCopy is a copy of the server, with a wire of its own to vCenter.
 type chaosCopy struct {
 	*copyOfServer
-	wire  *breaker.Wire
+	wire  *vcsim.Wire
 	agent string // its name in vCenter's list of sessions
 	// dead: its process was killed. What the zombie in this process still answers is not asked for.
 	dead atomic.Bool
@@ -35,41 +34,39 @@ type chaosCopy struct {
 type wireOrder struct {
 	methods []string
 	left    int
-	how     breaker.Break
+	how     vcsim.Break
 }
 
 func (l *life) start() *chaosCopy {
 	l.born++
-	wire, err := breaker.New(l.VCenter)
-	l.must(err)
-	l.t.Cleanup(func() { _ = wire.Close() })
+	wire := l.wire()
 	c := &chaosCopy{wire: wire, agent: fmt.Sprintf("copy-%d", l.born), counts: l.counts}
 	wire.On(c.ask)
 	c.copyOfServer = l.serve(inCluster0, func(v *vsphere.Config, cfg *loop.Config) {
-		wire.Point(v)
+		l.through(wire, v)
 		v.UserAgent = c.agent
-		cfg.Lease, cfg.Resync, cfg.Slots = 2*time.Second, time.Second, 4
+		cfg.Slots = 4
 	})
 	return c
 }
 
 // ask says what becomes of a call.
-func (c *chaosCopy) ask(call breaker.Call) breaker.Break {
+func (c *chaosCopy) ask(call vcsim.Call) vcsim.Break {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.orders, func(o *wireOrder) bool {
 		return o.left > 0 && (len(o.methods) == 0 || slices.Contains(o.methods, call.Method))
 	})
 	if i < 0 {
-		return breaker.Break{}
+		return vcsim.Break{}
 	}
 	o := c.orders[i]
 	o.left--
 	c.counts.add("break", o.how.Kind.String())
 	switch o.how.Kind {
-	case breaker.KilledBefore, breaker.KilledAfter:
+	case vcsim.KilledBefore, vcsim.KilledAfter:
 		c.dead.Store(true)
-	case breaker.ReplyLost, breaker.Refused, breaker.Stalled:
+	case vcsim.ReplyLost, vcsim.Refused, vcsim.Stalled:
 		c.strays++ // if it was a login, or a logout
 	}
 	return o.how
@@ -144,7 +141,7 @@ var restarts = []deed{
 	}},
 	{"a copy is killed at a call", 4, func(l *life) {
 		c := l.any()
-		o := &wireOrder{methods: l.someMethods(c), left: 1, how: breaker.Break{Kind: pick(l.rand, []breaker.Kind{breaker.KilledBefore, breaker.KilledAfter})}}
+		o := &wireOrder{methods: l.someMethods(c), left: 1, how: vcsim.Break{Kind: pick(l.rand, []vcsim.BreakKind{vcsim.KilledBefore, vcsim.KilledAfter})}}
 		l.say("%s is %s at its next of %v", c.agent, o.how.Kind, o.methods)
 		c.order(o)
 	}},
@@ -187,10 +184,10 @@ var chaosFaults = []types.BaseMethodFault{
 var breaks = []deed{
 	{"a wire breaks", 14, func(l *life) {
 		c := l.any()
-		kind := pick(l.rand, []breaker.Kind{breaker.Refused, breaker.ReplyLost, breaker.SessionGone, breaker.Faulted, breaker.Stalled})
-		o := &wireOrder{methods: l.someMethods(c), left: 1 + l.rand.IntN(3), how: breaker.Break{Kind: kind}}
+		kind := pick(l.rand, []vcsim.BreakKind{vcsim.Refused, vcsim.ReplyLost, vcsim.SessionGone, vcsim.Faulted, vcsim.Stalled})
+		o := &wireOrder{methods: l.someMethods(c), left: 1 + l.rand.IntN(3), how: vcsim.Break{Kind: kind}}
 		o.how.Fault = pick(l.rand, chaosFaults)
-		o.how.Stall = time.Duration(20+l.rand.IntN(400)) * time.Millisecond
+		o.how.Stall = time.Duration(1+l.rand.IntN(120)) * time.Second
 		l.say("%s: %d calls of %v are %s (%T, %s)", c.agent, o.left, o.methods, kind, o.how.Fault, o.how.Stall)
 		c.order(o)
 	}},
@@ -210,7 +207,7 @@ var breaks = []deed{
 	{"vCenter is away", 1, func(l *life) {
 		l.Down()
 		l.calls()
-		time.Sleep(time.Duration(l.rand.IntN(50)) * time.Millisecond)
+		l.wait(120)
 		l.Up()
 		l.severAll("Down")
 	}},

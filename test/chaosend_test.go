@@ -11,7 +11,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -25,7 +24,7 @@ func (l *life) calm() {
 	}
 	l.complete()
 	l.cure()
-	for began := time.Now(); l.off() != ""; time.Sleep(50 * time.Millisecond) { // what one copy began may still be put right by another
+	for began := time.Now(); l.off() != ""; time.Sleep(3 * time.Second) { // what one copy began may still be put right by another
 		if l.watch.still(began) {
 			l.t.Fatalf("never as wished: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
 		}
@@ -38,7 +37,7 @@ func (l *life) calm() {
 		l.empty(a)
 	}
 	for _, c := range l.copies {
-		for began := time.Now(); !metacontroller.Running(l.call(c)); time.Sleep(50 * time.Millisecond) {
+		for began := time.Now(); !metacontroller.Running(l.call(c)); time.Sleep(3 * time.Second) {
 			if l.watch.still(began) {
 				l.t.Fatalf("never RUNNING: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 			}
@@ -66,7 +65,7 @@ func (l *life) cure() {
 func (l *life) decide() {
 	seen := map[int32]bool{}
 	for _, vm := range l.mine() {
-		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, _ := stampOf(vm)
 		if seen[stamp.Ordinal] {
 			l.say("a person removes %s: %v", vm.Path, l.Destroy(vm.Path))
 		}
@@ -116,7 +115,7 @@ func (l *life) end() {
 	l.deleting, l.ending = true, true
 	l.promises()
 	l.say("%s is deleted, generation %d, %d VMs are retained", l.group.UID, l.group.Generation, left)
-	for began := time.Now(); !l.call(l.any()).Finalized; time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); !l.call(l.any()).Finalized; time.Sleep(2 * time.Second) {
 		if l.watch.still(began) {
 			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 		}
@@ -133,7 +132,7 @@ func (l *life) end() {
 		l.t.Error("the group's folder is left behind, and it is empty")
 	}
 	for i := range 2 {
-		if rules, err := l.Rules(fmt.Sprintf("/DC0/host/DC0_C%d", i)); err != nil || len(rules) > 0 {
+		if rules, err := l.Rules(fmt.Sprintf("/DC0/host/DC0_C%d", i)); err != nil || len(l.withoutOrphans(rules)) > 0 {
 			l.t.Errorf("rules are left behind: %+v, %v", rules, err)
 		}
 	}

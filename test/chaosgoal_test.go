@@ -11,12 +11,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ours are the VMs that bear the stamp of the group, and are no copies.
 func (l *life) ours() []vcsim.VM {
 	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
-		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, err := stampOf(vm)
 		return err != nil || !stamp.Owned(l.group.UID, vm.InstanceUUID)
 	})
 }
@@ -24,7 +25,7 @@ func (l *life) ours() []vcsim.VM {
 // mine are those of them that are not in quarantine.
 func (l *life) mine() []vcsim.VM {
 	return slices.DeleteFunc(l.ours(), func(vm vcsim.VM) bool {
-		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, _ := stampOf(vm)
 		return !stamp.Quarantined.IsZero()
 	})
 }
@@ -36,7 +37,7 @@ func (l *life) off() string {
 	}
 	s, perOrdinal, prints := &l.group.Spec, map[int32]bool{}, map[string]bool{}
 	for _, vm := range l.ours() {
-		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, _ := stampOf(vm)
 		if !stamp.Quarantined.IsZero() {
 			if text := l.offInQuarantine(vm, stamp); text != "" {
 				return text
@@ -67,7 +68,7 @@ func (l *life) off() string {
 func (l *life) offInQuarantine(vm vcsim.VM, stamp vsphere.Stamp) string {
 	keep := time.Duration(l.group.Spec.Deletion.QuarantineSeconds) * time.Second
 	switch {
-	case keep == 0 || time.Since(stamp.Quarantined) > keep+2*time.Second:
+	case keep == 0 || time.Since(stamp.Quarantined) > keep+5*time.Minute:
 		return fmt.Sprintf("%s is still kept: %+v", vm.Path, stamp)
 	case isOn(vm):
 		return fmt.Sprintf("%s is on in quarantine", vm.Path)
@@ -146,6 +147,7 @@ func (l *life) offRules() string {
 		if err != nil {
 			return err.Error()
 		}
+		rules = l.withoutOrphans(rules)
 		var got []string
 		for _, rule := range rules {
 			if got = append(got, rule.VMs...); rule.Mandatory != (mode == v1alpha1.AntiAffinityRequired) {
@@ -157,4 +159,12 @@ func (l *life) offRules() string {
 		}
 	}
 	return ""
+}
+
+// withoutOrphans leaves out the rules of groups that are gone and said that vCenter refused to remove them: a group ends all
+// the same. They name no VM any more.
+func (l *life) withoutOrphans(rules []vcsim.Rule) []vcsim.Rule {
+	return slices.DeleteFunc(rules, func(rule vcsim.Rule) bool {
+		return len(rule.VMs) == 0 && slices.ContainsFunc(l.unruly, func(uid types.UID) bool { return strings.HasSuffix(rule.Name, " "+string(uid)) })
+	})
 }

@@ -5,13 +5,16 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // life is one life of a group: created, meddled with, calmed, deleted.
@@ -35,19 +38,25 @@ type life struct {
 	strangers map[string]vcsim.VM
 	retagged  map[string]bool // VMs whose tags and attributes an admin changed by hand
 	hidden    []vcsim.VM
+	unruly    []types.UID // groups that are gone, and could not remove their DRS rules
 }
 
 // outcome is what came of a life: what was wrong, and what happened.
 type outcome struct{ wrong, diary []string }
 
 // lead leads a life through the steps, with a vCenter and copies of its own, which end with it.
-func lead(t testing.TB, seed uint64, steps []step, counts *counts) outcome {
+func lead(t *testing.T, seed uint64, steps []step, counts *counts) (o outcome) {
 	counts.run()
+	synctest.Test(t, func(t *testing.T) { o = leadInBubble(t, seed, steps, counts) })
+	return o
+}
+
+func leadInBubble(t testing.TB, seed uint64, steps []step, counts *counts) outcome {
 	tr := &trial{TB: t}
 	w := newWatch()
 	tr.report = w.violated
 	tr.lead(func() {
-		l := newLife(tr, w, temperOf(seed), counts)
+		l := newLife(tr, wayOf(seed), w, temperOf(seed), counts)
 		if l.temper.up {
 			l.settle()
 		}
@@ -59,7 +68,7 @@ func lead(t testing.TB, seed uint64, steps []step, counts *counts) outcome {
 			l.calls()
 			l.say("# %d: %s", s.n, d.name)
 			d.do(l)
-			time.Sleep(time.Duration(l.rand.IntN(60)) * time.Millisecond)
+			l.wait(60)
 		}
 		l.rand = rand.New(rand.NewPCG(seed, 3))
 		l.calm()
@@ -68,28 +77,32 @@ func lead(t testing.TB, seed uint64, steps []step, counts *counts) outcome {
 	return outcome{wrong: w.wrong(), diary: w.told()}
 }
 
-func newLife(t *trial, w *watch, temper temper, counts *counts) *life {
+func newLife(t *trial, by way, w *watch, temper temper, counts *counts) *life {
 	l := &life{watch: w, temper: temper, counts: counts, retagged: map[string]bool{}, strangers: map[string]vcsim.VM{},
 		rand: rand.New(rand.NewPCG(0, 0)),
-		rig: newRig(t, vcsim.Config{
-			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2,
-			Latency: vcsim.Latency{Clone: 40 * time.Millisecond, Power: 10 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 5 * time.Millisecond}})}
+		rig: newRigBy(t, by, vcsim.Config{
+			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2})}
 	for range temper.copies {
 		l.copies = append(l.copies, l.start())
 	}
 	l.group = l.copies[0].group("web", 3)
-	l.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(1)
+	l.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(30)
 	l.group.Spec.Deletion.QuarantineSeconds = temper.quarantine
 	if temper.tools {
-		l.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(1)}
-		l.group.Spec.Update.ProgressDeadlineSeconds = seconds(3)
+		l.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120)}
+		l.group.Spec.Update.ProgressDeadlineSeconds = seconds(600)
 	}
 	l.begin()
 	_, err := l.AddVM("/DC0/vm", "web-1")
 	l.must(err)
 	l.isStranger("/DC0/vm/web-1")
-	t.Cleanup(l.watch.over(l))
+	t.Cleanup(l.onChange(func() { l.watch.look(l) }))
 	return l
+}
+
+// wait lets up to so many seconds pass.
+func (l *life) wait(most int) {
+	time.Sleep(time.Duration(l.rand.IntN(1000*most)) * time.Millisecond)
 }
 
 // begin makes the group known as one that was just created.
@@ -113,7 +126,7 @@ func (l *life) isStranger(path string) {
 func (l *life) calls() {
 	for range l.rand.IntN(4) {
 		l.call(l.any())
-		time.Sleep(time.Duration(l.rand.IntN(30)) * time.Millisecond)
+		l.wait(20)
 	}
 }
 
@@ -153,9 +166,13 @@ func (l *life) edited(format string, args ...any) {
 func (l *life) bury() {
 	l.say("%s is finalized", l.group.UID)
 	l.watch.buries(l.group.UID)
+	if strings.Contains(l.group.Status.LastMessage, "DRS rules") {
+		l.unruly = append(l.unruly, l.group.UID)
+	}
 	l.keepRetained()
 	was := l.group
-	l.group = metacontroller.New(was.URL, was.Namespace, was.Name, fmt.Sprintf("uid-web-%d", l.lives+1), *was.Spec.Replicas)
+	l.group = l.copies[0].groupOf(was.Namespace, was.Name, fmt.Sprintf("uid-web-%d", l.lives+1), *was.Spec.Replicas)
+	l.group.URL = was.URL
 	l.group.Spec, l.group.Related = *was.Spec.DeepCopy(), was.Related
 	l.group.Spec.Replace = nil
 	l.begin()

@@ -59,7 +59,7 @@ type temper struct {
 func temperOf(seed uint64) temper {
 	r := rand.New(rand.NewPCG(seed, 2))
 	return temper{peaceful: seed%3 == 2, up: r.IntN(4) > 0, copies: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
-		quarantine: []int32{0, 1, 5}[r.IntN(3)], tools: r.IntN(2) == 0}
+		quarantine: []int32{0, 60, 600}[r.IntN(3)], tools: r.IntN(2) == 0}
 }
 
 // deedsOf are what can happen in a life of that temper.

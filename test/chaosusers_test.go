@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 )
 
 // change is an edit of the spec that says in words what it did.
@@ -36,7 +37,7 @@ var edits = []deed{
 		return fmt.Sprint(s.Memory)
 	}),
 	change("quarantine", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
-		s.Deletion.QuarantineSeconds = pick(l.rand, []int32{0, 1, 5})
+		s.Deletion.QuarantineSeconds = pick(l.rand, []int32{0, 60, 600})
 		return fmt.Sprint(s.Deletion.QuarantineSeconds)
 	}),
 	change("way to resize", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
@@ -105,7 +106,7 @@ var edits = []deed{
 	change("service", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Service = nil
 		if l.rand.IntN(3) > 0 {
-			s.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}, DrainSeconds: int32(l.rand.IntN(2))}
+			s.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}, DrainSeconds: int32(30 * l.rand.IntN(2))}
 		}
 		return fmt.Sprint(s.Service != nil)
 	}),
@@ -124,6 +125,7 @@ var edits = []deed{
 		s.Paused = paused && s.Paused // a life is not to be spent in a pause
 		return fmt.Sprintf("%d: %d replicas of %s", i, *s.Replicas, s.Template)
 	}),
+	{"the label is taken off, and put back", 3, (*life).unselect},
 	{"delete, and make anew", 3, func(l *life) {
 		if !l.deleting {
 			l.deleting = true
@@ -134,15 +136,46 @@ var edits = []deed{
 	}},
 }
 
+// unselect has the CompositeController not select the group for a while: each copy may be asked to finalize it, although
+// it is not deleted. Nothing of it may go for that, and it is let go only if vCenter holds nothing of it.
+func (l *life) unselect() {
+	if l.deleting {
+		return
+	}
+	for began, d := time.Now(), time.Duration(l.rand.IntN(3000))*time.Millisecond; ; time.Sleep(100 * time.Millisecond) {
+		c := l.any()
+		l.group.URL = c.url
+		letGo, said, err := l.group.Unselect(within(l.t))
+		switch {
+		case err != nil && c.dead.Load():
+		case err != nil:
+			l.t.Fatalf("a group that is not selected: %v", err)
+		case letGo:
+			l.say("%s lets the group go", c.agent)
+			for _, vm := range l.VMs() {
+				if stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey]); err == nil && stamp.Owned(l.group.UID, vm.InstanceUUID) {
+					l.t.Errorf("a group was let go that has %s (%s)", vm.Path, vm.Ref.Value)
+				}
+			}
+		default:
+			l.sayOnce("%s: %s", c.agent, said)
+		}
+		if time.Since(began) >= d {
+			return
+		}
+	}
+}
+
 // times are when things happen by themselves.
 var times = []deed{
 	{"time passes", 12, func(l *life) {
-		d := time.Duration(200+l.rand.IntN(1300)) * time.Millisecond
-		for began := time.Now(); time.Since(began) < d; time.Sleep(40 * time.Millisecond) {
-			l.call(l.any())
+		d := time.Duration(20+l.rand.IntN(400)) * time.Second
+		for began := time.Now(); time.Since(began) < d; {
+			a := l.call(l.any())
+			time.Sleep(a.Resync())
 		}
 	}},
-	{"until it is as wished, or a few seconds", 6, (*life).settle},
+	{"until it is as wished, or a quarter of an hour", 6, (*life).settle},
 }
 
 // stale are parents that Metacontroller shows although there is a newer one: what its cache held, or what a call that
@@ -171,10 +204,10 @@ var stale = []deed{{"a stale parent", 5, func(l *life) {
 	}
 }}}
 
-// settle calls until all copies say that the group is as its spec wants it, for a few seconds at most; then its availability
+// settle calls until all copies say that the group is as its spec wants it, for a quarter of an hour at most; then its availability
 // is promised.
 func (l *life) settle() {
-	for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 15*time.Minute; time.Sleep(3 * time.Second) {
 		l.reap()
 		if l.deleting {
 			l.call(l.any())

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -23,34 +22,33 @@ import (
 //
 // It keeps the diary, too.
 type watch struct {
-	mu      sync.Mutex
-	began   time.Time
-	diary   []string
-	wrongs  []string
-	uid     types.UID
-	buried  []types.UID
-	least   int    // how many are promised to be at work
-	twins   string // why there may be twins; empty: there may be none
-	stopped chan struct{}
-	seen    glances   // what was last seen of each VM, for the diary
-	news    time.Time // when any of that changed last
+	mu     sync.Mutex
+	began  time.Time
+	diary  []string
+	wrongs []string
+	uid    types.UID
+	buried []types.UID
+	least  int       // how many are promised to be at work
+	twins  string    // why there may be twins; empty: there may be none
+	seen   glances   // what was last seen of each VM, for the diary
+	news   time.Time // when any of that changed last
 }
 
 func newWatch() *watch {
-	return &watch{began: time.Now(), stopped: make(chan struct{}), seen: map[string]string{}}
+	return &watch{began: time.Now(), seen: map[string]string{}}
 }
 
 func (w *watch) say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.diary = append(w.diary, fmt.Sprintf("%6.3f ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
+	w.diary = append(w.diary, fmt.Sprintf("%8.3f ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
 // sayOnce says nothing that was just said.
 func (w *watch) sayOnce(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.mu.Lock()
-	again := len(w.diary) > 0 && w.diary[len(w.diary)-1][7:] == text
+	again := len(w.diary) > 0 && w.diary[len(w.diary)-1][9:] == text
 	w.mu.Unlock()
 	if !again {
 		w.say("%s", text)
@@ -134,33 +132,15 @@ func (l *life) leastOf(s *v1alpha1.VmGroupSpec) int {
 	return max(0, int(*s.Replicas)-unavailable)
 }
 
-// over begins the watch over a life, and gives back what ends it.
-func (w *watch) over(l *life) (end func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-w.stopped:
-				return
-			case <-time.After(15 * time.Millisecond):
-			}
-			w.mu.Lock()
-			enough := len(w.wrongs) > 0
-			w.mu.Unlock()
-			if !enough {
-				w.look(l)
-			}
-		}
-	}()
-	return func() { close(w.stopped); <-done }
-}
-
 // look looks at vCenter once. What is promised is asked before and after, for it may change meanwhile.
 func (w *watch) look(l *life) {
 	w.mu.Lock()
 	uid, buried, least := w.uid, slices.Clone(w.buried), w.least
+	enough := len(w.wrongs) > 0
 	w.mu.Unlock()
+	if enough {
+		return
+	}
 	vms := l.VMs()
 	w.mu.Lock()
 	if w.uid != uid {
@@ -173,7 +153,7 @@ func (w *watch) look(l *life) {
 	w.note(vms)
 	working, on := 0, map[int32]string{}
 	for _, vm := range vms {
-		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, err := stampOf(vm)
 		if err != nil || !stamp.Owned(stamp.UID, vm.InstanceUUID) {
 			continue
 		}
@@ -220,7 +200,7 @@ type glances map[string]string
 func (g *glances) news(vms []vcsim.VM) (news []string) {
 	now := glances{}
 	for _, vm := range vms {
-		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, err := stampOf(vm)
 		if err != nil {
 			continue
 		}
@@ -245,8 +225,7 @@ func (g *glances) news(vms []vcsim.VM) (news []string) {
 	return news
 }
 
-// still tells that nothing has changed since a time for as long as patience, or that it took far too long in any case: a
-// loaded machine is slow, not wrong.
+// still reports whether nothing has changed since a time for as long as patience, or it took far too long in any case.
 func (w *watch) still(began time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,6 +237,6 @@ func (w *watch) still(began time.Time) bool {
 }
 
 func isStamped(vm vcsim.VM) bool {
-	stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+	stamp, err := stampOf(vm)
 	return err == nil && stamp.Owned(stamp.UID, vm.InstanceUUID)
 }

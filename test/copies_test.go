@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
-	"codeconnect.vmworld.com/vmgroup/test/breaker"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -15,23 +14,21 @@ import (
 // Copies of the server in this process have a lease that a test can wait for. A pause of one is modelled on its wire to
 // vCenter: from a chosen call on nothing passes, and no hook calls it; so whatever it had begun arrives late, and what it
 // knows is old. (What a pause does to the process itself is for copiesprocess_test.go.)
-const copyLease = 1500 * time.Millisecond
+const copyLease = 90 * time.Second
 
 // wiredCopy is one of several copies of the server, with a wire of its own to vCenter.
 type wiredCopy struct {
 	*copyOfServer
-	wire *breaker.Wire
+	wire *vcsim.Wire
 	t    testing.TB
 }
 
 // serveWired starts a copy whose calls go through a wire.
 func (r *rig) serveWired(change ...func(*vsphere.Config, *loop.Config)) *wiredCopy {
 	r.t.Helper()
-	w, err := breaker.New(r.VCenter)
-	r.must(err)
-	r.t.Cleanup(func() { _ = w.Close() })
+	w := r.wire()
 	wired := func(v *vsphere.Config, l *loop.Config) {
-		w.Point(v)
+		r.through(w, v)
 		l.Slots, l.Lease, l.Resync = 4, copyLease, copyLease/2
 	}
 	return &wiredCopy{r.serve(append([]func(*vsphere.Config, *loop.Config){wired}, change...)...), w, r.t}
@@ -40,15 +37,24 @@ func (r *rig) serveWired(change ...func(*vsphere.Config, *loop.Config)) *wiredCo
 // freeze has everything on the copy's wire stand still from its next call of a method on, until thaw. frozen is closed
 // when that call has come.
 func (c *wiredCopy) freeze(method string) (frozen <-chan struct{}, thaw func()) {
+	return c.freezeFor(method, patience)
+}
+
+// freezeFor is freeze for calls that reach vCenter only if they have not waited for longer than a time.
+func (c *wiredCopy) freezeFor(method string, most time.Duration) (frozen <-chan struct{}, thaw func()) {
 	came, gate := make(chan struct{}), make(chan struct{})
 	first := sync.OnceFunc(func() { close(came) })
 	cold := false
-	c.wire.On(func(call breaker.Call) breaker.Break { // one at a time: the others wait before it
+	c.wire.On(func(call vcsim.Call) vcsim.Break { // one at a time: the others wait before it
 		if cold = cold || call.Method == method; cold {
+			began := time.Now()
 			first()
 			<-gate
+			if time.Since(began) > most {
+				return vcsim.Break{Kind: vcsim.Refused}
+			}
 		}
-		return breaker.Break{}
+		return vcsim.Break{}
 	})
 	thaw = sync.OnceFunc(func() { close(gate) })
 	c.t.Cleanup(thaw)
@@ -57,8 +63,8 @@ func (c *wiredCopy) freeze(method string) (frozen <-chan struct{}, thaw func()) 
 
 // answered tells that all calls of a method that came to the wire have been answered, and that there was one.
 func (c *wiredCopy) answered(method string) bool {
-	calls := slices.DeleteFunc(c.wire.Log(), func(e breaker.Entry) bool { return e.Method != method })
-	return len(calls) > 0 && !slices.ContainsFunc(calls, func(e breaker.Entry) bool { return !e.Done })
+	calls := slices.DeleteFunc(c.wire.Log(), func(e vcsim.Entry) bool { return e.Method != method })
+	return len(calls) > 0 && !slices.ContainsFunc(calls, func(e vcsim.Entry) bool { return !e.Done })
 }
 
 // done waits until the copy has nothing under way and no lease to begin anything.
@@ -75,7 +81,19 @@ func (r *rig) empty(templates int) {
 	}
 }
 
-// watch counts something every now and then, from outside, until stop, which tells what was seen.
-func (r *rig) watch(every time.Duration, count func() int) (stop func() extremes) {
-	return r.sample(func() int { time.Sleep(every); return count() })
+// wire opens a way to vCenter for one replica.
+func (r *rig) wire() *vcsim.Wire {
+	r.t.Helper()
+	w, err := r.Wire(r.listen())
+	r.must(err)
+	r.t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+// through has a replica go through a wire. (Its certificate is that of its vCenter.)
+func (r *rig) through(w *vcsim.Wire, c *vsphere.Config) {
+	c.Host = hostOf(w.URL())
+	if r.direct {
+		c.Through = w.Direct
+	}
 }

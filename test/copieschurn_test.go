@@ -30,11 +30,11 @@ func TestProcessesKilledAndStoppedAtRandom(t *testing.T) {
 
 func leadProcesses(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 5))
-	life := &copiesLife{rig: newRig(t, vcsim.Config{Latency: lifetimes})}
+	life := &copiesLife{rig: newRealRig(t, vcsim.Config{Latency: briskly})}
 	servers := []*processCopy{life.serveProcess(), life.serveProcess(), life.serveProcess()}
 	stopped := map[int]bool{}
 	g := servers[0].group("web", 3)
-	twins := life.watch(10*time.Millisecond, life.twinsOn)
+	twins := life.sample(life.twinsOn)
 	// call makes a hook call to any copy, which may stand still, and tells whether it was answered.
 	call := func(finalizing bool) (finalized bool) {
 		i := random.IntN(len(servers))

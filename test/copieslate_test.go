@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
-	"codeconnect.vmworld.com/vmgroup/test/breaker"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -39,27 +39,29 @@ func TestACloneThatComesAfterItsGroupIsGoneIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, vcsim.Config{})
-			late, other := r.serveWired(), r.serveWired()
-			g := late.group("web", 2)
-			edit(&g.Spec)
-			frozen, thaw := late.freeze("CloneVM_Task")
-			r.callUntil(g, frozen)
+			synctest.Test(t, func(t *testing.T) {
+				r := newTLSRig(t, vcsim.Config{})
+				late, other := r.serveWired(), r.serveWired()
+				g := late.group("web", 2)
+				edit(&g.Spec)
+				frozen, thaw := late.freeze("CloneVM_Task")
+				r.callUntil(g, frozen)
 
-			g.URL = other.url
-			up(t, g)
-			g.Scale(1)
-			up(t, g)
-			remove(t, g)
-			thaw()
-			eventually(t, patience, "the clone is answered", func() bool { return late.answered("CloneVM_Task") })
-			late.done()
-			if g.Spec.Deletion.Policy == "" {
-				r.empty(1)
-				return
-			}
-			// Its folder stays, and so it is not refused. The copy that was called last releases it, too.
-			eventually(t, patience, "nothing bears the group's stamp", func() bool { return len(r.members()) == 0 })
+				g.URL = other.url
+				up(t, g)
+				g.Scale(1)
+				up(t, g)
+				remove(t, g)
+				thaw()
+				eventually(t, patience, "the clone is answered", func() bool { return late.answered("CloneVM_Task") })
+				late.done()
+				if g.Spec.Deletion.Policy == "" {
+					r.empty(1)
+					return
+				}
+				// Its folder stays, and so it is not refused. The copy that was called last releases it, too.
+				eventually(t, patience, "nothing bears the group's stamp", func() bool { return len(r.members()) == 0 })
+			})
 		})
 	}
 }
@@ -71,21 +73,23 @@ func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"after the lease": copyLease, "within the lease": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, vcsim.Config{})
-			late := r.serveWired()
-			other := r.serveWired(func(_ *vsphere.Config, l *loop.Config) { l.Lease = patience }) // on a loaded machine removing takes longer than a short one
-			remove(t, late.group("another", 1))                                                   // the folders above are there
-			g := late.group("web", 2)
-			frozen, thaw := late.freeze("CreateFolder")
-			r.callUntil(g, frozen)
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, vcsim.Config{})
+				late := r.serveWired()
+				other := r.serveWired(func(_ *vsphere.Config, l *loop.Config) { l.Lease = patience }) // on a loaded machine removing takes longer than a short one
+				remove(t, late.group("another", 1))                                                   // the folders above are there
+				g := late.group("web", 2)
+				frozen, thaw := late.freeze("CreateFolder")
+				r.callUntil(g, frozen)
 
-			g.URL = other.url
-			remove(t, g)
-			time.Sleep(wait)
-			thaw()
-			eventually(t, patience, "the folder is answered", func() bool { return late.answered("CreateFolder") })
-			late.done()
-			eventually(t, patience, "nothing of it is there", func() bool { return len(r.VMs()) == 1 })
+				g.URL = other.url
+				remove(t, g)
+				time.Sleep(wait)
+				thaw()
+				eventually(t, patience, "the folder is answered", func() bool { return late.answered("CreateFolder") })
+				late.done()
+				eventually(t, patience, "nothing of it is there", func() bool { return len(r.VMs()) == 1 })
+			})
 		})
 	}
 }
@@ -93,30 +97,32 @@ func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 // Two copies roll one group at once, each slow to hear of what the other does: never are more members down than maxUnavailable says.
 func TestTwoCopiesThatRollKeepThePromise(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{})
-	servers := []*wiredCopy{r.serveWired(), r.serveWired()}
-	g := servers[0].group("web", 4)
-	g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
-	up(t, g)
-	for _, s := range servers {
-		s.wire.On(func(call breaker.Call) breaker.Break {
-			if call.Method == "WaitForUpdatesEx" {
-				return breaker.Break{Kind: breaker.Stalled, Stall: time.Duration(call.Nth%5) * 60 * time.Millisecond}
-			}
-			return breaker.Break{}
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		servers := []*wiredCopy{r.serveWired(), r.serveWired()}
+		g := servers[0].group("web", 4)
+		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
+		up(t, g)
+		for _, s := range servers {
+			s.wire.On(func(call vcsim.Call) vcsim.Break {
+				if call.Method == "WaitForUpdatesEx" {
+					return vcsim.Break{Kind: vcsim.Stalled, Stall: time.Duration(call.Nth%5) * 2 * time.Second}
+				}
+				return vcsim.Break{}
+			})
+		}
+		seen := r.sample(func() int { return tally(r.members(), isOn) })
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+		i := 0
+		until(t, g, "all are of the other template", func(a metacontroller.Answer) bool {
+			i++
+			g.URL = servers[i%2].url
+			return metacontroller.Running(a) && len(r.members()) == 4 && tally(r.members(), isOfOther) == 4
 		})
-	}
-	seen := r.watch(5*time.Millisecond, func() int { return tally(r.members(), isOn) })
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
-	i := 0
-	until(t, g, "all are of the other template", func(a metacontroller.Answer) bool {
-		i++
-		g.URL = servers[i%2].url
-		return metacontroller.Running(a) && len(r.members()) == 4 && tally(r.members(), isOfOther) == 4
+		if least := seen().least; least < 3 {
+			t.Errorf("%d of 4 members were on, 3 are promised", least)
+		}
 	})
-	if least := seen().least; least < 3 {
-		t.Errorf("%d of 4 members were on, 3 are promised", least)
-	}
 }
 
 // one makes one hook call.
@@ -135,18 +141,18 @@ func (r *rig) deafen(copies ...*wiredCopy) (undo func()) {
 	r.must(err)
 	for _, c := range copies {
 		held := false
-		c.wire.On(func(call breaker.Call) breaker.Break {
+		c.wire.On(func(call vcsim.Call) vcsim.Break {
 			if call.Method == "WaitForUpdatesEx" && !held { // those that come later are for tasks
 				held = true
-				return breaker.Break{Kind: breaker.Stalled, Stall: long}
+				return vcsim.Break{Kind: vcsim.Stalled, Stall: long}
 			}
-			return breaker.Break{}
+			return vcsim.Break{}
 		})
 	}
 	for _, c := range copies {
 		eventually(r.t, patience, "a wait for news is held", func() bool {
 			r.must(r.SetExtraConfig("stranger", "poke", time.Now().String()))
-			return slices.ContainsFunc(c.wire.Log(), func(e breaker.Entry) bool { return e.Break.Stall == long && !e.Done })
+			return slices.ContainsFunc(c.wire.Log(), func(e vcsim.Entry) bool { return e.Break.Stall == long && !e.Done })
 		})
 	}
 	return func() {
@@ -162,53 +168,57 @@ func (r *rig) deafen(copies ...*wiredCopy) (undo func()) {
 // time of the other's mark.
 func TestTwoCopiesThatDoNotHearOfEachOthersMarksKeepThePromise(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{})
-	a, b := r.serveWired(), r.serveWired()
-	g := a.group("web", 4)
-	g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
-	up(t, g)
-	g.URL = b.url
-	up(t, g)
-	hear := r.deafen(a, b)
-	seen := r.watch(5*time.Millisecond, func() int { return tally(r.members(), isOn) })
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
-	g.URL = a.url
-	r.one(g)
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.ScaleIn.Remove = []string{"web-0"} })
-	g.URL = b.url
-	r.one(g)
-	r.tidy(a)
-	r.tidy(b)
-	hear()
-	if least := seen().least; least < 3 {
-		t.Errorf("%d of 4 members were on, 3 are promised", least)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		a, b := r.serveWired(), r.serveWired()
+		g := a.group("web", 4)
+		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
+		up(t, g)
+		g.URL = b.url
+		up(t, g)
+		hear := r.deafen(a, b)
+		seen := r.sample(func() int { return tally(r.members(), isOn) })
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+		g.URL = a.url
+		r.one(g)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.ScaleIn.Remove = []string{"web-0"} })
+		g.URL = b.url
+		r.one(g)
+		r.tidy(a)
+		r.tidy(b)
+		hear()
+		if least := seen().least; least < 3 {
+			t.Errorf("%d of 4 members were on, 3 are promised", least)
+		}
+	})
 }
 
 // A group is deleted and made anew under its name. A finalize of the old one that comes late to another copy must not take
 // the new one's folder for the old one's: it is empty until the first member is there.
 func TestALateFinalizeLeavesTheFolderOfTheGroupThatWasMadeAnew(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{})
-	a, b := r.serve(), r.serve()
-	old := a.group("web", 1)
-	up(t, old)
-	old.URL = b.url
-	up(t, old)
-	old.URL = a.url
-	remove(t, old)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		a, b := r.serve(), r.serve()
+		old := a.group("web", 1)
+		up(t, old)
+		old.URL = b.url
+		up(t, old)
+		old.URL = a.url
+		remove(t, old)
 
-	r.Hold(vcsim.Clone)
-	anew := metacontroller.New(a.url, old.Namespace, old.Name, "uid-anew", 1)
-	if _, err := anew.Until(within(t), func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, "cloning") }); err != nil {
-		t.Fatal(err)
-	}
-	before := r.Calls()["UnregisterAndDestroy_Task"]
-	old.URL = b.url
-	_, err := old.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
-	r.Release(vcsim.Clone)
-	if err != nil || r.Calls()["UnregisterAndDestroy_Task"] != before {
-		t.Errorf("the new group's folder was removed (%v)", err)
-	}
-	up(t, anew)
+		r.Hold(vcsim.Clone)
+		anew := a.groupOf(old.Namespace, old.Name, "uid-anew", 1)
+		if _, err := anew.Until(within(t), func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, "cloning") }); err != nil {
+			t.Fatal(err)
+		}
+		before := r.Calls()["UnregisterAndDestroy_Task"]
+		old.URL = b.url
+		_, err := old.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
+		r.Release(vcsim.Clone)
+		if err != nil || r.Calls()["UnregisterAndDestroy_Task"] != before {
+			t.Errorf("the new group's folder was removed (%v)", err)
+		}
+		up(t, anew)
+	})
 }

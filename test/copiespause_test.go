@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"codeconnect.vmworld.com/vmgroup/test/breaker"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -23,7 +22,7 @@ const pauseNoticed = 4 * time.Second
 // given up, and the group may be gone: nobody would ever call for it again.
 func TestACallThatWaitedForAPausedCopyMakesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{})
+	r := newRealRig(t, vcsim.Config{})
 	paused, other := r.serveProcess(), r.serveProcess()
 	g := other.group("web", 2)
 	g.URL = paused.url
@@ -61,13 +60,13 @@ func TestACopyThatStoodStillHarmsNoMemberThatIsWantedAgain(t *testing.T) {
 		}
 		t.Run("call "+text, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, vcsim.Config{Latency: lifetimes})
+			r := newRealRig(t, vcsim.Config{Latency: briskly})
 			paused, other := r.serveProcess(), r.serveProcess()
 			g := paused.group("web", 3)
 			up(t, g)
 			calls, stopped := 0, make(chan struct{})
-			var at breaker.Call
-			paused.wire.On(func(call breaker.Call) breaker.Break {
+			var at vcsim.Call
+			paused.wire.On(func(call vcsim.Call) vcsim.Break {
 				if call.Method != "WaitForUpdatesEx" {
 					if calls++; calls == nth {
 						at = call
@@ -75,7 +74,7 @@ func TestACopyThatStoodStillHarmsNoMemberThatIsWantedAgain(t *testing.T) {
 						close(stopped)
 					}
 				}
-				return breaker.Break{}
+				return vcsim.Break{}
 			})
 			g.Scale(2)
 			r.callUntilStopped(g, stopped)
@@ -87,7 +86,7 @@ func TestACopyThatStoodStillHarmsNoMemberThatIsWantedAgain(t *testing.T) {
 			})
 			was := refs(r.members())
 			time.Sleep(max(paused.lease, pauseNoticed))
-			stop := r.watch(5*time.Millisecond, func() int { return tally(r.members(), isOn) })
+			stop := r.sample(func() int { return tally(r.members(), isOn) })
 			paused.resume()
 			eventually(t, patience, "its call is answered", func() bool { return paused.answered(at) })
 			paused.done()

@@ -23,12 +23,15 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
-	"codeconnect.vmworld.com/vmgroup/test/breaker"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 var copiesBinary = flag.String("copies.binary", "", "the vmgroup that copies in processes of their own run, such as bin/vmgroup; the test binary if empty, with a shorter lease")
+
+// processLease is the lease of a copy that is the test binary: one that a test can wait for in real time.
+const processLease = 1500 * time.Millisecond
 
 // The settings of a copy that the test binary is, from its environment.
 const copyHost, copyUser, copyPassword, copyThumbprint = "VMGROUP_TEST_COPY_HOST", "VMGROUP_TEST_COPY_USER", "VMGROUP_TEST_COPY_PASS", "VMGROUP_TEST_COPY_THUMBPRINT"
@@ -43,12 +46,12 @@ func TestServeAsACopy(t *testing.T) {
 	var groups *loop.Loop
 	vc, err := vsphere.New(vsphere.Config{Host: host, User: os.Getenv(copyUser), Password: os.Getenv(copyPassword), Thumbprint: os.Getenv(copyThumbprint),
 		Folder: "vm-operator", Log: zerolog.Nop(), Changed: func(uid apitypes.UID) { groups.Changed(uid) },
-		Leased: func(uid apitypes.UID) bool { return groups.Leased(uid) }})
+		Leased: func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := zerolog.New(os.Stderr).Level(zerolog.InfoLevel)
-	groups = loop.New(loop.Config{Slots: 4, Lease: copyLease, Resync: copyLease / 2, Log: log}, vc)
+	groups = loop.New(loop.Config{Slots: 4, Lease: processLease, Resync: processLease / 2, Log: log}, vc)
 	ctx, stop := context.WithCancel(context.Background())
 	go func() { _, _ = os.Stdin.Read(make([]byte, 1)); stop() }()
 	var both sync.WaitGroup
@@ -71,7 +74,7 @@ type processCopy struct {
 	*exec.Cmd
 	t     testing.TB
 	url   string
-	wire  *breaker.Wire
+	wire  *vcsim.Wire
 	lease time.Duration
 	mu    sync.Mutex
 	log   []byte
@@ -80,21 +83,19 @@ type processCopy struct {
 // serveProcess starts a copy of the server as a process. Its calls go through a wire.
 func (r *rig) serveProcess() *processCopy {
 	r.t.Helper()
-	w, err := breaker.New(r.VCenter)
-	r.must(err)
-	r.t.Cleanup(func() { _ = w.Close() })
+	w := r.wire()
 	password, _ := w.URL().User.Password()
-	p := &processCopy{t: r.t, wire: w, lease: copyLease}
+	p := &processCopy{t: r.t, wire: w, lease: processLease}
 	if *copiesBinary != "" {
 		p.lease = 10 * time.Second // the least that it takes
 		secret := filepath.Join(r.t.TempDir(), "password")
 		r.must(os.WriteFile(secret, []byte(password), 0o600))
 		p.Cmd = exec.Command(*copiesBinary, "serve", "--listen", "127.0.0.1:0", "--host", w.URL().Host, "--user", w.URL().User.Username(),
-			"--password-file", secret, "--thumbprint", w.ThumbprintSHA256(), "--slots", "4", "--resync", "5s", "--lease", "10s")
+			"--password-file", secret, "--thumbprint", r.ThumbprintSHA256(), "--slots", "4", "--resync", "5s", "--lease", "10s")
 		p.Env = []string{"HOME=" + os.TempDir(), "VMGROUP_HEALTH_LISTEN=127.0.0.1:0", "GOMEMLIMIT=" + os.Getenv("GOMEMLIMIT")}
 	} else {
 		p.Cmd = exec.Command(os.Args[0], "-test.run=^TestServeAsACopy$")
-		p.Env = append(os.Environ(), copyHost+"="+w.URL().Host, copyUser+"="+w.URL().User.Username(), copyPassword+"="+password, copyThumbprint+"="+w.ThumbprintSHA256())
+		p.Env = append(os.Environ(), copyHost+"="+w.URL().Host, copyUser+"="+w.URL().User.Username(), copyPassword+"="+password, copyThumbprint+"="+r.ThumbprintSHA256())
 	}
 	stdin, err := p.StdinPipe() // held open until the copy ends
 	r.must(err)
@@ -169,12 +170,12 @@ func (p *processCopy) resume() { p.signal(syscall.SIGCONT) }
 func (p *processCopy) ready() {
 	p.t.Helper()
 	eventually(p.t, patience, "the copy watches vCenter", func() bool {
-		return slices.ContainsFunc(p.wire.Calls(), func(c breaker.Call) bool { return c.Method == "WaitForUpdatesEx" && c.Nth > 1 })
+		return slices.ContainsFunc(p.wire.Calls(), func(c vcsim.Call) bool { return c.Method == "WaitForUpdatesEx" && c.Nth > 1 })
 	})
 }
 
 // answered tells that a call has been answered.
-func (p *processCopy) answered(call breaker.Call) bool {
+func (p *processCopy) answered(call vcsim.Call) bool {
 	return p.wire.Log()[call.N-1].Done
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/property"
@@ -44,48 +45,50 @@ func (r *rig) tasksUnderWay() (n int) {
 // copies × (slots + 1) under way.
 func TestCopiesTogetherKeepToTheirSlots(t *testing.T) {
 	t.Parallel()
-	const copies, slots, groups = 3, 3, 18
-	r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Power: 50 * time.Millisecond}})
-	r.Hold(vcsim.Clone)
-	var servers []*copyOfServer
-	for range copies {
-		servers = append(servers, r.serve(func(_ *vsphere.Config, l *loop.Config) {
-			l.Slots, l.Lease, l.Resync = slots, patience, time.Second
-		}))
-	}
-	stop := r.watch(20*time.Millisecond, r.tasksUnderWay)
-	var all sync.WaitGroup
-	var list []*metacontroller.Group
-	for i := range groups {
-		g := servers[0].group(fmt.Sprint("g", i), 1)
-		for k := range servers {
-			g.URL = servers[(i+k)%copies].url
-			r.one(g)
+	synctest.Test(t, func(t *testing.T) {
+		const copies, slots, groups = 3, 3, 18
+		r := newRig(t, vcsim.Config{})
+		r.Hold(vcsim.Clone)
+		var servers []*copyOfServer
+		for range copies {
+			servers = append(servers, r.serve(func(_ *vsphere.Config, l *loop.Config) {
+				l.Slots, l.Lease, l.Resync = slots, patience, time.Second
+			}))
 		}
-		list = append(list, g)
-	}
-	eventually(t, patience, "all slots are taken", func() bool { time.Sleep(50 * time.Millisecond); return r.tasksUnderWay() >= copies*(slots+1) })
-	time.Sleep(1500 * time.Millisecond) // those who met another copy's clone have tried again by now
-	r.Release(vcsim.Clone)
-	for i, g := range list {
-		random := rand.New(rand.NewPCG(1, uint64(i)))
-		all.Go(func() {
-			_, err := g.Until(within(t), func(a metacontroller.Answer) bool {
-				g.URL = servers[random.IntN(copies)].url
-				return metacontroller.Running(a)
-			})
-			if err != nil {
-				t.Errorf("%s: %v", g.Name, err)
+		stop := r.sample(r.tasksUnderWay)
+		var all sync.WaitGroup
+		var list []*metacontroller.Group
+		for i := range groups {
+			g := servers[0].group(fmt.Sprint("g", i), 1)
+			for k := range servers {
+				g.URL = servers[(i+k)%copies].url
+				r.one(g)
 			}
-		})
-	}
-	all.Wait()
-	seen := stop()
-	if most := copies * (slots + 1); seen.most > most {
-		t.Errorf("%d tasks were under way at once; they are to be at most %d", seen.most, most)
-	}
-	t.Logf("copies=%d slots=%d groups=%d: at most %d tasks at once, of %d allowed (%d looks)", copies, slots, groups, seen.most, copies*(slots+1), seen.looks)
-	if n := len(slices.DeleteFunc(r.VMs(), func(vm vcsim.VM) bool { return vm.Template })); n != groups {
-		t.Errorf("there are %d members, and %d are wanted", n, groups)
-	}
+			list = append(list, g)
+		}
+		eventually(t, patience, "all slots are taken", func() bool { return r.tasksUnderWay() >= copies*(slots+1) })
+		time.Sleep(5 * time.Second) // those who met another copy's clone have tried again by now
+		r.Release(vcsim.Clone)
+		for i, g := range list {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			all.Go(func() {
+				_, err := g.Until(within(t), func(a metacontroller.Answer) bool {
+					g.URL = servers[random.IntN(copies)].url
+					return metacontroller.Running(a)
+				})
+				if err != nil {
+					t.Errorf("%s: %v", g.Name, err)
+				}
+			})
+		}
+		all.Wait()
+		seen := stop()
+		if most := copies * (slots + 1); seen.most > most {
+			t.Errorf("%d tasks were under way at once; they are to be at most %d", seen.most, most)
+		}
+		t.Logf("copies=%d slots=%d groups=%d: at most %d tasks at once, of %d allowed (%d looks)", copies, slots, groups, seen.most, copies*(slots+1), seen.looks)
+		if n := len(slices.DeleteFunc(r.VMs(), func(vm vcsim.VM) bool { return vm.Template })); n != groups {
+			t.Errorf("there are %d members, and %d are wanted", n, groups)
+		}
+	})
 }

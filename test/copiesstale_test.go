@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
@@ -21,7 +22,7 @@ func (c *wiredCopy) post(hook, file string) metacontroller.Answer {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	response, err := http.Post(c.url+hook, "application/json", bytes.NewReader(body))
+	response, err := c.rig.client().Post(c.url+hook, "application/json", bytes.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -35,20 +36,22 @@ func (c *wiredCopy) post(hook, file string) metacontroller.Answer {
 
 // capturedRig is a vCenter with the template of the captured groups.
 func capturedRig(t *testing.T) *rig {
-	return newRig(t, vcsim.Config{Templates: []string{"ubuntu-24.04"}, Latency: lifetimes})
+	return newRig(t, vcsim.Config{Templates: []string{"ubuntu-24.04"}})
 }
 
 // The pair is of one parent, a moment apart, and the second knows nothing of the first one's answer.
 func TestAStalePairAtTwoCopiesMakesEachMemberOnce(t *testing.T) {
 	t.Parallel()
-	r := capturedRig(t)
-	a, b := r.serveWired(), r.serveWired()
-	eventually(t, patience, "both say that two members are up", func() bool {
-		return metacontroller.Running(a.post("/sync", "sync-stale-pair-1.json")) && metacontroller.Running(b.post("/sync", "sync-stale-pair-2.json"))
+	synctest.Test(t, func(t *testing.T) {
+		r := capturedRig(t)
+		a, b := r.serveWired(), r.serveWired()
+		eventually(t, patience, "both say that two members are up", func() bool {
+			return metacontroller.Running(a.post("/sync", "sync-stale-pair-1.json")) && metacontroller.Running(b.post("/sync", "sync-stale-pair-2.json"))
+		})
+		equal(t, r.names(web), running(2))
+		r.tidy(a, b)
+		equal(t, r.names(web), running(2))
 	})
-	equal(t, r.names(web), running(2))
-	r.tidy(a, b)
-	equal(t, r.names(web), running(2))
 }
 
 // tidy waits until the copies have nothing more to do.
@@ -62,28 +65,30 @@ func (r *rig) tidy(copies ...*wiredCopy) {
 // called before, and while the group is removed.
 func TestParentsOfLowerGenerationsUndoNothing(t *testing.T) {
 	t.Parallel()
-	r := capturedRig(t)
-	a, b, c := r.serveWired(), r.serveWired(), r.serveWired()
-	eventually(t, patience, "two are up", func() bool { return metacontroller.Running(a.post("/sync", "sync-create.json")) })
-	eventually(t, patience, "three are up", func() bool { return metacontroller.Running(b.post("/sync", "sync-after-scale.json")) })
-	was := refs(r.members())
-	for range 20 {
-		for _, server := range []*wiredCopy{a, b, c} {
-			server.post("/sync", "sync-create.json")
+	synctest.Test(t, func(t *testing.T) {
+		r := capturedRig(t)
+		a, b, c := r.serveWired(), r.serveWired(), r.serveWired()
+		eventually(t, patience, "two are up", func() bool { return metacontroller.Running(a.post("/sync", "sync-create.json")) })
+		eventually(t, patience, "three are up", func() bool { return metacontroller.Running(b.post("/sync", "sync-after-scale.json")) })
+		was := refs(r.members())
+		for range 20 {
+			for _, server := range []*wiredCopy{a, b, c} {
+				server.post("/sync", "sync-create.json")
+			}
+			time.Sleep(time.Second)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	eventually(t, patience, "three are up", func() bool { return metacontroller.Running(a.post("/sync", "sync-after-edit.json")) })
-	r.sameVMs(was)
+		eventually(t, patience, "three are up", func() bool { return metacontroller.Running(a.post("/sync", "sync-after-edit.json")) })
+		r.sameVMs(was)
 
-	eventually(t, patience, "the group is finalized", func() bool {
-		b.post("/sync", "sync-create.json")
-		if gone := a.post("/finalize", "finalize-last.json"); gone.Finalized {
-			return true
-		}
-		c.post("/sync", "sync-after-scale.json")
-		return false
+		eventually(t, patience, "the group is finalized", func() bool {
+			b.post("/sync", "sync-create.json")
+			if gone := a.post("/finalize", "finalize-last.json"); gone.Finalized {
+				return true
+			}
+			c.post("/sync", "sync-after-scale.json")
+			return false
+		})
+		r.tidy(a, b, c)
+		r.empty(1)
 	})
-	r.tidy(a, b, c)
-	r.empty(1)
 }

@@ -3,13 +3,12 @@ package test
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -19,180 +18,201 @@ const quarantine = web + "/quarantine"
 
 func TestScaleInTakesTheNamedFirstAndTheProtectedLast(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{})
-	g := r.serve().group("web", 4)
-	g.Spec.ScaleIn = v1alpha1.ScaleIn{Protected: []string{"web-3"}, Remove: []string{"web-0"}}
-	up(t, g)
-	r.steady(g, 100*time.Millisecond, "ReconfigVM_Task") // remove alone takes nobody away
-	for _, left := range [][]string{{"web-1+", "web-2+", "web-3+"}, {"web-1+", "web-3+"}, {"web-3+"}, nil} {
-		g.Scale(int32(len(left)))
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		g := r.serve().group("web", 4)
+		g.Spec.ScaleIn = v1alpha1.ScaleIn{Protected: []string{"web-3"}, Remove: []string{"web-0"}}
 		up(t, g)
-		equal(t, r.names(web), left)
-	}
+		r.steady(g, time.Minute, "ReconfigVM_Task") // remove alone takes nobody away
+		for _, left := range [][]string{{"web-1+", "web-2+", "web-3+"}, {"web-1+", "web-3+"}, {"web-3+"}, nil} {
+			g.Scale(int32(len(left)))
+			up(t, g)
+			equal(t, r.names(web), left)
+		}
+	})
 }
 
 func TestGuestsAreAskedToShutDown(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	g := r.serve().group("web", 3)
-	up(t, g)
-	g.Scale(1)
-	up(t, g)
-	remove(t, g)
-	if calls := r.Calls(); calls["ShutdownGuest"] != 3 || calls["PowerOffVM_Task"] != 0 {
-		t.Errorf("%d guests were asked, %d VMs powered off", calls["ShutdownGuest"], calls["PowerOffVM_Task"])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 3)
+		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		up(t, g)
+		g.Scale(1)
+		up(t, g)
+		remove(t, g)
+		if calls := r.Calls(); calls["ShutdownGuest"] != 3 || calls["PowerOffVM_Task"] != 0 {
+			t.Errorf("%d guests were asked, %d VMs powered off", calls["ShutdownGuest"], calls["PowerOffVM_Task"])
+		}
+	})
 }
 
 func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	r.HangShutdown(func(vm vcsim.VM) bool { return vm.Name == "web-1" })
-	g := r.serve().group("web", 2)
-	g.Spec.Deletion.ShutdownTimeoutSeconds = seconds(1)
-	up(t, g)
-	began := time.Now()
-	remove(t, g)
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("the guest had %s", took)
-	}
-	if calls := r.Calls(); calls["ShutdownGuest"] != 2 || calls["PowerOffVM_Task"] != 1 {
-		t.Errorf("%d guests were asked, %d VMs powered off", calls["ShutdownGuest"], calls["PowerOffVM_Task"])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		r.HangShutdown(func(vm vcsim.VM) bool { return vm.Name == "web-1" })
+		g := r.serve().group("web", 2)
+		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		g.Spec.Deletion.ShutdownTimeoutSeconds = seconds(60)
+		up(t, g)
+		began := time.Now()
+		remove(t, g)
+		if took := time.Since(began); took < time.Minute {
+			t.Errorf("the guest had %s", took)
+		}
+		if calls := r.Calls(); calls["ShutdownGuest"] != 2 || calls["PowerOffVM_Task"] != 1 {
+			t.Errorf("%d guests were asked, %d VMs powered off", calls["ShutdownGuest"], calls["PowerOffVM_Task"])
+		}
+	})
 }
 
 func TestRetainedVMsRunOnAndAreNobodys(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	g := r.serve(quickly).group("web", 3)
-	g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
-	up(t, g)
-	was := r.members()
-	remove(t, g)
-	equal(t, r.names(web), running(3))
-	for _, before := range was {
-		for _, vm := range r.VMs() {
-			if vm.Ref == before.Ref && (vm.ExtraConfig[vsphere.StampKey] != "" || !vm.Boot.Equal(before.Boot)) {
-				t.Errorf("%+v", vm)
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 3)
+		g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
+		up(t, g)
+		was := r.members()
+		remove(t, g)
+		equal(t, r.names(web), running(3))
+		for _, before := range was {
+			for _, vm := range r.VMs() {
+				if vm.Ref == before.Ref && (vm.ExtraConfig[vsphere.StampKey] != "" || !vm.Boot.Equal(before.Boot)) {
+					t.Errorf("%+v", vm)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestTheNotesOfARetainedVMSayNoLongerThatItIsKept(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Latency: lifetimes})
-	r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
-	g := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Lease, l.Resync = 2*time.Second, time.Second }).group("web", 1)
-	g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
-	up(t, g)
-	remove(t, g)
-	if d := r.details(webFolder + "web-0"); !strings.Contains(d.Annotation, "Formerly") || d.ManagedBy != nil && d.ManagedBy.ExtensionKey != "" {
-		t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
+		g := r.serve().group("web", 1)
+		g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
+		up(t, g)
+		remove(t, g)
+		if d := r.details(webFolder + "web-0"); !strings.Contains(d.Annotation, "Formerly") || d.ManagedBy != nil && d.ManagedBy.ExtensionKey != "" {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		}
+	})
 }
 
 func TestARetainedMemberIsNotMadeAnewByACopyThatDoesNotKnowOfTheDeletion(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	one, two := r.serve(quickly), r.serve(quickly)
-	g := one.group("web", 2)
-	g.Spec.Deletion.Policy, g.Spec.ScaleIn.Remove = v1alpha1.DeletionRetain, []string{"web-0"}
-	up(t, g)
-	g.Scale(1) // so that the name of the lowest ordinal is free
-	for _, s := range []*copyOfServer{one, two, one} {
-		g.URL = s.url
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		one, two := r.serve(), r.serve()
+		g := one.group("web", 2)
+		g.Spec.Deletion.Policy, g.Spec.ScaleIn.Remove = v1alpha1.DeletionRetain, []string{"web-0"}
 		up(t, g)
-	}
-	remove(t, g)
-	equal(t, r.names(web), []string{"web-1+"})
-	if n := r.Calls()["CloneVM_Task"]; n != 2 {
-		t.Errorf("%d clones", n)
-	}
+		g.Scale(1) // so that the name of the lowest ordinal is free
+		for _, s := range []*copyOfServer{one, two, one} {
+			g.URL = s.url
+			up(t, g)
+		}
+		remove(t, g)
+		equal(t, r.names(web), []string{"web-1+"})
+		if n := r.Calls()["CloneVM_Task"]; n != 2 {
+			t.Errorf("%d clones", n)
+		}
+	})
 }
 
 func TestWhoIsInQuarantineComesBackAsTheSameVM(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	g := r.serve().group("web", 3)
-	g.Spec.Deletion.QuarantineSeconds = 600
-	up(t, g)
-	was := refs(r.members())
-	g.Scale(1)
-	a := until(t, g, "two are in quarantine", func(a metacontroller.Answer) bool {
-		return metacontroller.Running(a) && len(a.Status.Quarantined) == 2 && len(r.names(quarantine)) == 2
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 3)
+		g.Spec.Deletion.QuarantineSeconds = 600
+		up(t, g)
+		was := refs(r.members())
+		g.Scale(1)
+		a := until(t, g, "two are in quarantine", func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && len(a.Status.Quarantined) == 2 && len(r.names(quarantine)) == 2
+		})
+		if q := a.Status.Quarantined[0]; q.Reason != "ScaleIn" || q.Since.IsZero() || !strings.HasPrefix(q.Name, "web-1-") {
+			t.Errorf("%+v", a.Status.Quarantined)
+		}
+		r.sameVMs(map[string]string{"web-0": was["web-0"]})
+		g.Scale(3)
+		up(t, g)
+		r.sameVMs(was)
+		equal(t, r.names(quarantine), nil)
+		equal(t, r.names(web), running(3))
+		if n := r.Calls()["CloneVM_Task"]; n != 3 {
+			t.Errorf("%d clones", n)
+		}
 	})
-	if q := a.Status.Quarantined[0]; q.Reason != "ScaleIn" || q.Since.IsZero() || !strings.HasPrefix(q.Name, "web-1-") {
-		t.Errorf("%+v", a.Status.Quarantined)
-	}
-	r.sameVMs(map[string]string{"web-0": was["web-0"]})
-	g.Scale(3)
-	up(t, g)
-	r.sameVMs(was)
-	equal(t, r.names(quarantine), nil)
-	equal(t, r.names(web), running(3))
-	if n := r.Calls()["CloneVM_Task"]; n != 3 {
-		t.Errorf("%d clones", n)
-	}
 }
 
 func TestQuarantineEndsWithItsTimeOrWithTheGroup(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{})
-	g := r.serve().group("web", 3)
-	g.Spec.Deletion.QuarantineSeconds = 1
-	up(t, g)
-	was := refs(r.members())
-	g.Scale(2)
-	until(t, g, "the time of web-2 is over", func(a metacontroller.Answer) bool {
-		return metacontroller.Running(a) && len(a.Status.Quarantined) == 0 && len(r.names(quarantine)) == 0
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		g := r.serve().group("web", 3)
+		g.Spec.Deletion.QuarantineSeconds = 1
+		up(t, g)
+		was := refs(r.members())
+		g.Scale(2)
+		until(t, g, "the time of web-2 is over", func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && len(a.Status.Quarantined) == 0 && len(r.names(quarantine)) == 0
+		})
+		r.allGone(map[string]string{"web-2": was["web-2"]})
+		g.Edit(func(s *spec) { s.Deletion.QuarantineSeconds = 3600 })
+		g.Scale(1)
+		until(t, g, "web-1 is in quarantine", func(metacontroller.Answer) bool { return len(r.names(quarantine)) == 1 })
+		remove(t, g)
+		r.allGone(was)
+		if r.vm(web+"/*") != nil {
+			t.Errorf("left: %v", r.names(web))
+		}
 	})
-	r.allGone(map[string]string{"web-2": was["web-2"]})
-	g.Edit(func(s *spec) { s.Deletion.QuarantineSeconds = 3600 })
-	g.Scale(1)
-	until(t, g, "web-1 is in quarantine", func(metacontroller.Answer) bool { return len(r.names(quarantine)) == 1 })
-	remove(t, g)
-	r.allGone(was)
-	if r.vm(web+"/*") != nil {
-		t.Errorf("left: %v", r.names(web))
-	}
 }
 
 func TestAPausedGroupIsLeftAsItIsAndPlanTellsWhatWouldBeDone(t *testing.T) {
 	t.Parallel()
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	g := r.serve().group("web", 2)
-	up(t, g)
-	g.Edit(func(s *spec) { s.Paused, s.Template = true, otherTemplate })
-	g.Scale(3)
-	r.must(r.Destroy(web + "/web-1"))
-	a := until(t, g, "the admin's deed is seen", func(a metacontroller.Answer) bool { return a.Status.CurrentReplicas == 1 })
-	if a.Status.Phase != v1alpha1.PhasePending || condition(a, v1alpha1.ConditionPaused).Status != "True" {
-		t.Errorf("%+v", a.Status)
-	}
-	before := r.Calls()
-	_, steps := planOf(t, g)
-	for _, want := range []string{"Clone web-1", "Clone web-2", "ShutdownGuest web-0", "Destroy web-0"} {
-		if !strings.Contains(steps, want) {
-			t.Errorf("/plan lacks %s:\n%s", want, steps)
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 2)
+		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		up(t, g)
+		g.Edit(func(s *spec) { s.Paused, s.Template = true, otherTemplate })
+		g.Scale(3)
+		r.must(r.Destroy(web + "/web-1"))
+		a := until(t, g, "the admin's deed is seen", func(a metacontroller.Answer) bool { return a.Status.CurrentReplicas == 1 })
+		if a.Status.Phase != v1alpha1.PhasePending || condition(a, v1alpha1.ConditionPaused).Status != "True" {
+			t.Errorf("%+v", a.Status)
 		}
-	}
-	for began := time.Now(); time.Since(began) < 500*time.Millisecond; time.Sleep(20 * time.Millisecond) {
-		if a, err := g.Sync(within(t)); err != nil || a.Status.Phase != v1alpha1.PhasePending {
-			t.Fatalf("%v, %+v", err, a.Status)
+		before := r.Calls()
+		_, steps := planOf(t, g)
+		for _, want := range []string{"Clone web-1", "Clone web-2", "ShutdownGuest web-0", "Destroy web-0"} {
+			if !strings.Contains(steps, want) {
+				t.Errorf("/plan lacks %s:\n%s", want, steps)
+			}
 		}
-	}
-	equal(t, r.names(web), []string{"web-0+"})
-	for method, n := range r.Calls() {
-		if strings.HasSuffix(method, "_Task") && n > before[method] || method == "ShutdownGuest" {
-			t.Errorf("%s was called", method)
+		for began := time.Now(); time.Since(began) < 5*time.Minute; time.Sleep(time.Second) {
+			if a, err := g.Sync(within(t)); err != nil || a.Status.Phase != v1alpha1.PhasePending {
+				t.Fatalf("%v, %+v", err, a.Status)
+			}
 		}
-	}
-	g.Edit(func(s *spec) { s.Paused = false })
-	up(t, g)
-	if n := tally(r.members(), isOfOther); n != 3 || len(r.members()) != 3 {
-		t.Errorf("%d are new: %v", n, refs(r.members()))
-	}
+		equal(t, r.names(web), []string{"web-0+"})
+		for method, n := range r.Calls() {
+			if strings.HasSuffix(method, "_Task") && n > before[method] || method == "ShutdownGuest" {
+				t.Errorf("%s was called", method)
+			}
+		}
+		g.Edit(func(s *spec) { s.Paused = false })
+		up(t, g)
+		if n := tally(r.members(), isOfOther); n != 3 || len(r.members()) != 3 {
+			t.Errorf("%d are new: %v", n, refs(r.members()))
+		}
+	})
 }
 
 // planOf asks how a group is, and what would be done for it: "PowerOn web-1", one step a line. The group's status stays
@@ -203,7 +223,7 @@ func planOf(t *testing.T, g *metacontroller.Group) (message, steps string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.Post(g.URL+"/plan", "application/json", bytes.NewReader(body))
+	response, err := g.Client.Post(g.URL+"/plan", "application/json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

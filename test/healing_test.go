@@ -3,6 +3,7 @@ package test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -15,7 +16,7 @@ func ailing(t *testing.T) (*rig, *metacontroller.Group) {
 	t.Helper()
 	r := newChangeRig(t, vcsim.Guest{Tools: true})
 	g := r.serve().group("web", 3)
-	g.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(1)}
+	g.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120)}
 	up(t, g)
 	return r, g
 }
@@ -26,56 +27,60 @@ func notReady(n int32) func(metacontroller.Answer) bool {
 
 func TestASickGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 	t.Parallel()
-	r, g := ailing(t)
-	was := refs(r.members())
+	synctest.Test(t, func(t *testing.T) {
+		r, g := ailing(t)
+		was := refs(r.members())
 
-	r.must(r.Sick(web+"/web-1", vcsim.SickUntilReset))
-	until(t, g, "it is seen to be sick", notReady(1))
-	up(t, g)
-	r.sameVMs(was)
-	if n := r.Calls()["ResetVM_Task"]; n != 1 {
-		t.Errorf("%d resets", n)
-	}
+		r.must(r.Sick(web+"/web-1", vcsim.SickUntilReset))
+		until(t, g, "it is seen to be sick", notReady(1))
+		up(t, g)
+		r.sameVMs(was)
+		if n := r.Calls()["ResetVM_Task"]; n != 1 {
+			t.Errorf("%d resets", n)
+		}
 
-	r.must(r.Sick(web+"/web-2", vcsim.SickForGood))
-	until(t, g, "it is seen to be sick", notReady(1))
-	up(t, g)
-	if n := r.Calls()["ResetVM_Task"]; n != 2 {
-		t.Errorf("%d resets", n)
-	}
-	r.allGone(map[string]string{"web-2": was["web-2"]})
-	if is := refs(r.members()); len(is) != 3 || is["web-0"] != was["web-0"] || is["web-1"] != was["web-1"] {
-		t.Errorf("the members are %v and were %v", is, was)
-	}
+		r.must(r.Sick(web+"/web-2", vcsim.SickForGood))
+		until(t, g, "it is seen to be sick", notReady(1))
+		up(t, g)
+		if n := r.Calls()["ResetVM_Task"]; n != 2 {
+			t.Errorf("%d resets", n)
+		}
+		r.allGone(map[string]string{"web-2": was["web-2"]})
+		if is := refs(r.members()); len(is) != 3 || is["web-0"] != was["web-0"] || is["web-1"] != was["web-1"] {
+			t.Errorf("the members are %v and were %v", is, was)
+		}
+	})
 }
 
 func TestNothingIsHealedWhileMostAreSick(t *testing.T) {
 	t.Parallel()
-	r, g := ailing(t)
-	was := refs(r.members())
-	for _, name := range []string{"web-0", "web-2"} {
-		r.must(r.Sick(web+"/"+name, vcsim.SickUntilReset))
-	}
-	eventually(t, patience, "both are seen to be sick, before either is recorded to be", func() bool {
-		message, _ := planOf(t, g)
-		return strings.Contains(message, "web-0, web-2")
-	})
-	until(t, g, "HealingSuspended is told", func(a metacontroller.Answer) bool {
-		return condition(a, v1alpha1.ConditionHealingSuspended).Status == "True"
-	})
-	for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(20 * time.Millisecond) {
-		if _, err := g.Sync(within(t)); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		r, g := ailing(t)
+		was := refs(r.members())
+		for _, name := range []string{"web-0", "web-2"} {
+			r.must(r.Sick(web+"/"+name, vcsim.SickUntilReset))
 		}
-	}
-	if calls := r.Calls(); calls["ResetVM_Task"]+calls["ShutdownGuest"]+calls["PowerOffVM_Task"] > 0 || calls["CloneVM_Task"] != 3 {
-		t.Errorf("%v", calls)
-	}
-	// One recovers: one is within the budget.
-	r.must(r.Sick(web+"/web-0", vcsim.Well))
-	up(t, g)
-	r.sameVMs(was)
-	if n := r.Calls()["ResetVM_Task"]; n != 1 {
-		t.Errorf("%d resets", n)
-	}
+		eventually(t, patience, "both are seen to be sick, before either is recorded to be", func() bool {
+			message, _ := planOf(t, g)
+			return strings.Contains(message, "web-0, web-2")
+		})
+		until(t, g, "HealingSuspended is told", func(a metacontroller.Answer) bool {
+			return condition(a, v1alpha1.ConditionHealingSuspended).Status == "True"
+		})
+		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(time.Second) {
+			if _, err := g.Sync(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if calls := r.Calls(); calls["ResetVM_Task"]+calls["ShutdownGuest"]+calls["PowerOffVM_Task"] > 0 || calls["CloneVM_Task"] != 3 {
+			t.Errorf("%v", calls)
+		}
+		// One recovers: one is within the budget.
+		r.must(r.Sick(web+"/web-0", vcsim.Well))
+		up(t, g)
+		r.sameVMs(was)
+		if n := r.Calls()["ResetVM_Task"]; n != 1 {
+			t.Errorf("%d resets", n)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -57,206 +58,216 @@ func metadata(t testing.TB, d vcsim.Details) map[string]any {
 
 func TestUserDataReachesEveryMemberAndAnotherTextRollsThem(t *testing.T) {
 	t.Parallel()
-	const first, second = "#cloud-config\npassword: planted-secret-1\n", "#cloud-config\npassword: planted-secret-2\n"
-	r := newChangeRig(t, vcsim.Guest{Tools: true})
-	s := r.serve()
-	g := s.group("web", 2)
-	g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
-	if text := blocked(t, g, "SecretNotFound"); !strings.Contains(text, "default/boot") {
-		t.Errorf("it says: %s", text)
-	}
-	g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"other": "x"}}}
-	if text := blocked(t, g, "UserDataKeyNotFound"); !strings.Contains(text, "user-data") || !strings.Contains(text, "other") {
-		t.Errorf("it says: %s", text)
-	}
-	if vms := r.members(); len(vms) > 0 {
-		t.Errorf("there are %d members", len(vms))
-	}
-	g.Related[0].Data = map[string]string{"user-data": first}
-	up(t, g)
-	was := refs(r.members())
-	for i := range 2 {
-		name := fmt.Sprintf("web-%d", i)
-		d := r.details(webFolder + name)
-		if text := guestInfo(t, d, "userdata"); text != first {
-			t.Errorf("%s got %q", name, text)
+	synctest.Test(t, func(t *testing.T) {
+		const first, second = "#cloud-config\npassword: planted-secret-1\n", "#cloud-config\npassword: planted-secret-2\n"
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		s := r.serve()
+		g := s.group("web", 2)
+		g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+		if text := blocked(t, g, "SecretNotFound"); !strings.Contains(text, "default/boot") {
+			t.Errorf("it says: %s", text)
 		}
-		if m := metadata(t, d); m["local-hostname"] != name || m["instance-id"] == "" || m["group"] != "web" || m["namespace"] != "default" || fmt.Sprint(m["ordinal"]) != fmt.Sprint(i) {
-			t.Errorf("%s is told %v", name, m)
+		g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"other": "x"}}}
+		if text := blocked(t, g, "UserDataKeyNotFound"); !strings.Contains(text, "user-data") || !strings.Contains(text, "other") {
+			t.Errorf("it says: %s", text)
 		}
-	}
-	g.Related[0].Data["user-data"] = second
-	until(t, g, "the members are replaced", func(a metacontroller.Answer) bool {
-		if !metacontroller.Running(a) {
-			return false
+		if vms := r.members(); len(vms) > 0 {
+			t.Errorf("there are %d members", len(vms))
 		}
-		for name, ref := range refs(r.members()) {
-			if was[name] == ref {
-				return false
+		g.Related[0].Data = map[string]string{"user-data": first}
+		up(t, g)
+		was := refs(r.members())
+		for i := range 2 {
+			name := fmt.Sprintf("web-%d", i)
+			d := r.details(webFolder + name)
+			if text := guestInfo(t, d, "userdata"); text != first {
+				t.Errorf("%s got %q", name, text)
+			}
+			if m := metadata(t, d); m["local-hostname"] != name || m["instance-id"] == "" || m["group"] != "web" || m["namespace"] != "default" || fmt.Sprint(m["ordinal"]) != fmt.Sprint(i) {
+				t.Errorf("%s is told %v", name, m)
 			}
 		}
-		return true
+		g.Related[0].Data["user-data"] = second
+		until(t, g, "the members are replaced", func(a metacontroller.Answer) bool {
+			if !metacontroller.Running(a) {
+				return false
+			}
+			for name, ref := range refs(r.members()) {
+				if was[name] == ref {
+					return false
+				}
+			}
+			return true
+		})
+		for _, vm := range r.members() {
+			if text := guestInfo(t, r.details(webFolder+vm.Name), "userdata"); text != second {
+				t.Errorf("%s got %q", vm.Name, text)
+			}
+		}
+		body, err := g.Body(false)
+		r.must(err)
+		for _, path := range []string{"/sync", "/plan", "/groups", "/groups/default/web", "/sd"} {
+			method := http.MethodPost
+			if strings.HasPrefix(path, "/groups") || path == "/sd" {
+				method = http.MethodGet
+			}
+			request, err := http.NewRequestWithContext(within(t), method, s.url+path, bytes.NewReader(body))
+			r.must(err)
+			request.Header.Set("Content-Type", "application/json")
+			response, err := r.client().Do(request)
+			r.must(err)
+			text, err := io.ReadAll(response.Body)
+			r.must(err)
+			_ = response.Body.Close()
+			if response.StatusCode != http.StatusOK || bytes.Contains(text, []byte("planted")) || bytes.Contains(text, []byte(base64.StdEncoding.EncodeToString([]byte(second)))) {
+				t.Errorf("%s: %s %s", path, response.Status, text)
+			}
+		}
+		remove(t, g)
 	})
-	for _, vm := range r.members() {
-		if text := guestInfo(t, r.details(webFolder+vm.Name), "userdata"); text != second {
-			t.Errorf("%s got %q", vm.Name, text)
-		}
-	}
-	body, err := g.Body(false)
-	r.must(err)
-	for _, path := range []string{"/sync", "/plan", "/groups", "/groups/default/web", "/sd"} {
-		method := http.MethodPost
-		if strings.HasPrefix(path, "/groups") || path == "/sd" {
-			method = http.MethodGet
-		}
-		request, err := http.NewRequestWithContext(within(t), method, s.url+path, bytes.NewReader(body))
-		r.must(err)
-		request.Header.Set("Content-Type", "application/json")
-		response, err := http.DefaultClient.Do(request)
-		r.must(err)
-		text, err := io.ReadAll(response.Body)
-		r.must(err)
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusOK || bytes.Contains(text, []byte("planted")) || bytes.Contains(text, []byte(base64.StdEncoding.EncodeToString([]byte(second)))) {
-			t.Errorf("%s: %s %s", path, response.Status, text)
-		}
-	}
-	remove(t, g)
 }
 
 func TestStaticAddressesGoWithTheOrdinal(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Portgroups: 1, Latency: lifetimes})
-	g := r.serve().group("web", 2)
-	g.Spec.Networks = []v1alpha1.Network{
-		{Network: "DC0_DVPG0", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24, Gateway: "10.0.0.1"}, Nameservers: []string{"10.0.0.2"}},
-		{Network: "/DC0/network/VM Network", IPv6: &v1alpha1.Addresses{Ranges: []string{"fd00::10-fd00::19"}, PrefixLength: 64}},
-	}
-	up(t, g)
-	check := func(i int) {
-		t.Helper()
-		d := r.details(fmt.Sprintf("%sweb-%d", webFolder, i))
-		if len(d.NICs) != 2 || d.NICs[0].Network != "DC0_DVPG0" || d.NICs[1].Network != "VM Network" {
-			t.Fatalf("web-%d has %+v", i, d.NICs)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Portgroups: 1})
+		g := r.serve().group("web", 2)
+		g.Spec.Networks = []v1alpha1.Network{
+			{Network: "DC0_DVPG0", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24, Gateway: "10.0.0.1"}, Nameservers: []string{"10.0.0.2"}},
+			{Network: "/DC0/network/VM Network", IPv6: &v1alpha1.Addresses{Ranges: []string{"fd00::10-fd00::19"}, PrefixLength: 64}},
 		}
-		text, err := json.Marshal(metadata(t, d)["network"])
-		r.must(err)
-		for _, want := range []string{d.NICs[0].MAC, d.NICs[1].MAC, fmt.Sprintf("10.0.0.%d/24", 10+i), fmt.Sprintf("fd00::1%d/64", i), "10.0.0.1", "10.0.0.2"} {
-			if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {
-				t.Errorf("web-%d is not told %s: %s", i, want, text)
+		up(t, g)
+		check := func(i int) {
+			t.Helper()
+			d := r.details(fmt.Sprintf("%sweb-%d", webFolder, i))
+			if len(d.NICs) != 2 || d.NICs[0].Network != "DC0_DVPG0" || d.NICs[1].Network != "VM Network" {
+				t.Fatalf("web-%d has %+v", i, d.NICs)
+			}
+			text, err := json.Marshal(metadata(t, d)["network"])
+			r.must(err)
+			for _, want := range []string{d.NICs[0].MAC, d.NICs[1].MAC, fmt.Sprintf("10.0.0.%d/24", 10+i), fmt.Sprintf("fd00::1%d/64", i), "10.0.0.1", "10.0.0.2"} {
+				if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {
+					t.Errorf("web-%d is not told %s: %s", i, want, text)
+				}
 			}
 		}
-	}
-	check(0)
-	check(1)
-	was := refs(r.members())["web-1"]
-	r.must(r.Destroy(webFolder + "web-1"))
-	until(t, g, "web-1 is back", func(a metacontroller.Answer) bool {
-		is := refs(r.members())["web-1"]
-		return metacontroller.Running(a) && is != "" && is != was
+		check(0)
+		check(1)
+		was := refs(r.members())["web-1"]
+		r.must(r.Destroy(webFolder + "web-1"))
+		until(t, g, "web-1 is back", func(a metacontroller.Answer) bool {
+			is := refs(r.members())["web-1"]
+			return metacontroller.Running(a) && is != "" && is != was
+		})
+		check(1)
+		was = fmt.Sprint(refs(r.members()))
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].IPv4.Ranges = []string{"10.0.0.10-10.0.0.99"} })
+		up(t, g)
+		if is := fmt.Sprint(refs(r.members())); is != was {
+			t.Errorf("more addresses replaced members: %s, %s", was, is)
+		}
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].Network = "nowhere" })
+		if text := blocked(t, g, "NetworkNotFound"); !strings.Contains(text, "DC0_DVPG0") {
+			t.Errorf("it says: %s", text)
+		}
+		remove(t, g)
 	})
-	check(1)
-	was = fmt.Sprint(refs(r.members()))
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].IPv4.Ranges = []string{"10.0.0.10-10.0.0.99"} })
-	up(t, g)
-	if is := fmt.Sprint(refs(r.members())); is != was {
-		t.Errorf("more addresses replaced members: %s, %s", was, is)
-	}
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].Network = "nowhere" })
-	if text := blocked(t, g, "NetworkNotFound"); !strings.Contains(text, "DC0_DVPG0") {
-		t.Errorf("it says: %s", text)
-	}
-	remove(t, g)
 }
 
 func TestTagsAndAttributesAreThereBeforeTheFirstPowerOnAndFollowTheSpec(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Latency: lifetimes})
-	_, err := r.AddTag("owner", "a-person")
-	r.must(err)
-	g := r.serve().group("web", 2)
-	g.Spec.Tags = []v1alpha1.Tag{{Category: "owner", Name: "shop"}}
-	g.Spec.CustomAttributes = map[string]string{"cost centre": "42"}
-	if text := blocked(t, g, "TagNotFound"); !strings.Contains(text, "shop") || !strings.Contains(text, "create") {
-		t.Errorf("it says: %s", text)
-	}
-	if n := len(r.members()); n > 0 {
-		t.Errorf("%d members were made, and have no tag", n)
-	}
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Tags[0].Create = true })
-	up(t, g)
-	was := refs(r.members())
-	check := func(tags []string, attribute string) {
-		t.Helper()
-		for i := range 2 {
-			path := fmt.Sprintf("%sweb-%d", webFolder, i)
-			equal(t, must(r.TagsOf(path)), tags)
-			if got := must(r.AttributesOf(path))["cost centre"]; got != attribute {
-				t.Errorf("%s has the attribute %q", path, got)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		_, err := r.AddTag("owner", "a-person")
+		r.must(err)
+		g := r.serve().group("web", 2)
+		g.Spec.Tags = []v1alpha1.Tag{{Category: "owner", Name: "shop"}}
+		g.Spec.CustomAttributes = map[string]string{"cost centre": "42"}
+		if text := blocked(t, g, "TagNotFound"); !strings.Contains(text, "shop") || !strings.Contains(text, "create") {
+			t.Errorf("it says: %s", text)
+		}
+		if n := len(r.members()); n > 0 {
+			t.Errorf("%d members were made, and have no tag", n)
+		}
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Tags[0].Create = true })
+		up(t, g)
+		was := refs(r.members())
+		check := func(tags []string, attribute string) {
+			t.Helper()
+			for i := range 2 {
+				path := fmt.Sprintf("%sweb-%d", webFolder, i)
+				equal(t, must(r.TagsOf(path)), tags)
+				if got := must(r.AttributesOf(path))["cost centre"]; got != attribute {
+					t.Errorf("%s has the attribute %q", path, got)
+				}
 			}
 		}
-	}
-	check([]string{"owner/shop"}, "42")
-	g.Edit(func(s *v1alpha1.VmGroupSpec) {
-		s.Tags = []v1alpha1.Tag{{Category: "owner", Name: "a-person"}}
-		s.CustomAttributes["cost centre"] = "43"
+		check([]string{"owner/shop"}, "42")
+		g.Edit(func(s *v1alpha1.VmGroupSpec) {
+			s.Tags = []v1alpha1.Tag{{Category: "owner", Name: "a-person"}}
+			s.CustomAttributes["cost centre"] = "43"
+		})
+		up(t, g)
+		check([]string{"owner/a-person"}, "43")
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Tags, s.CustomAttributes = nil, nil })
+		up(t, g)
+		check(nil, "")
+		r.sameVMs(was)
+		remove(t, g)
 	})
-	up(t, g)
-	check([]string{"owner/a-person"}, "43")
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Tags, s.CustomAttributes = nil, nil })
-	up(t, g)
-	check(nil, "")
-	r.sameVMs(was)
-	remove(t, g)
 }
 
 func TestAPlainMemberSaysWhoseItIsAndKnowsItsName(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Latency: lifetimes})
-	g := r.serve().group("web", 1)
-	up(t, g)
-	d := r.details(webFolder + "web-0")
-	if !strings.Contains(d.Annotation, "default/web") || d.ManagedBy != nil {
-		t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
-	}
-	if m := metadata(t, d); m["local-hostname"] != "web-0" || m["network"] != nil {
-		t.Errorf("it is told %v", m)
-	}
-	remove(t, g)
-	r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
-	g = r.serve().group("web", 1)
-	g.UID = "another"
-	up(t, g)
-	if by := r.details(webFolder + "web-0").ManagedBy; by == nil || by.ExtensionKey != "com.vmworld.codeconnect.vmgroup" {
-		t.Errorf("it is managed by %+v", by)
-	}
-	remove(t, g)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 1)
+		up(t, g)
+		d := r.details(webFolder + "web-0")
+		if !strings.Contains(d.Annotation, "default/web") || d.ManagedBy != nil {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		}
+		if m := metadata(t, d); m["local-hostname"] != "web-0" || m["network"] != nil {
+			t.Errorf("it is told %v", m)
+		}
+		remove(t, g)
+		r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
+		g = r.serve().group("web", 1)
+		g.UID = "another"
+		up(t, g)
+		if by := r.details(webFolder + "web-0").ManagedBy; by == nil || by.ExtensionKey != "com.vmworld.codeconnect.vmgroup" {
+			t.Errorf("it is managed by %+v", by)
+		}
+		remove(t, g)
+	})
 }
 
 // Another user data raises no generation, so the copy that was not called since does not know.
 func TestACopyThatWasNotCalledSinceDoesNotRollBackToTheOldUserData(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Latency: lifetimes})
-	one, other := r.serve(), r.serve()
-	g := one.group("web", 3)
-	g.Spec.UserData = &v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "boot", Key: "text"}}
-	g.Related = []metacontroller.Related{{Kind: "ConfigMap", Name: "boot", Data: map[string]string{"text": "#cloud-config 1"}}}
-	up(t, g)
-	g.URL = other.url
-	up(t, g)
-	g.URL = one.url
-	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // stamps have whole seconds
-	g.Related[0].Data["text"] = "#cloud-config 2"
-	until(t, g, "all have the new text", func(a metacontroller.Answer) bool {
-		return metacontroller.Running(a) && !slices.ContainsFunc(r.members(), func(vm vcsim.VM) bool {
-			d, err := r.Details(vm.Path)
-			return err != nil || guestInfo(t, d, "userdata") != "#cloud-config 2"
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		one, other := r.serve(), r.serve()
+		g := one.group("web", 3)
+		g.Spec.UserData = &v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "boot", Key: "text"}}
+		g.Related = []metacontroller.Related{{Kind: "ConfigMap", Name: "boot", Data: map[string]string{"text": "#cloud-config 1"}}}
+		up(t, g)
+		g.URL = other.url
+		up(t, g)
+		g.URL = one.url
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // stamps have whole seconds
+		g.Related[0].Data["text"] = "#cloud-config 2"
+		until(t, g, "all have the new text", func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && !slices.ContainsFunc(r.members(), func(vm vcsim.VM) bool {
+				d, err := r.Details(vm.Path)
+				return err != nil || guestInfo(t, d, "userdata") != "#cloud-config 2"
+			})
 		})
+		if n := r.Calls()["CloneVM_Task"]; n != 6 {
+			t.Errorf("%d clones were begun for 3 members and as many replacements", n)
+		}
+		g.URL = other.url
+		up(t, g)
+		remove(t, g)
 	})
-	if n := r.Calls()["CloneVM_Task"]; n != 6 {
-		t.Errorf("%d clones were begun for 3 members and as many replacements", n)
-	}
-	g.URL = other.url
-	up(t, g)
-	remove(t, g)
 }

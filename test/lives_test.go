@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -21,226 +22,242 @@ const web = "/DC0/vm/vm-operator/default/web"
 
 func TestAGroupLivesFromItsFirstCallToItsLast(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{})
-	g := r.serve().group("web", 3)
+	synctest.Test(t, func(t *testing.T) {
+		r := newTLSRig(t, vcsim.Config{})
+		g := r.serve().group("web", 3)
 
-	a := up(t, g)
-	equal(t, r.names(web), running(3))
-	if a.Status.CurrentReplicas != 3 || a.Status.ReadyReplicas != 3 || a.Status.LastMessage != "successfully reconciled VmGroup" {
-		t.Errorf("status %+v", a.Status)
-	}
-	var members []struct {
-		Name  string
-		Ready bool
-	}
-	var child struct{ Data map[string]string }
-	if err := json.Unmarshal(g.Children["ConfigMap.v1"]["web-members"], &child); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(child.Data["members.json"]), &members); err != nil || len(members) != 3 || !members[2].Ready {
-		t.Errorf("%v: %s", err, child.Data)
-	}
+		a := up(t, g)
+		equal(t, r.names(web), running(3))
+		if a.Status.CurrentReplicas != 3 || a.Status.ReadyReplicas != 3 || a.Status.LastMessage != "successfully reconciled VmGroup" {
+			t.Errorf("status %+v", a.Status)
+		}
+		var members []struct {
+			Name  string
+			Ready bool
+		}
+		var child struct{ Data map[string]string }
+		if err := json.Unmarshal(g.Children["ConfigMap.v1"]["web-members"], &child); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(child.Data["members.json"]), &members); err != nil || len(members) != 3 || !members[2].Ready {
+			t.Errorf("%v: %s", err, child.Data)
+		}
 
-	for _, n := range []int32{5, 2, 0, 1} {
-		g.Scale(n)
-		up(t, g)
-		equal(t, r.names(web), running(int(n)))
-	}
-	remove(t, g)
-	if f, err := r.find.Folder(context.Background(), web); err == nil {
-		t.Errorf("the folder %s is left", f.InventoryPath)
-	}
-	if r.vm("vm-operator-template") == nil {
-		t.Error("the template is gone")
-	}
+		for _, n := range []int32{5, 2, 0, 1} {
+			g.Scale(n)
+			up(t, g)
+			equal(t, r.names(web), running(int(n)))
+		}
+		remove(t, g)
+		if f, err := r.find.Folder(context.Background(), web); err == nil {
+			t.Errorf("the folder %s is left", f.InventoryPath)
+		}
+		if r.vm("vm-operator-template") == nil {
+			t.Error("the template is gone")
+		}
+	})
 }
 
 func TestASettledGroupIsSilent(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{})
-	g := r.serve().group("web", 10)
-	up(t, g)
-	if _, err := g.Sync(within(t)); err != nil { // the answer to the status that was stored last
-		t.Fatal(err)
-	}
-	calls := func() (n int) {
-		for method, count := range r.Calls() {
-			switch method {
-			case "WaitForUpdatesEx", "CancelWaitForUpdates":
-			case "DestroyPropertyCollector", "DestroyView": // what awaits tasks is given back after half a minute without any
-			default:
-				n += count
-			}
-		}
-		return n
-	}
-	// What the bring-up left to be read is read soon; then there is silence.
-	last, since := calls(), time.Now()
-	eventually(t, patience, "no calls for a second", func() bool {
-		if now := calls(); now != last {
-			last, since = now, time.Now()
-		}
-		return time.Since(since) > time.Second
-	})
-	writes, before := g.Writes, calls()
-	for range 1000 {
-		if _, err := g.Sync(within(t)); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 10)
+		up(t, g)
+		if _, err := g.Sync(within(t)); err != nil { // the answer to the status that was stored last
 			t.Fatal(err)
 		}
-	}
-	if n := calls() - before; n > 0 || g.Writes != writes {
-		t.Errorf("1,000 settled calls caused %d vCenter calls and %d status writes", n, g.Writes-writes)
-	}
+		calls := func() (n int) {
+			for method, count := range r.Calls() {
+				switch method {
+				case "WaitForUpdatesEx", "CancelWaitForUpdates":
+				case "DestroyPropertyCollector", "DestroyView": // what awaits tasks is given back after half a minute without any
+				default:
+					n += count
+				}
+			}
+			return n
+		}
+		// What the bring-up left to be read is read soon; then there is silence.
+		last, since := calls(), time.Now()
+		eventually(t, patience, "no calls for a second", func() bool {
+			if now := calls(); now != last {
+				last, since = now, time.Now()
+			}
+			return time.Since(since) > 10*time.Second
+		})
+		writes, before := g.Writes, calls()
+		for range 1000 {
+			if _, err := g.Sync(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := calls() - before; n > 0 || g.Writes != writes {
+			t.Errorf("1,000 settled calls caused %d vCenter calls and %d status writes", n, g.Writes-writes)
+		}
+	})
 }
 
 func TestWhatAnAdminBreaksIsHealedWithoutACall(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{})
-	g := r.serve().group("web", 3)
-	up(t, g)
-	ctx := context.Background()
-	settled := func() bool { return strings.Join(r.names(web), " ") == strings.Join(running(3), " ") }
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 3)
+		up(t, g)
+		ctx := context.Background()
+		settled := func() bool { return strings.Join(r.names(web), " ") == strings.Join(running(3), " ") }
 
-	r.task(r.vm(web + "/web-1").PowerOff(ctx))
-	t.Logf("powered on again after %s", eventually(t, patience, "web-1 is on again", settled))
+		r.task(r.vm(web + "/web-1").PowerOff(ctx))
+		t.Logf("powered on again after %s", eventually(t, patience, "web-1 is on again", settled))
 
-	victim := r.vm(web + "/web-2")
-	r.task(victim.PowerOff(ctx))
-	_ = settled()
-	if task, err := victim.Destroy(ctx); err == nil {
-		_ = task.Wait(ctx) // it may have been powered on again already: then it refuses
-	}
-	t.Logf("made anew after %s", eventually(t, patience, "web-2 is there again", settled))
-	up(t, g)
+		victim := r.vm(web + "/web-2")
+		r.task(victim.PowerOff(ctx))
+		_ = settled()
+		if task, err := victim.Destroy(ctx); err == nil {
+			_ = task.Wait(ctx) // it may have been powered on again already: then it refuses
+		}
+		t.Logf("made anew after %s", eventually(t, patience, "web-2 is there again", settled))
+		up(t, g)
+	})
 }
 
 func TestAMemberThatWasMovedAndRenamedIsKnownAndNotDoubled(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{})
-	g := r.serve().group("web", 2)
-	up(t, g)
-	ctx := context.Background()
-	folder, err := r.find.Folder(ctx, "/DC0/vm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	vm := r.vm(web + "/web-0")
-	r.task(folder.MoveInto(ctx, []types.ManagedObjectReference{vm.Reference()}))
-	r.task(vm.Rename(ctx, "precious"))
-	if _, err := g.Until(within(t), func(a metacontroller.Answer) bool {
-		return metacontroller.Running(a) && a.Status.Members[0].Name == "precious"
-	}); err != nil {
-		t.Fatal(err)
-	}
-	g.Scale(3)
-	up(t, g)
-	equal(t, r.names(web), []string{"web-1+", "web-2+"})
-	remove(t, g)
-	if r.vm("/DC0/vm/precious") != nil {
-		t.Error("the moved member outlived its group")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		ctx := context.Background()
+		folder, err := r.find.Folder(ctx, "/DC0/vm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		vm := r.vm(web + "/web-0")
+		r.task(folder.MoveInto(ctx, []types.ManagedObjectReference{vm.Reference()}))
+		r.task(vm.Rename(ctx, "precious"))
+		if _, err := g.Until(within(t), func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && a.Status.Members[0].Name == "precious"
+		}); err != nil {
+			t.Fatal(err)
+		}
+		g.Scale(3)
+		up(t, g)
+		equal(t, r.names(web), []string{"web-1+", "web-2+"})
+		remove(t, g)
+		if r.vm("/DC0/vm/precious") != nil {
+			t.Error("the moved member outlived its group")
+		}
+	})
 }
 
 func TestStrangersAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{})
-	s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Lease, l.Resync = 2*time.Second, time.Second })
-	g := s.group("web", 1)
-	up(t, g)
-	r.stranger(web, "web-1")
-	r.stranger(web, "web-9")
-	g.Scale(3)
-	a, err := g.Until(within(t), func(a metacontroller.Answer) bool {
-		return a.Status.Phase == v1alpha1.PhaseError && a.Status.CurrentReplicas == 2
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		s := r.serve()
+		g := s.group("web", 1)
+		up(t, g)
+		r.stranger(web, "web-1")
+		r.stranger(web, "web-9")
+		g.Scale(3)
+		a, err := g.Until(within(t), func(a metacontroller.Answer) bool {
+			return a.Status.Phase == v1alpha1.PhaseError && a.Status.CurrentReplicas == 2
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(a.Status.LastMessage, web+"/web-1") {
+			t.Errorf("the message does not name the stranger: %s", a.Status.LastMessage)
+		}
+		g.Scale(0)
+		up(t, g)
+		equal(t, r.names(web), []string{"web-1", "web-9"})
+		remove(t, g)
+		equal(t, r.names(web), []string{"web-1", "web-9"})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(a.Status.LastMessage, web+"/web-1") {
-		t.Errorf("the message does not name the stranger: %s", a.Status.LastMessage)
-	}
-	g.Scale(0)
-	up(t, g)
-	equal(t, r.names(web), []string{"web-1", "web-9"})
-	remove(t, g)
-	equal(t, r.names(web), []string{"web-1", "web-9"})
 }
 
 func TestTwoCopiesMakeOneMemberAnOrdinal(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: 100 * time.Millisecond}})
-	one, two := r.serve(), r.serve()
-	a := one.group("web", 8)
-	b := metacontroller.New(two.url, a.Namespace, a.Name, string(a.UID), 8)
-	done := make(chan error, 2)
-	for _, g := range []*metacontroller.Group{a, b} {
-		go func() { _, err := g.Until(within(t), metacontroller.Running); done <- err }()
-	}
-	for range 2 {
-		if err := <-done; err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		one, two := r.serve(), r.serve()
+		a := one.group("web", 8)
+		b := two.groupOf(a.Namespace, a.Name, string(a.UID), 8)
+		done := make(chan error, 2)
+		for _, g := range []*metacontroller.Group{a, b} {
+			go func() { _, err := g.Until(within(t), metacontroller.Running); done <- err }()
 		}
-	}
-	equal(t, r.names(web), running(8))
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		equal(t, r.names(web), running(8))
 
-	a.Scale(3)
-	b.Scale(3)
-	for _, g := range []*metacontroller.Group{a, b} {
-		go func() { _, err := g.Until(within(t), metacontroller.Running); done <- err }()
-	}
-	for range 2 {
-		if err := <-done; err != nil {
-			t.Fatal(err)
+		a.Scale(3)
+		b.Scale(3)
+		for _, g := range []*metacontroller.Group{a, b} {
+			go func() { _, err := g.Until(within(t), metacontroller.Running); done <- err }()
 		}
-	}
-	equal(t, r.names(web), running(3))
-	remove(t, a)
-	if got := r.names(web); len(got) > 0 {
-		t.Errorf("left: %v", got)
-	}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		equal(t, r.names(web), running(3))
+		remove(t, a)
+		if got := r.names(web); len(got) > 0 {
+			t.Errorf("left: %v", got)
+		}
+	})
 }
 
 func TestAServerThatStopsInMidCloneIsContinuedByTheNext(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: 300 * time.Millisecond}})
-	first := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 4 })
-	g := first.group("web", 10)
-	if _, err := g.Until(within(t), func(a metacontroller.Answer) bool { return a.Status.CurrentReplicas > 0 }); err != nil {
-		t.Fatal(err)
-	}
-	first.stop()
-	g.URL = r.serve().url
-	up(t, g)
-	equal(t, r.names(web), running(10))
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		first := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 4 })
+		g := first.group("web", 10)
+		if _, err := g.Until(within(t), func(a metacontroller.Answer) bool { return a.Status.CurrentReplicas > 0 }); err != nil {
+			t.Fatal(err)
+		}
+		first.stop()
+		g.URL = r.serve().url
+		up(t, g)
+		equal(t, r.names(web), running(10))
+	})
 }
 
 func TestACloneUnderWayWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: 500 * time.Millisecond}})
-	for _, restart := range []bool{false, true} {
-		s := r.serve()
-		g := s.group("web", 4)
-		before := r.Calls()["CloneVM_Task"]
-		if _, err := g.Until(within(t), func(metacontroller.Answer) bool { return r.Calls()["CloneVM_Task"] >= before+4 }); err != nil {
-			t.Fatal(err)
-		}
-		if restart { // the server that started the clones is gone, and the next one knows nothing of them
-			s.stop()
-			g.URL = r.serve().url
-		}
-		remove(t, g)
-		if n := r.tasksUnderWay(); n > 0 { // in the simulator they fail, for their folder is gone; in a folder that stays they would not
-			t.Errorf("restart %v: finalized while %d tasks are under way", restart, n)
-		}
-		time.Sleep(time.Second) // longer than a clone: one that was left would show
-		for _, place := range []string{web, "/DC0/vm"} {
-			for _, name := range r.names(place) {
-				if strings.HasPrefix(name, "web-") {
-					t.Errorf("restart %v: %s/%s is left behind", restart, place, name)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		for _, restart := range []bool{false, true} {
+			s := r.serve()
+			g := s.group("web", 4)
+			before := r.Calls()["CloneVM_Task"]
+			if _, err := g.Until(within(t), func(metacontroller.Answer) bool { return r.Calls()["CloneVM_Task"] >= before+4 }); err != nil {
+				t.Fatal(err)
+			}
+			if restart { // the server that started the clones is gone, and the next one knows nothing of them
+				s.stop()
+				g.URL = r.serve().url
+			}
+			remove(t, g)
+			if n := r.tasksUnderWay(); n > 0 { // in the simulator they fail, for their folder is gone; in a folder that stays they would not
+				t.Errorf("restart %v: finalized while %d tasks are under way", restart, n)
+			}
+			time.Sleep(time.Minute) // longer than a clone: one that was left would show
+			for _, place := range []string{web, "/DC0/vm"} {
+				for _, name := range r.names(place) {
+					if strings.HasPrefix(name, "web-") {
+						t.Errorf("restart %v: %s/%s is left behind", restart, place, name)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 func TestALostReplyDoublesNothing(t *testing.T) {
@@ -248,18 +265,20 @@ func TestALostReplyDoublesNothing(t *testing.T) {
 	for _, method := range []string{"CloneVM_Task", "PowerOnVM_Task", "CreateFolder", "Destroy_Task", "ReconfigVM_Task", "PowerOffVM_Task", "UnregisterAndDestroy_Task"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, vcsim.Config{})
-			g := r.serve().group("web", 2)
-			r.LoseReply(method, 2)
-			up(t, g)
-			equal(t, r.names(web), running(2))
-			g.Scale(1)
-			up(t, g)
-			equal(t, r.names(web), running(1))
-			remove(t, g)
-			if got := r.names(web); len(got) > 0 {
-				t.Errorf("left: %v", got)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, vcsim.Config{})
+				g := r.serve().group("web", 2)
+				r.LoseReply(method, 2)
+				up(t, g)
+				equal(t, r.names(web), running(2))
+				g.Scale(1)
+				up(t, g)
+				equal(t, r.names(web), running(1))
+				remove(t, g)
+				if got := r.names(web); len(got) > 0 {
+					t.Errorf("left: %v", got)
+				}
+			})
 		})
 	}
 }
@@ -267,18 +286,20 @@ func TestALostReplyDoublesNothing(t *testing.T) {
 // The first request that a real Metacontroller sent for a group, byte for byte.
 func TestARealMetacontrollersFirstRequestBringsTheGroupUp(t *testing.T) {
 	t.Parallel()
-	body, err := os.ReadFile("../sync/hook/testdata/captured/sync-create.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRig(t, vcsim.Config{Templates: []string{"ubuntu-24.04"}})
-	s := r.serve()
-	var g metacontroller.Group
-	var request struct{ Parent *v1alpha1.VmGroup }
-	if err := json.Unmarshal(body, &request); err != nil {
-		t.Fatal(err)
-	}
-	g.VmGroup, g.URL = *request.Parent, s.url
-	up(t, &g)
-	equal(t, r.names(web), running(2))
+	synctest.Test(t, func(t *testing.T) {
+		body, err := os.ReadFile("../sync/hook/testdata/captured/sync-create.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRig(t, vcsim.Config{Templates: []string{"ubuntu-24.04"}})
+		s := r.serve()
+		g := s.group("web", 2)
+		var request struct{ Parent *v1alpha1.VmGroup }
+		if err := json.Unmarshal(body, &request); err != nil {
+			t.Fatal(err)
+		}
+		g.VmGroup = *request.Parent
+		up(t, g)
+		equal(t, r.names(web), running(2))
+	})
 }

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
-	"codeconnect.vmworld.com/vmgroup/test/breaker"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -71,7 +70,7 @@ func (j *judge) RoundTrip(r *http.Request) (*http.Response, error) {
 // storm is 200 callers at once, and more groups than slots.
 type storm struct {
 	*rig
-	wire    *breaker.Wire
+	wire    *vcsim.Wire
 	groups  []*metacontroller.Group
 	judge   *judge
 	clients *http.Client
@@ -143,7 +142,7 @@ func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndSurvived(t *testing.T
 	s := newStorm(t, groups) // not beside other tests: it counts the goroutines of them all
 	up(t, s.groups[0])       // the server knows vCenter
 	goroutines, before := s.gauge()
-	s.wire.On(func(breaker.Call) breaker.Break { return breaker.Break{Kind: breaker.Stalled, Stall: slow} })
+	s.wire.On(func(vcsim.Call) vcsim.Break { return vcsim.Break{Kind: vcsim.Stalled, Stall: slow} })
 
 	began := time.Now()
 	var both sync.WaitGroup
@@ -254,17 +253,15 @@ func (s *storm) recover() {
 }
 
 func newStorm(t *testing.T, groups int) *storm {
-	s := &storm{rig: newRig(t, vcsim.Config{}), judge: &judge{next: &http.Transport{MaxIdleConnsPerHost: callers}}}
+	s := &storm{rig: newRealRig(t, vcsim.Config{}), judge: &judge{next: &http.Transport{MaxIdleConnsPerHost: callers}}}
 	s.clients = &http.Client{Transport: s.judge, Timeout: 2 * metacontrollerWaits}
 	url := ""
 	if *copiesBinary != "" && *overloadFull {
 		p := s.serveProcess()
 		s.wire, url, s.gauge = p.wire, p.url, p.weigh
 	} else {
-		w, err := breaker.New(s.VCenter)
-		s.must(err)
-		t.Cleanup(func() { _ = w.Close() })
-		c := s.serve(func(v *vsphere.Config, _ *loop.Config) { w.Point(v) })
+		w := s.rig.wire()
+		c := s.serve(func(v *vsphere.Config, _ *loop.Config) { s.through(w, v) })
 		s.wire, url, s.own = w, c.url, true
 		s.gauge = func() (int, uint64) { // of the whole test: the callers are a part of it
 			var m runtime.MemStats

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
@@ -35,47 +36,49 @@ func blocked(t testing.TB, g *metacontroller.Group, reason string) string {
 
 func TestMembersAreSpreadOverClustersAndKeptApartByRulesThatFollowThem(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Clusters: 2, Hosts: 3, Latency: lifetimes})
-	g := r.serve(inCluster0).group("web", 5)
-	g.Spec.Placement.Zones = []string{"DC0_C0", "/DC0/host/DC0_C1"}
-	g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityRequired
-	up(t, g)
-	check := func(want ...string) {
-		t.Helper()
-		for i, names := range want {
-			rules, err := r.Rules(fmt.Sprintf("/DC0/host/DC0_C%d", i))
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Clusters: 2, Hosts: 3})
+		g := r.serve(inCluster0).group("web", 5)
+		g.Spec.Placement.Zones = []string{"DC0_C0", "/DC0/host/DC0_C1"}
+		g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityRequired
+		up(t, g)
+		check := func(want ...string) {
+			t.Helper()
+			for i, names := range want {
+				rules, err := r.Rules(fmt.Sprintf("/DC0/host/DC0_C%d", i))
+				r.must(err)
+				var got []string
+				for _, rule := range rules {
+					got = append(got, fmt.Sprintf("%s %v %v %v", strings.Join(rule.VMs, " "), rule.Enabled, rule.Mandatory, rule.Separate))
+				}
+				if text := strings.Join(got, "; "); text != names {
+					t.Errorf("cluster %d has the rules %q, want %q", i, text, names)
+				}
+			}
+		}
+		check("web-0 web-2 web-4 true true true", "web-1 web-3 true true true")
+		for i := range 5 {
+			if at := r.details(fmt.Sprintf("%sweb-%d", webFolder, i)); !strings.HasPrefix(at.Pool, fmt.Sprintf("/DC0/host/DC0_C%d/", i%2)) {
+				t.Errorf("web-%d is in %s", i, at.Pool)
+			}
+		}
+		g.Scale(2)
+		up(t, g)
+		eventually(t, patience, "one member in each cluster needs no rule", func() bool {
+			a, err := g.Sync(within(t))
 			r.must(err)
-			var got []string
-			for _, rule := range rules {
-				got = append(got, fmt.Sprintf("%s %v %v %v", strings.Join(rule.VMs, " "), rule.Enabled, rule.Mandatory, rule.Separate))
-			}
-			if text := strings.Join(got, "; "); text != names {
-				t.Errorf("cluster %d has the rules %q, want %q", i, text, names)
-			}
+			return a.Status.Phase == v1alpha1.PhaseRunning && len(must(r.Rules("/DC0/host/DC0_C0")))+len(must(r.Rules("/DC0/host/DC0_C1"))) == 0
+		})
+		g.Scale(3)
+		g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
+		up(t, g)
+		check("web-0 web-2 true false true", "")
+		r.must(r.AddRule("/DC0/host/DC0_C0", "a person's", "web-0", "web-2"))
+		remove(t, g)
+		if rules := must(r.Rules("/DC0/host/DC0_C0")); slices.ContainsFunc(rules, func(x vcsim.Rule) bool { return x.Name != "a person's" }) {
+			t.Errorf("rules are left: %+v", rules)
 		}
-	}
-	check("web-0 web-2 web-4 true true true", "web-1 web-3 true true true")
-	for i := range 5 {
-		if at := r.details(fmt.Sprintf("%sweb-%d", webFolder, i)); !strings.HasPrefix(at.Pool, fmt.Sprintf("/DC0/host/DC0_C%d/", i%2)) {
-			t.Errorf("web-%d is in %s", i, at.Pool)
-		}
-	}
-	g.Scale(2)
-	up(t, g)
-	eventually(t, patience, "one member in each cluster needs no rule", func() bool {
-		a, err := g.Sync(within(t))
-		r.must(err)
-		return a.Status.Phase == v1alpha1.PhaseRunning && len(must(r.Rules("/DC0/host/DC0_C0")))+len(must(r.Rules("/DC0/host/DC0_C1"))) == 0
 	})
-	g.Scale(3)
-	g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
-	up(t, g)
-	check("web-0 web-2 true false true", "")
-	r.must(r.AddRule("/DC0/host/DC0_C0", "a person's", "web-0", "web-2"))
-	remove(t, g)
-	if rules := must(r.Rules("/DC0/host/DC0_C0")); slices.ContainsFunc(rules, func(x vcsim.Rule) bool { return x.Name != "a person's" }) {
-		t.Errorf("rules are left: %+v", rules)
-	}
 }
 
 func must[T any](v T, err error) T {
@@ -87,105 +90,111 @@ func must[T any](v T, err error) T {
 
 func TestALinkedCloneNeedsASnapshotAndSaysSo(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Latency: lifetimes})
-	g := r.serve().group("web", 2)
-	g.Spec.Clone.Mode = v1alpha1.CloneLinked
-	if text := blocked(t, g, "SnapshotNotFound"); !strings.Contains(text, "clone.mode") {
-		t.Errorf("it says: %s", text)
-	}
-	if vms := r.members(); len(vms) > 0 {
-		t.Errorf("there are %d members", len(vms))
-	}
-	_, err := r.AddSnapshot("/DC0/vm/vm-operator-template", "base")
-	r.must(err)
-	up(t, g)
-	for _, d := range r.details(webFolder + "web-1").Disks {
-		if d.Parent == "" {
-			t.Errorf("%+v is not linked", d)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 2)
+		g.Spec.Clone.Mode = v1alpha1.CloneLinked
+		if text := blocked(t, g, "SnapshotNotFound"); !strings.Contains(text, "clone.mode") {
+			t.Errorf("it says: %s", text)
 		}
-	}
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Clone.Snapshot = "patched" })
-	if text := blocked(t, g, "SnapshotNotFound"); !strings.Contains(text, "patched") || !strings.Contains(text, "base") {
-		t.Errorf("it says: %s", text)
-	}
-	remove(t, g)
+		if vms := r.members(); len(vms) > 0 {
+			t.Errorf("there are %d members", len(vms))
+		}
+		_, err := r.AddSnapshot("/DC0/vm/vm-operator-template", "base")
+		r.must(err)
+		up(t, g)
+		for _, d := range r.details(webFolder + "web-1").Disks {
+			if d.Parent == "" {
+				t.Errorf("%+v is not linked", d)
+			}
+		}
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Clone.Snapshot = "patched" })
+		if text := blocked(t, g, "SnapshotNotFound"); !strings.Contains(text, "patched") || !strings.Contains(text, "base") {
+			t.Errorf("it says: %s", text)
+		}
+		remove(t, g)
+	})
 }
 
 func TestAGroupLivesInTheDatacenterAndFolderOfItsChoice(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Datacenters: 2, Latency: lifetimes})
-	_, err := r.AddTemplate("/DC1/vm", "vm-operator-template")
-	r.must(err)
-	g := r.serve(inDC0).group("web", 2)
-	g.Spec.Placement.Datacenter, g.Spec.Placement.Folder = "DC1", "teams/shop"
-	up(t, g)
-	equal(t, r.names("/DC1/vm/teams/shop/default/web"), running(2))
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Placement.Folder = "" })
-	blocked(t, g, "PlacementImmutable")
-	equal(t, r.names("/DC1/vm/teams/shop/default/web"), running(2))
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Placement.Folder = "teams/shop" })
-	up(t, g)
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Deletion.QuarantineSeconds = 600 })
-	g.Scale(1)
-	up(t, g)
-	g.Scale(2)
-	up(t, g)
-	remove(t, g)
-	if _, err := r.find.Folder(within(t), "/DC1/vm/teams/shop/default/web"); err == nil {
-		t.Error("the group's folder is left")
-	}
-	g = r.serve(inDC0).group("other", 1)
-	g.Spec.Placement.Datacenter = "DC7"
-	if text := blocked(t, g, "DatacenterNotFound"); !strings.Contains(text, "spec.placement.datacenter") || !strings.Contains(text, "DC1") {
-		t.Errorf("it says: %s", text)
-	}
-	remove(t, g)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Datacenters: 2})
+		_, err := r.AddTemplate("/DC1/vm", "vm-operator-template")
+		r.must(err)
+		g := r.serve(inDC0).group("web", 2)
+		g.Spec.Placement.Datacenter, g.Spec.Placement.Folder = "DC1", "teams/shop"
+		up(t, g)
+		equal(t, r.names("/DC1/vm/teams/shop/default/web"), running(2))
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Placement.Folder = "" })
+		blocked(t, g, "PlacementImmutable")
+		equal(t, r.names("/DC1/vm/teams/shop/default/web"), running(2))
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Placement.Folder = "teams/shop" })
+		up(t, g)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Deletion.QuarantineSeconds = 600 })
+		g.Scale(1)
+		up(t, g)
+		g.Scale(2)
+		up(t, g)
+		remove(t, g)
+		if _, err := r.find.Folder(within(t), "/DC1/vm/teams/shop/default/web"); err == nil {
+			t.Error("the group's folder is left")
+		}
+		g = r.serve(inDC0).group("other", 1)
+		g.Spec.Placement.Datacenter = "DC7"
+		if text := blocked(t, g, "DatacenterNotFound"); !strings.Contains(text, "spec.placement.datacenter") || !strings.Contains(text, "DC1") {
+			t.Errorf("it says: %s", text)
+		}
+		remove(t, g)
+	})
 }
 
 func TestWhatPlacementNamesIsLookedForAndMissingOnesAreListed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{Clusters: 2, Pools: 1, Datastores: 2, Pods: 1, Latency: lifetimes})
-	_, err := r.AddStoragePolicy("gold", "/DC0/datastore/LocalDS_1")
-	r.must(err)
-	s := r.serve(inCluster0)
-	for name, c := range map[string]struct {
-		change func(p *v1alpha1.Placement)
-		reason string
-		says   []string
-	}{
-		"pool":      {func(p *v1alpha1.Placement) { p.Pool = "DC0_C9" }, "ResourcePoolNotFound", []string{"spec.placement.pool", "DC0_C1"}},
-		"zones":     {func(p *v1alpha1.Placement) { p.Zones = []string{"DC0_C9"} }, "ResourcePoolNotFound", []string{"spec.placement.zones", "DC0_C1"}},
-		"datastore": {func(p *v1alpha1.Placement) { p.Datastore = "fast" }, "DatastoreNotFound", []string{"spec.placement.datastore", "LocalDS_1", "DC0_POD0"}},
-		"policy":    {func(p *v1alpha1.Placement) { p.StoragePolicy = "platinum" }, "StoragePolicyNotFound", []string{"spec.placement.storagePolicy", "gold"}},
-	} {
-		g := s.group("web-"+name, 1)
-		c.change(&g.Spec.Placement)
-		text := blocked(t, g, c.reason)
-		for _, says := range c.says {
-			if !strings.Contains(text, says) {
-				t.Errorf("%s: %q does not say %q", name, text, says)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Clusters: 2, Pools: 1, Datastores: 2, Pods: 1})
+		_, err := r.AddStoragePolicy("gold", "/DC0/datastore/LocalDS_1")
+		r.must(err)
+		s := r.serve(inCluster0)
+		for name, c := range map[string]struct {
+			change func(p *v1alpha1.Placement)
+			reason string
+			says   []string
+		}{
+			"pool":      {func(p *v1alpha1.Placement) { p.Pool = "DC0_C9" }, "ResourcePoolNotFound", []string{"spec.placement.pool", "DC0_C1"}},
+			"zones":     {func(p *v1alpha1.Placement) { p.Zones = []string{"DC0_C9"} }, "ResourcePoolNotFound", []string{"spec.placement.zones", "DC0_C1"}},
+			"datastore": {func(p *v1alpha1.Placement) { p.Datastore = "fast" }, "DatastoreNotFound", []string{"spec.placement.datastore", "LocalDS_1", "DC0_POD0"}},
+			"policy":    {func(p *v1alpha1.Placement) { p.StoragePolicy = "platinum" }, "StoragePolicyNotFound", []string{"spec.placement.storagePolicy", "gold"}},
+		} {
+			g := s.group("web-"+name, 1)
+			c.change(&g.Spec.Placement)
+			text := blocked(t, g, c.reason)
+			for _, says := range c.says {
+				if !strings.Contains(text, says) {
+					t.Errorf("%s: %q does not say %q", name, text, says)
+				}
 			}
 		}
-	}
-	if vms := r.members(); len(vms) > 0 {
-		t.Errorf("there are %d members", len(vms))
-	}
-	for name, c := range map[string]struct {
-		change func(p *v1alpha1.Placement)
-		right  func(d vcsim.Details) bool
-	}{
-		"pool":    {func(p *v1alpha1.Placement) { p.Pool = "DC0_C1" }, func(d vcsim.Details) bool { return d.Pool == "/DC0/host/DC0_C1/Resources" }},
-		"cluster": {func(p *v1alpha1.Placement) { p.Datastore = "DC0_POD0" }, func(d vcsim.Details) bool { return strings.Contains(d.Datastore, "DC0_POD0") }},
-		"policy":  {func(p *v1alpha1.Placement) { p.StoragePolicy = "gold" }, func(d vcsim.Details) bool { return d.Datastore == "/DC0/datastore/LocalDS_1" && len(d.Policies) == 1 }},
-	} {
-		g := s.group("db-"+name, 1)
-		c.change(&g.Spec.Placement)
-		up(t, g)
-		if d := r.details("/DC0/vm/vm-operator/default/db-" + name + "/db-" + name + "-0"); !c.right(d) {
-			t.Errorf("%s: %s %s %v", name, d.Pool, d.Datastore, d.Policies)
+		if vms := r.members(); len(vms) > 0 {
+			t.Errorf("there are %d members", len(vms))
 		}
-		remove(t, g)
-	}
+		for name, c := range map[string]struct {
+			change func(p *v1alpha1.Placement)
+			right  func(d vcsim.Details) bool
+		}{
+			"pool":    {func(p *v1alpha1.Placement) { p.Pool = "DC0_C1" }, func(d vcsim.Details) bool { return d.Pool == "/DC0/host/DC0_C1/Resources" }},
+			"cluster": {func(p *v1alpha1.Placement) { p.Datastore = "DC0_POD0" }, func(d vcsim.Details) bool { return strings.Contains(d.Datastore, "DC0_POD0") }},
+			"policy":  {func(p *v1alpha1.Placement) { p.StoragePolicy = "gold" }, func(d vcsim.Details) bool { return d.Datastore == "/DC0/datastore/LocalDS_1" && len(d.Policies) == 1 }},
+		} {
+			g := s.group("db-"+name, 1)
+			c.change(&g.Spec.Placement)
+			up(t, g)
+			if d := r.details("/DC0/vm/vm-operator/default/db-" + name + "/db-" + name + "-0"); !c.right(d) {
+				t.Errorf("%s: %s %s %v", name, d.Pool, d.Datastore, d.Policies)
+			}
+			remove(t, g)
+		}
+	})
 }
 
 // inCluster0 and inDC0 settle for the server what would be ambiguous.

@@ -2,8 +2,11 @@ package test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
-	"net/http/httptest"
+	"net"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -20,13 +23,14 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// patience is how long a test waits for what should take a second or two on a loaded machine.
-const patience = 60 * time.Second
+// patience is how long a test waits for what should happen. In a bubble that is virtual time.
+const patience = 30 * time.Minute
 
 // rig is an embedded vCenter with an admin logged in to it.
 type rig struct {
@@ -34,36 +38,98 @@ type rig struct {
 	t     testing.TB
 	admin *govmomi.Client
 	find  *find.Finder
+	// network is the one in memory that all parts of the rig are on; nil: loopback, in real time.
+	network   *memnet.Network
+	transport *http.Transport // of all clients but the server's own
+	direct    bool            // replicas call without HTTP and XML
 }
 
+// newRig starts a vCenter on a network in memory, whose tasks and guests take their time. It must be called in a bubble, and
+// ends with it. Copies of the server call it directly, which is several times as fast as by HTTP and XML; each way there is has
+// lives of its own (ways_test.go).
 func newRig(t testing.TB, cfg vcsim.Config) *rig {
+	t.Helper()
+	return newRigBy(t, direct, cfg)
+}
+
+// newTLSRig is newRig with the TLS, HTTP and XML of a real vCenter.
+func newTLSRig(t testing.TB, cfg vcsim.Config) *rig {
+	t.Helper()
+	return newRigBy(t, byTLS, cfg)
+}
+
+// newRigBy is newRig for replicas that call in that way.
+func newRigBy(t testing.TB, by way, cfg vcsim.Config) *rig {
+	t.Helper()
+	r := memoryRig(t, by, cfg)
+	r.login()
+	return r
+}
+
+// memoryRig is newRigBy without an admin.
+func memoryRig(t testing.TB, by way, cfg vcsim.Config) *rig {
+	t.Helper()
+	if cfg.Latency == (vcsim.Latency{}) {
+		cfg.Latency = lifetimes
+	}
+	if cfg.Guest.Tools && cfg.Guest.Boot == 0 {
+		cfg.Guest.Boot = bootTime
+	}
+	network := memnet.New()
+	cfg.Listener, cfg.Plain = network.Listen(), by != byTLS
+	r := startRig(t, cfg, network, network.Transport())
+	r.direct = by == direct
+	return r
+}
+
+// newRealRig starts a vCenter on loopback, in real time, for replicas that are processes of their own, and for
+// what is about sockets.
+func newRealRig(t testing.TB, cfg vcsim.Config) *rig {
+	t.Helper()
+	r := startRig(t, cfg, nil, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 100})
+	r.login()
+	return r
+}
+
+func startRig(t testing.TB, cfg vcsim.Config, network *memnet.Network, transport *http.Transport) *rig {
 	t.Helper()
 	sim, err := vcsim.Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		transport.CloseIdleConnections()
 		if err := sim.Close(); err != nil {
 			t.Errorf("close the embedded vCenter: %v", err)
 		}
 	})
-	r := &rig{VCenter: sim, t: t}
-	r.login()
-	return r
+	return &rig{VCenter: sim, t: t, network: network, transport: transport}
 }
 
 // login logs the admin in (again: a restart ends all sessions).
 func (r *rig) login() {
 	r.t.Helper()
-	client, err := govmomi.NewClient(context.Background(), r.URL(), true)
+	client, err := r.Login(context.Background(), r.URL().User, r.transport)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.admin, r.find = client, find.NewFinder(client.Client)
 }
 
+// listen gives a listener on the rig's network.
+func (r *rig) listen() net.Listener {
+	r.t.Helper()
+	if r.network != nil {
+		return r.network.Listen()
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	r.must(err)
+	return l
+}
+
 // copyOfServer is one copy of the server, in this process.
 type copyOfServer struct {
+	rig  *rig
 	url  string
 	loop *loop.Loop
 	stop func()
@@ -72,13 +138,24 @@ type copyOfServer struct {
 // serve starts a copy of the server on the rig's vCenter, as cmd does. It ends with the test, or by stop.
 func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer {
 	r.t.Helper()
-	url := r.URL()
-	password, _ := url.User.Password()
+	vcenter := r.URL()
+	password, _ := vcenter.User.Password()
 	var groups *loop.Loop
-	vcCfg := vsphere.Config{Host: url.Host, User: url.User.Username(), Password: password, Thumbprint: r.ThumbprintSHA256(),
+	vcCfg := vsphere.Config{Host: hostOf(vcenter), User: vcenter.User.Username(), Password: password,
 		Folder: "vm-operator", Log: zerolog.Nop(), Changed: func(uid apitypes.UID) { groups.Changed(uid) },
-		Leased:  func(uid apitypes.UID) bool { return groups.Leased(uid) },
+		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) },
 		Metrics: prometheus.NewRegistry()}
+	if vcenter.Scheme == "https" {
+		vcCfg.Thumbprint = r.ThumbprintSHA256()
+	} else {
+		vcCfg.Insecure = true
+	}
+	if r.network != nil {
+		vcCfg.Dial = r.network.DialContext
+	}
+	if r.direct {
+		vcCfg.Through = r.Direct
+	}
 	loopCfg := loop.Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop()}
 	for _, c := range change {
 		c(&vcCfg, &loopCfg)
@@ -88,19 +165,21 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 		r.t.Fatal(err)
 	}
 	groups = loop.New(loopCfg, vc)
-	web := httptest.NewServer(hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()}))
+	listener := r.listen()
+	web := &http.Server{Handler: hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})}
+	go func() { _ = web.Serve(listener) }()
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	vcCtx, stopVC := context.WithCancel(context.Background())
 	loopDone, vcDone := make(chan struct{}), make(chan struct{})
 	go func() { defer close(loopDone); groups.Run(loopCtx) }()
 	go func() { defer close(vcDone); _ = vc.Run(vcCtx) }()
 	stopped := false
-	s := &copyOfServer{url: web.URL, loop: groups, stop: func() {
+	s := &copyOfServer{rig: r, url: "http://" + listener.Addr().String(), loop: groups, stop: func() {
 		if stopped {
 			return
 		}
 		stopped = true
-		web.Close()
+		_ = web.Close()
 		stopLoop()
 		<-loopDone
 		stopVC()
@@ -113,10 +192,28 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 	return s
 }
 
+// hostOf is what --host says of a vCenter: its URL without user and password.
+func hostOf(vcenter *url.URL) string {
+	return (&url.URL{Scheme: vcenter.Scheme, Host: vcenter.Host, Path: vcenter.Path}).String()
+}
+
 // group makes a group that calls this copy.
 func (s *copyOfServer) group(name string, replicas int32) *metacontroller.Group {
-	return metacontroller.New(s.url, "default", name, "uid-"+name, replicas)
+	return s.groupOf("default", name, "uid-"+name, replicas)
 }
+
+// groupOf makes a group that calls this copy, of any namespace and UID.
+func (s *copyOfServer) groupOf(namespace, name, uid string, replicas int32) *metacontroller.Group {
+	g := metacontroller.New(s.url, namespace, name, uid, replicas)
+	g.Client = s.rig.client()
+	if s.rig.network != nil {
+		g.Every = 0 // time is virtual
+	}
+	return g
+}
+
+// client calls servers on the rig's network.
+func (r *rig) client() *http.Client { return &http.Client{Transport: r.transport} }
 
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -145,11 +242,11 @@ func remove(t testing.TB, g *metacontroller.Group) {
 func eventually(t testing.TB, limit time.Duration, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
-	for !holds() {
+	for pause := 5 * time.Millisecond; !holds(); pause = min(pause*3/2, time.Second) {
 		if time.Since(began) > limit {
 			t.Fatalf("not within %s: %s", limit, what)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	return time.Since(began)
 }

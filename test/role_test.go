@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vmware/govmomi/object"
@@ -64,8 +64,7 @@ func callsIn(t testing.TB, registry *prometheus.Registry) map[string]int {
 
 func roleRig(t *testing.T) *rig {
 	t.Helper()
-	r := newRig(t, vcsim.Config{Portgroups: 1, Hosts: 2, Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true},
-		Latency: vcsim.Latency{Clone: 20 * time.Millisecond, Power: 5 * time.Millisecond}})
+	r := newRig(t, vcsim.Config{Portgroups: 1, Hosts: 2, Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}})
 	r.must(r.AddCustomizationSpec("linux", false))
 	r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
 	return r
@@ -73,30 +72,32 @@ func roleRig(t *testing.T) *rig {
 
 func TestALifeWithExactlyTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 	t.Parallel()
-	r := roleRig(t)
-	r.Restrict(leastRole()...)
-	registry := prometheus.NewRegistry()
-	g := r.serve(inCluster0, counted(registry)).group("web", 3)
-	everything(&g.Spec)
-	up(t, g)
-	g.Scale(2)
-	up(t, g)
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Memory = 8 })
-	up(t, g)
-	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
-	up(t, g)
-	remove(t, g)
-	made := callsIn(t, registry)
-	if outside := vsphere.OutsideRole(made); len(outside) > 0 {
-		t.Errorf("calls outside the least role: %v", outside)
-	}
-	for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
-		"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag",
-		"tagging/tag-association attach-multiple-tags-to-object"} {
-		if made[method] == 0 {
-			t.Errorf("the life made no call of %s, so that it shows nothing about it", method)
+	synctest.Test(t, func(t *testing.T) {
+		r := roleRig(t)
+		r.Restrict(leastRole()...)
+		registry := prometheus.NewRegistry()
+		g := r.serve(inCluster0, counted(registry)).group("web", 3)
+		everything(&g.Spec)
+		up(t, g)
+		g.Scale(2)
+		up(t, g)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Memory = 8 })
+		up(t, g)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+		up(t, g)
+		remove(t, g)
+		made := callsIn(t, registry)
+		if outside := vsphere.OutsideRole(made); len(outside) > 0 {
+			t.Errorf("calls outside the least role: %v", outside)
 		}
-	}
+		for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
+			"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag",
+			"tagging/tag-association attach-multiple-tags-to-object"} {
+			if made[method] == 0 {
+				t.Errorf("the life made no call of %s, so that it shows nothing about it", method)
+			}
+		}
+	})
 }
 
 // lacking says what a life without one privilege comes to: at which stage it is stopped, and in what group.
@@ -162,49 +163,51 @@ var elsewhere = map[string]string{
 
 func TestEachPrivilegeOfTheLeastRoleThatIsMissingIsNamedInTheStatus(t *testing.T) {
 	t.Parallel()
-	r := roleRig(t)
-	_, err := r.AddTag("known", "tag")
-	r.must(err)
-	r.must(r.AddCustomizationSpec("other", false))
-	r.Restrict(leastRole()...)
-	s := r.serve(inCluster0, func(_ *vsphere.Config, c *loop.Config) { c.Slots = 16 })
-	up(t, s.group("first", 1)) // the root folder of all groups is there from then on
-	for _, x := range lackings {
-		name := strings.ToLower(strings.ReplaceAll(x.privilege[strings.LastIndexByte(x.privilege, '.')+1:], ".", "-"))
-		if strings.HasPrefix(x.privilege, "Folder.") {
-			name = "folder-" + name
-		}
-		if strings.Contains(x.privilege, "Inventory.") {
-			name = "inventory-" + name
-		}
-		g := s.group(name, 1)
-		if x.change != nil {
-			x.change(&g.Spec)
-		}
-		early := x.then == nil && !x.going
-		if !early {
-			up(t, g)
-		}
-		r.Withdraw(x.privilege)
-		if x.then != nil {
-			x.then(g)
-		}
-		ask := g.Sync
-		if x.going {
-			ask = g.Finalize
-		}
-		r.saysMissing(ask, x.privilege)
+	synctest.Test(t, func(t *testing.T) {
+		r := roleRig(t)
+		_, err := r.AddTag("known", "tag")
+		r.must(err)
+		r.must(r.AddCustomizationSpec("other", false))
 		r.Restrict(leastRole()...)
-	}
-	var shown []string
-	for _, x := range lackings {
-		shown = append(shown, x.privilege)
-	}
-	for _, id := range leastRole() {
-		if !slices.Contains(shown, id) && elsewhere[id] == "" {
-			t.Errorf("no life without %s is led", id)
+		s := r.serve(inCluster0, func(_ *vsphere.Config, c *loop.Config) { c.Slots = 16 })
+		up(t, s.group("first", 1)) // the root folder of all groups is there from then on
+		for _, x := range lackings {
+			name := strings.ToLower(strings.ReplaceAll(x.privilege[strings.LastIndexByte(x.privilege, '.')+1:], ".", "-"))
+			if strings.HasPrefix(x.privilege, "Folder.") {
+				name = "folder-" + name
+			}
+			if strings.Contains(x.privilege, "Inventory.") {
+				name = "inventory-" + name
+			}
+			g := s.group(name, 1)
+			if x.change != nil {
+				x.change(&g.Spec)
+			}
+			early := x.then == nil && !x.going
+			if !early {
+				up(t, g)
+			}
+			r.Withdraw(x.privilege)
+			if x.then != nil {
+				x.then(g)
+			}
+			ask := g.Sync
+			if x.going {
+				ask = g.Finalize
+			}
+			r.saysMissing(ask, x.privilege)
+			r.Restrict(leastRole()...)
 		}
-	}
+		var shown []string
+		for _, x := range lackings {
+			shown = append(shown, x.privilege)
+		}
+		for _, id := range leastRole() {
+			if !slices.Contains(shown, id) && elsewhere[id] == "" {
+				t.Errorf("no life without %s is led", id)
+			}
+		}
+	})
 }
 
 // saysMissing asks until the status tells of the privilege.
@@ -224,39 +227,43 @@ func (r *rig) saysMissing(ask func(context.Context) (metacontroller.Answer, erro
 
 func TestAMemberIsMadeWithoutNotesWhereTheirPrivilegesAreMissing(t *testing.T) {
 	t.Parallel()
-	r := roleRig(t)
-	r.Restrict(leastRole()...)
-	r.Withdraw("VirtualMachine.Config.Annotation")
-	r.Withdraw("VirtualMachine.Config.ManagedBy")
-	g := r.serve(inCluster0).group("web", 1)
-	up(t, g)
-	if d := r.details(webFolder + "web-0"); d.ManagedBy != nil || strings.Contains(d.Annotation, "VmGroup") {
-		t.Errorf("it is %+v", d)
-	}
-	remove(t, g)
+	synctest.Test(t, func(t *testing.T) {
+		r := roleRig(t)
+		r.Restrict(leastRole()...)
+		r.Withdraw("VirtualMachine.Config.Annotation")
+		r.Withdraw("VirtualMachine.Config.ManagedBy")
+		g := r.serve(inCluster0).group("web", 1)
+		up(t, g)
+		if d := r.details(webFolder + "web-0"); d.ManagedBy != nil || strings.Contains(d.Annotation, "VmGroup") {
+			t.Errorf("it is %+v", d)
+		}
+		remove(t, g)
+	})
 }
 
 func TestADiskFromElsewhereIsNotDestroyedWithoutTheRightToDetachIt(t *testing.T) {
 	t.Parallel()
-	r := roleRig(t)
-	r.Restrict(leastRole()...)
-	r.Withdraw("VirtualMachine.Config.RemoveDisk")
-	g := r.serve(inCluster0).group("web", 1)
-	up(t, g)
-	vm := object.NewVirtualMachine(r.Admin().Client, r.vm(webFolder+"web-0").Reference())
-	devices, err := vm.Device(within(t))
-	r.must(err)
-	controller, err := devices.FindDiskController("")
-	r.must(err)
-	disk := devices.CreateDisk(controller, types.ManagedObjectReference{}, "[LocalDS_0] elsewhere.vmdk")
-	task, err := vm.Reconfigure(within(t), types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{&types.VirtualDeviceConfigSpec{
-		Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: types.VirtualDeviceConfigSpecFileOperationCreate, Device: disk}}})
-	r.task(task, err)
-	r.saysMissing(g.Finalize, "VirtualMachine.Config.RemoveDisk")
-	if r.vm(webFolder+"web-0") == nil {
-		t.Error("the VM was destroyed, and the disk with it")
-	}
-	r.Restrict(leastRole()...)
-	g.Generation++
-	remove(t, g)
+	synctest.Test(t, func(t *testing.T) {
+		r := roleRig(t)
+		r.Restrict(leastRole()...)
+		r.Withdraw("VirtualMachine.Config.RemoveDisk")
+		g := r.serve(inCluster0).group("web", 1)
+		up(t, g)
+		vm := object.NewVirtualMachine(r.Admin().Client, r.vm(webFolder+"web-0").Reference())
+		devices, err := vm.Device(within(t))
+		r.must(err)
+		controller, err := devices.FindDiskController("")
+		r.must(err)
+		disk := devices.CreateDisk(controller, types.ManagedObjectReference{}, "[LocalDS_0] elsewhere.vmdk")
+		task, err := vm.Reconfigure(within(t), types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{&types.VirtualDeviceConfigSpec{
+			Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: types.VirtualDeviceConfigSpecFileOperationCreate, Device: disk}}})
+		r.task(task, err)
+		r.saysMissing(g.Finalize, "VirtualMachine.Config.RemoveDisk")
+		if r.vm(webFolder+"web-0") == nil {
+			t.Error("the VM was destroyed, and the disk with it")
+		}
+		r.Restrict(leastRole()...)
+		g.Generation++
+		remove(t, g)
+	})
 }

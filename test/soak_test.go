@@ -64,7 +64,7 @@ type soak struct {
 }
 
 func newSoak(t *testing.T) *soak {
-	s := &soak{began: time.Now(), lanes: 2, web: &http.Client{Transport: &http.Transport{}}, rig: newRig(t, vcsim.Config{
+	s := &soak{began: time.Now(), lanes: 2, web: &http.Client{Transport: &http.Transport{}}, rig: newRealRig(t, vcsim.Config{
 		Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true},
 		Latency: vcsim.Latency{Clone: 20 * time.Millisecond, Power: 5 * time.Millisecond, Reconfigure: 5 * time.Millisecond, Other: 2 * time.Millisecond}})}
 	if *soakFor >= time.Minute {

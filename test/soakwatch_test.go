@@ -12,7 +12,7 @@ import (
 // moment, and stayed in a session that outlived the outage.
 func TestAnOutageLeavesNothingThatAwaitsTasksBehind(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, vcsim.Config{})
+	r := newRealRig(t, vcsim.Config{})
 	g := r.serve().group("web", 1)
 	r.Hold(vcsim.Clone)
 	for range 3 {
@@ -24,7 +24,7 @@ func TestAnOutageLeavesNothingThatAwaitsTasksBehind(t *testing.T) {
 	}
 	r.Release(vcsim.Clone)
 	up(t, g)
-	eventually(t, 15*time.Second, "one collector for news, one for tasks", func() bool {
+	eventually(t, time.Minute, "one collector for news, one for tasks", func() bool {
 		c := r.Counts()
 		return c.ListViews == 1 && c.Collectors == 2 && c.Filters == 2
 	})

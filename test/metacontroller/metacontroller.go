@@ -4,14 +4,17 @@ package metacontroller
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -31,13 +34,15 @@ type Group struct {
 	Related []Related
 	// Client posts the hook calls; http.DefaultClient if nil.
 	Client *http.Client
+	// Every is how long Until and Delete wait between two calls, 20 ms of a new group; if zero, as long as the answer asks for.
+	Every time.Duration
 	// Writes counts the status writes: a settled group causes none.
 	Writes int
 }
 
 // New makes a group as kubectl apply would.
 func New(url, namespace, name, uid string, replicas int32) *Group {
-	g := &Group{URL: url}
+	g := &Group{URL: url, Every: 20 * time.Millisecond}
 	g.APIVersion, g.Kind = v1alpha1.GroupVersion.String(), v1alpha1.Kind
 	g.Namespace, g.Name, g.UID, g.Generation = namespace, name, types.UID(uid), 1
 	g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "vm-operator-template", Replicas: &replicas}
@@ -70,11 +75,53 @@ type Answer struct {
 	Finalized          bool                   `json:"finalized"`
 }
 
+// Resync is how long after the answer Metacontroller calls again by itself: a second at least here.
+func (a *Answer) Resync() time.Duration {
+	return max(time.Second, time.Duration(a.ResyncAfterSeconds*float64(time.Second)))
+}
+
 // Sync calls the sync hook and stores its answer.
 func (g *Group) Sync(ctx context.Context) (Answer, error) { return g.call(ctx, "/sync", false) }
 
-// Finalize calls the finalize hook and stores its answer.
-func (g *Group) Finalize(ctx context.Context) (Answer, error) { return g.call(ctx, "/finalize", true) }
+// Finalize calls the finalize hook for the group, which is being deleted from now on, and stores its answer.
+func (g *Group) Finalize(ctx context.Context) (Answer, error) {
+	if g.DeletionTimestamp == nil {
+		// In whole seconds, as the API server has it; but up, so that no drain of a few seconds is shorter than it says.
+		at := metav1.NewTime(time.Now().Add(time.Second).Truncate(time.Second))
+		g.DeletionTimestamp = &at
+	}
+	return g.call(ctx, "/finalize", true)
+}
+
+// Unselect calls the finalize hook for a group that is not being deleted, as Metacontroller does once its labelSelector does
+// not match it. letGo reports whether the finalizer may go; else the hook refused, and said why. Nothing else may be
+// answered, and status and children stay as they are.
+func (g *Group) Unselect(ctx context.Context) (letGo bool, said string, err error) {
+	if g.DeletionTimestamp != nil {
+		return false, "", errors.New("the group is being deleted")
+	}
+	before, err := g.Body(true)
+	if err != nil {
+		return false, "", err
+	}
+	a, err := g.call(ctx, "/finalize", true)
+	if refused := (*refusal)(nil); errors.As(err, &refused) {
+		return false, refused.text, nil
+	}
+	if err != nil {
+		return false, "", err
+	}
+	after, err := g.Body(true)
+	if err == nil && (!a.Finalized || !bytes.Equal(before, after)) {
+		err = fmt.Errorf("finalized is %v, and of\n%s\ncame\n%s", a.Finalized, before, after)
+	}
+	return a.Finalized, "", err
+}
+
+// refusal is an answer after which Metacontroller stores nothing and calls again.
+type refusal struct{ status, text string }
+
+func (r *refusal) Error() string { return r.status + ": " + r.text }
 
 // kinds are those of the CompositeController's childResources: each is in every request.
 var kinds = []string{"ConfigMap.v1", "EndpointSlice.discovery.k8s.io/v1", "Service.v1"}
@@ -157,7 +204,11 @@ func (g *Group) call(ctx context.Context, path string, finalizing bool) (a Answe
 		return a, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return a, fmt.Errorf("%s: %s", response.Status, text)
+		refused := &refusal{response.Status, string(text)}
+		if response.StatusCode == http.StatusUnprocessableEntity || response.StatusCode == http.StatusTooManyRequests {
+			return a, refused
+		}
+		return a, errors.New(refused.Error())
 	}
 	strict := json.NewDecoder(bytes.NewReader(text))
 	strict.DisallowUnknownFields() // as Metacontroller does under v2
@@ -202,7 +253,7 @@ func (g *Group) store(a Answer) error {
 	return nil
 }
 
-// Until syncs every few milliseconds until the answer is as wished, or says what it was last.
+// Until syncs again and again until the answer is as wished, or says what it was last.
 func (g *Group) Until(ctx context.Context, wish func(Answer) bool) (Answer, error) {
 	return g.until(ctx, g.Sync, wish)
 }
@@ -228,7 +279,7 @@ func (g *Group) until(ctx context.Context, call func(context.Context) (Answer, e
 		select {
 		case <-ctx.Done():
 			return a, fmt.Errorf("%w; last: %s %q (%v)", ctx.Err(), a.Status.Phase, a.Status.LastMessage, err)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(cmp.Or(g.Every, a.Resync())):
 		}
 	}
 }

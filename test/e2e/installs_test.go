@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// install adds a second server, with a vCenter of its own, and the CompositeController vmgroup-two that calls it for the
+// groups with the label vcenter=two. Both end with the test, at which no group may have its finalizer any more.
+func (r *rig) install(t *testing.T) *rig {
+	t.Helper()
+	two := &rig{kube: r.kube}
+	var err error
+	two.vcenter, err = vcsim.Start(vcsim.Config{Templates: []string{"vm-operator-template"}, Guest: vcsim.Guest{Tools: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = two.vcenter.Close() })
+	ports, err := cluster.FreePorts(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two.hooks, two.health = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	two.startServer(t)
+	t.Cleanup(two.server.Kill)
+	const name, after = "  name: vmgroup\n", "    ignoreStatusChanges: true\n"
+	two.applyController(t, repository+"/manifests", name, "  name: vmgroup-two\n", after, after+"    labelSelector: {matchLabels: {vcenter: two}}\n")
+	t.Cleanup(func() { r.kubectl(t, "delete", "compositecontroller", "vmgroup-two") })
+	return two
+}
+
+// A team has two vCenters, and labels say which one a group is in. The label of a group with VMs is edited: that moves
+// nothing, and there is a way back, and a way out.
+func TestAGroupIsLabelledOverToAnotherInstall(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "two-installs")
+	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
+	r.selecting(t, "one")
+	defer r.selecting(t)
+	two := r.install(t)
+	const ours, theirs = "metacontroller.io/compositecontroller-vmgroup", "metacontroller.io/compositecontroller-vmgroup-two"
+	finalizers := func(name string, want ...string) {
+		t.Helper()
+		eventually(t, func() string {
+			has := r.group(t, namespace, name).Finalizers
+			if slices.Sort(has); !slices.Equal(has, want) {
+				return fmt.Sprintf("%s has the finalizers %v, not %v", name, has, want)
+			}
+			return ""
+		})
+	}
+	label := func(name, value string) { k("label", "vg", name, "vcenter="+value, "--overwrite") }
+	// steady checks that nothing is written for a while: two that answer for one group could do so in turns.
+	steady := func() {
+		t.Helper()
+		r.quiet(t)
+		was := r.versions(t, "-n", namespace, "vg,configmaps")
+		time.Sleep(lease)
+		if is := r.versions(t, "-n", namespace, "vg,configmaps"); is != was {
+			t.Errorf("the versions were\n%s\nand are\n%s", was, is)
+		}
+	}
+	text := strings.Replace(webYAML, "{name: web}", "{name: web, labels: {vcenter: one}}", 1)
+	r.kubectlWith(t, strings.Replace(text, "replicas: 3", "replicas: 2", 1), "-n", namespace, "apply", "-f", "-")
+	g := r.settled(t, namespace, "web", 2)
+
+	calls := r.calls(t)
+	label("web", "two")
+	r.told(t, namespace, "web", calls)
+	moved := r.until(t, namespace, "web", "held", func(g *v1alpha1.VmGroup) bool {
+		return g.Status.Phase == v1alpha1.PhaseError && strings.Contains(g.Status.LastMessage, "were made in vCenter "+r.vcenter.InstanceUUID())
+	})
+	keeps(t, g, moved)
+	finalizers("web", ours, theirs)
+	steady()
+	r.onePerOrdinal(t, namespace, "web", 2)
+	two.onePerOrdinal(t, namespace, "web", 0)
+	t.Logf("labelled over:\n%s\n%s", k("get", "vg"), k("get", "events"))
+
+	label("web", "one")
+	back := r.settled(t, namespace, "web", 2)
+	keeps(t, g, back)
+	finalizers("web", ours)
+	steady()
+	t.Logf("labelled back:\n%s", k("get", "vg"))
+
+	label("web", "two")
+	finalizers("web", ours, theirs)
+	k("delete", "vg", "web", "--timeout=3m")
+	r.onePerOrdinal(t, namespace, "web", 0)
+
+	r.kubectlWith(t, strings.NewReplacer("name: web", "name: empty", "replicas: 3", "replicas: 0").Replace(text), "-n", namespace, "apply", "-f", "-")
+	r.settled(t, namespace, "empty", 0)
+	label("empty", "two")
+	k("scale", "vg/empty", "--replicas=1")
+	r.settled(t, namespace, "empty", 1)
+	finalizers("empty", theirs)
+	r.onePerOrdinal(t, namespace, "empty", 0)
+	two.onePerOrdinal(t, namespace, "empty", 1)
+	k("delete", "vg", "empty", "--timeout=2m")
+	two.onePerOrdinal(t, namespace, "empty", 0)
+}

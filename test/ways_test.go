@@ -1,0 +1,32 @@
+package test
+
+import (
+	"cmp"
+	"flag"
+	"hash/fnv"
+)
+
+// way is how the calls of the replicas reach vCenter.
+type way string
+
+const (
+	byTLS  way = "tls"    // as in production, but in memory
+	byHTTP way = "http"   // the same without TLS
+	direct way = "direct" // without HTTP and XML once a session is open: tagging and storage policies go by HTTP
+)
+
+var wayOfAll = flag.String("way", "", "how calls reach vCenter in random lives and in the campaign: tls, http or direct; by default each seed has its own")
+
+// wayOf is the way of a life: most go directly, which is several times as fast. The plain test's first life goes by TLS, its
+// second one by HTTP.
+func wayOf(seed uint64) way {
+	ways := [10]way{byTLS, byHTTP}
+	return cmp.Or(way(*wayOfAll), ways[seed%10], direct)
+}
+
+// wayOfName is the way of a life that has a name instead of a seed.
+func wayOfName(name string) way {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return wayOf(h.Sum64())
+}
