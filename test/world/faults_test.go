@@ -1,0 +1,41 @@
+package world
+
+import "codeconnect.vmworld.com/vmgroup/sync/plan"
+
+// fault is a typed fault, as package vsphere gives them.
+type fault plan.Fault
+
+func (f *fault) Error() string         { return f.Reason }
+func (f *fault) PlanFault() plan.Fault { return plan.Fault(*f) }
+
+func passing(reason string) *fault {
+	return &fault{Reason: reason, Message: reason + ": it is tried again", Passing: true}
+}
+
+func person(reason string) *fault {
+	return &fault{Reason: reason, Message: reason + ": somebody has to act", Person: true}
+}
+
+// What the model of vsphere answers, with the marks that vsphere's faults have.
+var (
+	notOurs        = passing("ConcurrentAccess")
+	changed        = passing("ConcurrentAccess")
+	wantedAfterAll = passing("ConcurrentAccess")
+	leaseOver      = passing("ConcurrentAccess")
+	replyLost      = passing("VCenterUnreachable")
+	objectGone     = passing("Gone")
+	wrongPower     = passing("InvalidPowerState")
+	cloneUnderWay  = passing("CloneUnderWay")
+	removing       = passing(plan.ReasonRemoving)
+	nameHeld       = passing(plan.ReasonNameHeld)
+	nameConflict   = person(plan.ReasonNameConflict)
+	twin           = person(plan.ReasonDuplicateMember)
+	strangers      = person(plan.ReasonFolderHoldsStranger)
+	noTools        = &fault{Reason: plan.ReasonToolsUnavailable, Message: "the guest cannot be asked"}
+	unreadable     = &fault{Reason: plan.ReasonUnreachable, Message: "the VM cannot be read"}
+	noPermission   = person("MissingPrivilege")
+
+	// refusals are what vCenter may answer to any call.
+	refusals = []*fault{passing("TaskInProgress"), passing("ConcurrentAccess"), {Reason: "ResourceLimit", Message: "too little of everything"},
+		person("MissingPrivilege"), {Reason: "Internal", Message: "something broke"}, replyLost}
+)

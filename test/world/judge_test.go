@@ -1,0 +1,234 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// What must always hold, by the numbers of docs/design.md. It is looked at after each event, and where a step begins, goes
+// to vCenter, and ends.
+
+// least is how many members a spec promises to keep at work.
+func least(s *v1alpha1.VmGroupSpec) int {
+	count := func(v *intstr.IntOrString, otherwise string, up bool) int {
+		d := intstr.FromString(otherwise)
+		if v == nil {
+			v = &d
+		}
+		n, _ := intstr.GetScaledValueFromIntOrPercent(v, int(*s.Replicas), up)
+		return n
+	}
+	unavailable := count(s.Update.MaxUnavailable, v1alpha1.DefaultMaxUnavailable, false)
+	if unavailable == 0 && count(s.Update.MaxSurge, v1alpha1.DefaultMaxSurge, true) == 0 {
+		unavailable = 1
+	}
+	return max(0, int(*s.Replicas)-unavailable)
+}
+
+// works reports whether a member is at work: it is on, and well, and nothing that takes it down has begun, be it
+// one that was planned while it was not at work.
+func (w *world) works(m *machine) bool {
+	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || w.set.tools && !m.Tools {
+		return false
+	}
+	return !slices.ContainsFunc(w.steps, func(s *step) bool {
+		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && (s.phase == underWay || m.Marked && !s.by.paused && !slices.Contains(s.saw, m.MoRef))
+	})
+}
+
+func takesDown(op plan.Op) bool {
+	return op == plan.PowerOff || op == plan.ShutdownGuest || op == plan.Reset || op == plan.Destroy
+}
+
+func (w *world) working() (n int) {
+	for _, m := range w.vc.vms {
+		if w.works(m) || m.faulty && m.member(w.kube.uid()) {
+			n++
+		}
+	}
+	return n
+}
+
+// look looks at vCenter after an event.
+func (w *world) look() {
+	uid := w.kube.uid()
+	for i, m := range w.vc.vms {
+		if m.gone || m.uid == "" {
+			continue
+		}
+		if slices.Contains(w.kube.buried, m.uid) {
+			w.violated("4: %s (%s) is of %s, which was finalized", m.Name, m.MoRef, m.uid)
+		}
+		for _, x := range w.vc.vms[:i] {
+			if m.member(m.uid) && x.member(m.uid) && x.Ordinal == m.Ordinal && !m.tampered && !x.tampered {
+				w.violated("1: %s (%s) and %s (%s) are of one ordinal", x.Name, x.MoRef, m.Name, m.MoRef)
+			}
+		}
+	}
+	if w.kube.group == nil || w.kube.deleting() || uid == "" {
+		return
+	}
+	// 10: in peace, nothing but our own steps takes members down.
+	floor := w.floor()
+	switch n := w.working(); {
+	case n >= floor:
+		w.promise = floor
+	case w.set.peaceful && n < min(floor, w.promise):
+		w.violated("10: %d are at work; %d are promised", n, w.promise)
+	}
+}
+
+// floor is the least that is promised by any spec that somebody may go by: each replica may go by that of its last call until
+// its lease ends, and what was begun before is carried through.
+func (w *world) floor() int {
+	if w.deleted(w.kube.uid()) {
+		return 0
+	}
+	floor := least(&w.kube.group.Spec)
+	for _, r := range w.replicas {
+		if time.Since(r.called) <= lease {
+			floor = min(floor, w.promisedBy(r))
+		}
+	}
+	for _, s := range w.steps {
+		if s.ref.UID == w.kube.uid() {
+			floor = min(floor, s.promised)
+		}
+	}
+	return floor
+}
+
+// judgeBegun looks at a step that a loop has begun.
+func (w *world) judgeBegun(s *step) {
+	s.promised = w.promisedBy(s.by)
+	for _, m := range w.vc.vms {
+		if g := s.by.view.vms[m.MoRef]; g != nil && !g.gone && g.uid == s.ref.UID && g.vm.Reachable && g.vm.Power == plan.PoweredOn && (g.vm.Tools || !w.set.tools) {
+			s.saw = append(s.saw, m.MoRef)
+		}
+	}
+	if !s.by.view.known {
+		w.violated("3: %s begins while nothing is known", s)
+	}
+	if slices.ContainsFunc(w.steps, func(x *step) bool {
+		return x != s && !x.orphan && x.by == s.by && x.ref == s.ref && x.a.VM == s.a.VM
+	}) {
+		w.violated("1: %s begins while another one of its member is under way", s)
+	}
+	if g := s.by.view.vms[s.a.MoRef]; g != nil && !g.vm.Reachable {
+		w.violated("3: %s begins for a VM that cannot be reached", s)
+	}
+	for _, m := range w.vc.vms {
+		if g := s.by.view.vms[m.MoRef]; s.a.Op == plan.Clone && m.member(s.ref.UID) && m.Ordinal == s.a.Ordinal && m.hidden && g != nil && !g.blind {
+			w.violated("3: %s begins for %s, which is hidden", s, m.MoRef)
+		}
+	}
+	if (takesDown(s.a.Op) && s.a.Op != plan.Reset || s.a.Op == plan.Quarantine) && !s.a.Marked && !s.a.NeverOn && !w.deleted(s.ref.UID) {
+		w.violated("7: %s takes down a member whether or not it is marked", s)
+	}
+}
+
+func (w *world) deleted(uid types.UID) bool {
+	return w.kube.group == nil || uid != w.kube.uid() || w.kube.deleting()
+}
+
+// judge looks at a step whose call is about to go to vCenter.
+func (s *step) judge() {
+	if !takesDown(s.a.Op) || s.deleted(s.ref.UID) {
+		return
+	}
+	m := s.vc.find(s.a.MoRef)
+	if m == nil || m.gone || m.uid != s.ref.UID {
+		return
+	}
+	if s.a.Op != plan.Reset && !s.a.NeverOn && !m.Marked {
+		s.violated("7: %s takes down a member that is not marked", s)
+	}
+	if s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
+		return
+	}
+	// 10: who is down by nobody's step counts as the replica saw it when the step was planned.
+	n := 0
+	for _, x := range s.vc.vms {
+		if x != m && (s.works(x) || (x.faulty || x.hidden || x.gone) && slices.Contains(s.saw, x.MoRef)) {
+			n++
+		}
+	}
+	if promised := s.floor(); n < promised {
+		s.violated("10: %s leaves %d at work; %d are promised", s, n, promised)
+	}
+}
+
+// promisedBy is the least that any spec promises which a replica may go by, or which was stored since.
+func (w *world) promisedBy(r *replica) int {
+	if w.deleted(w.kube.uid()) {
+		return 0
+	}
+	return slices.Min(w.kube.promises[max(1, r.spec[w.kube.uid()])-1:])
+}
+
+// arrives looks at a VM that a clone has made.
+func (s *step) arrives(m *machine) {
+	for _, x := range s.vc.vms {
+		if x != m && x.member(m.uid) && x.Ordinal == m.Ordinal && !x.tampered {
+			s.violated("1: %s makes %s beside %s (%s)", s, m.MoRef, x.Name, x.MoRef)
+		}
+	}
+}
+
+// judgeFinalized looks at vCenter when a replica says that a group is finalized.
+func (w *world) judgeFinalized(uid types.UID) {
+	for _, m := range w.vc.vms {
+		if !m.gone && m.uid == uid {
+			w.violated("4: %s is finalized, and %s (%s) is there", uid, m.Name, m.MoRef)
+		}
+	}
+	for _, s := range w.steps {
+		if s.a.Op == plan.Clone && s.phase == underWay && s.ref.UID == uid && s.a.Folder == w.vc.folder {
+			w.violated("4: %s is finalized, and %s is under way", uid, s)
+		}
+	}
+}
+
+// off says what is not as the spec wants it; empty if all is.
+func (w *world) off() string {
+	g := w.kube.group
+	if w.kube.deleting() {
+		return "the group is not finalized"
+	}
+	if g == nil {
+		return ""
+	}
+	revision, seen := plan.Revision(&g.Spec), map[int32]bool{}
+	for _, m := range w.vc.vms {
+		if m.gone || m.uid != g.UID {
+			continue
+		}
+		keep := time.Duration(g.Spec.Deletion.QuarantineSeconds) * time.Second
+		switch {
+		case !m.Quarantined.IsZero():
+			if m.Power == plan.PoweredOff && time.Since(m.Quarantined) > keep+20*time.Second {
+				return m.MoRef + " is still in quarantine"
+			}
+		case m.Marked || m.Power != plan.PoweredOn || seen[m.Ordinal]:
+			return fmt.Sprintf("%s (%s) is %s, marked: %v %s", m.Name, m.MoRef, m.Power, m.Marked, m.Why)
+		case m.Revision != revision || m.CPU != g.Spec.CPU:
+			return fmt.Sprintf("%s (%s) has %d CPUs and revision %s", m.Name, m.MoRef, m.CPU, m.Revision)
+		default:
+			seen[m.Ordinal] = true
+		}
+	}
+	if len(seen) != int(*g.Spec.Replicas) {
+		return fmt.Sprintf("%d are there, %d are wanted", len(seen), *g.Spec.Replicas)
+	}
+	if s := &g.Status; s.Phase != v1alpha1.PhaseRunning || s.ReadyReplicas != *g.Spec.Replicas {
+		return fmt.Sprintf("the status says %s, %d ready: %s", s.Phase, s.ReadyReplicas, s.LastMessage)
+	}
+	return ""
+}

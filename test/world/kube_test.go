@@ -1,0 +1,170 @@
+package world
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// kube is Kubernetes and Metacontroller: the group, its children, and what it was before. What is stored is not changed
+// any more, but replaced.
+type kube struct {
+	group    *v1alpha1.VmGroup   // nil: there is none
+	versions []*v1alpha1.VmGroup // of this group, for caches that are late
+	promises []int               // what each generation of its spec promises to keep at work
+	children map[plan.ChildKey]plan.ObservedChild
+	uids     int
+	// finalizing: the finalize hook was called for the group.
+	finalizing bool
+	buried     []types.UID // of groups that were finalized
+}
+
+// waitingCall is a hook call that waits in the socket of a replica that is paused.
+type waitingCall struct {
+	call plan.Call
+	at   time.Time
+}
+
+func (k *kube) uid() types.UID {
+	if k.group == nil {
+		return ""
+	}
+	return k.group.UID
+}
+
+func (k *kube) deleting() bool { return k.group != nil && k.group.DeletionTimestamp != nil }
+
+func (k *kube) store(g *v1alpha1.VmGroup) {
+	k.group = g
+	k.versions = append(k.versions, g)
+}
+
+// create applies the group's manifest.
+func (w *world) create() {
+	k := &w.kube
+	k.uids++
+	g := &v1alpha1.VmGroup{Spec: *w.set.spec.DeepCopy()}
+	g.Namespace, g.Name, g.UID, g.Generation = "default", "web", types.UID(fmt.Sprint("uid-", k.uids)), 1
+	k.versions, k.promises, k.children = nil, []int{least(&g.Spec)}, map[plan.ChildKey]plan.ObservedChild{}
+	k.finalizing = false
+	k.store(g)
+	w.promise = 0
+}
+
+// edit changes the spec.
+func (w *world) edit(change func(*v1alpha1.VmGroupSpec)) {
+	if w.kube.group == nil || w.kube.deleting() {
+		return
+	}
+	g := *w.kube.group
+	g.Spec = *g.Spec.DeepCopy()
+	change(&g.Spec)
+	g.Generation++
+	w.kube.store(&g)
+	w.kube.promises = append(w.kube.promises, least(&g.Spec))
+	w.promise = min(w.promise, least(&g.Spec))
+}
+
+func (w *world) delete() {
+	if w.kube.group == nil || w.kube.deleting() {
+		return
+	}
+	g := *w.kube.group
+	now := metav1.NewTime(seconds(time.Now()))
+	g.DeletionTimestamp, g.Generation = &now, g.Generation+1
+	w.kube.store(&g)
+	w.promise = 0
+}
+
+// call calls a hook at a replica, with the parent as it was some versions ago. Metacontroller stores the answer, unless
+// that is lost; or, what the stale parent's is not worth.
+func (w *world) call(r *replica, ago int, lost bool) {
+	k := &w.kube
+	if k.group == nil {
+		return
+	}
+	g := k.versions[max(0, len(k.versions)-1-ago)]
+	switch {
+	case g.DeletionTimestamp == nil && k.finalizing:
+		return // Metacontroller's cache is late, but it only goes forward
+	case g.DeletionTimestamp != nil && !k.finalizing:
+		k.finalizing = true
+		w.foldersAreMade()
+	}
+	call := plan.Call{Group: g, Finalizing: g.DeletionTimestamp != nil, Children: k.children}
+	if r.paused {
+		w.say("  the call waits")
+		r.waiting = append(r.waiting, waitingCall{call, time.Now()})
+		return
+	}
+	result := w.renew(r, waitingCall{call: call})
+	w.settle()
+	if !lost && g == k.group {
+		w.stored(&result)
+	}
+}
+
+// foldersAreMade waits until no replica may create the group's folder any more that has not seen the group, or has no inventory.
+// That one may do so after another replica was called to remove the group is a known limit (docs/design.md, "Finalize against
+// another copy's lease").
+func (w *world) foldersAreMade() {
+	if slices.ContainsFunc(w.replicas, func(r *replica) bool {
+		return (r.view.folder == "" || !r.view.known) && time.Since(r.called) <= 11*time.Second
+	}) {
+		w.pass(11 * time.Second)
+	}
+	for _, s := range slices.Clone(w.steps) {
+		for s.a.Op == plan.CreateFolder && slices.Contains(w.steps, s) && !s.by.paused {
+			w.advance(s, well, 0)
+		}
+	}
+}
+
+// renew hands a call to a replica's loop.
+func (w *world) renew(r *replica, c waitingCall) plan.Result {
+	g := c.call.Group
+	result := r.loop.Renew(c.call)
+	r.called = time.Now()
+	r.spec[g.UID] = max(r.spec[g.UID], int(g.Generation))
+	if w.history != nil {
+		text, err := json.Marshal(result.Status)
+		sum := fnv.New32a()
+		_, _ = sum.Write(text)
+		st := &result.Status
+		w.say("  %s is called for generation %d of %s, finalizing: %v; it answers %s %q, %d of %d ready, %d children, finalized: %v, again in %s (%08x, %v)", r.name, g.Generation, g.UID,
+			c.call.Finalizing, st.Phase, st.LastMessage, st.ReadyReplicas, st.DesiredReplicas, len(result.Children), result.Finalized, result.Resync, sum.Sum32(), err)
+	}
+	if result.Finalized {
+		w.judgeFinalized(g.UID)
+	}
+	return result
+}
+
+// stored is what Metacontroller does with an answer.
+func (w *world) stored(result *plan.Result) {
+	k := &w.kube
+	k.children = map[plan.ChildKey]plan.ObservedChild{}
+	for _, c := range result.Children {
+		k.children[c.Key] = plan.ObservedChild{}
+	}
+	if result.Finalized {
+		w.say("  the group is gone")
+		k.buried = append(k.buried, k.group.UID)
+		k.group, k.versions = nil, nil
+		return
+	}
+	g := *k.group
+	g.Status = result.Status
+	k.group = &g
+	if k.versions = append(k.versions, &g); len(k.versions) > 12 {
+		k.versions = slices.Delete(k.versions, 0, 1)
+	}
+}

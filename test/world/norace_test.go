@@ -1,0 +1,6 @@
+//go:build !race
+
+package world
+
+// thinning divides how many lives a plain run leads.
+const thinning = 1

@@ -1,0 +1,286 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+const (
+	vcenterID = "11111111-2222-3333-4444-555555555555"
+	elsewhere = "group-elsewhere" // the folder that operators move VMs into
+)
+
+// machine is a VM as it is in vCenter. What of plan.VM is from the stamp counts only while uid is set.
+type machine struct {
+	plan.VM
+	uid     types.UID // of the group whose stamp it bears; empty if it bears none
+	foreign bool      // an operator made it
+	gone    bool
+	hidden  bool      // its configuration cannot be read
+	asked   time.Time // when its guest was asked to halt; zero if it was not
+	heeds   bool      // and will, within patience
+	wasOn   bool
+	marked  bool // it was marked at some time
+	// tampered: an operator renamed, moved, or restored it. The lock of its ordinal is open then.
+	tampered bool
+	// faulty: it is down, or unwell, by nobody's step.
+	faulty  bool
+	version int // of its configuration: the changeVersion
+	state   int // counts all changes, for the views
+}
+
+// patience is how long after it was asked a guest may halt: one that takes longer has not heeded the request.
+const patience = 110 * time.Second
+
+// halting reports whether the guest halts, sooner or later.
+func (m *machine) halting() bool { return m.heeds && time.Since(m.asked) < patience }
+
+func (m *machine) changed() { m.state++ }
+
+func (m *machine) reconfigured() {
+	m.version++
+	m.VM.ChangeVersion = strconv.Itoa(m.version)
+	m.changed()
+}
+
+// member reports whether it is a member of that group, or claims to be.
+func (m *machine) member(uid types.UID) bool {
+	return !m.gone && m.uid == uid && uid != "" && m.Quarantined.IsZero()
+}
+
+// vcenter is the one vCenter that all replicas drive. It is changed while nothing else runs.
+type vcenter struct {
+	*world
+	vms                []*machine
+	next               int
+	folder, quarantine string
+	folders            int // counts the changes of the two
+}
+
+func (v *vcenter) ref(kind string) string {
+	v.next++
+	return kind + "-" + strconv.Itoa(100+v.next)
+}
+
+func (v *vcenter) find(moRef string) *machine {
+	for _, m := range v.vms {
+		if m.MoRef == moRef {
+			return m
+		}
+	}
+	return nil
+}
+
+// named is the VM of that name in that folder.
+func (v *vcenter) named(folder, name string) *machine {
+	for _, m := range v.vms {
+		if !m.gone && m.Folder == folder && m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+func (v *vcenter) standing(folder string) bool {
+	return folder == elsewhere || folder != "" && (folder == v.folder || folder == v.quarantine)
+}
+
+// apply changes a VM as the success of an action does, by the planner's own model.
+func (v *vcenter) apply(m *machine, a plan.Action) {
+	mark := m.VM
+	o := plan.Observed{Group: &nobody, Now: seconds(time.Now()), Sight: plan.Sight{VMs: []plan.VM{m.VM}}}
+	plan.Apply(&o, a)
+	m.VM = o.Sight.VMs[0]
+	if a.Op == plan.Mark && a.Why == "" && mark.Marked && mark.Why != plan.WhyPowerCycle {
+		m.Why = mark.Why // as vsphere does: a deletion's mark leaves the reason of an earlier one
+	}
+	m.marked = m.marked || m.Marked
+}
+
+var nobody v1alpha1.VmGroup
+
+// add makes a VM as a clone does.
+func (v *vcenter) add(uid types.UID, a plan.Action) *machine {
+	o := plan.Observed{Group: &nobody, Now: seconds(time.Now()), Sight: plan.Sight{VCenter: vcenterID}}
+	plan.Apply(&o, a)
+	m := &machine{VM: o.Sight.VMs[0], uid: uid}
+	m.MoRef = v.ref("vm")
+	m.reconfigured()
+	v.vms = append(v.vms, m)
+	return m
+}
+
+// power changes a VM's power. A guest boots later, and tells then that it runs.
+func (v *vcenter) power(m *machine, on bool) {
+	if on {
+		m.Power, m.Boot, m.wasOn, m.faulty = plan.PoweredOn, time.Now(), true, false
+	} else {
+		m.Power, m.Boot = plan.PoweredOff, time.Time{}
+	}
+	m.Tools, m.IPs, m.asked = false, nil, time.Time{}
+	m.changed()
+}
+
+func (v *vcenter) boots(m *machine) {
+	m.Tools, m.IPs, m.faulty = true, []string{"192.0.2.1"}, false
+	m.changed()
+}
+
+func (v *vcenter) removes(m *machine) {
+	m.gone = true
+	m.changed()
+}
+
+// text is the whole vCenter in a line for each thing in it.
+func (v *vcenter) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "folder %q %q;", v.folder, v.quarantine)
+	for _, m := range v.vms {
+		if m.gone {
+			continue
+		}
+		fmt.Fprintf(&b, " %s=%s@%s", m.MoRef, m.Name, m.Folder)
+		if m.uid != "" {
+			fmt.Fprintf(&b, "[%s/%d g%d %s %d cpu v%d]", m.uid, m.Ordinal, m.Generation, m.Revision, m.CPU, m.version)
+		}
+		if m.Power == plan.PoweredOn {
+			b.WriteString(" on")
+		}
+		for _, f := range []struct {
+			is   bool
+			word string
+		}{{m.Marked, " marked:" + string(m.Why)}, {!m.Quarantined.IsZero(), " quarantined"}, {m.hidden, " hidden"}, {m.foreign, " foreign"},
+			{m.Tools, " tools"}, {m.halting(), " halting"}, {m.faulty, " faulty"}, {m.tampered, " tampered"}} {
+			if f.is {
+				b.WriteString(f.word)
+			}
+		}
+		b.WriteByte(';')
+	}
+	return b.String()
+}
+
+// seconds is a time as stamps have it.
+func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+// glimpse is what a replica has seen of a VM.
+type glimpse struct {
+	vm    plan.VM
+	uid   types.UID
+	blind bool // it was never readable
+	gone  bool
+	state int
+	read  time.Time
+}
+
+// view is what a replica has seen of vCenter. The stream brings it up to date, one thing at a time; so do the reads of
+// the replica's own steps.
+type view struct {
+	vcenter            *vcenter
+	known              bool
+	vms                map[string]*glimpse
+	folder, quarantine string
+	folders            int
+	wanted             map[string]bool // VMs that a read was asked for
+}
+
+func newView(v *vcenter) *view {
+	return &view{vcenter: v, vms: map[string]*glimpse{}, wanted: map[string]bool{}}
+}
+
+// late lists what the replica has not been told of: VMs in the order in which they were made, and "" for the folders.
+func (v *view) late() (refs []string) {
+	if v.folders != v.vcenter.folders {
+		refs = append(refs, "")
+	}
+	for _, m := range v.vcenter.vms {
+		g := v.vms[m.MoRef]
+		if v.wanted[m.MoRef] || g == nil && !m.gone || g != nil && g.state != m.state {
+			refs = append(refs, m.MoRef)
+		}
+	}
+	return refs
+}
+
+// read brings one thing up to date.
+func (v *view) read(ref string) {
+	if ref == "" {
+		v.folder, v.quarantine, v.folders = v.vcenter.folder, v.vcenter.quarantine, v.vcenter.folders
+		return
+	}
+	delete(v.wanted, ref)
+	m := v.vcenter.find(ref)
+	if m == nil {
+		return
+	}
+	g := v.vms[ref]
+	if g == nil {
+		g = &glimpse{blind: true}
+		v.vms[ref] = g
+	}
+	g.state, g.gone, g.read = m.state, m.gone, time.Now()
+	switch {
+	case m.gone:
+	case m.hidden:
+		g.vm.Reachable, g.vm.Unreachable = false, "hidden"
+	default:
+		g.blind, g.vm, g.uid = false, m.VM, m.uid
+		g.vm.IPs = slices.Clone(m.IPs)
+	}
+}
+
+// readAll reads the whole inventory.
+func (v *view) readAll() {
+	v.known = true
+	for _, ref := range v.late() {
+		v.read(ref)
+	}
+}
+
+// sight is what loop.VCenter.Sight says.
+func (v *view) sight(ref plan.Ref, ask plan.Ask) plan.Sight {
+	s := plan.Sight{Known: v.known, VCenter: vcenterID}
+	hidesAsGone := v.vcenter.set.defect == hidesAsGone
+	for _, m := range v.vcenter.vms {
+		if g := v.vms[m.MoRef]; g != nil && !g.gone && !g.blind && g.uid == ref.UID && (g.vm.Reachable || !hidesAsGone) {
+			s.VMs = append(s.VMs, g.vm)
+			if last := &s.VMs[len(s.VMs)-1]; v.vcenter.set.defect == seesAllWell && !last.Marked {
+				last.Power, last.Tools = plan.PoweredOn, true
+			}
+		}
+	}
+	slices.SortStableFunc(s.VMs, func(a, b plan.VM) int { return int(a.Ordinal - b.Ordinal) })
+	if !v.known {
+		s.Trouble = &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter does not answer", Passing: true}
+		return s
+	}
+	for _, moRef := range ask.Recorded {
+		g := v.vms[moRef]
+		switch {
+		case g == nil:
+			v.wanted[moRef] = true
+		case g.gone, hidesAsGone && !g.vm.Reachable, !g.blind && g.uid != ref.UID:
+			s.Gone = append(s.Gone, moRef)
+		}
+	}
+	s.Folder, s.Quarantine = v.folder, v.quarantine
+	s.Template = plan.Template{MoRef: "template-" + ask.Template, Paths: []string{"/DC0/vm/" + ask.Template}, Datacenter: "DC0"}
+	return s
+}
+
+// own is the member that an action is for, as the replica knows it.
+func (v *view) own(ref plan.Ref, a plan.Action) (*plan.VM, error) {
+	g := v.vms[a.MoRef]
+	if g == nil || g.gone || g.blind || g.uid != ref.UID || g.vm.Ordinal != a.Ordinal {
+		return nil, notOurs
+	}
+	return &g.vm, nil
+}

@@ -1,0 +1,325 @@
+// Package world holds a world in which whole lives of a group repeat exactly: real loops on a model of vCenter, in the
+// time of a testing/synctest bubble, and one event at a time. What happens is a list of events that a seed gives; whatever
+// is carried out of it, in full or in part, gives the same history each time, byte for byte.
+//
+// What is real: sync/loop and sync/plan. What is a model: vCenter, and package vsphere, which is followed call by call
+// (steps_test.go); Metacontroller (kube_test.go); and the stream that tells each replica, late, what became of each VM.
+package world
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+const (
+	lease  = 90 * time.Second
+	resync = 30 * time.Second
+	// lag is how late the stream may be. One that is later is taken for lost, and the inventory for unknown.
+	lag = 10 * time.Second
+)
+
+// world is one life under way.
+type world struct {
+	set      setting
+	vc       *vcenter
+	replicas []*replica
+	started  int // replicas, ever
+	steps    []*step
+	numbered int // steps, ever
+	present  int // those of a group while it was there
+	kube     kube
+	calm     bool
+	began    time.Time
+	history  *strings.Builder // nil if nobody reads it
+	shown    string           // of vCenter, in the history
+	wrong    string           // the first violation
+	promise  int              // how many were promised to be at work, and were
+
+	// mu is between the scheduler and the loops. While they run, the scheduler waits; so nobody ever waits for it.
+	mu      sync.Mutex
+	arrived []*step // that began since the last event
+	slept   time.Duration
+}
+
+// replica is one running server.
+type replica struct {
+	*world
+	name    string
+	loop    *loop.Loop
+	view    *view
+	beats   chan time.Time
+	stop    context.CancelFunc
+	stopped chan struct{}
+	paused  bool
+	gate    chan struct{} // closed when it goes on
+	parked  bool          // its loop stands in Sight
+	waiting []waitingCall // came while it was paused
+	clones  map[types.UID][]int
+	called  time.Time
+	told    time.Time         // when its view was up to date last
+	spec    map[types.UID]int // the newest generation that it was called for
+}
+
+func (r *replica) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
+	r.mu.Lock()
+	gate := r.gate
+	r.parked = r.paused
+	paused := r.paused
+	r.mu.Unlock()
+	if paused {
+		<-gate
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.view.sight(ref, ask)
+}
+
+func (r *replica) Identify(string, string) []types.UID { return nil }
+
+// Do waits for the scheduler, which carries the step out.
+func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	s := &step{world: r.world, by: r, ref: ref, a: r.set.defect.twist(a), done: make(chan error, 1)}
+	r.mu.Lock()
+	r.arrived = append(r.arrived, s)
+	r.mu.Unlock()
+	select {
+	case err := <-s.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// start starts a replica. It knows nothing until it has read the inventory.
+func (w *world) start() *replica {
+	w.started++
+	r := &replica{world: w, name: fmt.Sprint("r", w.started), view: newView(w.vc), beats: make(chan time.Time), stopped: make(chan struct{}),
+		clones: map[types.UID][]int{}, spec: map[types.UID]int{}}
+	random := rand.New(rand.NewPCG(w.set.seed, uint64(w.started)))
+	r.loop = loop.New(loop.Config{Slots: w.set.slots, Lease: lease, Resync: resync, Log: zerolog.Nop(), Beats: r.beats,
+		Jitter: func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }}, r)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	go func() { r.loop.Run(ctx); close(r.stopped) }()
+	w.replicas = append(w.replicas, r)
+	w.settle()
+	return r
+}
+
+// kill ends a replica. Its tasks go on in vCenter; what was to follow them does not.
+func (w *world) kill(r *replica, halfway bool) {
+	w.say("%s is killed", r.name)
+	for _, s := range slices.Clone(w.steps) {
+		if s.by != r {
+			continue
+		}
+		if s.orphan = true; s.phase != underWay || halfway && !w.set.peaceful && (s.a.Op == plan.ShutdownGuest || s.a.Op == plan.Reset) {
+			w.drop(s)
+			if s.phase == underWay {
+				s.halfDone()
+			}
+		}
+	}
+	w.replicas = slices.DeleteFunc(w.replicas, func(x *replica) bool { return x == r })
+	r.stop()
+	if r.paused {
+		r.paused = false
+		close(r.gate)
+	}
+	<-r.stopped
+	w.settle()
+}
+
+// pause stops a replica's process: it gets no beat and no event, and its loop stands still.
+func (w *world) pause(r *replica) {
+	if r.paused {
+		return
+	}
+	r.paused, r.parked, r.gate = true, false, make(chan struct{})
+	r.loop.Changed("")
+	w.settle()
+	w.say("%s is paused, with its loop at work: %v", r.name, r.parked)
+}
+
+// resume lets a replica go on. The calls that waited come before anything else, or after the first beat. (Where the loop did
+// not stand in Sight, it may have seen the pause before its end, as no process can; those calls do not come then.)
+func (w *world) resume(r *replica, callsFirst bool) {
+	if !r.paused {
+		return
+	}
+	w.say("%s goes on, with %d calls that waited", r.name, len(r.waiting))
+	r.paused = false
+	w.promise = min(w.promise, w.working()) // what its steps take down is at work no more
+	waited := r.waiting
+	r.waiting = nil
+	if !r.parked {
+		waited = nil
+	}
+	if !callsFirst {
+		w.beat(r)
+	}
+	close(r.gate)
+	for _, c := range waited {
+		w.renew(r, c)
+		w.settle()
+	}
+	w.beat(r)
+	w.settle()
+}
+
+func (w *world) beat(r *replica) {
+	r.beats <- time.Now()
+}
+
+// settle waits until nothing moves any more, and takes in the steps that began. Several may begin at once, in any order:
+// so they are numbered by their replica and their member.
+func (w *world) settle() {
+	synctest.Wait()
+	w.mu.Lock()
+	arrived := w.arrived
+	w.arrived = nil
+	w.mu.Unlock()
+	slices.SortFunc(arrived, func(a, b *step) int {
+		return strings.Compare(a.by.name+" "+a.a.VM, b.by.name+" "+b.a.VM)
+	})
+	for _, s := range arrived {
+		if !slices.Contains(w.replicas, s.by) {
+			continue
+		}
+		w.numbered++
+		s.id = w.numbered
+		w.steps = append(w.steps, s)
+		if s.ref.UID == w.kube.uid() {
+			w.present++
+		}
+		w.say("  %s begins: %s", s, s.a.Reason)
+		w.judgeBegun(s)
+	}
+}
+
+// pass lets time pass, from one deadline to the next.
+func (w *world) pass(d time.Duration) {
+	for d > 0 {
+		piece := min(d, 2500*time.Millisecond)
+		d -= piece
+		w.mu.Lock() // so what was changed so far is what the loops see when a timer wakes them
+		w.slept += piece
+		w.mu.Unlock()
+		time.Sleep(piece)
+		w.settle()
+		for _, r := range w.replicas {
+			if r.paused {
+				if w.set.defect == feelsNoPause {
+					w.beat(r)
+				}
+				continue
+			}
+			w.beat(r)
+			if time.Since(r.told) > lag && r.view.known {
+				w.tell(r, 0, true)
+			}
+		}
+		w.settle()
+	}
+}
+
+// tell brings one thing of a replica's view up to date, or all of it.
+func (w *world) tell(r *replica, which int, all bool) {
+	if r.paused {
+		return
+	}
+	if all || !r.view.known {
+		r.told = time.Now()
+		w.say("%s is told everything", r.name)
+		r.view.readAll()
+	} else {
+		late := r.view.late()
+		if len(late) == 0 {
+			r.told = time.Now()
+			return
+		}
+		w.say("%s is told of %q", r.name, late[which%len(late)])
+		r.view.read(late[which%len(late)])
+	}
+	r.loop.Changed("")
+	w.settle()
+}
+
+func (w *world) say(format string, args ...any) {
+	if w.history != nil {
+		fmt.Fprintf(w.history, "%9.3f ", time.Since(w.began).Seconds())
+		fmt.Fprintf(w.history, format, args...)
+		w.history.WriteByte('\n')
+	}
+}
+
+// show tells what is in vCenter, if that is news.
+func (w *world) show() {
+	if w.history == nil {
+		return
+	}
+	if now := w.vc.text(); now != w.shown {
+		w.shown = now
+		w.say("    %s", now)
+	}
+}
+
+func (w *world) violated(format string, args ...any) {
+	if w.wrong == "" {
+		w.wrong = fmt.Sprintf(format, args...)
+		w.say("!!! %s", w.wrong)
+	}
+}
+
+// outcome is how a life ended.
+type outcome struct {
+	wrong   string
+	history string
+	steps   int // that were begun
+	virtual time.Duration
+}
+
+// lead leads a life: the events one by one, and then calm, until all is as it is wanted.
+func lead(t *testing.T, set setting, events []event, recorded bool) (o outcome) {
+	synctest.Test(t, func(*testing.T) {
+		w := &world{set: set, began: time.Now()}
+		w.vc = &vcenter{world: w}
+		if recorded {
+			w.history = &strings.Builder{}
+		}
+		w.begin()
+		for _, e := range events {
+			if w.wrong != "" {
+				break
+			}
+			w.say("%d: %s", e.at, e)
+			e.happen(w)
+			w.look()
+			w.show()
+		}
+		if w.wrong == "" {
+			w.rest()
+		}
+		for len(w.replicas) > 0 {
+			w.kill(w.replicas[0], false)
+		}
+		o = outcome{wrong: w.wrong, steps: w.numbered, virtual: w.slept}
+		if recorded {
+			o.history = w.history.String()
+		}
+	})
+	return o
+}
