@@ -126,7 +126,7 @@ func TestARollWhoseGuestsNeverComeUpStopsAndGoesBackByAnEdit(t *testing.T) {
 			t.Errorf("%+v", a.Status.Conditions)
 		}
 		clones := r.Calls()["CloneVM_Task"]
-		for began := time.Now(); time.Since(began) < 20*time.Minute; time.Sleep(time.Second) {
+		for began := time.Now(); time.Since(began) < 20*time.Minute; time.Sleep(10 * time.Second) {
 			if a, err := g.Sync(within(t)); err != nil || a.Status.Phase != v1alpha1.PhaseError {
 				t.Fatalf("%v, %s: %s", err, a.Status.Phase, a.Status.LastMessage)
 			}
