@@ -41,7 +41,8 @@ type rig struct {
 	// network is the one in memory that all parts of the rig are on; nil: loopback, in real time.
 	network   *memnet.Network
 	transport *http.Transport // of all clients but the server's own
-	direct    bool            // replicas call without HTTP and XML
+	direct    bool            // replicas call without HTTP and XML, and are called so
+	hooks     memnet.Handlers // of the replicas, if direct
 }
 
 // newRig starts a vCenter on a network in memory, whose tasks and guests take their time. It must be called in a bubble, and
@@ -166,8 +167,10 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 	}
 	groups = loop.New(loopCfg, vc)
 	listener := r.listen()
-	web := &http.Server{Handler: hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})}
+	hooks := hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})
+	web := &http.Server{Handler: hooks}
 	go func() { _ = web.Serve(listener) }()
+	refuse := r.hooks.Handle(listener.Addr().String(), hooks)
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	vcCtx, stopVC := context.WithCancel(context.Background())
 	loopDone, vcDone := make(chan struct{}), make(chan struct{})
@@ -179,6 +182,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 			return
 		}
 		stopped = true
+		refuse()
 		_ = web.Close()
 		stopLoop()
 		<-loopDone
@@ -206,6 +210,9 @@ func (s *copyOfServer) group(name string, replicas int32) *metacontroller.Group 
 func (s *copyOfServer) groupOf(namespace, name, uid string, replicas int32) *metacontroller.Group {
 	g := metacontroller.New(s.url, namespace, name, uid, replicas)
 	g.Client = s.rig.client()
+	if s.rig.direct {
+		g.Client = &http.Client{Transport: &s.rig.hooks}
+	}
 	if s.rig.network != nil {
 		g.Every = 0 // time is virtual
 	}

@@ -38,6 +38,8 @@ type Group struct {
 	Every time.Duration
 	// Writes counts the status writes: a settled group causes none.
 	Writes int
+
+	observed map[string]json.RawMessage // the children as the hook sees them, by their text as they were applied
 }
 
 // New makes a group as kubectl apply would.
@@ -128,24 +130,21 @@ var kinds = []string{"ConfigMap.v1", "EndpointSlice.discovery.k8s.io/v1", "Servi
 
 // Body is the request of a hook call.
 func (g *Group) Body(finalizing bool) ([]byte, error) {
-	children := map[string]map[string]any{}
+	children, observed := map[string]map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for _, kind := range kinds {
-		children[kind] = map[string]any{}
+		children[kind] = map[string]json.RawMessage{}
 		for name, applied := range g.Children[kind] {
-			var object map[string]any
-			if err := json.Unmarshal(applied, &object); err != nil {
-				return nil, fmt.Errorf("child %s: %w", name, err)
+			object, ok := g.observed[string(applied)]
+			if !ok {
+				var err error
+				if object, err = withLastApplied(applied); err != nil {
+					return nil, fmt.Errorf("child %s: %w", name, err)
+				}
 			}
-			meta := object["metadata"].(map[string]any)
-			annotations, _ := meta["annotations"].(map[string]any)
-			if annotations == nil {
-				annotations = map[string]any{}
-			}
-			annotations[lastApplied] = string(applied)
-			meta["annotations"] = annotations
-			children[kind][g.Namespace+"/"+name] = object
+			observed[string(applied)], children[kind][g.Namespace+"/"+name] = object, object
 		}
 	}
+	g.observed = observed
 	return json.Marshal(map[string]any{
 		"controller": map[string]any{"metadata": map[string]string{"name": "vmgroup"}},
 		"parent":     &g.VmGroup,
@@ -153,6 +152,22 @@ func (g *Group) Body(finalizing bool) ([]byte, error) {
 		"related":    g.related(),
 		"finalizing": finalizing,
 	})
+}
+
+// withLastApplied is a child as Metacontroller leaves it.
+func withLastApplied(applied json.RawMessage) (json.RawMessage, error) {
+	var object map[string]any
+	if err := json.Unmarshal(applied, &object); err != nil {
+		return nil, err
+	}
+	meta := object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	annotations[lastApplied] = string(applied)
+	meta["annotations"] = annotations
+	return json.Marshal(object)
 }
 
 // related are the objects that spec.userData names: what the customize hook asks for.
