@@ -258,13 +258,13 @@ func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
 		if names := w.names(); slices.Contains(names, "web-0") {
 			t.Errorf("vCenter has %v", names)
 		}
-		if now, err := p.lookBefore(context.Background(), w.stranger); err != nil || len(now.devices) == 0 {
+		if now, err := p.readFresh(context.Background(), w.stranger); err != nil || len(now.devices) == 0 {
 			t.Errorf("the stranger: %+v, %v", now, err)
 		}
 	})
 }
 
-// strangersDisk is the stranger's disk, to be attached to another VM.
+// strangersDisk is the unmanaged VM's disk, to be attached to another VM.
 func (p *process) strangersDisk(to plan.VM) vim.BaseVirtualDevice {
 	p.t.Helper()
 	var disk *vim.VirtualDisk
@@ -292,7 +292,7 @@ func (p *process) devices(name string) []vim.BaseVirtualDevice {
 	}
 	ref, err := p.world.Find(at)
 	p.world.must(err)
-	now, err := p.lookBefore(context.Background(), ref)
+	now, err := p.readFresh(context.Background(), ref)
 	p.world.must(err)
 	return now.devices
 }

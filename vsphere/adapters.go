@@ -10,9 +10,9 @@ import (
 
 // networks are the networks of a datacenter.
 type networks struct {
-	all []thing
+	all []namedObject
 	// switches are the distributed switches, by moRef.
-	switches map[types.ManagedObjectReference]*thing
+	switches map[types.ManagedObjectReference]*namedObject
 }
 
 const (
@@ -25,7 +25,7 @@ var (
 	switchKinds  = []string{"VmwareDistributedVirtualSwitch", "DistributedVirtualSwitch"}
 )
 
-func readNetworks(ctx context.Context, s *session, d realm) (*networks, error) {
+func readNetworks(ctx context.Context, s *session, d datacenter) (*networks, error) {
 	all, err := d.tree(ctx, s, "networkFolder", nil,
 		types.PropertySpec{Type: "Network"},
 		types.PropertySpec{Type: portgroupKind, PathSet: []string{"key", "config.distributedVirtualSwitch", "config.uplink"}},
@@ -34,7 +34,7 @@ func readNetworks(ctx context.Context, s *session, d realm) (*networks, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &networks{switches: map[types.ManagedObjectReference]*thing{}}
+	n := &networks{switches: map[types.ManagedObjectReference]*namedObject{}}
 	for i := range all {
 		if slices.Contains(switchKinds, all[i].ref.Type) {
 			n.switches[all[i].ref] = &all[i]
@@ -49,13 +49,13 @@ func readNetworks(ctx context.Context, s *session, d realm) (*networks, error) {
 }
 
 // switchOf is the distributed switch of a port group; nil if it has none or that cannot be seen.
-func (n *networks) switchOf(t *thing) *thing {
+func (n *networks) switchOf(t *namedObject) *namedObject {
 	ref, _ := t.props["config.distributedVirtualSwitch"].(types.ManagedObjectReference)
 	return n.switches[ref]
 }
 
-// uplink tells that a port group is for the hosts' physical adapters, not for VMs.
-func (n *networks) uplink(t *thing) bool {
+// uplink reports whether a port group is for the hosts' physical adapters, not for VMs.
+func (n *networks) uplink(t *namedObject) bool {
 	if yes, _ := t.props["config.uplink"].(bool); yes {
 		return true
 	}
@@ -69,7 +69,7 @@ func (n *networks) uplink(t *thing) bool {
 
 // qualified is the path of a network with its switch in it, by which port groups of one name are told apart: those of
 // NSX have the same name, and the same path, in each switch.
-func (n *networks) qualified(t *thing) string {
+func (n *networks) qualified(t *namedObject) string {
 	dvs := n.switchOf(t)
 	if dvs == nil {
 		return t.path
@@ -80,11 +80,11 @@ func (n *networks) qualified(t *thing) string {
 
 // find is the network that a name means: by its path, by its path with its switch in it ("DVS0/web"), and, of several, the
 // only one that the hosts have, if reached tells which they have.
-func (n *networks) find(name string, reached *reach) (*thing, error) {
-	var plain, qualified []choice
+func (n *networks) find(name string, reached *reach) (*namedObject, error) {
+	var plain, qualified []candidate
 	for i := range n.all {
-		plain = append(plain, n.all[i].choice)
-		qualified = append(qualified, choice{n.qualified(&n.all[i]), n.all[i].ref})
+		plain = append(plain, n.all[i].candidate)
+		qualified = append(qualified, candidate{n.qualified(&n.all[i]), n.all[i].ref})
 	}
 	fits := matching(name, plain)
 	if len(fits) == 0 {
@@ -97,8 +97,8 @@ func (n *networks) find(name string, reached *reach) (*thing, error) {
 		}
 	}
 	if len(fits) == 0 { // uplinks would be no good advice
-		plain = slices.DeleteFunc(plain, func(c choice) bool {
-			return n.uplink(&n.all[slices.IndexFunc(n.all, func(t thing) bool { return t.ref == c.ref })])
+		plain = slices.DeleteFunc(plain, func(c candidate) bool {
+			return n.uplink(&n.all[slices.IndexFunc(n.all, func(t namedObject) bool { return t.ref == c.ref })])
 		})
 		return nil, networkField.refuse(name, plain, nil)
 	}
@@ -114,7 +114,7 @@ func (n *networks) find(name string, reached *reach) (*thing, error) {
 
 // backing is what connects an adapter with a network, as object.NetworkReference.EthernetCardBackingInfo gives it, but
 // without another call.
-func (n *networks) backing(t *thing) (types.BaseVirtualDeviceBackingInfo, error) {
+func (n *networks) backing(t *namedObject) (types.BaseVirtualDeviceBackingInfo, error) {
 	switch t.ref.Type {
 	case portgroupKind:
 		key, _ := t.props["key"].(string)
@@ -145,33 +145,33 @@ func (n *networks) backing(t *thing) (types.BaseVirtualDeviceBackingInfo, error)
 // They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes what adapters that are
 // there already are connected with. vCenter gives them MAC addresses as it clones, so that the guest's network
 // configuration comes later (prepare.go).
-func (v *VCenter) fillAdapters(ctx context.Context, o *order) error {
-	if len(o.details.Spec.Networks) == 0 {
+func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
+	if len(b.details.Spec.Networks) == 0 {
 		return nil
 	}
 	var changes []types.BaseVirtualDeviceConfigSpec
-	for _, card := range o.from.cards() {
+	for _, card := range b.source.cards() {
 		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: card})
 	}
-	for i := range o.details.Spec.Networks {
-		backing, err := v.backingOf(ctx, o, o.details.Spec.Networks[i].Network)
+	for i := range b.details.Spec.Networks {
+		backing, err := v.backingOf(ctx, b, b.details.Spec.Networks[i].Network)
 		if err != nil {
 			return err
 		}
 		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: newCard(i, backing)})
 	}
-	o.spec.Config.DeviceChange = changes
+	b.spec.Config.DeviceChange = changes
 	return nil
 }
 
 // backingOf finds a network by its name or path.
-func (v *VCenter) backingOf(ctx context.Context, o *order, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
+func (v *VCenter) backingOf(ctx context.Context, b *cloneBuilder, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
 	err = v.call(ctx, func(ctx context.Context, s *session) error {
-		ask := func() (*networks, error) { return readNetworks(ctx, s, o.realm) }
-		backing, err = looking(ctx, s, &v.lookups.networks, o.realm.datacenter.Value, ask, func(n *networks) (types.BaseVirtualDeviceBackingInfo, error) {
+		ask := func() (*networks, error) { return readNetworks(ctx, s, b.datacenter) }
+		backing, err = looking(ctx, s, &v.lookups.networks, b.datacenter.ref.Value, ask, func(n *networks) (types.BaseVirtualDeviceBackingInfo, error) {
 			found, err := n.find(name, nil)
 			if e := classify("", err); e != nil && e.Reason == ReasonNetworkAmbiguous {
-				reached, reachErr := v.reachOf(ctx, s, o.realm, *o.spec.Location.Pool)
+				reached, reachErr := v.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
 				if reachErr != nil {
 					return nil, reachErr
 				}

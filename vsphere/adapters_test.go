@@ -7,8 +7,8 @@ import (
 )
 
 // netThing is a network as it is listed.
-func netThing(kind, id, path string, props ...any) thing {
-	t := thing{choice: choice{path, vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
+func netThing(kind, id, path string, props ...any) namedObject {
+	t := namedObject{candidate: candidate{path, vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
 	for i := 0; i+1 < len(props); i += 2 {
 		t.props[props[i].(string)] = props[i+1]
 	}
@@ -20,7 +20,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		return vim.ManagedObjectReference{Type: "VmwareDistributedVirtualSwitch", Value: id}
 	}
 	on, key := "config.distributedVirtualSwitch", "key"
-	n := &networks{switches: map[vim.ManagedObjectReference]*thing{}, all: []thing{
+	n := &networks{switches: map[vim.ManagedObjectReference]*namedObject{}, all: []namedObject{
 		netThing("Network", "network-1", "/DC0/network/VM Network", "name", "VM Network"),
 		netThing(portgroupKind, "pg-1", "/DC0/network/segment", on, dvs("dvs-1"), key, "pg-1"),
 		netThing(portgroupKind, "pg-2", "/DC0/network/segment", on, dvs("dvs-2"), key, "pg-2"),
@@ -32,7 +32,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		netThing(portgroupKind, "pg-8", "/DC0/network/hidden", on, dvs("dvs-9"), key, "pg-8"),
 		netThing(opaqueKind, "opaque-1", "/DC0/network/nsx", "summary", vim.OpaqueNetworkSummary{OpaqueNetworkId: "id", OpaqueNetworkType: "nsx.LogicalSwitch"}),
 	}}
-	for _, d := range []thing{
+	for _, d := range []namedObject{
 		netThing("VmwareDistributedVirtualSwitch", "dvs-1", "/DC0/network/DVS1", "uuid", "uuid-1"),
 		netThing("VmwareDistributedVirtualSwitch", "dvs-2", "/DC0/network/DVS2", "uuid", "uuid-2", "config.uplinkPortgroup",
 			vim.ArrayOfManagedObjectReference{ManagedObjectReference: []vim.ManagedObjectReference{{Type: portgroupKind, Value: "pg-7"}}}),

@@ -79,11 +79,11 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 	})
 }
 
-// prospectRefs are the strangers of which more is kept.
+// prospectRefs are the unmanaged VMs of which more is kept.
 func (n *Inventory) prospectRefs() (refs []string) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	for ref := range n.candidates {
+	for ref := range n.adoptCandidates {
 		refs = append(refs, ref)
 	}
 	return refs

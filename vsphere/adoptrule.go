@@ -78,7 +78,7 @@ func newAdopting(c Config) adopting {
 	return a
 }
 
-// allows tells whether groups of a namespace may adopt what is in a place. Its names are compared whole: what is in
+// allows reports whether groups of a namespace may adopt what is in a place. Its names are compared whole: what is in
 // /DC0/vm/legacy2 is not in /DC0/vm/legacy.
 func (a adopting) allows(namespace string, place []string) bool {
 	return slices.ContainsFunc(a.rules, func(r adoptingRule) bool {

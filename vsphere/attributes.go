@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// ReasonAttributeConflict says that a name of spec.customAttributes is taken by an attribute that is not for VMs.
+// ReasonAttributeConflict means that a name of spec.customAttributes is taken by an attribute that is not for VMs.
 const ReasonAttributeConflict = "AttributeConflict"
 
 // fieldBook remembers the definitions of custom attributes, for one session.
@@ -57,7 +57,7 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 			}
 			_, err := methods.SetField(ctx, s.vim, &types.SetField{This: *manager, Entity: vmRef(a.MoRef), Key: key, Value: value})
 			if hasFault[types.BaseInvalidArgument](err) || hasFault[*types.NotFound](err) {
-				v.client.fields.write(nil, nil) // the definition may have gone: the next try reads them anew
+				v.client.fields.write(nil, nil) // the definition may have gone: the next try reads them again
 			}
 			return err
 		}

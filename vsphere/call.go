@@ -35,7 +35,7 @@ func (c *client) call(ctx context.Context, f func(context.Context, *session) err
 	}
 }
 
-// notAuthenticated tells that vCenter knows no session of ours (any more).
+// notAuthenticated reports whether vCenter knows no session of ours (any more).
 func notAuthenticated(err error) bool {
 	return fault.Is(err, &types.NotAuthenticated{})
 }

@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// candidate is a stranger that groups want to adopt: of it, more is kept than of other strangers.
-type candidate struct {
+// adoptCandidate is an unmanaged VM that groups want to adopt: of it, more is kept than of other unmanaged VMs.
+type adoptCandidate struct {
 	machine *Machine // not changed; nil until it was read whole
 	groups  map[types.UID]bool
 	used    bool // since the last complete reading
@@ -22,13 +22,13 @@ type candidate struct {
 type adoption struct {
 	version    uint64
 	ref        plan.Ref
-	at         *lodging
+	at         *groupFolder
 	entries    []string
 	candidates []plan.Candidate
 }
 
 // adoptionOf says what the entries name. It is found out once, until something changes.
-func (n *Inventory) adoptionOf(ref plan.Ref, at *lodging, entries []string) []plan.Candidate {
+func (n *Inventory) adoptionOf(ref plan.Ref, at *groupFolder, entries []string) []plan.Candidate {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (n *Inventory) adoptionOf(ref plan.Ref, at *lodging, entries []string) []pl
 	return a.candidates
 }
 
-func (n *Inventory) candidatesOf(ref plan.Ref, at *lodging, entries []string) []plan.Candidate {
+func (n *Inventory) candidatesOf(ref plan.Ref, at *groupFolder, entries []string) []plan.Candidate {
 	adopted := map[string]*member{} // by entry
 	if g := n.groups[ref.UID]; g != nil {
 		for _, m := range g.refs {
@@ -86,13 +86,13 @@ func (n *Inventory) candidatesOf(ref plan.Ref, at *lodging, entries []string) []
 
 // named finds the VMs that entries name: a moRef, or an inventory path as that of a template. A name alone is none:
 // what is adopted is the group's to remove from then on, and shall not be guessed.
-func (n *Inventory) named(at *lodging, entries []string) map[string][]string {
+func (n *Inventory) named(at *groupFolder, entries []string) map[string][]string {
 	found := make(map[string][]string, len(entries))
 	byName := map[string][]string{}
 	for _, entry := range entries {
 		slash := strings.LastIndexByte(entry, '/')
 		if slash < 0 {
-			if _, known := n.others[entry]; known || n.members[entry] != nil {
+			if _, known := n.unmanaged[entry]; known || n.members[entry] != nil {
 				found[entry] = []string{entry}
 			}
 			continue
@@ -103,18 +103,18 @@ func (n *Inventory) named(at *lodging, entries []string) map[string][]string {
 	if len(byName) == 0 {
 		return found
 	}
-	look := func(ref string, x other) {
+	look := func(ref string, x unmanagedVM) {
 		for _, entry := range byName[unescape(x.name)] {
 			if n.matches(x, at, entry) {
 				found[entry] = append(found[entry], ref)
 			}
 		}
 	}
-	for ref, x := range n.others {
+	for ref, x := range n.unmanaged {
 		look(ref, x)
 	}
 	for ref, m := range n.members {
-		look(ref, other{name: m.Name, parent: m.Parent})
+		look(ref, unmanagedVM{name: m.Name, parent: m.Parent})
 	}
 	return found
 }
@@ -148,7 +148,7 @@ func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[
 }
 
 // fill says of a candidate what is known of its VM, or why the group may not adopt it.
-func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *lodging, moRef string) *Error {
+func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *groupFolder, moRef string) *Error {
 	m, ordinal, fault := n.adoptable(ref, at, moRef)
 	if fault == nil {
 		c.MoRef, c.Name, c.Folder, c.ChangeVersion, c.Ordinal = m.MoRef, m.Name, m.Folder, m.ChangeVersion, ordinal
@@ -156,9 +156,9 @@ func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *lodging, moRef str
 	return fault
 }
 
-// adoptable tells whether a group may adopt a VM that is not its own, and the ordinal that it had in a former
+// adoptable reports whether a group may adopt a VM that is not its own, and the ordinal that it had in a former
 // incarnation of the group; -1 if it had none. What is out of reach comes first: nothing is told of it.
-func (n *Inventory) adoptable(ref plan.Ref, home *lodging, moRef string) (m *Machine, ordinal int32, fault *Error) {
+func (n *Inventory) adoptable(ref plan.Ref, home *groupFolder, moRef string) (m *Machine, ordinal int32, fault *Error) {
 	x := n.machine(moRef)
 	at := n.places.path(x.parent, x.name)
 	switch {
@@ -174,27 +174,27 @@ func (n *Inventory) adoptable(ref plan.Ref, home *lodging, moRef string) (m *Mac
 	if m = n.whole(ref.UID, moRef); m == nil {
 		return nil, -1, faultf(ReasonAdoptReading, false, "The VM %s is being read.", at)
 	}
-	if x.blind || !m.Readable || !m.Reachable {
+	if x.unreadable || !m.Readable || !m.Reachable {
 		return nil, -1, faultf(ReasonAdoptUnreadable, true, "The configuration of the VM %s cannot be read now (%s): see to it in vCenter.", at, m.Unreachable)
 	}
 	ordinal, fault = n.formerOrdinal(ref, m, at)
 	return m, ordinal, fault
 }
 
-// adoptableNow tells whether a group may adopt a VM that was just read.
+// adoptableNow reports whether a group may adopt a VM that was just read.
 func (n *Inventory) adoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.own == nil {
 		return nil, faultf(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
-	asked, _ := n.whoAsked(ref.Namespace, ref.Name)
-	at := n.lodging(asked.home)
+	asked, _ := n.requesterOf(ref.Namespace, ref.Name)
+	at := n.groupFolder(asked.home)
 	if fault := n.refusal(ref, at); fault != nil {
 		return nil, &Error{Fault: *fault}
 	}
 	if n.members[moRef] == nil {
-		if _, known := n.others[moRef]; !known {
+		if _, known := n.unmanaged[moRef]; !known {
 			return nil, outOfReach(ref, moRef)
 		}
 	}
@@ -211,11 +211,11 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 	if m.Stamp == "" {
 		return -1, nil
 	}
-	s, owner := whose(m, nil)
+	s, owner := ownerOf(m, nil)
 	if owner == unknownVersion {
 		return -1, newerStamp(at)
 	}
-	if owner == stranger { // garbled, or that of the VM that it is a copy of
+	if owner == unmanaged { // garbled, or that of the VM that it is a copy of
 		var err error
 		if s, err = DecodeStamp(m.Stamp); err != nil {
 			return -1, faultf(ReasonAdoptStamped, true, "The VM %s bears a stamp that cannot be read: if it is nobody's, remove the key %s from its configuration.", at, StampKey)
@@ -225,7 +225,7 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 	if s.Cluster != "" {
 		of += " in the cluster " + s.Cluster
 	}
-	if owner == stranger {
+	if owner == unmanaged {
 		of = "a copy of " + of
 	}
 	switch {
@@ -248,10 +248,10 @@ func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 		return &m.Machine
 	}
 	n.interest.Lock()
-	c, known := n.candidates[moRef]
+	c, known := n.adoptCandidates[moRef]
 	if !known {
-		c = &candidate{groups: map[types.UID]bool{}}
-		n.candidates[moRef] = c
+		c = &adoptCandidate{groups: map[types.UID]bool{}}
+		n.adoptCandidates[moRef] = c
 	}
 	c.used, c.groups[uid] = true, true
 	machine := c.machine
@@ -262,18 +262,18 @@ func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 	return machine
 }
 
-// keepWhole has a VM read whole from now on, as one that a group wants to adopt.
-func (n *Inventory) keepWhole(ref plan.Ref, moRef string) {
+// watchCandidate has a VM read whole from now on, as one that a group wants to adopt.
+func (n *Inventory) watchCandidate(ref plan.Ref, moRef string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	n.whole(ref.UID, moRef)
 }
 
-// putCandidate keeps what was read of a stranger, if a group wants to adopt it.
-func (n *Inventory) putCandidate(m *Machine, w *news) {
+// putAdoptCandidate keeps what was read of an unmanaged VM, if a group wants to adopt it.
+func (n *Inventory) putAdoptCandidate(m *Machine, w *changes) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	c := n.candidates[m.MoRef]
+	c := n.adoptCandidates[m.MoRef]
 	if c == nil || !m.Whole || c.machine != nil && reflect.DeepEqual(c.machine, m) {
 		return
 	}
@@ -284,26 +284,26 @@ func (n *Inventory) putCandidate(m *Machine, w *news) {
 	}
 }
 
-// dropCandidate is for a VM that is a stranger no more, or gone.
-func (n *Inventory) dropCandidate(ref string, w *news) {
+// dropAdoptCandidate is for a VM that became a member, or is gone.
+func (n *Inventory) dropAdoptCandidate(ref string, w *changes) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	if c := n.candidates[ref]; c != nil {
-		delete(n.candidates, ref)
+	if c := n.adoptCandidates[ref]; c != nil {
+		delete(n.adoptCandidates, ref)
 		for uid := range c.groups {
 			w.fire[uid] = true
 		}
 	}
 }
 
-// forgetCandidates drops those that nobody asked for since the last time, and all answers: who is still there asks
+// forgetAdoptCandidates drops those that nobody asked for since the last time, and all answers: who is still there asks
 // again.
-func (n *Inventory) forgetCandidates() {
+func (n *Inventory) forgetAdoptCandidates() {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	for ref, c := range n.candidates {
+	for ref, c := range n.adoptCandidates {
 		if !c.used {
-			delete(n.candidates, ref)
+			delete(n.adoptCandidates, ref)
 		}
 		c.used = false
 	}

@@ -58,18 +58,18 @@ type checker struct {
 	now func() time.Time
 
 	s  *session
-	at *site
-	// absent tells that the root folder of all groups is not there yet; at.root is then the folder it will be made in.
+	at *settings
+	// absent reports whether the root folder of all groups is not there yet; at.root is then the folder it will be made in.
 	absent bool
 	// templates are those that were found.
 	templates []foundTemplate
 	// networks are those that were asked for, or that groups name, and that were found.
-	networks []choice
+	networks []candidate
 	// homes are the folders that groups live in elsewhere, as far down as they are there.
-	homes []choice
+	homes []candidate
 	// pools and datastores are those that the groups' clones go to.
 	pools, datastores []types.ManagedObjectReference
-	// asked tells that vCenter said which privileges are held.
+	// asked reports whether vCenter said which privileges are held.
 	asked    bool
 	findings []Finding
 }
@@ -139,7 +139,7 @@ func (c *checker) progress(format string, args ...any) {
 	}
 }
 
-// call makes calls on the session, which is logged in anew if it was lost.
+// call makes calls on the session, which is logged in again if it was lost.
 func (c *checker) call(ctx context.Context, f func(context.Context, *session) error) error {
 	return c.v.client.call(ctx, f)
 }

@@ -35,17 +35,17 @@ type trial struct {
 	id       string // of the trial; also the instanceUuid of its VM
 	stamp    string
 	template foundTemplate
-	order    *order
+	builder  *cloneBuilder
 
 	scratch, vm types.ManagedObjectReference
-	// taken tells that the scratch folder's name was somebody's already: that folder is not ours to remove.
+	// taken reports whether the scratch folder's name was somebody's already: that folder is not ours to remove.
 	taken bool
 	mu    sync.Mutex // guards what follows
 	// clones are the tasks of the clones, made the VMs that they made, and disks the files of these VMs' disks.
 	clones []string
 	made   []types.ManagedObjectReference
 	disks  map[string]bool
-	// unsure tells that a clone may run of which vCenter's answer was lost.
+	// unsure reports whether a clone may run of which vCenter's answer was lost.
 	unsure bool
 	path   string // of the scratch folder
 	view   *trialView
@@ -143,26 +143,26 @@ func (t *trial) prepare(ctx context.Context) bool {
 	if like != nil {
 		g = like
 	}
-	t.order = t.checker.order(plan.Ref{Namespace: g.Namespace, Name: g.Name}, g, at, &t.template, 0)
-	o := t.order
-	o.id, o.action.VM, o.action.Folder = t.id, trialName, t.scratch.Value
+	t.builder = t.checker.cloneBuilder(plan.Ref{Namespace: g.Namespace, Name: g.Name}, g, at, &t.template, 0)
+	b := t.builder
+	b.id, b.action.VM, b.action.Folder = t.id, trialName, t.scratch.Value
 	if like == nil {
-		o.action.MemoryMB = int64(t.template.nature.memory)
+		b.action.MemoryMB = int64(t.template.nature.memory)
 	}
-	for _, fill := range []func(context.Context, *order) error{t.v.fillSource, t.v.fillSize, t.v.fillPool, t.v.fillStorage, t.v.fillAdapters, t.v.fillDatastore} {
-		if err := fill(ctx, o); err != nil {
+	for _, fill := range []func(context.Context, *cloneBuilder) error{t.v.fillSource, t.v.fillSize, t.v.fillPool, t.v.fillStorage, t.v.fillAdapters, t.v.fillDatastore} {
+		if err := fill(ctx, b); err != nil {
 			t.failed("deep: clone", err)
 			return false
 		}
 	}
 	t.stamp = Stamp{Cluster: "vmgroup check", Namespace: "vmgroup-check", Name: "vmgroup-check", UID: "vmgroup-check", InstanceUUID: t.id, VCenter: t.s.uuid, Created: stampTime(t.now())}.Encode()
-	o.spec.Config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
+	b.spec.Config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
 	return true
 }
 
 // group is the first one that is made from the template, where it is tried; nil if there is none: another's pool or snapshot
 // would not fit.
-func (t *trial) group(at *lodging) *v1alpha1.VmGroup {
+func (t *trial) group(at *groupFolder) *v1alpha1.VmGroup {
 	n := t.v.inventory
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -183,7 +183,7 @@ type ended struct {
 // clone makes one of the clones and awaits it.
 func (t *trial) clone() (e ended) {
 	info, err := t.v.task(t.end, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{This: vmRef(t.template.moRef), Folder: t.scratch, Name: trialName, Spec: t.order.spec})
+		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{This: vmRef(t.template.moRef), Folder: t.scratch, Name: trialName, Spec: t.builder.spec})
 		if err == nil {
 			task = res.Returnval
 			t.mu.Lock()
@@ -201,9 +201,9 @@ func (t *trial) clone() (e ended) {
 
 // note keeps what a clone made, as it is before anybody else can have changed it.
 func (t *trial) note(e ended) {
-	now := new(victim)
+	now := new(freshState)
 	if e.vm.Value != "" {
-		now, _ = t.v.lookBefore(t.end, e.vm) // what is not known of its disks is not destroyed
+		now, _ = t.v.readFresh(t.end, e.vm) // what is not known of its disks is not destroyed
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -211,7 +211,7 @@ func (t *trial) note(e ended) {
 		t.made = append(t.made, e.vm)
 	}
 	for file := range filesOf(now.devices) {
-		if !filesOf(t.order.from.devices)[file] {
+		if !filesOf(t.builder.source.devices)[file] {
 			t.disks[file] = true
 		}
 	}
@@ -256,7 +256,7 @@ func (t *trial) compete(context.Context) bool {
 	return good
 }
 
-// cloning tells whether one of the trial's clones is among those that the end of a group waits for.
+// cloning reports whether one of the trial's clones is among those that the end of a group waits for.
 func (t *trial) cloning() bool {
 	var running []string
 	_ = t.v.call(t.end, func(ctx context.Context, s *session) (err error) { // the next look may succeed

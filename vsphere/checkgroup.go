@@ -15,19 +15,19 @@ import (
 // lookAtNetworks looks for the networks that were named.
 func (c *checker) lookAtNetworks(ctx context.Context) bool {
 	for _, name := range c.Networks {
-		found, err := c.network(ctx, c.realm(), c.at.pool, name)
+		found, err := c.network(ctx, c.datacenter(), c.at.pool, name)
 		if err != nil {
 			c.failed("network", err)
 			continue
 		}
-		c.keepNetwork(found.choice)
+		c.keepNetwork(found.candidate)
 		c.ok("network", "%s", found.path)
 	}
 	return true
 }
 
 // network finds a network that the hosts of a pool have.
-func (c *checker) network(ctx context.Context, in realm, pool types.ManagedObjectReference, name string) (found *thing, err error) {
+func (c *checker) network(ctx context.Context, in datacenter, pool types.ManagedObjectReference, name string) (found *namedObject, err error) {
 	err = c.call(ctx, func(ctx context.Context, s *session) error {
 		all, err := readNetworks(ctx, s, in)
 		if err != nil {
@@ -51,15 +51,15 @@ func (c *checker) network(ctx context.Context, in realm, pool types.ManagedObjec
 	return found, err
 }
 
-func (c *checker) keepNetwork(x choice) {
+func (c *checker) keepNetwork(x candidate) {
 	if !slices.Contains(c.networks, x) {
 		c.networks = append(c.networks, x)
 	}
 }
 
-// realm is the datacenter of the settings.
-func (c *checker) realm() realm {
-	return realm{datacenter: c.at.datacenter, path: c.at.datacenterPath, settings: true}
+// datacenter is the datacenter of the settings.
+func (c *checker) datacenter() datacenter {
+	return datacenter{ref: c.at.datacenter, path: c.at.datacenterPath, ofSettings: true}
 }
 
 // lookAtGroups has everything looked up that a clone of each group needs, by the steps with which the server puts a clone
@@ -78,7 +78,7 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 		c.add(check, CheckFail, problems[0].Error(), "correct the field; the API server refuses the group as it is")
 		return
 	}
-	at, err := c.v.inventory.abode(ref, plan.HomeOf(&g.Spec))
+	at, err := c.v.inventory.groupFolderFor(ref, plan.HomeOf(&g.Spec))
 	if err != nil {
 		c.failed(check, err)
 		return
@@ -90,15 +90,15 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 	c.keepTemplate(ctx, *t)
 	var seen []string
 	for i := range max(1, len(g.Spec.Placement.Zones)) {
-		o := c.order(ref, g, at, t, int32(i))
-		if !c.fill(ctx, check, o) {
+		b := c.cloneBuilder(ref, g, at, t, int32(i))
+		if !c.fill(ctx, check, b) {
 			return
 		}
-		if err := c.remember(ctx, o); err != nil {
+		if err := c.remember(ctx, b); err != nil {
 			c.failed(check+": networks", err)
 			return
 		}
-		if seen = describeOrder(o, t); !c.drs(ctx, check, o) {
+		if seen = describeClone(b, t); !c.drs(ctx, check, b) {
 			return
 		}
 	}
@@ -108,13 +108,13 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 	c.ok(check, "all that a clone needs is there: %s", strings.Join(seen, "; "))
 }
 
-// order is what a clone of a group would be.
-func (c *checker) order(ref plan.Ref, g *v1alpha1.VmGroup, at *lodging, t *foundTemplate, ordinal int32) *order {
+// cloneBuilder is what a clone of a group would be.
+func (c *checker) cloneBuilder(ref plan.Ref, g *v1alpha1.VmGroup, at *groupFolder, t *foundTemplate, ordinal int32) *cloneBuilder {
 	n := c.v.inventory
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	dc := n.places.byRef[at.datacenter]
-	datacenter := types.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}
+	dcRef := types.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}
 	folder := at.vmFolder // or what is there on the way to the root
 	for _, name := range at.path {
 		if next := n.places.below(folder, name); next != "" {
@@ -123,21 +123,21 @@ func (c *checker) order(ref plan.Ref, g *v1alpha1.VmGroup, at *lodging, t *found
 			break
 		}
 	}
-	o := &order{
-		ref: ref, id: "", site: c.at,
+	b := &cloneBuilder{
+		ref: ref, id: "", settings: c.at,
 		action: plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, ordinal), Ordinal: ordinal, Template: t.moRef, Fingerprint: t.fingerprint,
 			Folder: folder, CPU: g.Spec.CPU, MemoryMB: int64(g.Spec.Memory) << 10},
-		details: &plan.Details{Spec: &g.Spec, Zone: plan.ZoneOf(&g.Spec, ordinal)},
-		realm:   realm{datacenter: datacenter, path: n.places.path(dc.Parent, dc.Name), settings: datacenter == c.at.datacenter},
+		details:    &plan.Details{Spec: &g.Spec, Zone: plan.ZoneOf(&g.Spec, ordinal)},
+		datacenter: datacenter{ref: dcRef, path: n.places.path(dc.Parent, dc.Name), ofSettings: dcRef == c.at.datacenter},
 	}
-	o.details.Addresses, _ = plan.AddressesOf(&g.Spec, ordinal)
-	return o
+	b.details.Addresses, _ = plan.AddressesOf(&g.Spec, ordinal)
+	return b
 }
 
 // fillStep is one step of putting a clone together.
 type fillStep struct {
 	name string
-	fill func(context.Context, *order) error
+	fill func(context.Context, *cloneBuilder) error
 }
 
 // steps are those of clone, without the guest's data, which nobody has here.
@@ -150,13 +150,13 @@ func (c *checker) steps() []fillStep {
 }
 
 // fill puts a clone together. What the rest is built upon comes first: without it nothing more is looked at.
-func (c *checker) fill(ctx context.Context, check string, o *order) bool {
+func (c *checker) fill(ctx context.Context, check string, b *cloneBuilder) bool {
 	good := true
 	for i, step := range c.steps() {
 		if !good && step.name == "datastore" {
 			break // it goes by what the others found
 		}
-		if err := step.fill(ctx, o); err != nil {
+		if err := step.fill(ctx, b); err != nil {
 			c.failed(check+": "+step.name, err)
 			if good = false; i < 3 {
 				break
@@ -166,12 +166,12 @@ func (c *checker) fill(ctx context.Context, check string, o *order) bool {
 	return good
 }
 
-// describeOrder says what was found for a clone.
-func describeOrder(o *order, t *foundTemplate) (seen []string) {
-	spec := o.details.Spec
+// describeClone says what was found for a clone.
+func describeClone(b *cloneBuilder, t *foundTemplate) (seen []string) {
+	spec := b.details.Spec
 	seen = append(seen, "template "+t.path)
-	if o.spec.Snapshot != nil {
-		seen = append(seen, fmt.Sprintf("snapshot %s, %s clone", o.spec.Snapshot.Value, strings.ToLower(string(spec.Clone.Mode))))
+	if b.spec.Snapshot != nil {
+		seen = append(seen, fmt.Sprintf("snapshot %s, %s clone", b.spec.Snapshot.Value, strings.ToLower(string(spec.Clone.Mode))))
 	}
 	if n := len(spec.Placement.Zones); n > 0 {
 		seen = append(seen, fmt.Sprintf("%d zones", n))
@@ -182,54 +182,54 @@ func describeOrder(o *order, t *foundTemplate) (seen []string) {
 	if spec.Placement.StoragePolicy != "" {
 		seen = append(seen, "storage policy "+spec.Placement.StoragePolicy)
 	}
-	if o.spec.Customization != nil {
+	if b.spec.Customization != nil {
 		seen = append(seen, "customization "+spec.CustomizationSpec)
 	}
 	if n := len(spec.Tags); n > 0 {
 		seen = append(seen, fmt.Sprintf("%d tags", n))
 	}
-	if o.spec.Config.ManagedBy != nil {
+	if b.spec.Config.ManagedBy != nil {
 		seen = append(seen, "managedBy "+extensionKey)
 	}
 	return seen
 }
 
 // remember keeps where a group's clones go, for the privileges there.
-func (c *checker) remember(ctx context.Context, o *order) error {
-	pool := o.spec.Location.Pool
+func (c *checker) remember(ctx context.Context, b *cloneBuilder) error {
+	pool := b.spec.Location.Pool
 	if pool != nil && !slices.Contains(c.pools, *pool) {
 		c.pools = append(c.pools, *pool)
 	}
-	if ds := o.spec.Location.Datastore; ds != nil && !slices.Contains(c.datastores, *ds) {
+	if ds := b.spec.Location.Datastore; ds != nil && !slices.Contains(c.datastores, *ds) {
 		c.datastores = append(c.datastores, *ds)
 	}
-	if at := c.v.inventory.standing(o.action.Folder); at.ref != c.at.root && !slices.Contains(c.homes, at) {
+	if at := c.v.inventory.standing(b.action.Folder); at.ref != c.at.root && !slices.Contains(c.homes, at) {
 		c.homes = append(c.homes, at)
 	}
-	for _, n := range o.details.Spec.Networks {
-		found, err := c.network(ctx, o.realm, *pool, n.Network)
+	for _, n := range b.details.Spec.Networks {
+		found, err := c.network(ctx, b.datacenter, *pool, n.Network)
 		if err != nil {
 			return err
 		}
-		c.keepNetwork(found.choice)
+		c.keepNetwork(found.candidate)
 	}
 	return nil
 }
 
 // standing is a folder with its path, for people.
-func (n *Inventory) standing(folder string) choice {
+func (n *Inventory) standing(folder string) candidate {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	p := n.places.byRef[folder]
-	return choice{n.places.path(p.Parent, p.Name), folderRef(folder)}
+	return candidate{n.places.path(p.Parent, p.Name), folderRef(folder)}
 }
 
 // drs looks whether rules have an effect where a group wants some.
-func (c *checker) drs(ctx context.Context, check string, o *order) bool {
-	if !wantsRules(o.details.Spec.Placement.AntiAffinity) {
+func (c *checker) drs(ctx context.Context, check string, b *cloneBuilder) bool {
+	if !wantsRules(b.details.Spec.Placement.AntiAffinity) {
 		return true
 	}
-	owner, err := c.ownerOf(ctx, *o.spec.Location.Pool)
+	owner, err := c.ownerOf(ctx, *b.spec.Location.Pool)
 	if err != nil {
 		c.failed(check+": antiAffinity", err)
 		return false
@@ -246,7 +246,7 @@ func (c *checker) drs(ctx context.Context, check string, o *order) bool {
 // ownerOf is the cluster or host of a pool.
 func (c *checker) ownerOf(ctx context.Context, pool types.ManagedObjectReference) (owner types.ManagedObjectReference, err error) {
 	err = c.call(ctx, func(ctx context.Context, s *session) error {
-		all, err := readComputes(ctx, s, c.realm())
+		all, err := readComputes(ctx, s, c.datacenter())
 		if err == nil {
 			owner = all.owner[pool]
 		}

@@ -38,7 +38,7 @@ func (c *checker) lookUpPlaces(ctx context.Context) bool {
 		c.failed("datacenter", err)
 		return false
 	}
-	at := &site{datacenter: dc.Reference(), datacenterName: dc.Name(), datacenterPath: dc.InventoryPath, vmFolder: folders.VmFolder.Reference(), path: cfg.folderPath()}
+	at := &settings{datacenter: dc.Reference(), datacenterName: dc.Name(), datacenterPath: dc.InventoryPath, vmFolder: folders.VmFolder.Reference(), path: cfg.folderPath()}
 	good := c.root(ctx, at)
 	if err := at.resolvePool(ctx, c.s, finder, cfg.Pool); err != nil {
 		c.failed("resource pool", err)
@@ -59,7 +59,7 @@ func (c *checker) lookUpPlaces(ctx context.Context) bool {
 }
 
 // root goes down to the root folder of all groups. Where it ends, the server would make the rest.
-func (c *checker) root(ctx context.Context, at *site) bool {
+func (c *checker) root(ctx context.Context, at *settings) bool {
 	at.root, at.rootPath = at.vmFolder, at.datacenterPath+"/vm"
 	for i, name := range at.path {
 		child, err := object.NewSearchIndex(c.s.vim).FindChild(ctx, at.root, name)
@@ -83,8 +83,8 @@ func (c *checker) root(ctx context.Context, at *site) bool {
 }
 
 // datastore looks whether VMs can be put on the one that the settings name.
-func (c *checker) datastore(ctx context.Context, at *site) bool {
-	all, err := readStorage(ctx, c.s, realm{datacenter: at.datacenter, path: at.datacenterPath, settings: true})
+func (c *checker) datastore(ctx context.Context, at *settings) bool {
+	all, err := readStorage(ctx, c.s, datacenter{ref: at.datacenter, path: at.datacenterPath, ofSettings: true})
 	if err != nil {
 		c.failed("datastore", err)
 		return false
@@ -105,7 +105,7 @@ func (c *checker) datastore(ctx context.Context, at *site) bool {
 
 // inventory reads everything once, as the server does at its start.
 func (c *checker) inventory(ctx context.Context) bool {
-	c.v.inventory.setSite(c.at, nil)
+	c.v.inventory.setSettings(c.at, nil)
 	began := c.now()
 	if err := c.v.reader.carryOut(ctx, job{scan: true}); err != nil {
 		c.failed("inventory", err)
@@ -119,7 +119,7 @@ func (c *checker) inventory(ctx context.Context) bool {
 	c.v.inventory.setKnown(true, nil)
 	n := c.v.inventory
 	n.mu.RLock()
-	members, others, groups, unknown, places := len(n.members), len(n.others), len(n.groups), n.unknown, len(n.places.byRef)
+	members, others, groups, unknown, places := len(n.members), len(n.unmanaged), len(n.groups), n.unknown, len(n.places.byRef)
 	n.mu.RUnlock()
 	seen := fmt.Sprintf("%d VMs and templates, %d folders and datacenters, read in %s; %d VMs bear stamps of %d groups",
 		members+others, places, c.now().Sub(began).Round(1e6), members, groups)
@@ -156,7 +156,7 @@ func (c *checker) keepTemplate(ctx context.Context, t foundTemplate) {
 }
 
 // template finds one, in the way of the server; nil if it was not found, which is then told.
-func (c *checker) template(check string, at *lodging, name string) *foundTemplate {
+func (c *checker) template(check string, at *groupFolder, name string) *foundTemplate {
 	n := c.v.inventory
 	n.mu.RLock()
 	x := n.template(at, name)
@@ -177,7 +177,7 @@ func (c *checker) template(check string, at *lodging, name string) *foundTemplat
 }
 
 // templatesIn lists the templates of a datacenter.
-func (n *Inventory) templatesIn(at *lodging) []string {
+func (n *Inventory) templatesIn(at *groupFolder) []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.otherTemplates(at)
@@ -236,7 +236,7 @@ func (x *nature) take(p types.DynamicProperty) {
 		x.datastores = refs.ManagedObjectReference
 	case "config.hardware.device":
 		devices, _ := p.Val.(types.ArrayOfVirtualDevice)
-		from := &original{devices: devices.VirtualDevice}
+		from := &source{devices: devices.VirtualDevice}
 		x.disks, x.cards = len(from.disks()), len(from.cards())
 		for _, disk := range from.disks() {
 			x.space += max(disk.CapacityInBytes, disk.CapacityInKB<<10)
@@ -275,7 +275,7 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 	c.tools(t, x)
 }
 
-// tools tells whether the guests of a template's clones are known to have VMware Tools. A template that never ran says nothing
+// tools reports whether the guests of a template's clones are known to have VMware Tools. A template that never ran says nothing
 // of them.
 func (c *checker) tools(t *foundTemplate, x *nature) {
 	const check = "VMware Tools"

@@ -26,7 +26,7 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"VirtualMachine.Inventory.Move":             moves,
 }
 
-// moves tells whether a group has VMs renamed and moved.
+// moves reports whether a group has VMs renamed and moved.
 func moves(s *v1alpha1.VmGroupSpec) bool { return s.Deletion.QuarantineSeconds > 0 || len(s.Adopt) > 0 }
 
 // role looks whether each privilege of the least role is held where it is needed.
@@ -74,7 +74,7 @@ func (c *checker) role(ctx context.Context) bool {
 	return true
 }
 
-// lacks tells that a privilege is not held. It is a failure if nothing, or a group that was given, works without it.
+// lacks adds a finding that a privilege is not held. It is a failure if nothing, or a group that was given, works without it.
 func (c *checker) lacks(p Privilege, without []string) {
 	check := "privilege " + p.ID
 	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.user, listing(without), p.Why)
@@ -94,11 +94,11 @@ func (c *checker) lacks(p Privilege, without []string) {
 }
 
 // holders are the objects on which privileges are needed.
-func (c *checker) holders(ctx context.Context) (map[Scope][]choice, error) {
-	root := []choice{{"the root", c.s.vim.ServiceContent.RootFolder}}
-	on := map[Scope][]choice{
+func (c *checker) holders(ctx context.Context) (map[Scope][]candidate, error) {
+	root := []candidate{{"the root", c.s.vim.ServiceContent.RootFolder}}
+	on := map[Scope][]candidate{
 		OnRoot: root, OnGlobal: root,
-		OnFolder: append([]choice{{c.at.rootPath, c.at.root}}, c.homes...), OnNetwork: c.networks,
+		OnFolder: append([]candidate{{c.at.rootPath, c.at.root}}, c.homes...), OnNetwork: c.networks,
 	}
 	// The template's own networks are of no account where all that is cloned has others.
 	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))
@@ -111,7 +111,7 @@ func (c *checker) holders(ctx context.Context) (map[Scope][]choice, error) {
 	}
 	var networks []types.ManagedObjectReference
 	for _, t := range c.templates {
-		on[OnTemplate] = append(on[OnTemplate], choice{t.path, vmRef(t.moRef)})
+		on[OnTemplate] = append(on[OnTemplate], candidate{t.path, vmRef(t.moRef)})
 		if len(datastores) == 0 {
 			datastores = t.nature.datastores
 		}
@@ -133,9 +133,9 @@ func (c *checker) holders(ctx context.Context) (map[Scope][]choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := func(refs []types.ManagedObjectReference) (all []choice) {
+	list := func(refs []types.ManagedObjectReference) (all []candidate) {
 		for _, ref := range refs {
-			all = append(all, choice{names[ref], ref})
+			all = append(all, candidate{names[ref], ref})
 		}
 		return all
 	}
@@ -174,7 +174,7 @@ func (c *checker) names(ctx context.Context, refs []types.ManagedObjectReference
 	return names, err
 }
 
-// errNoAuthority says that there is nobody to ask for privileges.
+// errNoAuthority means that there is nobody to ask for privileges.
 var errNoAuthority = errors.New("vCenter has no AuthorizationManager")
 
 // privileges asks vCenter which ones our user holds on objects, by its own permissions or those of its groups.

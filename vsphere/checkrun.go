@@ -102,7 +102,7 @@ func (t *trial) hotAdd(ctx context.Context) bool {
 		t.add("deep: hot-add", CheckSkip, "the VM does not run", "")
 		return true
 	}
-	more := x.cpu + max(1, t.order.from.perSocket)
+	more := x.cpu + max(1, t.builder.source.perSocket)
 	t.hotAddOf("CPUs", t.template.nature.addCPU, fmt.Sprintf("%d instead of %d", more, x.cpu), types.VirtualMachineConfigSpec{NumCPUs: more})
 	memory := int64(x.memory) + max(x.increment, 1024)
 	if t.template.nature.addMem && x.limit > 0 && memory > x.limit {

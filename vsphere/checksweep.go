@@ -117,7 +117,7 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 	if err != nil && !alreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
 		return err
 	}
-	now, err := t.v.lookBefore(t.end, vm)
+	now, err := t.v.readFresh(t.end, vm)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 	return nil, t.removeFolder(folder)
 }
 
-// owns tells whether the trial made a VM. A copy of one bears its stamp, too, but was not made here, and has another
+// owns reports whether the trial made a VM. A copy of one bears its stamp, too, but was not made here, and has another
 // instanceUuid.
 func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 	if child.Type != vmType {

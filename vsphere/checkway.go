@@ -22,7 +22,7 @@ const (
 	// Single Sign-On tolerates 10 minutes (its default, "Clock Tolerance" of the token policy), and by then the times in our
 	// stamps, the certificates' validity and vCenter's own events no longer go together for people who read them.
 	skewed, skewedMuch = 30 * time.Second, 10 * time.Minute
-	// sessionsMany is how many sessions of our user are told of: each copy of the server has one, and one of REST.
+	// sessionsMany is how many sessions of our user are told of: each replica has one, and one of REST.
 	sessionsMany = 50
 	// sessionsMost is how many sessions a vCenter has at most, by default: config.vmacore.soap.maxSessionCount,
 	// https://knowledge.broadcom.com/external/article/375546

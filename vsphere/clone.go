@@ -14,26 +14,26 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// ReasonCloneUnderWay says that a clone runs whose VM cannot be seen yet.
+// ReasonCloneUnderWay means that a clone runs whose VM cannot be seen yet.
 const ReasonCloneUnderWay = "CloneUnderWay"
 
-// order is a clone as it is put together.
-type order struct {
+// cloneBuilder is a clone as it is put together.
+type cloneBuilder struct {
 	ref     plan.Ref
 	action  plan.Action
 	details *plan.Details // never nil, nor is its Spec
-	// plain tells that the action has no details: nothing but the VM itself is wanted.
+	// plain reports whether the action has no details: nothing but the VM itself is wanted.
 	plain bool
 	// id is the instanceUuid of the VM to be.
-	id    string
-	site  *site
-	realm realm
+	id         string
+	settings   *settings
+	datacenter datacenter
 	// pod is the datastore cluster that it goes into; nil for none. compatible are the datastores that the storage policy
 	// allows, by their moRefs; nil for all.
-	pod        *thing
+	pod        *namedObject
 	compatible map[string]bool
-	// from is what is cloned.
-	from *original
+	// source is what is cloned.
+	source *source
 	// spec is what the steps fill.
 	spec types.VirtualMachineCloneSpec
 }
@@ -45,41 +45,41 @@ type order struct {
 // All that is looked up before is read only, and remembered for other clones (finding.go). When the reply to
 // CloneVM_Task is lost, the clone may run all the same. The error is returned, and the next try meets its VM, or its name.
 func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	o, err := v.newOrder(ref, a)
+	b, err := v.newCloneBuilder(ref, a)
 	if err != nil {
 		return err
 	}
-	for _, fill := range []func(context.Context, *order) error{
+	for _, fill := range []func(context.Context, *cloneBuilder) error{
 		v.fillSource, v.fillSize, v.fillPool, v.fillStorage, v.fillAdapters, v.fillGuest, v.fillOwner, v.fillCustomization, v.checkTags, v.fillDatastore,
 	} {
-		if err := fill(ctx, o); err != nil {
-			return v.cloneFailure(ctx, o, err)
+		if err := fill(ctx, b); err != nil {
+			return v.cloneFailure(ctx, b, err)
 		}
 	}
-	info, err := v.begin(ctx, o)
-	for err != nil && o.unadorn(err) {
-		info, err = v.begin(ctx, o)
+	info, err := v.begin(ctx, b)
+	for err != nil && b.unadorn(err) {
+		info, err = v.begin(ctx, b)
 	}
 	var taken *types.DuplicateName
 	if _, is := fault.As(err, &taken); is {
-		return v.settleName(ctx, ref, a, taken.Object)
+		return v.resolveNameConflict(ctx, ref, a, taken.Object)
 	}
 	if err != nil {
-		return v.cloneFailure(ctx, o, err)
+		return v.cloneFailure(ctx, b, err)
 	}
 	vm, is := info.Result.(types.ManagedObjectReference)
 	if !is {
-		return v.settleName(ctx, ref, a, types.ManagedObjectReference{})
+		return v.resolveNameConflict(ctx, ref, a, types.ManagedObjectReference{})
 	}
 	return v.reader.read(ctx, vm)
 }
 
 // begin clones, and awaits it.
-func (v *VCenter) begin(ctx context.Context, o *order) (*types.TaskInfo, error) {
-	a := o.action
+func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, error) {
+	a := b.action
 	return v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		spec, config := o.spec, *o.spec.Config
-		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: o.stamp(v.cfg.ClusterID, s.uuid).Encode()}}, config.ExtraConfig...)
+		spec, config := b.spec, *b.spec.Config
+		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: b.stamp(v.cfg.ClusterID, s.uuid).Encode()}}, config.ExtraConfig...)
 		spec.Config = &config
 		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM, Spec: spec})
 		if err == nil {
@@ -89,72 +89,72 @@ func (v *VCenter) begin(ctx context.Context, o *order) (*types.TaskInfo, error) 
 	})
 }
 
-func (v *VCenter) newOrder(ref plan.Ref, a plan.Action) (*order, error) {
+func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action) (*cloneBuilder, error) {
 	at, err := v.settings()
 	if err != nil {
 		return nil, err
 	}
-	o := &order{ref: ref, action: a, details: a.Details, id: uuid.NewString(), site: at}
-	if o.plain = a.Details == nil || a.Details.Spec == nil; o.plain {
-		o.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}
+	b := &cloneBuilder{ref: ref, action: a, details: a.Details, id: uuid.NewString(), settings: at}
+	if b.plain = a.Details == nil || a.Details.Spec == nil; b.plain {
+		b.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}
 	}
-	o.realm, err = v.realmOf(folderRef(a.Folder))
-	return o, err
+	b.datacenter, err = v.datacenterOf(folderRef(a.Folder))
+	return b, err
 }
 
 // stamp is that of the VM to be.
-func (o *order) stamp(cluster, vcenter string) Stamp {
+func (b *cloneBuilder) stamp(cluster, vcenter string) Stamp {
 	return Stamp{
-		Cluster: cluster, Namespace: o.ref.Namespace, Name: o.ref.Name, UID: o.ref.UID,
-		Generation: o.action.Generation, Ordinal: o.action.Ordinal, Revision: o.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-		InstanceUUID: o.id, VCenter: vcenter, Created: stampTime(time.Now()), Fingerprint: o.action.Fingerprint,
-		Home: o.details.Home, Addresses: o.details.AddressText, Prepared: o.unprepared(),
+		Cluster: cluster, Namespace: b.ref.Namespace, Name: b.ref.Name, UID: b.ref.UID,
+		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
+		InstanceUUID: b.id, VCenter: vcenter, Created: stampTime(time.Now()), Fingerprint: b.action.Fingerprint,
+		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: b.unprepared(),
 	}
 }
 
 // unprepared is what the stamp says of a member that may not be powered on before it is prepared.
-func (o *order) unprepared() string {
-	if o.details.Prepared == "" {
+func (b *cloneBuilder) unprepared() string {
+	if b.details.Prepared == "" {
 		return ""
 	}
-	return plan.Unprepared + o.details.Prepared
+	return plan.Unprepared + b.details.Prepared
 }
 
 // fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.
-func (v *VCenter) fillSize(_ context.Context, o *order) error {
-	o.spec.Config = &types.VirtualMachineConfigSpec{
-		NumCPUs: o.action.CPU, NumCoresPerSocket: o.from.cores(o.action.CPU), MemoryMB: o.action.MemoryMB, InstanceUuid: o.id,
+func (v *VCenter) fillSize(_ context.Context, b *cloneBuilder) error {
+	b.spec.Config = &types.VirtualMachineConfigSpec{
+		NumCPUs: b.action.CPU, NumCoresPerSocket: b.source.cores(b.action.CPU), MemoryMB: b.action.MemoryMB, InstanceUuid: b.id,
 	}
 	return nil
 }
 
 // cloneFailure looks what a failure says of what was looked up before, and gives the error to tell.
-func (v *VCenter) cloneFailure(ctx context.Context, o *order, err error) error {
-	gone, at := missingObject(err), o.site
+func (v *VCenter) cloneFailure(ctx context.Context, b *cloneBuilder, err error) error {
+	gone, at := missingObject(err), b.settings
 	if gone.Value != "" || hasFault[types.BaseInvalidArgument](err) || hasFault[*types.NotFound](err) {
-		v.lookups.forget() // what was remembered may be wrong: the next try looks anew
+		v.lookups.forget() // what was remembered may be wrong: the next try looks again
 	}
 	if gone.Value != "" && (gone == at.pool || at.datastore != nil && gone == *at.datastore) {
 		_, refitErr := v.refit(ctx) // the settings name another one now, or none: then their fault is the one to tell
 		return errors.Join(refitErr, err)
 	}
-	return cloneRefusal(o, err)
+	return cloneRefusal(b, err)
 }
 
 // cloneRefusal tells what a NotSupported is about: it has no words of its own.
-func cloneRefusal(o *order, err error) error {
-	if o.spec.Snapshot == nil || !hasFault[types.BaseNotSupported](err) || classify("", err).Reason != ReasonInternal {
+func cloneRefusal(b *cloneBuilder, err error) error {
+	if b.spec.Snapshot == nil || !hasFault[types.BaseNotSupported](err) || classify("", err).Reason != ReasonInternal {
 		return err
 	}
 	e := faultf(ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s",
-		o.details.Spec.Template, classify("", err).Message)
+		b.details.Spec.Template, classify("", err).Message)
 	e.Err = err
 	return e
 }
 
-// settleName looks at who has a new member's name: the member itself, by an earlier try or another copy of the
-// server, or a stranger. It is read afresh, and published.
-func (v *VCenter) settleName(ctx context.Context, ref plan.Ref, a plan.Action, holder types.ManagedObjectReference) error {
+// resolveNameConflict looks at who has a new member's name: the member itself, by an earlier try or another copy of the
+// server, or an unmanaged VM. It is read afresh, and published.
+func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.Action, holder types.ManagedObjectReference) error {
 	if holder.Value == "" {
 		var err error
 		if holder, err = v.child(ctx, folderRef(a.Folder), a.VM); err != nil {
@@ -193,8 +193,8 @@ func (v *VCenter) child(ctx context.Context, folder types.ManagedObjectReference
 }
 
 // settings are what the configuration names in vCenter, or why that cannot be used.
-func (v *VCenter) settings() (*site, error) {
-	at, unfit := v.inventory.where()
+func (v *VCenter) settings() (*settings, error) {
+	at, unfit := v.inventory.settingsOrFault()
 	switch {
 	case unfit != nil:
 		return nil, &Error{Fault: *unfit}

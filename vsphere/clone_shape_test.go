@@ -230,13 +230,13 @@ func TestALinkedCloneStaysLinkedUnderAStoragePolicy(t *testing.T) {
 		_, err = w.AddStoragePolicy("gold")
 		w.must(err)
 		a := p.shaped(0, v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}, Placement: v1alpha1.Placement{StoragePolicy: "gold"}})
-		o, err := p.newOrder(web, a)
+		b, err := p.newCloneBuilder(web, a)
 		w.must(err)
-		for _, fill := range []func(context.Context, *order) error{p.fillSource, p.fillSize, p.fillPool, p.fillStorage, p.fillDatastore} {
-			w.must(fill(t.Context(), o))
+		for _, fill := range []func(context.Context, *cloneBuilder) error{p.fillSource, p.fillSize, p.fillPool, p.fillStorage, p.fillDatastore} {
+			w.must(fill(t.Context(), b))
 		}
 		const child = string(vim.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
-		if at := o.spec.Location; at.DiskMoveType != child || len(at.Disk) != 1 || at.Disk[0].DiskMoveType != child || at.Datastore != nil {
+		if at := b.spec.Location; at.DiskMoveType != child || len(at.Disk) != 1 || at.Disk[0].DiskMoveType != child || at.Datastore != nil {
 			t.Errorf("it is located at %+v", at)
 		}
 	})

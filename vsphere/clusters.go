@@ -21,7 +21,7 @@ type clusters struct {
 }
 
 // putClusters takes over a reading of all clusters, and tells those whom a change may concern.
-func (n *Inventory) putClusters(all []Cluster, w *news) {
+func (n *Inventory) putClusters(all []Cluster, w *changes) {
 	was := n.clusters
 	now := clusters{known: true, version: was.version, byRef: make(map[string]Cluster, len(all)), of: map[string]string{}, ruled: map[types.UID]bool{}}
 	for _, c := range all {
@@ -48,7 +48,7 @@ func (n *Inventory) putClusters(all []Cluster, w *news) {
 	}
 	if !was.known || !maps.EqualFunc(bare(was), bare(now), func(a, b Cluster) bool { return reflect.DeepEqual(a, b) }) {
 		n.interest.Lock()
-		for uid := range n.wishes {
+		for uid := range n.ruleRequests {
 			w.fire[uid] = true
 		}
 		n.interest.Unlock()
@@ -73,52 +73,52 @@ func (c *clusters) rules(uid types.UID) map[string][]Rule {
 	return found
 }
 
-// clustersKnown tells whether the clusters of that vCenter were read.
+// clustersKnown reports whether the clusters of that vCenter were read.
 func (n *Inventory) clustersKnown(vcenter string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.clusters.known && n.vcenter == vcenter
 }
 
-// usesRules tells whether any group has DRS rules, or wants some.
+// usesRules reports whether any group has DRS rules, or wants some.
 func (n *Inventory) usesRules() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	return len(n.clusters.ruled)+len(n.wishes) > 0
+	return len(n.clusters.ruled)+len(n.ruleRequests) > 0
 }
 
-// verdict is whether a group's rules are off, as of one version of its members and of the clusters.
-type verdict struct {
+// ruleCheck is whether a group's rules are off, as of one version of its members and of the clusters.
+type ruleCheck struct {
 	group, clusters uint64
-	wish            v1alpha1.AntiAffinity
+	request         v1alpha1.AntiAffinity
 	off             bool
 }
 
-// rulesOff tells whether a group's rules are known not to be as it wants. It is found out once, until its members or
+// rulesOff reports whether a group's rules are known not to be as it wants. It is found out once, until its members or
 // the clusters change; for most, who neither want rules nor have any, at no cost.
-func (n *Inventory) rulesOff(uid types.UID, g *group, wish v1alpha1.AntiAffinity) bool {
+func (n *Inventory) rulesOff(uid types.UID, g *group, request v1alpha1.AntiAffinity) bool {
 	if !n.clusters.known {
-		return wish == v1alpha1.AntiAffinityRequired // no member runs before the rule is known to stand
+		return request == v1alpha1.AntiAffinityRequired // no member runs before the rule is known to stand
 	}
-	if !wantsRules(wish) && !n.clusters.ruled[uid] {
+	if !wantsRules(request) && !n.clusters.ruled[uid] {
 		return false
 	}
-	as := verdict{clusters: n.clusters.version, wish: wish}
+	as := ruleCheck{clusters: n.clusters.version, request: request}
 	if g != nil {
 		as.group = g.version
 	}
 	n.interest.Lock()
-	last, known := n.verdicts[uid]
+	last, known := n.ruleChecks[uid]
 	n.interest.Unlock()
 	if as.off = last.off; known && last == as {
 		return last.off
 	}
-	changes, flaw := n.clusters.compare(uid, g, wish)
+	changes, flaw := n.clusters.compare(uid, g, request)
 	as.off = len(changes) > 0 || flaw != nil
 	n.interest.Lock()
-	n.verdicts[uid] = as
+	n.ruleChecks[uid] = as
 	n.interest.Unlock()
 	return as.off
 }
@@ -132,13 +132,13 @@ type ruleChange struct {
 
 // compare says what is to be changed so that a group's rules are as it wants, ordered by cluster, and why that does not
 // suffice; nil if it does.
-func (c *clusters) compare(uid types.UID, g *group, wish v1alpha1.AntiAffinity) (changes []ruleChange, flaw *Error) {
+func (c *clusters) compare(uid types.UID, g *group, request v1alpha1.AntiAffinity) (changes []ruleChange, flaw *Error) {
 	var wanted map[string][]string
-	if wantsRules(wish) {
+	if wantsRules(request) {
 		wanted, flaw = c.spread(g)
 	}
 	for ref, vms := range wanted {
-		if lack := c.lack(ref, len(vms), wish); lack != nil {
+		if lack := c.lack(ref, len(vms), request); lack != nil {
 			flaw = first(flaw, lack)
 		}
 	}
@@ -154,7 +154,7 @@ func (c *clusters) compare(uid types.UID, g *group, wish v1alpha1.AntiAffinity) 
 			if len(rules) > 0 {
 				rule, rules = rules[0], rules[1:]
 			}
-			mandatory := wish == v1alpha1.AntiAffinityRequired
+			mandatory := request == v1alpha1.AntiAffinityRequired
 			if !rule.Enabled || rule.Mandatory != mandatory || !slices.Equal(rule.VMs, vms) {
 				rule.Enabled, rule.Mandatory, rule.VMs = true, mandatory, vms
 				change.set = &rule
@@ -204,9 +204,9 @@ func (c *clusters) spread(g *group) (by map[string][]string, flaw *Error) {
 }
 
 // lack is why a rule for so many members would have no effect in a cluster. What is merely preferred may have none.
-func (c *clusters) lack(ref string, members int, wish v1alpha1.AntiAffinity) *Error {
+func (c *clusters) lack(ref string, members int, request v1alpha1.AntiAffinity) *Error {
 	cluster := c.byRef[ref]
-	required := wish == v1alpha1.AntiAffinityRequired
+	required := request == v1alpha1.AntiAffinityRequired
 	switch {
 	case members < 2:
 	case cluster.Unread:

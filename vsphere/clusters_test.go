@@ -49,8 +49,8 @@ func asIs(*Rule) {}
 
 func (s *shelf) publishClusters(all []Cluster) { s.Publish(Reading{VCenter: "vc", Clusters: all}) }
 
-func (s *shelf) off(wish v1alpha1.AntiAffinity) bool {
-	return s.Sight(web, plan.Ask{AntiAffinity: wish}).RulesOff
+func (s *shelf) off(request v1alpha1.AntiAffinity) bool {
+	return s.Sight(web, plan.Ask{AntiAffinity: request}).RulesOff
 }
 
 func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheWish(t *testing.T) {

@@ -18,8 +18,8 @@ const computerNameMost = 15
 
 // fillCustomization has vCenter customize the guest at its first power-on, by the specification that
 // spec.customizationSpec names: with the member's own name, and the addresses of spec.networks.
-func (v *VCenter) fillCustomization(ctx context.Context, o *order) error {
-	name := o.details.Spec.CustomizationSpec
+func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error {
+	name := b.details.Spec.CustomizationSpec
 	if name == "" {
 		return nil
 	}
@@ -29,13 +29,13 @@ func (v *VCenter) fillCustomization(ctx context.Context, o *order) error {
 			return err
 		}
 		spec := *kept // others have it, too: what changes is replaced, not written into
-		if spec.Identity, err = identify(name, o.action.VM, spec.Identity); err != nil {
+		if spec.Identity, err = identify(name, b.action.VM, spec.Identity); err != nil {
 			return err
 		}
-		if err = o.mapAdapters(name, &spec); err != nil {
+		if err = b.mapAdapters(name, &spec); err != nil {
 			return err
 		}
-		o.spec.Customization = &spec
+		b.spec.Customization = &spec
 		return nil
 	})
 }
@@ -94,19 +94,19 @@ func identify(spec, member string, identity types.BaseCustomizationIdentitySetti
 
 // mapAdapters gives each adapter its addresses. Without spec.networks the specification's own are kept, which must then be
 // as many as the template has adapters.
-func (o *order) mapAdapters(name string, spec *types.CustomizationSpec) error {
-	networks := o.details.Spec.Networks
+func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) error {
+	networks := b.details.Spec.Networks
 	if len(networks) == 0 {
-		if has, want := len(o.from.cards()), len(spec.NicSettingMap); has != want {
+		if has, want := len(b.source.cards()), len(spec.NicSettingMap); has != want {
 			return faultf(ReasonCustomizationSpecUnfit, true, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
-				name, want, o.details.Spec.Template, has)
+				name, want, b.details.Spec.Template, has)
 		}
 		return nil
 	}
 	spec.NicSettingMap = nil
 	var servers, domains []string
 	for i := range networks {
-		spec.NicSettingMap = append(spec.NicSettingMap, types.CustomizationAdapterMapping{Adapter: ipSettings(&networks[i], addressesAt(o.details, i))})
+		spec.NicSettingMap = append(spec.NicSettingMap, types.CustomizationAdapterMapping{Adapter: ipSettings(&networks[i], addressesAt(b.details, i))})
 		servers, domains = append(servers, networks[i].Nameservers...), append(domains, networks[i].SearchDomains...)
 	}
 	// [doc] For Linux the servers are global, and those of adapters ignored; the search domains are global for both.

@@ -74,9 +74,9 @@ func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.
 		if e := asError(p.Do(t.Context(), long, a)); e == nil || e.Reason != ReasonComputerNameTooLong || !mentions(e.Message, a.VM, "15") {
 			t.Errorf("got %v", e)
 		}
-		from := &original{devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}
-		o := &order{from: from, details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Template: "ubuntu"}}}
-		err := o.mapAdapters("linux", &vim.CustomizationSpec{NicSettingMap: make([]vim.CustomizationAdapterMapping, 1)})
+		from := &source{devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}
+		b := &cloneBuilder{source: from, details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Template: "ubuntu"}}}
+		err := b.mapAdapters("linux", &vim.CustomizationSpec{NicSettingMap: make([]vim.CustomizationAdapterMapping, 1)})
 		if e := asError(err); e == nil || e.Reason != ReasonCustomizationSpecUnfit || !mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {
 			t.Errorf("got %v", err)
 		}

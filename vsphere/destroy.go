@@ -16,7 +16,7 @@ import (
 func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	vm := vmRef(a.MoRef)
 	for {
-		now, err := v.lookBefore(ctx, vm)
+		now, err := v.readFresh(ctx, vm)
 		if missingObject(err) == vm {
 			return v.reader.read(ctx, vm)
 		}
@@ -52,22 +52,22 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	return v.reader.read(ctx, vm)
 }
 
-// victim is what is looked at right before a VM is destroyed.
-type victim struct {
+// freshState is what is looked at right before a VM is destroyed.
+type freshState struct {
 	stamp, instanceUUID, changeVersion, file string
 	power                                    types.VirtualMachinePowerState
 	devices                                  []types.BaseVirtualDevice
 }
 
-func (v *VCenter) lookBefore(ctx context.Context, vm types.ManagedObjectReference) (*victim, error) {
-	var now victim
+func (v *VCenter) readFresh(ctx context.Context, vm types.ManagedObjectReference) (*freshState, error) {
+	var now freshState
 	err := v.call(ctx, func(ctx context.Context, s *session) error {
 		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: vm}},
 			PropSet: []types.PropertySpec{{Type: vm.Type, PathSet: []string{stampPath, "config.instanceUuid",
 				"config.changeVersion", "config.files.vmPathName", "config.hardware.device", "runtime.powerState"}}},
 		})
-		now = victim{}
+		now = freshState{}
 		for _, o := range objects {
 			for _, p := range o.PropSet {
 				now.take(p)
@@ -79,8 +79,8 @@ func (v *VCenter) lookBefore(ctx context.Context, vm types.ManagedObjectReferenc
 }
 
 // lookUnchanged looks at a member whose configuration must be the one that is known of it.
-func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *member) (*victim, error) {
-	now, err := v.lookBefore(ctx, vmRef(a.MoRef))
+func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *member) (*freshState, error) {
+	now, err := v.readFresh(ctx, vmRef(a.MoRef))
 	if err == nil {
 		err = now.check(ref, a)
 	}
@@ -90,7 +90,7 @@ func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action
 	return now, err
 }
 
-func (x *victim) take(p types.DynamicProperty) {
+func (x *freshState) take(p types.DynamicProperty) {
 	switch val := p.Val.(type) {
 	case types.OptionValue:
 		x.stamp, _ = val.Value.(string)
@@ -110,10 +110,10 @@ func (x *victim) take(p types.DynamicProperty) {
 	}
 }
 
-// check tells whether the VM may be destroyed: it is the group's, that ordinal, no copy, and, unless the whole group
-// goes, still marked for it: another copy of the server may have withdrawn the mark.
-func (x *victim) check(ref plan.Ref, a plan.Action) error {
-	stamp, owner := whose(&Machine{Readable: x.instanceUUID != "" && x.file != "", InstanceUUID: x.instanceUUID, Stamp: x.stamp}, nil)
+// check reports whether the VM may be destroyed: it is the group's, that ordinal, no copy, and, unless the whole group
+// goes, still marked for it: another replica may have withdrawn the mark.
+func (x *freshState) check(ref plan.Ref, a plan.Action) error {
+	stamp, owner := ownerOf(&Machine{Readable: x.instanceUUID != "" && x.file != "", InstanceUUID: x.instanceUUID, Stamp: x.stamp}, nil)
 	switch {
 	case owner == unreadable:
 		return faultf(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
@@ -127,7 +127,7 @@ func (x *victim) check(ref plan.Ref, a plan.Action) error {
 	return nil
 }
 
-// fits tells that a mark of that kind is enough for a step: who is only power-cycled is not taken away.
+// fits reports whether a mark of that kind is enough for a step: who is only power-cycled is not taken away.
 func fits(why plan.Why, op plan.Op) bool {
 	return why != plan.WhyPowerCycle || op == plan.PowerOff || op == plan.ShutdownGuest
 }
@@ -137,7 +137,7 @@ func wantedAfterAll(a plan.Action) *Error {
 }
 
 // detach takes disks off a VM and keeps their files: an operation without a file operation.
-func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *victim, disks []*types.VirtualDisk) error {
+func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *freshState, disks []*types.VirtualDisk) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.changeVersion}
 	for _, disk := range disks {
 		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{

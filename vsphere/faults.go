@@ -46,15 +46,15 @@ const (
 	ReasonCancelled             = "Cancelled"
 	ReasonInternal              = "Internal"
 
-	// ReasonToolsUnavailable says that a guest cannot be asked to shut down.
+	// ReasonToolsUnavailable means that a guest cannot be asked to shut down.
 	ReasonToolsUnavailable = plan.ReasonToolsUnavailable
-	// ReasonHotAddRefused says that a running VM cannot be given a size; ReasonResizeRefused, that it cannot be while
+	// ReasonHotAddRefused means that a running VM cannot be given a size; ReasonResizeRefused, that it cannot be while
 	// it is off either.
 	ReasonHotAddRefused = "HotAddRefused"
 	ReasonResizeRefused = plan.ReasonResizeRefused
-	// ReasonFolderGone says that the folder that a VM was to be moved into is no longer there.
+	// ReasonFolderGone means that the folder that a VM was to be moved into is no longer there.
 	ReasonFolderGone = "FolderGone"
-	// ReasonNameHeld says that another VM of the group still has the name that one is to get.
+	// ReasonNameHeld means that another VM of the group still has the name that one is to get.
 	ReasonNameHeld = plan.ReasonNameHeld
 
 	// Why an entry of spec.adopt cannot be carried out. AdoptReading passes.
@@ -119,7 +119,7 @@ func mayPass(f plan.Fault) plan.Fault {
 	return f
 }
 
-// faultf makes an Error of our own finding. person tells that waiting does not help.
+// faultf makes an Error of our own finding. person reports whether waiting does not help.
 func faultf(reason string, person bool, format string, args ...any) *Error {
 	return &Error{Fault: mayPass(plan.Fault{Reason: reason, Person: person, Message: fmt.Sprintf(format, args...)})}
 }

@@ -21,7 +21,7 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) 
 	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
 	}
-	// The rules are read, too: another copy of the server may have made some for the group since we looked.
+	// The rules are read, too: another replica may have made some for the group since we looked.
 	if err := v.reader.await(ctx, job{scan: true, clusters: true}, nil); err != nil {
 		return err
 	}
@@ -143,10 +143,10 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// noCloneUnderWay tells that none of those clones is queued or running any more that were when it was asked for
+// noCloneUnderWay reports whether none of those clones is queued or running any more that were when it was asked for
 // this group first. A task does not name its destination, so any clone of our user may be the group's. Which ones
 // are older than the end of the group is told by that first list, and by no clock. A group that is no longer selected may
-// be so several times: another since begins a list anew.
+// be so several times: another since begins a list again.
 func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
 	var running []string
 	err := v.call(ctx, func(ctx context.Context, s *session) (err error) {
@@ -196,7 +196,7 @@ func unfinished(info *types.TaskInfo) bool {
 	return info.State == types.TaskInfoStateQueued || info.State == types.TaskInfoStateRunning
 }
 
-// cloning tells whether a task is an unfinished clone of that user: "VirtualMachine.clone" in vCenter,
+// cloning reports whether a task is an unfinished clone of that user: "VirtualMachine.clone" in vCenter,
 // "VirtualMachine.cloneVm" in its simulator.
 func cloning(info *types.TaskInfo, user string) bool {
 	if info.DescriptionId != "VirtualMachine.clone" && info.DescriptionId != "VirtualMachine.cloneVm" {
@@ -221,12 +221,12 @@ type olderClones struct {
 	tasks []string
 }
 
-// clonesMax bounds the groups that are remembered. One that was forgotten begins anew.
+// clonesMax bounds the groups that are remembered. One that was forgotten begins again.
 const clonesMax = 1024
 
 func newClones() *clones { return &clones{awaited: map[apitypes.UID]olderClones{}} }
 
-// forget has the clones that are waited for listed anew when it is asked for the group next. A list is enough only where the
+// forget has the clones that are waited for listed again when it is asked for the group next. A list is enough only where the
 // folder goes: whatever begins after it has nowhere to land. Where the folder stays, the end waits for the leases of other
 // replicas, and then for the clones that these have begun.
 func (c *clones) forget(uid apitypes.UID) {

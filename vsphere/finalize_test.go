@@ -222,9 +222,9 @@ func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
 	})
 }
 
-func (p *process) other(moRef string) (other, bool) {
+func (p *process) other(moRef string) (unmanagedVM, bool) {
 	p.inventory.mu.RLock()
 	defer p.inventory.mu.RUnlock()
-	x, found := p.inventory.others[moRef]
+	x, found := p.inventory.unmanaged[moRef]
 	return x, found
 }

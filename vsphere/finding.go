@@ -13,16 +13,16 @@ import (
 const (
 	// knownFor is how long answers of vCenter are used again: many members are cloned alike.
 	knownFor = time.Minute
-	// lookAgain is how old an answer must be before it is asked for anew because it does not have what was looked for.
+	// lookAgain is how old an answer must be before it is asked for again because it does not have what was looked for.
 	lookAgain = 3 * time.Second
 	// memoMost bounds how many answers of a kind are kept.
 	memoMost = 1000
 )
 
 // lookups keep what clones look up, so that fifty of them cost one answer. They hold for one session: with the next,
-// and once an object turned out to be gone, everything is asked for anew.
+// and once an object turned out to be gone, everything is asked for again.
 type lookups struct {
-	originals  memo[originalKey, *original]
+	sources    memo[sourceKey, *source]
 	computes   memo[string, *computes]
 	reach      memo[string, *reach]
 	storage    memo[string, *storage]
@@ -35,7 +35,7 @@ type lookups struct {
 
 // forget drops all answers.
 func (l *lookups) forget() {
-	l.originals.forget()
+	l.sources.forget()
 	l.computes.forget()
 	l.reach.forget()
 	l.storage.forget()
@@ -102,24 +102,24 @@ func (f *memo[K, V]) forget() {
 	f.kept = nil
 }
 
-// thing is an object of a datacenter that a spec may name.
-type thing struct {
-	choice
+// namedObject is an object of a datacenter that a spec may name.
+type namedObject struct {
+	candidate
 	parent types.ManagedObjectReference
 	props  map[string]types.AnyType
 }
 
-// realm is the datacenter in which a clone's names are looked for.
-type realm struct {
-	datacenter types.ManagedObjectReference
-	path       string // "/DC0"
-	// settings tells that it is the datacenter of the server's settings.
-	settings bool
+// datacenter is the datacenter in which a clone's names are looked for.
+type datacenter struct {
+	ref  types.ManagedObjectReference
+	path string // "/DC0"
+	// ofSettings reports whether it is the datacenter of the server's settings.
+	ofSettings bool
 }
 
 // tree reads all objects below one of a datacenter's folders, with one call. below are the steps from an object to those
 // in it, besides those from folders (datastore clusters are folders) to their children.
-func (d realm) tree(ctx context.Context, s *session, folder string, below []types.TraversalSpec, props ...types.PropertySpec) ([]thing, error) {
+func (d datacenter) tree(ctx context.Context, s *session, folder string, below []types.TraversalSpec, props ...types.PropertySpec) ([]namedObject, error) {
 	again := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}}
 	for _, t := range below {
 		again = append(again, &types.SelectionSpec{Name: t.Name})
@@ -134,22 +134,22 @@ func (d realm) tree(ctx context.Context, s *session, folder string, below []type
 		props[i].PathSet = append([]string{"name", "parent"}, props[i].PathSet...)
 	}
 	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: d.datacenter, Skip: types.NewBool(true), SelectSet: selections}},
+		ObjectSet: []types.ObjectSpec{{Obj: d.ref, Skip: types.NewBool(true), SelectSet: selections}},
 		PropSet:   append([]types.PropertySpec{{Type: "Folder", PathSet: []string{"name", "parent"}}}, props...),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return d.things(objects), nil
+	return d.namedObjects(objects), nil
 }
 
-// things gives objects their inventory paths, in the order of these. What vCenter tells no name of is left out.
-func (d realm) things(objects []types.ObjectContent) []thing {
-	known := map[types.ManagedObjectReference]*thing{}
+// namedObjects gives objects their inventory paths, in the order of these. What vCenter tells no name of is left out.
+func (d datacenter) namedObjects(objects []types.ObjectContent) []namedObject {
+	known := map[types.ManagedObjectReference]*namedObject{}
 	for _, o := range objects {
 		t := known[o.Obj]
 		if t == nil {
-			t = &thing{choice: choice{ref: o.Obj}, props: map[string]types.AnyType{}}
+			t = &namedObject{candidate: candidate{ref: o.Obj}, props: map[string]types.AnyType{}}
 			known[o.Obj] = t
 		}
 		for _, p := range o.PropSet {
@@ -157,20 +157,20 @@ func (d realm) things(objects []types.ObjectContent) []thing {
 		}
 		t.parent, _ = t.props["parent"].(types.ManagedObjectReference)
 	}
-	var all []thing
+	var all []namedObject
 	for _, t := range known {
 		if t.path = d.pathOf(known, t); t.path != "" {
 			all = append(all, *t)
 		}
 	}
-	slices.SortFunc(all, func(a, b thing) int {
+	slices.SortFunc(all, func(a, b namedObject) int {
 		return strings.Compare(a.path+"\x00"+a.ref.Value, b.path+"\x00"+b.ref.Value)
 	})
 	return all
 }
 
 // pathOf is an object's inventory path; empty if it does not lead to the datacenter.
-func (d realm) pathOf(known map[types.ManagedObjectReference]*thing, t *thing) string {
+func (d datacenter) pathOf(known map[types.ManagedObjectReference]*namedObject, t *namedObject) string {
 	path := ""
 	for range 100 { // no inventory is that deep
 		name, _ := t.props["name"].(string)
@@ -178,7 +178,7 @@ func (d realm) pathOf(known map[types.ManagedObjectReference]*thing, t *thing) s
 			return ""
 		}
 		path = "/" + name + path
-		if t.parent == d.datacenter {
+		if t.parent == d.ref {
 			return d.path + path
 		}
 		if t = known[t.parent]; t == nil {
@@ -188,21 +188,21 @@ func (d realm) pathOf(known map[types.ManagedObjectReference]*thing, t *thing) s
 	return ""
 }
 
-// choices are the things of some types.
-func choices(things []thing, kinds ...string) (some []choice) {
+// candidatesAmong are the things of some types.
+func candidatesAmong(things []namedObject, kinds ...string) (some []candidate) {
 	for _, t := range things {
 		if slices.Contains(kinds, t.ref.Type) {
-			some = append(some, t.choice)
+			some = append(some, t.candidate)
 		}
 	}
 	return some
 }
 
-// realmOf is the datacenter that a clone's folder is in. Everything that the clone is connected with must be in it.
-func (v *VCenter) realmOf(folder types.ManagedObjectReference) (realm, error) {
+// datacenterOf is the datacenter that a clone's folder is in. Everything that the clone is connected with must be in it.
+func (v *VCenter) datacenterOf(folder types.ManagedObjectReference) (datacenter, error) {
 	at, err := v.settings()
 	if err != nil {
-		return realm{}, err
+		return datacenter{}, err
 	}
 	n := v.inventory
 	n.mu.RLock()
@@ -210,10 +210,10 @@ func (v *VCenter) realmOf(folder types.ManagedObjectReference) (realm, error) {
 	for p := range n.places.above(folder.Value) {
 		if p.Kind == "Datacenter" {
 			ref := types.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}
-			return realm{datacenter: ref, path: n.places.path(p.Parent, p.Name), settings: ref == at.datacenter}, nil
+			return datacenter{ref: ref, path: n.places.path(p.Parent, p.Name), ofSettings: ref == at.datacenter}, nil
 		}
 	}
-	return realm{}, faultf(ReasonGone, false, "The group's folder is not there any more; what there is now is read anew.")
+	return datacenter{}, faultf(ReasonGone, false, "The group's folder is not there any more; what there is now is read anew.")
 }
 
 // looking gives the answer of a memo, and, if that does not have what is looked for, a newer one's.
@@ -232,14 +232,14 @@ func looking[K comparable, V, R any](ctx context.Context, s *session, f *memo[K,
 
 // computes are the clusters, hosts and resource pools of a datacenter.
 type computes struct {
-	all []thing
+	all []namedObject
 	// owner is the cluster or host of each pool; root is the root pool of each cluster or host.
 	owner, root map[types.ManagedObjectReference]types.ManagedObjectReference
 }
 
 var computeKinds = []string{"ClusterComputeResource", "ComputeResource"}
 
-func readComputes(ctx context.Context, s *session, d realm) (*computes, error) {
+func readComputes(ctx context.Context, s *session, d datacenter) (*computes, error) {
 	all, err := d.tree(ctx, s, "hostFolder", []types.TraversalSpec{
 		{SelectionSpec: types.SelectionSpec{Name: "root"}, Type: "ComputeResource", Path: "resourcePool"},
 		{SelectionSpec: types.SelectionSpec{Name: "pools"}, Type: "ResourcePool", Path: "resourcePool"},
@@ -259,8 +259,8 @@ func readComputes(ctx context.Context, s *session, d realm) (*computes, error) {
 }
 
 // pool is the one that a name means: the root pool of a cluster or host, or a pool; by default the only cluster or host.
-func (c *computes) pool(name string, field setting) (types.ManagedObjectReference, error) {
-	hosts := choices(c.all, computeKinds...)
+func (c *computes) pool(name string, field naming) (types.ManagedObjectReference, error) {
+	hosts := candidatesAmong(c.all, computeKinds...)
 	i, err := field.choose(name, hosts)
 	if err == nil {
 		if pool, found := c.root[hosts[i].ref]; found {
@@ -271,7 +271,7 @@ func (c *computes) pool(name string, field setting) (types.ManagedObjectReferenc
 	if name == "" || classify("", err).Reason != field.missing {
 		return types.ManagedObjectReference{}, err
 	}
-	all := append(hosts, choices(c.all, "ResourcePool")...)
+	all := append(hosts, candidatesAmong(c.all, "ResourcePool")...)
 	if i, err = field.choose(name, all); err != nil {
 		return types.ManagedObjectReference{}, err
 	}
@@ -305,8 +305,8 @@ func readReach(ctx context.Context, s *session, compute types.ManagedObjectRefer
 }
 
 // reachOf is what the hosts of a pool are connected with; nil if that cannot be told.
-func (v *VCenter) reachOf(ctx context.Context, s *session, d realm, pool types.ManagedObjectReference) (*reach, error) {
-	c, err := v.lookups.computes.get(ctx, s, d.datacenter.Value, knownFor, func() (*computes, error) { return readComputes(ctx, s, d) })
+func (v *VCenter) reachOf(ctx context.Context, s *session, d datacenter, pool types.ManagedObjectReference) (*reach, error) {
+	c, err := v.lookups.computes.get(ctx, s, d.ref.Value, knownFor, func() (*computes, error) { return readComputes(ctx, s, d) })
 	if err != nil {
 		return nil, err
 	}
@@ -319,20 +319,20 @@ func (v *VCenter) reachOf(ctx context.Context, s *session, d realm, pool types.M
 
 // fillPool says where the clone runs: in its zone, in spec.placement.pool, or where the server's settings say. In another
 // datacenter than theirs these do not apply.
-func (v *VCenter) fillPool(ctx context.Context, o *order) error {
-	name, field := o.details.Spec.Placement.Pool, poolField
-	if o.details.Zone != "" {
-		name, field = o.details.Zone, zonesField
+func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
+	name, field := b.details.Spec.Placement.Pool, poolField
+	if b.details.Zone != "" {
+		name, field = b.details.Zone, zonesField
 	}
-	if name == "" && o.realm.settings {
-		o.spec.Location.Pool = &o.site.pool
+	if name == "" && b.datacenter.ofSettings {
+		b.spec.Location.Pool = &b.settings.pool
 		return nil
 	}
 	return v.call(ctx, func(ctx context.Context, s *session) error {
-		pool, err := looking(ctx, s, &v.lookups.computes, o.realm.datacenter.Value,
-			func() (*computes, error) { return readComputes(ctx, s, o.realm) },
+		pool, err := looking(ctx, s, &v.lookups.computes, b.datacenter.ref.Value,
+			func() (*computes, error) { return readComputes(ctx, s, b.datacenter) },
 			func(c *computes) (types.ManagedObjectReference, error) { return c.pool(name, field) })
-		o.spec.Location.Pool = &pool
+		b.spec.Location.Pool = &pool
 		return err
 	})
 }

@@ -68,17 +68,17 @@ func TestPathsLeadFromTheDatacenter(t *testing.T) {
 	ref := func(kind, id string) vim.ManagedObjectReference {
 		return vim.ManagedObjectReference{Type: kind, Value: id}
 	}
-	d := realm{datacenter: ref("Datacenter", "dc-1"), path: "/f/DC0"}
+	d := datacenter{ref: ref("Datacenter", "dc-1"), path: "/f/DC0"}
 	object := func(o vim.ManagedObjectReference, name string, parent vim.ManagedObjectReference) vim.ObjectContent {
 		return vim.ObjectContent{Obj: o, PropSet: []vim.DynamicProperty{{Name: "name", Val: name}, {Name: "parent", Val: parent}}}
 	}
 	folder, pod, lost := ref("Folder", "group-s1"), ref("StoragePod", "group-p1"), ref("Folder", "group-s2")
-	got := d.things([]vim.ObjectContent{
-		object(ref("Datastore", "datastore-1"), "a", pod), object(pod, "pod", folder), object(folder, "datastore", d.datacenter),
+	got := d.namedObjects([]vim.ObjectContent{
+		object(ref("Datastore", "datastore-1"), "a", pod), object(pod, "pod", folder), object(folder, "datastore", d.ref),
 		object(ref("Datastore", "datastore-2"), "b", lost), {Obj: ref("Datastore", "datastore-3")},
 	})
 	var paths []string
-	for _, c := range choices(got, storageKinds...) {
+	for _, c := range candidatesAmong(got, storageKinds...) {
 		paths = append(paths, c.path)
 	}
 	if listing(paths) != "/f/DC0/datastore/pod, /f/DC0/datastore/pod/a" {

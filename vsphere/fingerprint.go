@@ -17,7 +17,7 @@ const fingerprintLength = 10
 
 // fingerprint tells a template's disks from those of another one, or of another version of it. contentId is the
 // disk's own word: it changes when the disk is written to. config.changeVersion would not do: any edit of the template
-// changes it, and so does registering the template anew, and everybody's VMs would be rolled for it.
+// changes it, and so does registering the template again, and everybody's VMs would be rolled for it.
 func fingerprint(instanceUUID string, devices []types.BaseVirtualDevice) string {
 	var disks []*types.VirtualDisk
 	for _, device := range devices {
@@ -61,7 +61,7 @@ func contentOf(backing types.BaseVirtualDeviceBackingInfo) (uuid, content string
 }
 
 // readDisks fills in the fingerprints of the templates of a reading, with one call more for up to 500 of them.
-// Strangers' devices are read for no other reason. What cannot be read stays empty, for it hinders nothing; only a
+// Unmanaged VMs' devices are read for no other reason. What cannot be read stays empty, for it hinders nothing; only a
 // session that has ended, or a vCenter that does not answer, fails the whole reading.
 func readDisks(ctx context.Context, s *session, r *Reading) error {
 	templates := map[types.ManagedObjectReference]*Machine{}

@@ -21,7 +21,7 @@ func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return err
 	}
 	err = v.createBelow(ctx, at.root, ref.Namespace, ref.Name)
-	if missingObject(err) == at.root { // somebody removed the root folder: the settings are looked up anew, which makes it
+	if missingObject(err) == at.root { // somebody removed the root folder: the settings are looked up again, which makes it
 		if at, err = v.refit(ctx); err == nil {
 			err = v.createBelow(ctx, at.root, ref.Namespace, ref.Name)
 		}
@@ -41,7 +41,7 @@ func homeIn(a plan.Action) plan.Home {
 // some: that is seen at the first try.
 func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) error {
 	for range 2 {
-		at, err := v.inventory.abode(ref, home)
+		at, err := v.inventory.groupFolderFor(ref, home)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) 
 		if err != nil {
 			return err
 		}
-		if at, err = v.inventory.abode(ref, home); err != nil || v.inventory.below(at.root, ref.Namespace, ref.Name) != "" {
+		if at, err = v.inventory.groupFolderFor(ref, home); err != nil || v.inventory.below(at.root, ref.Namespace, ref.Name) != "" {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) 
 		"The folder %q of spec.placement.folder is not found by that name when it was made: set spec.placement.folder to names that vCenter keeps as they are.", home.Folder)
 }
 
-func (v *VCenter) refit(ctx context.Context) (*site, error) {
+func (v *VCenter) refit(ctx context.Context) (*settings, error) {
 	err := v.client.call(ctx, func(ctx context.Context, s *session) error { return v.stream.fit(ctx, s) })
 	if err != nil {
 		return nil, err

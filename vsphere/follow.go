@@ -106,13 +106,13 @@ func (st *stream) follow(ctx context.Context, s *session, pc types.ManagedObject
 	}
 }
 
-// changed lists what is to be read: everything that changed, but for those changes of strangers that nobody
-// here wants to know of. Whoever is being read may be no stranger any more.
+// changed lists what is to be read: everything that changed, but for those changes of unmanaged VMs that nobody
+// here wants to know of. What is being read may have become a member.
 func (st *stream) changed(set *types.UpdateSet) []types.ManagedObjectReference {
 	var refs []types.ManagedObjectReference
 	for _, filter := range set.FilterSet {
 		for _, o := range filter.ObjectSet {
-			if o.Kind == types.ObjectUpdateKindModify && onlyRuntime(o.ChangeSet) && !st.reader.busy(o.Obj) && st.inventory.stranger(o.Obj.Value) {
+			if o.Kind == types.ObjectUpdateKindModify && onlyRuntime(o.ChangeSet) && !st.reader.busy(o.Obj) && st.inventory.isUnmanaged(o.Obj.Value) {
 				continue
 			}
 			refs = append(refs, o.Obj)

@@ -25,7 +25,7 @@ const (
 // "## template: jinja" the keys are {{ ds.meta_data.ordinal }} and so on ('_' stands for '-'). All keys are always there,
 // for jinja makes an unknown one an error.
 type metadata struct {
-	// InstanceID is the VM's instanceUuid: cloud-init does its first-boot work anew when it changes.
+	// InstanceID is the VM's instanceUuid: cloud-init does its first-boot work again when it changes.
 	InstanceID    string `json:"instance-id"`
 	LocalHostname string `json:"local-hostname"`
 	Hostname      string `json:"hostname"`
@@ -143,25 +143,25 @@ func (e *ethernetConfig) add(from *v1alpha1.Addresses, address, everywhere strin
 // With a customization specification cloud-init must find no data of its own: where there is any, it does not look for
 // what vCenter's guest customization brings ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has
 // something). So the member finds its metadata beside it then, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
-func (v *VCenter) fillGuest(_ context.Context, o *order) error {
-	if o.plain {
+func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
+	if b.plain {
 		return nil
 	}
 	key := metadataKey
 	var options []types.BaseOptionValue
-	if o.details.Spec.CustomizationSpec != "" {
+	if b.details.Spec.CustomizationSpec != "" {
 		key = ownMetadataKey
 		options = append(unset(metadataKey), unset(userDataKey)...)
 	}
-	metadata, err := metadataAt(key, o.ref, o.action, o.id, nil)
+	metadata, err := metadataAt(key, b.ref, b.action, b.id, nil)
 	if err != nil {
 		return err
 	}
 	options = append(options, metadata...)
-	if o.details.UserData != "" {
-		options = append(options, encoded(userDataKey, o.details.UserData)...)
+	if b.details.UserData != "" {
+		options = append(options, encoded(userDataKey, b.details.UserData)...)
 	}
-	o.spec.Config.ExtraConfig = append(o.spec.Config.ExtraConfig, options...)
+	b.spec.Config.ExtraConfig = append(b.spec.Config.ExtraConfig, options...)
 	return nil
 }
 

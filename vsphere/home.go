@@ -10,11 +10,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// ReasonHomeForbidden says that spec.placement.folder would put a group's folder among those of the server's own folder.
+// ReasonHomeForbidden means that spec.placement.folder would put a group's folder among those of the server's own folder.
 const ReasonHomeForbidden = "HomeForbidden"
 
-// placementSetting is what spec.placement.datacenter names.
-var placementSetting = setting{"datacenter", "spec.placement.datacenter", ReasonDatacenterNotFound, ReasonDatacenterAmbiguous}
+// datacenterField is what spec.placement.datacenter names.
+var datacenterField = naming{"datacenter", "spec.placement.datacenter", ReasonDatacenterNotFound, ReasonDatacenterAmbiguous}
 
 // parseHome reads a home as plan.Home.String writes it into a stamp. A ':' in a datacenter's name is taken for the end of
 // it: the home is then looked for in vain, and nothing is done.
@@ -23,8 +23,8 @@ func parseHome(text string) plan.Home {
 	return plan.Home{Datacenter: datacenter, Folder: folder}
 }
 
-// lodging is where in this vCenter a home is, as the places were when it was looked up. It is not changed.
-type lodging struct {
+// groupFolder is where in this vCenter a home is, as the places were when it was looked up. It is not changed.
+type groupFolder struct {
 	home plan.Home
 	// datacenter is a moRef, and its name is for people; templates are looked for in it. vmFolder is its VM folder.
 	datacenter, name, vmFolder string
@@ -37,25 +37,25 @@ type lodging struct {
 	fault    *plan.Fault
 }
 
-// finds compares what a lodging finds, but for the root: what is in a root that comes, comes by itself.
-func (l *lodging) finds(same *lodging) bool {
-	return l.datacenter == same.datacenter && l.name == same.name && l.vmFolder == same.vmFolder && equalFault(l.fault, same.fault)
+// sameAs compares what two lookups found, but for the root: what is in a root that comes, comes by itself.
+func (f *groupFolder) sameAs(same *groupFolder) bool {
+	return f.datacenter == same.datacenter && f.name == same.name && f.vmFolder == same.vmFolder && equalFault(f.fault, same.fault)
 }
 
-// refuses tells why a group may not live there; nil if it may.
-func (l *lodging) refuses(ref plan.Ref) *plan.Fault {
-	if l.fault == nil && l.reserved != "" && strings.EqualFold(l.reserved, ref.Namespace) {
-		return forbidden(l.home.Folder)
+// refusal tells why a group may not live there; nil if it may.
+func (f *groupFolder) refusal(ref plan.Ref) *plan.Fault {
+	if f.fault == nil && f.reserved != "" && strings.EqualFold(f.reserved, ref.Namespace) {
+		return forbidden(f.home.Folder)
 	}
-	return l.fault
+	return f.fault
 }
 
 // refusal tells why a group may not live there; nil if it may. The caller holds mu.
-func (n *Inventory) refusal(ref plan.Ref, l *lodging) *plan.Fault {
-	if fault := l.refuses(ref); fault != nil {
+func (n *Inventory) refusal(ref plan.Ref, f *groupFolder) *plan.Fault {
+	if fault := f.refusal(ref); fault != nil {
 		return fault
 	}
-	if ref.Name == plan.QuarantineFolder && n.isAnothersQuarantine(ref, l) {
+	if ref.Name == plan.QuarantineFolder && n.isAnothersQuarantine(ref, f) {
 		return &faultf(ReasonHomeForbidden, true,
 			"The group's folder %s/%s would be the quarantine of another group: give the group another name, or set another spec.placement.folder.", ref.Namespace, ref.Name).Fault
 	}
@@ -64,8 +64,8 @@ func (n *Inventory) refusal(ref plan.Ref, l *lodging) *plan.Fault {
 
 // isAnothersQuarantine reports whether the folder that holds a group's is itself that of a group: one of another home, whose path
 // ends with this one's namespace as the group's name. Such a group is known by its VMs in it, or because it asks.
-func (n *Inventory) isAnothersQuarantine(ref plan.Ref, l *lodging) bool {
-	above := n.places.below(l.root, ref.Namespace)
+func (n *Inventory) isAnothersQuarantine(ref plan.Ref, f *groupFolder) bool {
+	above := n.places.below(f.root, ref.Namespace)
 	if above == "" {
 		return false
 	}
@@ -75,11 +75,11 @@ func (n *Inventory) isAnothersQuarantine(ref plan.Ref, l *lodging) bool {
 		}
 	}
 	n.interest.Lock()
-	asking := maps.Clone(n.askedBefore)
-	maps.Copy(asking, n.asked)
+	asking := maps.Clone(n.formerRequesters)
+	maps.Copy(asking, n.requesters)
 	n.interest.Unlock()
 	for at, a := range asking {
-		if a.uid != ref.UID && n.places.below(n.lodging(a.home).root, at.parent, at.name) == above {
+		if a.uid != ref.UID && n.places.below(n.groupFolder(a.home).root, at.parent, at.name) == above {
 			return true
 		}
 	}
@@ -91,8 +91,8 @@ func forbidden(folder string) *plan.Fault {
 		"The folder %q of spec.placement.folder would mix the group's folder with those in the server's own folder: set spec.placement.folder to a path outside of that (--folder), or leave it out.", folder).Fault
 }
 
-// asker is who asks for a group's folder, and where it looks for it.
-type asker struct {
+// requester is who asks for a group's folder, and where it looks for it.
+type requester struct {
 	uid  types.UID
 	home plan.Home
 }
@@ -129,61 +129,61 @@ func homesOf(vms []plan.VM) []string {
 	return homes
 }
 
-// lodging is where a home is. It is looked up once, until a place changes. The settings must be known.
-func (n *Inventory) lodging(home plan.Home) *lodging {
+// groupFolder is where a home is. It is looked up once, until a place changes. The settings must be known.
+func (n *Inventory) groupFolder(home plan.Home) *groupFolder {
 	if home == (plan.Home{}) {
 		return n.own
 	}
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	l := n.homes[home]
-	if l == nil {
-		l = n.lookUp(home, nil)
-		n.homes[home] = l
+	f := n.homes[home]
+	if f == nil {
+		f = n.lookUp(home, nil)
+		n.homes[home] = f
 	}
-	return l
+	return f
 }
 
 // lookUp finds a home among the places that are known. A datacenter that was found before is the one that is meant, even
 // if it was renamed since, or another one has its name now; old may be nil.
-func (n *Inventory) lookUp(home plan.Home, old *lodging) *lodging {
-	l := &lodging{home: home, datacenter: n.own.datacenter, name: n.own.name, vmFolder: n.own.vmFolder}
+func (n *Inventory) lookUp(home plan.Home, old *groupFolder) *groupFolder {
+	f := &groupFolder{home: home, datacenter: n.own.datacenter, name: n.own.name, vmFolder: n.own.vmFolder}
 	if kept, is := n.keptDatacenter(old); is && home.Datacenter != "" {
-		l.datacenter, l.name, l.vmFolder = old.datacenter, kept, old.vmFolder
+		f.datacenter, f.name, f.vmFolder = old.datacenter, kept, old.vmFolder
 	} else if home.Datacenter != "" {
-		if err := n.lookUpDatacenter(l); err != nil {
-			l.fault = &err.Fault
-			return l
+		if err := n.lookUpDatacenter(f); err != nil {
+			f.fault = &err.Fault
+			return f
 		}
 	}
-	l.path = n.own.path
+	f.path = n.own.path
 	if home.Folder != "" {
-		l.path = canonicalPath(strings.Split(strings.Trim(home.Folder, "/"), "/"))
+		f.path = canonicalPath(strings.Split(strings.Trim(home.Folder, "/"), "/"))
 	}
-	if l.vmFolder == n.own.vmFolder {
-		here, own := len(l.path), len(n.own.path)
+	if f.vmFolder == n.own.vmFolder {
+		here, own := len(f.path), len(n.own.path)
 		switch {
-		case here > own && slices.EqualFunc(l.path[:own], n.own.path, strings.EqualFold):
-			l.fault = forbidden(home.Folder)
-			return l
-		case here < own && slices.EqualFunc(l.path, n.own.path[:here], strings.EqualFold):
-			l.reserved = n.own.path[here]
+		case here > own && slices.EqualFunc(f.path[:own], n.own.path, strings.EqualFold):
+			f.fault = forbidden(home.Folder)
+			return f
+		case here < own && slices.EqualFunc(f.path, n.own.path[:here], strings.EqualFold):
+			f.reserved = n.own.path[here]
 		}
 	}
-	l.root = l.vmFolder
-	for i, name := range l.path {
-		l.root = n.places.below(l.root, name)
-		if p, found := n.places.byRef[l.root]; found && p.Kind != "Folder" {
-			l.fault = &faultf(ReasonFolderNotFound, true, "%s is no folder: set spec.placement.folder to a path that is one, or is free.",
-				"/"+strings.Join(slices.Concat(n.places.names(l.vmFolder), l.path[:i+1]), "/")).Fault
-			return l
+	f.root = f.vmFolder
+	for i, name := range f.path {
+		f.root = n.places.below(f.root, name)
+		if p, found := n.places.byRef[f.root]; found && p.Kind != "Folder" {
+			f.fault = &faultf(ReasonFolderNotFound, true, "%s is no folder: set spec.placement.folder to a path that is one, or is free.",
+				"/"+strings.Join(slices.Concat(n.places.names(f.vmFolder), f.path[:i+1]), "/")).Fault
+			return f
 		}
 	}
-	return l
+	return f
 }
 
 // keptDatacenter is the name of the datacenter that a home was found in before, if that is still there.
-func (n *Inventory) keptDatacenter(old *lodging) (name string, is bool) {
+func (n *Inventory) keptDatacenter(old *groupFolder) (name string, is bool) {
 	if old == nil || old.datacenter == "" || old.vmFolder == "" {
 		return "", false
 	}
@@ -191,29 +191,29 @@ func (n *Inventory) keptDatacenter(old *lodging) (name string, is bool) {
 	return unescape(p.Name), is
 }
 
-func (n *Inventory) lookUpDatacenter(l *lodging) *Error {
+func (n *Inventory) lookUpDatacenter(f *groupFolder) *Error {
 	var all []Place
-	var candidates []choice
+	var candidates []candidate
 	for _, p := range n.places.byRef {
 		if p.Kind == "Datacenter" {
 			all = append(all, p)
-			candidates = append(candidates, choice{path: n.places.path(p.Parent, p.Name)})
+			candidates = append(candidates, candidate{path: n.places.path(p.Parent, p.Name)})
 		}
 	}
-	i, err := placementSetting.choose(l.home.Datacenter, candidates)
+	i, err := datacenterField.choose(f.home.Datacenter, candidates)
 	if err != nil {
 		return classify("", err)
 	}
-	l.datacenter, l.name = all[i].MoRef, unescape(all[i].Name)
-	if l.vmFolder = n.places.vmFolder(l.datacenter); l.vmFolder == "" {
-		return faultf(ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", l.name)
+	f.datacenter, f.name = all[i].MoRef, unescape(all[i].Name)
+	if f.vmFolder = n.places.vmFolder(f.datacenter); f.vmFolder == "" {
+		return faultf(ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.name)
 	}
 	return nil
 }
 
-// lookUpRoot finds the folder of all groups by its names when the one that was known is gone: another copy of the server,
-// or a person, has made it anew.
-func (n *Inventory) lookUpRoot(w *news) {
+// lookUpRoot finds the folder of all groups by its names when the one that was known is gone: another replica,
+// or an operator, has made it again.
+func (n *Inventory) lookUpRoot(w *changes) {
 	if _, stands := n.places.byRef[n.own.root]; stands {
 		return
 	}
@@ -224,16 +224,16 @@ func (n *Inventory) lookUpRoot(w *news) {
 	own := *n.own
 	own.root = root
 	n.own = &own
-	if n.site != nil {
-		site := *n.site
+	if n.settings != nil {
+		site := *n.settings
 		site.root = folderRef(root)
-		n.site = &site
+		n.settings = &site
 	}
 	w.fire[""] = true
 }
 
-// lookUpHomes looks all homes up anew, after places changed.
-func (n *Inventory) lookUpHomes(w *news) {
+// lookUpHomes looks all homes up again, after places changed.
+func (n *Inventory) lookUpHomes(w *changes) {
 	if n.own == nil {
 		return
 	}
@@ -241,14 +241,14 @@ func (n *Inventory) lookUpHomes(w *news) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
 	for home, old := range n.homes {
-		l := n.lookUp(home, old)
-		if n.homes[home] = l; !l.finds(old) {
+		f := n.lookUp(home, old)
+		if n.homes[home] = f; !f.sameAs(old) {
 			w.fire[""] = true
 		}
 	}
 }
 
-// isRoot tells whether a place is a folder that holds <namespace>/<group>, of the settings or of a home that somebody
+// isRoot reports whether a place is a folder that holds <namespace>/<group>, of the settings or of a home that somebody
 // asked for.
 func (n *Inventory) isRoot(ref string) bool {
 	if n.own == nil || ref == "" {
@@ -259,48 +259,48 @@ func (n *Inventory) isRoot(ref string) bool {
 	}
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	for _, l := range n.homes {
-		if l.root == ref {
+	for _, f := range n.homes {
+		if f.root == ref {
 			return true
 		}
 	}
 	return false
 }
 
-// remember notes whom a group's folder concerns, and whether it wants DRS rules.
-func (n *Inventory) remember(ref plan.Ref, home plan.Home, rules bool) {
+// noteRequest notes whom a group's folder concerns, and whether it wants DRS rules.
+func (n *Inventory) noteRequest(ref plan.Ref, home plan.Home, rules bool) {
 	n.interest.Lock()
-	n.asked[spot{ref.Namespace, ref.Name}] = asker{ref.UID, home}
+	n.requesters[placeKey{ref.Namespace, ref.Name}] = requester{ref.UID, home}
 	if rules {
-		n.wishes[ref.UID] = true
+		n.ruleRequests[ref.UID] = true
 	}
 	n.interest.Unlock()
 }
 
-// whoAsked is who asked for a group's folder lately.
-func (n *Inventory) whoAsked(namespace, name string) (asker, bool) {
+// requesterOf is who asked for a group's folder lately.
+func (n *Inventory) requesterOf(namespace, name string) (requester, bool) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	a, found := n.asked[spot{namespace, name}]
+	a, found := n.requesters[placeKey{namespace, name}]
 	if !found {
-		a, found = n.askedBefore[spot{namespace, name}]
+		a, found = n.formerRequesters[placeKey{namespace, name}]
 	}
 	return a, found
 }
 
-// forgetAskers drops those who did not ask since the time before, and the homes that nobody asks for.
-func (n *Inventory) forgetAskers() {
+// forgetRequesters drops those who did not ask since the time before, and the homes that nobody asks for.
+func (n *Inventory) forgetRequesters() {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	n.asked, n.askedBefore = n.askedBefore, n.asked
-	clear(n.asked)
-	clear(n.wishes)
-	clear(n.verdicts)
+	n.requesters, n.formerRequesters = n.formerRequesters, n.requesters
+	clear(n.requesters)
+	clear(n.ruleRequests)
+	clear(n.ruleChecks)
 	if len(n.homes) == 0 {
 		return
 	}
 	used := map[plan.Home]bool{}
-	for _, a := range n.askedBefore {
+	for _, a := range n.formerRequesters {
 		used[a.home] = true
 	}
 	for home := range n.homes {
@@ -310,8 +310,8 @@ func (n *Inventory) forgetAskers() {
 	}
 }
 
-// abode is where a group of that home is to live, or why it may not.
-func (n *Inventory) abode(ref plan.Ref, home plan.Home) (*lodging, error) {
+// groupFolderFor is where a group of that home is to live, or why it may not.
+func (n *Inventory) groupFolderFor(ref plan.Ref, home plan.Home) (*groupFolder, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	switch {
@@ -320,14 +320,14 @@ func (n *Inventory) abode(ref plan.Ref, home plan.Home) (*lodging, error) {
 	case n.own == nil:
 		return nil, faultf(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
-	l := n.lodging(home)
-	if fault := n.refusal(ref, l); fault != nil {
+	f := n.groupFolder(home)
+	if fault := n.refusal(ref, f); fault != nil {
 		return nil, &Error{Fault: *fault}
 	}
-	return l, nil
+	return f, nil
 }
 
-// isFolderOf tells whether a folder has the name of a group's, and is in one of the name of its namespace.
+// isFolderOf reports whether a folder has the name of a group's, and is in one of the name of its namespace.
 func (n *Inventory) isFolderOf(moRef string, ref plan.Ref) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

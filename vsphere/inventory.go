@@ -23,25 +23,25 @@ type Inventory struct {
 	// want asks for a read of a VM that nothing is known of; nil if nobody can read.
 	want func(moRef string)
 
-	mu      sync.RWMutex
-	known   bool
-	trouble *plan.Fault // why it is not known
-	vcenter string
-	site    *site
-	own     *lodging    // where the settings say, or last said, that groups have their folders; nil if they never did
-	unfit   *plan.Fault // what is wrong with the settings
+	mu       sync.RWMutex
+	known    bool
+	trouble  *plan.Fault // why it is not known
+	vcenter  string
+	settings *settings
+	own      *groupFolder // where the settings say, or last said, that groups have their folders; nil if they never did
+	unfit    *plan.Fault  // what is wrong with the settings
 
-	members   map[string]*member
-	groups    map[types.UID]*group
-	others    map[string]other
-	blind     map[string]bool     // those others of whom it cannot be told whose they are
-	templates map[string][]string // moRefs by name, as people write it
-	places    *places
-	clusters  clusters
-	gone      goneSet
-	unknown   int // VMs with a stamp of a version that this server does not know
+	members    map[string]*member
+	groups     map[types.UID]*group
+	unmanaged  map[string]unmanagedVM
+	unreadable map[string]bool     // those others of whom it cannot be told whose they are
+	templates  map[string][]string // moRefs by name, as people write it
+	places     *places
+	clusters   clusters
+	gone       goneSet
+	unknown    int // VMs with a stamp of a version that this server does not know
 
-	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made anew when it may have changed
+	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made again when it may have changed
 
 	// adopting says from where VMs may be adopted. It is not changed.
 	adopting adopting
@@ -49,19 +49,19 @@ type Inventory struct {
 	guestNetworks []netip.Prefix
 	// version counts the publications that changed anything. Answers about adoption are good for one version.
 	version uint64
-	// rebuilds counts the times that a group's VMs were listed anew.
+	// rebuilds counts the times that a group's VMs were listed again.
 	rebuilds uint64
 
 	interest sync.Mutex
-	// asked says by namespace and name whose folder that would be: of those who asked since the last complete reading;
+	// requesters says by namespace and name whose folder that would be: of those who asked since the last complete reading;
 	// askedBefore, of those in the time before.
-	asked, askedBefore map[spot]asker
-	homes              map[plan.Home]*lodging // but for that of the settings
-	wanted             map[string]types.UID   // VMs that a read was asked for, and the group that did
-	adoptions          map[types.UID]*adoption
-	candidates         map[string]*candidate // strangers that a group wants to adopt
-	wishes             map[types.UID]bool    // who asked for DRS rules since the last complete reading
-	verdicts           map[types.UID]verdict // whether a group's rules are off
+	requesters, formerRequesters map[placeKey]requester
+	homes                        map[plan.Home]*groupFolder // but for that of the settings
+	awaited                      map[string]types.UID       // VMs that a read was asked for, and the group that did
+	adoptions                    map[types.UID]*adoption
+	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
+	ruleRequests                 map[types.UID]bool         // who asked for DRS rules since the last complete reading
+	ruleChecks                   map[types.UID]ruleCheck    // whether a group's rules are off
 }
 
 // member is a VM that bears a valid stamp.
@@ -80,17 +80,17 @@ type group struct {
 	version                  uint64    // another one whenever one of its members was read
 }
 
-// other is a VM that is nobody's member.
-type other struct {
+// unmanagedVM is a VM that is nobody's member.
+type unmanagedVM struct {
 	name, parent string
 	template     bool
 	disks        string // the fingerprint of a template's disks
-	// blind: whose it is cannot be told, for its configuration is unreadable or its stamp of an unknown version.
-	blind bool
+	// unreadable: whose it is cannot be told, for its configuration is unreadable or its stamp of an unknown version.
+	unreadable bool
 	// unknown: it has a stamp of an unknown version.
 	unknown bool
-	// shed is when its stamp was seen to have come off; zero if it had none as long as we know it.
-	shed time.Time
+	// unstampedAt is when its stamp was seen to have come off; zero if it had none as long as we know it.
+	unstampedAt time.Time
 }
 
 // NewInventory makes an empty inventory, of which nothing is known. changed may be nil.
@@ -106,7 +106,7 @@ func NewInventory(changed func(types.UID)) *Inventory {
 func (n *Inventory) clear() {
 	n.members = map[string]*member{}
 	n.groups = map[types.UID]*group{}
-	n.others, n.blind = map[string]other{}, map[string]bool{}
+	n.unmanaged, n.unreadable = map[string]unmanagedVM{}, map[string]bool{}
 	n.templates = map[string][]string{}
 	n.places = newPlaces(0)
 	n.clusters = clusters{}
@@ -114,10 +114,10 @@ func (n *Inventory) clear() {
 	n.unknown = 0
 	n.answers.Store(&sync.Map{})
 	n.interest.Lock()
-	n.asked, n.askedBefore = map[spot]asker{}, map[spot]asker{}
-	n.homes, n.wanted = map[plan.Home]*lodging{}, map[string]types.UID{}
-	n.adoptions, n.candidates = map[types.UID]*adoption{}, map[string]*candidate{}
-	n.wishes, n.verdicts = map[types.UID]bool{}, map[types.UID]verdict{}
+	n.requesters, n.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
+	n.homes, n.awaited = map[plan.Home]*groupFolder{}, map[string]types.UID{}
+	n.adoptions, n.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
+	n.ruleRequests, n.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
 	n.interest.Unlock()
 }
 
@@ -127,7 +127,7 @@ func (n *Inventory) SetKnown() { n.setKnown(true, nil) }
 // setUnknown says that changes are missed from now on. The facts stay as they were.
 func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(false, why) }
 
-// setKnown tells whether it was otherwise before.
+// setKnown reports whether it was otherwise before.
 func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
 	n.mu.Lock()
 	was, same := n.known, n.known == known && equalFault(n.trouble, trouble)
@@ -145,18 +145,18 @@ func (n *Inventory) Locate(datacenter, name, vmFolder, root string) {
 	n.mu.RLock()
 	path := n.places.between(vmFolder, root)
 	n.mu.RUnlock()
-	n.setSite(&site{datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, datacenterName: name,
+	n.setSettings(&settings{datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, datacenterName: name,
 		vmFolder: folderRef(vmFolder), root: folderRef(root), path: path}, nil)
 }
 
-// setSite says what the settings name, or what is wrong with them.
-func (n *Inventory) setSite(s *site, unfit *plan.Fault) {
+// setSettings says what the settings name, or what is wrong with them.
+func (n *Inventory) setSettings(s *settings, unfit *plan.Fault) {
 	n.mu.Lock()
-	same := equalFault(n.unfit, unfit) && (s == nil) == (n.site == nil) &&
-		(s == nil || s.root == n.site.root && s.datacenter == n.site.datacenter)
-	n.site, n.unfit = s, unfit // while they do not fit, the groups' folders are where they were
+	same := equalFault(n.unfit, unfit) && (s == nil) == (n.settings == nil) &&
+		(s == nil || s.root == n.settings.root && s.datacenter == n.settings.datacenter)
+	n.settings, n.unfit = s, unfit // while they do not fit, the groups' folders are where they were
 	if s != nil {
-		n.own = &lodging{datacenter: s.datacenter.Value, name: s.datacenterName, vmFolder: s.vmFolder.Value, root: s.root.Value,
+		n.own = &groupFolder{datacenter: s.datacenter.Value, name: s.datacenterName, vmFolder: s.vmFolder.Value, root: s.root.Value,
 			path: canonicalPath(s.path)}
 	}
 	n.interest.Lock()

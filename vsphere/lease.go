@@ -27,7 +27,7 @@ func actFor(ctx context.Context, ref plan.Ref, a plan.Action) context.Context {
 func anyway(ctx context.Context) context.Context { return context.WithValue(ctx, acting{}, nil) }
 
 // mayAct tells, right before a call, whether its group may still be acted for. A step is several calls, and between two
-// of them this process may have stood still, or a call may have taken long: then another copy of the server may have
+// of them this process may have stood still, or a call may have taken long: then another replica may have
 // gone on, and what was looked at before is old. Most of vCenter's calls, such as PowerOffVM_Task, take no word of what
 // they were planned from.
 func (v *VCenter) mayAct(ctx context.Context) error {

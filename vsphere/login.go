@@ -38,7 +38,7 @@ type digest [sha256.Size]byte
 
 func digestOf(user, password string) digest { return sha256.Sum256([]byte(user + "\x00" + password)) }
 
-// holds tells that it is too early for a login. After a refusal other credentials may be tried at once.
+// holds reports whether it is too early for a login. After a refusal other credentials may be tried at once.
 // fresh is what the credentials are now; nil if that is not known.
 func (b *backoff) holds(now time.Time, fresh *digest) bool {
 	if !now.Before(b.until) {
@@ -80,7 +80,7 @@ func (b *backoff) fail(now time.Time, refused *digest) {
 }
 
 // waiting is the wait after the nth failure: first, doubling up to most, and up to a fifth of it more or less
-// at random, so that copies of the server do not come all at once.
+// at random, so that replicas do not come all at once.
 func waiting(first, most time.Duration, n int) time.Duration {
 	d := most
 	if n < 20 {
@@ -201,7 +201,7 @@ func lingering(ctx context.Context, while time.Duration) (context.Context, conte
 	return longer, func() { stop(); cancel() }
 }
 
-// refusal tells that vCenter refused the credentials, rather than that it could not be asked.
+// refusal reports whether vCenter refused the credentials, rather than that it could not be asked.
 func refusal(err error) bool {
 	var login types.BaseInvalidLogin
 	var permission types.BaseNoPermission

@@ -32,18 +32,18 @@ func (n *Inventory) wholeRefs() []string {
 	refs := slices.Collect(maps.Keys(n.members))
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	return slices.AppendSeq(refs, maps.Keys(n.candidates))
+	return slices.AppendSeq(refs, maps.Keys(n.adoptCandidates))
 }
 
-// stranger tells whether a VM is known to be nobody's member.
-func (n *Inventory) stranger(moRef string) bool {
+// isUnmanaged reports whether a VM is known to be nobody's member.
+func (n *Inventory) isUnmanaged(moRef string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	x, found := n.others[moRef]
-	return found && !x.blind
+	x, found := n.unmanaged[moRef]
+	return found && !x.unreadable
 }
 
-// fits tells whether what the settings name was found.
+// fits reports whether what the settings name was found.
 func (n *Inventory) fits() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -63,11 +63,11 @@ func (n *Inventory) from() string {
 	return n.vcenter
 }
 
-// where is what the settings name, or what is wrong with them.
-func (n *Inventory) where() (*site, *plan.Fault) {
+// settingsOrFault is what the settings name, or what is wrong with them.
+func (n *Inventory) settingsOrFault() (*settings, *plan.Fault) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.site, n.unfit
+	return n.settings, n.unfit
 }
 
 // member is the VM with that moRef if it is anybody's member. It is not changed afterwards.
@@ -113,8 +113,8 @@ func (n *Inventory) holder(moRef string) (m *member, path string, told bool) {
 	if p, found := n.places.byRef[moRef]; found {
 		return nil, n.places.path(p.Parent, p.Name), true
 	}
-	x, found := n.others[moRef]
-	return nil, n.places.path(x.parent, x.name), found && (!x.blind || x.unknown)
+	x, found := n.unmanaged[moRef]
+	return nil, n.places.path(x.parent, x.name), found && (!x.unreadable || x.unknown)
 }
 
 // below finds a folder by the names that lead to it.
@@ -124,7 +124,7 @@ func (n *Inventory) below(moRef string, names ...string) string {
 	return n.places.below(moRef, names...)
 }
 
-// goneFor tells whether an object is known to be gone.
+// goneFor reports whether an object is known to be gone.
 func (n *Inventory) goneFor(moRef string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -145,7 +145,7 @@ func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 	for ref := range n.members {
 		look("VirtualMachine", ref)
 	}
-	for ref := range n.blind {
+	for ref := range n.unreadable {
 		look("VirtualMachine", ref)
 	}
 	for ref, p := range n.places.byRef {

@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore: of two copies of the server that mark two members at once, one at
+// TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore: of two replicas that mark two members at once, one at
 // least sees both marks before it goes on, whatever the stream has told it. (Found by TestChaos, seed 3020: a group of two
 // in which both copies took one down.)
 func TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore(t *testing.T) {

@@ -18,7 +18,7 @@ var (
 )
 
 // neverOn gives nil if a VM is off and, by vCenter's events, never was on; else the fault that a person decides.
-func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *victim) error {
+func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *freshState) error {
 	undecided := faultf(plan.ReasonDuplicateMember, true, "Several VMs claim to be this member, and %s may have been in use: remove all but one.", a.VM)
 	if now.power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
@@ -37,7 +37,7 @@ func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *victim) error
 	return nil
 }
 
-// hadEvents tells whether vCenter has any of these events of a VM.
+// hadEvents reports whether vCenter has any of these events of a VM.
 func (v *VCenter) hadEvents(ctx context.Context, a plan.Action, kinds []string) (had bool, err error) {
 	err = v.call(ctx, func(ctx context.Context, s *session) error {
 		res, err := methods.QueryEvents(ctx, s.vim, &types.QueryEvents{This: *s.vim.ServiceContent.EventManager, Filter: types.EventFilterSpec{

@@ -6,9 +6,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// original is what a member is cloned from: a template as it is, or as it was when a snapshot of it was taken. It is not
+// source is what a member is cloned from: a template as it is, or as it was when a snapshot of it was taken. It is not
 // changed.
-type original struct {
+type source struct {
 	// perSocket are the cores per socket; 0 if vCenter does not say.
 	perSocket int32
 	devices   []types.BaseVirtualDevice
@@ -18,8 +18,8 @@ type original struct {
 	snapshots *types.VirtualMachineSnapshotInfo
 }
 
-// originalKey tells originals apart. A template with another fingerprint has other disks, and perhaps a snapshot more.
-type originalKey struct {
+// sourceKey tells originals apart. A template with another fingerprint has other disks, and perhaps a snapshot more.
+type sourceKey struct {
 	ref         types.ManagedObjectReference
 	fingerprint string
 }
@@ -27,7 +27,7 @@ type originalKey struct {
 // cores is what to set as a clone's cores per socket: nothing where the original's divide the number of CPUs, for
 // then they are inherited; else the most that divide both. vCenter refuses a number of CPUs that is no multiple of
 // the cores per socket (VirtualMachineConfigSpec.numCoresPerSocket), and a template's may not fit the group's cpu.
-func (x *original) cores(cpu int32) *int32 { return dividing(x.perSocket, cpu) }
+func (x *source) cores(cpu int32) *int32 { return dividing(x.perSocket, cpu) }
 
 // dividing gives the most cores per socket that divide both numbers; nil if perSocket, or none being known, will do.
 func dividing(perSocket, cpu int32) *int32 {
@@ -41,7 +41,7 @@ func dividing(perSocket, cpu int32) *int32 {
 }
 
 // cards are the network adapters.
-func (x *original) cards() []types.BaseVirtualDevice {
+func (x *source) cards() []types.BaseVirtualDevice {
 	var cards []types.BaseVirtualDevice
 	for _, device := range x.devices {
 		if _, is := device.(types.BaseVirtualEthernetCard); is {
@@ -52,7 +52,7 @@ func (x *original) cards() []types.BaseVirtualDevice {
 }
 
 // disks are the virtual disks.
-func (x *original) disks() []*types.VirtualDisk {
+func (x *source) disks() []*types.VirtualDisk {
 	var disks []*types.VirtualDisk
 	for _, device := range x.devices {
 		if disk, is := device.(*types.VirtualDisk); is {
@@ -62,8 +62,8 @@ func (x *original) disks() []*types.VirtualDisk {
 	return disks
 }
 
-// readOriginal reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
-func readOriginal(ctx context.Context, s *session, ref types.ManagedObjectReference) (*original, error) {
+// readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
+func readSource(ctx context.Context, s *session, ref types.ManagedObjectReference) (*source, error) {
 	paths := []string{"config.hardware.numCoresPerSocket", "config.hardware.device", "config.files.vmPathName"}
 	if ref.Type == vmType {
 		paths = append(paths, "snapshot")
@@ -75,7 +75,7 @@ func readOriginal(ctx context.Context, s *session, ref types.ManagedObjectRefere
 	if err != nil {
 		return nil, err
 	}
-	x := &original{}
+	x := &source{}
 	for _, o := range objects {
 		for _, p := range o.PropSet {
 			switch val := p.Val.(type) {

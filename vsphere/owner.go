@@ -6,8 +6,8 @@ import "errors"
 type owner int
 
 const (
-	// stranger: it bears no stamp, a garbled one, or the stamp of the VM that it is a copy of.
-	stranger owner = iota
+	// unmanaged: it bears no stamp, a garbled one, or the stamp of the VM that it is a copy of.
+	unmanaged owner = iota
 	// ours: it bears a valid stamp, of whatever group.
 	ours
 	// unknownVersion: it bears a stamp that only a newer server understands. It is counted and never touched.
@@ -16,13 +16,13 @@ const (
 	unreadable
 )
 
-// whose reads a VM's stamp. old is what it was filed as, so that an unchanged stamp is not decoded again.
-func whose(m *Machine, old *member) (Stamp, owner) {
+// ownerOf reads a VM's stamp. old is what it was filed as, so that an unchanged stamp is not decoded again.
+func ownerOf(m *Machine, old *member) (Stamp, owner) {
 	switch {
 	case !m.Readable:
 		return Stamp{}, unreadable
 	case m.Stamp == "":
-		return Stamp{}, stranger
+		return Stamp{}, unmanaged
 	case old != nil && old.Stamp == m.Stamp && old.InstanceUUID == m.InstanceUUID:
 		return old.stamp, ours
 	}
@@ -31,7 +31,7 @@ func whose(m *Machine, old *member) (Stamp, owner) {
 	case errors.Is(err, ErrStampVersion):
 		return Stamp{}, unknownVersion
 	case err != nil || stamp.UID == "" || !stamp.Owned(stamp.UID, m.InstanceUUID):
-		return Stamp{}, stranger
+		return Stamp{}, unmanaged
 	}
 	return stamp, ours
 }

@@ -65,7 +65,7 @@ func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec 
 
 // unadorn takes off the clone what it can do without, if that is what our user lacks the privilege for: roles that were
 // made for an older version of this server know neither.
-func (o *order) unadorn(err error) bool {
+func (b *cloneBuilder) unadorn(err error) bool {
 	var denied types.BaseNoPermission
 	if _, is := fault.As(err, &denied); !is {
 		return false
@@ -74,7 +74,7 @@ func (o *order) unadorn(err error) bool {
 	for _, m := range denied.GetNoPermission().MissingPrivileges {
 		lacks = append(lacks, m.PrivilegeIds...)
 	}
-	switch config := o.spec.Config; {
+	switch config := b.spec.Config; {
 	case config.Annotation != "" && slices.Contains(lacks, "VirtualMachine.Config.Annotation"):
 		config.Annotation = ""
 	case config.ManagedBy != nil && slices.Contains(lacks, "VirtualMachine.Config.ManagedBy"):
@@ -87,11 +87,11 @@ func (o *order) unadorn(err error) bool {
 
 // fillOwner says in the VM whose it is: in its notes, and by managedBy where the extension is registered. (A simulator takes
 // any managedBy; vCenter refuses one whose extension it does not know.)
-func (v *VCenter) fillOwner(ctx context.Context, o *order) error {
-	if o.plain {
+func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
+	if b.plain {
 		return nil
 	}
-	o.spec.Config.Annotation = noteOf(o.ref, o.action.VM, v.cfg.ClusterID)
+	b.spec.Config.Annotation = noteOf(b.ref, b.action.VM, v.cfg.ClusterID)
 	return v.call(ctx, func(ctx context.Context, s *session) error {
 		manager := s.vim.ServiceContent.ExtensionManager
 		if manager == nil {
@@ -110,9 +110,9 @@ func (v *VCenter) fillOwner(ctx context.Context, o *order) error {
 		if err != nil || found == nil {
 			return err
 		}
-		o.spec.Config.ManagedBy = &types.ManagedByInfo{ExtensionKey: extensionKey, Type: managedType}
+		b.spec.Config.ManagedBy = &types.ManagedByInfo{ExtensionKey: extensionKey, Type: managedType}
 		if len(found.ManagedEntityInfo) > 0 {
-			o.spec.Config.ManagedBy.Type = found.ManagedEntityInfo[0].Type
+			b.spec.Config.ManagedBy.Type = found.ManagedEntityInfo[0].Type
 		}
 		return nil
 	})

@@ -9,27 +9,27 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// spot is a name below a parent: vCenter allows one object of each.
-type spot struct{ parent, name string }
+// placeKey is a name below a parent: vCenter allows one object of each.
+type placeKey struct{ parent, name string }
 
 // places indexes the containers of VMs, for paths and for finding a group's folder.
 type places struct {
 	byRef  map[string]Place
-	byName map[spot]string
+	byName map[placeKey]string
 	// byFold is by the name in lower case: vCenter does not distinguish case, so that a folder that somebody made as "Shop" is
 	// the one of the namespace shop.
-	byFold map[spot]string
+	byFold map[placeKey]string
 }
 
 func newPlaces(size int) *places {
-	return &places{byRef: make(map[string]Place, size), byName: make(map[spot]string, size), byFold: make(map[spot]string, size)}
+	return &places{byRef: make(map[string]Place, size), byName: make(map[placeKey]string, size), byFold: make(map[placeKey]string, size)}
 }
 
 func (p *places) put(x Place) {
 	p.drop(x.MoRef)
 	p.byRef[x.MoRef] = x
-	p.byName[spot{x.Parent, x.Name}] = x.MoRef
-	p.byFold[spot{x.Parent, strings.ToLower(x.Name)}] = x.MoRef
+	p.byName[placeKey{x.Parent, x.Name}] = x.MoRef
+	p.byFold[placeKey{x.Parent, strings.ToLower(x.Name)}] = x.MoRef
 }
 
 func (p *places) drop(ref string) {
@@ -38,10 +38,10 @@ func (p *places) drop(ref string) {
 		return
 	}
 	delete(p.byRef, ref)
-	if s := (spot{x.Parent, x.Name}); p.byName[s] == ref {
+	if s := (placeKey{x.Parent, x.Name}); p.byName[s] == ref {
 		delete(p.byName, s)
 	}
-	if s := (spot{x.Parent, strings.ToLower(x.Name)}); p.byFold[s] == ref {
+	if s := (placeKey{x.Parent, strings.ToLower(x.Name)}); p.byFold[s] == ref {
 		delete(p.byFold, s)
 	}
 }
@@ -52,9 +52,9 @@ func (p *places) below(ref string, names ...string) string {
 		if ref == "" {
 			return ""
 		}
-		at, exact := p.byName[spot{ref, name}]
+		at, exact := p.byName[placeKey{ref, name}]
 		if !exact {
-			at = p.byFold[spot{ref, strings.ToLower(name)}]
+			at = p.byFold[placeKey{ref, strings.ToLower(name)}]
 		}
 		ref = at
 	}
@@ -142,7 +142,7 @@ func unescape(name string) string {
 }
 
 // putPlaces takes over the places of a reading.
-func (n *Inventory) putPlaces(r Reading, w *news) {
+func (n *Inventory) putPlaces(r Reading, w *changes) {
 	var fresh []Place
 	for _, p := range r.Places {
 		old, had := n.places.byRef[p.MoRef]
@@ -166,7 +166,7 @@ func (n *Inventory) putPlaces(r Reading, w *news) {
 	}
 }
 
-func (n *Inventory) dropPlace(ref string, w *news) {
+func (n *Inventory) dropPlace(ref string, w *changes) {
 	if p, had := n.places.byRef[ref]; had {
 		n.tellFolder(p, true, w)
 		n.places.drop(ref)
@@ -174,7 +174,7 @@ func (n *Inventory) dropPlace(ref string, w *news) {
 	}
 }
 
-// isGroups tells whether a place is where a group has its folder.
+// isGroups reports whether a place is where a group has its folder.
 func (n *Inventory) isGroups(p Place) bool {
 	above, found := n.places.byRef[p.Parent]
 	return found && n.isRoot(above.Parent)
@@ -182,14 +182,14 @@ func (n *Inventory) isGroups(p Place) bool {
 
 // tellFolder tells who is concerned by a place that came, or ceased to be where it was: one group if it is a
 // group's folder; nobody if it came, for what is in it comes by itself; else all.
-func (n *Inventory) tellFolder(p Place, ceased bool, w *news) {
+func (n *Inventory) tellFolder(p Place, ceased bool, w *changes) {
 	if p.Name == plan.QuarantineFolder { // it concerns the one whose folder it is in
 		if above, found := n.places.byRef[p.Parent]; found && n.isGroups(above) {
 			p = above
 		}
 	}
 	if n.isGroups(p) {
-		if a, asked := n.whoAsked(n.places.byRef[p.Parent].Name, p.Name); asked {
+		if a, asked := n.requesterOf(n.places.byRef[p.Parent].Name, p.Name); asked {
 			w.fire[a.uid] = true
 		}
 	} else if ceased {

@@ -99,7 +99,7 @@ func (b *policyBook) find(name string) (string, error) {
 }
 
 // check tells which of the datastores satisfy a policy, by their moRefs.
-func (b *policyBook) check(ctx context.Context, id string, all []choice) (map[string]bool, error) {
+func (b *policyBook) check(ctx context.Context, id string, all []candidate) (map[string]bool, error) {
 	fits := map[string]bool{}
 	if len(all) == 0 { // without hubs it would be asked about all there are
 		return fits, nil
@@ -121,48 +121,48 @@ func (b *policyBook) check(ctx context.Context, id string, all []choice) (map[st
 
 // fillPolicy puts spec.placement.storagePolicy on the clone, and chooses a datastore that satisfies it, where neither the
 // spec names one nor the one that would be taken does.
-func (v *VCenter) fillPolicy(ctx context.Context, s *session, o *order) error {
-	known, p, at := &v.lookups, o.details.Spec.Placement, &o.spec.Location
+func (v *VCenter) fillPolicy(ctx context.Context, s *session, b *cloneBuilder) error {
+	known, p, at := &v.lookups, b.details.Spec.Placement, &b.spec.Location
 	readPolicies := func() (*policyBook, error) { return v.readPolicies(ctx, s) }
 	id, err := looking(ctx, s, &known.policies, "", readPolicies, func(b *policyBook) (string, error) { return b.find(p.StoragePolicy) })
 	if err != nil {
 		return err
 	}
-	all, err := v.storageOf(ctx, s, o.realm)
+	all, err := v.storageOf(ctx, s, b.datacenter)
 	if err != nil {
 		return err
 	}
-	o.compatible, err = known.compatible.get(ctx, s, compatibleKey{id, o.realm.datacenter.Value}, knownFor, func() (map[string]bool, error) {
+	b.compatible, err = known.compatible.get(ctx, s, compatibleKey{id, b.datacenter.ref.Value}, knownFor, func() (map[string]bool, error) {
 		book, err := known.policies.get(ctx, s, "", knownFor, readPolicies)
 		if err != nil {
 			return nil, err
 		}
-		return book.check(ctx, id, choices(all.all, "Datastore"))
+		return book.check(ctx, id, candidatesAmong(all.all, "Datastore"))
 	})
 	if err != nil {
 		return err
 	}
 	at.Profile = []types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}
-	if o.pod != nil { // Storage DRS chooses
+	if b.pod != nil { // Storage DRS chooses
 		return nil
 	}
-	taken := all.ownDatastores(o.from)
+	taken := all.ownDatastores(b.source)
 	if at.Datastore != nil {
 		taken = []types.ManagedObjectReference{*at.Datastore}
 	}
-	misfit := func(ref types.ManagedObjectReference) bool { return !o.compatible[ref.Value] }
+	misfit := func(ref types.ManagedObjectReference) bool { return !b.compatible[ref.Value] }
 	if len(taken) > 0 && !slices.ContainsFunc(taken, misfit) {
 		return nil
 	}
-	reached, err := v.reachOf(ctx, s, o.realm, *at.Pool)
+	reached, err := v.reachOf(ctx, s, b.datacenter, *at.Pool)
 	if err != nil {
 		return err
 	}
-	var fits []*thing
+	var fits []*namedObject
 	var names []string
 	for i := range all.all {
 		t := &all.all[i]
-		if o.compatible[t.ref.Value] && usable(t) && (reached == nil || slices.Contains(reached.datastores, t.ref)) {
+		if b.compatible[t.ref.Value] && usable(t) && (reached == nil || slices.Contains(reached.datastores, t.ref)) {
 			fits, names = append(fits, t), append(names, t.path)
 		}
 	}

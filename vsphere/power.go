@@ -50,7 +50,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 }
 
 // fresh is how old may be what is known of a member that is powered on: what a step of ours has just read. Else it is
-// looked at before: another copy of the server may have marked it, and take it for off from then on.
+// looked at before: another replica may have marked it, and take it for off from then on.
 const fresh = 100 * time.Millisecond
 
 // The tasks that are waited for, by their TaskDescription.methodInfo keys.
@@ -59,7 +59,7 @@ const (
 	poweringOn  = "VirtualMachine.powerOn"
 )
 
-// awaitPower waits for tasks of a VM that are under way and change its power, and reads it then. Another copy of the server
+// awaitPower waits for tasks of a VM that are under way and change its power, and reads it then. Another replica
 // may have begun one before this one marked the VM, or took the mark off; until it has ended the VM shows as it was.
 func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReference, what string) error {
 	var under []types.ManagedObjectReference
@@ -82,7 +82,7 @@ func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReferenc
 	return v.reader.read(ctx, vm)
 }
 
-// alreadyIn tells that a step was refused because the VM is in that state already.
+// alreadyIn reports whether a step was refused because the VM is in that state already.
 func alreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
 	var already *types.InvalidPowerState
 	_, is := fault.As(err, &already)
@@ -92,7 +92,7 @@ func alreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
 // lookAgain looks afresh at a member that goes because it is marked, or is powered on because it is not: another copy of the
 // server may have withdrawn the mark a moment ago, or set it.
 func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	now, err := v.lookBefore(ctx, vmRef(a.MoRef))
+	now, err := v.readFresh(ctx, vmRef(a.MoRef))
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 		return err
 	}
 	asked := plan.Shutdown{At: stampTime(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
-	for tries := 1; ; tries++ {                                                      // another copy of the server may have written to the stamp since; that the guest halts must not be lost
+	for tries := 1; ; tries++ {                                                      // another replica may have written to the stamp since; that the guest halts must not be lost
 		err = v.restamp(ctx, m, func(s *Stamp) { s.Shutdown = asked })
 		if tries == 3 || !hasFault[*types.ConcurrentAccess](err) {
 			return err
@@ -141,7 +141,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 }
 
 // reset restarts a member that stays unready, as the reset button would: its guest is not well enough to be asked.
-// The stamp says so first: of two copies of the server one has its way, and none resets it again for the same reason.
+// The stamp says so first: of two replicas one has its way, and none resets it again for the same reason.
 // So the VM is looked at before: what was powered off meanwhile would bear the word of a restart that never was.
 func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)

@@ -246,7 +246,7 @@ func TestThatToolsRunAndStopIsSeenAndTold(t *testing.T) {
 	})
 }
 
-// Another copy of the server may be powering the member off on the strength of the mark that is withdrawn.
+// Another replica may be powering the member off on the strength of the mark that is withdrawn.
 func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
 	})
 }
 
-// Two copies of the server that know different specs: one powers a member on that the other takes away. (Found by
+// Two replicas that know different specs: one powers a member on that the other takes away. (Found by
 // TestLivesWithSeveralCopies: two VMs of one ordinal were on, one of them in quarantine.)
 func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// ReasonTooFewAdapters says that a VM has fewer network adapters than spec.networks.
+// ReasonTooFewAdapters means that a VM has fewer network adapters than spec.networks.
 const ReasonTooFewAdapters = "TooFewNetworkAdapters"
 
 // prepare gives a member what its clone could not: tags and custom attributes, which no clone spec has, and the network

@@ -36,7 +36,7 @@ type Privilege struct {
 	Also string
 }
 
-// Needed tells whether the server is of no use without it.
+// Needed reports whether the server is of no use without it.
 func (p Privilege) Needed() bool { return p.Without == "" }
 
 const (

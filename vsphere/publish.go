@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// news is what a publication changed.
-type news struct {
+// changes is what a publication changed.
+type changes struct {
 	groups map[types.UID]bool // may have other members now; whether they have is seen when they are rebuilt
 	fire   map[types.UID]bool // changed for certain
 	tree   bool               // the answers about templates, and about adoption, may be others now
@@ -23,12 +23,12 @@ type news struct {
 
 // Publish takes over a reading, then tells the groups that it changed something for.
 func (n *Inventory) Publish(r Reading) {
-	w := news{groups: map[types.UID]bool{}, fire: map[types.UID]bool{}}
+	w := changes{groups: map[types.UID]bool{}, fire: map[types.UID]bool{}}
 	n.mu.Lock()
 	if n.vcenter != r.VCenter {
 		if n.vcenter != "" {
 			n.clear() // moRefs of another vCenter say nothing here
-			n.known, n.site, n.own = false, nil, nil
+			n.known, n.settings, n.own = false, nil, nil
 			w.fire[""] = true
 		}
 		n.vcenter = r.VCenter
@@ -73,7 +73,7 @@ func (n *Inventory) Publish(r Reading) {
 }
 
 // put files one machine as a member or as another's.
-func (n *Inventory) put(m *Machine, began time.Time, w *news) {
+func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	old := n.members[m.MoRef]
 	if !m.Readable && old != nil {
 		kept := *old // the last facts stand: it exists, and cannot be reached
@@ -84,24 +84,24 @@ func (n *Inventory) put(m *Machine, began time.Time, w *news) {
 		return
 	}
 	n.gone.drop(m.MoRef)
-	stamp, owner := whose(m, old)
+	stamp, owner := ownerOf(m, old)
 	if owner != ours {
 		n.leave(m.MoRef, w)
-		x := other{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks,
-			blind: owner == unreadable || owner == unknownVersion, unknown: owner == unknownVersion}
-		if old != nil && !x.blind {
-			x.shed = time.Now()
-			time.AfterFunc(shedPatience, func() { n.changed(old.stamp.UID) })
+		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks,
+			unreadable: owner == unreadable || owner == unknownVersion, unknown: owner == unknownVersion}
+		if old != nil && !x.unreadable {
+			x.unstampedAt = time.Now()
+			time.AfterFunc(unstampedPatience, func() { n.changed(old.stamp.UID) })
 		}
-		n.putOther(m.MoRef, x, w)
-		n.putCandidate(m, w)
+		n.putUnmanaged(m.MoRef, x, w)
+		n.putAdoptCandidate(m, w)
 		return
 	}
 	if old != nil && old.stamp.UID != stamp.UID {
 		n.leave(m.MoRef, w)
 	}
-	n.dropOther(m.MoRef, w)
-	n.dropCandidate(m.MoRef, w)
+	n.dropUnmanaged(m.MoRef, w)
+	n.dropAdoptCandidate(m.MoRef, w)
 	x := &member{Machine: *m, stamp: stamp, read: began}
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks) {
 		n.unlistTemplate(m.MoRef, old, w)
@@ -119,16 +119,16 @@ func (n *Inventory) put(m *Machine, began time.Time, w *news) {
 }
 
 // forget drops everything known of a moRef that is gone for certain.
-func (n *Inventory) forget(ref string, w *news) {
+func (n *Inventory) forget(ref string, w *changes) {
 	n.gone.add(ref)
 	n.leave(ref, w)
-	n.dropOther(ref, w)
-	n.dropCandidate(ref, w)
+	n.dropUnmanaged(ref, w)
+	n.dropAdoptCandidate(ref, w)
 	n.dropPlace(ref, w)
 }
 
 // leave takes a VM out of its group.
-func (n *Inventory) leave(ref string, w *news) {
+func (n *Inventory) leave(ref string, w *changes) {
 	old := n.members[ref]
 	if old == nil {
 		return
@@ -139,33 +139,33 @@ func (n *Inventory) leave(ref string, w *news) {
 	w.groups[old.stamp.UID] = true
 }
 
-func (n *Inventory) putOther(ref string, x other, w *news) {
-	old, had := n.others[ref]
+func (n *Inventory) putUnmanaged(ref string, x unmanagedVM, w *changes) {
+	old, had := n.unmanaged[ref]
 	if had {
-		x.shed = old.shed
+		x.unstampedAt = old.unstampedAt
 	}
 	if had && old == x {
 		return
 	}
-	n.dropOther(ref, w)
-	n.others[ref] = x
+	n.dropUnmanaged(ref, w)
+	n.unmanaged[ref] = x
 	w.tree = true // a plain VM's name is part of the answer about a template that is not found
 	n.listTemplate(ref, x.name, x.template, w)
-	if x.blind {
-		n.blind[ref] = true
+	if x.unreadable {
+		n.unreadable[ref] = true
 	}
 	if x.unknown {
 		n.unknown++
 	}
 }
 
-func (n *Inventory) dropOther(ref string, w *news) {
-	x, had := n.others[ref]
+func (n *Inventory) dropUnmanaged(ref string, w *changes) {
+	x, had := n.unmanaged[ref]
 	if !had {
 		return
 	}
-	delete(n.others, ref)
-	delete(n.blind, ref)
+	delete(n.unmanaged, ref)
+	delete(n.unreadable, ref)
 	w.tree = true
 	n.unlist(ref, x.name, x.template, w)
 	if x.unknown {
@@ -173,13 +173,13 @@ func (n *Inventory) dropOther(ref string, w *news) {
 	}
 }
 
-func (n *Inventory) unlistTemplate(ref string, m *member, w *news) {
+func (n *Inventory) unlistTemplate(ref string, m *member, w *changes) {
 	if m != nil {
 		n.unlist(ref, m.Name, m.Template, w)
 	}
 }
 
-func (n *Inventory) listTemplate(ref, name string, template bool, w *news) {
+func (n *Inventory) listTemplate(ref, name string, template bool, w *changes) {
 	if !template {
 		return
 	}
@@ -188,7 +188,7 @@ func (n *Inventory) listTemplate(ref, name string, template bool, w *news) {
 	w.tree, w.fire[""] = true, true
 }
 
-func (n *Inventory) unlist(ref, name string, template bool, w *news) {
+func (n *Inventory) unlist(ref, name string, template bool, w *changes) {
 	if !template {
 		return
 	}
@@ -200,8 +200,8 @@ func (n *Inventory) unlist(ref, name string, template bool, w *news) {
 	w.tree, w.fire[""] = true, true
 }
 
-// sweep forgets the strangers and places that a complete reading did not show, and hides the members.
-func (n *Inventory) sweep(r Reading, w *news) {
+// sweep forgets the unmanaged VMs and places that a complete reading did not show, and hides the members.
+func (n *Inventory) sweep(r Reading, w *changes) {
 	seen := make(map[string]bool, len(r.Machines)+len(r.Places))
 	for i := range r.Machines {
 		seen[r.Machines[i].MoRef] = true
@@ -209,10 +209,10 @@ func (n *Inventory) sweep(r Reading, w *news) {
 	for _, p := range r.Places {
 		seen[p.MoRef] = true
 	}
-	for ref := range n.others {
+	for ref := range n.unmanaged {
 		if !seen[ref] {
-			n.dropOther(ref, w)
-			n.dropCandidate(ref, w)
+			n.dropUnmanaged(ref, w)
+			n.dropAdoptCandidate(ref, w)
 		}
 	}
 	for ref := range n.places.byRef {
@@ -225,11 +225,11 @@ func (n *Inventory) sweep(r Reading, w *news) {
 			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, r.Began, w)
 		}
 	}
-	n.forgetAskers() // who is still there asks again at its next hook call
-	n.forgetCandidates()
+	n.forgetRequesters() // who is still there asks again at its next hook call
+	n.forgetAdoptCandidates()
 }
 
-// rebuild lists a group's VMs anew and tells whether anything of them changed.
+// rebuild lists a group's VMs again and reports whether anything of them changed.
 func (n *Inventory) rebuild(uid types.UID) bool {
 	g := n.groups[uid]
 	was := g.vms
@@ -258,15 +258,15 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 func equalVMs(a, b []plan.VM) bool { return reflect.DeepEqual(a, b) }
 
 // answerWanted tells the groups that had asked for a VM of which nothing was known.
-func (n *Inventory) answerWanted(r Reading, w *news) {
+func (n *Inventory) answerWanted(r Reading, w *changes) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	if len(n.wanted) == 0 {
+	if len(n.awaited) == 0 {
 		return
 	}
 	answer := func(ref string) {
-		if uid, asked := n.wanted[ref]; asked {
-			delete(n.wanted, ref)
+		if uid, asked := n.awaited[ref]; asked {
+			delete(n.awaited, ref)
 			w.fire[uid] = true
 		}
 	}

@@ -67,7 +67,7 @@ func vmRef(moRef string) types.ManagedObjectReference {
 // touch says that something changed, or may have.
 func (r *reader) touch(refs ...types.ManagedObjectReference) { r.add(job{}, refs) }
 
-// busy tells whether a read of that object is wanted or under way.
+// busy reports whether a read of that object is wanted or under way.
 func (r *reader) busy(ref types.ManagedObjectReference) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +174,7 @@ const (
 	readRetryMax = 5 * time.Second
 )
 
-// sleep waits, and tells whether ctx still holds.
+// sleep waits, and reports whether ctx still holds.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

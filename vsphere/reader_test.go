@@ -22,7 +22,7 @@ func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
 		w.must(w.Move("renamed", "/DC0/vm"))
 		p.until("the new name and place are seen", func() bool {
 			m := p.inventory.member(vm.MoRef)
-			return m.Name == "renamed" && m.Parent == p.inventory.site.vmFolder.Value
+			return m.Name == "renamed" && m.Parent == p.inventory.settings.vmFolder.Value
 		})
 		if s := p.sight(vm.MoRef); len(s.VMs) != 1 || s.VMs[0].Ordinal != 0 || len(s.Gone) != 0 {
 			t.Fatalf("it is no member any more: %+v", s)

@@ -14,7 +14,7 @@ type Reading struct {
 	VCenter string
 	// Began is when it began, by our clock.
 	Began time.Time
-	// Complete tells that everything was looked at: a stranger or a folder that is not in it is forgotten. (Not so
+	// Complete reports whether everything was looked at: an unmanaged VM or a folder that is not in it is forgotten. (Not so
 	// a member: only Gone says that one is gone.)
 	Complete bool
 	Machines []Machine
@@ -30,7 +30,7 @@ type Machine struct {
 	plan.VM
 	// Parent is the moRef of the folder or vApp it is in.
 	Parent string
-	// Template tells that it is one, and Disks is then the fingerprint of its disks; empty if not known.
+	// Template reports whether it is one, and Disks is then the fingerprint of its disks; empty if not known.
 	Template bool
 	Disks    string
 	// CoresPerSocket, of its virtual CPUs; 0 if that is left to vCenter, or not known.
@@ -40,7 +40,7 @@ type Machine struct {
 	// Readable is false when its configuration could not be read: it is being made, its files are out of reach,
 	// or a privilege was lost. Nothing can be said then about whose it is.
 	Readable bool
-	// Whole tells that all was read that is kept of a member, and not only what tells whose it is.
+	// Whole reports whether all was read that is kept of a member, and not only what tells whose it is.
 	Whole bool
 	// InstanceUUID and Stamp are its own; Stamp is empty if it bears none.
 	InstanceUUID, Stamp string
@@ -49,9 +49,9 @@ type Machine struct {
 // Cluster is what hosts are in: a cluster, or what a standalone host has instead.
 type Cluster struct {
 	MoRef, Name string
-	// Standalone tells that it is no cluster. DRS tells that DRS is on in it.
+	// Standalone reports whether it is no cluster. DRS reports whether DRS is on in it.
 	Standalone, DRS bool
-	// Unread tells that its configuration could not be read.
+	// Unread reports whether its configuration could not be read.
 	Unread bool
 	// Hosts are the moRefs of its hosts, in order.
 	Hosts []string

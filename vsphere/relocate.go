@@ -33,7 +33,7 @@ func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error
 		return task, err
 	})
 	if err != nil {
-		err = v.taken(ctx, ref, a, err, m.Parent, a.NewName)
+		err = v.nameRefusal(ctx, ref, a, err, m.Parent, a.NewName)
 	}
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	case missingObject(err) == folderRef(a.Folder):
 		return faultf(ReasonFolderGone, false, "The folder that %s was to be moved into is no longer there, so it stays where it is.", a.VM)
 	case err != nil:
-		err = v.taken(ctx, ref, a, err, a.Folder, m.Name)
+		err = v.nameRefusal(ctx, ref, a, err, a.Folder, m.Name)
 	}
 	if err != nil {
 		return err
@@ -67,9 +67,9 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	return v.reader.read(ctx, vmRef(a.MoRef))
 }
 
-// taken says who has the name that a rename or a move was refused for; any other error stays as it is. If the VM itself
-// has it, that is success: an earlier try, or another copy of the server, was there first.
-func (v *VCenter) taken(ctx context.Context, ref plan.Ref, a plan.Action, err error, folder, name string) error {
+// nameRefusal says who has the name that a rename or a move was refused for; any other error stays as it is. If the VM itself
+// has it, that is success: an earlier try, or another replica, was there first.
+func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, err error, folder, name string) error {
 	if hasFault[*types.InvalidName](err) {
 		return faultf(ReasonNameConflict, true, "vCenter refuses the name %s for the VM of %s.", name, a.VM)
 	}

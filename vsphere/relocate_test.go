@@ -260,7 +260,7 @@ func TestALostReplyToARenameOrAMoveIsMadeGoodByTheNextTry(t *testing.T) {
 	})
 }
 
-// Of two copies of the server that rename a VM at once, the slower one finds its name taken by the VM itself.
+// Of two replicas that rename a VM at once, the slower one finds its name taken by the VM itself.
 func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 		vm := p.member(0)
 		w.must(w.Rename("web-0", "web-9"))
 		duplicate := &vim.DuplicateName{Name: "web-9", Object: vmRef(vm.MoRef)}
-		if err := p.taken(context.Background(), web, renaming(vm, "web-9"), errOf(duplicate), p.sight().Folder, "web-9"); err != nil {
+		if err := p.nameRefusal(context.Background(), web, renaming(vm, "web-9"), errOf(duplicate), p.sight().Folder, "web-9"); err != nil {
 			t.Error(err)
 		}
 	})

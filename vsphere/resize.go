@@ -61,7 +61,7 @@ func sizeRefusal(a plan.Action, err error) error {
 	return err
 }
 
-// hasFault tells whether a fault of type T, a pointer or a Base… interface, is in an error's tree.
+// hasFault reports whether a fault of type T, a pointer or a Base… interface, is in an error's tree.
 func hasFault[T any](err error) bool {
 	faults, _ := faultsIn(err)
 	return slices.ContainsFunc(faults, func(f types.BaseMethodFault) bool {

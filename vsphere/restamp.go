@@ -12,7 +12,7 @@ import (
 )
 
 // mark writes into a member's stamp that it is chosen to go, or that it is not.
-// changeVersion makes vCenter refuse it if anybody changed the VM since it was read: of two copies of the server, one
+// changeVersion makes vCenter refuse it if anybody changed the VM since it was read: of two replicas, one
 // sees the other.
 func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
@@ -53,7 +53,7 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	}
 	err = v.reconfigure(ctx, vmRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}}})
-	// Another copy of the server may have marked another member meanwhile, and the stream may not have told yet. Both look
+	// Another replica may have marked another member meanwhile, and the stream may not have told yet. Both look
 	// at all members after their own mark is written, so one of them at least sees both marks before it takes its member
 	// down: else the two together would take down more than may be. A mark whose answer was lost may be there as well.
 	v.reader.touch(v.inventory.memberRefs(ref.UID)...)
@@ -105,7 +105,7 @@ func notOff(power types.VirtualMachinePowerState) *Error {
 	return faultf(ReasonInvalidPowerState, false, "The VM is %s, so it was not put into quarantine; its state is read anew.", power)
 }
 
-// unchanged tells that a member's configuration is the one that an action was planned from.
+// unchanged reports whether a member's configuration is the one that an action was planned from.
 func unchanged(m *member, a plan.Action) error {
 	if m.ChangeVersion == "" || a.ChangeVersion != "" && a.ChangeVersion != m.ChangeVersion {
 		return changedMeanwhile()
@@ -175,12 +175,12 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 // adopt writes a stamp into a VM that bears none, or that of a former incarnation of the group. All that Sight looked
 // at is looked at again in a read that begins now.
 func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	v.inventory.keepWhole(ref, a.MoRef)
+	v.inventory.watchCandidate(ref, a.MoRef)
 	if err := v.reader.read(ctx, vmRef(a.MoRef)); err != nil {
 		return err
 	}
 	if m := v.inventory.member(a.MoRef); m != nil && m.stamp.UID == ref.UID {
-		return nil // by an earlier try, or by another copy of the server
+		return nil // by an earlier try, or by another replica
 	}
 	m, err := v.inventory.adoptableNow(ref, a.MoRef)
 	if err != nil {

@@ -102,7 +102,7 @@ func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 		if after := w.look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
 			t.Errorf("it was %+v and is %+v", before, after)
 		}
-		if text := w.stampOf("web-0"); text != "" || len(p.sight().VMs) != 1 || !p.inventory.stranger(vm.MoRef) {
+		if text := w.stampOf("web-0"); text != "" || len(p.sight().VMs) != 1 || !p.inventory.isUnmanaged(vm.MoRef) {
 			t.Errorf("its stamp is %q; the group has %+v", text, p.sight().VMs)
 		}
 		if now := w.names(); !strings.Contains(strings.Join(now, " "), "web-0") {

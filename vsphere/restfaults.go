@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// ReasonTaggingUnavailable says that vCenter's tagging service does not answer as it should; it passes.
+	// ReasonTaggingUnavailable means that vCenter's tagging service does not answer as it should; it passes.
 	ReasonTaggingUnavailable = "TaggingUnavailable"
-	// ReasonTagRefused says that vCenter refused something about tags, in its own words.
+	// ReasonTagRefused means that vCenter refused something about tags, in its own words.
 	ReasonTagRefused = "TagRefused"
 )
 
@@ -111,7 +111,7 @@ func restStatus(err error) int {
 	return 0
 }
 
-// restKind tells whether err is an answer of that kind.
+// restKind reports whether err is an answer of that kind.
 func restKind(err error, kind string) bool {
 	e, is := errors.AsType[*restError](err)
 	return is && e.kind == kind

@@ -20,7 +20,7 @@ func settled(vm plan.VM) plan.VM {
 	return vm
 }
 
-// again does a step that was done already: that is success, or the guard tells that the plan is out of date.
+// again does a step that was done already: that is success, or the guard reports whether the plan is out of date.
 func (p *process) again(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
@@ -127,7 +127,7 @@ func TestAStepWhoseReplyIsLostIsMadeGoodByThePlanThatFollows(t *testing.T) {
 				if f := p.fault(c.plan(vm)); f.Reason != ReasonVCenterUnreachable || !f.Passing {
 					t.Errorf("%+v", f)
 				}
-				time.Sleep(5 * time.Second) // as the loop backs off before it plans anew
+				time.Sleep(5 * time.Second) // as the loop backs off before it plans again
 				p.until("it is as planned", func() bool {
 					now, known := p.vm(vm.MoRef), p.sight().Known
 					if !known || c.done(now) || p.reader.busy(vmRef(vm.MoRef)) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Roster lists all groups of our cluster that have VMs, as their stamps say: by namespace, name and UID. It is the same
-// for every copy of the server, whichever is called for a group. known is false while the inventory is not: the facts
+// for every replica, whichever is called for a group. known is false while the inventory is not: the facts
 // are then the last ones, or none. It is answered from memory.
 func (v *VCenter) Roster() (groups []plan.Listed, known bool) {
 	return v.inventory.roster(v.cfg.ClusterID)

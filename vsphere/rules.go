@@ -20,11 +20,11 @@ import (
 
 // Why spec.placement.antiAffinity cannot be carried out.
 const (
-	// ReasonRuleIneffective says that DRS, which heeds such rules, is off where the members are, or that there is none.
+	// ReasonRuleIneffective means that DRS, which heeds such rules, is off where the members are, or that there is none.
 	ReasonRuleIneffective = "RuleIneffective"
-	// ReasonRuleConflict says that vCenter has switched the rule off.
+	// ReasonRuleConflict means that vCenter has switched the rule off.
 	ReasonRuleConflict = "RuleConflict"
-	// ReasonRuleViolation says that a member cannot run anywhere without breaking a rule.
+	// ReasonRuleViolation means that a member cannot run anywhere without breaking a rule.
 	ReasonRuleViolation = "RuleViolation"
 )
 
@@ -49,23 +49,23 @@ func ruleOwner(name string) types.UID {
 	return ""
 }
 
-func wantsRules(wish v1alpha1.AntiAffinity) bool {
-	return wish == v1alpha1.AntiAffinityPreferred || wish == v1alpha1.AntiAffinityRequired
+func wantsRules(request v1alpha1.AntiAffinity) bool {
+	return request == v1alpha1.AntiAffinityPreferred || request == v1alpha1.AntiAffinityRequired
 }
 
-// ruleTries is how often rules are brought in line while others, such as another copy of the server, change them.
+// ruleTries is how often rules are brought in line while others, such as another replica, change them.
 const ruleTries = 3
 
 // setRules brings a group's rules in line, in all clusters. What is already as wanted is success.
 func (v *VCenter) setRules(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	wish := v1alpha1.AntiAffinityNone
+	request := v1alpha1.AntiAffinityNone
 	if a.Details != nil && a.Details.Spec != nil {
-		wish = a.Details.Spec.Placement.AntiAffinity
+		request = a.Details.Spec.Placement.AntiAffinity
 	}
 	if err := v.reader.readClusters(ctx); err != nil {
 		return err
 	}
-	changes, lack := v.inventory.ruleChanges(ref.UID, wish)
+	changes, lack := v.inventory.ruleChanges(ref.UID, request)
 	for try := 0; len(changes) > 0; try++ {
 		if try == ruleTries {
 			return unkept(changes)
@@ -75,7 +75,7 @@ func (v *VCenter) setRules(ctx context.Context, ref plan.Ref, a plan.Action) err
 			return errors.Join(changed, err)
 		}
 		tried := changes
-		if changes, lack = v.inventory.ruleChanges(ref.UID, wish); changed != nil && reflect.DeepEqual(changes, tried) {
+		if changes, lack = v.inventory.ruleChanges(ref.UID, request); changed != nil && reflect.DeepEqual(changes, tried) {
 			v.reader.touch(ruledVMs(changes)...) // one may have left the cluster
 			return changed
 		}
@@ -113,13 +113,13 @@ func vmRefs(moRefs []string) []vim.ManagedObjectReference {
 
 // ruleChanges are those that bring a group's rules in line with what is known now; lack is nil, or why they do not
 // suffice.
-func (n *Inventory) ruleChanges(uid types.UID, wish v1alpha1.AntiAffinity) (changes []ruleChange, lack error) {
+func (n *Inventory) ruleChanges(uid types.UID, request v1alpha1.AntiAffinity) (changes []ruleChange, lack error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if !n.clusters.known {
 		return nil, faultf(plan.ReasonInventoryNotRead, false, "The clusters' DRS rules are being read.")
 	}
-	changes, flaw := n.clusters.compare(uid, n.groups[uid], wish)
+	changes, flaw := n.clusters.compare(uid, n.groups[uid], request)
 	if flaw != nil {
 		return changes, flaw
 	}

@@ -34,13 +34,13 @@ func (w *world) inFirstCluster() *process {
 
 const firstCluster, secondCluster = "/DC0/host/DC0_C0", "/DC0/host/DC0_C1"
 
-func settingRules(wish v1alpha1.AntiAffinity) plan.Action {
+func settingRules(request v1alpha1.AntiAffinity) plan.Action {
 	return plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
-		Placement: v1alpha1.Placement{AntiAffinity: wish}}}}
+		Placement: v1alpha1.Placement{AntiAffinity: request}}}}
 }
 
-func (p *process) off(wish v1alpha1.AntiAffinity) bool {
-	return p.Sight(web, plan.Ask{AntiAffinity: wish}).RulesOff
+func (p *process) off(request v1alpha1.AntiAffinity) bool {
+	return p.Sight(web, plan.Ask{AntiAffinity: request}).RulesOff
 }
 
 // rules are those of a cluster in short: "[web-0 web-1] mandatory".
@@ -106,11 +106,11 @@ func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 			}
 		}
 		w.must(w.AddRule(firstCluster, "a person's", "web-0", "web-1"))
-		set := func(wish v1alpha1.AntiAffinity) {
+		set := func(request v1alpha1.AntiAffinity) {
 			t.Helper()
-			p.do(settingRules(wish))
-			if p.off(wish) {
-				t.Errorf("%s is off after it was set", wish)
+			p.do(settingRules(request))
+			if p.off(request) {
+				t.Errorf("%s is off after it was set", request)
 			}
 		}
 		set(required)
@@ -179,18 +179,18 @@ func TestTwoServersThatSetRulesAtOnceLeaveOne(t *testing.T) {
 		one.member(1)
 		two := w.inFirstCluster()
 		for range 5 {
-			for _, wish := range []v1alpha1.AntiAffinity{required, none} {
+			for _, request := range []v1alpha1.AntiAffinity{required, none} {
 				var both sync.WaitGroup
 				for _, p := range []*process{one, two} {
 					both.Go(func() {
-						if err := p.Do(context.Background(), web, settingRules(wish)); err != nil {
+						if err := p.Do(context.Background(), web, settingRules(request)); err != nil {
 							t.Error(err)
 						}
 					})
 				}
 				both.Wait()
-				if got := w.rules(firstCluster); len(got) != map[v1alpha1.AntiAffinity]int{required: 1}[wish] {
-					t.Fatalf("%s: %q", wish, got)
+				if got := w.rules(firstCluster); len(got) != map[v1alpha1.AntiAffinity]int{required: 1}[request] {
+					t.Fatalf("%s: %q", request, got)
 				}
 			}
 		}
@@ -297,21 +297,21 @@ func TestWhateverHappensTheRulesAreAsWantedOnceTheyWereSet(t *testing.T) {
 				p.member(next)
 				next++
 			}
-			wish := []v1alpha1.AntiAffinity{none, preferred, required}[random.IntN(3)]
-			if p.off(wish) {
-				p.do(settingRules(wish))
+			request := []v1alpha1.AntiAffinity{none, preferred, required}[random.IntN(3)]
+			if p.off(request) {
+				p.do(settingRules(request))
 			}
 			w.must(p.reader.readClusters(context.Background()))
-			if p.off(wish) {
-				t.Fatalf("%s is off: %q, %q", wish, w.rules(firstCluster), w.rules(secondCluster))
+			if p.off(request) {
+				t.Fatalf("%s is off: %q, %q", request, w.rules(firstCluster), w.rules(secondCluster))
 			}
-			w.checkRules(wish)
+			w.checkRules(request)
 		}
 	})
 }
 
 // checkRules compares what vCenter has with what is wanted of it.
-func (w *world) checkRules(wish v1alpha1.AntiAffinity) {
+func (w *world) checkRules(request v1alpha1.AntiAffinity) {
 	w.t.Helper()
 	members := map[string][]string{}
 	for _, vm := range w.VMs() {
@@ -325,9 +325,9 @@ func (w *world) checkRules(wish v1alpha1.AntiAffinity) {
 	}
 	for _, cluster := range []string{firstCluster, secondCluster} {
 		var want []string
-		if slices.Sort(members[cluster]); len(members[cluster]) >= 2 && wish != none {
+		if slices.Sort(members[cluster]); len(members[cluster]) >= 2 && request != none {
 			want = []string{fmt.Sprint(members[cluster])}
-			if wish == required {
+			if request == required {
 				want[0] += " mandatory"
 			}
 		}

@@ -10,33 +10,33 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// setting is a flag of the server, or a field of a spec, that names something in vCenter.
-type setting struct {
+// naming is a flag of the server, or a field of a spec, that names something in vCenter.
+type naming struct {
 	word, flag string
 	// missing and ambiguous are the reasons of its faults.
 	missing, ambiguous string
 }
 
 var (
-	datacenterSetting = setting{"datacenter", "--datacenter", ReasonDatacenterNotFound, ReasonDatacenterAmbiguous}
-	poolSetting       = setting{"cluster or resource pool", "--pool", ReasonPoolNotFound, ReasonPoolAmbiguous}
-	datastoreSetting  = setting{"datastore", "--datastore", ReasonDatastoreNotFound, ReasonDatastoreAmbiguous}
+	datacenterFlag = naming{"datacenter", "--datacenter", ReasonDatacenterNotFound, ReasonDatacenterAmbiguous}
+	poolFlag       = naming{"cluster or resource pool", "--pool", ReasonPoolNotFound, ReasonPoolAmbiguous}
+	datastoreFlag  = naming{"datastore", "--datastore", ReasonDatastoreNotFound, ReasonDatastoreAmbiguous}
 
-	poolField      = setting{"cluster, host or resource pool", "spec.placement.pool", ReasonPoolNotFound, ReasonPoolAmbiguous}
-	zonesField     = setting{"cluster, host or resource pool", "spec.placement.zones", ReasonPoolNotFound, ReasonPoolAmbiguous}
-	datastoreField = setting{"datastore or datastore cluster", "spec.placement.datastore", ReasonDatastoreNotFound, ReasonDatastoreAmbiguous}
-	networkField   = setting{"network", "spec.networks", ReasonNetworkNotFound, ReasonNetworkAmbiguous}
+	poolField      = naming{"cluster, host or resource pool", "spec.placement.pool", ReasonPoolNotFound, ReasonPoolAmbiguous}
+	zonesField     = naming{"cluster, host or resource pool", "spec.placement.zones", ReasonPoolNotFound, ReasonPoolAmbiguous}
+	datastoreField = naming{"datastore or datastore cluster", "spec.placement.datastore", ReasonDatastoreNotFound, ReasonDatastoreAmbiguous}
+	networkField   = naming{"network", "spec.networks", ReasonNetworkNotFound, ReasonNetworkAmbiguous}
 )
 
-// choice is something that a setting may name.
-type choice struct {
+// candidate is something that a setting may name.
+type candidate struct {
 	path string // "/DC0/host/C0"
 	ref  types.ManagedObjectReference
 }
 
-// named tells whether name, a whole inventory path or the end of one, names the choice. In a path '/' within a name is
+// named reports whether name, a whole inventory path or the end of one, names the choice. In a path '/' within a name is
 // %2f; people may write it as they see it.
-func (c choice) named(name string) bool {
+func (c candidate) named(name string) bool {
 	for _, path := range []string{c.path, unescape(c.path)} {
 		if path == name || strings.HasSuffix(path, "/"+strings.Trim(name, "/")) && !strings.HasPrefix(name, "/") {
 			return true
@@ -46,7 +46,7 @@ func (c choice) named(name string) bool {
 }
 
 // matching gives the indices of the candidates that are named; an empty name names all.
-func matching(name string, all []choice) (fits []int) {
+func matching(name string, all []candidate) (fits []int) {
 	for i, c := range all {
 		if name == "" || c.named(name) {
 			fits = append(fits, i)
@@ -56,7 +56,7 @@ func matching(name string, all []choice) (fits []int) {
 }
 
 // choose gives the index of the one candidate that is named; an empty name takes the only one there is.
-func (s setting) choose(name string, all []choice) (int, error) {
+func (s naming) choose(name string, all []candidate) (int, error) {
 	fits := matching(name, all)
 	if len(fits) == 1 {
 		return fits[0], nil
@@ -65,7 +65,7 @@ func (s setting) choose(name string, all []choice) (int, error) {
 }
 
 // refuse says why not one of the candidates can be taken: none is named, or several are.
-func (s setting) refuse(name string, all []choice, fits []int) *Error {
+func (s naming) refuse(name string, all []candidate, fits []int) *Error {
 	there := func(indices []int) string {
 		var names []string
 		for _, i := range indices {

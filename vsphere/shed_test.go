@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Another copy of the server may be removing the group, and what it wrote into another member may be seen a moment later.
+// Another replica may be removing the group, and what it wrote into another member may be seen a moment later.
 func TestAVMWhoseStampCameOffCountsAsGoneAfterAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, told := newShelf(), make(chan types.UID, 10)
@@ -32,10 +32,10 @@ func TestAVMWhoseStampCameOffCountsAsGoneAfterAMoment(t *testing.T) {
 		for len(told) > 0 {
 			<-told
 		}
-		time.Sleep(shedPatience)
+		time.Sleep(unstampedPatience)
 		synctest.Wait()
 		if !gone(false) || len(told) != 1 || <-told != "uid-web" {
-			t.Errorf("after %s: gone is %v", shedPatience, gone(false))
+			t.Errorf("after %s: gone is %v", unstampedPatience, gone(false))
 		}
 	})
 }

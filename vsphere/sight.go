@@ -17,7 +17,7 @@ const othersListed = 10
 //
 // A recorded VM counts as gone if a read of it answered ManagedObjectNotFound, and also if it was read and bears
 // the group's valid stamp no more: somebody took the stamp off, or the moRef names another VM now. Either way it
-// is a stranger's, which the group can never touch again, and so it is lost to the group. It does not count as
+// is an unmanaged VM's, which the group can never touch again, and so it is lost to the group. It does not count as
 // gone while that cannot be told: while its configuration is unreadable, or its stamp of an unknown version.
 func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 	n.mu.RLock()
@@ -28,7 +28,7 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 		s.VMs = g.vms
 	}
 	home := g.homeOf(ask.Home)
-	n.remember(ref, home, wantsRules(ask.AntiAffinity))
+	n.noteRequest(ref, home, wantsRules(ask.AntiAffinity))
 	if !n.known {
 		return s
 	}
@@ -45,7 +45,7 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 		s.FolderUnknown = true
 		return s
 	}
-	at := n.lodging(home)
+	at := n.groupFolder(home)
 	if fault := n.refusal(ref, at); fault != nil {
 		if s.Trouble == nil {
 			s.Trouble = fault
@@ -59,28 +59,28 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 	return s
 }
 
-// shedPatience is how long a VM whose stamp came off does not count as gone: much longer than the stream takes.
-const shedPatience = 5 * time.Second
+// unstampedPatience is how long a VM whose stamp came off does not count as gone: much longer than the stream takes.
+const unstampedPatience = 5 * time.Second
 
-// isGone tells whether a VM that was the group's is so no more. It asks for a read if nothing is known of it.
+// isGone reports whether a VM that was the group's is so no more. It asks for a read if nothing is known of it.
 //
-// One whose stamp came off just now was released, perhaps, by another copy of the server, which removes the group. That
+// One whose stamp came off just now was released, perhaps, by another replica, which removes the group. That
 // copy has marked another member before, and what vCenter tells of two VMs may come in any order: so it is waited for a
 // moment before anything is cloned in its stead. (Lives at random found it: a member too many, at the end of a Retain.)
 func (n *Inventory) isGone(uid types.UID, moRef string, finalizing bool) bool {
 	if m := n.members[moRef]; m != nil {
 		return m.stamp.UID != uid
 	}
-	if x, found := n.others[moRef]; found {
-		return !x.blind && (finalizing || x.shed.IsZero() || time.Since(x.shed) >= shedPatience)
+	if x, found := n.unmanaged[moRef]; found {
+		return !x.unreadable && (finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedPatience)
 	}
 	if n.gone.has(moRef) {
 		return true
 	}
 	n.interest.Lock()
-	_, asked := n.wanted[moRef]
+	_, asked := n.awaited[moRef]
 	if n.want != nil && !asked {
-		n.wanted[moRef] = uid
+		n.awaited[moRef] = uid
 	}
 	n.interest.Unlock()
 	if n.want != nil && !asked {
@@ -95,7 +95,7 @@ type templateKey struct{ datacenter, wanted string }
 // template says what a name, or an inventory path, names: a template of that name anywhere in the group's datacenter;
 // or the one at "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
 // within a name is written %2f.
-func (n *Inventory) template(at *lodging, wanted string) plan.Template {
+func (n *Inventory) template(at *groupFolder, wanted string) plan.Template {
 	answers, key := n.answers.Load(), templateKey{at.datacenter, wanted}
 	if t, found := answers.Load(key); found {
 		return t.(plan.Template)
@@ -123,15 +123,15 @@ func (n *Inventory) template(at *lodging, wanted string) plan.Template {
 }
 
 // machine is the name and place of a VM that is known.
-func (n *Inventory) machine(ref string) other {
+func (n *Inventory) machine(ref string) unmanagedVM {
 	if m := n.members[ref]; m != nil {
-		return other{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks}
+		return unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks}
 	}
-	return n.others[ref]
+	return n.unmanaged[ref]
 }
 
-// matches tells whether a VM whose name is right is also where it is looked for.
-func (n *Inventory) matches(x other, at *lodging, wanted string) bool {
+// matches reports whether a VM whose name is right is also where it is looked for.
+func (n *Inventory) matches(x unmanagedVM, at *groupFolder, wanted string) bool {
 	if !strings.Contains(wanted, "/") {
 		return n.places.datacenter(x.parent) == at.datacenter
 	}
@@ -145,8 +145,8 @@ func (n *Inventory) matches(x other, at *lodging, wanted string) bool {
 	return n.standsAt(x, "", parts) || n.standsAt(x, at.vmFolder, parts)
 }
 
-// standsAt tells whether a VM is at the end of a path that begins below a place; "" is the root folder.
-func (n *Inventory) standsAt(x other, base string, path []string) bool {
+// standsAt reports whether a VM is at the end of a path that begins below a place; "" is the root folder.
+func (n *Inventory) standsAt(x unmanagedVM, base string, path []string) bool {
 	at := x.parent
 	for i := len(path) - 2; i >= 0; i-- {
 		p, found := n.places.byRef[at]
@@ -161,19 +161,19 @@ func (n *Inventory) standsAt(x other, base string, path []string) bool {
 
 // plainVM is the path of a VM that has the name of the wanted template and is none, for admins alone: who writes a VmGroup is
 // not told of VMs that are not his.
-func (n *Inventory) plainVM(at *lodging, wanted string) string {
+func (n *Inventory) plainVM(at *groupFolder, wanted string) string {
 	name := unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
 	var found []string
-	look := func(x other) {
+	look := func(x unmanagedVM) {
 		if unescape(x.name) == name && n.matches(x, at, wanted) {
 			found = append(found, n.places.path(x.parent, x.name))
 		}
 	}
-	for _, x := range n.others {
+	for _, x := range n.unmanaged {
 		look(x)
 	}
 	for _, m := range n.members {
-		look(other{name: m.Name, parent: m.Parent})
+		look(unmanagedVM{name: m.Name, parent: m.Parent})
 	}
 	if len(found) == 0 {
 		return ""
@@ -181,7 +181,7 @@ func (n *Inventory) plainVM(at *lodging, wanted string) string {
 	return slices.Min(found)
 }
 
-func (n *Inventory) otherTemplates(at *lodging) []string {
+func (n *Inventory) otherTemplates(at *groupFolder) []string {
 	var names []string
 	for name, refs := range n.templates {
 		if slices.ContainsFunc(refs, func(ref string) bool {

@@ -59,14 +59,14 @@ func TestSettingsThatDoNotFitAreToldWhileTheInventoryIsKnown(t *testing.T) {
 	s := newShelf()
 	s.publish()
 	before := s.look()
-	s.setSite(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
+	s.setSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
 	got := s.look()
 	if !got.Known || got.Trouble == nil || got.Trouble.Reason != "ResourcePoolAmbiguous" || got.FolderUnknown || got.Folder != before.Folder {
 		t.Fatalf("%+v", got)
 	}
 	never := newShelf()
 	never.own = nil
-	never.setSite(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
+	never.setSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
 	if got := never.look(); !got.FolderUnknown {
 		t.Errorf("where folders are was never known: %+v", got)
 	}
@@ -115,7 +115,7 @@ func TestSightMakesNoCallToVCenter(t *testing.T) {
 	})
 }
 
-// many is an inventory of 10,000 VMs in 1,000 groups, and as many strangers.
+// many is an inventory of 10,000 VMs in 1,000 groups, and as many unmanaged VMs.
 func many() *Inventory {
 	n := NewInventory(nil)
 	r := Reading{VCenter: "vc", Complete: true, Places: somePlaces(), Machines: []Machine{template("vm-t", "ubuntu", "vm")}}

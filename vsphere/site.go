@@ -9,8 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// site is where in this vCenter the settings point to. It is resolved once a session.
-type site struct {
+// settings is where in this vCenter the settings point to. It is resolved once a session.
+type settings struct {
 	datacenter     types.ManagedObjectReference
 	datacenterName string // "DC0"
 	datacenterPath string // "/DC0"
@@ -25,11 +25,11 @@ type site struct {
 	datastore *types.ManagedObjectReference
 }
 
-// resolveSite finds what the settings name, and makes the root folder if it is missing. Whatever is missing or
+// resolveSettings finds what the settings name, and makes the root folder if it is missing. Whatever is missing or
 // ambiguous gives an error that names the setting's flag and what there is to choose from.
-func resolveSite(ctx context.Context, s *session, cfg Config) (at *site, failure *Error) {
+func resolveSettings(ctx context.Context, s *session, cfg Config) (at *settings, failure *Error) {
 	err := contained("the lookup of the settings", func() (err error) {
-		at, err = lookUpSite(ctx, s, cfg)
+		at, err = lookUpSettings(ctx, s, cfg)
 		return err
 	})
 	if err != nil {
@@ -38,7 +38,7 @@ func resolveSite(ctx context.Context, s *session, cfg Config) (at *site, failure
 	return at, nil
 }
 
-func lookUpSite(ctx context.Context, s *session, cfg Config) (*site, error) {
+func lookUpSettings(ctx context.Context, s *session, cfg Config) (*settings, error) {
 	finder := find.NewFinder(bounded(s.vim))
 	dc, err := resolveDatacenter(ctx, finder, cfg.Datacenter)
 	if err != nil {
@@ -49,7 +49,7 @@ func lookUpSite(ctx context.Context, s *session, cfg Config) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := &site{
+	at := &settings{
 		datacenter:     dc.Reference(),
 		datacenterName: dc.Name(),
 		datacenterPath: dc.InventoryPath,
@@ -73,11 +73,11 @@ func resolveDatacenter(ctx context.Context, finder *find.Finder, name string) (*
 	if err != nil {
 		return nil, err
 	}
-	var candidates []choice
+	var candidates []candidate
 	for _, dc := range all {
-		candidates = append(candidates, choice{dc.InventoryPath, dc.Reference()})
+		candidates = append(candidates, candidate{dc.InventoryPath, dc.Reference()})
 	}
-	i, err := datacenterSetting.choose(name, candidates)
+	i, err := datacenterFlag.choose(name, candidates)
 	if err != nil {
 		return nil, err
 	}
@@ -86,16 +86,16 @@ func resolveDatacenter(ctx context.Context, finder *find.Finder, name string) (*
 
 // resolvePool takes a cluster or host, and its root pool, or a resource pool; by default the only cluster or
 // host there is.
-func (at *site) resolvePool(ctx context.Context, s *session, finder *find.Finder, name string) error {
+func (at *settings) resolvePool(ctx context.Context, s *session, finder *find.Finder, name string) error {
 	computes, err := found(finder.ComputeResourceList(ctx, at.datacenterPath+"/host/..."))
 	if err != nil {
 		return err
 	}
-	var candidates []choice
+	var candidates []candidate
 	for _, c := range computes {
-		candidates = append(candidates, choice{c.InventoryPath, c.Reference()})
+		candidates = append(candidates, candidate{c.InventoryPath, c.Reference()})
 	}
-	i, err := poolSetting.choose(name, candidates)
+	i, err := poolFlag.choose(name, candidates)
 	if err == nil {
 		pool, err := object.NewComputeResource(s.vim, candidates[i].ref).ResourcePool(ctx)
 		if err != nil {
@@ -104,7 +104,7 @@ func (at *site) resolvePool(ctx context.Context, s *session, finder *find.Finder
 		at.pool, at.poolPath = pool.Reference(), candidates[i].path+"/Resources"
 		return nil
 	}
-	if name == "" || classify("", err).Reason != poolSetting.missing {
+	if name == "" || classify("", err).Reason != poolFlag.missing {
 		return err
 	}
 	pools, err := found(finder.ResourcePoolList(ctx, at.datacenterPath+"/host/..."))
@@ -112,16 +112,16 @@ func (at *site) resolvePool(ctx context.Context, s *session, finder *find.Finder
 		return err
 	}
 	for _, p := range pools {
-		candidates = append(candidates, choice{p.InventoryPath, p.Reference()})
+		candidates = append(candidates, candidate{p.InventoryPath, p.Reference()})
 	}
-	if i, err = poolSetting.choose(name, candidates); err != nil {
+	if i, err = poolFlag.choose(name, candidates); err != nil {
 		return err
 	}
 	at.pool, at.poolPath = candidates[i].ref, candidates[i].path
 	return nil
 }
 
-func (at *site) resolveDatastore(ctx context.Context, finder *find.Finder, name string) error {
+func (at *settings) resolveDatastore(ctx context.Context, finder *find.Finder, name string) error {
 	if name == "" {
 		return nil
 	}
@@ -129,11 +129,11 @@ func (at *site) resolveDatastore(ctx context.Context, finder *find.Finder, name 
 	if err != nil {
 		return err
 	}
-	var candidates []choice
+	var candidates []candidate
 	for _, ds := range all {
-		candidates = append(candidates, choice{ds.InventoryPath, ds.Reference()})
+		candidates = append(candidates, candidate{ds.InventoryPath, ds.Reference()})
 	}
-	i, err := datastoreSetting.choose(name, candidates)
+	i, err := datastoreFlag.choose(name, candidates)
 	if err != nil {
 		return err
 	}
@@ -141,9 +141,9 @@ func (at *site) resolveDatastore(ctx context.Context, finder *find.Finder, name 
 	return nil
 }
 
-// resolveRoot goes down the root folder's path and makes what is missing. Another copy of the server may make
+// resolveRoot goes down the root folder's path and makes what is missing. Another replica may make
 // it at the same moment: then it is there.
-func (at *site) resolveRoot(ctx context.Context, s *session, path []string) error {
+func (at *settings) resolveRoot(ctx context.Context, s *session, path []string) error {
 	at.root, at.rootPath = at.vmFolder, at.datacenterPath+"/vm"
 	for _, name := range path {
 		ref, err := childFolder(ctx, s, at.root, at.rootPath+"/"+name, name)

@@ -14,7 +14,7 @@ import (
 )
 
 // resolved resolves a change of the lab's settings.
-func resolved(t *testing.T, l *lab, change func(*Config)) (*site, *Error) {
+func resolved(t *testing.T, l *lab, change func(*Config)) (*settings, *Error) {
 	t.Helper()
 	cfg := l.config()
 	change(&cfg)
@@ -23,7 +23,7 @@ func resolved(t *testing.T, l *lab, change func(*Config)) (*site, *Error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, e := resolveSite(t.Context(), s, cfg)
+	at, e := resolveSettings(t.Context(), s, cfg)
 	c.logout(t.Context())
 	return at, e
 }
@@ -72,33 +72,33 @@ func TestSettingsAreNamesOrPaths(t *testing.T) {
 		l.done(l.folder("/", "F0").MoveInto(t.Context(), []types.ManagedObjectReference{must(l.Find("/DC1"))}))
 		for name, tc := range map[string]struct {
 			change func(*Config)
-			want   func(*site) bool
+			want   func(*settings) bool
 		}{
 			"by name": {
 				func(c *Config) { c.Datacenter, c.Pool, c.Datastore = "DC1", "DC1_C9", "LocalDS_1" },
-				func(s *site) bool {
+				func(s *settings) bool {
 					return s.datacenterPath == "/F0/DC1" && s.poolPath == "/F0/DC1/host/F0/DC1_C9/Resources" && s.datastore != nil
 				},
 			},
 			"by path": {
 				func(c *Config) { c.Datacenter, c.Pool = "/F0/DC1", "/F0/DC1/host/F0/DC1_C9" },
-				func(s *site) bool { return s.poolPath == "/F0/DC1/host/F0/DC1_C9/Resources" },
+				func(s *settings) bool { return s.poolPath == "/F0/DC1/host/F0/DC1_C9/Resources" },
 			},
 			"a resource pool": {
 				func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_C1_RP2" },
-				func(s *site) bool { return strings.HasSuffix(s.poolPath, "/Resources/DC0_C1_RP2") },
+				func(s *settings) bool { return strings.HasSuffix(s.poolPath, "/Resources/DC0_C1_RP2") },
 			},
 			"the end of a path": {
 				func(c *Config) { c.Datacenter, c.Pool = "F0/DC1", "DC1_C9/Resources" },
-				func(s *site) bool { return s.poolPath == "/F0/DC1/host/F0/DC1_C9/Resources" },
+				func(s *settings) bool { return s.poolPath == "/F0/DC1/host/F0/DC1_C9/Resources" },
 			},
 			"a host alone": {
 				func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_H0" },
-				func(s *site) bool { return strings.HasSuffix(s.poolPath, "DC0_H0/Resources") },
+				func(s *settings) bool { return strings.HasSuffix(s.poolPath, "DC0_H0/Resources") },
 			},
 			"a nested root folder": {
 				func(c *Config) { c.Datacenter, c.Pool, c.Folder = "DC0", "DC0_C0", "/platform/vms/" },
-				func(s *site) bool { return s.rootPath == "/DC0/vm/platform/vms" },
+				func(s *settings) bool { return s.rootPath == "/DC0/vm/platform/vms" },
 			},
 		} {
 			at, err := resolved(t, l, tc.change)
@@ -162,7 +162,7 @@ func TestCopiesOfTheServerMakeOneRootFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				at, err := resolveSite(t.Context(), s, cfg)
+				at, err := resolveSettings(t.Context(), s, cfg)
 				if err != nil {
 					t.Error(err)
 					return

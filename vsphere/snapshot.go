@@ -16,50 +16,50 @@ import (
 //	                     backings will be consolidated"
 //	Linked               child disks of the template's current snapshot
 //	Linked, snapshot     child disks of that one; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
-func (v *VCenter) fillSource(ctx context.Context, o *order) error {
-	key := originalKey{vmRef(o.action.Template), o.action.Fingerprint}
+func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
+	key := sourceKey{vmRef(b.action.Template), b.action.Fingerprint}
 	return v.call(ctx, func(ctx context.Context, s *session) (err error) {
-		ask := func() (*original, error) { return readOriginal(ctx, s, key.ref) }
-		clone := o.details.Spec.Clone
+		ask := func() (*source, error) { return readSource(ctx, s, key.ref) }
+		clone := b.details.Spec.Clone
 		if clone.Mode != v1alpha1.CloneLinked && clone.Snapshot == "" {
-			o.from, err = v.lookups.originals.get(ctx, s, key, knownFor, ask)
+			b.source, err = v.lookups.sources.get(ctx, s, key, knownFor, ask)
 			return err
 		}
-		snapshot, err := looking(ctx, s, &v.lookups.originals, key, ask, func(x *original) (types.ManagedObjectReference, error) {
-			return x.snapshot(clone, o.details.Spec.Template)
+		snapshot, err := looking(ctx, s, &v.lookups.sources, key, ask, func(x *source) (types.ManagedObjectReference, error) {
+			return x.snapshot(clone, b.details.Spec.Template)
 		})
 		if err != nil {
 			return err
 		}
 		// The clone gets the configuration of that time, too: cores and adapters may be others.
-		key := originalKey{ref: snapshot}
-		o.from, err = v.lookups.originals.get(ctx, s, key, knownFor, func() (*original, error) { return readOriginal(ctx, s, snapshot) })
-		o.spec.Snapshot = &snapshot
-		o.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsMoveAllDiskBackingsAndDisallowSharing)
+		key := sourceKey{ref: snapshot}
+		b.source, err = v.lookups.sources.get(ctx, s, key, knownFor, func() (*source, error) { return readSource(ctx, s, snapshot) })
+		b.spec.Snapshot = &snapshot
+		b.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsMoveAllDiskBackingsAndDisallowSharing)
 		if clone.Mode == v1alpha1.CloneLinked {
-			o.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
+			b.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
 		}
 		return err
 	})
 }
 
-// taken is one snapshot of a template; path are the names that lead to it, with a '/' between.
-type taken struct {
+// snapshotRef is one snapshot of a template; path are the names that lead to it, with a '/' between.
+type snapshotRef struct {
 	name, path string
 	ref        types.ManagedObjectReference
 }
 
-// taken lists a template's snapshots.
-func (x *original) taken() []taken {
+// snapshotRefs lists a template's snapshots.
+func (x *source) snapshotRefs() []snapshotRef {
 	if x.snapshots == nil {
 		return nil
 	}
-	var all []taken
+	var all []snapshotRef
 	var walk func(prefix string, trees []types.VirtualMachineSnapshotTree)
 	walk = func(prefix string, trees []types.VirtualMachineSnapshotTree) {
 		for _, t := range trees {
 			name := unescape(t.Name)
-			all = append(all, taken{name, prefix + name, t.Snapshot})
+			all = append(all, snapshotRef{name, prefix + name, t.Snapshot})
 			walk(prefix+name+"/", t.ChildSnapshotList)
 		}
 	}
@@ -68,8 +68,8 @@ func (x *original) taken() []taken {
 }
 
 // snapshot is the one that clone names: by its name or path, or else the current one. template is for the message.
-func (x *original) snapshot(clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
-	all := x.taken()
+func (x *source) snapshot(clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
+	all := x.snapshotRefs()
 	var paths []string
 	for _, t := range all {
 		paths = append(paths, t.path)
@@ -88,9 +88,9 @@ func (x *original) snapshot(clone v1alpha1.Clone, template string) (types.Manage
 		}
 		return *x.snapshots.CurrentSnapshot, nil
 	}
-	fits := slices.DeleteFunc(slices.Clone(all), func(t taken) bool { return t.path != clone.Snapshot })
+	fits := slices.DeleteFunc(slices.Clone(all), func(t snapshotRef) bool { return t.path != clone.Snapshot })
 	if len(fits) == 0 {
-		fits = slices.DeleteFunc(slices.Clone(all), func(t taken) bool { return t.name != clone.Snapshot })
+		fits = slices.DeleteFunc(slices.Clone(all), func(t snapshotRef) bool { return t.name != clone.Snapshot })
 	}
 	switch len(fits) {
 	case 1:

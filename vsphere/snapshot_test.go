@@ -16,13 +16,13 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		return vim.VirtualMachineSnapshotTree{Name: name, Snapshot: ref(id), ChildSnapshotList: below}
 	}
 	current := ref("s3")
-	full := &original{snapshots: &vim.VirtualMachineSnapshotInfo{CurrentSnapshot: &current, RootSnapshotList: []vim.VirtualMachineSnapshotTree{
+	full := &source{snapshots: &vim.VirtualMachineSnapshotInfo{CurrentSnapshot: &current, RootSnapshotList: []vim.VirtualMachineSnapshotTree{
 		tree("base", "s1", tree("patched", "s2", tree("base", "s3"))),
 		tree("other", "s4", tree("patched", "s5")), tree("twin", "s6"), tree("twin", "s7"),
 	}}}
-	noCurrent := &original{snapshots: &vim.VirtualMachineSnapshotInfo{RootSnapshotList: full.snapshots.RootSnapshotList}}
+	noCurrent := &source{snapshots: &vim.VirtualMachineSnapshotInfo{RootSnapshotList: full.snapshots.RootSnapshotList}}
 	for _, c := range []struct {
-		from         *original
+		from         *source
 		name, want   string
 		reason, says string
 	}{
@@ -35,8 +35,8 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		{full, "twin", "", ReasonSnapshotAmbiguous, "rename"},
 		{full, "nope", "", ReasonSnapshotNotFound, "base, base/patched"},
 		{noCurrent, "", "", ReasonSnapshotNotFound, "spec.clone.snapshot"},
-		{&original{}, "", "", ReasonSnapshotNotFound, "take one"},
-		{&original{}, "base", "", ReasonSnapshotNotFound, "take one"},
+		{&source{}, "", "", ReasonSnapshotNotFound, "take one"},
+		{&source{}, "base", "", ReasonSnapshotNotFound, "take one"},
 	} {
 		got, err := c.from.snapshot(v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
 		e := asError(err)

@@ -25,9 +25,9 @@ const stampVersion = 1
 const stampMax = 16 << 10
 
 var (
-	// ErrStampVersion says that another version of the server wrote the stamp: count the VM, never touch it.
+	// ErrStampVersion means that another version of the server wrote the stamp: count the VM, never touch it.
 	ErrStampVersion = errors.New("the stamp is of an unknown version")
-	// ErrStampInvalid says that the text is no stamp.
+	// ErrStampInvalid means that the text is no stamp.
 	ErrStampInvalid = errors.New("the stamp is invalid")
 )
 
@@ -189,8 +189,8 @@ func (s *Stamp) onto(vm plan.VM) plan.VM {
 	return vm
 }
 
-// Owned tells whether the VM that bears this stamp, and has that instanceUuid, is a member of the group with
-// that UID. Without an instanceUuid, or with another than the stamp's, it is a copy, hence a stranger.
+// Owned reports whether the VM that bears this stamp, and has that instanceUuid, is a member of the group with
+// that UID. Without an instanceUuid, or with another than the stamp's, it is a copy, hence an unmanaged VM.
 func (s Stamp) Owned(uid types.UID, instanceUUID string) bool {
 	return uid != "" && s.UID == uid && instanceUUID != "" && s.InstanceUUID == instanceUUID
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // storage are the datastores and datastore clusters of a datacenter.
-type storage struct{ all []thing }
+type storage struct{ all []namedObject }
 
 var storageKinds = []string{"Datastore", "StoragePod"}
 
-func readStorage(ctx context.Context, s *session, d realm) (*storage, error) {
+func readStorage(ctx context.Context, s *session, d datacenter) (*storage, error) {
 	all, err := d.tree(ctx, s, "datastoreFolder", nil,
 		types.PropertySpec{Type: "Datastore", PathSet: []string{"summary.accessible", "summary.maintenanceMode", "summary.freeSpace", "summary.multipleHostAccess"}},
 		types.PropertySpec{Type: "StoragePod", PathSet: []string{"podStorageDrsEntry.storageDrsConfig.podConfig.enabled"}})
@@ -26,13 +26,13 @@ func readStorage(ctx context.Context, s *session, d realm) (*storage, error) {
 	return &storage{all}, nil
 }
 
-func (v *VCenter) storageOf(ctx context.Context, s *session, d realm) (*storage, error) {
-	return v.lookups.storage.get(ctx, s, d.datacenter.Value, knownFor, func() (*storage, error) { return readStorage(ctx, s, d) })
+func (v *VCenter) storageOf(ctx context.Context, s *session, d datacenter) (*storage, error) {
+	return v.lookups.storage.get(ctx, s, d.ref.Value, knownFor, func() (*storage, error) { return readStorage(ctx, s, d) })
 }
 
 // find is the datastore or datastore cluster that spec.placement.datastore names.
-func (x *storage) find(name string) (*thing, error) {
-	all := choices(x.all, storageKinds...)
+func (x *storage) find(name string) (*namedObject, error) {
+	all := candidatesAmong(x.all, storageKinds...)
 	i, err := datastoreField.choose(name, all)
 	if err != nil {
 		return nil, err
@@ -41,69 +41,69 @@ func (x *storage) find(name string) (*thing, error) {
 }
 
 // of is what is known of an object; nil if nothing.
-func (x *storage) of(ref types.ManagedObjectReference) *thing {
-	if i := slices.IndexFunc(x.all, func(t thing) bool { return t.ref == ref }); i >= 0 {
+func (x *storage) of(ref types.ManagedObjectReference) *namedObject {
+	if i := slices.IndexFunc(x.all, func(t namedObject) bool { return t.ref == ref }); i >= 0 {
 		return &x.all[i]
 	}
 	return nil
 }
 
 // called is the datastore of that name; within a datacenter there is one.
-func (x *storage) called(name string) *thing {
-	if i := slices.IndexFunc(x.all, func(t thing) bool { return t.ref.Type == "Datastore" && t.props["name"] == name }); i >= 0 {
+func (x *storage) called(name string) *namedObject {
+	if i := slices.IndexFunc(x.all, func(t namedObject) bool { return t.ref.Type == "Datastore" && t.props["name"] == name }); i >= 0 {
 		return &x.all[i]
 	}
 	return nil
 }
 
-// usable tells whether VMs can be put on a datastore now.
-func usable(t *thing) bool {
+// usable reports whether VMs can be put on a datastore now.
+func usable(t *namedObject) bool {
 	return t.ref.Type == "Datastore" && t.props["summary.accessible"] != false &&
 		(t.props["summary.maintenanceMode"] == nil || t.props["summary.maintenanceMode"] == string(types.DatastoreSummaryMaintenanceModeStateNormal))
 }
 
 // best puts datastores first that all hosts of a cluster may share, and then those with more free space.
-func best(a, b *thing) int {
-	shared := func(t *thing) int {
+func best(a, b *namedObject) int {
+	shared := func(t *namedObject) int {
 		if yes, _ := t.props["summary.multipleHostAccess"].(bool); yes {
 			return 0
 		}
 		return 1
 	}
-	free := func(t *thing) int64 { n, _ := t.props["summary.freeSpace"].(int64); return n }
+	free := func(t *namedObject) int64 { n, _ := t.props["summary.freeSpace"].(int64); return n }
 	return cmp.Or(cmp.Compare(shared(a), shared(b)), cmp.Compare(free(b), free(a)), strings.Compare(a.path, b.path))
 }
 
 // fillStorage says which storage the clone is put on, and by which policy: on spec.placement.datastore, on the
 // datastore of the server's settings (in their datacenter), or on the template's own. Where a policy does not allow one
 // that the spec does not name, one that it allows is taken.
-func (v *VCenter) fillStorage(ctx context.Context, o *order) error {
-	p := o.details.Spec.Placement
-	if p.Datastore == "" && o.realm.settings {
-		o.spec.Location.Datastore = o.site.datastore
+func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
+	p := b.details.Spec.Placement
+	if p.Datastore == "" && b.datacenter.ofSettings {
+		b.spec.Location.Datastore = b.settings.datastore
 	}
 	if p.Datastore == "" && p.StoragePolicy == "" {
 		return nil
 	}
 	return v.call(ctx, func(ctx context.Context, s *session) (err error) {
-		o.pod, o.spec.Location.Profile = nil, nil
+		b.pod, b.spec.Location.Profile = nil, nil
 		if p.Datastore != "" {
-			found, err := looking(ctx, s, &v.lookups.storage, o.realm.datacenter.Value,
-				func() (*storage, error) { return readStorage(ctx, s, o.realm) },
-				func(x *storage) (*thing, error) { return x.find(p.Datastore) })
+			found, err := looking(ctx, s, &v.lookups.storage, b.datacenter.ref.Value,
+				func() (*storage, error) { return readStorage(ctx, s, b.datacenter) },
+				func(x *storage) (*namedObject, error) { return x.find(p.Datastore) })
 			if err != nil {
 				return err
 			}
 			if found.ref.Type == "StoragePod" {
-				o.pod, o.spec.Location.Datastore = found, nil
+				b.pod, b.spec.Location.Datastore = found, nil
 			} else {
-				o.spec.Location.Datastore = &found.ref
+				b.spec.Location.Datastore = &found.ref
 			}
 		}
 		if p.StoragePolicy == "" {
 			return nil
 		}
-		return v.fillPolicy(ctx, s, o)
+		return v.fillPolicy(ctx, s, b)
 	})
 }
 
@@ -113,24 +113,24 @@ func (v *VCenter) fillStorage(ctx context.Context, o *order) error {
 //
 // The clone then goes onto that datastore as onto any other. ApplyStorageDrsRecommendation_Task would do it, too, but that
 // is another task than all other clones. Clones that ask at once may be sent to the same datastore.
-func (v *VCenter) fillDatastore(ctx context.Context, o *order) error {
-	if o.pod == nil {
-		o.fillDisks()
+func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
+	if b.pod == nil {
+		b.fillDisks()
 		return nil
 	}
-	if enabled, told := o.pod.props["podStorageDrsEntry.storageDrsConfig.podConfig.enabled"].(bool); told && !enabled {
-		return faultf(ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so that it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", o.pod.path)
+	if enabled, told := b.pod.props["podStorageDrsEntry.storageDrsConfig.podConfig.enabled"].(bool); told && !enabled {
+		return faultf(ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so that it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.path)
 	}
-	location := o.spec.Location
+	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
-	vm, folder := vmRef(o.action.Template), folderRef(o.action.Folder)
+	vm, folder := vmRef(b.action.Template), folderRef(b.action.Folder)
 	return v.call(ctx, func(ctx context.Context, s *session) error {
 		res, err := methods.RecommendDatastores(ctx, s.vim, &types.RecommendDatastores{
 			This: *s.vim.ServiceContent.StorageResourceManager,
 			StorageSpec: types.StoragePlacementSpec{
-				Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: o.action.VM,
-				PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &o.pod.ref},
-				CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: o.spec.Snapshot},
+				Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
+				PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &b.pod.ref},
+				CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: b.spec.Snapshot},
 				DisallowPrerequisiteMoves: types.NewBool(true), // nobody would carry them out
 			},
 		})
@@ -139,16 +139,16 @@ func (v *VCenter) fillDatastore(ctx context.Context, o *order) error {
 		}
 		all := recommended(res.Returnval.Recommendations)
 		for _, to := range all {
-			if o.compatible == nil || o.compatible[to.Value] {
-				o.spec.Location.Datastore = &to
-				o.fillDisks()
+			if b.compatible == nil || b.compatible[to.Value] {
+				b.spec.Location.Datastore = &to
+				b.fillDisks()
 				return nil
 			}
 		}
 		if len(all) > 0 {
-			return faultf(ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", o.pod.path, o.details.Spec.Placement.StoragePolicy)
+			return faultf(ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.path, b.details.Spec.Placement.StoragePolicy)
 		}
-		return unrecommended(o.pod, res.Returnval.DrsFault)
+		return unrecommended(b.pod, res.Returnval.DrsFault)
 	})
 }
 
@@ -166,7 +166,7 @@ func recommended(all []types.ClusterRecommendation) (to []types.ManagedObjectRef
 }
 
 // unrecommended says why there is no recommendation, in vCenter's words. Space may come back.
-func unrecommended(pod *thing, drs *types.ClusterDrsFaults) error {
+func unrecommended(pod *namedObject, drs *types.ClusterDrsFaults) error {
 	var first error
 	if drs != nil {
 		for _, by := range drs.FaultsByVm {
@@ -201,12 +201,12 @@ func (e *drsError) Fault() types.BaseMethodFault { return e.LocalizedMethodFault
 
 // fillDisks puts the storage policy on the disks: RelocateSpec.profile is for the home directory alone ([doc]). Where a disk
 // is named, its datastore and its move type must be, too, or a linked clone would become a full one.
-func (o *order) fillDisks() {
-	at := &o.spec.Location
+func (b *cloneBuilder) fillDisks() {
+	at := &b.spec.Location
 	if at.Disk = nil; len(at.Profile) == 0 {
 		return
 	}
-	for _, disk := range o.from.disks() {
+	for _, disk := range b.source.disks() {
 		to := at.Datastore
 		if to == nil {
 			to = datastoreOf(disk)
@@ -227,7 +227,7 @@ func datastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
 }
 
 // ownDatastores are those of what is cloned: of its home and of its disks.
-func (x *storage) ownDatastores(from *original) (own []types.ManagedObjectReference) {
+func (x *storage) ownDatastores(from *source) (own []types.ManagedObjectReference) {
 	var path object.DatastorePath
 	if path.FromString(from.file) {
 		if t := x.called(path.Datastore); t != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
-	pod := &thing{choice: choice{path: "/DC0/datastore/pod"}}
+	pod := &namedObject{candidate: candidate{path: "/DC0/datastore/pod"}}
 	drs := func(faults ...vim.BaseMethodFault) *vim.ClusterDrsFaults {
 		by := &vim.ClusterDrsFaultsFaultsByVm{}
 		for _, f := range faults {
@@ -35,10 +35,10 @@ func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
 }
 
 func TestSharedAndEmptierDatastoresComeFirst(t *testing.T) {
-	store := func(path string, shared bool, free int64) *thing {
-		return &thing{choice: choice{path: path}, props: map[string]vim.AnyType{"summary.multipleHostAccess": shared, "summary.freeSpace": free}}
+	store := func(path string, shared bool, free int64) *namedObject {
+		return &namedObject{candidate: candidate{path: path}, props: map[string]vim.AnyType{"summary.multipleHostAccess": shared, "summary.freeSpace": free}}
 	}
-	all := []*thing{store("local", false, 900), store("b", true, 100), store("full", true, 10), store("a", true, 100)}
+	all := []*namedObject{store("local", false, 900), store("b", true, 100), store("full", true, 10), store("a", true, 100)}
 	slices.SortFunc(all, best)
 	var got []string
 	for _, s := range all {
@@ -50,10 +50,10 @@ func TestSharedAndEmptierDatastoresComeFirst(t *testing.T) {
 }
 
 func TestADatastoreInMaintenanceOrOutOfReachIsNotUsed(t *testing.T) {
-	store := func(accessible bool, mode string) *thing {
-		return &thing{choice: choice{ref: vim.ManagedObjectReference{Type: "Datastore"}}, props: map[string]vim.AnyType{"summary.accessible": accessible, "summary.maintenanceMode": mode}}
+	store := func(accessible bool, mode string) *namedObject {
+		return &namedObject{candidate: candidate{ref: vim.ManagedObjectReference{Type: "Datastore"}}, props: map[string]vim.AnyType{"summary.accessible": accessible, "summary.maintenanceMode": mode}}
 	}
-	if !usable(store(true, "normal")) || usable(store(false, "normal")) || usable(store(true, "inMaintenance")) || usable(&thing{choice: choice{ref: vim.ManagedObjectReference{Type: "StoragePod"}}}) {
+	if !usable(store(true, "normal")) || usable(store(false, "normal")) || usable(store(true, "inMaintenance")) || usable(&namedObject{candidate: candidate{ref: vim.ManagedObjectReference{Type: "StoragePod"}}}) {
 		t.Error("the wrong ones are used")
 	}
 }

@@ -165,9 +165,9 @@ func (st *stream) scan(ctx context.Context) <-chan error {
 
 // fit looks up what the settings name. That they do not fit breaks nothing: it is told.
 func (st *stream) fit(ctx context.Context, s *session) error {
-	site, err := resolveSite(ctx, s, st.client.cfg)
+	site, err := resolveSettings(ctx, s, st.client.cfg)
 	if err == nil {
-		st.inventory.setSite(site, nil)
+		st.inventory.setSettings(site, nil)
 		return nil
 	}
 	if err.Reason == ReasonVCenterUnreachable || err.Reason == ReasonNotAuthenticated || err.Reason == ReasonTimeout ||
@@ -175,7 +175,7 @@ func (st *stream) fit(ctx context.Context, s *session) error {
 		st.blame(s, err)
 		return err
 	}
-	st.inventory.setSite(nil, &err.Fault)
+	st.inventory.setSettings(nil, &err.Fault)
 	return nil
 }
 

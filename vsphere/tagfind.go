@@ -140,7 +140,7 @@ func (b *tagBook) tag(ctx context.Context, rs *restSession, id string) (*tags.Ta
 
 const madeByUs = "Made by vmgroup."
 
-// makeCategory makes a category for VMs with any number of its tags. One that another copy of the server makes at the same
+// makeCategory makes a category for VMs with any number of its tags. One that another replica makes at the same
 // time is as good.
 func (b *tagBook) makeCategory(ctx context.Context, rs *restSession, name string) (*tags.Category, error) {
 	id, err := rs.CreateCategory(ctx, &tags.Category{Name: name, Description: madeByUs, Cardinality: cardinalityMultiple, AssociableTypes: []string{vmType}})

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// ReasonTagNotFound says that spec.tags names a tag or a category that is not in vCenter.
+	// ReasonTagNotFound means that spec.tags names a tag or a category that is not in vCenter.
 	ReasonTagNotFound = "TagNotFound"
-	// ReasonTagConflict says that a tag's category does not allow it on a VM, or not beside another one.
+	// ReasonTagConflict means that a tag's category does not allow it on a VM, or not beside another one.
 	ReasonTagConflict = "TagConflict"
 )
 
@@ -32,7 +32,7 @@ const (
 	tagGone = "cis.tagging.objectNotFound.error"
 )
 
-// errTagGone says that a tag went after it was found.
+// errTagGone means that a tag went after it was found.
 var errTagGone = errors.New("a tag is gone")
 
 // foundTag is a tag of vCenter's, with its category.
@@ -80,8 +80,8 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 }
 
 // checkTags sees to it that there are tags for a clone before there is a clone.
-func (v *VCenter) checkTags(ctx context.Context, o *order) error {
-	wanted := o.details.Spec.Tags
+func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
+	wanted := b.details.Spec.Tags
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -277,7 +277,7 @@ func (b *tagBook) open(ctx context.Context, rs *restSession) error {
 
 func (b *tagBook) close() { <-b.turn }
 
-// forget makes the next who opens the book begin anew.
+// forget makes the next who opens the book begin again.
 func (b *tagBook) forget() {
 	b.turn <- struct{}{}
 	b.stale = true

@@ -74,7 +74,7 @@ func (t *tasks) watch(ctx context.Context, old *taskWatch) *taskWatch {
 	return w
 }
 
-// fail reacts to a call of w that failed: with its session gone so is the watch; else it is built anew, and the
+// fail reacts to a call of w that failed: with its session gone so is the watch; else it is built again, and the
 // old one destroyed when that is possible.
 func (t *tasks) fail(ctx context.Context, w **taskWatch, err error) {
 	t.log.Debug().Err(err).Msg("the wait for tasks begins anew")
@@ -156,7 +156,7 @@ func (t *tasks) turn(ctx context.Context, w *taskWatch) error {
 // manyDone is how many finished tasks may stay in the list until others are added.
 const manyDone = 64
 
-// list adds to the watch's list what is awaited, and takes out what is no longer. It tells whether the list has
+// list adds to the watch's list what is awaited, and takes out what is no longer. It reports whether the list has
 // grown, which vCenter answers at once.
 func (t *tasks) list(ctx context.Context, w *taskWatch) (grown bool, err error) {
 	add, remove := t.wanted(w.listed), t.unwanted(w.listed)

@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// errLost says that vCenter no longer knows a task: what came of it only the inventory can tell.
+// errLost means that vCenter no longer knows a task: what came of it only the inventory can tell.
 var errLost = errors.New("vCenter no longer knows the task")
 
 const (
@@ -20,7 +20,7 @@ const (
 	watchIdle = 30 * time.Second
 	// sessionRetry is how often a session is asked for while there is none. It costs no call.
 	sessionRetry = 250 * time.Millisecond
-	// watchAgainMost bounds the pause before a watch that failed is built anew; it doubles from batchEvery.
+	// watchAgainMost bounds the pause before a watch that failed is built again; it doubles from batchEvery.
 	watchAgainMost = 5 * time.Second
 	// cancelAgain is when a wait that was cancelled and goes on is cancelled again.
 	cancelAgain = 250 * time.Millisecond
@@ -30,7 +30,7 @@ const (
 // of the tasks (taskwatch.go). So a task costs its share of one change of the list and of the updates that it
 // ends with, not a collector of its own. Finished tasks leave the list when others are added.
 //
-// A wait outlives sessions: the watch is built anew and every task is read again.
+// A wait outlives sessions: the watch is built again and every task is read again.
 type tasks struct {
 	client *client
 	log    zerolog.Logger

@@ -39,7 +39,7 @@ type taskWatch struct {
 	// listed are the tasks in the list.
 	listed  map[types.ManagedObjectReference]bool
 	version string
-	// changes counts the changes of the list; settled tells that vCenter has taken in the last of them.
+	// changes counts the changes of the list; settled reports whether vCenter has taken in the last of them.
 	changes int
 	settled bool
 	// more: the last answer was a page of several.

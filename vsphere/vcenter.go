@@ -96,5 +96,5 @@ func (v *VCenter) Identify(namespace, name string) []types.UID {
 	return v.inventory.Identify(v.cfg.ClusterID, namespace, name)
 }
 
-// WasRead tells whether the inventory was read completely at least once.
+// WasRead reports whether the inventory was read completely at least once.
 func (v *VCenter) WasRead() bool { return v.stream.whole.Load() }

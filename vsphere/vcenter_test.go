@@ -28,7 +28,7 @@ var lifelike = vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Re
 
 const bootTime = 30 * time.Second
 
-// world is a vCenter with a template "ubuntu" and a stranger.
+// world is a vCenter with a template "ubuntu" and an unmanaged VM.
 type world struct {
 	*vcsim.VCenter
 	t        testing.TB
@@ -46,7 +46,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// newWorldOf is a vCenter of another kind, with no stranger. It is on a network in memory, and its tasks and guests take
+// newWorldOf is a vCenter of another kind, with no unmanaged VM. It is on a network in memory, and its tasks and guests take
 // their time, so it must be made in a bubble.
 func newWorldOf(t testing.TB, c vcsim.Config) *world {
 	t.Helper()

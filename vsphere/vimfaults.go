@@ -18,7 +18,7 @@ type row struct {
 	// words gives what to do, and whether the fault is one of this row.
 	words  func(types.BaseMethodFault) (string, bool)
 	reason string
-	// person tells that waiting does not help.
+	// person reports whether waiting does not help.
 	person bool
 }
 
