@@ -58,10 +58,6 @@ func concerned(a plan.Action) []types.ManagedObjectReference {
 	return refs
 }
 
-func folderRef(moRef string) types.ManagedObjectReference {
-	return types.ManagedObjectReference{Type: "Folder", Value: moRef}
-}
-
 func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	switch a.Op {
 	case plan.CreateFolder:

@@ -14,21 +14,7 @@ import (
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-
-	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
-
-// ReasonNotVCenterAPI means that what answers at vCenter's address does not speak its API as it should: a proxy, a login
-// page, another server, or a vCenter that is broken. Nothing is concluded from such an answer, and the call is tried again.
-const ReasonNotVCenterAPI = "NotVCenterAPI"
-
-// notVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and may be nil.
-func notVCenterAPI(method string, cause error) *Error {
-	e := faultf(ReasonNotVCenterAPI, false,
-		"What answers %s at vCenter's address does not speak vCenter's API: see whether VC_HOST leads to vCenter itself, and not to a proxy or a login page.", method)
-	e.Err = cause
-	return e
-}
 
 // undirected refuses answers that lead elsewhere. vCenter's API gives none; whoever does could lead the password to another
 // server, or to plain http.
@@ -94,20 +80,6 @@ func (s *search) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 		return notVCenterAPI(methodOf(req), errors.New("its folders have no end"))
 	}
 	return s.next.RoundTrip(ctx, req, res)
-}
-
-// known reports whether an error is a fault of vCenter, of the network or of ours. What else a call can end with is an answer
-// that is not understood.
-func known(err error) bool {
-	if _, own := errors.AsType[*Error](err); own || soap.IsSoapFault(err) || soap.IsVimFault(err) {
-		return true
-	}
-	for _, read := range []func(error) (plan.Fault, bool){vimFault, certFault, netFault} {
-		if _, is := read(err); is {
-			return true
-		}
-	}
-	return false
 }
 
 // missingManager names a part of vCenter that every vCenter has, and that this one does not tell of. (ESXi hosts lack some, which

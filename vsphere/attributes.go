@@ -12,9 +12,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// ReasonAttributeConflict means that a name of spec.customAttributes is taken by an attribute that is not for VMs.
-const ReasonAttributeConflict = "AttributeConflict"
-
 // fieldBook remembers the definitions of custom attributes, for one session.
 type fieldBook struct {
 	mu   sync.Mutex

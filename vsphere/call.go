@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
-	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -35,11 +35,6 @@ func (c *client) call(ctx context.Context, f func(context.Context, *session) err
 	}
 }
 
-// notAuthenticated reports whether vCenter knows no session of ours (any more).
-func notAuthenticated(err error) bool {
-	return fault.Is(err, &types.NotAuthenticated{})
-}
-
 // withOperationID gives ctx an operationID, by which vCenter's logs and ours can be matched, if it has none.
 func withOperationID(ctx context.Context) context.Context {
 	if operationID(ctx) != "" {
@@ -52,4 +47,16 @@ func withOperationID(ctx context.Context) context.Context {
 func operationID(ctx context.Context) string {
 	id, _ := ctx.Value(types.ID{}).(string)
 	return id
+}
+
+// sleep waits, and reports whether ctx still holds.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -211,7 +211,7 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 	if m.Stamp == "" {
 		return -1, nil
 	}
-	s, owner := ownerOf(m, nil)
+	s, owner := readStamp(m.Stamp, m.InstanceUUID, m.Readable)
 	if owner == unknownVersion {
 		return -1, newerStamp(at)
 	}

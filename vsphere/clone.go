@@ -14,9 +14,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// ReasonCloneUnderWay means that a clone runs whose VM cannot be seen yet.
-const ReasonCloneUnderWay = "CloneUnderWay"
-
 // cloneBuilder is a clone as it is put together.
 type cloneBuilder struct {
 	ref     plan.Ref
@@ -42,7 +39,7 @@ type cloneBuilder struct {
 // stamp in the clone's own spec: at no moment is there a VM of ours without one. The name is the lock: of two
 // clones of one ordinal vCenter refuses one, and that one finds the other's VM.
 //
-// All that is looked up before is read only, and remembered for other clones (finding.go). When the reply to
+// All that is looked up before is read only, and remembered for other clones (memo.go). When the reply to
 // CloneVM_Task is lost, the clone may run all the same. The error is returned, and the next try meets its VM, or its name.
 func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	b, err := v.newCloneBuilder(ref, a)
@@ -190,16 +187,4 @@ func (v *VCenter) child(ctx context.Context, folder types.ManagedObjectReference
 		return err
 	})
 	return found, err
-}
-
-// settings are what the configuration names in vCenter, or why that cannot be used.
-func (v *VCenter) settings() (*settings, error) {
-	at, unfit := v.inventory.settingsOrFault()
-	switch {
-	case unfit != nil:
-		return nil, &Error{Fault: *unfit}
-	case at == nil:
-		return nil, faultf(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
-	}
-	return at, nil
 }

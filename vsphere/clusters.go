@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // clusters are what is known of clusters and rules.
@@ -219,4 +220,19 @@ func (c *clusters) lack(ref string, members int, request v1alpha1.AntiAffinity) 
 			"DRS is off in the cluster %s, so nothing keeps the members apart: turn it on, or set spec.placement.antiAffinity to Preferred.", cluster.Name)
 	}
 	return nil
+}
+
+// ruleChanges are those that bring a group's rules in line with what is known now; lack is nil, or why they do not
+// suffice.
+func (n *Inventory) ruleChanges(uid types.UID, request v1alpha1.AntiAffinity) (changes []ruleChange, lack error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if !n.clusters.known {
+		return nil, faultf(plan.ReasonInventoryNotRead, false, "The clusters' DRS rules are being read.")
+	}
+	changes, flaw := n.clusters.compare(uid, n.groups[uid], request)
+	if flaw != nil {
+		return changes, flaw
+	}
+	return changes, nil
 }

@@ -5,82 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-)
-
-// The reasons of faults. Each is one CamelCase word that ends up in a condition; plan knows some of them too.
-const (
-	ReasonTemplateNotFound      = plan.ReasonTemplateNotFound
-	ReasonTemplateAmbiguous     = plan.ReasonTemplateAmbiguous
-	ReasonNameConflict          = plan.ReasonNameConflict
-	ReasonVCenterUnreachable    = "VCenterUnreachable"
-	ReasonDatacenterNotFound    = "DatacenterNotFound"
-	ReasonDatacenterAmbiguous   = "DatacenterAmbiguous"
-	ReasonFolderNotFound        = "FolderNotFound"
-	ReasonPoolNotFound          = "ResourcePoolNotFound"
-	ReasonPoolAmbiguous         = "ResourcePoolAmbiguous"
-	ReasonDatastoreNotFound     = "DatastoreNotFound"
-	ReasonDatastoreAmbiguous    = "DatastoreAmbiguous"
-	ReasonDatastoreFull         = "DatastoreFull"
-	ReasonDatastoreInaccessible = "DatastoreInaccessible"
-	ReasonMissingPrivilege      = "MissingPrivilege"
-	ReasonResourceLimit         = "ResourceLimit"
-	ReasonLicense               = "LicenseMissing"
-	ReasonNotAuthenticated      = "NotAuthenticated"
-	ReasonInvalidLogin          = "InvalidLogin"
-	ReasonCredentials           = "CredentialsUnreadable"
-	ReasonCertificateNotTrusted = "CertificateNotTrusted"
-	ReasonNotVCenter            = "NotVCenter"
-	ReasonTaskInProgress        = "TaskInProgress"
-	ReasonConcurrentAccess      = "ConcurrentAccess"
-	ReasonQuestionPending       = "QuestionPending"
-	ReasonMethodDisabled        = "MethodDisabled"
-	ReasonGone                  = "Gone"
-	ReasonTaskLost              = "TaskLost"
-	ReasonInvalidPowerState     = "InvalidPowerState"
-	ReasonInvalidState          = "InvalidState"
-	ReasonHostNotConnected      = "HostNotConnected"
-	ReasonFileUnavailable       = "FileUnavailable"
-	ReasonInvalidConfiguration  = "InvalidConfiguration"
-	ReasonTimeout               = "Timeout"
-	ReasonCancelled             = "Cancelled"
-	ReasonInternal              = "Internal"
-
-	// ReasonToolsUnavailable means that a guest cannot be asked to shut down.
-	ReasonToolsUnavailable = plan.ReasonToolsUnavailable
-	// ReasonHotAddRefused means that a running VM cannot be given a size; ReasonResizeRefused, that it cannot be while
-	// it is off either.
-	ReasonHotAddRefused = "HotAddRefused"
-	ReasonResizeRefused = plan.ReasonResizeRefused
-	// ReasonFolderGone means that the folder that a VM was to be moved into is no longer there.
-	ReasonFolderGone = "FolderGone"
-	// ReasonNameHeld means that another VM of the group still has the name that one is to get.
-	ReasonNameHeld = plan.ReasonNameHeld
-
-	// Why an entry of spec.adopt cannot be carried out. AdoptReading passes.
-	ReasonAdoptNotFound   = "AdoptNotFound"
-	ReasonAdoptAmbiguous  = "AdoptAmbiguous"
-	ReasonAdoptElsewhere  = "AdoptElsewhere"
-	ReasonAdoptTemplate   = "AdoptTemplate"
-	ReasonAdoptUnreadable = "AdoptUnreadable"
-	ReasonAdoptStamped    = "AdoptStamped"
-	ReasonAdoptReading    = "AdoptReading"
-
-	// Why a member cannot be cloned as its spec says. NoCompatibleDatastore may pass.
-	ReasonSnapshotNotFound          = "SnapshotNotFound"
-	ReasonSnapshotAmbiguous         = "SnapshotAmbiguous"
-	ReasonSnapshotUnusable          = "SnapshotUnusable"
-	ReasonNetworkNotFound           = "NetworkNotFound"
-	ReasonNetworkAmbiguous          = "NetworkAmbiguous"
-	ReasonNetworkUnusable           = "NetworkUnusable"
-	ReasonNoCompatibleDatastore     = "NoCompatibleDatastore"
-	ReasonStoragePolicyNotFound     = "StoragePolicyNotFound"
-	ReasonStoragePolicyIncompatible = "StoragePolicyIncompatible"
-	ReasonStoragePolicyUnavailable  = "StoragePolicyUnavailable"
-	ReasonCustomizationSpecNotFound = "CustomizationSpecNotFound"
-	ReasonCustomizationSpecUnfit    = "CustomizationSpecUnfit"
-	ReasonCustomizationFailed       = "CustomizationFailed"
-	ReasonComputerNameTooLong       = "ComputerNameTooLong"
 )
 
 // Error is a failure of something that was tried in vCenter. Its fault is for the user: equal failures have
@@ -168,3 +97,69 @@ func internal(message string) plan.Fault {
 	}
 	return plan.Fault{Reason: ReasonInternal, Message: message}
 }
+
+// notVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and may be nil.
+func notVCenterAPI(method string, cause error) *Error {
+	e := faultf(ReasonNotVCenterAPI, false,
+		"What answers %s at vCenter's address does not speak vCenter's API: see whether VC_HOST leads to vCenter itself, and not to a proxy or a login page.", method)
+	e.Err = cause
+	return e
+}
+
+// known reports whether an error is a fault of vCenter, of the network or of ours. What else a call can end with is an answer
+// that is not understood.
+func known(err error) bool {
+	if _, own := errors.AsType[*Error](err); own || soap.IsSoapFault(err) || soap.IsVimFault(err) {
+		return true
+	}
+	for _, read := range []func(error) (plan.Fault, bool){vimFault, certFault, netFault} {
+		if _, is := read(err); is {
+			return true
+		}
+	}
+	return false
+}
+
+// notAuthenticated reports whether vCenter knows no session of ours (any more).
+func notAuthenticated(err error) bool {
+	return fault.Is(err, &types.NotAuthenticated{})
+}
+
+// hasFault reports whether a fault of type T, a pointer or a Base… interface, is in an error's tree.
+func hasFault[T any](err error) bool {
+	faults, _ := faultsIn(err)
+	return slices.ContainsFunc(faults, func(f types.BaseMethodFault) bool {
+		_, is := f.(T)
+		return is
+	})
+}
+
+// missingObject is what a ManagedObjectNotFound is about; the zero reference if err is something else.
+func missingObject(err error) types.ManagedObjectReference {
+	var gone *types.ManagedObjectNotFound
+	if _, is := fault.As(err, &gone); is {
+		return gone.Obj
+	}
+	return types.ManagedObjectReference{}
+}
+
+// missing gives an error if that is why a property is missing: the session, rather than the task, is gone.
+func missing(f types.BaseMethodFault) error {
+	if f == nil {
+		return nil
+	}
+	if err := soap.WrapVimFault(f); notAuthenticated(err) {
+		return err
+	}
+	return nil
+}
+
+// alreadyIn reports whether a step was refused because the VM is in that state already.
+func alreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
+	var already *types.InvalidPowerState
+	_, is := fault.As(err, &already)
+	return is && already.ExistingState == wanted
+}
+
+// errLost means that vCenter no longer knows a task: what came of it only the inventory can tell.
+var errLost = errors.New("vCenter no longer knows the task")

@@ -3,7 +3,6 @@ package vsphere
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -134,15 +133,6 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 	return children, err
 }
 
-// list names the first of them.
-func list(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + ", …"
-	}
-	return strings.Join(names, ", ")
-}
-
 // noCloneUnderWay reports whether none of those clones is queued or running any more that were when it was asked for
 // this group first. A task does not name its destination, so any clone of our user may be the group's. Which ones
 // are older than the end of the group is told by that first list, and by no clock. A group that is no longer selected may
@@ -160,53 +150,6 @@ func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.
 		return faultf(ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; it is waited for them.")
 	}
 	return nil
-}
-
-// cloneTasks are the clones of our user that are queued or running.
-func cloneTasks(ctx context.Context, s *session) (running []string, err error) {
-	infos, err := recentTasks(ctx, s)
-	for i := range infos {
-		if cloning(&infos[i], s.user) {
-			running = append(running, infos[i].Task.Value)
-		}
-	}
-	return running, err
-}
-
-// recentTasks are those that vCenter lists of all that our user may see.
-func recentTasks(ctx context.Context, s *session) ([]types.TaskInfo, error) {
-	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: *s.vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
-			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
-		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info"}}},
-	})
-	var infos []types.TaskInfo
-	for _, o := range objects {
-		for _, p := range o.PropSet {
-			if info, is := p.Val.(types.TaskInfo); is {
-				info.Task = o.Obj
-				infos = append(infos, info)
-			}
-		}
-	}
-	return infos, err
-}
-
-func unfinished(info *types.TaskInfo) bool {
-	return info.State == types.TaskInfoStateQueued || info.State == types.TaskInfoStateRunning
-}
-
-// cloning reports whether a task is an unfinished clone of that user: "VirtualMachine.clone" in vCenter,
-// "VirtualMachine.cloneVm" in its simulator.
-func cloning(info *types.TaskInfo, user string) bool {
-	if info.DescriptionId != "VirtualMachine.clone" && info.DescriptionId != "VirtualMachine.cloneVm" {
-		return false
-	}
-	if !unfinished(info) {
-		return false
-	}
-	reason, is := info.Reason.(*types.TaskReasonUser)
-	return is && strings.EqualFold(reason.UserName, user)
 }
 
 // clones remembers, for each group that ends, the clones it has to wait for.

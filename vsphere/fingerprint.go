@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -58,51 +57,4 @@ func contentOf(backing types.BaseVirtualDeviceBackingInfo) (uuid, content string
 		return "", b.ContentId
 	}
 	return "", ""
-}
-
-// readDisks fills in the fingerprints of the templates of a reading, with one call more for up to 500 of them.
-// Unmanaged VMs' devices are read for no other reason. What cannot be read stays empty, for it hinders nothing; only a
-// session that has ended, or a vCenter that does not answer, fails the whole reading.
-func readDisks(ctx context.Context, s *session, r *Reading) error {
-	templates := map[types.ManagedObjectReference]*Machine{}
-	var refs []types.ManagedObjectReference
-	for i := range r.Machines {
-		if m := &r.Machines[i]; m.Template && m.Readable {
-			templates[vmRef(m.MoRef)] = m
-			refs = append(refs, vmRef(m.MoRef))
-		}
-	}
-	for chunk := range slices.Chunk(refs, bulk) {
-		objects, err := retrieveLiving(ctx, s, chunk, "config.hardware.device")
-		if e := classify("", err); e != nil && (e.Reason == ReasonNotAuthenticated || e.Reason == ReasonVCenterUnreachable || ctx.Err() != nil) {
-			return err
-		}
-		for _, o := range objects {
-			m := templates[o.Obj]
-			for _, p := range o.PropSet {
-				if devices, is := p.Val.(types.ArrayOfVirtualDevice); is && m != nil {
-					m.Disks = fingerprint(m.InstanceUUID, devices.VirtualDevice)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// retrieveLiving reads a property of those VMs that are still there.
-func retrieveLiving(ctx context.Context, s *session, refs []types.ManagedObjectReference, path string) ([]types.ObjectContent, error) {
-	refs = slices.Clone(refs)
-	for len(refs) > 0 {
-		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{path}}}}
-		for _, ref := range refs {
-			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
-		}
-		objects, err := retrieve(ctx, s, spec)
-		at := slices.Index(refs, missingObject(err))
-		if err == nil || at < 0 {
-			return objects, err
-		}
-		refs = slices.Delete(refs, at, at+1)
-	}
-	return nil, nil
 }

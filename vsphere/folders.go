@@ -60,18 +60,6 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) 
 		"The folder %q of spec.placement.folder is not found by that name when it was made: set spec.placement.folder to names that vCenter keeps as they are.", home.Folder)
 }
 
-func (v *VCenter) refit(ctx context.Context) (*settings, error) {
-	err := v.client.call(ctx, func(ctx context.Context, s *session) error { return v.stream.fit(ctx, s) })
-	if err != nil {
-		return nil, err
-	}
-	at, err := v.settings()
-	if err == nil {
-		err = v.reader.read(ctx, at.root)
-	}
-	return at, err
-}
-
 // createBelow finds or makes one folder in the other, the first one in base.
 func (v *VCenter) createBelow(ctx context.Context, base types.ManagedObjectReference, names ...string) error {
 	chain := []types.ManagedObjectReference{base}

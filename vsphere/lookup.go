@@ -1,8 +1,10 @@
 package vsphere
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
@@ -152,4 +154,31 @@ func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 		look(p.Kind, ref)
 	}
 	return refs
+}
+
+func (n *Inventory) roster(cluster string) (groups []plan.Listed, known bool) {
+	n.mu.RLock()
+	for uid, g := range n.groups {
+		if g.cluster != cluster {
+			continue
+		}
+		if vms := inUse(g.vms); len(vms) > 0 {
+			groups = append(groups, plan.Listed{Ref: plan.Ref{Namespace: g.namespace, Name: g.name, UID: uid}, VMs: vms})
+		}
+	}
+	known = n.known
+	n.mu.RUnlock()
+	slices.SortFunc(groups, func(a, b plan.Listed) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(string(a.UID), string(b.UID)))
+	})
+	return groups, known
+}
+
+// inUse are the VMs that are not in quarantine. The slice that is given is not changed.
+func inUse(vms []plan.VM) []plan.VM {
+	quarantined := func(vm plan.VM) bool { return !vm.Quarantined.IsZero() }
+	if !slices.ContainsFunc(vms, quarantined) {
+		return vms
+	}
+	return slices.DeleteFunc(slices.Clone(vms), quarantined)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -58,46 +57,6 @@ const (
 	poweringOff = "VirtualMachine.powerOff"
 	poweringOn  = "VirtualMachine.powerOn"
 )
-
-// awaitPower waits for tasks of a VM that are under way and change its power, and reads it then. Another replica
-// may have begun one before this one marked the VM, or took the mark off; until it has ended the VM shows as it was.
-func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReference, what string) error {
-	var under []types.ManagedObjectReference
-	err := v.call(ctx, func(ctx context.Context, s *session) error {
-		infos, err := recentTasks(ctx, s)
-		under = nil
-		for i := range infos {
-			if info := &infos[i]; info.Entity != nil && *info.Entity == vm && info.DescriptionId == what && unfinished(info) {
-				under = append(under, info.Task)
-			}
-		}
-		return err
-	})
-	if err != nil || len(under) == 0 {
-		return err
-	}
-	for _, task := range under {
-		_, _ = v.tasks.wait(ctx, task) // how it ended is the other's matter: the read tells
-	}
-	return v.reader.read(ctx, vm)
-}
-
-// alreadyIn reports whether a step was refused because the VM is in that state already.
-func alreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
-	var already *types.InvalidPowerState
-	_, is := fault.As(err, &already)
-	return is && already.ExistingState == wanted
-}
-
-// lookAgain looks afresh at a member that goes because it is marked, or is powered on because it is not: another copy of the
-// server may have withdrawn the mark a moment ago, or set it.
-func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	now, err := v.readFresh(ctx, vmRef(a.MoRef))
-	if err != nil {
-		return err
-	}
-	return now.check(ref, a)
-}
 
 // shutdownGuest asks a member's guest to halt, and writes into its stamp when. VirtualMachine.ShutdownGuest returns
 // at once; that the VM is off is seen later.

@@ -11,9 +11,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// ReasonTooFewAdapters means that a VM has fewer network adapters than spec.networks.
-const ReasonTooFewAdapters = "TooFewNetworkAdapters"
-
 // prepare gives a member what its clone could not: tags and custom attributes, which no clone spec has, and the network
 // configuration by its adapters' MAC addresses, which are made with the clone. Later it brings tags and attributes up to
 // date.

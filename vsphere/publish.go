@@ -277,3 +277,11 @@ func (n *Inventory) answerWanted(r Reading, w *changes) {
 		answer(ref)
 	}
 }
+
+// ownerOf says whose a VM is. old is what it was filed as, so that an unchanged stamp is not decoded again.
+func ownerOf(m *Machine, old *member) (Stamp, owner) {
+	if m.Readable && m.Stamp != "" && old != nil && old.Stamp == m.Stamp && old.InstanceUUID == m.InstanceUUID {
+		return old.stamp, ours
+	}
+	return readStamp(m.Stamp, m.InstanceUUID, m.Readable)
+}

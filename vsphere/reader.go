@@ -60,10 +60,6 @@ func newReader(c *client, n *Inventory, log zerolog.Logger) *reader {
 	return r
 }
 
-func vmRef(moRef string) types.ManagedObjectReference {
-	return types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}
-}
-
 // touch says that something changed, or may have.
 func (r *reader) touch(refs ...types.ManagedObjectReference) { r.add(job{}, refs) }
 
@@ -173,18 +169,6 @@ const (
 	readRetryMin = 100 * time.Millisecond
 	readRetryMax = 5 * time.Second
 )
-
-// sleep waits, and reports whether ctx still holds.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // gather lets more come, for a moment.
 func (r *reader) gather(ctx context.Context) {

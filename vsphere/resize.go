@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"context"
-	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -59,13 +58,4 @@ func sizeRefusal(a plan.Action, err error) error {
 			a.CPU, a.MemoryMB, e.Message)
 	}
 	return err
-}
-
-// hasFault reports whether a fault of type T, a pointer or a Base… interface, is in an error's tree.
-func hasFault[T any](err error) bool {
-	faults, _ := faultsIn(err)
-	return slices.ContainsFunc(faults, func(f types.BaseMethodFault) bool {
-		_, is := f.(T)
-		return is
-	})
 }

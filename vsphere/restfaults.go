@@ -13,13 +13,6 @@ import (
 )
 
 const (
-	// ReasonTaggingUnavailable means that vCenter's tagging service does not answer as it should; it passes.
-	ReasonTaggingUnavailable = "TaggingUnavailable"
-	// ReasonTagRefused means that vCenter refused something about tags, in its own words.
-	ReasonTagRefused = "TagRefused"
-)
-
-const (
 	statusUnauthenticated = http.StatusUnauthorized
 	statusForbidden       = http.StatusForbidden
 )

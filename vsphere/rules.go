@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	vim "github.com/vmware/govmomi/vim25/types"
-	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -17,41 +15,6 @@ import (
 
 // A DRS rule is of one cluster, so a group has one in each cluster in which it has two members or more. The UID at the
 // end of its name tells whose it is; other rules are never touched.
-
-// Why spec.placement.antiAffinity cannot be carried out.
-const (
-	// ReasonRuleIneffective means that DRS, which heeds such rules, is off where the members are, or that there is none.
-	ReasonRuleIneffective = "RuleIneffective"
-	// ReasonRuleConflict means that vCenter has switched the rule off.
-	ReasonRuleConflict = "RuleConflict"
-	// ReasonRuleViolation means that a member cannot run anywhere without breaking a rule.
-	ReasonRuleViolation = "RuleViolation"
-)
-
-const (
-	rulePrefix = "vmgroup "
-	// ruleNameMost is how long a rule's name may be, as any name in vSphere, in characters.
-	ruleNameMost = 80
-)
-
-// ruleName is "vmgroup <namespace>/<name> <uid>"; what is too long is cut out of its middle.
-func ruleName(ref plan.Ref) string {
-	group := ref.String()
-	return rulePrefix + group[:min(len(group), max(0, ruleNameMost-len(rulePrefix)-1-len(ref.UID)))] + " " + string(ref.UID)
-}
-
-// ruleOwner is the UID of the group that a rule of that name is for; empty if it is not ours.
-func ruleOwner(name string) types.UID {
-	rest, ours := strings.CutPrefix(name, rulePrefix)
-	if at := strings.LastIndexByte(rest, ' '); ours && at >= 0 {
-		return types.UID(rest[at+1:])
-	}
-	return ""
-}
-
-func wantsRules(request v1alpha1.AntiAffinity) bool {
-	return request == v1alpha1.AntiAffinityPreferred || request == v1alpha1.AntiAffinityRequired
-}
 
 // ruleTries is how often rules are brought in line while others, such as another replica, change them.
 const ruleTries = 3
@@ -101,29 +64,6 @@ func ruledVMs(changes []ruleChange) (refs []vim.ManagedObjectReference) {
 		}
 	}
 	return refs
-}
-
-func vmRefs(moRefs []string) []vim.ManagedObjectReference {
-	refs := make([]vim.ManagedObjectReference, len(moRefs))
-	for i, moRef := range moRefs {
-		refs[i] = vmRef(moRef)
-	}
-	return refs
-}
-
-// ruleChanges are those that bring a group's rules in line with what is known now; lack is nil, or why they do not
-// suffice.
-func (n *Inventory) ruleChanges(uid types.UID, request v1alpha1.AntiAffinity) (changes []ruleChange, lack error) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	if !n.clusters.known {
-		return nil, faultf(plan.ReasonInventoryNotRead, false, "The clusters' DRS rules are being read.")
-	}
-	changes, flaw := n.clusters.compare(uid, n.groups[uid], request)
-	if flaw != nil {
-		return changes, flaw
-	}
-	return changes, nil
 }
 
 // changeRules changes each cluster by a task of its own; that one fails keeps none of the others from being changed.

@@ -194,3 +194,6 @@ func (s *Stamp) onto(vm plan.VM) plan.VM {
 func (s Stamp) Owned(uid types.UID, instanceUUID string) bool {
 	return uid != "" && s.UID == uid && instanceUUID != "" && s.InstanceUUID == instanceUUID
 }
+
+// The properties that are read. The keyed path makes vCenter send one extraConfig entry instead of all.
+const stampPath = `config.extraConfig["` + StampKey + `"]`

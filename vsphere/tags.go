@@ -15,13 +15,6 @@ import (
 )
 
 const (
-	// ReasonTagNotFound means that spec.tags names a tag or a category that is not in vCenter.
-	ReasonTagNotFound = "TagNotFound"
-	// ReasonTagConflict means that a tag's category does not allow it on a VM, or not beside another one.
-	ReasonTagConflict = "TagConflict"
-)
-
-const (
 	// vmType is the managed object type of what is tagged.
 	vmType = "VirtualMachine"
 	// associationPath is where tags are attached; the actions of many tags at once are since vSphere 6.5.

@@ -2,16 +2,12 @@ package vsphere
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 )
-
-// errLost means that vCenter no longer knows a task: what came of it only the inventory can tell.
-var errLost = errors.New("vCenter no longer knows the task")
 
 const (
 	// batchEvery is how long additions (and vCenter's updates) gather before the next call.

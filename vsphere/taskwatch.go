@@ -7,7 +7,6 @@ import (
 	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -166,17 +165,6 @@ func (w *taskWatch) read(ctx context.Context, ref types.ManagedObjectReference) 
 		return property.DefaultCollector(w.session.vim).RetrieveOne(ctx, ref, []string{"info"}, &t)
 	})
 	return t.Info, err
-}
-
-// missing gives an error if that is why a property is missing: the session, rather than the task, is gone.
-func missing(f types.BaseMethodFault) error {
-	if f == nil {
-		return nil
-	}
-	if err := soap.WrapVimFault(f); notAuthenticated(err) {
-		return err
-	}
-	return nil
 }
 
 // apply takes a change of a watched property in.

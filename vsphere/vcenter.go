@@ -98,3 +98,10 @@ func (v *VCenter) Identify(namespace, name string) []types.UID {
 
 // WasRead reports whether the inventory was read completely at least once.
 func (v *VCenter) WasRead() bool { return v.stream.whole.Load() }
+
+// Roster lists all groups of our cluster that have VMs, as their stamps say: by namespace, name and UID. It is the same
+// for every replica, whichever is called for a group. known is false while the inventory is not: the facts
+// are then the last ones, or none. It is answered from memory.
+func (v *VCenter) Roster() (groups []plan.Listed, known bool) {
+	return v.inventory.roster(v.cfg.ClusterID)
+}

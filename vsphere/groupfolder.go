@@ -10,9 +10,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// ReasonHomeForbidden means that spec.placement.folder would put a group's folder among those of the server's own folder.
-const ReasonHomeForbidden = "HomeForbidden"
-
 // datacenterField is what spec.placement.datacenter names.
 var datacenterField = naming{"datacenter", "spec.placement.datacenter", ReasonDatacenterNotFound, ReasonDatacenterAmbiguous}
 

@@ -2,8 +2,6 @@ package vsphere
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/vmware/govmomi/find"
@@ -88,19 +86,6 @@ func (s naming) refuse(name string, all []candidate, fits []int) *Error {
 		every[i] = i
 	}
 	return faultf(s.missing, true, "There is no %s %q: set %s to one of %s.", s.word, name, s.flag, there(every))
-}
-
-// listingMost bounds how many names a message lists.
-const listingMost = 10
-
-// listing gives names in order, for a message.
-func listing(names []string) string {
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	more := ""
-	if n := len(names) - listingMost; n > 0 {
-		names, more = names[:listingMost], fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(names, ", ") + more
 }
 
 // found tells a search that found nothing from one that failed.

@@ -1,0 +1,69 @@
+package vsphere
+
+import (
+	"context"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// release takes the stamp off a VM, and what its notes say of it; it is nobody's from then on. One that is gone is nobody's either.
+func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if v.inventory.goneFor(a.MoRef) {
+		return nil
+	}
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: ""}}}
+	if err = v.disown(ctx, ref, a, &spec); err == nil {
+		err = v.reconfigure(ctx, vmRef(a.MoRef), spec)
+	}
+	if fault.Is(err, &types.NoPermission{}) && (spec.Annotation != "" || spec.ManagedBy != nil) {
+		spec.Annotation, spec.ManagedBy = "", nil // no deletion waits for a note
+		err = v.reconfigure(ctx, vmRef(a.MoRef), spec)
+	}
+	if err == nil {
+		return v.reader.read(ctx, vmRef(a.MoRef))
+	}
+	if missingObject(err) == vmRef(a.MoRef) {
+		return v.reader.read(ctx, vmRef(a.MoRef))
+	}
+	return err
+}
+
+// adopt writes a stamp into a VM that bears none, or that of a former incarnation of the group. All that Sight looked
+// at is looked at again in a read that begins now.
+func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	v.inventory.watchCandidate(ref, a.MoRef)
+	if err := v.reader.read(ctx, vmRef(a.MoRef)); err != nil {
+		return err
+	}
+	if m := v.inventory.member(a.MoRef); m != nil && m.stamp.UID == ref.UID {
+		return nil // by an earlier try, or by another replica
+	}
+	m, err := v.inventory.adoptableNow(ref, a.MoRef)
+	if err != nil {
+		return err
+	}
+	if m.ChangeVersion == "" || m.ChangeVersion != a.ChangeVersion {
+		return changedMeanwhile()
+	}
+	stamp := Stamp{
+		Cluster: v.cfg.ClusterID, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
+		Generation: a.Generation, Ordinal: a.Ordinal, Revision: a.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
+		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.from(), Created: stampTime(time.Now()), Fingerprint: a.Fingerprint,
+		Former: plan.Former{Entry: a.Entry, Name: m.Name, Folder: m.Folder},
+	}
+	if a.Details != nil { // as a clone would have: so that adoption alone replaces nothing
+		stamp.Home, stamp.Addresses = a.Details.Home, a.Details.AddressText
+	}
+	return v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode())
+}

@@ -1,0 +1,115 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// computes are the clusters, hosts and resource pools of a datacenter.
+type computes struct {
+	all []namedObject
+	// owner is the cluster or host of each pool; root is the root pool of each cluster or host.
+	owner, root map[types.ManagedObjectReference]types.ManagedObjectReference
+}
+
+var computeKinds = []string{"ClusterComputeResource", "ComputeResource"}
+
+func readComputes(ctx context.Context, s *session, d datacenter) (*computes, error) {
+	all, err := d.tree(ctx, s, "hostFolder", []types.TraversalSpec{
+		{SelectionSpec: types.SelectionSpec{Name: "root"}, Type: "ComputeResource", Path: "resourcePool"},
+		{SelectionSpec: types.SelectionSpec{Name: "pools"}, Type: "ResourcePool", Path: "resourcePool"},
+	}, types.PropertySpec{Type: "ComputeResource", PathSet: []string{"resourcePool"}}, types.PropertySpec{Type: "ResourcePool"})
+	if err != nil {
+		return nil, err
+	}
+	c := &computes{all: all, owner: map[types.ManagedObjectReference]types.ManagedObjectReference{}, root: map[types.ManagedObjectReference]types.ManagedObjectReference{}}
+	for _, t := range all { // what is above comes first
+		if pool, is := t.props["resourcePool"].(types.ManagedObjectReference); is && slices.Contains(computeKinds, t.ref.Type) {
+			c.root[t.ref], c.owner[pool] = pool, t.ref
+		} else if above, found := c.owner[t.parent]; found {
+			c.owner[t.ref] = above
+		}
+	}
+	return c, nil
+}
+
+// pool is the one that a name means: the root pool of a cluster or host, or a pool; by default the only cluster or host.
+func (c *computes) pool(name string, field naming) (types.ManagedObjectReference, error) {
+	hosts := candidatesAmong(c.all, computeKinds...)
+	i, err := field.choose(name, hosts)
+	if err == nil {
+		if pool, found := c.root[hosts[i].ref]; found {
+			return pool, nil
+		}
+		return hosts[i].ref, faultf(field.missing, true, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", hosts[i].path)
+	}
+	if name == "" || classify("", err).Reason != field.missing {
+		return types.ManagedObjectReference{}, err
+	}
+	all := append(hosts, candidatesAmong(c.all, "ResourcePool")...)
+	if i, err = field.choose(name, all); err != nil {
+		return types.ManagedObjectReference{}, err
+	}
+	return all[i].ref, nil
+}
+
+// reach is what the hosts of a cluster, or a host, are connected with.
+type reach struct {
+	datastores, networks []types.ManagedObjectReference
+}
+
+func readReach(ctx context.Context, s *session, compute types.ManagedObjectReference) (*reach, error) {
+	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: compute}},
+		PropSet:   []types.PropertySpec{{Type: compute.Type, PathSet: []string{"datastore", "network"}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &reach{}
+	for _, o := range objects {
+		for _, p := range o.PropSet {
+			if refs, is := p.Val.(types.ArrayOfManagedObjectReference); is && p.Name == "datastore" {
+				r.datastores = refs.ManagedObjectReference
+			} else if is {
+				r.networks = refs.ManagedObjectReference
+			}
+		}
+	}
+	return r, nil
+}
+
+// reachOf is what the hosts of a pool are connected with; nil if that cannot be told.
+func (v *VCenter) reachOf(ctx context.Context, s *session, d datacenter, pool types.ManagedObjectReference) (*reach, error) {
+	c, err := v.lookups.computes.get(ctx, s, d.ref.Value, knownFor, func() (*computes, error) { return readComputes(ctx, s, d) })
+	if err != nil {
+		return nil, err
+	}
+	owner, found := c.owner[pool]
+	if !found {
+		return nil, nil
+	}
+	return v.lookups.reach.get(ctx, s, owner.Value, knownFor, func() (*reach, error) { return readReach(ctx, s, owner) })
+}
+
+// fillPool says where the clone runs: in its zone, in spec.placement.pool, or where the server's settings say. In another
+// datacenter than theirs these do not apply.
+func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
+	name, field := b.details.Spec.Placement.Pool, poolField
+	if b.details.Zone != "" {
+		name, field = b.details.Zone, zonesField
+	}
+	if name == "" && b.datacenter.ofSettings {
+		b.spec.Location.Pool = &b.settings.pool
+		return nil
+	}
+	return v.call(ctx, func(ctx context.Context, s *session) error {
+		pool, err := looking(ctx, s, &v.lookups.computes, b.datacenter.ref.Value,
+			func() (*computes, error) { return readComputes(ctx, s, b.datacenter) },
+			func(c *computes) (types.ManagedObjectReference, error) { return c.pool(name, field) })
+		b.spec.Location.Pool = &pool
+		return err
+	})
+}

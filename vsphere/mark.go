@@ -1,0 +1,104 @@
+package vsphere
+
+import (
+	"context"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// mark writes into a member's stamp that it is chosen to go, or that it is not.
+// changeVersion makes vCenter refuse it if anybody changed the VM since it was read: of two replicas, one
+// sees the other.
+func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	stamp := m.stamp
+	switch a.Op {
+	case plan.Mark:
+		if stamp.Marked = true; !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle && a.Why != plan.WhyPowerCycle {
+			stamp.MarkedAt = stampTime(time.Now())
+		}
+		if a.Why != "" || !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle {
+			stamp.Why = a.Why
+		}
+	case plan.Unmark:
+		stamp.unmark()
+		if !stamp.Shutdown.Boot.Equal(m.Boot) { // else its guest may still halt: nobody else goes on the strength of it
+			stamp.Shutdown = plan.Shutdown{}
+		}
+	}
+	stamp.Generation = max(stamp.Generation, a.Generation)
+	done := stamp == m.stamp // as wanted, and published
+	if done && a.Op == plan.Unmark {
+		return v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
+	}
+	if done {
+		return nil
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	if a.Op == plan.Unmark {
+		if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err != nil {
+			return err
+		}
+		return v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
+	}
+	err = v.reconfigure(ctx, vmRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}}})
+	// Another replica may have marked another member meanwhile, and the stream may not have told yet. Both look
+	// at all members after their own mark is written, so one of them at least sees both marks before it takes its member
+	// down: else the two together would take down more than may be. A mark whose answer was lost may be there as well.
+	v.reader.touch(v.inventory.memberRefs(ref.UID)...)
+	if err != nil {
+		return err
+	}
+	return v.reader.read(ctx, vmRef(m.MoRef))
+}
+
+// quarantine writes into a marked member's stamp that it is no member any more. It must be off, and another copy of the
+// server, which has not heard of the mark, may be powering it on at this moment.
+func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	if !m.stamp.Quarantined.IsZero() {
+		return nil // as wanted, and published
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	vm := vmRef(a.MoRef)
+	if err := v.awaitPower(ctx, vm, poweringOn); err != nil {
+		return err
+	}
+	now, err := v.lookUnchanged(ctx, ref, a, m)
+	switch {
+	case err != nil:
+		return err
+	case now.power != types.VirtualMachinePowerStatePoweredOff:
+		return notOff(now.power)
+	}
+	stamp := m.stamp
+	stamp.Quarantined = stampTime(time.Now())
+	if err := v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode()); err != nil {
+		return err
+	}
+	if late := v.inventory.member(a.MoRef); late != nil && late.Power == plan.PoweredOn {
+		if err := v.restamp(ctx, late, func(s *Stamp) { s.Quarantined = time.Time{} }); err != nil {
+			return err
+		}
+		return notOff(types.VirtualMachinePowerStatePoweredOn)
+	}
+	return nil
+}
+
+func notOff(power types.VirtualMachinePowerState) *Error {
+	return faultf(ReasonInvalidPowerState, false, "The VM is %s, so it was not put into quarantine; its state is read anew.", power)
+}

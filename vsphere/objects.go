@@ -1,0 +1,105 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// namedObject is an object of a datacenter that a spec may name.
+type namedObject struct {
+	candidate
+	parent types.ManagedObjectReference
+	props  map[string]types.AnyType
+}
+
+// datacenter is the datacenter in which a clone's names are looked for.
+type datacenter struct {
+	ref  types.ManagedObjectReference
+	path string // "/DC0"
+	// ofSettings reports whether it is the datacenter of the server's settings.
+	ofSettings bool
+}
+
+// tree reads all objects below one of a datacenter's folders, with one call. below are the steps from an object to those
+// in it, besides those from folders (datastore clusters are folders) to their children.
+func (d datacenter) tree(ctx context.Context, s *session, folder string, below []types.TraversalSpec, props ...types.PropertySpec) ([]namedObject, error) {
+	again := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}}
+	for _, t := range below {
+		again = append(again, &types.SelectionSpec{Name: t.Name})
+	}
+	selections := []types.BaseSelectionSpec{&types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: "folder"}, Type: "Datacenter", Path: folder,
+		SelectSet: again}, &types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: "children"}, Type: "Folder", Path: "childEntity", SelectSet: again}}
+	for _, t := range below {
+		t.SelectSet = again
+		selections = append(selections, &t)
+	}
+	for i := range props {
+		props[i].PathSet = append([]string{"name", "parent"}, props[i].PathSet...)
+	}
+	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: d.ref, Skip: types.NewBool(true), SelectSet: selections}},
+		PropSet:   append([]types.PropertySpec{{Type: "Folder", PathSet: []string{"name", "parent"}}}, props...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.namedObjects(objects), nil
+}
+
+// namedObjects gives objects their inventory paths, in the order of these. What vCenter tells no name of is left out.
+func (d datacenter) namedObjects(objects []types.ObjectContent) []namedObject {
+	known := map[types.ManagedObjectReference]*namedObject{}
+	for _, o := range objects {
+		t := known[o.Obj]
+		if t == nil {
+			t = &namedObject{candidate: candidate{ref: o.Obj}, props: map[string]types.AnyType{}}
+			known[o.Obj] = t
+		}
+		for _, p := range o.PropSet {
+			t.props[p.Name] = p.Val
+		}
+		t.parent, _ = t.props["parent"].(types.ManagedObjectReference)
+	}
+	var all []namedObject
+	for _, t := range known {
+		if t.path = d.pathOf(known, t); t.path != "" {
+			all = append(all, *t)
+		}
+	}
+	slices.SortFunc(all, func(a, b namedObject) int {
+		return strings.Compare(a.path+"\x00"+a.ref.Value, b.path+"\x00"+b.ref.Value)
+	})
+	return all
+}
+
+// pathOf is an object's inventory path; empty if it does not lead to the datacenter.
+func (d datacenter) pathOf(known map[types.ManagedObjectReference]*namedObject, t *namedObject) string {
+	path := ""
+	for range 100 { // no inventory is that deep
+		name, _ := t.props["name"].(string)
+		if name == "" {
+			return ""
+		}
+		path = "/" + name + path
+		if t.parent == d.ref {
+			return d.path + path
+		}
+		if t = known[t.parent]; t == nil {
+			return ""
+		}
+	}
+	return ""
+}
+
+// candidatesAmong are the things of some types.
+func candidatesAmong(things []namedObject, kinds ...string) (some []candidate) {
+	for _, t := range things {
+		if slices.Contains(kinds, t.ref.Type) {
+			some = append(some, t.candidate)
+		}
+	}
+	return some
+}

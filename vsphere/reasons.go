@@ -1,0 +1,120 @@
+package vsphere
+
+import (
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// The reasons of faults. Each is one CamelCase word that ends up in a condition; plan knows some of them too.
+const (
+	ReasonTemplateNotFound      = plan.ReasonTemplateNotFound
+	ReasonTemplateAmbiguous     = plan.ReasonTemplateAmbiguous
+	ReasonNameConflict          = plan.ReasonNameConflict
+	ReasonVCenterUnreachable    = "VCenterUnreachable"
+	ReasonDatacenterNotFound    = "DatacenterNotFound"
+	ReasonDatacenterAmbiguous   = "DatacenterAmbiguous"
+	ReasonFolderNotFound        = "FolderNotFound"
+	ReasonPoolNotFound          = "ResourcePoolNotFound"
+	ReasonPoolAmbiguous         = "ResourcePoolAmbiguous"
+	ReasonDatastoreNotFound     = "DatastoreNotFound"
+	ReasonDatastoreAmbiguous    = "DatastoreAmbiguous"
+	ReasonDatastoreFull         = "DatastoreFull"
+	ReasonDatastoreInaccessible = "DatastoreInaccessible"
+	ReasonMissingPrivilege      = "MissingPrivilege"
+	ReasonResourceLimit         = "ResourceLimit"
+	ReasonLicense               = "LicenseMissing"
+	ReasonNotAuthenticated      = "NotAuthenticated"
+	ReasonInvalidLogin          = "InvalidLogin"
+	ReasonCredentials           = "CredentialsUnreadable"
+	ReasonCertificateNotTrusted = "CertificateNotTrusted"
+	ReasonNotVCenter            = "NotVCenter"
+	ReasonTaskInProgress        = "TaskInProgress"
+	ReasonConcurrentAccess      = "ConcurrentAccess"
+	ReasonQuestionPending       = "QuestionPending"
+	ReasonMethodDisabled        = "MethodDisabled"
+	ReasonGone                  = "Gone"
+	ReasonTaskLost              = "TaskLost"
+	ReasonInvalidPowerState     = "InvalidPowerState"
+	ReasonInvalidState          = "InvalidState"
+	ReasonHostNotConnected      = "HostNotConnected"
+	ReasonFileUnavailable       = "FileUnavailable"
+	ReasonInvalidConfiguration  = "InvalidConfiguration"
+	ReasonTimeout               = "Timeout"
+	ReasonCancelled             = "Cancelled"
+	ReasonInternal              = "Internal"
+
+	// ReasonToolsUnavailable means that a guest cannot be asked to shut down.
+	ReasonToolsUnavailable = plan.ReasonToolsUnavailable
+	// ReasonHotAddRefused means that a running VM cannot be given a size; ReasonResizeRefused, that it cannot be while
+	// it is off either.
+	ReasonHotAddRefused = "HotAddRefused"
+	ReasonResizeRefused = plan.ReasonResizeRefused
+	// ReasonFolderGone means that the folder that a VM was to be moved into is no longer there.
+	ReasonFolderGone = "FolderGone"
+	// ReasonNameHeld means that another VM of the group still has the name that one is to get.
+	ReasonNameHeld = plan.ReasonNameHeld
+
+	// Why an entry of spec.adopt cannot be carried out. AdoptReading passes.
+	ReasonAdoptNotFound   = "AdoptNotFound"
+	ReasonAdoptAmbiguous  = "AdoptAmbiguous"
+	ReasonAdoptElsewhere  = "AdoptElsewhere"
+	ReasonAdoptTemplate   = "AdoptTemplate"
+	ReasonAdoptUnreadable = "AdoptUnreadable"
+	ReasonAdoptStamped    = "AdoptStamped"
+	ReasonAdoptReading    = "AdoptReading"
+
+	// Why a member cannot be cloned as its spec says. NoCompatibleDatastore may pass.
+	ReasonSnapshotNotFound          = "SnapshotNotFound"
+	ReasonSnapshotAmbiguous         = "SnapshotAmbiguous"
+	ReasonSnapshotUnusable          = "SnapshotUnusable"
+	ReasonNetworkNotFound           = "NetworkNotFound"
+	ReasonNetworkAmbiguous          = "NetworkAmbiguous"
+	ReasonNetworkUnusable           = "NetworkUnusable"
+	ReasonNoCompatibleDatastore     = "NoCompatibleDatastore"
+	ReasonStoragePolicyNotFound     = "StoragePolicyNotFound"
+	ReasonStoragePolicyIncompatible = "StoragePolicyIncompatible"
+	ReasonStoragePolicyUnavailable  = "StoragePolicyUnavailable"
+	ReasonCustomizationSpecNotFound = "CustomizationSpecNotFound"
+	ReasonCustomizationSpecUnfit    = "CustomizationSpecUnfit"
+	ReasonCustomizationFailed       = "CustomizationFailed"
+	ReasonComputerNameTooLong       = "ComputerNameTooLong"
+)
+
+// ReasonNotVCenterAPI means that what answers at vCenter's address does not speak its API as it should: a proxy, a login
+// page, another server, or a vCenter that is broken. Nothing is concluded from such an answer, and the call is tried again.
+const ReasonNotVCenterAPI = "NotVCenterAPI"
+
+// ReasonAttributeConflict means that a name of spec.customAttributes is taken by an attribute that is not for VMs.
+const ReasonAttributeConflict = "AttributeConflict"
+
+const (
+	// ReasonTagNotFound means that spec.tags names a tag or a category that is not in vCenter.
+	ReasonTagNotFound = "TagNotFound"
+	// ReasonTagConflict means that a tag's category does not allow it on a VM, or not beside another one.
+	ReasonTagConflict = "TagConflict"
+)
+
+const (
+	// ReasonTaggingUnavailable means that vCenter's tagging service does not answer as it should; it passes.
+	ReasonTaggingUnavailable = "TaggingUnavailable"
+	// ReasonTagRefused means that vCenter refused something about tags, in its own words.
+	ReasonTagRefused = "TagRefused"
+)
+
+// Why spec.placement.antiAffinity cannot be carried out.
+const (
+	// ReasonRuleIneffective means that DRS, which heeds such rules, is off where the members are, or that there is none.
+	ReasonRuleIneffective = "RuleIneffective"
+	// ReasonRuleConflict means that vCenter has switched the rule off.
+	ReasonRuleConflict = "RuleConflict"
+	// ReasonRuleViolation means that a member cannot run anywhere without breaking a rule.
+	ReasonRuleViolation = "RuleViolation"
+)
+
+// ReasonCloneUnderWay means that a clone runs whose VM cannot be seen yet.
+const ReasonCloneUnderWay = "CloneUnderWay"
+
+// ReasonHomeForbidden means that spec.placement.folder would put a group's folder among those of the server's own folder.
+const ReasonHomeForbidden = "HomeForbidden"
+
+// ReasonTooFewAdapters means that a VM has fewer network adapters than spec.networks.
+const ReasonTooFewAdapters = "TooFewNetworkAdapters"

@@ -1,0 +1,78 @@
+package vsphere
+
+import (
+	"context"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// recentTasks are those that vCenter lists of all that our user may see.
+func recentTasks(ctx context.Context, s *session) ([]types.TaskInfo, error) {
+	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: *s.vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
+			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
+		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info"}}},
+	})
+	var infos []types.TaskInfo
+	for _, o := range objects {
+		for _, p := range o.PropSet {
+			if info, is := p.Val.(types.TaskInfo); is {
+				info.Task = o.Obj
+				infos = append(infos, info)
+			}
+		}
+	}
+	return infos, err
+}
+
+// cloneTasks are the clones of our user that are queued or running.
+func cloneTasks(ctx context.Context, s *session) (running []string, err error) {
+	infos, err := recentTasks(ctx, s)
+	for i := range infos {
+		if cloning(&infos[i], s.user) {
+			running = append(running, infos[i].Task.Value)
+		}
+	}
+	return running, err
+}
+
+func unfinished(info *types.TaskInfo) bool {
+	return info.State == types.TaskInfoStateQueued || info.State == types.TaskInfoStateRunning
+}
+
+// cloning reports whether a task is an unfinished clone of that user: "VirtualMachine.clone" in vCenter,
+// "VirtualMachine.cloneVm" in its simulator.
+func cloning(info *types.TaskInfo, user string) bool {
+	if info.DescriptionId != "VirtualMachine.clone" && info.DescriptionId != "VirtualMachine.cloneVm" {
+		return false
+	}
+	if !unfinished(info) {
+		return false
+	}
+	reason, is := info.Reason.(*types.TaskReasonUser)
+	return is && strings.EqualFold(reason.UserName, user)
+}
+
+// awaitPower waits for tasks of a VM that are under way and change its power, and reads it then. Another replica
+// may have begun one before this one marked the VM, or took the mark off; until it has ended the VM shows as it was.
+func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReference, what string) error {
+	var under []types.ManagedObjectReference
+	err := v.call(ctx, func(ctx context.Context, s *session) error {
+		infos, err := recentTasks(ctx, s)
+		under = nil
+		for i := range infos {
+			if info := &infos[i]; info.Entity != nil && *info.Entity == vm && info.DescriptionId == what && unfinished(info) {
+				under = append(under, info.Task)
+			}
+		}
+		return err
+	})
+	if err != nil || len(under) == 0 {
+		return err
+	}
+	for _, task := range under {
+		_, _ = v.tasks.wait(ctx, task) // how it ended is the other's matter: the read tells
+	}
+	return v.reader.read(ctx, vm)
+}

@@ -1,0 +1,57 @@
+package vsphere
+
+import (
+	"context"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+func (v *VCenter) reconfigure(ctx context.Context, vm types.ManagedObjectReference, spec types.VirtualMachineConfigSpec) error {
+	_, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.ReconfigVM_Task(ctx, s.vim, &types.ReconfigVM_Task{This: vm, Spec: spec})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	return err
+}
+
+// restamp writes into a member's stamp what the step that is under way did to it, or takes that back, if nobody changed
+// the VM since it was read, and awaits the read of it. That is so whoever may act by now: no lease is asked for.
+func (v *VCenter) restamp(ctx context.Context, m *member, change func(*Stamp)) error {
+	stamp := m.stamp
+	change(&stamp)
+	return v.writeStamp(anyway(ctx), m.MoRef, m.ChangeVersion, stamp.Encode())
+}
+
+// writeStamp sets the text of a VM's stamp; "" takes it off.
+func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text string) error {
+	return v.writeStampAnd(ctx, moRef, changeVersion, text, nil)
+}
+
+// writeStampAnd sets the text of a VM's stamp, and other entries of its extraConfig with it.
+func (v *VCenter) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, others []types.BaseOptionValue) error {
+	err := v.reconfigure(ctx, vmRef(moRef), types.VirtualMachineConfigSpec{
+		ChangeVersion: changeVersion,
+		ExtraConfig:   append([]types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: text}}, others...),
+	})
+	if err != nil {
+		return err
+	}
+	return v.reader.read(ctx, vmRef(moRef))
+}
+
+// unchanged reports whether a member's configuration is the one that an action was planned from.
+func unchanged(m *member, a plan.Action) error {
+	if m.ChangeVersion == "" || a.ChangeVersion != "" && a.ChangeVersion != m.ChangeVersion {
+		return changedMeanwhile()
+	}
+	return nil
+}
+
+func changedMeanwhile() *Error {
+	return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
+}
