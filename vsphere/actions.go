@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // Do carries out one step: it starts the step's task, awaits it, and awaits a read of its VM that was begun after
@@ -37,7 +38,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if a.MemberKey() {
 		op += " " + a.VM
 	}
-	return classify(op, err)
+	return vcfault.Classify(op, err)
 }
 
 // concerned are the objects that an action was planned from.
@@ -97,14 +98,14 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	case plan.ConfirmGone:
 		return v.confirmGone(ctx, ref, a)
 	}
-	return faultf(ReasonInternal, true, "The server does not know the step %q.", a.Op)
+	return vcfault.New(vcfault.ReasonInternal, true, "The server does not know the step %q.", a.Op)
 }
 
 // call makes a call that was planned from the inventory: not in another vCenter than that was read from.
 func (v *VCenter) call(ctx context.Context, f func(context.Context, *session) error) error {
 	return v.client.call(ctx, func(ctx context.Context, s *session) error {
 		if v.inventory.from() != s.uuid {
-			return faultf(plan.ReasonVCenterChanged, false, "Another vCenter answers than before; its inventory is read first.")
+			return vcfault.New(plan.ReasonVCenterChanged, false, "Another vCenter answers than before; its inventory is read first.")
 		}
 		if err := v.mayAct(ctx); err != nil {
 			return err
@@ -135,6 +136,6 @@ func (v *VCenter) own(ref plan.Ref, a plan.Action) (*member, error) {
 	return m, nil
 }
 
-func notOurs(a plan.Action) *Error {
-	return faultf(ReasonConcurrentAccess, false, "The VM of %s does not bear this group's stamp any more, so it was not touched; it is read anew.", a.VM)
+func notOurs(a plan.Action) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The VM of %s does not bear this group's stamp any more, so it was not touched; it is read anew.", a.VM)
 }

@@ -12,13 +12,14 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // fault does a step that is to fail, and gives why it did.
 func (p *process) fault(a plan.Action) plan.Fault {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
-	var typed *Error
+	var typed *vcfault.Error
 	if !errors.As(err, &typed) {
 		p.t.Fatalf("%s %s gave %v, not an *Error", a.Op, a.VM, err)
 	}
@@ -41,8 +42,8 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 				wg.Go(func() {
 					for {
 						err := p.Do(context.Background(), web, p.cloning(ordinal))
-						var f *Error
-						if errors.As(err, &f) && f.Reason == ReasonCloneUnderWay {
+						var f *vcfault.Error
+						if errors.As(err, &f) && f.Reason == vcfault.ReasonCloneUnderWay {
 							time.Sleep(time.Second)
 							continue
 						}
@@ -102,14 +103,14 @@ func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.LoseReply("CloneVM_Task", 1)
 		f := p.fault(p.cloning(0))
-		if f.Reason != ReasonVCenterUnreachable {
+		if f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("%+v", f)
 		}
 		p.until("it is known again", func() bool { return p.sight().Known && p.sight().Template.MoRef != "" })
 		for {
 			err := p.Do(context.Background(), web, p.cloning(0))
-			var f *Error
-			if errors.As(err, &f) && f.Reason == ReasonCloneUnderWay {
+			var f *vcfault.Error
+			if errors.As(err, &f) && f.Reason == vcfault.ReasonCloneUnderWay {
 				time.Sleep(time.Second) // for the first one
 				continue
 			}
@@ -138,12 +139,12 @@ func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 			{Op: plan.Reset}, {Op: plan.Reconfigure}, {Op: plan.Rename}, {Op: plan.Move}, {Op: plan.Quarantine}, {Op: plan.Release},
 		} {
 			a.VM, a.MoRef = "web-0", w.stranger.Value
-			if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+			if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s: %+v", a.Op, f)
 			}
 			other := step(a.Op, vm) // right VM, wrong ordinal
 			other.Ordinal = 7
-			if f := p.fault(other); f.Reason != ReasonConcurrentAccess {
+			if f := p.fault(other); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s of another ordinal: %+v", a.Op, f)
 			}
 		}
@@ -164,7 +165,7 @@ func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 		p.stop() // so that nothing new is seen; only the fresh read can tell
 		p = w.start()
 		w.must(w.SetExtraConfig("web-0", StampKey, ""))
-		if f := p.fault(step(plan.Destroy, vm)); f.Reason != ReasonConcurrentAccess {
+		if f := p.fault(step(plan.Destroy, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
 		if !slices.Contains(w.names(), "web-0") {
@@ -186,7 +187,7 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 			a := step(op, vm)
 			a.Marked = true
 			eventually(t, "the mark's end is seen", func() bool { return !one.sight().VMs[0].Marked })
-			if f := one.fault(a); f.Reason != ReasonConcurrentAccess {
+			if f := one.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s: %+v", op, f)
 			}
 		}
@@ -205,7 +206,7 @@ func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
 		old := step(plan.Mark, vm)
 		old.ChangeVersion = vm.ChangeVersion
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(old); f.Reason != ReasonConcurrentAccess || f.Person {
+		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || f.Person {
 			t.Errorf("%+v", f)
 		}
 		p.until("the new version is read", func() bool { return p.sight().VMs[0].ChangeVersion != vm.ChangeVersion })
@@ -320,7 +321,7 @@ func TestATemplateThatIsGoneIsSeenAndTheCloneFails(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		a := p.cloning(0)
 		w.must(w.Destroy("ubuntu"))
-		if f := p.fault(a); f.Reason != ReasonGone || f.Person {
+		if f := p.fault(a); f.Reason != vcfault.ReasonGone || f.Person {
 			t.Errorf("%+v", f)
 		}
 		p.until("it is seen", func() bool { return len(p.sight().Template.Paths) == 0 })

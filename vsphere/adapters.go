@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // networks are the networks of a datacenter.
@@ -107,7 +109,7 @@ func (n *networks) find(name string, reached *reach) (*namedObject, error) {
 	}
 	t := &n.all[fits[0]]
 	if n.uplink(t) {
-		return nil, faultf(ReasonNetworkUnusable, true, "The port group %s is an uplink of its switch, for hosts and not for VMs: name another one in spec.networks.", t.path)
+		return nil, vcfault.New(vcfault.ReasonNetworkUnusable, true, "The port group %s is an uplink of its switch, for hosts and not for VMs: name another one in spec.networks.", t.path)
 	}
 	return t, nil
 }
@@ -120,7 +122,7 @@ func (n *networks) backing(t *namedObject) (types.BaseVirtualDeviceBackingInfo, 
 		key, _ := t.props["key"].(string)
 		dvs := n.switchOf(t)
 		if dvs == nil || key == "" {
-			return nil, faultf(ReasonMissingPrivilege, true, "The distributed switch of the port group %s cannot be seen: grant vCenter's user the privilege System.Read on it.", t.path)
+			return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The distributed switch of the port group %s cannot be seen: grant vCenter's user the privilege System.Read on it.", t.path)
 		}
 		uuid, _ := dvs.props["uuid"].(string)
 		return &types.VirtualEthernetCardDistributedVirtualPortBackingInfo{Port: types.DistributedVirtualSwitchPortConnection{PortgroupKey: key, SwitchUuid: uuid}}, nil
@@ -132,7 +134,7 @@ func (n *networks) backing(t *namedObject) (types.BaseVirtualDeviceBackingInfo, 
 		case *types.OpaqueNetworkSummary:
 			summary = x
 		default:
-			return nil, faultf(ReasonMissingPrivilege, true, "The opaque network %s cannot be read: grant vCenter's user the privilege System.Read on it.", t.path)
+			return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The opaque network %s cannot be read: grant vCenter's user the privilege System.Read on it.", t.path)
 		}
 		return &types.VirtualEthernetCardOpaqueNetworkBackingInfo{OpaqueNetworkId: summary.OpaqueNetworkId, OpaqueNetworkType: summary.OpaqueNetworkType}, nil
 	}
@@ -170,7 +172,7 @@ func (v *VCenter) backingOf(ctx context.Context, b *cloneBuilder, name string) (
 		ask := func() (*networks, error) { return readNetworks(ctx, s, b.datacenter) }
 		backing, err = looking(ctx, s, &v.lookups.networks, b.datacenter.ref.Value, ask, func(n *networks) (types.BaseVirtualDeviceBackingInfo, error) {
 			found, err := n.find(name, nil)
-			if e := classify("", err); e != nil && e.Reason == ReasonNetworkAmbiguous {
+			if e := vcfault.Classify("", err); e != nil && e.Reason == vcfault.ReasonNetworkAmbiguous {
 				reached, reachErr := v.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
 				if reachErr != nil {
 					return nil, reachErr

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // netThing is a network as it is listed.
@@ -51,22 +53,22 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		{"DVS2/segment", nil, "pg-2", "", ""},
 		{"/DC0/network/DVS1/segment", nil, "pg-1", "", ""},
 		{"segment", reached, "pg-2", "", ""},
-		{"segment", nil, "", ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment"},
-		{"/DC0/network/segment", nil, "", ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment"},
+		{"segment", nil, "", vcfault.ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment"},
+		{"/DC0/network/segment", nil, "", vcfault.ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment"},
 		{"a/web", nil, "pg-3", "", ""},
-		{"web", reached, "", ReasonNetworkAmbiguous, "spec.networks"},
+		{"web", reached, "", vcfault.ReasonNetworkAmbiguous, "spec.networks"},
 		{"10.0.0.0/24 prod", nil, "pg-5", "", ""},
 		{"10.0.0.0%2f24 prod", nil, "pg-5", "", ""},
-		{"up", nil, "", ReasonNetworkUnusable, "uplink"},
-		{"old-up", nil, "", ReasonNetworkUnusable, "uplink"},
-		{"nowhere", nil, "", ReasonNetworkNotFound, "/DC0/network/VM Network"},
+		{"up", nil, "", vcfault.ReasonNetworkUnusable, "uplink"},
+		{"old-up", nil, "", vcfault.ReasonNetworkUnusable, "uplink"},
+		{"nowhere", nil, "", vcfault.ReasonNetworkNotFound, "/DC0/network/VM Network"},
 	} {
 		got, err := n.find(c.name, c.reached)
 		e := asError(err)
 		if (e != nil) != (c.reason != "") || e == nil && got.ref.Value != c.want || e != nil && (e.Reason != c.reason || !mentions(e.Message, c.says)) {
 			t.Errorf("%q: got %v, %v", c.name, got, err)
 		}
-		if e != nil && e.Reason == ReasonNetworkNotFound && mentions(e.Message, "up") {
+		if e != nil && e.Reason == vcfault.ReasonNetworkNotFound && mentions(e.Message, "up") {
 			t.Errorf("it advises an uplink: %s", e.Message)
 		}
 	}
@@ -92,7 +94,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		t.Errorf("got %+v", b)
 	}
 	hidden, _ := n.find("hidden", nil)
-	if _, err := n.backing(hidden); asError(err) == nil || asError(err).Reason != ReasonMissingPrivilege {
+	if _, err := n.backing(hidden); asError(err) == nil || asError(err).Reason != vcfault.ReasonMissingPrivilege {
 		t.Errorf("a port group whose switch is hidden: %v", err)
 	}
 }

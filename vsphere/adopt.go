@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -33,7 +34,7 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	if err == nil {
 		return v.reader.read(ctx, vmRef(a.MoRef))
 	}
-	if missingObject(err) == vmRef(a.MoRef) {
+	if vcfault.MissingObject(err) == vmRef(a.MoRef) {
 		return v.reader.read(ctx, vmRef(a.MoRef))
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const legacy = "/DC0/vm/legacy"
@@ -34,7 +35,7 @@ func (p *process) candidate(entry string) plan.Candidate {
 			return false
 		}
 		c = s.Candidates[0]
-		return c.Fault == nil || c.Fault.Reason != ReasonAdoptReading
+		return c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptReading
 	})
 	return c
 }
@@ -118,11 +119,11 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 			change func(name string)
 			reason string
 		}{
-			{"changed", func(name string) { w.must(w.SetExtraConfig(name, "x", "y")) }, ReasonConcurrentAccess},
-			{"moved out", func(name string) { w.must(w.Move(name, "/DC0/vm")) }, ReasonAdoptNotFound},
-			{"made a template", func(name string) { w.must(w.ToTemplate(name)) }, ReasonAdoptTemplate},
-			{"another group's", func(name string) { w.must(w.SetExtraConfig(name, StampKey, strangeStamp(w, name))) }, ReasonAdoptStamped},
-			{"gone", func(name string) { w.must(w.Destroy(name)) }, ReasonAdoptNotFound},
+			{"changed", func(name string) { w.must(w.SetExtraConfig(name, "x", "y")) }, vcfault.ReasonConcurrentAccess},
+			{"moved out", func(name string) { w.must(w.Move(name, "/DC0/vm")) }, vcfault.ReasonAdoptNotFound},
+			{"made a template", func(name string) { w.must(w.ToTemplate(name)) }, vcfault.ReasonAdoptTemplate},
+			{"another group's", func(name string) { w.must(w.SetExtraConfig(name, StampKey, strangeStamp(w, name))) }, vcfault.ReasonAdoptStamped},
+			{"gone", func(name string) { w.must(w.Destroy(name)) }, vcfault.ReasonAdoptNotFound},
 		} {
 			name := fmt.Sprint("db-", i)
 			ref, err := w.AddVM(legacy, name)
@@ -141,7 +142,7 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 			t.Errorf("%d VMs were touched", n)
 		}
 		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/stranger", MoRef: w.stranger.Value}, 0))
-		if f.Reason != ReasonAdoptNotFound || !f.Person || !strings.Contains(f.Message, "may be adopted") {
+		if f.Reason != vcfault.ReasonAdoptNotFound || !f.Person || !strings.Contains(f.Message, "may be adopted") {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -162,7 +163,7 @@ func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {
 		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
 		a := taking(p.candidate(ref.Value), 0)
 		w.LoseReply("ReconfigVM_Task", 1)
-		if f := p.fault(a); f.Reason != ReasonVCenterUnreachable {
+		if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("%+v", f)
 		}
 		p.until("it is a member", func() bool { return p.sight().Known && p.vm(ref.Value).MoRef != "" })

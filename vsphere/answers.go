@@ -14,6 +14,8 @@ import (
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // undirected refuses answers that lead elsewhere. vCenter's API gives none; whoever does could lead the password to another
@@ -23,7 +25,7 @@ func undirected(res *http.Response, err error) (*http.Response, error) {
 		return res, err
 	}
 	_ = res.Body.Close()
-	return nil, faultf(ReasonNotVCenterAPI, false,
+	return nil, vcfault.New(vcfault.ReasonNotVCenterAPI, false,
 		"What answers at vCenter's address redirects to another one, which is not followed: set VC_HOST to the address of vCenter itself.")
 }
 
@@ -33,14 +35,14 @@ func undirected(res *http.Response, err error) (*http.Response, error) {
 func exchange(ctx context.Context, next soap.RoundTripper, method string, req, res soap.HasFault) (err error) {
 	if err = contained(method, func() error { return next.RoundTrip(ctx, req, res) }); err == nil {
 		if lack := lacking(res); lack != "" {
-			err = notVCenterAPI(method, fmt.Errorf("the answer has no %s", lack))
+			err = vcfault.NotVCenterAPI(method, fmt.Errorf("the answer has no %s", lack))
 		}
 		return err
 	}
-	if known(err) {
+	if vcfault.Known(err) {
 		return err
 	}
-	return notVCenterAPI(method, err)
+	return vcfault.NotVCenterAPI(method, err)
 }
 
 // contained runs code of govmomi that panics at an answer it does not expect: the decoder, at a value of another type than the
@@ -53,7 +55,7 @@ func contained(method string, f func() error) (err error) {
 			if fault, is := p.(runtime.Error); is {
 				cause = fault
 			}
-			err = notVCenterAPI(method, cause)
+			err = vcfault.NotVCenterAPI(method, cause)
 		}
 	}()
 	return f()
@@ -77,7 +79,7 @@ type search struct {
 
 func (s *search) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	if s.calls.Add(1) > searchMost {
-		return notVCenterAPI(methodOf(req), errors.New("its folders have no end"))
+		return vcfault.NotVCenterAPI(methodOf(req), errors.New("its folders have no end"))
 	}
 	return s.next.RoundTrip(ctx, req, res)
 }

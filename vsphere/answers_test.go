@@ -9,6 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func envelope(body string) []byte {
@@ -24,7 +26,7 @@ func TestALoginThatIsAnsweredBySomethingElseIsAFault(t *testing.T) {
 			return s
 		})
 		f := faults[0]
-		if f == nil || f.Reason != ReasonNotVCenterAPI || f.Person || !mentions(f.Message, "Login", "VC_HOST", "proxy") {
+		if f == nil || f.Reason != vcfault.ReasonNotVCenterAPI || f.Person || !mentions(f.Message, "Login", "VC_HOST", "proxy") {
 			t.Errorf("%s: %v", body, f)
 		}
 	}
@@ -43,7 +45,7 @@ func TestARedirectOfVCenterIsRefusedWhereverItLeads(t *testing.T) {
 			})
 			told := false
 			for _, f := range faults {
-				told = told || f.Reason == ReasonNotVCenterAPI && strings.Contains(f.Message, "redirects")
+				told = told || f.Reason == vcfault.ReasonNotVCenterAPI && strings.Contains(f.Message, "redirects")
 			}
 			if !told {
 				t.Errorf("%s to %s: %v", method, to, faults)
@@ -87,7 +89,7 @@ func TestAFolderThatIsInItselfEndsTheSearch(t *testing.T) {
 		}
 	}
 	err := s.RoundTrip(t.Context(), &methods.FindChildBody{}, &methods.FindChildBody{})
-	if reasonOf(t, err) != ReasonNotVCenterAPI || calls != int(searchMost) {
+	if reasonOf(t, err) != vcfault.ReasonNotVCenterAPI || calls != int(searchMost) {
 		t.Errorf("after %d calls: %v", calls, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // fieldBook remembers the definitions of custom attributes, for one session.
@@ -40,7 +41,7 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 	return v.call(ctx, func(ctx context.Context, s *session) error {
 		manager := s.vim.ServiceContent.CustomFieldsManager
 		if manager == nil {
-			return faultf(ReasonInternal, true, "vCenter has no custom attributes: take spec.customAttributes out.")
+			return vcfault.New(vcfault.ReasonInternal, true, "vCenter has no custom attributes: take spec.customAttributes out.")
 		}
 		set := func(key int32, value string) error {
 			if valueOf(have, key) == value {
@@ -53,7 +54,7 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 				return err
 			}
 			_, err := methods.SetField(ctx, s.vim, &types.SetField{This: *manager, Entity: vmRef(a.MoRef), Key: key, Value: value})
-			if hasFault[types.BaseInvalidArgument](err) || hasFault[*types.NotFound](err) {
+			if vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
 				v.client.fields.write(nil, nil) // the definition may have gone: the next try reads them again
 			}
 			return err
@@ -110,7 +111,7 @@ func (v *VCenter) fieldKey(ctx context.Context, s *session, manager types.Manage
 	if err == nil {
 		return res.Returnval.Key, nil
 	}
-	if !hasFault[*types.DuplicateName](err) {
+	if !vcfault.Has[*types.DuplicateName](err) {
 		return 0, err
 	}
 	if defs, err = v.fieldDefs(ctx, s, manager); err != nil {
@@ -123,7 +124,7 @@ func (v *VCenter) fieldKey(ctx context.Context, s *session, manager types.Manage
 	if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name }); i >= 0 {
 		of = defs[i].ManagedObjectType
 	}
-	return 0, faultf(ReasonAttributeConflict, true, "The custom attribute %q is there already, but for objects of type %s, not for VMs: give another name in spec.customAttributes, or rename that one in vCenter.", name, of)
+	return 0, vcfault.New(vcfault.ReasonAttributeConflict, true, "The custom attribute %q is there already, but for objects of type %s, not for VMs: give another name in spec.customAttributes, or rename that one in vCenter.", name, of)
 }
 
 // defOf is the definition of a VM's attribute of that name: its own before one for all kinds of objects; or nil.

@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func TestAttributesAreMadeSetChangedAndEmptiedAndAStrangersStays(t *testing.T) {
@@ -78,15 +79,15 @@ func TestALostReplyToAnAttributeIsMadeGoodByTheNextTry(t *testing.T) {
 		moRef := p.member(0).MoRef
 		for _, call := range []string{"AddCustomFieldDef", "SetField", "ReconfigVM_Task"} {
 			w.LoseReply(call, 1)
-			if f := p.fault(preparing(p.vm(moRef), spec)); f.Reason != ReasonVCenterUnreachable {
+			if f := p.fault(preparing(p.vm(moRef), spec)); f.Reason != vcfault.ReasonVCenterUnreachable {
 				t.Errorf("%s: %+v", call, f)
 			}
 			p.until("the inventory is known again", func() bool { return p.sight().Known })
 		}
 		p.until("it is prepared", func() bool {
 			err := p.Do(context.Background(), web, preparing(p.vm(moRef), spec))
-			var f *Error
-			if err != nil && (!errors.As(err, &f) || f.Reason != ReasonConcurrentAccess) {
+			var f *vcfault.Error
+			if err != nil && (!errors.As(err, &f) || f.Reason != vcfault.ReasonConcurrentAccess) {
 				t.Fatal(err)
 			}
 			return err == nil
@@ -104,11 +105,11 @@ func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreTold(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		w.FailCall("AddCustomFieldDef", &vim.DuplicateName{Name: "owner"}, 1)
-		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != ReasonAttributeConflict || !f.Person || !strings.Contains(f.Message, `"owner"`) {
+		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonAttributeConflict || !f.Person || !strings.Contains(f.Message, `"owner"`) {
 			t.Errorf("%+v", f)
 		}
 		w.Deny("AddCustomFieldDef", "Global.ManageCustomFields")
-		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != ReasonMissingPrivilege || !strings.Contains(f.Message, "Global.ManageCustomFields") {
+		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonMissingPrivilege || !strings.Contains(f.Message, "Global.ManageCustomFields") {
 			t.Errorf("%+v", f)
 		}
 		w.Allow("AddCustomFieldDef")

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // call runs f on the current session, with an operationID. NotAuthenticated says that nothing was done, so f
@@ -21,14 +23,14 @@ func (c *client) call(ctx context.Context, f func(context.Context, *session) err
 		if err = f(ctx, s); err == nil {
 			return nil
 		}
-		if notAuthenticated(err) {
+		if vcfault.NotAuthenticated(err) {
 			c.lost(s, err)
 			if again {
 				continue
 			}
 		}
-		typed := classify("", err)
-		if typed.Reason == ReasonVCenterUnreachable {
+		typed := vcfault.Classify("", err)
+		if typed.Reason == vcfault.ReasonVCenterUnreachable {
 			c.lost(s, err)
 		}
 		return typed

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // adoptCandidate is an unmanaged VM that groups want to adopt: of it, more is kept than of other unmanaged VMs.
@@ -126,29 +127,29 @@ func (n *Inventory) inReach(ref plan.Ref, moRef string) bool {
 
 // outOfReach is told of whatever a rule does not allow, be it there or not: nobody may list vCenter's inventory by asking. entry is
 // as the user gave it.
-func outOfReach(ref plan.Ref, entry string) *Error {
-	return faultf(ReasonAdoptNotFound, true,
+func outOfReach(ref plan.Ref, entry string) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonAdoptNotFound, true,
 		"No VM %q may be adopted from the namespace %s: give the inventory path, such as /DC0/vm/legacy/web-a, or the moRef, such as vm-42, of a VM in a folder that the server's --adopt-from allows for it.",
 		entry, ref.Namespace)
 }
 
 // single finds fault with an entry that does not name exactly one VM, or the same one as another entry. refs are those in reach.
-func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[string]string) *Error {
+func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[string]string) *vcfault.Error {
 	switch {
 	case len(refs) == 0:
 		return outOfReach(ref, entry)
 	case len(refs) > 1:
 		slices.Sort(refs)
-		return faultf(ReasonAdoptAmbiguous, true, "%s names several VMs: give the moRef of one of %s.", entry, list(refs))
+		return vcfault.New(vcfault.ReasonAdoptAmbiguous, true, "%s names several VMs: give the moRef of one of %s.", entry, vcfault.FirstFew(refs))
 	case first[refs[0]] != "":
-		return faultf(ReasonAdoptAmbiguous, true, "%s names the same VM as %s: remove one of them.", entry, first[refs[0]])
+		return vcfault.New(vcfault.ReasonAdoptAmbiguous, true, "%s names the same VM as %s: remove one of them.", entry, first[refs[0]])
 	}
 	first[refs[0]] = entry
 	return nil
 }
 
 // fill says of a candidate what is known of its VM, or why the group may not adopt it.
-func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *groupFolder, moRef string) *Error {
+func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *groupFolder, moRef string) *vcfault.Error {
 	m, ordinal, fault := n.adoptable(ref, at, moRef)
 	if fault == nil {
 		c.MoRef, c.Name, c.Folder, c.ChangeVersion, c.Ordinal = m.MoRef, m.Name, m.Folder, m.ChangeVersion, ordinal
@@ -158,24 +159,24 @@ func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *groupFolder, moRef
 
 // adoptable reports whether a group may adopt a VM that is not its own, and the ordinal that it had in a former
 // incarnation of the group; -1 if it had none. What is out of reach comes first: nothing is told of it.
-func (n *Inventory) adoptable(ref plan.Ref, home *groupFolder, moRef string) (m *Machine, ordinal int32, fault *Error) {
+func (n *Inventory) adoptable(ref plan.Ref, home *groupFolder, moRef string) (m *Machine, ordinal int32, fault *vcfault.Error) {
 	x := n.machine(moRef)
 	at := n.places.path(x.parent, x.name)
 	switch {
 	case !n.inReach(ref, moRef):
 		return nil, -1, outOfReach(ref, moRef)
 	case n.places.datacenter(x.parent) != home.datacenter:
-		return nil, -1, faultf(ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, home.name)
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, home.name)
 	case x.unknown:
 		return nil, -1, newerStamp(at)
 	case x.template:
-		return nil, -1, faultf(ReasonAdoptTemplate, true, "%s is a template: convert it to a VM, or name another.", at)
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptTemplate, true, "%s is a template: convert it to a VM, or name another.", at)
 	}
 	if m = n.whole(ref.UID, moRef); m == nil {
-		return nil, -1, faultf(ReasonAdoptReading, false, "The VM %s is being read.", at)
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptReading, false, "The VM %s is being read.", at)
 	}
 	if x.unreadable || !m.Readable || !m.Reachable {
-		return nil, -1, faultf(ReasonAdoptUnreadable, true, "The configuration of the VM %s cannot be read now (%s): see to it in vCenter.", at, m.Unreachable)
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptUnreadable, true, "The configuration of the VM %s cannot be read now (%s): see to it in vCenter.", at, m.Unreachable)
 	}
 	ordinal, fault = n.formerOrdinal(ref, m, at)
 	return m, ordinal, fault
@@ -186,12 +187,12 @@ func (n *Inventory) adoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.own == nil {
-		return nil, faultf(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
 	asked, _ := n.requesterOf(ref.Namespace, ref.Name)
 	at := n.groupFolder(asked.home)
 	if fault := n.refusal(ref, at); fault != nil {
-		return nil, &Error{Fault: *fault}
+		return nil, &vcfault.Error{Fault: *fault}
 	}
 	if n.members[moRef] == nil {
 		if _, known := n.unmanaged[moRef]; !known {
@@ -207,7 +208,7 @@ func (n *Inventory) adoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 
 // formerOrdinal judges the stamp of a VM that is to be adopted. One that a former incarnation of the group left, of
 // the same cluster, namespace and name, may be overwritten: so it is with a group, or with VMs, restored from a backup.
-func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *Error) {
+func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vcfault.Error) {
 	if m.Stamp == "" {
 		return -1, nil
 	}
@@ -218,7 +219,7 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 	if owner == unmanaged { // garbled, or that of the VM that it is a copy of
 		var err error
 		if s, err = DecodeStamp(m.Stamp); err != nil {
-			return -1, faultf(ReasonAdoptStamped, true, "The VM %s bears a stamp that cannot be read: if it is nobody's, remove the key %s from its configuration.", at, StampKey)
+			return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s bears a stamp that cannot be read: if it is nobody's, remove the key %s from its configuration.", at, StampKey)
 		}
 	}
 	of := fmt.Sprintf("%s of the group %s/%s", plan.MemberName(s.Name, s.Ordinal), s.Namespace, s.Name)
@@ -230,15 +231,15 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 	}
 	switch {
 	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != n.adopting.cluster:
-		return -1, faultf(ReasonAdoptStamped, true, "The VM %s is %s: if it is that no more, remove the key %s from its configuration.", at, of, StampKey)
+		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s: if it is that no more, remove the key %s from its configuration.", at, of, StampKey)
 	case s.Cluster == "":
-		return -1, faultf(ReasonAdoptStamped, true, "The VM %s is %s, and of which cluster is not told: set --cluster-id for the time to come, and remove the key %s from its configuration if it is this group's.", at, of, StampKey)
+		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s, and of which cluster is not told: set --cluster-id for the time to come, and remove the key %s from its configuration if it is this group's.", at, of, StampKey)
 	}
 	return s.Ordinal, nil
 }
 
-func newerStamp(at string) *Error {
-	return faultf(ReasonAdoptStamped, true, "The VM %s bears the stamp of a newer version of this server: name another.", at)
+func newerStamp(at string) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s bears the stamp of a newer version of this server: name another.", at)
 }
 
 // whole is all that is known of a VM. If that is not enough yet, a read is asked for, and the group is told of it; so

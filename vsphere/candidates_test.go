@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // allowing is a shelf whose groups in the namespace shop may adopt what is in /DC0/vm/legacy.
@@ -59,24 +60,24 @@ func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
 		{"vm-1", "vm-1", "", ""},
 		{"legacy/deep/b", "vm-2", "", ""},
 		{"/DC0/vm/legacy/x%2fy", "vm-5", "", ""},
-		{"a", "", ReasonAdoptNotFound, "moRef"},
-		{"", "", ReasonAdoptNotFound, "moRef"},
-		{"/", "", ReasonAdoptNotFound, "inventory path"},
-		{"legacy/", "", ReasonAdoptNotFound, "inventory path"},
-		{"vm-99", "", ReasonAdoptNotFound, "vm-99"},
-		{"/DC0/vm/legacy/z", "", ReasonAdoptNotFound, "/DC0/vm/legacy/z"},
-		{"legacy/twin", "", ReasonAdoptAmbiguous, "vm-6, vm-7"},
+		{"a", "", vcfault.ReasonAdoptNotFound, "moRef"},
+		{"", "", vcfault.ReasonAdoptNotFound, "moRef"},
+		{"/", "", vcfault.ReasonAdoptNotFound, "inventory path"},
+		{"legacy/", "", vcfault.ReasonAdoptNotFound, "inventory path"},
+		{"vm-99", "", vcfault.ReasonAdoptNotFound, "vm-99"},
+		{"/DC0/vm/legacy/z", "", vcfault.ReasonAdoptNotFound, "/DC0/vm/legacy/z"},
+		{"legacy/twin", "", vcfault.ReasonAdoptAmbiguous, "vm-6, vm-7"},
 		{"vm-6", "vm-6", "", ""},
-		{"/DC1/vm/legacy/d", "", ReasonAdoptNotFound, "may be adopted"},
-		{"vm-4", "", ReasonAdoptNotFound, "may be adopted"},
-		{"legacy2/c", "", ReasonAdoptNotFound, "may be adopted"},
-		{"vm-3", "", ReasonAdoptNotFound, "--adopt-from"},
-		{"/DC0/vm/e", "", ReasonAdoptNotFound, "--adopt-from"},
-		{"vm-11", "", ReasonAdoptNotFound, "may be adopted"}, // where it is cannot be told
-		{"vm-12", "", ReasonAdoptNotFound, "--adopt-from"},
-		{"legacy/tmpl", "", ReasonAdoptTemplate, "/DC0/vm/legacy/tmpl"},
-		{"vm-9", "", ReasonAdoptUnreadable, "inaccessible"},
-		{"vm-14", "", ReasonAdoptUnreadable, "disconnected"},
+		{"/DC1/vm/legacy/d", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
+		{"vm-4", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
+		{"legacy2/c", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
+		{"vm-3", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
+		{"/DC0/vm/e", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
+		{"vm-11", "", vcfault.ReasonAdoptNotFound, "may be adopted"}, // where it is cannot be told
+		{"vm-12", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
+		{"legacy/tmpl", "", vcfault.ReasonAdoptTemplate, "/DC0/vm/legacy/tmpl"},
+		{"vm-9", "", vcfault.ReasonAdoptUnreadable, "inaccessible"},
+		{"vm-14", "", vcfault.ReasonAdoptUnreadable, "disconnected"},
 	} {
 		s := allowing()
 		got := s.adopt(machines, c.entry)
@@ -145,7 +146,7 @@ func TestOnlyAFormerIncarnationsStampMayBeOverwritten(t *testing.T) {
 			if got.Fault != nil || got.Ordinal != c.ordinal || got.Done {
 				t.Errorf("%s: %+v, %+v", c.what, got, got.Fault)
 			}
-		} else if got.Fault == nil || got.Fault.Reason != ReasonAdoptStamped || !got.Fault.Person || !strings.Contains(got.Fault.Message, c.says) {
+		} else if got.Fault == nil || got.Fault.Reason != vcfault.ReasonAdoptStamped || !got.Fault.Person || !strings.Contains(got.Fault.Message, c.says) {
 			t.Errorf("%s: %+v", c.what, got.Fault)
 		}
 	}
@@ -170,7 +171,7 @@ func TestAnEntryIsDoneWhileItsVMIsTheGroups(t *testing.T) {
 func TestTwoEntriesOfOneVMAreOneTooMany(t *testing.T) {
 	t.Parallel()
 	got := allowing().adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a", "vm-1")
-	if got[0].Fault != nil || got[1].Fault == nil || got[1].Fault.Reason != ReasonAdoptAmbiguous || !strings.Contains(got[1].Fault.Message, "legacy/a") {
+	if got[0].Fault != nil || got[1].Fault == nil || got[1].Fault.Reason != vcfault.ReasonAdoptAmbiguous || !strings.Contains(got[1].Fault.Message, "legacy/a") {
 		t.Errorf("%+v, %+v", got[0].Fault, got[1].Fault)
 	}
 }
@@ -184,7 +185,7 @@ func TestACandidateIsReadOnceAndItsGroupIsToldWhenItWasAndWhenItChanges(t *testi
 	s.publish(light)
 	for range 3 {
 		c := s.Sight(web, ask).Candidates[0]
-		if c.Fault == nil || c.Fault.Reason != ReasonAdoptReading || !c.Fault.Passing || c.Fault.Person {
+		if c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptReading || !c.Fault.Passing || c.Fault.Person {
 			t.Fatalf("%+v", c.Fault)
 		}
 	}
@@ -232,11 +233,11 @@ func TestAnAnswerAboutAdoptionIsRememberedUntilSomethingChanges(t *testing.T) {
 		t.Error("it was found out anew")
 	}
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "older", "vm"}}})
-	if c := s.Sight(web, plan.Ask{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != ReasonAdoptNotFound {
+	if c := s.Sight(web, plan.Ask{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
 		t.Errorf("its folder was renamed: %+v", c)
 	}
 	other := plan.Ref{Namespace: "bank", Name: "web", UID: web.UID}
-	if c := s.Sight(other, plan.Ask{Adopt: []string{"older/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != ReasonAdoptNotFound {
+	if c := s.Sight(other, plan.Ask{Adopt: []string{"older/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
 		t.Errorf("of another namespace: %+v", c)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // CheckResult says how a check ended.
@@ -125,7 +126,7 @@ func (c *checker) failed(check string, err error) {
 		c.add(check, CheckSkip, "stopped", "")
 		return
 	}
-	e := classify("", err)
+	e := vcfault.Classify("", err)
 	seen, advice, _ := strings.Cut(e.Message, ": ")
 	if advice == "" {
 		advice = "see docs/operations.md, \"Reasons from vCenter\", " + e.Reason
@@ -149,5 +150,5 @@ func among(names []string) string {
 	if len(names) == 0 {
 		return "there are none"
 	}
-	return "there are " + listing(names)
+	return "there are " + vcfault.Listing(names)
 }

@@ -15,6 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
@@ -114,7 +115,7 @@ func (t *trial) makeFolder(name string) bool {
 		return err
 	})
 	if err != nil {
-		t.taken = hasFault[*types.DuplicateName](err)
+		t.taken = vcfault.Has[*types.DuplicateName](err)
 		t.failed(check, err)
 		return false
 	}
@@ -216,8 +217,8 @@ func (t *trial) note(e ended) {
 		}
 	}
 	if e.err != nil {
-		reason := classify("", e.err).Reason
-		t.unsure = t.unsure || reason == ReasonVCenterUnreachable || reason == ReasonTaskLost
+		reason := vcfault.Classify("", e.err).Reason
+		t.unsure = t.unsure || reason == vcfault.ReasonVCenterUnreachable || reason == vcfault.ReasonTaskLost
 	}
 }
 

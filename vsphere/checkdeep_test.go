@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -203,7 +204,7 @@ func TestADeepCheckSeesAVCenterThatDoesNotKeepItsWord(t *testing.T) {
 	}
 	results{t, two.findings}.has("deep: one name, one VM", CheckFail, "two VMs", "do not use this server")
 	other := begun()
-	other.judge([]ended{vm("vm-1"), {err: faultf(ReasonResourceLimit, false, "No room: make some.")}}, time.Second)
+	other.judge([]ended{vm("vm-1"), {err: vcfault.New(vcfault.ReasonResourceLimit, false, "No room: make some.")}}, time.Second)
 	results{t, other.findings}.has("deep: one name, one VM", CheckFail, "No room", "make some")
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // lookAtNetworks looks for the networks that were named.
@@ -44,7 +45,7 @@ func (c *checker) network(ctx context.Context, in datacenter, pool types.Managed
 			return err
 		}
 		if reached != nil && !slices.Contains(reached.networks, found.ref) {
-			return faultf(ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or see to the hosts.", found.path)
+			return vcfault.New(vcfault.ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or see to the hosts.", found.path)
 		}
 		return nil
 	})
@@ -236,7 +237,7 @@ func (c *checker) drs(ctx context.Context, check string, b *cloneBuilder) bool {
 	}
 	for _, cluster := range c.v.inventory.clusterList() {
 		if cluster.MoRef == owner.Value && (cluster.Standalone || !cluster.DRS) {
-			c.add(check+": antiAffinity", CheckWarn, "DRS is off in "+cluster.Name+", so that rules have no effect ("+ReasonRuleIneffective+")", "turn DRS on there, or leave placement.antiAffinity out")
+			c.add(check+": antiAffinity", CheckWarn, "DRS is off in "+cluster.Name+", so that rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn DRS on there, or leave placement.antiAffinity out")
 			return false
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // places looks up what the settings name, as resolveSite does, but makes nothing.
@@ -73,7 +75,7 @@ func (c *checker) root(ctx context.Context, at *settings) bool {
 			return true
 		}
 		if child.Reference().Type != "Folder" {
-			c.failed("folder", faultf(ReasonFolderNotFound, true, "%s/%s is no folder: set --folder to a path that is one, or is free.", at.rootPath, name))
+			c.failed("folder", vcfault.New(vcfault.ReasonFolderNotFound, true, "%s/%s is no folder: set --folder to a path that is one, or is free.", at.rootPath, name))
 			return false
 		}
 		at.root, at.rootPath = child.Reference(), at.rootPath+"/"+name
@@ -124,7 +126,7 @@ func (c *checker) inventory(ctx context.Context) bool {
 	seen := fmt.Sprintf("%d VMs and templates, %d folders and datacenters, read in %s; %d VMs bear stamps of %d groups",
 		members+others, places, c.now().Sub(began).Round(1e6), members, groups)
 	if old := n.leftovers(); len(old) > 0 {
-		c.add("leftovers", CheckWarn, "of a check that could not clean up: "+listing(old), "remove these folders by hand, with the VM in each, if no check is under way")
+		c.add("leftovers", CheckWarn, "of a check that could not clean up: "+vcfault.Listing(old), "remove these folders by hand, with the VM in each, if no check is under way")
 	}
 	if unknown > 0 {
 		c.add("inventory", CheckWarn, fmt.Sprintf("%s; %d of a newer version", seen, unknown), "a newer server works here: run no older one on the same groups")
@@ -167,11 +169,11 @@ func (c *checker) template(check string, at *groupFolder, name string) *foundTem
 	case len(x.Paths) == 1:
 		return &foundTemplate{name: name, path: x.Paths[0], moRef: x.MoRef, fingerprint: x.Fingerprint}
 	case len(x.Paths) > 1:
-		c.add(check, CheckFail, fmt.Sprintf("%q is the name of several (%s)", name, ReasonTemplateAmbiguous), "give the inventory path of one of "+listing(x.Paths))
+		c.add(check, CheckFail, fmt.Sprintf("%q is the name of several (%s)", name, vcfault.ReasonTemplateAmbiguous), "give the inventory path of one of "+vcfault.Listing(x.Paths))
 	case plain != "":
-		c.add(check, CheckFail, fmt.Sprintf("%q is a VM and no template (%s)", name, ReasonTemplateNotFound), "mark "+plain+" as a template, or name another")
+		c.add(check, CheckFail, fmt.Sprintf("%q is a VM and no template (%s)", name, vcfault.ReasonTemplateNotFound), "mark "+plain+" as a template, or name another")
 	default:
-		c.add(check, CheckFail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, ReasonTemplateNotFound), "name another: "+among(others))
+		c.add(check, CheckFail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, vcfault.ReasonTemplateNotFound), "name another: "+among(others))
 	}
 	return nil
 }

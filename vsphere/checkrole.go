@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // used tells, of the privileges that only some features need, whether a group uses that feature.
@@ -46,7 +47,7 @@ func (c *checker) role(ctx context.Context) bool {
 	}
 	held, err := c.privileges(ctx, all)
 	if err != nil {
-		c.add("privileges", CheckWarn, fmt.Sprintf("they cannot be asked for (%s)", classify("", err).Message), "compare the role with the table in docs/operations.md")
+		c.add("privileges", CheckWarn, fmt.Sprintf("they cannot be asked for (%s)", vcfault.Classify("", err).Message), "compare the role with the table in docs/operations.md")
 		return true
 	}
 	c.asked = true
@@ -77,7 +78,7 @@ func (c *checker) role(ctx context.Context) bool {
 // lacks adds a finding that a privilege is not held. It is a failure if nothing, or a group that was given, works without it.
 func (c *checker) lacks(p Privilege, without []string) {
 	check := "privilege " + p.ID
-	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.user, listing(without), p.Why)
+	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.user, vcfault.Listing(without), p.Why)
 	advice := "grant it there, with propagation to what is inside"
 	if slices.Contains(p.On, OnGlobal) {
 		advice = "grant it as a global permission"

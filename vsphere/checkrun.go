@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // trialState is what is looked at of a trial's VM while it runs.
@@ -122,14 +123,14 @@ func (t *trial) hotAddOf(what string, flag bool, change string, spec types.Virtu
 		}
 		return task, err
 	})
-	var refusal *Error // as a resize of the server's would have it
+	var refusal *vcfault.Error // as a resize of the server's would have it
 	if err != nil {
-		refusal = classify("", sizeRefusal(plan.Action{Hot: true, CPU: spec.NumCPUs, MemoryMB: spec.MemoryMB}, err))
+		refusal = vcfault.Classify("", sizeRefusal(plan.Action{Hot: true, CPU: spec.NumCPUs, MemoryMB: spec.MemoryMB}, err))
 	}
 	switch {
 	case err == nil && flag:
 		t.ok(check, "%s while it runs, as its flag says", change)
-	case err != nil && !flag && refusal.Reason == ReasonHotAddRefused:
+	case err != nil && !flag && refusal.Reason == vcfault.ReasonHotAddRefused:
 		t.ok(check, "refused while it runs, as its flag says: it is changed by a power cycle")
 	case err != nil && !flag:
 		t.failed(check, err)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // viewPatience is how long the stream of changes may take to tell of one.
@@ -96,7 +98,7 @@ func (t *trial) destroy(ctx context.Context) bool {
 		return true
 	}
 	_, _, err := t.readTrial(ctx, vm)
-	if missingObject(err) != vm {
+	if vcfault.MissingObject(err) != vm {
 		t.add(check, CheckFail, "a read of its moRef is not answered by ManagedObjectNotFound", "members that are gone would never count as gone: tell the project, with the vCenter's version")
 		return true
 	}
@@ -114,7 +116,7 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 		}
 		return task, err
 	})
-	if err != nil && !alreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
+	if err != nil && !vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
 		return err
 	}
 	now, err := t.v.readFresh(t.end, vm)
@@ -123,7 +125,7 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 	}
 	for _, disk := range foreignDisks(now.devices, now.file) {
 		if file := fileOf(disk); disk.VDiskId != nil || !t.disks[file] {
-			return faultf(ReasonInternal, true, "%s has a disk from elsewhere, %s: detach it.", vm.Value, file)
+			return vcfault.New(vcfault.ReasonInternal, true, "%s has a disk from elsewhere, %s: detach it.", vm.Value, file)
 		}
 	}
 	return t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
@@ -163,11 +165,11 @@ func (t *trial) sweep(name string) {
 	}
 	what := t.path
 	if len(left) > 0 {
-		what += " with " + list(left)
+		what += " with " + vcfault.FirstFew(left)
 	}
 	seen := "left in vCenter: " + what
 	if err != nil {
-		seen += " (" + classify("", err).Message + ")"
+		seen += " (" + vcfault.Classify("", err).Message + ")"
 	}
 	t.add(check, CheckFail, seen, fmt.Sprintf("remove the folder %q by hand, and the VM %s in it", t.path, trialName))
 }
@@ -213,7 +215,7 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 		}
 	}
 	children, err := t.children(folder)
-	if gone := missingObject(err) == folder; err != nil && !gone {
+	if gone := vcfault.MissingObject(err) == folder; err != nil && !gone {
 		return nil, err
 	}
 	for _, vm := range t.made {
@@ -228,7 +230,7 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 		} else if err == nil {
 			left = append(left, child.Value)
 		}
-		if err != nil && missingObject(err) != child {
+		if err != nil && vcfault.MissingObject(err) != child {
 			return nil, err
 		}
 	}
@@ -251,7 +253,7 @@ func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 // removeFolder removes the scratch folder, if it is empty. That it is gone is as good.
 func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
 	children, err := t.children(folder)
-	if missingObject(err) == folder {
+	if vcfault.MissingObject(err) == folder {
 		return nil
 	}
 	if err != nil || len(children) > 0 {
@@ -264,10 +266,10 @@ func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
 		}
 		return task, err
 	})
-	if err != nil && missingObject(err) != folder {
+	if err != nil && vcfault.MissingObject(err) != folder {
 		return err
 	}
-	if _, err = t.children(folder); missingObject(err) != folder {
+	if _, err = t.children(folder); vcfault.MissingObject(err) != folder {
 		return errStill(err, []types.ManagedObjectReference{folder})
 	}
 	return nil
@@ -281,7 +283,7 @@ func errStill(err error, children []types.ManagedObjectReference) error {
 	for _, c := range children {
 		names = append(names, c.Value)
 	}
-	return faultf(ReasonInternal, false, "%s is still there", strings.Join(names, ", "))
+	return vcfault.New(vcfault.ReasonInternal, false, "%s is still there", strings.Join(names, ", "))
 }
 
 // children reads what is in a folder now.
@@ -294,7 +296,7 @@ func (t *trial) children(folder types.ManagedObjectReference) (all []types.Manag
 		all = nil
 		for _, o := range objects {
 			if len(o.MissingSet) > 0 {
-				return faultf(ReasonMissingPrivilege, true, "what is in the scratch folder cannot be seen: grant System.View on it")
+				return vcfault.New(vcfault.ReasonMissingPrivilege, true, "what is in the scratch folder cannot be seen: grant System.View on it")
 			}
 			for _, p := range o.PropSet {
 				if refs, is := p.Val.(types.ArrayOfManagedObjectReference); is {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
@@ -66,7 +68,7 @@ func (c *checker) address(ctx context.Context) bool {
 	conn, err := c.v.client.transport.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		seen := fmt.Sprintf("nobody answers at %s port %s", host, port)
-		if f, known := netFault(err); known {
+		if f, known := vcfault.OfNetwork(err); known {
 			seen += " (" + strings.TrimSuffix(strings.TrimPrefix(strings.Split(f.Message, "):")[0], "vCenter cannot be reached ("), ".") + ")"
 		}
 		c.add("address", CheckFail, seen, "see whether vCenter runs, and whether a firewall or a NetworkPolicy keeps this machine from it")
@@ -74,7 +76,7 @@ func (c *checker) address(ctx context.Context) bool {
 	}
 	_ = conn.Close()
 	if found[0] != host {
-		host += " is " + listing(found)
+		host += " is " + vcfault.Listing(found)
 	}
 	c.ok("address", "%s, and port %s answers", host, port)
 	return true
@@ -103,7 +105,7 @@ func (c *checker) certificate(ctx context.Context) bool {
 	by := "the system's authorities"
 	switch {
 	case trusted.insecure:
-		c.add("certificate", CheckWarn, "not verified (--insecure); it is "+describe(leaf), "anybody on the way can read the password: verify by --ca-file, or by --thumbprint "+thumbprint(leaf))
+		c.add("certificate", CheckWarn, "not verified (--insecure); it is "+describe(leaf), "anybody on the way can read the password: verify by --ca-file, or by --thumbprint "+vcfault.Thumbprint(leaf))
 		return true
 	case trusted.thumbprint != "":
 		by = "its thumbprint"
@@ -155,7 +157,7 @@ func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*tls.Connecti
 
 // untrusted says what certificate is shown instead of a trusted one.
 func (c *checker) untrusted(ctx context.Context, err error) {
-	f, known := certFault(err)
+	f, known := vcfault.OfCertificate(err)
 	if !known {
 		c.failed("certificate", err)
 		return
@@ -176,10 +178,10 @@ func (c *checker) untrusted(ctx context.Context, err error) {
 func (c *checker) login(ctx context.Context) bool {
 	s, err := c.v.client.session(ctx)
 	if err != nil {
-		switch e := classify("", err); e.Reason {
-		case ReasonNotVCenter:
+		switch e := vcfault.Classify("", err); e.Reason {
+		case vcfault.ReasonNotVCenter:
 			c.failed("vCenter", err)
-		case ReasonInternal, ReasonNotVCenterAPI: // no fault of vCenter's and none of the network's
+		case vcfault.ReasonInternal, vcfault.ReasonNotVCenterAPI: // no fault of vCenter's and none of the network's
 			c.add("vCenter", CheckFail, "what answers there does not speak as a vCenter does: "+e.Message, "see whether --host (VC_HOST) is a vCenter, and not another web server or a proxy")
 		default:
 			c.failed("login", err)

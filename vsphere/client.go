@@ -12,6 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // session is one login. A new login makes a new session, and collectors and views of the old one are gone.
@@ -57,7 +58,7 @@ type client struct {
 	epoch   int64
 	backoff backoff
 	// why says why there is no session.
-	why *Error
+	why *vcfault.Error
 	// losses counts sessions in a row that vCenter dropped soon after their login.
 	losses int
 }
@@ -66,7 +67,7 @@ type client struct {
 type attempt struct {
 	done    chan struct{}
 	session *session
-	err     *Error
+	err     *vcfault.Error
 }
 
 // newClient validates the settings; it does not use the network.
@@ -87,7 +88,7 @@ func newClient(cfg Config) (*client, error) {
 		endpoint:  endpoint,
 		transport: newTransport(trusted, endpoint.Hostname(), cfg.Dial),
 		rounds:    newRounds(cfg.Log, cfg.Metrics),
-		why:       faultf(ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
+		why:       vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
 	}
 	c.rest, c.tagBook = newRESTLogins(c), newTagBook()
 	c.base, c.end = context.WithCancel(context.Background())
@@ -106,7 +107,7 @@ func (c *client) session(ctx context.Context) (*session, error) {
 	}
 	if c.base.Err() != nil {
 		c.mu.Unlock()
-		return nil, classify("", c.base.Err())
+		return nil, vcfault.Classify("", c.base.Err())
 	}
 	if s := c.current; s != nil {
 		c.mu.Unlock()
@@ -131,7 +132,7 @@ func (c *client) session(ctx context.Context) (*session, error) {
 		}
 		return a.session, nil
 	case <-ctx.Done():
-		return nil, classify("", ctx.Err())
+		return nil, vcfault.Classify("", ctx.Err())
 	}
 }
 
@@ -151,8 +152,8 @@ func (c *client) lost(s *session, err error) {
 		return
 	}
 	c.current = nil
-	c.why = classify("", err)
-	if !notAuthenticated(err) {
+	c.why = vcfault.Classify("", err)
+	if !vcfault.NotAuthenticated(err) {
 		c.resting = s
 	} else if c.losses++; time.Since(s.since) >= soon {
 		c.losses = 0
@@ -192,7 +193,7 @@ func (c *client) logout(ctx context.Context) {
 		s = c.resting
 	}
 	c.current, c.resting = nil, nil
-	c.why = classify("", context.Canceled)
+	c.why = vcfault.Classify("", context.Canceled)
 	c.mu.Unlock()
 	var both sync.WaitGroup // there is one bound on both
 	both.Go(func() { c.rest.logout(ctx) })
@@ -208,7 +209,7 @@ func (c *client) leave(ctx context.Context, s *session) {
 	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
 	defer cancel()
 	_, err := methods.Logout(ctx, s.vim, &types.Logout{This: *s.vim.ServiceContent.SessionManager})
-	if err != nil && !notAuthenticated(err) {
+	if err != nil && !vcfault.NotAuthenticated(err) {
 		c.cfg.Log.Warn().Err(err).Msg("vCenter logout failed")
 	}
 }

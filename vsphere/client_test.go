@@ -14,9 +14,12 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // ask makes one call that needs a session.
@@ -92,13 +95,13 @@ func TestSessionsThatNeverLastAreNotOpenedForEver(t *testing.T) {
 			}
 			l.DropSessions()
 		}
-		if err == nil || reasonOf(t, err) != ReasonNotAuthenticated {
+		if err == nil || reasonOf(t, err) != vcfault.ReasonNotAuthenticated {
 			t.Errorf("got %v", err)
 		}
 		if n := l.logins(); n > quickLosses+2 {
 			t.Errorf("%d logins", n)
 		}
-		if f := c.health(); f == nil || f.Reason != ReasonNotAuthenticated {
+		if f := c.health(); f == nil || f.Reason != vcfault.ReasonNotAuthenticated {
 			t.Errorf("health %v", f)
 		}
 	})
@@ -114,7 +117,7 @@ func TestAFunctionThatFailsOtherwiseIsNotRunAgain(t *testing.T) {
 			runs++
 			return soap.WrapVimFault(&types.ConcurrentAccess{})
 		})
-		if runs != 1 || reasonOf(t, err) != ReasonConcurrentAccess || c.health() != nil {
+		if runs != 1 || reasonOf(t, err) != vcfault.ReasonConcurrentAccess || c.health() != nil {
 			t.Errorf("%d runs, %v, health %v", runs, err, c.health())
 		}
 	})
@@ -136,7 +139,7 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 			t.Helper()
 			for range 5 {
 				_, err := c.session(t.Context())
-				if reasonOf(t, err) != ReasonInvalidLogin || strings.Contains(err.Error(), "wrong") {
+				if reasonOf(t, err) != vcfault.ReasonInvalidLogin || strings.Contains(err.Error(), "wrong") {
 					t.Errorf("got %v", err)
 				}
 			}
@@ -146,7 +149,7 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 		}
 		write("wrong")
 		refused(1)
-		if f := c.health(); f == nil || f.Reason != ReasonInvalidLogin || !f.Person {
+		if f := c.health(); f == nil || f.Reason != vcfault.ReasonInvalidLogin || !f.Person {
 			t.Errorf("health %v", f)
 		}
 		time.Sleep(refusedFirst * 6 / 5)
@@ -199,20 +202,20 @@ func TestWithVCenterDownCallersGetTheLastErrorAtOnceAndTheSessionIsTakenUpAgain(
 		}
 		before, _ := c.session(t.Context())
 		l.Down()
-		if err := c.call(t.Context(), ask); reasonOf(t, err) != ReasonVCenterUnreachable {
+		if err := c.call(t.Context(), ask); reasonOf(t, err) != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("got %v", err)
 		}
 		_, first := c.session(t.Context())
 		calls := l.calls()
 		for range 100 {
-			if _, err := c.session(t.Context()); reasonOf(t, err) != ReasonVCenterUnreachable {
+			if _, err := c.session(t.Context()); reasonOf(t, err) != vcfault.ReasonVCenterUnreachable {
 				t.Errorf("got %v", err)
 			}
 		}
 		if after := l.calls(); after["CurrentTime"] != calls["CurrentTime"] || after["Login"] != calls["Login"] {
 			t.Errorf("calls were made: %v, %v", calls, after)
 		}
-		if f := c.health(); f == nil || *f != first.(*Error).Fault {
+		if f := c.health(); f == nil || *f != first.(*vcfault.Error).Fault {
 			t.Errorf("health %v", f)
 		}
 		l.Up()
@@ -243,7 +246,7 @@ func TestLogoutLeavesNoSessionAndEndsTheClient(t *testing.T) {
 		if n := l.Sessions(); n != 0 {
 			t.Errorf("%d sessions, want 0", n)
 		}
-		if _, err := c.session(t.Context()); reasonOf(t, err) != ReasonCancelled {
+		if _, err := c.session(t.Context()); reasonOf(t, err) != vcfault.ReasonCancelled {
 			t.Errorf("got %v", err)
 		}
 		c.logout(t.Context()) // once more does no harm
@@ -275,7 +278,7 @@ func TestACallerWhoLeavesDoesNotEndTheLoginOfTheOthers(t *testing.T) {
 		c := l.client(l.config())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := c.session(ctx); err != nil && reasonOf(t, err) != ReasonCancelled {
+		if _, err := c.session(ctx); err != nil && reasonOf(t, err) != vcfault.ReasonCancelled {
 			t.Errorf("got %v", err)
 		}
 		if _, err := c.session(t.Context()); err != nil {
@@ -294,7 +297,7 @@ func TestCredentialsThatCannotBeReadAreAFaultAndNoPanic(t *testing.T) {
 		cfg := l.config()
 		cfg.PasswordFile += ".missing"
 		c := l.client(cfg)
-		if _, err := c.session(t.Context()); reasonOf(t, err) != ReasonCredentials {
+		if _, err := c.session(t.Context()); reasonOf(t, err) != vcfault.ReasonCredentials {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -375,4 +378,26 @@ func inBubble(t *testing.T) int {
 		t.Fatal("the caller is in no bubble")
 	}
 	return bytes.Count(all, bubble)
+}
+
+func TestFaultsAreKnownAsTheyComeFromTheWire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := startLab(t)
+		c := l.client(l.config())
+		err := c.call(t.Context(), func(ctx context.Context, s *session) error {
+			_, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}})
+			return err
+		})
+		if !fault.Is(err, &types.ManagedObjectNotFound{}) || reasonOf(t, err) != vcfault.ReasonGone {
+			t.Errorf("got %v", err)
+		}
+		err = c.call(t.Context(), func(ctx context.Context, s *session) error {
+			_, err := methods.CreateFolder(ctx, s.vim, &types.CreateFolder{This: s.vim.ServiceContent.RootFolder, Name: "DC0"})
+			return err
+		})
+		if reasonOf(t, err) != vcfault.ReasonNameConflict {
+			t.Errorf("got %v", err)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // cloneBuilder is a clone as it is put together.
@@ -127,8 +128,8 @@ func (v *VCenter) fillSize(_ context.Context, b *cloneBuilder) error {
 
 // cloneFailure looks what a failure says of what was looked up before, and gives the error to tell.
 func (v *VCenter) cloneFailure(ctx context.Context, b *cloneBuilder, err error) error {
-	gone, at := missingObject(err), b.settings
-	if gone.Value != "" || hasFault[types.BaseInvalidArgument](err) || hasFault[*types.NotFound](err) {
+	gone, at := vcfault.MissingObject(err), b.settings
+	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
 		v.lookups.forget() // what was remembered may be wrong: the next try looks again
 	}
 	if gone.Value != "" && (gone == at.pool || at.datastore != nil && gone == *at.datastore) {
@@ -140,11 +141,11 @@ func (v *VCenter) cloneFailure(ctx context.Context, b *cloneBuilder, err error) 
 
 // cloneRefusal tells what a NotSupported is about: it has no words of its own.
 func cloneRefusal(b *cloneBuilder, err error) error {
-	if b.spec.Snapshot == nil || !hasFault[types.BaseNotSupported](err) || classify("", err).Reason != ReasonInternal {
+	if b.spec.Snapshot == nil || !vcfault.Has[types.BaseNotSupported](err) || vcfault.Classify("", err).Reason != vcfault.ReasonInternal {
 		return err
 	}
-	e := faultf(ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s",
-		b.details.Spec.Template, classify("", err).Message)
+	e := vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s",
+		b.details.Spec.Template, vcfault.Classify("", err).Message)
 	e.Err = err
 	return e
 }
@@ -158,7 +159,7 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 			return err
 		}
 	}
-	underWay := faultf(ReasonCloneUnderWay, false, "A clone named %s is under way; it is looked at again.", a.VM)
+	underWay := vcfault.New(vcfault.ReasonCloneUnderWay, false, "A clone named %s is under way; it is looked at again.", a.VM)
 	if holder.Value == "" {
 		return underWay
 	}
@@ -168,13 +169,13 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 	m, path, told := v.inventory.holder(holder.Value)
 	switch {
 	case m != nil && m.stamp.UID == ref.UID && !m.stamp.Quarantined.IsZero():
-		return faultf(ReasonNameHeld, false, "A VM of the group that was taken away still has the name %s; it gets another one first.", a.VM)
+		return vcfault.New(vcfault.ReasonNameHeld, false, "A VM of the group that was taken away still has the name %s; it gets another one first.", a.VM)
 	case m != nil && m.stamp.UID == ref.UID && m.stamp.Ordinal == a.Ordinal:
 		return nil
 	case !told:
 		return underWay // it went, or is not finished enough to say whose it is
 	}
-	return faultf(ReasonNameConflict, true, "The name %s is taken by %s, which is not this member of the group: rename, move or remove it.", a.VM, path)
+	return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not this member of the group: rename, move or remove it.", a.VM, path)
 }
 
 // child finds an object by its name in a folder; the zero reference if there is none.

@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -58,7 +59,7 @@ func (p *process) made(ordinal int32, spec v1alpha1.VmGroupSpec) vcsim.Details {
 }
 
 // refused is why a clone of that spec fails; nothing is left of it.
-func (p *process) refused(ordinal int32, spec v1alpha1.VmGroupSpec, reason string, says ...string) *Error {
+func (p *process) refused(ordinal int32, spec v1alpha1.VmGroupSpec, reason string, says ...string) *vcfault.Error {
 	p.t.Helper()
 	before := len(p.world.VMs())
 	a := p.shaped(ordinal, spec)
@@ -77,7 +78,7 @@ func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
-		p.refused(0, linked, ReasonSnapshotNotFound, `"ubuntu"`, "take one", "clone.mode: Full")
+		p.refused(0, linked, vcfault.ReasonSnapshotNotFound, `"ubuntu"`, "take one", "clone.mode: Full")
 		_, err := w.AddSnapshot("ubuntu", "base")
 		w.must(err)
 		template, err := w.Details("ubuntu")
@@ -91,7 +92,7 @@ func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
 			t.Errorf("a full clone of a snapshot is linked: %+v", d.Disks)
 		}
 		linked.Clone.Snapshot = "patched"
-		if e := p.refused(2, linked, ReasonSnapshotNotFound, `"patched"`, "base", "clone.mode: Full"); e != nil && !e.Person {
+		if e := p.refused(2, linked, vcfault.ReasonSnapshotNotFound, `"patched"`, "base", "clone.mode: Full"); e != nil && !e.Person {
 			t.Error("waiting does not help")
 		}
 	})
@@ -102,7 +103,7 @@ func TestASnapshotThatIsTakenIsFoundByTheNextTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
-		p.refused(0, linked, ReasonSnapshotNotFound)
+		p.refused(0, linked, vcfault.ReasonSnapshotNotFound)
 		_, err := w.AddSnapshot("ubuntu", "base")
 		w.must(err)
 		eventually(t, "it is found", func() bool { return p.Do(context.Background(), web, p.shaped(0, linked)) == nil })
@@ -133,10 +134,10 @@ func TestMembersGoIntoTheirPoolOrZone(t *testing.T) {
 		if a, b := p.made(10, zones), p.made(11, zones); a.Pool != "/DC0/host/DC0_C0/Resources" || b.Pool != "/DC0/host/DC0_C1/Resources" {
 			t.Errorf("the zones are %s and %s", a.Pool, b.Pool)
 		}
-		p.refused(20, pools("DC0_C9"), ReasonPoolNotFound, "DC0_C9", "spec.placement.pool", "/DC0/host/DC0_C0", "/DC0/host/DC0_C1/Resources/DC0_C1_RP1")
-		p.refused(20, pools("Resources"), ReasonPoolAmbiguous, "spec.placement.pool", "/DC0/host/DC0_C0/Resources", "/DC0/host/DC0_C1/Resources")
+		p.refused(20, pools("DC0_C9"), vcfault.ReasonPoolNotFound, "DC0_C9", "spec.placement.pool", "/DC0/host/DC0_C0", "/DC0/host/DC0_C1/Resources/DC0_C1_RP1")
+		p.refused(20, pools("Resources"), vcfault.ReasonPoolAmbiguous, "spec.placement.pool", "/DC0/host/DC0_C0/Resources", "/DC0/host/DC0_C1/Resources")
 		zones.Placement.Zones[0] = "DC0_C9"
-		p.refused(20, zones, ReasonPoolNotFound, "spec.placement.zones")
+		p.refused(20, zones, vcfault.ReasonPoolNotFound, "spec.placement.zones")
 	})
 }
 
@@ -190,7 +191,7 @@ func TestMembersGoOntoTheDatastoreOrWhereTheirClusterRecommends(t *testing.T) {
 		if n := w.Calls()["RecommendDatastores"]; n != 1 {
 			t.Errorf("%d recommendations were asked for", n)
 		}
-		p.refused(4, on("fast"), ReasonDatastoreNotFound, "spec.placement.datastore", "/DC0/datastore/DC0_POD0", "/DC0/datastore/LocalDS_1")
+		p.refused(4, on("fast"), vcfault.ReasonDatastoreNotFound, "spec.placement.datastore", "/DC0/datastore/DC0_POD0", "/DC0/datastore/LocalDS_1")
 	})
 }
 
@@ -215,9 +216,9 @@ func TestAStoragePolicyChoosesADatastoreThatSatisfiesIt(t *testing.T) {
 		check(p.made(1, by("gold", "")), gold, "/DC0/datastore/LocalDS_2", "/DC0/datastore/DC0_POD0/DC0_POD0_DS1")
 		check(p.made(2, by("gold", "LocalDS_2")), gold, "/DC0/datastore/LocalDS_2")
 		check(p.made(3, by("gold", "DC0_POD0")), gold, "/DC0/datastore/DC0_POD0/DC0_POD0_DS1")
-		p.refused(4, by("gold", "LocalDS_1"), ReasonStoragePolicyIncompatible, "LocalDS_1", "gold", "/DC0/datastore/LocalDS_2")
-		p.refused(4, by("silver", "DC0_POD0"), ReasonStoragePolicyIncompatible, "silver", "DC0_POD0")
-		p.refused(4, by("platinum", ""), ReasonStoragePolicyNotFound, "spec.placement.storagePolicy", "gold", "silver")
+		p.refused(4, by("gold", "LocalDS_1"), vcfault.ReasonStoragePolicyIncompatible, "LocalDS_1", "gold", "/DC0/datastore/LocalDS_2")
+		p.refused(4, by("silver", "DC0_POD0"), vcfault.ReasonStoragePolicyIncompatible, "silver", "DC0_POD0")
+		p.refused(4, by("platinum", ""), vcfault.ReasonStoragePolicyNotFound, "spec.placement.storagePolicy", "gold", "silver")
 	})
 }
 
@@ -250,9 +251,9 @@ func TestThePolicyServiceThatIsOutIsNoOutageOfVCenter(t *testing.T) {
 		_, err := w.AddStoragePolicy("gold")
 		w.must(err)
 		w.LoseReply("PbmQueryProfile", 1)
-		p.refused(0, gold, ReasonStoragePolicyUnavailable)
+		p.refused(0, gold, vcfault.ReasonStoragePolicyUnavailable)
 		w.Deny("PbmQueryProfile", "StorageProfile.View")
-		p.refused(0, gold, ReasonMissingPrivilege, "StorageProfile.View")
+		p.refused(0, gold, vcfault.ReasonMissingPrivilege, "StorageProfile.View")
 		if !p.sight().Known {
 			t.Error("the inventory is not known any more")
 		}
@@ -280,7 +281,7 @@ func TestEachNetworkIsAnAdapterInOrder(t *testing.T) {
 		if want := []string{"vmxnet3 DC0_DVPG1", "vmxnet3 VM Network", "vmxnet3 DC0_NSX0", "vmxnet3 DC0_DVPG0"}; !slices.Equal(got, want) {
 			t.Errorf("it has %q", got)
 		}
-		p.refused(2, on("nowhere"), ReasonNetworkNotFound, "nowhere", "spec.networks", "/DC0/network/DC0_DVPG0", "/DC0/network/VM Network")
+		p.refused(2, on("nowhere"), vcfault.ReasonNetworkNotFound, "nowhere", "spec.networks", "/DC0/network/DC0_DVPG0", "/DC0/network/VM Network")
 	})
 }
 
@@ -363,7 +364,7 @@ func TestWhatIsGoneIsLookedForAnew(t *testing.T) {
 		_, err = w.AddSnapshot("ubuntu", "another")
 		w.must(err)
 		a := p.shaped(1, linked)
-		if e := asError(p.Do(context.Background(), web, a)); e != nil && (e.Reason != ReasonGone || !e.Passing) {
+		if e := asError(p.Do(context.Background(), web, a)); e != nil && (e.Reason != vcfault.ReasonGone || !e.Passing) {
 			t.Fatalf("got %v", e)
 		}
 		p.made(2, linked)

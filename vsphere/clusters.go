@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // clusters are what is known of clusters and rules.
@@ -133,7 +134,7 @@ type ruleChange struct {
 
 // compare says what is to be changed so that a group's rules are as it wants, ordered by cluster, and why that does not
 // suffice; nil if it does.
-func (c *clusters) compare(uid types.UID, g *group, request v1alpha1.AntiAffinity) (changes []ruleChange, flaw *Error) {
+func (c *clusters) compare(uid types.UID, g *group, request v1alpha1.AntiAffinity) (changes []ruleChange, flaw *vcfault.Error) {
 	var wanted map[string][]string
 	if wantsRules(request) {
 		wanted, flaw = c.spread(g)
@@ -173,7 +174,7 @@ func (c *clusters) compare(uid types.UID, g *group, request v1alpha1.AntiAffinit
 }
 
 // first gives the fault that comes first by its message, so that equal facts give equal faults.
-func first(a, b *Error) *Error {
+func first(a, b *vcfault.Error) *vcfault.Error {
 	if a == nil || b.Message < a.Message {
 		return b
 	}
@@ -181,7 +182,7 @@ func first(a, b *Error) *Error {
 }
 
 // spread is where a group's members are, by cluster, each list in order. Who is in quarantine is no member.
-func (c *clusters) spread(g *group) (by map[string][]string, flaw *Error) {
+func (c *clusters) spread(g *group) (by map[string][]string, flaw *vcfault.Error) {
 	by = map[string][]string{}
 	if g == nil {
 		return by, nil
@@ -192,7 +193,7 @@ func (c *clusters) spread(g *group) (by map[string][]string, flaw *Error) {
 		}
 		cluster, known := c.of[m.HostRef]
 		if !known {
-			flaw = faultf(ReasonMissingPrivilege, true,
+			flaw = vcfault.New(vcfault.ReasonMissingPrivilege, true,
 				"Which clusters the members' hosts are in cannot be seen, so there is no DRS rule for spec.placement.antiAffinity: grant vCenter's user the privilege System.Read on the clusters.")
 			continue
 		}
@@ -205,18 +206,18 @@ func (c *clusters) spread(g *group) (by map[string][]string, flaw *Error) {
 }
 
 // lack is why a rule for so many members would have no effect in a cluster. What is merely preferred may have none.
-func (c *clusters) lack(ref string, members int, request v1alpha1.AntiAffinity) *Error {
+func (c *clusters) lack(ref string, members int, request v1alpha1.AntiAffinity) *vcfault.Error {
 	cluster := c.byRef[ref]
 	required := request == v1alpha1.AntiAffinityRequired
 	switch {
 	case members < 2:
 	case cluster.Unread:
-		return faultf(ReasonMissingPrivilege, true, "The DRS rules of the cluster %s cannot be read: grant vCenter's user the privilege System.Read on it.", cluster.Name)
+		return vcfault.New(vcfault.ReasonMissingPrivilege, true, "The DRS rules of the cluster %s cannot be read: grant vCenter's user the privilege System.Read on it.", cluster.Name)
 	case cluster.Standalone && required:
-		return faultf(ReasonRuleIneffective, true,
+		return vcfault.New(vcfault.ReasonRuleIneffective, true,
 			"The host %s is in no cluster, so DRS cannot keep the members on it apart: set spec.placement.pool or zones to a cluster, or spec.placement.antiAffinity to Preferred.", cluster.Name)
 	case !cluster.DRS && required:
-		return faultf(ReasonRuleIneffective, true,
+		return vcfault.New(vcfault.ReasonRuleIneffective, true,
 			"DRS is off in the cluster %s, so nothing keeps the members apart: turn it on, or set spec.placement.antiAffinity to Preferred.", cluster.Name)
 	}
 	return nil
@@ -228,7 +229,7 @@ func (n *Inventory) ruleChanges(uid types.UID, request v1alpha1.AntiAffinity) (c
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if !n.clusters.known {
-		return nil, faultf(plan.ReasonInventoryNotRead, false, "The clusters' DRS rules are being read.")
+		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "The clusters' DRS rules are being read.")
 	}
 	changes, flaw := n.clusters.compare(uid, n.groups[uid], request)
 	if flaw != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // computes are the clusters, hosts and resource pools of a datacenter.
@@ -43,9 +45,9 @@ func (c *computes) pool(name string, field naming) (types.ManagedObjectReference
 		if pool, found := c.root[hosts[i].ref]; found {
 			return pool, nil
 		}
-		return hosts[i].ref, faultf(field.missing, true, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", hosts[i].path)
+		return hosts[i].ref, vcfault.New(field.missing, true, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", hosts[i].path)
 	}
-	if name == "" || classify("", err).Reason != field.missing {
+	if name == "" || vcfault.Classify("", err).Reason != field.missing {
 		return types.ManagedObjectReference{}, err
 	}
 	all := append(hosts, candidatesAmong(c.all, "ResourcePool")...)

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // computerNameMost is the most characters of a Windows computer name ([doc] CustomizationUserData.computerName: "restricted
@@ -47,7 +48,7 @@ func readCustomization(ctx context.Context, s *session, name string) (*types.Cus
 	if err == nil {
 		return &res.Returnval.Spec, nil
 	}
-	if !hasFault[*types.NotFound](err) {
+	if !vcfault.Has[*types.NotFound](err) {
 		return nil, err
 	}
 	objects, listErr := retrieve(ctx, s, types.PropertyFilterSpec{
@@ -68,9 +69,9 @@ func readCustomization(ctx context.Context, s *session, name string) (*types.Cus
 		}
 	}
 	if len(names) == 0 {
-		return nil, faultf(ReasonCustomizationSpecNotFound, true, "vCenter shows its user no guest customization specification, and so not %q of spec.customizationSpec: make it, or grant the right to read it.", name)
+		return nil, vcfault.New(vcfault.ReasonCustomizationSpecNotFound, true, "vCenter shows its user no guest customization specification, and so not %q of spec.customizationSpec: make it, or grant the right to read it.", name)
 	}
-	return nil, faultf(ReasonCustomizationSpecNotFound, true, "There is no guest customization specification %q: set spec.customizationSpec to one of %s.", name, listing(names))
+	return nil, vcfault.New(vcfault.ReasonCustomizationSpecNotFound, true, "There is no guest customization specification %q: set spec.customizationSpec to one of %s.", name, vcfault.Listing(names))
 }
 
 // identify gives the guest the member's name, whatever the specification says of names.
@@ -83,13 +84,13 @@ func identify(spec, member string, identity types.BaseCustomizationIdentitySetti
 		return &own, nil
 	case *types.CustomizationSysprep:
 		if len(member) > computerNameMost {
-			return nil, faultf(ReasonComputerNameTooLong, true, "%q is longer than the %d characters of a Windows computer name, which the customization specification %q sets: give the group a shorter name.", member, computerNameMost, spec)
+			return nil, vcfault.New(vcfault.ReasonComputerNameTooLong, true, "%q is longer than the %d characters of a Windows computer name, which the customization specification %q sets: give the group a shorter name.", member, computerNameMost, spec)
 		}
 		own := *id
 		own.UserData.ComputerName = fixed
 		return &own, nil
 	}
-	return nil, faultf(ReasonCustomizationSpecUnfit, true, "The customization specification %q is neither for Linux nor for Windows with settings that a member's name can be put into (it is a file, or for cloud-init): name another in spec.customizationSpec, or use spec.userData.", spec)
+	return nil, vcfault.New(vcfault.ReasonCustomizationSpecUnfit, true, "The customization specification %q is neither for Linux nor for Windows with settings that a member's name can be put into (it is a file, or for cloud-init): name another in spec.customizationSpec, or use spec.userData.", spec)
 }
 
 // mapAdapters gives each adapter its addresses. Without spec.networks the specification's own are kept, which must then be
@@ -98,7 +99,7 @@ func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) e
 	networks := b.details.Spec.Networks
 	if len(networks) == 0 {
 		if has, want := len(b.source.cards()), len(spec.NicSettingMap); has != want {
-			return faultf(ReasonCustomizationSpecUnfit, true, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
+			return vcfault.New(vcfault.ReasonCustomizationSpecUnfit, true, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
 				name, want, b.details.Spec.Template, has)
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -57,7 +58,7 @@ func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 		if d := p.made(2, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"}); d.Customization.Identity.(*vim.CustomizationLinuxPrep).HostName.(*vim.CustomizationFixedName).Name != "web-2" {
 			t.Error("a member has another's name")
 		}
-		if e := p.refused(3, v1alpha1.VmGroupSpec{CustomizationSpec: "plan9"}, ReasonCustomizationSpecNotFound, "plan9", "spec.customizationSpec"); e != nil && !e.Person {
+		if e := p.refused(3, v1alpha1.VmGroupSpec{CustomizationSpec: "plan9"}, vcfault.ReasonCustomizationSpecNotFound, "plan9", "spec.customizationSpec"); e != nil && !e.Person {
 			t.Error("waiting does not help")
 		}
 	})
@@ -71,13 +72,13 @@ func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.
 		long := plan.Ref{Namespace: "shop", Name: "a-rather-long-name", UID: "uid-long"}
 		a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "windows"})
 		a.VM = plan.MemberName(long.Name, 0)
-		if e := asError(p.Do(t.Context(), long, a)); e == nil || e.Reason != ReasonComputerNameTooLong || !mentions(e.Message, a.VM, "15") {
+		if e := asError(p.Do(t.Context(), long, a)); e == nil || e.Reason != vcfault.ReasonComputerNameTooLong || !mentions(e.Message, a.VM, "15") {
 			t.Errorf("got %v", e)
 		}
 		from := &source{devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}
 		b := &cloneBuilder{source: from, details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Template: "ubuntu"}}}
 		err := b.mapAdapters("linux", &vim.CustomizationSpec{NicSettingMap: make([]vim.CustomizationAdapterMapping, 1)})
-		if e := asError(err); e == nil || e.Reason != ReasonCustomizationSpecUnfit || !mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {
+		if e := asError(err); e == nil || e.Reason != vcfault.ReasonCustomizationSpecUnfit || !mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {
 			t.Errorf("got %v", err)
 		}
 		if _, err = identify("x", "web-0", &vim.CustomizationSysprepText{Value: "secret"}); asError(err) == nil || strings.Contains(err.Error(), "secret") {

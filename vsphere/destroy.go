@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // destroy removes a member and the disks that its clone made. Its stamp is read once more before, and not from the
@@ -17,7 +18,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	vm := vmRef(a.MoRef)
 	for {
 		now, err := v.readFresh(ctx, vm)
-		if missingObject(err) == vm {
+		if vcfault.MissingObject(err) == vm {
 			return v.reader.read(ctx, vm)
 		}
 		if err != nil {
@@ -46,7 +47,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		}
 		return task, err
 	})
-	if err != nil && missingObject(err) != vm {
+	if err != nil && vcfault.MissingObject(err) != vm {
 		return err
 	}
 	return v.reader.read(ctx, vm)

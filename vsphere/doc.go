@@ -4,5 +4,5 @@
 // the end. One watch says which VMs changed and one reader reads them (inventory). Each action is one vCenter
 // task, and all running tasks are awaited together (tasks.go). A stamp in every VM says whose it is (stamp.go),
 // and whatever goes wrong becomes a typed fault here, at the edge, so that nobody else reads error texts
-// (faults.go).
+// (vcfault).
 package vsphere

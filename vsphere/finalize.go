@@ -11,6 +11,7 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // confirmGone reads everything afresh. A clone outlives the process that started it and is invisible until it is
@@ -25,7 +26,7 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) 
 		return err
 	}
 	if names := v.inventory.memberNames(ref.UID); len(names) > 0 {
-		return faultf(plan.ReasonRemoving, false, "vCenter still has %s.", list(names))
+		return vcfault.New(plan.ReasonRemoving, false, "vCenter still has %s.", vcfault.FirstFew(names))
 	}
 	return nil
 }
@@ -44,10 +45,10 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return nil
 	}
 	if !v.inventory.isFolderOf(a.MoRef, ref) {
-		return faultf(ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", ref)
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", ref)
 	}
 	if err := v.empty(ctx, ref, folder); err != nil {
-		if classify("", err).Reason == plan.ReasonFolderHoldsStranger {
+		if vcfault.Classify("", err).Reason == plan.ReasonFolderHoldsStranger {
 			v.clones.forget(ref.UID) // the folder stays, so a clone that another replica begins from now on can land
 		}
 		return err
@@ -59,7 +60,7 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		}
 		return task, err
 	})
-	if err != nil && missingObject(err) != folder {
+	if err != nil && vcfault.MissingObject(err) != folder {
 		return err
 	}
 	gone := []types.ManagedObjectReference{folder}
@@ -89,7 +90,7 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 		m, path, told := v.inventory.holder(child.Value)
 		switch {
 		case m != nil && m.stamp.UID == ref.UID, m == nil && !told:
-			return faultf(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
+			return vcfault.New(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
 		default:
 			strangers = append(strangers, path)
 		}
@@ -98,7 +99,7 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 		return nil
 	}
 	slices.Sort(strangers)
-	return faultf(plan.ReasonFolderHoldsStranger, true, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", list(strangers))
+	return vcfault.New(plan.ReasonFolderHoldsStranger, true, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", vcfault.FirstFew(strangers))
 }
 
 // inside reads what is in a folder, and each of that; nothing if the folder is gone.
@@ -120,11 +121,11 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 			}
 		}
 		if !known {
-			return faultf(ReasonMissingPrivilege, true, "What is in the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
+			return vcfault.New(vcfault.ReasonMissingPrivilege, true, "What is in the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
 		}
 		return nil
 	})
-	if missingObject(err) == folder || err == nil && len(children) == 0 {
+	if vcfault.MissingObject(err) == folder || err == nil && len(children) == 0 {
 		return nil, nil
 	}
 	if err == nil {
@@ -147,7 +148,7 @@ func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.
 		return err
 	}
 	if left := v.clones.left(ref.UID, since, running); left > 0 {
-		return faultf(ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; it is waited for them.")
+		return vcfault.New(vcfault.ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; it is waited for them.")
 	}
 	return nil
 }

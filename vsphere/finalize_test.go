@@ -11,6 +11,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -81,7 +82,7 @@ func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
 		task, err := object.NewFolder(w.Admin().Client, folderRef(a.MoRef)).Rename(context.Background(), "kept")
 		w.must(err)
 		w.must(task.Wait(context.Background()))
-		if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -101,7 +102,7 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 		crash() // whoever started it is gone; the clone is not
 		<-cloned
 		for _, a := range []plan.Action{{Op: plan.ConfirmGone}, p.removing()} {
-			if f := p.fault(a); f.Reason != ReasonCloneUnderWay || f.Person {
+			if f := p.fault(a); f.Reason != vcfault.ReasonCloneUnderWay || f.Person {
 				t.Errorf("%s: %+v", a.Op, f)
 			}
 		}
@@ -115,7 +116,7 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 		}
 		// What was listed for one end says nothing of another: a group that is no longer selected may be so again and again.
 		for _, since := range []time.Time{time.Unix(1, 0), time.Unix(2, 0)} {
-			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Since: since}); f.Reason != ReasonCloneUnderWay {
+			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Since: since}); f.Reason != vcfault.ReasonCloneUnderWay {
 				t.Errorf("the clone that runs is not waited for: %+v", f)
 			}
 		}
@@ -141,7 +142,7 @@ func TestAFolderThatStaysIsLeftOnlyAfterTheClonesThatBeganMeanwhile(t *testing.T
 		cloned := make(chan error)
 		go func() { cloned <- p.Do(ctx, web, p.cloning(0)) }()
 		p.until("another copy's clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 1 })
-		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != ReasonCloneUnderWay {
+		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != vcfault.ReasonCloneUnderWay {
 			t.Errorf("%+v", f)
 		}
 		crash()

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // createFolder makes the group's folder <root>/<namespace>/<group>, and what is missing above it.
@@ -21,7 +22,7 @@ func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return err
 	}
 	err = v.createBelow(ctx, at.root, ref.Namespace, ref.Name)
-	if missingObject(err) == at.root { // somebody removed the root folder: the settings are looked up again, which makes it
+	if vcfault.MissingObject(err) == at.root { // somebody removed the root folder: the settings are looked up again, which makes it
 		if at, err = v.refit(ctx); err == nil {
 			err = v.createBelow(ctx, at.root, ref.Namespace, ref.Name)
 		}
@@ -46,7 +47,7 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) 
 			return err
 		}
 		err = v.createBelow(ctx, folderRef(at.vmFolder), slices.Concat(at.path, []string{ref.Namespace, ref.Name})...)
-		if gone := missingObject(err); gone.Type == "Folder" {
+		if gone := vcfault.MissingObject(err); gone.Type == "Folder" {
 			err = v.reader.read(ctx, gone)
 		}
 		if err != nil {
@@ -56,7 +57,7 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) 
 			return err
 		}
 	}
-	return faultf(ReasonFolderNotFound, true, // and not success, for then it would be made again and again
+	return vcfault.New(vcfault.ReasonFolderNotFound, true, // and not success, for then it would be made again and again
 		"The folder %q of spec.placement.folder is not found by that name when it was made: set spec.placement.folder to names that vCenter keeps as they are.", home.Folder)
 }
 
@@ -93,7 +94,7 @@ func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectRe
 			folder, err = v.child(ctx, parent, name)
 		}
 		if err == nil && folder.Type != "Folder" {
-			return folder, faultf(ReasonNameConflict, true, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
+			return folder, vcfault.New(vcfault.ReasonNameConflict, true, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
 		}
 	}
 	return folder, err

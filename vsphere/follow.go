@@ -8,6 +8,8 @@ import (
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 var errSilent = errors.New("vCenter's stream of changes fell silent")
@@ -21,7 +23,7 @@ func (st *stream) wait(ctx context.Context, s *session, pc types.ManagedObjectRe
 		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
 	if err != nil {
 		if context.Cause(ctx) == errSilent {
-			err = faultf(ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; it is opened anew.")
+			err = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; it is opened anew.")
 		}
 		return nil, fmt.Errorf("wait for updates: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -71,13 +72,13 @@ func (x *freshState) check(ref plan.Ref, a plan.Action) error {
 	stamp, owner := readStamp(x.stamp, x.instanceUUID, x.instanceUUID != "" && x.file != "")
 	switch {
 	case owner == unreadable:
-		return faultf(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
+		return vcfault.New(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
 	case owner != ours || stamp.UID != ref.UID || stamp.Ordinal != a.Ordinal:
 		return notOurs(a)
 	case a.Marked && !(stamp.Marked && (fits(stamp.Why, a.Op) || !stamp.Quarantined.IsZero())):
 		return wantedAfterAll(a)
 	case a.Op == plan.PowerOn && stamp.Marked:
-		return faultf(ReasonConcurrentAccess, false, "%s was chosen to go in the meantime, so it was not powered on.", a.VM)
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s was chosen to go in the meantime, so it was not powered on.", a.VM)
 	}
 	return nil
 }
@@ -87,8 +88,8 @@ func fits(why plan.Why, op plan.Op) bool {
 	return why != plan.WhyPowerCycle || op == plan.PowerOff || op == plan.ShutdownGuest
 }
 
-func wantedAfterAll(a plan.Action) *Error {
-	return faultf(ReasonConcurrentAccess, false, "The mark of %s was withdrawn, so it is wanted after all and stays.", a.VM)
+func wantedAfterAll(a plan.Action) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The mark of %s was withdrawn, so it is wanted after all and stays.", a.VM)
 }
 
 // lookAgain looks afresh at a member that goes because it is marked, or is powered on because it is not: another copy of the

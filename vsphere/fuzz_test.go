@@ -13,6 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/xml"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // stampSeeds are stamps, and what is nearly one.
@@ -117,7 +118,7 @@ func FuzzRESTError(f *testing.F) {
 		if typed.Reason == "" || typed.Message == "" || strings.ContainsAny(typed.Message, "\n\r") || len(typed.Message) > 4096 {
 			t.Fatalf("%+v", typed.Fault)
 		}
-		if status == 401 && typed.Reason != ReasonNotAuthenticated {
+		if status == 401 && typed.Reason != vcfault.ReasonNotAuthenticated {
 			t.Fatalf("%+v", typed.Fault)
 		}
 	})

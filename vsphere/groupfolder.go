@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // datacenterField is what spec.placement.datacenter names.
-var datacenterField = naming{"datacenter", "spec.placement.datacenter", ReasonDatacenterNotFound, ReasonDatacenterAmbiguous}
+var datacenterField = naming{"datacenter", "spec.placement.datacenter", vcfault.ReasonDatacenterNotFound, vcfault.ReasonDatacenterAmbiguous}
 
 // parseHome reads a home as plan.Home.String writes it into a stamp. A ':' in a datacenter's name is taken for the end of
 // it: the home is then looked for in vain, and nothing is done.
@@ -53,7 +54,7 @@ func (n *Inventory) refusal(ref plan.Ref, f *groupFolder) *plan.Fault {
 		return fault
 	}
 	if ref.Name == plan.QuarantineFolder && n.isAnothersQuarantine(ref, f) {
-		return &faultf(ReasonHomeForbidden, true,
+		return &vcfault.New(vcfault.ReasonHomeForbidden, true,
 			"The group's folder %s/%s would be the quarantine of another group: give the group another name, or set another spec.placement.folder.", ref.Namespace, ref.Name).Fault
 	}
 	return nil
@@ -84,7 +85,7 @@ func (n *Inventory) isAnothersQuarantine(ref plan.Ref, f *groupFolder) bool {
 }
 
 func forbidden(folder string) *plan.Fault {
-	return &faultf(ReasonHomeForbidden, true,
+	return &vcfault.New(vcfault.ReasonHomeForbidden, true,
 		"The folder %q of spec.placement.folder would mix the group's folder with those in the server's own folder: set spec.placement.folder to a path outside of that (--folder), or leave it out.", folder).Fault
 }
 
@@ -171,7 +172,7 @@ func (n *Inventory) lookUp(home plan.Home, old *groupFolder) *groupFolder {
 	for i, name := range f.path {
 		f.root = n.places.below(f.root, name)
 		if p, found := n.places.byRef[f.root]; found && p.Kind != "Folder" {
-			f.fault = &faultf(ReasonFolderNotFound, true, "%s is no folder: set spec.placement.folder to a path that is one, or is free.",
+			f.fault = &vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is no folder: set spec.placement.folder to a path that is one, or is free.",
 				"/"+strings.Join(slices.Concat(n.places.names(f.vmFolder), f.path[:i+1]), "/")).Fault
 			return f
 		}
@@ -188,7 +189,7 @@ func (n *Inventory) keptDatacenter(old *groupFolder) (name string, is bool) {
 	return unescape(p.Name), is
 }
 
-func (n *Inventory) lookUpDatacenter(f *groupFolder) *Error {
+func (n *Inventory) lookUpDatacenter(f *groupFolder) *vcfault.Error {
 	var all []Place
 	var candidates []candidate
 	for _, p := range n.places.byRef {
@@ -199,11 +200,11 @@ func (n *Inventory) lookUpDatacenter(f *groupFolder) *Error {
 	}
 	i, err := datacenterField.choose(f.home.Datacenter, candidates)
 	if err != nil {
-		return classify("", err)
+		return vcfault.Classify("", err)
 	}
 	f.datacenter, f.name = all[i].MoRef, unescape(all[i].Name)
 	if f.vmFolder = n.places.vmFolder(f.datacenter); f.vmFolder == "" {
-		return faultf(ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.name)
+		return vcfault.New(vcfault.ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.name)
 	}
 	return nil
 }
@@ -313,13 +314,13 @@ func (n *Inventory) groupFolderFor(ref plan.Ref, home plan.Home) (*groupFolder, 
 	defer n.mu.RUnlock()
 	switch {
 	case n.unfit != nil:
-		return nil, &Error{Fault: *n.unfit}
+		return nil, &vcfault.Error{Fault: *n.unfit}
 	case n.own == nil:
-		return nil, faultf(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
 	f := n.groupFolder(home)
 	if fault := n.refusal(ref, f); fault != nil {
-		return nil, &Error{Fault: *fault}
+		return nil, &vcfault.Error{Fault: *fault}
 	}
 	return f, nil
 }

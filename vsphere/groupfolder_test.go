@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -71,12 +72,12 @@ func TestAHomeThatCannotBeIsTheTroubleOfItsGroupAlone(t *testing.T) {
 		reason string
 		says   []string
 	}{
-		{plan.Home{Datacenter: "DC9"}, ReasonDatacenterNotFound, []string{"spec.placement.datacenter", `"DC9"`, "/DC0, /DC1, /north/twin, /south/twin"}},
-		{plan.Home{Datacenter: "twin"}, ReasonDatacenterAmbiguous, []string{"spec.placement.datacenter", "/north/twin, /south/twin"}},
-		{plan.Home{Datacenter: "south/twin"}, ReasonFolderNotFound, []string{"twin"}}, // its VM folder cannot be seen
-		{plan.Home{Folder: "vm-operator/shop"}, ReasonHomeForbidden, []string{"spec.placement.folder", "vm-operator/shop"}},
-		{plan.Home{Datacenter: "DC0", Folder: "vm-operator/x/y"}, ReasonHomeForbidden, nil},
-		{plan.Home{Folder: "app/x"}, ReasonFolderNotFound, []string{"/DC0/vm/app ", "spec.placement.folder"}},
+		{plan.Home{Datacenter: "DC9"}, vcfault.ReasonDatacenterNotFound, []string{"spec.placement.datacenter", `"DC9"`, "/DC0, /DC1, /north/twin, /south/twin"}},
+		{plan.Home{Datacenter: "twin"}, vcfault.ReasonDatacenterAmbiguous, []string{"spec.placement.datacenter", "/north/twin, /south/twin"}},
+		{plan.Home{Datacenter: "south/twin"}, vcfault.ReasonFolderNotFound, []string{"twin"}}, // its VM folder cannot be seen
+		{plan.Home{Folder: "vm-operator/shop"}, vcfault.ReasonHomeForbidden, []string{"spec.placement.folder", "vm-operator/shop"}},
+		{plan.Home{Datacenter: "DC0", Folder: "vm-operator/x/y"}, vcfault.ReasonHomeForbidden, nil},
+		{plan.Home{Folder: "app/x"}, vcfault.ReasonFolderNotFound, []string{"/DC0/vm/app ", "spec.placement.folder"}},
 	} {
 		got := s.at(c.home)
 		if got.Trouble == nil || got.Trouble.Reason != c.reason || !got.Trouble.Person || !mentions(got.Trouble.Message, c.says...) || got.Folder != "" || !got.Known {
@@ -194,17 +195,17 @@ func TestVMsAreAdoptedFromTheGroupsOwnDatacenter(t *testing.T) {
 	look(away)
 	s.publish(here, there)
 	got := look(away)
-	if got[0].MoRef != "vm-2" || got[1].Fault == nil || got[1].Fault.Reason != ReasonAdoptElsewhere || !strings.Contains(got[1].Fault.Message, "DC1") {
+	if got[0].MoRef != "vm-2" || got[1].Fault == nil || got[1].Fault.Reason != vcfault.ReasonAdoptElsewhere || !strings.Contains(got[1].Fault.Message, "DC1") {
 		t.Errorf("%+v, %+v", got, got[1].Fault)
 	}
 	if _, err := s.adoptableNow(web, "vm-2"); err != nil {
 		t.Error(err)
 	}
 	got = look(plan.Home{})
-	if got[0].MoRef != "vm-1" || got[2].Fault == nil || got[2].Fault.Reason != ReasonAdoptElsewhere {
+	if got[0].MoRef != "vm-1" || got[2].Fault == nil || got[2].Fault.Reason != vcfault.ReasonAdoptElsewhere {
 		t.Errorf("%+v", got)
 	}
-	if _, err := s.adoptableNow(web, "vm-2"); reasonOf(t, err) != ReasonAdoptElsewhere {
+	if _, err := s.adoptableNow(web, "vm-2"); reasonOf(t, err) != vcfault.ReasonAdoptElsewhere {
 		t.Error(err)
 	}
 }
@@ -266,9 +267,9 @@ func TestAFolderIsNotMadeWhereItMayNotBe(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		for reason, home := range map[string]plan.Home{
-			ReasonHomeForbidden:      {Folder: "vm-operator/shop"},
-			ReasonDatacenterNotFound: {Datacenter: "DC9"},
-			ReasonNameConflict:       {Folder: "stranger/x"},
+			vcfault.ReasonHomeForbidden:      {Folder: "vm-operator/shop"},
+			vcfault.ReasonDatacenterNotFound: {Datacenter: "DC9"},
+			vcfault.ReasonNameConflict:       {Folder: "stranger/x"},
 		} {
 			if f := p.fault(creating(home)); f.Reason != reason || !f.Person {
 				t.Errorf("%+v: %+v", home, f)

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // The extraConfig keys by which cloud-init's DataSourceVMware takes a guest's data ([doc] cloud-init, "VMware"); each has
@@ -107,7 +108,7 @@ func unset(key string) []types.BaseOptionValue {
 // it likes; set-name would rename them.
 func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 	if a.Details == nil || a.Details.Spec == nil || len(macs) != len(a.Details.Spec.Networks) {
-		return nil, faultf(ReasonInternal, true, "%s has %d MAC addresses for its networks, which is not their number.", a.VM, len(macs))
+		return nil, vcfault.New(vcfault.ReasonInternal, true, "%s has %d MAC addresses for its networks, which is not their number.", a.VM, len(macs))
 	}
 	c := &networkConfig{Version: 2, Ethernets: map[string]ethernetConfig{}}
 	for i, mac := range macs {

@@ -18,6 +18,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -337,12 +338,12 @@ func hostileConfig(host string) Config {
 
 // live leads the life against a tape whose answers are twisted. Whatever comes: nothing panics, everything ends, and what
 // fails does so with a typed fault. It gives the faults by the step they came at.
-func live(t *testing.T, twist func(method string, nth int, s said) said) map[int]*Error {
+func live(t *testing.T, twist func(method string, nth int, s said) said) map[int]*vcfault.Error {
 	r, err := recorded()
 	if err != nil {
 		t.Fatal(err)
 	}
-	faults := map[int]*Error{}
+	faults := map[int]*vcfault.Error{}
 	synctest.Test(t, func(t *testing.T) {
 		v, err := New(hostileConfig("vcenter.test"))
 		if err != nil {
@@ -377,7 +378,7 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 				if trouble == nil {
 					trouble = &plan.Fault{Reason: "NotReady"}
 				}
-				faults[i] = &Error{Fault: *trouble}
+				faults[i] = &vcfault.Error{Fault: *trouble}
 				failed++
 				continue
 			}

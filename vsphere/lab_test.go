@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -119,8 +120,8 @@ func eventually(t testing.TB, what string, is func() bool) {
 }
 
 // asError gives err as the *Error it is, or nil.
-func asError(err error) *Error {
-	var e *Error
+func asError(err error) *vcfault.Error {
+	var e *vcfault.Error
 	errors.As(err, &e)
 	return e
 }
@@ -128,7 +129,7 @@ func asError(err error) *Error {
 // reasonOf gives the reason of an *Error, and fails for any other error.
 func reasonOf(t testing.TB, err error) string {
 	t.Helper()
-	var e *Error
+	var e *vcfault.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("%v (%T) is no *Error", err, err)
 	}

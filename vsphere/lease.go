@@ -6,6 +6,7 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // acting is the key of the step that a context's calls are made for.
@@ -35,5 +36,5 @@ func (v *VCenter) mayAct(ctx context.Context) error {
 	if !is || v.cfg.Leased == nil || v.cfg.Leased(s.uid, s.vm) {
 		return nil
 	}
-	return faultf(ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to go on, or it says that the group is deleted; it is planned anew.")
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to go on, or it says that the group is deleted; it is planned anew.")
 }

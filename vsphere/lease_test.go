@@ -9,6 +9,7 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -49,7 +50,7 @@ func TestAStepWhoseLeaseEndsInItsMidstSaysWhatItDid(t *testing.T) {
 				if says := c.says(p.vm(vm.MoRef)); says != did {
 					t.Errorf("%s, %d calls granted: done %v, and told %v", c.op, granted, did, says)
 				}
-				if ended = err == nil; !ended && (reasonOf(t, err) != ReasonConcurrentAccess || granted > 5) {
+				if ended = err == nil; !ended && (reasonOf(t, err) != vcfault.ReasonConcurrentAccess || granted > 5) {
 					t.Fatalf("%s, %d calls granted: %v", c.op, granted, err)
 				}
 			}

@@ -12,6 +12,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
@@ -103,7 +105,7 @@ func (c *client) try(a *attempt) {
 	c.attempt = nil
 	fresh := err == nil && s != resting
 	if err != nil {
-		a.err = classify("log in", err)
+		a.err = vcfault.Classify("log in", err)
 		first := c.why == nil || c.why.Fault != a.err.Fault
 		c.why = a.err
 		c.backoff.fail(time.Now(), refused)
@@ -133,7 +135,7 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 		if err == nil {
 			return resting, nil, nil
 		}
-		if !notAuthenticated(err) {
+		if !vcfault.NotAuthenticated(err) {
 			return nil, nil, err
 		}
 	}
@@ -152,10 +154,10 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 		return nil, nil, err
 	}
 	if !vim.IsVC() || vim.ServiceContent.SessionManager == nil {
-		return nil, nil, faultf(ReasonNotVCenter, true, "VC_HOST is no vCenter but %q: give the address of a vCenter.", vim.ServiceContent.About.Name)
+		return nil, nil, vcfault.New(vcfault.ReasonNotVCenter, true, "VC_HOST is no vCenter but %q: give the address of a vCenter.", vim.ServiceContent.About.Name)
 	}
 	if lack := missingManager(vim.ServiceContent); lack != "" {
-		return nil, nil, notVCenterAPI("RetrieveServiceContent", fmt.Errorf("the answer has no %s", lack))
+		return nil, nil, vcfault.NotVCenterAPI("RetrieveServiceContent", fmt.Errorf("the answer has no %s", lack))
 	}
 	unhurried, cancel := lingering(ctx, logoutTimeout)
 	defer cancel()
@@ -186,7 +188,7 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 // readCredentials gives what to log in with, read afresh.
 func (c *client) readCredentials() (user, password string, err error) {
 	if user, password, err = c.cfg.credentials(); err != nil {
-		e := faultf(ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: see to VC_USER_FILE and VC_PASS_FILE.")
+		e := vcfault.New(vcfault.ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: see to VC_USER_FILE and VC_PASS_FILE.")
 		e.Err = err
 		return "", "", e
 	}

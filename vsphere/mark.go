@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // mark writes into a member's stamp that it is chosen to go, or that it is not.
@@ -99,6 +100,6 @@ func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) e
 	return nil
 }
 
-func notOff(power types.VirtualMachinePowerState) *Error {
-	return faultf(ReasonInvalidPowerState, false, "The VM is %s, so it was not put into quarantine; its state is read anew.", power)
+func notOff(power types.VirtualMachinePowerState) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not put into quarantine; its state is read anew.", power)
 }

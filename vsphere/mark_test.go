@@ -11,6 +11,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -78,7 +79,7 @@ func TestWhatIsNotMarkedDoesNotGoToQuarantine(t *testing.T) {
 		p := newWorld(t).start()
 		a := guarded(plan.Quarantine, p.member(0))
 		a.Marked = true
-		if f := p.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -92,7 +93,7 @@ func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 		vm, gone := p.running(0, false), p.member(1)
 		old := guarded(plan.Release, vm)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(old); f.Reason != ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("changed meanwhile: %+v", f)
 		}
 		p.until("the change is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
@@ -121,11 +122,11 @@ func TestALostReplyToAReleaseTouchesNothingMore(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		w.LoseReply("ReconfigVM_Task", 1)
-		if f := p.fault(guarded(plan.Release, vm)); f.Reason != ReasonVCenterUnreachable {
+		if f := p.fault(guarded(plan.Release, vm)); f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("%+v", f)
 		}
 		p.until("it is seen to be nobody's", func() bool { return p.sight().Known && len(p.sight().VMs) == 0 })
-		if f := p.fault(guarded(plan.Release, vm)); f.Reason != ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(guarded(plan.Release, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("%+v", f)
 		}
 		if n := w.Calls()["ReconfigVM_Task"]; n != 1 {

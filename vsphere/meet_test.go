@@ -9,6 +9,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -17,7 +18,7 @@ func TestAFolderInTheServersOwnIsRefusedInAnyCase(t *testing.T) {
 	for folder, free := range map[string]bool{"vm-operator/shop": false, "VM-Operator/shop": false, "VM-OPERATOR/SHOP/web": false, "vm-operators": true} {
 		s := newShelf()
 		trouble := s.Sight(web, plan.Ask{Home: plan.Home{Folder: folder}}).Trouble
-		if refused := trouble != nil && trouble.Reason == ReasonHomeForbidden; refused == free {
+		if refused := trouble != nil && trouble.Reason == vcfault.ReasonHomeForbidden; refused == free {
 			t.Errorf("%s: %+v", folder, trouble)
 		}
 	}
@@ -74,13 +75,13 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 		t.Errorf("nobody else is there: %+v", trouble)
 	}
 	s.Sight(web, plan.Ask{Home: plan.Home{Folder: "teams"}})
-	if trouble := look(s); trouble == nil || trouble.Reason != ReasonHomeForbidden || !trouble.Person {
+	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden || !trouble.Person {
 		t.Errorf("beside a group that asks: %+v", trouble)
 	}
 	s = newShelf()
 	s.Publish(Reading{VCenter: "vc", Places: places})
 	s.publish(stamped(old("vm-1", "web-0", "teams-web"), func(st *Stamp) { st.UID = web.UID }))
-	if trouble := look(s); trouble == nil || trouble.Reason != ReasonHomeForbidden {
+	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden {
 		t.Errorf("beside a group that has members: %+v", trouble)
 	}
 	if trouble := s.Sight(plan.Ref{Namespace: "shop", Name: "quarantine", UID: "uid-third"}, plan.Ask{}).Trouble; trouble != nil {

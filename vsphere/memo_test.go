@@ -9,6 +9,8 @@ import (
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func TestOneAsksAndTheOthersOfABurstWaitForTheAnswer(t *testing.T) {
@@ -81,7 +83,7 @@ func TestPathsLeadFromTheDatacenter(t *testing.T) {
 	for _, c := range candidatesAmong(got, storageKinds...) {
 		paths = append(paths, c.path)
 	}
-	if listing(paths) != "/f/DC0/datastore/pod, /f/DC0/datastore/pod/a" {
+	if vcfault.Listing(paths) != "/f/DC0/datastore/pod, /f/DC0/datastore/pod/a" {
 		t.Errorf("got %q", paths)
 	}
 }

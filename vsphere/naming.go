@@ -6,6 +6,8 @@ import (
 
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // naming is a flag of the server, or a field of a spec, that names something in vCenter.
@@ -16,14 +18,14 @@ type naming struct {
 }
 
 var (
-	datacenterFlag = naming{"datacenter", "--datacenter", ReasonDatacenterNotFound, ReasonDatacenterAmbiguous}
-	poolFlag       = naming{"cluster or resource pool", "--pool", ReasonPoolNotFound, ReasonPoolAmbiguous}
-	datastoreFlag  = naming{"datastore", "--datastore", ReasonDatastoreNotFound, ReasonDatastoreAmbiguous}
+	datacenterFlag = naming{"datacenter", "--datacenter", vcfault.ReasonDatacenterNotFound, vcfault.ReasonDatacenterAmbiguous}
+	poolFlag       = naming{"cluster or resource pool", "--pool", vcfault.ReasonPoolNotFound, vcfault.ReasonPoolAmbiguous}
+	datastoreFlag  = naming{"datastore", "--datastore", vcfault.ReasonDatastoreNotFound, vcfault.ReasonDatastoreAmbiguous}
 
-	poolField      = naming{"cluster, host or resource pool", "spec.placement.pool", ReasonPoolNotFound, ReasonPoolAmbiguous}
-	zonesField     = naming{"cluster, host or resource pool", "spec.placement.zones", ReasonPoolNotFound, ReasonPoolAmbiguous}
-	datastoreField = naming{"datastore or datastore cluster", "spec.placement.datastore", ReasonDatastoreNotFound, ReasonDatastoreAmbiguous}
-	networkField   = naming{"network", "spec.networks", ReasonNetworkNotFound, ReasonNetworkAmbiguous}
+	poolField      = naming{"cluster, host or resource pool", "spec.placement.pool", vcfault.ReasonPoolNotFound, vcfault.ReasonPoolAmbiguous}
+	zonesField     = naming{"cluster, host or resource pool", "spec.placement.zones", vcfault.ReasonPoolNotFound, vcfault.ReasonPoolAmbiguous}
+	datastoreField = naming{"datastore or datastore cluster", "spec.placement.datastore", vcfault.ReasonDatastoreNotFound, vcfault.ReasonDatastoreAmbiguous}
+	networkField   = naming{"network", "spec.networks", vcfault.ReasonNetworkNotFound, vcfault.ReasonNetworkAmbiguous}
 )
 
 // candidate is something that a setting may name.
@@ -63,29 +65,29 @@ func (s naming) choose(name string, all []candidate) (int, error) {
 }
 
 // refuse says why not one of the candidates can be taken: none is named, or several are.
-func (s naming) refuse(name string, all []candidate, fits []int) *Error {
+func (s naming) refuse(name string, all []candidate, fits []int) *vcfault.Error {
 	there := func(indices []int) string {
 		var names []string
 		for _, i := range indices {
 			names = append(names, all[i].path)
 		}
-		return listing(names)
+		return vcfault.Listing(names)
 	}
 	switch {
 	case len(fits) > 0 && name == "":
-		return faultf(s.ambiguous, true, "There is more than one %s: set %s to one of %s.", s.word, s.flag, there(fits))
+		return vcfault.New(s.ambiguous, true, "There is more than one %s: set %s to one of %s.", s.word, s.flag, there(fits))
 	case len(fits) > 0:
-		return faultf(s.ambiguous, true, "More than one %s is called %q: set %s to one of %s.", s.word, name, s.flag, there(fits))
+		return vcfault.New(s.ambiguous, true, "More than one %s is called %q: set %s to one of %s.", s.word, name, s.flag, there(fits))
 	case len(all) == 0 && name == "":
-		return faultf(s.missing, true, "vCenter shows its user no %s: make one, or grant the user the right to see it.", s.word)
+		return vcfault.New(s.missing, true, "vCenter shows its user no %s: make one, or grant the user the right to see it.", s.word)
 	case len(all) == 0:
-		return faultf(s.missing, true, "vCenter shows its user no %s, and so not %q of %s: make it, or grant the right to see it.", s.word, name, s.flag)
+		return vcfault.New(s.missing, true, "vCenter shows its user no %s, and so not %q of %s: make it, or grant the right to see it.", s.word, name, s.flag)
 	}
 	every := make([]int, len(all))
 	for i := range all {
 		every[i] = i
 	}
-	return faultf(s.missing, true, "There is no %s %q: set %s to one of %s.", s.word, name, s.flag, there(every))
+	return vcfault.New(s.missing, true, "There is no %s %q: set %s to one of %s.", s.word, name, s.flag, there(every))
 }
 
 // found tells a search that found nothing from one that failed.

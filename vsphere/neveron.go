@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // The events that tell of a VM's coming into being, and of its being powered on. No property says whether a VM was
@@ -19,7 +20,7 @@ var (
 
 // neverOn gives nil if a VM is off and, by vCenter's events, never was on; else the fault that a person decides.
 func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *freshState) error {
-	undecided := faultf(plan.ReasonDuplicateMember, true, "Several VMs claim to be this member, and %s may have been in use: remove all but one.", a.VM)
+	undecided := vcfault.New(plan.ReasonDuplicateMember, true, "Several VMs claim to be this member, and %s may have been in use: remove all but one.", a.VM)
 	if now.power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
 	}

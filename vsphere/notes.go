@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
@@ -99,10 +100,10 @@ func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
 		}
 		found, err := v.lookups.extensions.get(ctx, s, extensionKey, extensionKnownFor, func() (*types.Extension, error) {
 			res, err := methods.FindExtension(ctx, s.vim, &types.FindExtension{This: *manager, ExtensionKey: extensionKey})
-			switch e := classify("", err); {
+			switch e := vcfault.Classify("", err); {
 			case e == nil:
 				return res.Returnval, nil
-			case e.Reason == ReasonNotAuthenticated, e.Reason == ReasonVCenterUnreachable, e.Reason == ReasonCancelled:
+			case e.Reason == vcfault.ReasonNotAuthenticated, e.Reason == vcfault.ReasonVCenterUnreachable, e.Reason == vcfault.ReasonCancelled:
 				return nil, err
 			}
 			return nil, nil // it is not ours to use: no clone fails for that

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func TestAnOutageIsToldAsSuchAndOutlived(t *testing.T) {
@@ -16,7 +17,7 @@ func TestAnOutageIsToldAsSuchAndOutlived(t *testing.T) {
 		w.Down()
 		p.until("it is told", func() bool {
 			s := p.sight(vm.MoRef)
-			return !s.Known && s.Trouble != nil && s.Trouble.Reason == ReasonVCenterUnreachable && len(s.Gone) == 0
+			return !s.Known && s.Trouble != nil && s.Trouble.Reason == vcfault.ReasonVCenterUnreachable && len(s.Gone) == 0
 		})
 		w.Up()
 		p.until("it is known again", func() bool { s := p.sight(); return s.Known && len(s.VMs) == 1 })
@@ -39,7 +40,7 @@ func TestASilentStreamIsTakenForABrokenOne(t *testing.T) {
 		w.Stall()
 		p.until("it is told", func() bool {
 			s := p.sight()
-			return !s.Known && s.Trouble != nil && s.Trouble.Reason == ReasonVCenterUnreachable
+			return !s.Known && s.Trouble != nil && s.Trouble.Reason == vcfault.ReasonVCenterUnreachable
 		})
 		w.Up()
 		p.until("it is known again", func() bool { return p.sight().Known })

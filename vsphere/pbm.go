@@ -8,6 +8,8 @@ import (
 	pbmmethods "github.com/vmware/govmomi/pbm/methods"
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/soap"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // newPBM makes a client of the storage policy service. It has no login of its own: the session's key goes along with each
@@ -35,12 +37,12 @@ func (c *client) newPBM(ctx context.Context, s *session) (*pbm.Client, error) {
 
 // pbmFailure keeps it from being told as an outage of vCenter that one of its services does not answer.
 func pbmFailure(err error) error {
-	if err == nil || notAuthenticated(err) {
+	if err == nil || vcfault.NotAuthenticated(err) {
 		return err
 	}
-	typed := *classify("", err)
-	if typed.Reason == ReasonVCenterUnreachable {
-		typed.Fault = faultf(ReasonStoragePolicyUnavailable, false, "vCenter's storage policy service (vmware-sps) does not answer: see whether it runs.").Fault
+	typed := *vcfault.Classify("", err)
+	if typed.Reason == vcfault.ReasonVCenterUnreachable {
+		typed.Fault = vcfault.New(vcfault.ReasonStoragePolicyUnavailable, false, "vCenter's storage policy service (vmware-sps) does not answer: see whether it runs.").Fault
 	}
 	return &typed
 }

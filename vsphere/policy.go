@@ -7,6 +7,8 @@ import (
 	"github.com/vmware/govmomi/pbm"
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // policyBook are vCenter's storage policies, and the service (SPBM) that knows them.
@@ -38,7 +40,7 @@ func (v *VCenter) readPolicies(ctx context.Context, s *session) (*policyBook, er
 	}
 	for _, p := range all {
 		if p == nil {
-			return nil, notVCenterAPI("PbmRetrieveContent", nil)
+			return nil, vcfault.NotVCenterAPI("PbmRetrieveContent", nil)
 		}
 		book.ids[p.GetPbmProfile().Name] = p.GetPbmProfile().ProfileId.UniqueId
 	}
@@ -51,13 +53,13 @@ func (b *policyBook) find(name string) (string, error) {
 		return id, nil
 	}
 	if len(b.ids) == 0 {
-		return "", faultf(ReasonStoragePolicyNotFound, true, "vCenter shows its user no storage policy, and so not %q of spec.placement.storagePolicy: make it, or grant the right to see it.", name)
+		return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "vCenter shows its user no storage policy, and so not %q of spec.placement.storagePolicy: make it, or grant the right to see it.", name)
 	}
 	var names []string
 	for name := range b.ids {
 		names = append(names, name)
 	}
-	return "", faultf(ReasonStoragePolicyNotFound, true, "There is no storage policy %q: set spec.placement.storagePolicy to one of %s.", name, listing(names))
+	return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "There is no storage policy %q: set spec.placement.storagePolicy to one of %s.", name, vcfault.Listing(names))
 }
 
 // check tells which of the datastores satisfy a policy, by their moRefs.
@@ -130,9 +132,9 @@ func (v *VCenter) fillPolicy(ctx context.Context, s *session, b *cloneBuilder) e
 	}
 	switch {
 	case len(fits) == 0:
-		return faultf(ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
 	case p.Datastore != "":
-		return faultf(ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or leave it out.", p.Datastore, p.StoragePolicy, listing(names))
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or leave it out.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
 	}
 	slices.SortFunc(fits, best)
 	at.Datastore = &fits[0].ref

@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // power powers a member on or off. PowerOnVM_Task will do for clusters too: DRS then places the VM by itself if it
@@ -42,7 +43,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return task, err
 		}
 	}
-	if _, err := v.task(ctx, start); err != nil && !alreadyIn(err, wanted) {
+	if _, err := v.task(ctx, start); err != nil && !vcfault.AlreadyIn(err, wanted) {
 		return err
 	}
 	return v.reader.read(ctx, vm)
@@ -78,7 +79,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 		_, err := methods.ShutdownGuest(ctx, s.vim, &types.ShutdownGuest{This: vm})
 		return err
 	})
-	if alreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
+	if vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
 		return v.reader.read(ctx, vm)
 	}
 	if err != nil {
@@ -87,7 +88,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	asked := plan.Shutdown{At: stampTime(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
 	for tries := 1; ; tries++ {                                                      // another replica may have written to the stamp since; that the guest halts must not be lost
 		err = v.restamp(ctx, m, func(s *Stamp) { s.Shutdown = asked })
-		if tries == 3 || !hasFault[*types.ConcurrentAccess](err) {
+		if tries == 3 || !vcfault.Has[*types.ConcurrentAccess](err) {
 			return err
 		}
 		if err := v.reader.read(ctx, vm); err != nil {
@@ -115,9 +116,9 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	case err != nil:
 		return err
 	case m.stamp.Marked:
-		return faultf(ReasonConcurrentAccess, false, "%s is chosen to go, so it was not restarted.", a.VM)
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s is chosen to go, so it was not restarted.", a.VM)
 	case now.power != types.VirtualMachinePowerStatePoweredOn:
-		return faultf(ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read anew.", now.power)
+		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read anew.", now.power)
 	}
 	if err := v.restamp(ctx, m, func(s *Stamp) { s.Restarted = stampTime(time.Now()) }); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -70,7 +71,7 @@ func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		vm := p.running(0, false)
-		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != ReasonToolsUnavailable || f.Person || f.Passing {
+		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonToolsUnavailable || f.Person || f.Passing {
 			t.Errorf("%+v", f)
 		}
 		if vm := p.vm(vm.MoRef); !vm.Shutdown.At.IsZero() {
@@ -91,7 +92,7 @@ func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
 		p := w.start()
 		a := guarded(plan.ShutdownGuest, p.running(0, true))
 		a.Marked = true
-		if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
 		if n := w.Calls()["ShutdownGuest"]; n != 0 {
@@ -108,7 +109,7 @@ func TestALostReplyToAShutdownAsksOnceMore(t *testing.T) {
 		vm := p.running(0, true)
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		w.LoseReply("ShutdownGuest", 1)
-		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != ReasonVCenterUnreachable {
+		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("%+v", f)
 		}
 		p.until("it is known again", func() bool { return p.sight().Known })
@@ -127,7 +128,7 @@ func TestOfTwoServersThatResetAMemberOneDoes(t *testing.T) {
 		a := guarded(plan.Reset, one.running(0, true))
 		two.until("the other one sees it like that", func() bool { return two.vm(a.MoRef).ChangeVersion == a.ChangeVersion && two.vm(a.MoRef).Tools })
 		one.do(a)
-		if f := two.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing {
+		if f := two.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("%+v", f)
 		}
 		if n := w.Calls()["ResetVM_Task"]; n != 1 {
@@ -145,12 +146,12 @@ func TestWhatIsOffOrMarkedIsNotResetAndItsStampDoesNotSaySo(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		vm := p.member(0)
-		if f := p.fault(guarded(plan.Reset, vm)); f.Reason != ReasonInvalidPowerState {
+		if f := p.fault(guarded(plan.Reset, vm)); f.Reason != vcfault.ReasonInvalidPowerState {
 			t.Errorf("off: %+v", f)
 		}
 		p.do(step(plan.PowerOn, vm))
 		p.do(guarded(plan.Mark, vm))
-		if f := p.fault(guarded(plan.Reset, p.vm(vm.MoRef))); f.Reason != ReasonConcurrentAccess {
+		if f := p.fault(guarded(plan.Reset, p.vm(vm.MoRef))); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("marked: %+v", f)
 		}
 		if n := w.Calls()["ResetVM_Task"]; n != 0 || !p.vm(vm.MoRef).Restarted.IsZero() {
@@ -166,14 +167,14 @@ func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing
 		p := w.start()
 		a := guarded(plan.Reset, p.running(0, false))
 		w.Deny("ResetVM_Task", "VirtualMachine.Interact.Reset")
-		if f := p.fault(a); f.Reason != ReasonMissingPrivilege || !f.Person {
+		if f := p.fault(a); f.Reason != vcfault.ReasonMissingPrivilege || !f.Person {
 			t.Errorf("%+v", f)
 		}
 		if vm := p.vm(a.MoRef); !vm.Restarted.IsZero() || strings.Contains(w.stampOf("web-0"), "restarted") {
 			t.Errorf("the stamp says that it was restarted: %+v", vm)
 		}
 		w.Allow("ResetVM_Task")
-		if f := p.fault(a); f.Reason != ReasonConcurrentAccess { // by its own stamp
+		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess { // by its own stamp
 			t.Errorf("%+v", f)
 		}
 		p.do(guarded(plan.Reset, p.vm(a.MoRef)))
@@ -192,7 +193,7 @@ func TestAResetWhoseTaskFailsLeavesTheWordOfTheLastOneThatDidNot(t *testing.T) {
 		p.do(guarded(plan.Reset, vm))
 		was := p.vm(vm.MoRef)
 		w.FailTask(vcsim.Reset, nil, new(vim.SystemError), 1)
-		if f := p.fault(guarded(plan.Reset, was)); f.Reason != ReasonInternal {
+		if f := p.fault(guarded(plan.Reset, was)); f.Reason != vcfault.ReasonInternal {
 			t.Errorf("%+v", f)
 		}
 		if now := p.vm(vm.MoRef); was.Restarted.IsZero() || now.Restarted != was.Restarted {
@@ -211,7 +212,7 @@ func TestAGuestThatWasSickIsWellAfterItsReset(t *testing.T) {
 		p.until("the tools run", func() bool { return p.vm(vm.MoRef).Tools })
 		w.must(w.Sick("web-0", vcsim.SickUntilReset))
 		p.until("it is sick", func() bool { return !p.vm(vm.MoRef).Tools })
-		if f := p.fault(guarded(plan.ShutdownGuest, p.vm(vm.MoRef))); f.Reason != ReasonToolsUnavailable {
+		if f := p.fault(guarded(plan.ShutdownGuest, p.vm(vm.MoRef))); f.Reason != vcfault.ReasonToolsUnavailable {
 			t.Errorf("%+v", f)
 		}
 		boot := p.vm(vm.MoRef).Boot
@@ -349,7 +350,7 @@ func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T)
 		vm := p.member(0)
 		p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.member(vm.MoRef).read) > fresh })
 		w.restamp("web-0", func(s *Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream tells of it a while later
-		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != ReasonConcurrentAccess {
+		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
 		if n := w.Calls()["PowerOnVM_Task"]; n != 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // prepare gives a member what its clone could not: tags and custom attributes, which no clone spec has, and the network
@@ -32,7 +33,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 		return err
 	}
 	if a.Details == nil || a.Details.Spec == nil {
-		return faultf(ReasonInternal, true, "The step Prepare of %s does not say what to do.", a.VM)
+		return vcfault.New(vcfault.ReasonInternal, true, "The step Prepare of %s does not say what to do.", a.VM)
 	}
 	if m.stamp.Prepared == a.Details.Prepared {
 		return nil // as wanted, and published
@@ -112,7 +113,7 @@ const prepareAgainTries = 3
 // tagFailure looks whether the VM is there still: of one that is gone, the REST API says that a privilege is missing
 // ([doc] attach: unauthorized, "if you ... do not have the privilege to read the object").
 func (v *VCenter) tagFailure(ctx context.Context, ref plan.Ref, a plan.Action, err error) error {
-	if classify("", err).Reason != ReasonMissingPrivilege {
+	if vcfault.Classify("", err).Reason != vcfault.ReasonMissingPrivilege {
 		return err
 	}
 	if readErr := v.reader.read(ctx, vmRef(a.MoRef)); readErr != nil {
@@ -165,11 +166,11 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 func networkOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice) ([]types.BaseOptionValue, error) {
 	macs, want := macsOf(devices), len(a.Details.Spec.Networks)
 	if len(macs) < want {
-		return nil, faultf(ReasonTooFewAdapters, true, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or take networks out.", a.VM, len(macs), want)
+		return nil, vcfault.New(vcfault.ReasonTooFewAdapters, true, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or take networks out.", a.VM, len(macs), want)
 	}
 	macs = macs[:want]
 	if slices.Contains(macs, "") {
-		return nil, faultf(ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is looked at again.", a.VM)
+		return nil, vcfault.New(vcfault.ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is looked at again.", a.VM)
 	}
 	return guestMetadata(ref, a, instanceUUID, macs)
 }

@@ -21,6 +21,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -91,16 +92,16 @@ func TestNothingIsDoneToAVMThatSomebodyChangedMeanwhileOrThatIsGone(t *testing.T
 		p := w.start()
 		vm, gone := p.member(0), p.member(1)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("%+v", f)
 		}
 		w.must(w.Destroy("web-1"))
-		if f := p.fault(preparing(gone, attributes("owner", "shop"))); f.Reason != ReasonGone && f.Reason != ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(preparing(gone, attributes("owner", "shop"))); f.Reason != vcfault.ReasonGone && f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("%+v", f)
 		}
 		other := preparing(vm, attributes("owner", "shop"))
 		other.Ordinal = 7
-		if f := p.fault(other); f.Reason != ReasonConcurrentAccess {
+		if f := p.fault(other); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
 		if w.Calls()["SetField"] != 0 || w.Calls()["AddCustomFieldDef"] != 0 {
@@ -144,8 +145,8 @@ func TestTheNthNetworkIsForTheNthAdapter(t *testing.T) {
 		t.Errorf("%v", macs)
 	}
 	a := preparing(plan.VM{}, v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 4)})
-	var f *Error
-	if _, err := networkOptions(web, a, "id", devices); !errors.As(err, &f) || f.Reason != ReasonTooFewAdapters || !f.Person {
+	var f *vcfault.Error
+	if _, err := networkOptions(web, a, "id", devices); !errors.As(err, &f) || f.Reason != vcfault.ReasonTooFewAdapters || !f.Person {
 		t.Errorf("%v", err)
 	}
 	devices = append(devices, &vim.VirtualE1000{VirtualEthernetCard: card(4003, "")})
@@ -180,7 +181,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 			t.Errorf("a member that was prepared gets %q", text)
 		}
 		more := v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 2)}
-		if f := p.fault(preparing(p.unprepared(1), more)); f.Reason != ReasonTooFewAdapters || !f.Person {
+		if f := p.fault(preparing(p.unprepared(1), more)); f.Reason != vcfault.ReasonTooFewAdapters || !f.Person {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -218,7 +219,7 @@ func TestAMissingTagIsToldAndNothingIsDone(t *testing.T) {
 		vm := p.member(0)
 		spec := tagged("tier", "web", "wbe")
 		spec.CustomAttributes = map[string]string{"owner": "shop"}
-		if f := p.fault(preparing(vm, spec)); f.Reason != ReasonTagNotFound || !f.Person || !strings.Contains(f.Message, `"wbe"`) || !strings.Contains(f.Message, "only web") {
+		if f := p.fault(preparing(vm, spec)); f.Reason != vcfault.ReasonTagNotFound || !f.Person || !strings.Contains(f.Message, `"wbe"`) || !strings.Contains(f.Message, "only web") {
 			t.Errorf("%+v", f)
 		}
 		if now := p.vm(vm.MoRef); w.tags("web-0") != "" || len(w.attributes("web-0")) != 0 || now.Prepared != "" {
@@ -290,7 +291,7 @@ func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
 		vm := p.member(0)
 		w.SetPassword("other")
 		for range 3 {
-			if f := p.fault(preparing(p.vm(vm.MoRef), tagged("tier", "web"))); f.Reason != ReasonInvalidLogin || !f.Person || strings.Contains(f.Message, `"pass"`) {
+			if f := p.fault(preparing(p.vm(vm.MoRef), tagged("tier", "web"))); f.Reason != vcfault.ReasonInvalidLogin || !f.Person || strings.Contains(f.Message, `"pass"`) {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -311,7 +312,7 @@ func TestALostReplyAboutTagsIsMadeGoodByTheNextTry(t *testing.T) {
 		p.do(preparing(p.vm(moRef), tagged("tier", "web")))
 		for _, action := range []string{"list-attached-tags", detachAction, attachAction} {
 			w.LoseReply(http.MethodPost+" /rest"+associationPath+"?~action="+action, 1)
-			if f := p.fault(preparing(p.vm(moRef), tagged("tier", "db"))); f.Reason != ReasonVCenterUnreachable || !f.Passing {
+			if f := p.fault(preparing(p.vm(moRef), tagged("tier", "db"))); f.Reason != vcfault.ReasonVCenterUnreachable || !f.Passing {
 				t.Errorf("%s: %+v", action, f)
 			}
 		}

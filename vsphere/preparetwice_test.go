@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -42,7 +43,7 @@ func TestAnAttributeThatAnotherReplicaTakesOffLateIsSetAgain(t *testing.T) {
 		newer.until("the older replica's beginning is seen", func() bool { return plan.PreparationIn(newer.vm(moRef).Prepared).Digest == "" })
 		newer.do(preparing(newer.vm(moRef), wanted))
 		close(thaw)
-		if f := <-ended; f.Reason != ReasonConcurrentAccess {
+		if f := <-ended; f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("the older replica: %+v", f)
 		}
 		newer.until("the member is said not to be prepared", func() bool { return newer.vm(moRef).Prepared != plan.PreparationOf(&wanted) })

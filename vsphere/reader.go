@@ -10,6 +10,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // How long reads are gathered before one is made: those that somebody waits for, and those that only the stream
@@ -234,8 +236,8 @@ func (r *reader) lookAtClusters(ctx context.Context, s *session, result *Reading
 		result.Clusters = decodeClusters(objects)
 		return nil
 	}
-	switch e := classify("", err); e.Reason {
-	case ReasonVCenterUnreachable, ReasonNotAuthenticated, ReasonTimeout, ReasonCancelled:
+	switch e := vcfault.Classify("", err); e.Reason {
+	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated, vcfault.ReasonTimeout, vcfault.ReasonCancelled:
 		return err
 	}
 	r.log.Debug().Err(err).Msg("the clusters could not be read")

@@ -10,6 +10,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
@@ -177,7 +178,7 @@ func TestAReadWithoutASessionFailsAndSaysNothingOfTheObjects(t *testing.T) {
 		}
 		w.DropSessions()
 		for _, refs := range [][]vim.ManagedObjectReference{{vmRef(vm.MoRef)}, {vmRef(vm.MoRef), w.stranger}} {
-			if objects, err := retrieve(context.Background(), s, fullSpec(refs)); !notAuthenticated(err) {
+			if objects, err := retrieve(context.Background(), s, fullSpec(refs)); !vcfault.NotAuthenticated(err) {
 				t.Errorf("got %v, %+v", err, objects)
 			}
 		}

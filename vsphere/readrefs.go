@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // readRefs reads VMs and places by their moRefs into r. One dead moRef fails a whole call: it is dropped, for
@@ -23,7 +25,7 @@ func readRefs(ctx context.Context, s *session, refs []types.ManagedObjectReferen
 				}
 				break
 			}
-			at := slices.Index(chunk, missingObject(err))
+			at := slices.Index(chunk, vcfault.MissingObject(err))
 			if at < 0 {
 				return err
 			}
@@ -67,7 +69,7 @@ func readDisks(ctx context.Context, s *session, r *Reading) error {
 	}
 	for chunk := range slices.Chunk(refs, bulk) {
 		objects, err := retrieveLiving(ctx, s, chunk, "config.hardware.device")
-		if e := classify("", err); e != nil && (e.Reason == ReasonNotAuthenticated || e.Reason == ReasonVCenterUnreachable || ctx.Err() != nil) {
+		if e := vcfault.Classify("", err); e != nil && (e.Reason == vcfault.ReasonNotAuthenticated || e.Reason == vcfault.ReasonVCenterUnreachable || ctx.Err() != nil) {
 			return err
 		}
 		for _, o := range objects {
@@ -91,7 +93,7 @@ func retrieveLiving(ctx context.Context, s *session, refs []types.ManagedObjectR
 			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 		}
 		objects, err := retrieve(ctx, s, spec)
-		at := slices.Index(refs, missingObject(err))
+		at := slices.Index(refs, vcfault.MissingObject(err))
 		if err == nil || at < 0 {
 			return objects, err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // createQuarantine makes the folder, in the group's own, for members that were taken away.
@@ -56,8 +57,8 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return task, err
 	})
 	switch {
-	case missingObject(err) == folderRef(a.Folder):
-		return faultf(ReasonFolderGone, false, "The folder that %s was to be moved into is no longer there, so it stays where it is.", a.VM)
+	case vcfault.MissingObject(err) == folderRef(a.Folder):
+		return vcfault.New(vcfault.ReasonFolderGone, false, "The folder that %s was to be moved into is no longer there, so it stays where it is.", a.VM)
 	case err != nil:
 		err = v.nameRefusal(ctx, ref, a, err, a.Folder, m.Name)
 	}
@@ -70,8 +71,8 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 // nameRefusal says who has the name that a rename or a move was refused for; any other error stays as it is. If the VM itself
 // has it, that is success: an earlier try, or another replica, was there first.
 func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, err error, folder, name string) error {
-	if hasFault[*types.InvalidName](err) {
-		return faultf(ReasonNameConflict, true, "vCenter refuses the name %s for the VM of %s.", name, a.VM)
+	if vcfault.Has[*types.InvalidName](err) {
+		return vcfault.New(vcfault.ReasonNameConflict, true, "vCenter refuses the name %s for the VM of %s.", name, a.VM)
 	}
 	var duplicate *types.DuplicateName
 	if _, is := fault.As(err, &duplicate); !is {
@@ -94,8 +95,8 @@ func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, 
 	}
 	switch m, path, told := v.inventory.holder(holder.Value); {
 	case holder.Value == "" || !told || m != nil && m.stamp.UID == ref.UID:
-		return faultf(ReasonNameHeld, false, "Another VM of the group has the name %s, or is getting it; it is looked at again.", name)
+		return vcfault.New(vcfault.ReasonNameHeld, false, "Another VM of the group has the name %s, or is getting it; it is looked at again.", name)
 	default:
-		return faultf(ReasonNameConflict, true, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
+		return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
 	}
 }

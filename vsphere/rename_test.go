@@ -12,6 +12,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func renaming(vm plan.VM, name string) plan.Action {
@@ -96,7 +97,7 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 		w := newWorld(t)
 		p := w.start()
 		vm, other := p.member(0), p.member(1)
-		if f := p.fault(renaming(vm, "web-1")); f.Reason != ReasonNameHeld || !f.Passing {
+		if f := p.fault(renaming(vm, "web-1")); f.Reason != vcfault.ReasonNameHeld || !f.Passing {
 			t.Errorf("%+v", f)
 		}
 		w.must(w.Rename("web-1", "web-01"))
@@ -104,7 +105,7 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 			t.Fatal(err)
 		}
 		f := p.fault(renaming(vm, "web-1"))
-		if f.Reason != ReasonNameConflict || !f.Person || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/web-1,") {
+		if f.Reason != vcfault.ReasonNameConflict || !f.Person || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/web-1,") {
 			t.Errorf("%+v", f)
 		}
 		quarantine := p.makeQuarantine()
@@ -112,7 +113,7 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 			t.Fatal(err)
 		}
 		f = p.fault(moving(vm, quarantine))
-		if f.Reason != ReasonNameConflict || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/quarantine/web-0,") {
+		if f.Reason != vcfault.ReasonNameConflict || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/quarantine/web-0,") {
 			t.Errorf("%+v", f)
 		}
 		p.do(moving(other, quarantine))
@@ -127,7 +128,7 @@ func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
 		quarantine := p.makeQuarantine()
 		p.do(moving(other, quarantine))
 		p.do(renaming(other, "web-0")) // in another folder the name is free
-		if f := p.fault(moving(vm, quarantine)); f.Reason != ReasonNameHeld || !f.Passing || f.Person {
+		if f := p.fault(moving(vm, quarantine)); f.Reason != vcfault.ReasonNameHeld || !f.Passing || f.Person {
 			t.Errorf("%+v", f)
 		}
 		if now := p.vm(vm.MoRef); now.Folder != p.sight().Folder || now.Name != "web-0" {
@@ -180,7 +181,7 @@ func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		vm := p.quarantine(p.member(0))
-		if f := p.fault(p.cloning(0)); f.Reason != ReasonNameHeld || !f.Passing || f.Person {
+		if f := p.fault(p.cloning(0)); f.Reason != vcfault.ReasonNameHeld || !f.Passing || f.Person {
 			t.Errorf("%+v", f)
 		}
 		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
@@ -203,10 +204,10 @@ func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
 		folder, err := w.MakeFolder("/DC0/vm/legacy")
 		w.must(err)
 		w.must(w.destroyFolder("/DC0/vm/legacy"))
-		if f := p.fault(moving(vm, folder.Value)); f.Reason != ReasonFolderGone || f.Passing {
+		if f := p.fault(moving(vm, folder.Value)); f.Reason != vcfault.ReasonFolderGone || f.Passing {
 			t.Errorf("%+v", f)
 		}
-		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: folder.Value}); f.Reason != ReasonGone || !f.Passing {
+		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: folder.Value}); f.Reason != vcfault.ReasonGone || !f.Passing {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -218,7 +219,7 @@ func TestANameThatVCenterTakesForNoneIsAConflict(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		w.FailCall("Rename_Task", &vim.InvalidName{Name: "x"}, 1)
-		if f := p.fault(renaming(p.member(0), "x")); f.Reason != ReasonNameConflict || !f.Person {
+		if f := p.fault(renaming(p.member(0), "x")); f.Reason != vcfault.ReasonNameConflict || !f.Person {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -232,7 +233,7 @@ func TestAQuarantineWhoseNameAVMHoldsIsAConflict(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", plan.QuarantineFolder)
 		w.must(err)
-		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: p.sight().Folder}); f.Reason != ReasonNameConflict {
+		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: p.sight().Folder}); f.Reason != vcfault.ReasonNameConflict {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -248,7 +249,7 @@ func TestALostReplyToARenameOrAMoveIsMadeGoodByTheNextTry(t *testing.T) {
 		for _, a := range []plan.Action{renaming(vm, "web-7"), moving(vm, quarantine)} {
 			method := map[plan.Op]string{plan.Rename: "Rename_Task", plan.Move: "MoveIntoFolder_Task"}[a.Op]
 			w.LoseReply(method, 1)
-			if f := p.fault(a); f.Reason != ReasonVCenterUnreachable {
+			if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
 				t.Errorf("%s: %+v", a.Op, f)
 			}
 			p.until("it is known again", func() bool { return p.sight().Known })

@@ -6,6 +6,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // resize gives a member other CPUs and memory: while it runs if the plan says so (VirtualMachineConfigInfo's
@@ -20,12 +21,12 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 		return err
 	}
 	if on := m.Power == plan.PoweredOn; on != a.Hot {
-		return faultf(ReasonInvalidPowerState, false, "The VM is %s, so it cannot be changed like that; its state is read anew.", m.Power)
+		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it cannot be changed like that; its state is read anew.", m.Power)
 	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, NumCPUs: a.CPU, MemoryMB: a.MemoryMB}
 	if fits := dividing(m.CoresPerSocket, a.CPU); fits != nil {
 		if a.Hot { // cores per socket cannot change while a VM runs
-			return faultf(ReasonHotAddRefused, false, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", a.CPU, m.CoresPerSocket)
+			return vcfault.New(vcfault.ReasonHotAddRefused, false, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", a.CPU, m.CoresPerSocket)
 		}
 		spec.NumCoresPerSocket = fits
 	}
@@ -44,17 +45,17 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 // NotSupported or an InvalidArgument; of a running VM also that it would have to be off, or that the licence knows no
 // hot-add. Resources, privileges and other tasks stay what they are.
 func sizeRefusal(a plan.Action, err error) error {
-	e := classify("", err)
-	refused := e.Reason == ReasonInvalidConfiguration ||
-		e.Reason == ReasonInternal && (hasFault[types.BaseNotSupported](err) || hasFault[types.BaseInvalidArgument](err))
+	e := vcfault.Classify("", err)
+	refused := e.Reason == vcfault.ReasonInvalidConfiguration ||
+		e.Reason == vcfault.ReasonInternal && (vcfault.Has[types.BaseNotSupported](err) || vcfault.Has[types.BaseInvalidArgument](err))
 	switch {
-	case a.Hot && (refused || e.Reason == ReasonLicense || alreadyIn(err, types.VirtualMachinePowerStatePoweredOn)):
-		return faultf(ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MB of memory. %s", a.CPU, a.MemoryMB, e.Message)
-	case hasFault[*types.CpuHotPlugNotSupported](err), hasFault[*types.MemoryHotPlugNotSupported](err):
+	case a.Hot && (refused || e.Reason == vcfault.ReasonLicense || vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn)):
+		return vcfault.New(vcfault.ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MB of memory. %s", a.CPU, a.MemoryMB, e.Message)
+	case vcfault.Has[*types.CpuHotPlugNotSupported](err), vcfault.Has[*types.MemoryHotPlugNotSupported](err):
 		// Somebody powered it on a moment ago: that is no reason to replace it.
-		return faultf(ReasonInvalidPowerState, false, "The VM is poweredOn, so it cannot be changed like that; its state is read anew.")
+		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is poweredOn, so it cannot be changed like that; its state is read anew.")
 	case refused:
-		return faultf(ReasonResizeRefused, true, "The VM cannot be given %d CPUs and %d MB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
+		return vcfault.New(vcfault.ReasonResizeRefused, true, "The VM cannot be given %d CPUs and %d MB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
 			a.CPU, a.MemoryMB, e.Message)
 	}
 	return err

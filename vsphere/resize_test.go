@@ -9,6 +9,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -60,7 +61,7 @@ func TestTheMarkForAPowerCycleIsLeaveForThatAlone(t *testing.T) {
 		for _, op := range []plan.Op{plan.Quarantine, plan.Destroy} {
 			a := guarded(op, vm)
 			a.Marked = true
-			if f := p.fault(a); f.Reason != ReasonConcurrentAccess {
+			if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s: %+v", op, f)
 			}
 		}
@@ -100,7 +101,7 @@ func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 		if now.CPU != 4 || now.MemoryMB != 2048 || !now.Boot.Equal(vm.Boot) || now.Power != plan.PoweredOn {
 			t.Errorf("it was %+v and is %+v", vm, now)
 		}
-		if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
+		if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != vcfault.ReasonHotAddRefused || f.Person || f.Passing {
 			t.Errorf("beyond the limit: %+v", f)
 		}
 	})
@@ -112,7 +113,7 @@ func TestWhatARunningMemberCannotBeGivenIsRefusedAndNotAskedForWhereThatIsKnown(
 		w := newWorld(t)
 		p := w.start()
 		vm := p.running(0, false)
-		if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
+		if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.Person || f.Passing {
 			t.Errorf("without hot-add: %+v", f)
 		}
 		p.do(step(plan.PowerOff, vm))
@@ -121,7 +122,7 @@ func TestWhatARunningMemberCannotBeGivenIsRefusedAndNotAskedForWhereThatIsKnown(
 		p.until("the sockets are seen", func() bool { return p.cores(vm.MoRef) == 2 })
 		p.do(step(plan.PowerOn, vm))
 		before := w.Calls()["ReconfigVM_Task"]
-		if f := p.fault(sized(p.vm(vm.MoRef), true, 3, vm.MemoryMB)); f.Reason != ReasonHotAddRefused || w.Calls()["ReconfigVM_Task"] != before {
+		if f := p.fault(sized(p.vm(vm.MoRef), true, 3, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || w.Calls()["ReconfigVM_Task"] != before {
 			t.Errorf("3 CPUs in sockets of 2: %+v", f)
 		}
 	})
@@ -149,7 +150,7 @@ func TestHotAddIsOfCPUsAndOfMemoryEachForItself(t *testing.T) {
 				}
 				p.do(sized(vm, true, c.takes.CPU, c.takes.MemoryMB))
 				vm = p.vm(vm.MoRef)
-				if f := p.fault(sized(vm, true, c.fails.CPU, c.fails.MemoryMB)); f.Reason != ReasonHotAddRefused || f.Person || f.Passing {
+				if f := p.fault(sized(vm, true, c.fails.CPU, c.fails.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.Person || f.Passing {
 					t.Errorf("%+v", f)
 				}
 				if now := p.vm(vm.MoRef); vm.CPU != c.takes.CPU || vm.MemoryMB != c.takes.MemoryMB || now.CPU != vm.CPU || now.MemoryMB != vm.MemoryMB {
@@ -166,16 +167,16 @@ func TestASizeIsPlannedAnewWhenTheMemberIsNotAsItWas(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		vm := p.member(0)
-		if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != ReasonInvalidPowerState || !f.Passing {
+		if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Passing {
 			t.Errorf("it is off, and it was to be changed while it runs: %+v", f)
 		}
 		p.do(step(plan.PowerOn, vm))
-		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != ReasonInvalidPowerState || !f.Passing {
+		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Passing {
 			t.Errorf("it runs, and it was to be changed while it is off: %+v", f)
 		}
 		p.do(step(plan.PowerOff, vm))
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("somebody changed it: %+v", f)
 		}
 		if now := p.vm(vm.MoRef); now.CPU != vm.CPU {
@@ -196,31 +197,31 @@ func TestOnlyARefusalForTheVMsOwnSakeIsARefusalOfTheSize(t *testing.T) {
 			fault     vim.BaseMethodFault
 			cold, hot string
 		}{
-			{new(vim.InvalidVmConfig), ReasonResizeRefused, ReasonHotAddRefused},
-			{&vim.MemorySizeNotSupported{MemorySizeMB: 9}, ReasonResizeRefused, ReasonHotAddRefused},
-			{new(vim.NotSupported), ReasonResizeRefused, ReasonHotAddRefused},
-			{&vim.InvalidArgument{InvalidProperty: "numCPUs"}, ReasonResizeRefused, ReasonHotAddRefused},
-			{new(vim.CpuHotPlugNotSupported), ReasonInvalidPowerState, ReasonHotAddRefused},
-			{on, ReasonInvalidPowerState, ReasonHotAddRefused},
-			{new(vim.NotEnoughLicenses), ReasonLicense, ReasonHotAddRefused},
-			{new(vim.InsufficientMemoryResourcesFault), ReasonResourceLimit, ReasonResourceLimit},
-			{new(vim.TaskInProgress), ReasonTaskInProgress, ReasonTaskInProgress},
-			{new(vim.ConcurrentAccess), ReasonConcurrentAccess, ReasonConcurrentAccess},
-			{new(vim.SystemError), ReasonInternal, ReasonInternal},
+			{new(vim.InvalidVmConfig), vcfault.ReasonResizeRefused, vcfault.ReasonHotAddRefused},
+			{&vim.MemorySizeNotSupported{MemorySizeMB: 9}, vcfault.ReasonResizeRefused, vcfault.ReasonHotAddRefused},
+			{new(vim.NotSupported), vcfault.ReasonResizeRefused, vcfault.ReasonHotAddRefused},
+			{&vim.InvalidArgument{InvalidProperty: "numCPUs"}, vcfault.ReasonResizeRefused, vcfault.ReasonHotAddRefused},
+			{new(vim.CpuHotPlugNotSupported), vcfault.ReasonInvalidPowerState, vcfault.ReasonHotAddRefused},
+			{on, vcfault.ReasonInvalidPowerState, vcfault.ReasonHotAddRefused},
+			{new(vim.NotEnoughLicenses), vcfault.ReasonLicense, vcfault.ReasonHotAddRefused},
+			{new(vim.InsufficientMemoryResourcesFault), vcfault.ReasonResourceLimit, vcfault.ReasonResourceLimit},
+			{new(vim.TaskInProgress), vcfault.ReasonTaskInProgress, vcfault.ReasonTaskInProgress},
+			{new(vim.ConcurrentAccess), vcfault.ReasonConcurrentAccess, vcfault.ReasonConcurrentAccess},
+			{new(vim.SystemError), vcfault.ReasonInternal, vcfault.ReasonInternal},
 		} {
 			name := fmt.Sprintf("%T", c.fault)
 			w.FailTask(vcsim.Reconfigure, nil, c.fault, 2)
 			f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048))
-			if f.Reason != c.cold || f.Reason == ReasonResizeRefused && (!f.Person || f.Passing) {
+			if f.Reason != c.cold || f.Reason == vcfault.ReasonResizeRefused && (!f.Person || f.Passing) {
 				t.Errorf("%s while off: %+v", name, f)
 			}
 			f = p.fault(sized(p.vm(hot.MoRef), true, 4, 2048))
-			if f.Reason != c.hot || f.Reason == ReasonHotAddRefused && (f.Person || f.Passing) {
+			if f.Reason != c.hot || f.Reason == vcfault.ReasonHotAddRefused && (f.Person || f.Passing) {
 				t.Errorf("%s while on: %+v", name, f)
 			}
 		}
 		w.Deny("ReconfigVM_Task", "VirtualMachine.Config.CPUCount")
-		if f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048)); f.Reason != ReasonMissingPrivilege {
+		if f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048)); f.Reason != vcfault.ReasonMissingPrivilege {
 			t.Errorf("%+v", f)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vim25/soap"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // restLogins keeps a session of vCenter's REST API beside the SOAP session, for tags, which the SOAP API does not know.
@@ -28,8 +30,8 @@ type restLogins struct {
 	mu      sync.Mutex
 	current *restSession
 	backoff backoff
-	why     *Error   // why the last login failed
-	failed  *session // under which SOAP session it did
+	why     *vcfault.Error // why the last login failed
+	failed  *session       // under which SOAP session it did
 }
 
 // restSession is one login at the REST API, under one SOAP session.
@@ -74,13 +76,13 @@ func (r *restLogins) on(ctx context.Context, s *session) (*restSession, error) {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
-		return nil, classify("", ctx.Err())
+		return nil, vcfault.Classify("", ctx.Err())
 	}
 	if rs := r.under(s); rs != nil {
 		return rs, nil
 	}
 	if err := r.client.base.Err(); err != nil {
-		return nil, classify("", err)
+		return nil, vcfault.Classify("", err)
 	}
 	if err := r.held(s); err != nil {
 		return nil, err
@@ -132,7 +134,7 @@ func (r *restLogins) held(s *session) error {
 }
 
 // fail notes a login that failed. refused is the digest of the credentials if it was them.
-func (r *restLogins) fail(s *session, err error, refused *digest) *Error {
+func (r *restLogins) fail(s *session, err error, refused *digest) *vcfault.Error {
 	e := restClassify(err)
 	if refused != nil {
 		e = restRefusal(err)

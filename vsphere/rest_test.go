@@ -14,6 +14,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vapi/tags"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // restLab is a lab whose REST API a test can answer for. Its calls have the names of restCall.
@@ -105,7 +107,7 @@ func TestTheRESTSessionIsOpenedOnceForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *t
 		if l.RESTSessions() != 0 {
 			t.Error("a session is left behind")
 		}
-		if err := c.rest.call(t.Context(), s, askREST); reasonOf(t, err) != ReasonCancelled || l.RESTSessions() != 0 {
+		if err := c.rest.call(t.Context(), s, askREST); reasonOf(t, err) != vcfault.ReasonCancelled || l.RESTSessions() != 0 {
 			t.Errorf("after the end: %v, %d sessions", err, l.RESTSessions())
 		}
 	})
@@ -129,7 +131,7 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsTold(t *testing.T) {
 			l.DropSessions()
 			return askREST(ctx, rs)
 		})
-		if e := restClassify(err); e.Reason != ReasonNotAuthenticated || !e.Passing || l.count("POST session") != 4 {
+		if e := restClassify(err); e.Reason != vcfault.ReasonNotAuthenticated || !e.Passing || l.count("POST session") != 4 {
 			t.Errorf("%v, %d logins", err, l.count("POST session"))
 		}
 	})
@@ -162,7 +164,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 			t.Helper()
 			for range 5 {
 				err := c.rest.call(t.Context(), s, askREST)
-				if e := restClassify(err); e.Reason != ReasonInvalidLogin || !e.Person || strings.Contains(err.Error(), "right") {
+				if e := restClassify(err); e.Reason != vcfault.ReasonInvalidLogin || !e.Person || strings.Contains(err.Error(), "right") {
 					t.Errorf("got %v", err)
 				}
 				time.Sleep(time.Minute)
@@ -198,7 +200,7 @@ func TestALoginThatFailsOtherwiseIsTriedAgainAfterAWhile(t *testing.T) {
 		for tries, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} { // the latter by what stands before vCenter
 			l.answer("POST session", status, "<html>")
 			for range 3 {
-				if e := restClassify(c.rest.call(t.Context(), s, askREST)); e.Reason != ReasonTaggingUnavailable || !e.Passing || e.Person {
+				if e := restClassify(c.rest.call(t.Context(), s, askREST)); e.Reason != vcfault.ReasonTaggingUnavailable || !e.Passing || e.Person {
 					t.Errorf("got %v", e)
 				}
 			}
@@ -228,13 +230,13 @@ func TestAnswersOfTheRESTAPIAreTold(t *testing.T) {
 			person, passing bool
 			says            string
 		}{
-			{403, "", ReasonMissingPrivilege, true, false, "InventoryService.Tagging.CreateCategory"},
-			{400, `{"type":"com.vmware.vapi.std.errors.unauthorized","value":{}}`, ReasonMissingPrivilege, true, false, "CreateCategory"},
+			{403, "", vcfault.ReasonMissingPrivilege, true, false, "InventoryService.Tagging.CreateCategory"},
+			{400, `{"type":"com.vmware.vapi.std.errors.unauthorized","value":{}}`, vcfault.ReasonMissingPrivilege, true, false, "CreateCategory"},
 			{400, `{"type":"com.vmware.vapi.std.errors.invalid_argument","value":{"messages":[{"id":"x","default_message":"That is no name.","args":[]}]}}`,
-				ReasonTagRefused, true, false, "That is no name."},
-			{502, "<html>Bad Gateway", ReasonTaggingUnavailable, false, true, "502 Bad Gateway"},
-			{429, "", ReasonTaggingUnavailable, false, true, "429"},
-			{404, "", ReasonTaggingUnavailable, false, true, "404"},
+				vcfault.ReasonTagRefused, true, false, "That is no name."},
+			{502, "<html>Bad Gateway", vcfault.ReasonTaggingUnavailable, false, true, "502 Bad Gateway"},
+			{429, "", vcfault.ReasonTaggingUnavailable, false, true, "429"},
+			{404, "", vcfault.ReasonTaggingUnavailable, false, true, "404"},
 		} {
 			l.answer("POST tagging/category", x.status, x.body)
 			e := restClassify(c.rest.call(t.Context(), s, create))
@@ -243,7 +245,7 @@ func TestAnswersOfTheRESTAPIAreTold(t *testing.T) {
 			}
 		}
 		l.LoseReply("POST "+cis+"tagging/category", 1)
-		if e := restClassify(c.rest.call(t.Context(), s, create)); e.Reason != ReasonVCenterUnreachable || !e.Passing {
+		if e := restClassify(c.rest.call(t.Context(), s, create)); e.Reason != vcfault.ReasonVCenterUnreachable || !e.Passing {
 			t.Errorf("a lost reply: %v", e)
 		}
 	})

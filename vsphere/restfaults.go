@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
@@ -111,25 +112,25 @@ func restKind(err error, kind string) bool {
 }
 
 // restClassify says what an error of a call of the REST API means. What is no answer is as with SOAP. nil gives nil.
-func restClassify(err error) *Error {
+func restClassify(err error) *vcfault.Error {
 	e, is := errors.AsType[*restError](err)
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	if _, kind := errors.AsType[*json.UnmarshalTypeError](err); syntax || kind {
-		return notVCenterAPI("a call about tags", err)
+		return vcfault.NotVCenterAPI("a call about tags", err)
 	}
-	if _, own := errors.AsType[*Error](err); own || !is {
-		return classify("", err)
+	if _, own := errors.AsType[*vcfault.Error](err); own || !is {
+		return vcfault.Classify("", err)
 	}
-	typed := faultf(ReasonTagRefused, true, "vCenter refuses the tags: %s", steady(e.Error()))
+	typed := vcfault.New(vcfault.ReasonTagRefused, true, "vCenter refuses the tags: %s", vcfault.Steady(e.Error()))
 	switch {
 	case e.status == statusUnauthenticated:
-		typed = faultf(ReasonNotAuthenticated, false, "vCenter's tagging service has dropped the server's session; the server logs in again.")
+		typed = vcfault.New(vcfault.ReasonNotAuthenticated, false, "vCenter's tagging service has dropped the server's session; the server logs in again.")
 	case e.call != "POST session" && (e.status == statusForbidden || e.kind == kindUnauthorized): // a login needs no privilege
-		typed = faultf(ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s: grant it.", taggingPrivilege(e.call))
+		typed = vcfault.New(vcfault.ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s: grant it.", taggingPrivilege(e.call))
 	case e.status == http.StatusNotFound && strings.HasPrefix(e.call, "GET "):
-		typed = faultf(ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
+		typed = vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
 	case e.status == statusForbidden, e.status == http.StatusNotFound, e.status == http.StatusTooManyRequests, e.status >= http.StatusInternalServerError:
-		typed = faultf(ReasonTaggingUnavailable, false, "vCenter's tagging service does not answer (%d %s); it is tried again.", e.status, http.StatusText(e.status))
+		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, false, "vCenter's tagging service does not answer (%d %s); it is tried again.", e.status, http.StatusText(e.status))
 		typed.Passing = true
 	}
 	typed.Err = err
@@ -156,7 +157,7 @@ func taggingPrivilege(call string) string {
 }
 
 // restRefusal is the fault for credentials that the REST API refuses.
-func restRefusal(err error) *Error {
-	return &Error{Err: err, Fault: plan.Fault{Reason: ReasonInvalidLogin, Person: true,
+func restRefusal(err error) *vcfault.Error {
+	return &vcfault.Error{Err: err, Fault: plan.Fault{Reason: vcfault.ReasonInvalidLogin, Person: true,
 		Message: "vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."}}
 }

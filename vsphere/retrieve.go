@@ -6,6 +6,8 @@ import (
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // pagesMost bounds the pages of one answer. vCenter's are of about a hundred objects or more, and it has 45,000 VMs at most
@@ -13,8 +15,8 @@ import (
 const pagesMost = 5000
 
 // endless is the fault for an answer whose pages do not come to an end.
-func endless(method string) *Error {
-	return notVCenterAPI(method, errors.New("the answer has no last page"))
+func endless(method string) *vcfault.Error {
+	return vcfault.NotVCenterAPI(method, errors.New("the answer has no last page"))
 }
 
 // retrieve makes one RetrievePropertiesEx, however many pages its answer has.
@@ -44,7 +46,7 @@ func retrieve(ctx context.Context, s *session, spec types.PropertyFilterSpec) ([
 func unauthenticated(objects []types.ObjectContent) error {
 	for _, o := range objects {
 		for _, m := range o.MissingSet {
-			if err := missing(m.Fault.Fault); err != nil {
+			if err := vcfault.SessionEnded(m.Fault.Fault); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -24,8 +25,8 @@ func settled(vm plan.VM) plan.VM {
 func (p *process) again(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
-	var f *Error
-	if err != nil && (!errors.As(err, &f) || f.Reason != ReasonConcurrentAccess || !f.Passing) {
+	var f *vcfault.Error
+	if err != nil && (!errors.As(err, &f) || f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing) {
 		p.t.Errorf("%s again: %v", a.Op, err)
 	}
 }
@@ -124,7 +125,7 @@ func TestAStepWhoseReplyIsLostIsMadeGoodByThePlanThatFollows(t *testing.T) {
 					vm = c.before(p, vm)
 				}
 				w.LoseReply(c.method, 1)
-				if f := p.fault(c.plan(vm)); f.Reason != ReasonVCenterUnreachable || !f.Passing {
+				if f := p.fault(c.plan(vm)); f.Reason != vcfault.ReasonVCenterUnreachable || !f.Passing {
 					t.Errorf("%+v", f)
 				}
 				time.Sleep(5 * time.Second) // as the loop backs off before it plans again
@@ -152,7 +153,7 @@ func TestAStepWhoseReplyIsLostIsMadeGoodByThePlanThatFollows(t *testing.T) {
 func (p *process) plannedAnew(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
-	var f *Error
+	var f *vcfault.Error
 	if err != nil && (!errors.As(err, &f) || !f.Passing) {
 		p.t.Errorf("%s: %v", a.Op, err)
 	}
@@ -183,7 +184,7 @@ func TestWhatSomebodyElseChangesBetweenSightAndStepIsNotOverwritten(t *testing.T
 			stamp, a := w.stampOf(before.Name), c.plan(before)
 			w.must(w.SetExtraConfig(before.Name, "admin", what))
 			for _, when := range []string{"at once", "when it was read"} {
-				if f := p.fault(a); f.Reason != ReasonConcurrentAccess || !f.Passing || f.Person {
+				if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing || f.Person {
 					t.Errorf("%s %s: %+v", what, when, f)
 				}
 				p.until("the change is read", func() bool { return p.vm(before.MoRef).ChangeVersion != before.ChangeVersion })

@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // A DRS rule is of one cluster, so a group has one in each cluster in which it has two members or more. The UID at the
@@ -47,14 +48,14 @@ func (v *VCenter) setRules(ctx context.Context, ref plan.Ref, a plan.Action) err
 }
 
 // unkept is for rules that did not stay as they were set.
-func unkept(changes []ruleChange) *Error {
+func unkept(changes []ruleChange) *vcfault.Error {
 	for _, c := range changes {
 		if c.set != nil && c.set.Key != 0 {
-			return faultf(ReasonRuleConflict, true,
+			return vcfault.New(vcfault.ReasonRuleConflict, true,
 				"vCenter does not keep the rule %q as it was set: see in its cluster which other DRS rule conflicts with it, or set spec.placement.antiAffinity to None.", c.set.Name)
 		}
 	}
-	return faultf(ReasonConcurrentAccess, false, "Somebody else changes the group's DRS rules; they are looked at again.")
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else changes the group's DRS rules; they are looked at again.")
 }
 
 func ruledVMs(changes []ruleChange) (refs []vim.ManagedObjectReference) {

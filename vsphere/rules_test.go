@@ -15,6 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -204,7 +205,7 @@ func TestWhyARequiredRuleHasNoEffectIsToldAndAPreferredOneIsLetBe(t *testing.T) 
 		p.member(0)
 		p.member(1)
 		w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(false)}})
-		if f := p.fault(settingRules(required)); f.Reason != ReasonRuleIneffective || !f.Person || !mentions(f.Message, "DC0_C0", "Preferred") {
+		if f := p.fault(settingRules(required)); f.Reason != vcfault.ReasonRuleIneffective || !f.Person || !mentions(f.Message, "DC0_C0", "Preferred") {
 			t.Errorf("%+v", f)
 		}
 		if !p.off(required) || p.off(preferred) {
@@ -217,7 +218,7 @@ func TestWhyARequiredRuleHasNoEffectIsToldAndAPreferredOneIsLetBe(t *testing.T) 
 		w.ruleIs(firstCluster, "[web-0 web-1] mandatory")
 
 		w.Deny("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster")
-		if f := p.fault(settingRules(preferred)); f.Reason != ReasonMissingPrivilege || !strings.Contains(f.Message, "Host.Inventory.EditCluster") {
+		if f := p.fault(settingRules(preferred)); f.Reason != vcfault.ReasonMissingPrivilege || !strings.Contains(f.Message, "Host.Inventory.EditCluster") {
 			t.Errorf("%+v", f)
 		}
 		w.Heal()
@@ -227,7 +228,7 @@ func TestWhyARequiredRuleHasNoEffectIsToldAndAPreferredOneIsLetBe(t *testing.T) 
 		w.toCluster("web-1", secondCluster)
 		p.until("the move is seen", func() bool { return p.off(required) })
 		w.Hide(cluster)
-		if f := p.fault(settingRules(preferred)); f.Reason != ReasonMissingPrivilege || !f.Person || !strings.Contains(f.Message, "System.Read") {
+		if f := p.fault(settingRules(preferred)); f.Reason != vcfault.ReasonMissingPrivilege || !f.Person || !strings.Contains(f.Message, "System.Read") {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -236,10 +237,10 @@ func TestWhyARequiredRuleHasNoEffectIsToldAndAPreferredOneIsLetBe(t *testing.T) 
 func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 	t.Parallel()
 	kept := &Rule{Key: 7, Name: ruleName(web)}
-	if f := unkept([]ruleChange{{remove: []int32{3}}, {set: kept}}); f.Reason != ReasonRuleConflict || !f.Person || !strings.Contains(f.Message, kept.Name) {
+	if f := unkept([]ruleChange{{remove: []int32{3}}, {set: kept}}); f.Reason != vcfault.ReasonRuleConflict || !f.Person || !strings.Contains(f.Message, kept.Name) {
 		t.Errorf("%+v", f)
 	}
-	if f := unkept([]ruleChange{{set: &Rule{}}}); f.Reason != ReasonConcurrentAccess || !f.Passing {
+	if f := unkept([]ruleChange{{set: &Rule{}}}); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 		t.Errorf("%+v", f)
 	}
 }

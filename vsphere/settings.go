@@ -7,6 +7,8 @@ import (
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // settings is where in this vCenter the settings point to. It is resolved once a session.
@@ -27,13 +29,13 @@ type settings struct {
 
 // resolveSettings finds what the settings name, and makes the root folder if it is missing. Whatever is missing or
 // ambiguous gives an error that names the setting's flag and what there is to choose from.
-func resolveSettings(ctx context.Context, s *session, cfg Config) (at *settings, failure *Error) {
+func resolveSettings(ctx context.Context, s *session, cfg Config) (at *settings, failure *vcfault.Error) {
 	err := contained("the lookup of the settings", func() (err error) {
 		at, err = lookUpSettings(ctx, s, cfg)
 		return err
 	})
 	if err != nil {
-		return nil, classify("resolve the settings", err)
+		return nil, vcfault.Classify("resolve the settings", err)
 	}
 	return at, nil
 }
@@ -104,7 +106,7 @@ func (at *settings) resolvePool(ctx context.Context, s *session, finder *find.Fi
 		at.pool, at.poolPath = pool.Reference(), candidates[i].path+"/Resources"
 		return nil
 	}
-	if name == "" || classify("", err).Reason != poolFlag.missing {
+	if name == "" || vcfault.Classify("", err).Reason != poolFlag.missing {
 		return err
 	}
 	pools, err := found(finder.ResourcePoolList(ctx, at.datacenterPath+"/host/..."))
@@ -166,7 +168,7 @@ func childFolder(ctx context.Context, s *session, parent types.ManagedObjectRefe
 			if ref := child.Reference(); ref.Type == "Folder" {
 				return ref, nil
 			}
-			return types.ManagedObjectReference{}, faultf(ReasonFolderNotFound, true,
+			return types.ManagedObjectReference{}, vcfault.New(vcfault.ReasonFolderNotFound, true,
 				"%s is no folder: set --folder to a path that is one, or is free.", path)
 		}
 		folder, err := object.NewFolder(s.vim, parent).CreateFolder(ctx, name)
@@ -177,6 +179,6 @@ func childFolder(ctx context.Context, s *session, parent types.ManagedObjectRefe
 			return types.ManagedObjectReference{}, err
 		}
 	}
-	return types.ManagedObjectReference{}, faultf(ReasonFolderNotFound, true,
+	return types.ManagedObjectReference{}, vcfault.New(vcfault.ReasonFolderNotFound, true,
 		"%s is taken by something that vCenter's user may not see: grant the right to see it, or set --folder.", path)
 }

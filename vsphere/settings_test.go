@@ -10,11 +10,12 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // resolved resolves a change of the lab's settings.
-func resolved(t *testing.T, l *lab, change func(*Config)) (*settings, *Error) {
+func resolved(t *testing.T, l *lab, change func(*Config)) (*settings, *vcfault.Error) {
 	t.Helper()
 	cfg := l.config()
 	change(&cfg)
@@ -130,14 +131,14 @@ func TestWhatIsMissingOrAmbiguousIsSaidWithWhatThereIs(t *testing.T) {
 			reason string
 			words  []string
 		}{
-			"several datacenters":    {func(*Config) {}, ReasonDatacenterAmbiguous, []string{"--datacenter", "/DC0, /DC1"}},
-			"no such datacenter":     {func(c *Config) { c.Datacenter = "DC9" }, ReasonDatacenterNotFound, []string{`"DC9"`, "/DC0, /DC1"}},
-			"several clusters":       {in(func(c *Config) { c.Pool = "" }), ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0", "and 3 more"}},
-			"no such pool":           {in(func(c *Config) { c.Pool = "gold" }), ReasonPoolNotFound, []string{"--pool", `"gold"`, "/DC0/host/DC0_C0", "more"}},
-			"a pool of many":         {in(func(c *Config) { c.Pool = "Resources" }), ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0/Resources"}},
-			"no such datastore":      {in(func(c *Config) { c.Datastore = "slow" }), ReasonDatastoreNotFound, []string{"--datastore", `"slow"`, "LocalDS_0", "LocalDS_1"}},
-			"a VM for a folder":      {in(func(c *Config) { c.Folder = "plain" }), ReasonFolderNotFound, []string{"--folder", "/DC0/vm/plain"}},
-			"a cluster of the other": {in(func(c *Config) { c.Pool = "DC1_C0" }), ReasonPoolNotFound, []string{`"DC1_C0"`}},
+			"several datacenters":    {func(*Config) {}, vcfault.ReasonDatacenterAmbiguous, []string{"--datacenter", "/DC0, /DC1"}},
+			"no such datacenter":     {func(c *Config) { c.Datacenter = "DC9" }, vcfault.ReasonDatacenterNotFound, []string{`"DC9"`, "/DC0, /DC1"}},
+			"several clusters":       {in(func(c *Config) { c.Pool = "" }), vcfault.ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0", "and 3 more"}},
+			"no such pool":           {in(func(c *Config) { c.Pool = "gold" }), vcfault.ReasonPoolNotFound, []string{"--pool", `"gold"`, "/DC0/host/DC0_C0", "more"}},
+			"a pool of many":         {in(func(c *Config) { c.Pool = "Resources" }), vcfault.ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0/Resources"}},
+			"no such datastore":      {in(func(c *Config) { c.Datastore = "slow" }), vcfault.ReasonDatastoreNotFound, []string{"--datastore", `"slow"`, "LocalDS_0", "LocalDS_1"}},
+			"a VM for a folder":      {in(func(c *Config) { c.Folder = "plain" }), vcfault.ReasonFolderNotFound, []string{"--folder", "/DC0/vm/plain"}},
+			"a cluster of the other": {in(func(c *Config) { c.Pool = "DC1_C0" }), vcfault.ReasonPoolNotFound, []string{`"DC1_C0"`}},
 		} {
 			_, err := resolved(t, l, tc.change)
 			if err == nil || err.Reason != tc.reason || !err.Person || !mentions(err.Message, tc.words...) {
@@ -191,7 +192,7 @@ func TestAListingIsInOrderAndBounded(t *testing.T) {
 	for i := range 25 {
 		names = append(names, fmt.Sprintf("n%02d", 24-i))
 	}
-	if got := listing(names); got != "n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 15 more" {
+	if got := vcfault.Listing(names); got != "n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 15 more" {
 		t.Errorf("got %q", got)
 	}
 }

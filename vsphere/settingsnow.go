@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -12,9 +13,9 @@ func (v *VCenter) settings() (*settings, error) {
 	at, unfit := v.inventory.settingsOrFault()
 	switch {
 	case unfit != nil:
-		return nil, &Error{Fault: *unfit}
+		return nil, &vcfault.Error{Fault: *unfit}
 	case at == nil:
-		return nil, faultf(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
 	return at, nil
 }
@@ -46,5 +47,5 @@ func (v *VCenter) datacenterOf(folder types.ManagedObjectReference) (datacenter,
 			return datacenter{ref: ref, path: n.places.path(p.Parent, p.Name), ofSettings: ref == at.datacenter}, nil
 		}
 	}
-	return datacenter{}, faultf(ReasonGone, false, "The group's folder is not there any more; what there is now is read anew.")
+	return datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is not there any more; what there is now is read anew.")
 }

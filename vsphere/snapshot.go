@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // fillSource says what of the template is cloned, and how its disks come about:
@@ -80,11 +81,11 @@ func (x *source) snapshot(clone v1alpha1.Clone, template string) (types.ManagedO
 		instead = "leave spec.clone.snapshot out"
 	}
 	if len(all) == 0 {
-		return none, faultf(ReasonSnapshotNotFound, true, "The template %q has no snapshot: take one (while it is a VM, for vCenter takes none of a template), or %s.", template, instead)
+		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot: take one (while it is a VM, for vCenter takes none of a template), or %s.", template, instead)
 	}
 	if clone.Snapshot == "" {
 		if x.snapshots.CurrentSnapshot == nil {
-			return none, faultf(ReasonSnapshotNotFound, true, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, listing(paths))
+			return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, vcfault.Listing(paths))
 		}
 		return *x.snapshots.CurrentSnapshot, nil
 	}
@@ -96,12 +97,12 @@ func (x *source) snapshot(clone v1alpha1.Clone, template string) (types.ManagedO
 	case 1:
 		return fits[0].ref, nil
 	case 0:
-		return none, faultf(ReasonSnapshotNotFound, true, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, listing(paths), instead)
+		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, vcfault.Listing(paths), instead)
 	}
 	paths = nil
 	for _, t := range fits {
 		paths = append(paths, t.path)
 	}
-	return none, faultf(ReasonSnapshotAmbiguous, true, "The template %q has %d snapshots %q: set spec.clone.snapshot to the path of one of %s (and rename one where two have the same path).",
-		template, len(fits), clone.Snapshot, listing(paths))
+	return none, vcfault.New(vcfault.ReasonSnapshotAmbiguous, true, "The template %q has %d snapshots %q: set spec.clone.snapshot to the path of one of %s (and rename one where two have the same path).",
+		template, len(fits), clone.Snapshot, vcfault.Listing(paths))
 }

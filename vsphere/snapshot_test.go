@@ -6,6 +6,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
@@ -31,12 +32,12 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		{full, "base/patched", "s2", "", ""},
 		{full, "base/patched/base", "s3", "", ""},
 		{full, "other/patched", "s5", "", ""},
-		{full, "patched", "", ReasonSnapshotAmbiguous, "base/patched, other/patched"},
-		{full, "twin", "", ReasonSnapshotAmbiguous, "rename"},
-		{full, "nope", "", ReasonSnapshotNotFound, "base, base/patched"},
-		{noCurrent, "", "", ReasonSnapshotNotFound, "spec.clone.snapshot"},
-		{&source{}, "", "", ReasonSnapshotNotFound, "take one"},
-		{&source{}, "base", "", ReasonSnapshotNotFound, "take one"},
+		{full, "patched", "", vcfault.ReasonSnapshotAmbiguous, "base/patched, other/patched"},
+		{full, "twin", "", vcfault.ReasonSnapshotAmbiguous, "rename"},
+		{full, "nope", "", vcfault.ReasonSnapshotNotFound, "base, base/patched"},
+		{noCurrent, "", "", vcfault.ReasonSnapshotNotFound, "spec.clone.snapshot"},
+		{&source{}, "", "", vcfault.ReasonSnapshotNotFound, "take one"},
+		{&source{}, "base", "", vcfault.ReasonSnapshotNotFound, "take one"},
 	} {
 		got, err := c.from.snapshot(v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
 		e := asError(err)

@@ -9,6 +9,8 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // storage are the datastores and datastore clusters of a datacenter.
@@ -119,7 +121,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 		return nil
 	}
 	if enabled, told := b.pod.props["podStorageDrsEntry.storageDrsConfig.podConfig.enabled"].(bool); told && !enabled {
-		return faultf(ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so that it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.path)
+		return vcfault.New(vcfault.ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so that it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.path)
 	}
 	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
@@ -146,7 +148,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 			}
 		}
 		if len(all) > 0 {
-			return faultf(ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.path, b.details.Spec.Placement.StoragePolicy)
+			return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.path, b.details.Spec.Placement.StoragePolicy)
 		}
 		return unrecommended(b.pod, res.Returnval.DrsFault)
 	})
@@ -181,14 +183,14 @@ func unrecommended(pod *namedObject, drs *types.ClusterDrsFaults) error {
 		}
 	}
 	if first == nil {
-		return faultf(ReasonDatastoreFull, false, "Storage DRS recommends no datastore of the datastore cluster %s: see whether it has datastores that are not in maintenance, have free space, and are on the hosts.", pod.path)
+		return vcfault.New(vcfault.ReasonDatastoreFull, false, "Storage DRS recommends no datastore of the datastore cluster %s: see whether it has datastores that are not in maintenance, have free space, and are on the hosts.", pod.path)
 	}
-	why := classify("", first)
-	reason := ReasonDatastoreNotFound
-	if why.Reason == ReasonDatastoreFull {
+	why := vcfault.Classify("", first)
+	reason := vcfault.ReasonDatastoreNotFound
+	if why.Reason == vcfault.ReasonDatastoreFull {
 		reason = why.Reason
 	}
-	e := faultf(reason, false, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod.path, why.Message)
+	e := vcfault.New(reason, false, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod.path, why.Message)
 	e.Err = first
 	return e
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
@@ -20,12 +22,12 @@ func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
 		drs          *vim.ClusterDrsFaults
 		reason, says string
 	}{
-		{nil, ReasonDatastoreFull, "maintenance"},
-		{drs(), ReasonDatastoreFull, "maintenance"},
-		{drs(&vim.InsufficientStorageSpace{}), ReasonDatastoreFull, "too little free space"},
-		{drs(&vim.NoDiskSpace{Datastore: "ds1"}), ReasonDatastoreFull, `"ds1" is full`},
-		{drs(&vim.NoCompatibleDatastore{}), ReasonDatastoreNotFound, "No datastore fits"},
-		{drs(&vim.SystemError{Reason: "odd"}), ReasonDatastoreNotFound, "as vCenter says"},
+		{nil, vcfault.ReasonDatastoreFull, "maintenance"},
+		{drs(), vcfault.ReasonDatastoreFull, "maintenance"},
+		{drs(&vim.InsufficientStorageSpace{}), vcfault.ReasonDatastoreFull, "too little free space"},
+		{drs(&vim.NoDiskSpace{Datastore: "ds1"}), vcfault.ReasonDatastoreFull, `"ds1" is full`},
+		{drs(&vim.NoCompatibleDatastore{}), vcfault.ReasonDatastoreNotFound, "No datastore fits"},
+		{drs(&vim.SystemError{Reason: "odd"}), vcfault.ReasonDatastoreNotFound, "as vCenter says"},
 	} {
 		e := asError(unrecommended(pod, c.drs))
 		if e == nil || e.Reason != c.reason || e.Person || !mentions(e.Message, pod.path, c.says) {

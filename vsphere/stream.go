@@ -9,6 +9,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
@@ -97,7 +99,7 @@ func (st *stream) live(ctx context.Context) error {
 func (st *stream) broke(err error) {
 	why := st.client.health()
 	if why == nil {
-		why = &classify("", err).Fault
+		why = &vcfault.Classify("", err).Fault
 	}
 	if st.inventory.setUnknown(why) {
 		st.log.Warn().Err(err).Str("reason", why.Reason).Msg("vCenter's inventory is not known any more")
@@ -106,8 +108,8 @@ func (st *stream) broke(err error) {
 
 // blame tells the client that its session is gone, if that is what the error says.
 func (st *stream) blame(s *session, err error) {
-	switch e := classify("", err); e.Reason {
-	case ReasonVCenterUnreachable, ReasonNotAuthenticated:
+	switch e := vcfault.Classify("", err); e.Reason {
+	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated:
 		st.client.lost(s, e)
 	}
 }
@@ -170,8 +172,8 @@ func (st *stream) fit(ctx context.Context, s *session) error {
 		st.inventory.setSettings(site, nil)
 		return nil
 	}
-	if err.Reason == ReasonVCenterUnreachable || err.Reason == ReasonNotAuthenticated || err.Reason == ReasonTimeout ||
-		err.Reason == ReasonCancelled {
+	if err.Reason == vcfault.ReasonVCenterUnreachable || err.Reason == vcfault.ReasonNotAuthenticated || err.Reason == vcfault.ReasonTimeout ||
+		err.Reason == vcfault.ReasonCancelled {
 		st.blame(s, err)
 		return err
 	}

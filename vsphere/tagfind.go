@@ -8,6 +8,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // wanted finds a tag of spec.tags, and makes it if it is missing and the spec says so.
@@ -20,7 +21,7 @@ func (b *tagBook) wanted(ctx context.Context, rs *restSession, t v1alpha1.Tag) (
 		return nil, err
 	}
 	if category == nil {
-		return nil, faultf(ReasonTagNotFound, true, "There is no tag category %q in vCenter%s: make it, correct spec.tags, or set create: true there.",
+		return nil, vcfault.New(vcfault.ReasonTagNotFound, true, "There is no tag category %q in vCenter%s: make it, correct spec.tags, or set create: true there.",
 			t.Category, only(b.categories, func(c *tags.Category) (string, bool) { return c.Name, true }))
 	}
 	tag, err := b.tagNamed(ctx, rs, category, t.Name)
@@ -31,7 +32,7 @@ func (b *tagBook) wanted(ctx context.Context, rs *restSession, t v1alpha1.Tag) (
 		return nil, err
 	}
 	if tag == nil {
-		return nil, faultf(ReasonTagNotFound, true, "There is no tag %q in vCenter's category %q%s: make it, correct spec.tags, or set create: true there.",
+		return nil, vcfault.New(vcfault.ReasonTagNotFound, true, "There is no tag %q in vCenter's category %q%s: make it, correct spec.tags, or set create: true there.",
 			t.Name, t.Category, only(b.tags, func(t *tags.Tag) (string, bool) { return t.Name, t.CategoryID == category.ID }))
 	}
 	return &foundTag{id: tag.ID, name: tag.Name, category: category}, nil
@@ -48,7 +49,7 @@ func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 	if len(names) == 0 {
 		return ", nor any that its user may see"
 	}
-	return ", only " + listing(names)
+	return ", only " + vcfault.Listing(names)
 }
 
 // find finds the tag of that text (plan.TagText); nil if there is none any more.
@@ -189,5 +190,5 @@ func (b *tagBook) makeTag(ctx context.Context, rs *restSession, category *tags.C
 
 // unseen is for a name that vCenter says is taken, by what it does not show.
 func unseen(kind, name string) error {
-	return faultf(ReasonTagConflict, true, "vCenter does not show its user a %s %q, but has one, or one that differs in the case of letters: grant the right to see it, or correct spec.tags.", kind, name)
+	return vcfault.New(vcfault.ReasonTagConflict, true, "vCenter does not show its user a %s %q, but has one, or one that differs in the case of letters: grant the right to see it, or correct spec.tags.", kind, name)
 }

@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
@@ -67,7 +68,7 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 		}
 		v.client.tagBook.forget() // what it says is out of date
 		if !again {
-			return faultf(ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
+			return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
 		}
 	}
 }
@@ -95,7 +96,7 @@ func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
 	})
 	if errors.Is(err, errTagGone) {
 		v.client.tagBook.forget()
-		return faultf(ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
+		return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
 	}
 	return err
 }
@@ -160,13 +161,13 @@ func incompatible(want []*foundTag) error {
 		if len(c.AssociableTypes) > 0 && !slices.ContainsFunc(c.AssociableTypes, func(t string) bool {
 			return t == vmType || strings.HasSuffix(t, ":"+vmType) // as older versions say it
 		}) {
-			return faultf(ReasonTagConflict, true, "The tag category %q is not for VMs: allow it for VMs in vCenter, or take its tags out of spec.tags.", c.Name)
+			return vcfault.New(vcfault.ReasonTagConflict, true, "The tag category %q is not for VMs: allow it for VMs in vCenter, or take its tags out of spec.tags.", c.Name)
 		}
 		if c.Cardinality != cardinalitySingle {
 			continue
 		}
 		if other := single[c.ID]; other != nil && other.id != f.id {
-			return faultf(ReasonTagConflict, true, "The tag category %q allows one tag per object, and spec.tags has %q and %q of it: keep one of them.", c.Name, other.name, f.name)
+			return vcfault.New(vcfault.ReasonTagConflict, true, "The tag category %q allows one tag per object, and spec.tags has %q and %q of it: keep one of them.", c.Name, other.name, f.name)
 		}
 		single[c.ID] = f
 	}
@@ -190,7 +191,7 @@ func (b *tagBook) crowded(ctx context.Context, rs *restSession, a plan.Action, w
 				return err
 			}
 			if t != nil && t.CategoryID == f.category.ID && t.ID != f.id {
-				return faultf(ReasonTagConflict, true, "%s bears the tag %q of the category %q, which allows one tag per object, so it cannot have %q: take that off, or change spec.tags.",
+				return vcfault.New(vcfault.ReasonTagConflict, true, "%s bears the tag %q of the category %q, which allows one tag per object, so it cannot have %q: take that off, or change spec.tags.",
 					a.VM, t.Name, f.category.Name, f.name)
 			}
 		}
@@ -233,7 +234,7 @@ func batchTags(ctx context.Context, rs *restSession, action string, a plan.Actio
 	if len(words) == 0 {
 		words = []string{"it does not say why."}
 	}
-	return faultf(ReasonTagRefused, true, "vCenter refuses the tags of %s: %s", a.VM, steady(strings.Join(slices.Compact(words), " ")))
+	return vcfault.New(vcfault.ReasonTagRefused, true, "vCenter refuses the tags of %s: %s", a.VM, vcfault.Steady(strings.Join(slices.Compact(words), " ")))
 }
 
 // tagsAreGoodFor is how long the book is believed: it takes a call for each tag of a category, of which there may be
@@ -259,7 +260,7 @@ func (b *tagBook) open(ctx context.Context, rs *restSession) error {
 	select {
 	case b.turn <- struct{}{}:
 	case <-ctx.Done():
-		return classify("", ctx.Err())
+		return vcfault.Classify("", ctx.Err())
 	}
 	if b.stale || b.of != rs.under || time.Since(b.since) > tagsAreGoodFor {
 		b.of, b.since, b.stale = rs.under, time.Now(), false

@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // tagging is a tag book in use.
@@ -81,7 +82,7 @@ func (x *tagging) has() (names string) {
 		for _, t := range found {
 			all = append(all, t.Name)
 		}
-		names = listing(all)
+		names = vcfault.Listing(all)
 		return err
 	})
 	return names
@@ -125,7 +126,7 @@ func TestAMissingTagNamesWhatThereIsUnlessItIsToBeMade(t *testing.T) {
 			category, name, says string
 		}{{"Tier", "web", "only other, tier"}, {"tier", "wbe", "only db, web:"}} {
 			e := restClassify(x.set(want(c.category, c.name)))
-			if e == nil || e.Reason != ReasonTagNotFound || !e.Person || !strings.Contains(e.Message, c.says) {
+			if e == nil || e.Reason != vcfault.ReasonTagNotFound || !e.Person || !strings.Contains(e.Message, c.says) {
 				t.Errorf("%s/%s: %v", c.category, c.name, e)
 			}
 		}
@@ -180,7 +181,7 @@ func TestALostReplyToACreationIsMadeGoodByTheNextTry(t *testing.T) {
 			x.LoseReply(method, 1)
 			create := []v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}}
 			e := restClassify(x.set(create))
-			if read := strings.HasPrefix(call, "GET "); !read && (e == nil || e.Reason != ReasonVCenterUnreachable) { // net/http repeats a read
+			if read := strings.HasPrefix(call, "GET "); !read && (e == nil || e.Reason != vcfault.ReasonVCenterUnreachable) { // net/http repeats a read
 				t.Errorf("%s: %v", call, e)
 			}
 			time.Sleep(time.Hour)
@@ -202,7 +203,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 		x.make(tags.Category{Name: "hosts", AssociableTypes: []string{"HostSystem"}}, "h")
 		conflict := func(says string, wanted []v1alpha1.Tag, former ...string) {
 			t.Helper()
-			if e := restClassify(x.set(wanted, former...)); e == nil || e.Reason != ReasonTagConflict || !e.Person || !strings.Contains(e.Message, says) {
+			if e := restClassify(x.set(wanted, former...)); e == nil || e.Reason != vcfault.ReasonTagConflict || !e.Person || !strings.Contains(e.Message, says) {
 				t.Errorf("%v", e)
 			}
 		}
@@ -224,9 +225,9 @@ func TestABatchThatFailsSaysWhyAndATagThatWentIsLookedForAnew(t *testing.T) {
 		x := startTagging(t)
 		x.make(tags.Category{Name: "tier"}, "web")
 		for body, reason := range map[string]string{
-			`{"value":{"success":false}}`: ReasonTagRefused,
-			`{"value":{"success":false,"error_messages":[{"id":"x","default_message":"Tagging cardinality violation."}]}}`: ReasonTagRefused,
-			`{"value":{"success":false,"error_messages":[{"id":"` + tagGone + `","default_message":"gone"}]}}`:             ReasonInternal,
+			`{"value":{"success":false}}`: vcfault.ReasonTagRefused,
+			`{"value":{"success":false,"error_messages":[{"id":"x","default_message":"Tagging cardinality violation."}]}}`: vcfault.ReasonTagRefused,
+			`{"value":{"success":false,"error_messages":[{"id":"` + tagGone + `","default_message":"gone"}]}}`:             vcfault.ReasonInternal,
 		} {
 			x.answer("tagging/tag-association "+attachAction, 200, body)
 			if e := restClassify(x.set(want("tier", "web"))); e == nil || e.Reason != reason {

@@ -8,6 +8,8 @@ import (
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/task"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // run awaits tasks until ctx ends. What is still awaited then gets a context's error; nothing is left in vCenter.
@@ -79,10 +81,10 @@ func (t *tasks) watch(ctx context.Context, old *taskWatch) *taskWatch {
 func (t *tasks) fail(ctx context.Context, w **taskWatch, err error) {
 	t.log.Debug().Err(err).Msg("the wait for tasks begins anew")
 	switch {
-	case notAuthenticated(err):
+	case vcfault.NotAuthenticated(err):
 		t.client.lost((*w).session, err)
 		*w = nil
-	case classify("", err).Reason == ReasonVCenterUnreachable:
+	case vcfault.Classify("", err).Reason == vcfault.ReasonVCenterUnreachable:
 		t.client.lost((*w).session, err)
 		(*w).broken = true
 	default:
@@ -165,7 +167,7 @@ func (t *tasks) list(ctx context.Context, w *taskWatch) (grown bool, err error) 
 	}
 	unknown, err := w.change(ctx, add, remove)
 	for _, ref := range unknown {
-		t.finish(ref, errLost)
+		t.finish(ref, vcfault.ErrTaskLost)
 	}
 	return len(add) > len(unknown), err
 }
@@ -202,13 +204,13 @@ func (t *tasks) reread(ctx context.Context, w *taskWatch) error {
 	}
 	for len(spec.ObjectSet) > 0 {
 		objects, err := retrieve(ctx, w.session, spec)
-		if gone := missingObject(err); gone.Value != "" {
+		if gone := vcfault.MissingObject(err); gone.Value != "" {
 			left := slices.DeleteFunc(spec.ObjectSet, func(o types.ObjectSpec) bool { return o.Obj == gone })
 			if len(left) == len(spec.ObjectSet) {
 				return err
 			}
 			spec.ObjectSet = left
-			t.finish(gone, errLost)
+			t.finish(gone, vcfault.ErrTaskLost)
 			continue
 		}
 		if err != nil {
@@ -237,15 +239,15 @@ func (t *tasks) update(ctx context.Context, w *taskWatch, u types.ObjectUpdate) 
 		return nil
 	}
 	if u.Kind == types.ObjectUpdateKindLeave {
-		t.finish(u.Obj, errLost)
+		t.finish(u.Obj, vcfault.ErrTaskLost)
 		return nil
 	}
 	for _, m := range u.MissingSet {
-		if err := missing(m.Fault.Fault); err != nil {
+		if err := vcfault.SessionEnded(m.Fault.Fault); err != nil {
 			return err
 		}
 		if m.Path == taskState {
-			t.finish(u.Obj, errLost)
+			t.finish(u.Obj, vcfault.ErrTaskLost)
 			return nil
 		}
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // awaiting runs a task waiter until the test ends.
@@ -80,7 +82,7 @@ func TestTasksEndWithTheirResultOrTheirFault(t *testing.T) {
 			t.Errorf("got %+v, %v", o.info, o.err)
 		}
 		o = get(t, badEnds)
-		if e := classify("clone", o.err); e.Reason != ReasonDatastoreFull || !mentions(e.Message, `"fast"`) {
+		if e := vcfault.Classify("clone", o.err); e.Reason != vcfault.ReasonDatastoreFull || !mentions(e.Message, `"fast"`) {
 			t.Errorf("got %v", e)
 		}
 	})
@@ -109,7 +111,7 @@ func TestATaskThatVCenterForgotIsLostAndDisturbsNoOther(t *testing.T) {
 		other := l.task()
 		otherEnds := waitFor(t.Context(), ts, other)
 		o := get(t, waitFor(t.Context(), ts, types.ManagedObjectReference{Type: "Task", Value: "task-gone"}))
-		if !errors.Is(o.err, errLost) || classify("", o.err).Reason != ReasonTaskLost {
+		if !errors.Is(o.err, vcfault.ErrTaskLost) || vcfault.Classify("", o.err).Reason != vcfault.ReasonTaskLost {
 			t.Errorf("got %v", o.err)
 		}
 		l.end(other, nil, nil)
@@ -358,7 +360,7 @@ func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
 		if o := get(t, doneEnds); o.err != nil || o.info.State != types.TaskInfoStateSuccess || o.info.Result == nil {
 			t.Errorf("%+v", o)
 		}
-		if o := get(t, goneEnds); !errors.Is(o.err, errLost) {
+		if o := get(t, goneEnds); !errors.Is(o.err, vcfault.ErrTaskLost) {
 			t.Errorf("%+v", o)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
@@ -56,9 +57,9 @@ func (t trust) config(host string) *tls.Config {
 	case t.thumbprint != "":
 		cfg.InsecureSkipVerify = true
 		cfg.VerifyConnection = func(state tls.ConnectionState) error {
-			actual := thumbprint(state.PeerCertificates[0])
+			actual := vcfault.Thumbprint(state.PeerCertificates[0])
 			if strings.ReplaceAll(actual, ":", "") != t.thumbprint {
-				return &pinError{actual: actual, pinned: t.thumbprint}
+				return &vcfault.PinError{Actual: actual, Pinned: t.thumbprint}
 			}
 			return nil
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -48,7 +49,7 @@ func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing
 				}
 				return
 			}
-			if reasonOf(t, err) != ReasonCertificateNotTrusted {
+			if reasonOf(t, err) != vcfault.ReasonCertificateNotTrusted {
 				t.Fatalf("got %v", err)
 			}
 			if e := asError(err); !e.Person || !mentions(e.Message, actual, "--thumbprint") {
@@ -70,7 +71,7 @@ func TestACertificateForAnotherHostSaysSo(t *testing.T) {
 	}
 	c := l.client(cfg)
 	_, err := c.session(t.Context())
-	if e := asError(err); e == nil || e.Reason != ReasonCertificateNotTrusted || !strings.Contains(e.Message, "another host name") {
+	if e := asError(err); e == nil || e.Reason != vcfault.ReasonCertificateNotTrusted || !strings.Contains(e.Message, "another host name") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -98,7 +99,7 @@ func TestAPortThatSpeaksNoTLSSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.session(t.Context())
-	if e := asError(err); e == nil || e.Reason != ReasonVCenterUnreachable || !strings.Contains(e.Message, "TLS") {
+	if e := asError(err); e == nil || e.Reason != vcfault.ReasonVCenterUnreachable || !strings.Contains(e.Message, "TLS") {
 		t.Errorf("got %v", err)
 	}
 }

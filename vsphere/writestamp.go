@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -52,6 +53,6 @@ func unchanged(m *member, a plan.Action) error {
 	return nil
 }
 
-func changedMeanwhile() *Error {
-	return faultf(ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
+func changedMeanwhile() *vcfault.Error {
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
 }

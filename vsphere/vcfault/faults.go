@@ -1,4 +1,4 @@
-package vsphere
+package vcfault
 
 import (
 	"errors"
@@ -48,17 +48,17 @@ func mayPass(f plan.Fault) plan.Fault {
 	return f
 }
 
-// faultf makes an Error of our own finding. person reports whether waiting does not help.
-func faultf(reason string, person bool, format string, args ...any) *Error {
+// New makes an Error of our own finding. person reports whether waiting does not help.
+func New(reason string, person bool, format string, args ...any) *Error {
 	return &Error{Fault: mayPass(plan.Fault{Reason: reason, Person: person, Message: fmt.Sprintf(format, args...)})}
 }
 
-// classify says what an error means, by the types in its tree and never by its text. nil gives nil; what is an
+// Classify says what an error means, by the types in its tree and never by its text. nil gives nil; what is an
 // *Error already stays as it is and only gains op if it has none.
 //
 // The first that fits wins: our own errors; vCenter's faults (vimfaults.go); the caller's context; the
 // certificate; the network (netfaults.go); Internal, with the error's text.
-func classify(op string, err error) *Error {
+func Classify(op string, err error) *Error {
 	if err == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func classify(op string, err error) *Error {
 		return &named
 	}
 	e := &Error{Op: op, Err: err}
-	for _, read := range []func(error) (plan.Fault, bool){ownFault, vimFault, certFault, netFault} {
+	for _, read := range []func(error) (plan.Fault, bool){ownFault, vimFault, OfCertificate, OfNetwork} {
 		if f, ok := read(err); ok {
 			e.Fault = mayPass(f)
 			return e
@@ -84,7 +84,7 @@ func classify(op string, err error) *Error {
 
 // ownFault knows the errors that this package makes.
 func ownFault(err error) (plan.Fault, bool) {
-	if errors.Is(err, errLost) {
+	if errors.Is(err, ErrTaskLost) {
 		return plan.Fault{Reason: ReasonTaskLost, Message: "vCenter no longer knows the task; what came of it is read from the inventory."}, true
 	}
 	return plan.Fault{}, false
@@ -92,27 +92,27 @@ func ownFault(err error) (plan.Fault, bool) {
 
 // internal is the fault for what nobody foresaw: it keeps vCenter's words.
 func internal(message string) plan.Fault {
-	if message = steady(message); message == "" {
+	if message = Steady(message); message == "" {
 		message = "vCenter reported a failure and gave no message; its task list may say more."
 	}
 	return plan.Fault{Reason: ReasonInternal, Message: message}
 }
 
-// notVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and may be nil.
-func notVCenterAPI(method string, cause error) *Error {
-	e := faultf(ReasonNotVCenterAPI, false,
+// NotVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and may be nil.
+func NotVCenterAPI(method string, cause error) *Error {
+	e := New(ReasonNotVCenterAPI, false,
 		"What answers %s at vCenter's address does not speak vCenter's API: see whether VC_HOST leads to vCenter itself, and not to a proxy or a login page.", method)
 	e.Err = cause
 	return e
 }
 
-// known reports whether an error is a fault of vCenter, of the network or of ours. What else a call can end with is an answer
+// Known reports whether an error is a fault of vCenter, of the network or of ours. What else a call can end with is an answer
 // that is not understood.
-func known(err error) bool {
+func Known(err error) bool {
 	if _, own := errors.AsType[*Error](err); own || soap.IsSoapFault(err) || soap.IsVimFault(err) {
 		return true
 	}
-	for _, read := range []func(error) (plan.Fault, bool){vimFault, certFault, netFault} {
+	for _, read := range []func(error) (plan.Fault, bool){vimFault, OfCertificate, OfNetwork} {
 		if _, is := read(err); is {
 			return true
 		}
@@ -120,13 +120,13 @@ func known(err error) bool {
 	return false
 }
 
-// notAuthenticated reports whether vCenter knows no session of ours (any more).
-func notAuthenticated(err error) bool {
+// NotAuthenticated reports whether vCenter knows no session of ours (any more).
+func NotAuthenticated(err error) bool {
 	return fault.Is(err, &types.NotAuthenticated{})
 }
 
-// hasFault reports whether a fault of type T, a pointer or a Base… interface, is in an error's tree.
-func hasFault[T any](err error) bool {
+// Has reports whether a fault of type T, a pointer or a Base… interface, is in an error's tree.
+func Has[T any](err error) bool {
 	faults, _ := faultsIn(err)
 	return slices.ContainsFunc(faults, func(f types.BaseMethodFault) bool {
 		_, is := f.(T)
@@ -134,8 +134,8 @@ func hasFault[T any](err error) bool {
 	})
 }
 
-// missingObject is what a ManagedObjectNotFound is about; the zero reference if err is something else.
-func missingObject(err error) types.ManagedObjectReference {
+// MissingObject is what a ManagedObjectNotFound is about; the zero reference if err is something else.
+func MissingObject(err error) types.ManagedObjectReference {
 	var gone *types.ManagedObjectNotFound
 	if _, is := fault.As(err, &gone); is {
 		return gone.Obj
@@ -143,23 +143,23 @@ func missingObject(err error) types.ManagedObjectReference {
 	return types.ManagedObjectReference{}
 }
 
-// missing gives an error if that is why a property is missing: the session, rather than the task, is gone.
-func missing(f types.BaseMethodFault) error {
+// SessionEnded gives an error if that is why a property is missing: the session, rather than the task, is gone.
+func SessionEnded(f types.BaseMethodFault) error {
 	if f == nil {
 		return nil
 	}
-	if err := soap.WrapVimFault(f); notAuthenticated(err) {
+	if err := soap.WrapVimFault(f); NotAuthenticated(err) {
 		return err
 	}
 	return nil
 }
 
-// alreadyIn reports whether a step was refused because the VM is in that state already.
-func alreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
+// AlreadyIn reports whether a step was refused because the VM is in that state already.
+func AlreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
 	var already *types.InvalidPowerState
 	_, is := fault.As(err, &already)
 	return is && already.ExistingState == wanted
 }
 
-// errLost means that vCenter no longer knows a task: what came of it only the inventory can tell.
-var errLost = errors.New("vCenter no longer knows the task")
+// ErrTaskLost means that vCenter no longer knows a task: what came of it only the inventory can tell.
+var ErrTaskLost = errors.New("vCenter no longer knows the task")

@@ -1,4 +1,4 @@
-package vsphere
+package vcfault
 
 import (
 	"fmt"
@@ -79,7 +79,7 @@ var rows = []row{
 	}), ReasonInvalidPowerState, false},
 	{say[*types.ToolsUnavailable]("VMware Tools do not run in the guest, so it cannot be asked to shut down."), ReasonToolsUnavailable, false},
 	{on(func(f *types.QuestionPending) string {
-		return strings.TrimSpace("The VM waits for an answer in vCenter. " + steady(f.Text))
+		return strings.TrimSpace("The VM waits for an answer in vCenter. " + Steady(f.Text))
 	}), ReasonQuestionPending, true},
 	{say[*types.MethodDisabled]("vCenter has disabled this for the VM for the time being, as it does during a backup; it is tried again."), ReasonMethodDisabled, false},
 	{say[types.BaseHostCommunication]("vCenter does not reach the host: see to the host's connection."), ReasonHostNotConnected, false},
@@ -127,7 +127,7 @@ func vimFault(err error) (plan.Fault, bool) {
 	for _, f := range faults {
 		for _, r := range wordy {
 			if words, ok := r.words(f); ok {
-				if m := steady(message); m != "" {
+				if m := Steady(message); m != "" {
 					words = m
 				}
 				return plan.Fault{Reason: r.reason, Message: "vCenter says: " + words, Person: r.person}, true
@@ -236,8 +236,8 @@ var passing = regexp.MustCompile(`(?i)\b(task|session|op(eration)?id)[-=:\[ ]+['
 // messageMax bounds a message, in bytes: a status is no log.
 const messageMax = 600
 
-// steady makes a message of vCenter's fit for a status: equal failures give equal bytes, in one line.
-func steady(message string) string {
+// Steady makes a message of vCenter's fit for a status: equal failures give equal bytes, in one line.
+func Steady(message string) string {
 	message = strings.Join(strings.Fields(passing.ReplaceAllString(message, "…")), " ")
 	if len(message) > messageMax {
 		message = strings.ToValidUTF8(message[:messageMax], "") + "…"

@@ -1,4 +1,4 @@
-package vsphere
+package vcfault
 
 import (
 	"context"
@@ -16,15 +16,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// pinError says that the server shows another certificate than the one pinned by its thumbprint.
-type pinError struct{ actual, pinned string }
+// PinError says that the server shows another certificate than the one pinned by its thumbprint.
+type PinError struct{ Actual, Pinned string }
 
-func (e *pinError) Error() string {
-	return fmt.Sprintf("certificate has thumbprint %s, not %s", e.actual, e.pinned)
+func (e *PinError) Error() string {
+	return fmt.Sprintf("certificate has thumbprint %s, not %s", e.Actual, e.Pinned)
 }
 
-// thumbprint is a certificate's SHA-256 thumbprint as vCenter shows it: "AA:BB:…".
-func thumbprint(cert *x509.Certificate) string {
+// Thumbprint is a certificate's SHA-256 thumbprint as vCenter shows it: "AA:BB:…".
+func Thumbprint(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.Raw)
 	hex := make([]string, len(sum))
 	for i, b := range sum {
@@ -33,14 +33,14 @@ func thumbprint(cert *x509.Certificate) string {
 	return strings.Join(hex, ":")
 }
 
-// certFault knows the ways in which vCenter's certificate is not trusted.
-func certFault(err error) (plan.Fault, bool) {
+// OfCertificate knows the ways in which vCenter's certificate is not trusted.
+func OfCertificate(err error) (plan.Fault, bool) {
 	bad := func(format string, args ...any) (plan.Fault, bool) {
 		return plan.Fault{Reason: ReasonCertificateNotTrusted, Person: true, Message: fmt.Sprintf(format, args...)}, true
 	}
-	var pin *pinError
+	var pin *PinError
 	if errors.As(err, &pin) {
-		return bad("vCenter's certificate has the SHA-256 thumbprint %s, not the one configured: if it was renewed, set --thumbprint to this one.", pin.actual)
+		return bad("vCenter's certificate has the SHA-256 thumbprint %s, not the one configured: if it was renewed, set --thumbprint to this one.", pin.Actual)
 	}
 	var verify *tls.CertificateVerificationError
 	if !errors.As(err, &verify) {
@@ -62,12 +62,12 @@ func certFault(err error) (plan.Fault, bool) {
 		return bad("vCenter's certificate is not trusted (%s): give its authority with --ca-file.", why)
 	}
 	return bad("vCenter's certificate is not trusted (%s): give its authority with --ca-file, or, if the SHA-256 thumbprint %s is vCenter's, set --thumbprint to it.",
-		why, thumbprint(verify.UnverifiedCertificates[0]))
+		why, Thumbprint(verify.UnverifiedCertificates[0]))
 }
 
-// netFault knows how a call can fail on its way. Addresses of our own side stay out of the message: their
+// OfNetwork knows how a call can fail on its way. Addresses of our own side stay out of the message: their
 // ports differ from try to try.
-func netFault(err error) (plan.Fault, bool) {
+func OfNetwork(err error) (plan.Fault, bool) {
 	var (
 		op     *net.OpError
 		dns    *net.DNSError
@@ -99,7 +99,7 @@ func netFault(err error) (plan.Fault, bool) {
 	case op != nil || errors.As(err, &op):
 		how = "the connection failed"
 	case errors.As(err, &link):
-		how = steady(link.Err.Error()) // such as "503 Service Unavailable"
+		how = Steady(link.Err.Error()) // such as "503 Service Unavailable"
 	default:
 		return plan.Fault{}, false
 	}

@@ -1,4 +1,4 @@
-package vsphere
+package vcfault
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// listing gives names in order, for a message.
-func listing(names []string) string {
+// Listing gives names in order, for a message.
+func Listing(names []string) string {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	more := ""
 	if n := len(names) - listingMost; n > 0 {
@@ -19,8 +19,8 @@ func listing(names []string) string {
 // listingMost bounds how many names a message lists.
 const listingMost = 10
 
-// list names the first of them.
-func list(names []string) string {
+// FirstFew names the first of them.
+func FirstFew(names []string) string {
 	const most = 5
 	if len(names) > most {
 		return strings.Join(names[:most], ", ") + ", …"

@@ -1,4 +1,4 @@
-package vsphere
+package vcfault
 
 import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"

@@ -1,4 +1,4 @@
-package vsphere
+package vcfault
 
 import (
 	"context"
@@ -10,14 +10,12 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 
-	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/task"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -81,7 +79,7 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 		{cause(&types.NoDiskSpace{Datastore: "ds1"}, &types.VmConfigFault{}), ReasonDatastoreFull, false, []string{`"ds1"`}},
 	} {
 		for way, err := range map[string]error{"call": byCall(tc.fault, "it says so"), "task": byTask(tc.fault, "it says so")} {
-			e := classify("clone", err)
+			e := Classify("clone", err)
 			if e.Reason != tc.reason || e.Person != tc.person || !mentions(e.Message, tc.words...) {
 				t.Errorf("%T by %s: got %+v", tc.fault, way, e.Fault)
 			}
@@ -93,28 +91,6 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestFaultsAreKnownAsTheyComeFromTheWire(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
-		err := c.call(t.Context(), func(ctx context.Context, s *session) error {
-			_, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}})
-			return err
-		})
-		if !fault.Is(err, &types.ManagedObjectNotFound{}) || reasonOf(t, err) != ReasonGone {
-			t.Errorf("got %v", err)
-		}
-		err = c.call(t.Context(), func(ctx context.Context, s *session) error {
-			_, err := methods.CreateFolder(ctx, s.vim, &types.CreateFolder{This: s.vim.ServiceContent.RootFolder, Name: "DC0"})
-			return err
-		})
-		if reasonOf(t, err) != ReasonNameConflict {
-			t.Errorf("got %v", err)
-		}
-	})
 }
 
 func TestFailuresOnTheWayGetAReason(t *testing.T) {
@@ -144,14 +120,14 @@ func TestFailuresOnTheWayGetAReason(t *testing.T) {
 		{post(context.Canceled), ReasonCancelled, ""},
 		{context.Canceled, ReasonCancelled, ""},
 		{post(context.DeadlineExceeded), ReasonTimeout, ""},
-		{untrusted(x509.UnknownAuthorityError{Cert: cert}), ReasonCertificateNotTrusted, thumbprint(cert)},
+		{untrusted(x509.UnknownAuthorityError{Cert: cert}), ReasonCertificateNotTrusted, Thumbprint(cert)},
 		{untrusted(x509.HostnameError{Certificate: cert, Host: "vc"}), ReasonCertificateNotTrusted, "another host name"},
 		{untrusted(x509.CertificateInvalidError{Cert: cert, Reason: x509.Expired}), ReasonCertificateNotTrusted, "expired"},
-		{post(&pinError{actual: "AA", pinned: "BB"}), ReasonCertificateNotTrusted, "AA"},
-		{errLost, ReasonTaskLost, ""},
+		{post(&PinError{Actual: "AA", Pinned: "BB"}), ReasonCertificateNotTrusted, "AA"},
+		{ErrTaskLost, ReasonTaskLost, ""},
 		{errors.New("odd"), ReasonInternal, "odd"},
 	} {
-		e := classify("read", fmt.Errorf("read: %w", tc.err))
+		e := Classify("read", fmt.Errorf("read: %w", tc.err))
 		if e.Reason != tc.reason || !strings.Contains(e.Message, tc.words) || strings.Contains(e.Message, "51234") {
 			t.Errorf("%v: got %+v", tc.err, e.Fault)
 		}
@@ -159,18 +135,18 @@ func TestFailuresOnTheWayGetAReason(t *testing.T) {
 }
 
 func TestWhatIsTypedAlreadyStaysAsItIs(t *testing.T) {
-	own := faultf(ReasonTemplateNotFound, true, "There is no template.")
-	if classify("", fmt.Errorf("x: %w", own)) != own {
+	own := New(ReasonTemplateNotFound, true, "There is no template.")
+	if Classify("", fmt.Errorf("x: %w", own)) != own {
 		t.Error("it was made anew")
 	}
-	named := classify("clone", own)
+	named := Classify("clone", own)
 	if named.Op != "clone" || own.Op != "" || named.Fault != own.Fault {
 		t.Errorf("got %+v", named)
 	}
-	if classify("other", named).Op != "clone" {
+	if Classify("other", named).Op != "clone" {
 		t.Error("the op was replaced")
 	}
-	if classify("x", nil) != nil {
+	if Classify("x", nil) != nil {
 		t.Error("no error is a fault")
 	}
 }
@@ -187,4 +163,8 @@ func TestMessagesAreTheSameFromTryToTry(t *testing.T) {
 	if internal("").Message == "" {
 		t.Error("a fault without a message")
 	}
+}
+
+func mentions(text string, parts ...string) bool {
+	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(text, p) })
 }

@@ -1,4 +1,4 @@
-package vsphere
+package vcfault
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestWhatClonesAreRefusedForSaysWhatToDo(t *testing.T) {
 		{&vim.InvalidDeviceBacking{}, ReasonInvalidConfiguration, true, "the message"},
 		{&pbmtypes.PbmFaultNoPermission{}, ReasonMissingPrivilege, true, "StorageProfile.View"},
 	} {
-		got := classify("clone", byCall(c.fault, "the message"))
+		got := Classify("clone", byCall(c.fault, "the message"))
 		if got.Reason != c.reason || got.Person != c.person || !mentions(got.Message, c.says) {
 			t.Errorf("%T: got %+v", c.fault, got.Fault)
 		}
