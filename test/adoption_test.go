@@ -9,6 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -67,7 +68,7 @@ func TestAdoptedVMsAreMembersWithoutARestartAndGoBackWhereTheyCameFrom(t *testin
 		equal(t, r.names(web), []string{"web-1+"})
 		for _, was := range []vcsim.VM{a, b} {
 			now := find(was.Name)
-			if now.Ref != was.Ref || !now.Boot.Equal(was.Boot) || now.ExtraConfig[vsphere.StampKey] != "" {
+			if now.Ref != was.Ref || !now.Boot.Equal(was.Boot) || now.ExtraConfig[stamp.Key] != "" {
 				t.Errorf("it was %+v and is %+v", was, now)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -64,7 +65,7 @@ func newWhole(t testing.TB, j job) *whole {
 	t.Helper()
 	r := memoryRig(t, wayOfName(j.name()), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}})
 	w := &whole{rig: r, job: j, began: time.Now(),
-		nth: map[string]int{}, struck: map[strike]place{}, strangers: map[string]string{}, stamps: stamps{read: map[string]vsphere.Stamp{}}}
+		nth: map[string]int{}, struck: map[strike]place{}, strangers: map[string]string{}, stamps: stamps{read: map[string]stamp.Stamp{}}}
 	w.plant("/DC0/vm", "web-1")
 	w.must(w.PowerOn("/DC0/vm/web-1"))
 	w.plant("/DC0/vm", "web")
@@ -268,7 +269,7 @@ func (w *whole) amiss() string {
 		if vm.Template || w.strangers[vm.Ref.Value] != "" {
 			continue
 		}
-		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key])
 		name := plan.MemberName("web", stamp.Ordinal)
 		switch {
 		case err != nil || stamp.UID != w.group.UID || stamp.Marked || !stamp.Quarantined.IsZero() || seen[stamp.Ordinal]:

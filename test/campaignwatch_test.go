@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -120,25 +120,25 @@ func (w *whole) own() []vcsim.VM {
 // stamps remembers what texts say: the same few are read again and again.
 type stamps struct {
 	mu   sync.Mutex
-	read map[string]vsphere.Stamp
+	read map[string]stamp.Stamp
 }
 
-func (s *stamps) of(vm vcsim.VM) (stamp vsphere.Stamp, is bool) {
-	text := vm.ExtraConfig[vsphere.StampKey]
+func (s *stamps) of(vm vcsim.VM) (bears stamp.Stamp, is bool) {
+	text := vm.ExtraConfig[stamp.Key]
 	if text == "" {
-		return stamp, false
+		return bears, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stamp, is = s.read[text]
+	bears, is = s.read[text]
 	if !is {
 		var err error
-		if stamp, err = vsphere.DecodeStamp(text); err != nil {
-			return stamp, false
+		if bears, err = stamp.Decode(text); err != nil {
+			return bears, false
 		}
-		s.read[text], is = stamp, true
+		s.read[text], is = bears, true
 	}
-	return stamp, is
+	return bears, is
 }
 
 func (w *whole) others() map[string]string {

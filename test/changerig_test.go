@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -53,7 +53,7 @@ func seconds(n int32) *int32 { return &n }
 // members are the VMs that bear a stamp and are not in quarantine.
 func (r *rig) members() []vcsim.VM {
 	return slices.DeleteFunc(r.VMs(), func(vm vcsim.VM) bool {
-		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key])
 		return err != nil || vm.Template || !stamp.Quarantined.IsZero()
 	})
 }
@@ -91,7 +91,7 @@ func hasIP(vm vcsim.VM) bool    { return isOn(vm) && vm.IP != "" }
 
 // isOfOther tells that a VM is a member that was cloned from the other template.
 func isOfOther(vm vcsim.VM) bool {
-	stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+	stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key])
 	return err == nil && stamp.Revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: otherTemplate})
 }
 
@@ -164,7 +164,7 @@ func (r *rig) steady(g *metacontroller.Group, during time.Duration, methods ...s
 func (r *rig) tooManyForAnOrdinal() int {
 	seen, more := map[int32]bool{}, 0
 	for _, vm := range r.members() {
-		stamp, _ := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, _ := stamp.Decode(vm.ExtraConfig[stamp.Key])
 		if seen[stamp.Ordinal] {
 			more++
 		}

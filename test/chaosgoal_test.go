@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -65,7 +65,7 @@ func (l *life) off() string {
 }
 
 // offInQuarantine says what is wrong with a VM in quarantine.
-func (l *life) offInQuarantine(vm vcsim.VM, stamp vsphere.Stamp) string {
+func (l *life) offInQuarantine(vm vcsim.VM, stamp stamp.Stamp) string {
 	keep := time.Duration(l.group.Spec.Deletion.QuarantineSeconds) * time.Second
 	switch {
 	case keep == 0 || time.Since(stamp.Quarantined) > keep+5*time.Minute:
@@ -93,7 +93,7 @@ func (l *life) restore() {
 }
 
 // offPlace says what is wrong with where a member is, or with what it knows.
-func (l *life) offPlace(vm vcsim.VM, stamp vsphere.Stamp) string {
+func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	d, err := l.Details(vm.Path)
 	if err != nil {
 		return err.Error()

@@ -9,7 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 // change is an edit of the spec that says in words what it did.
@@ -153,7 +153,7 @@ func (l *life) unselect() {
 		case letGo:
 			l.say("%s lets the group go", c.agent)
 			for _, vm := range l.VMs() {
-				if stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey]); err == nil && stamp.Owned(l.group.UID, vm.InstanceUUID) {
+				if stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key]); err == nil && stamp.Owned(l.group.UID, vm.InstanceUUID) {
 					l.t.Errorf("a group was let go that has %s (%s)", vm.Path, vm.Ref.Value)
 				}
 			}

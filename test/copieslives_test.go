@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -118,7 +118,7 @@ func (c *copiesLife) twinsOn() (n int) {
 		c.say("    %s", text)
 	}
 	for _, vm := range vms {
-		if stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey]); err == nil && isOn(vm) {
+		if stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key]); err == nil && isOn(vm) {
 			if on[stamp.Ordinal] {
 				n++
 			}
@@ -258,7 +258,7 @@ func (c *copiesLife) kill(i int) {
 func (c *copiesLife) wrong() string {
 	seen, s := map[int32]bool{}, &c.group.Spec
 	for _, vm := range c.members() {
-		stamp, err := vsphere.DecodeStamp(vm.ExtraConfig[vsphere.StampKey])
+		stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key])
 		if err != nil || stamp.Marked || !isOn(vm) || seen[stamp.Ordinal] || stamp.Revision != plan.Revision(s) || vm.CPUs != s.CPU {
 			return fmt.Sprintf("%s: %v, %s, %d CPUs, %+v", vm.Path, err, vm.Power, vm.CPUs, stamp)
 		}

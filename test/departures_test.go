@@ -10,7 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -80,7 +80,7 @@ func TestRetainedVMsRunOnAndAreNobodys(t *testing.T) {
 		equal(t, r.names(web), running(3))
 		for _, before := range was {
 			for _, vm := range r.VMs() {
-				if vm.Ref == before.Ref && (vm.ExtraConfig[vsphere.StampKey] != "" || !vm.Boot.Equal(before.Boot)) {
+				if vm.Ref == before.Ref && (vm.ExtraConfig[stamp.Key] != "" || !vm.Boot.Equal(before.Boot)) {
 					t.Errorf("%+v", vm)
 				}
 			}

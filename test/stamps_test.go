@@ -3,33 +3,33 @@ package test
 import (
 	"sync"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // stampTexts are the stamps that were read last, by their texts: whoever watches a life reads the same few again and again.
 var stampTexts struct {
 	sync.Mutex
-	read map[string]vsphere.Stamp
+	read map[string]stamp.Stamp
 }
 
 const stampTextsMost = 1000
 
 // stampOf is the stamp that a VM bears.
-func stampOf(vm vcsim.VM) (vsphere.Stamp, error) {
-	text := vm.ExtraConfig[vsphere.StampKey]
+func stampOf(vm vcsim.VM) (stamp.Stamp, error) {
+	text := vm.ExtraConfig[stamp.Key]
 	stampTexts.Lock()
 	defer stampTexts.Unlock()
-	if stamp, known := stampTexts.read[text]; known {
-		return stamp, nil
+	if bears, known := stampTexts.read[text]; known {
+		return bears, nil
 	}
-	stamp, err := vsphere.DecodeStamp(text)
+	bears, err := stamp.Decode(text)
 	if err != nil {
-		return stamp, err
+		return bears, err
 	}
 	if len(stampTexts.read) == 0 || len(stampTexts.read) >= stampTextsMost {
-		stampTexts.read = make(map[string]vsphere.Stamp)
+		stampTexts.read = make(map[string]stamp.Stamp)
 	}
-	stampTexts.read[text] = stamp
-	return stamp, nil
+	stampTexts.read[text] = bears
+	return bears, nil
 }

@@ -12,6 +12,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -149,7 +150,7 @@ func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 			}
 		}
 		for _, x := range w.VMs() {
-			if x.Name == "stranger" && (x.Power != vim.VirtualMachinePowerStatePoweredOn || x.ExtraConfig[StampKey] != "") {
+			if x.Name == "stranger" && (x.Power != vim.VirtualMachinePowerStatePoweredOn || x.ExtraConfig[stamp.Key] != "") {
 				t.Errorf("the stranger is %+v", x)
 			}
 		}
@@ -164,7 +165,7 @@ func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 		vm := p.member(0)
 		p.stop() // so that nothing new is seen; only the fresh read can tell
 		p = w.start()
-		w.must(w.SetExtraConfig("web-0", StampKey, ""))
+		w.must(w.SetExtraConfig("web-0", stamp.Key, ""))
 		if f := p.fault(step(plan.Destroy, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}

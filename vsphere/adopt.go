@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/types"
@@ -23,7 +24,7 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		return err
 	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
-		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: ""}}}
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: ""}}}
 	if err = v.disown(ctx, ref, a, &spec); err == nil {
 		err = v.reconfigure(ctx, vmRef(a.MoRef), spec)
 	}
@@ -57,10 +58,10 @@ func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if m.ChangeVersion == "" || m.ChangeVersion != a.ChangeVersion {
 		return changedMeanwhile()
 	}
-	stamp := Stamp{
+	stamp := stamp.Stamp{
 		Cluster: v.cfg.ClusterID, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
 		Generation: a.Generation, Ordinal: a.Ordinal, Revision: a.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.from(), Created: stampTime(time.Now()), Fingerprint: a.Fingerprint,
+		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.from(), Created: stamp.Time(time.Now()), Fingerprint: a.Fingerprint,
 		Former: plan.Former{Entry: a.Entry, Name: m.Name, Folder: m.Folder},
 	}
 	if a.Details != nil { // as a clone would have: so that adoption alone replaces nothing

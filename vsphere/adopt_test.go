@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -122,7 +123,7 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 			{"changed", func(name string) { w.must(w.SetExtraConfig(name, "x", "y")) }, vcfault.ReasonConcurrentAccess},
 			{"moved out", func(name string) { w.must(w.Move(name, "/DC0/vm")) }, vcfault.ReasonAdoptNotFound},
 			{"made a template", func(name string) { w.must(w.ToTemplate(name)) }, vcfault.ReasonAdoptTemplate},
-			{"another group's", func(name string) { w.must(w.SetExtraConfig(name, StampKey, strangeStamp(w, name))) }, vcfault.ReasonAdoptStamped},
+			{"another group's", func(name string) { w.must(w.SetExtraConfig(name, stamp.Key, strangeStamp(w, name))) }, vcfault.ReasonAdoptStamped},
 			{"gone", func(name string) { w.must(w.Destroy(name)) }, vcfault.ReasonAdoptNotFound},
 		} {
 			name := fmt.Sprint("db-", i)
@@ -150,7 +151,7 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 
 // strangeStamp is a valid one of another group, for that VM.
 func strangeStamp(w *world, name string) string {
-	return Stamp{Cluster: "test", Namespace: "shop", Name: "db", UID: "uid-db", InstanceUUID: w.look(name).InstanceUUID}.Encode()
+	return stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "db", UID: "uid-db", InstanceUUID: w.look(name).InstanceUUID}.Encode()
 }
 
 func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {

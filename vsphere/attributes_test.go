@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -25,7 +26,7 @@ func TestAttributesAreMadeSetChangedAndEmptiedAndAStrangersStays(t *testing.T) {
 		_, err := w.AddAttribute("theirs")
 		w.must(err)
 		p.do(preparing(p.vm(moRef), attributes("theirs", "x")))
-		w.must(w.SetExtraConfig("web-0", StampKey, strings.Replace(w.stampOf("web-0"), "theirs", "forgotten", 1))) // now it is an unmanaged VM's
+		w.must(w.SetExtraConfig("web-0", stamp.Key, strings.Replace(w.stampOf("web-0"), "theirs", "forgotten", 1))) // now it is an unmanaged VM's
 		p.until("the stamp is seen", func() bool { return strings.Contains(p.vm(moRef).Prepared, "forgotten") })
 		for _, c := range []struct {
 			spec v1alpha1.VmGroupSpec

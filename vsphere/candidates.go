@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -212,28 +213,28 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 	if m.Stamp == "" {
 		return -1, nil
 	}
-	s, owner := readStamp(m.Stamp, m.InstanceUUID, m.Readable)
-	if owner == unknownVersion {
+	s, owner := stamp.Read(m.Stamp, m.InstanceUUID, m.Readable)
+	if owner == stamp.UnknownVersion {
 		return -1, newerStamp(at)
 	}
-	if owner == unmanaged { // garbled, or that of the VM that it is a copy of
+	if owner == stamp.Unmanaged { // garbled, or that of the VM that it is a copy of
 		var err error
-		if s, err = DecodeStamp(m.Stamp); err != nil {
-			return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s bears a stamp that cannot be read: if it is nobody's, remove the key %s from its configuration.", at, StampKey)
+		if s, err = stamp.Decode(m.Stamp); err != nil {
+			return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s bears a stamp that cannot be read: if it is nobody's, remove the key %s from its configuration.", at, stamp.Key)
 		}
 	}
 	of := fmt.Sprintf("%s of the group %s/%s", plan.MemberName(s.Name, s.Ordinal), s.Namespace, s.Name)
 	if s.Cluster != "" {
 		of += " in the cluster " + s.Cluster
 	}
-	if owner == unmanaged {
+	if owner == stamp.Unmanaged {
 		of = "a copy of " + of
 	}
 	switch {
 	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != n.adopting.cluster:
-		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s: if it is that no more, remove the key %s from its configuration.", at, of, StampKey)
+		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s: if it is that no more, remove the key %s from its configuration.", at, of, stamp.Key)
 	case s.Cluster == "":
-		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s, and of which cluster is not told: set --cluster-id for the time to come, and remove the key %s from its configuration if it is this group's.", at, of, StampKey)
+		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s, and of which cluster is not told: set --cluster-id for the time to come, and remove the key %s from its configuration if it is this group's.", at, of, stamp.Key)
 	}
 	return s.Ordinal, nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -28,8 +29,8 @@ func old(moRef, name, parent string) Machine {
 		InstanceUUID: "id-" + moRef, Whole: true}
 }
 
-func stamped(m Machine, change func(*Stamp)) Machine {
-	s := Stamp{Cluster: "test", Namespace: "shop", Name: "web", UID: "uid-former", Ordinal: 3, InstanceUUID: m.InstanceUUID}
+func stamped(m Machine, change func(*stamp.Stamp)) Machine {
+	s := stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "web", UID: "uid-former", Ordinal: 3, InstanceUUID: m.InstanceUUID}
 	change(&s)
 	m.Stamp = s.Encode()
 	return m
@@ -117,7 +118,7 @@ func TestByDefaultNothingMayBeAdoptedAndARuleIsForItsNamespace(t *testing.T) {
 func TestOnlyAFormerIncarnationsStampMayBeOverwritten(t *testing.T) {
 	t.Parallel()
 	vm := old("vm-1", "a", "legacy")
-	copied := func(s *Stamp) { s.InstanceUUID = "another" }
+	copied := func(s *stamp.Stamp) { s.InstanceUUID = "another" }
 	garbled, newer := vm, vm
 	garbled.Stamp, newer.Stamp = "{", `{"v":99}`
 	for _, c := range []struct {
@@ -127,16 +128,16 @@ func TestOnlyAFormerIncarnationsStampMayBeOverwritten(t *testing.T) {
 		says          string
 	}{
 		{"none", "test", vm, -1, ""},
-		{"a former incarnation's", "test", stamped(vm, func(*Stamp) {}), 3, ""},
+		{"a former incarnation's", "test", stamped(vm, func(*stamp.Stamp) {}), 3, ""},
 		{"a copy of a former incarnation's", "test", stamped(vm, copied), 3, ""},
-		{"a copy of our own", "test", stamped(vm, func(s *Stamp) { s.UID = web.UID; copied(s) }), 3, ""},
-		{"one of another cluster", "test", stamped(vm, func(s *Stamp) { s.Cluster = "prod" }), 0, "web-3 of the group shop/web in the cluster prod"},
-		{"one of no cluster", "test", stamped(vm, func(s *Stamp) { s.Cluster = "" }), 0, "web-3 of the group shop/web:"},
-		{"one of no cluster, nor have we one", "", stamped(vm, func(s *Stamp) { s.Cluster = "" }), 0, "--cluster-id"},
-		{"one of another group", "test", stamped(vm, func(s *Stamp) { s.Name = "db" }), 0, "db-3 of the group shop/db"},
-		{"one of another namespace", "test", stamped(vm, func(s *Stamp) { s.Namespace = "bank" }), 0, "group bank/web"},
-		{"a copy of another group's", "test", stamped(vm, func(s *Stamp) { s.Name = "db"; copied(s) }), 0, "a copy of db-3"},
-		{"a garbled one", "test", garbled, 0, StampKey},
+		{"a copy of our own", "test", stamped(vm, func(s *stamp.Stamp) { s.UID = web.UID; copied(s) }), 3, ""},
+		{"one of another cluster", "test", stamped(vm, func(s *stamp.Stamp) { s.Cluster = "prod" }), 0, "web-3 of the group shop/web in the cluster prod"},
+		{"one of no cluster", "test", stamped(vm, func(s *stamp.Stamp) { s.Cluster = "" }), 0, "web-3 of the group shop/web:"},
+		{"one of no cluster, nor have we one", "", stamped(vm, func(s *stamp.Stamp) { s.Cluster = "" }), 0, "--cluster-id"},
+		{"one of another group", "test", stamped(vm, func(s *stamp.Stamp) { s.Name = "db" }), 0, "db-3 of the group shop/db"},
+		{"one of another namespace", "test", stamped(vm, func(s *stamp.Stamp) { s.Namespace = "bank" }), 0, "group bank/web"},
+		{"a copy of another group's", "test", stamped(vm, func(s *stamp.Stamp) { s.Name = "db"; copied(s) }), 0, "a copy of db-3"},
+		{"a garbled one", "test", garbled, 0, stamp.Key},
 		{"a newer one", "test", newer, 0, "newer version"},
 	} {
 		s := allowing()
@@ -155,7 +156,7 @@ func TestOnlyAFormerIncarnationsStampMayBeOverwritten(t *testing.T) {
 func TestAnEntryIsDoneWhileItsVMIsTheGroups(t *testing.T) {
 	t.Parallel()
 	s := allowing()
-	adopted := stamped(old("vm-1", "web-3", "web"), func(st *Stamp) { st.UID, st.Former.Entry = web.UID, "legacy/a" })
+	adopted := stamped(old("vm-1", "web-3", "web"), func(st *stamp.Stamp) { st.UID, st.Former.Entry = web.UID, "legacy/a" })
 	got := s.adopt([]Machine{adopted, old("vm-2", "a", "legacy")}, "legacy/a", "vm-1", "/DC0/vm/vm-operator/shop/web/web-3", "/DC0/vm/legacy/a")
 	for i, c := range got {
 		if done := i < 3; c.Done != done || done && (c.MoRef != "vm-1" || c.Ordinal != 3) || c.Fault != nil {
@@ -261,7 +262,7 @@ func BenchmarkSightOfAGroupThatAdoptedAHundred(b *testing.B) {
 // Whether there is such a VM, where it is, what it is and whose: nothing of that is told of what no rule allows.
 func TestOutsideOfWhatARuleAllowsOneSentenceServesForAll(t *testing.T) {
 	t.Parallel()
-	secret := stamped(old("vm-3", "crown", "legacy2"), func(s *Stamp) { s.Namespace, s.Name = "bank", "vault" })
+	secret := stamped(old("vm-3", "crown", "legacy2"), func(s *stamp.Stamp) { s.Namespace, s.Name = "bank", "vault" })
 	machines := []Machine{old("vm-1", "a", "legacy"), secret, old("vm-4", "d", "legacy1"), template("vm-5", "tmpl", "legacy2"),
 		old("vm-6", "twin", "legacy2"), old("vm-7", "twin", "legacy2")}
 	for _, namespace := range []string{"shop", "none"} {

@@ -15,13 +15,14 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
 	// scratchPrefix begins the names of scratch folders. A namespace's name has no space, so no group's folder is in one.
 	scratchPrefix = "vmgroup check "
-	// trialKey is where a trial's VM bears its stamp: a key of the same form as StampKey, but another one, for whatever reads
+	// trialKey is where a trial's VM bears its stamp: a key of the same form as stamp.Key, but another one, for whatever reads
 	// stamps shall take it for nobody's member.
 	trialKey  = "codeconnect.vmworld.com.vmgroup.check"
 	trialPath = `config.extraConfig["` + trialKey + `"]`
@@ -156,7 +157,7 @@ func (t *trial) prepare(ctx context.Context) bool {
 			return false
 		}
 	}
-	t.stamp = Stamp{Cluster: "vmgroup check", Namespace: "vmgroup-check", Name: "vmgroup-check", UID: "vmgroup-check", InstanceUUID: t.id, VCenter: t.s.uuid, Created: stampTime(t.now())}.Encode()
+	t.stamp = stamp.Stamp{Cluster: "vmgroup check", Namespace: "vmgroup-check", Name: "vmgroup-check", UID: "vmgroup-check", InstanceUUID: t.id, VCenter: t.s.uuid, Created: stamp.Time(t.now())}.Encode()
 	b.spec.Config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
 	return true
 }

@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -77,7 +78,7 @@ func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, 
 	a := b.action
 	return v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
 		spec, config := b.spec, *b.spec.Config
-		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: b.stamp(v.cfg.ClusterID, s.uuid).Encode()}}, config.ExtraConfig...)
+		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(v.cfg.ClusterID, s.uuid).Encode()}}, config.ExtraConfig...)
 		spec.Config = &config
 		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM, Spec: spec})
 		if err == nil {
@@ -101,11 +102,11 @@ func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action) (*cloneBuilder, e
 }
 
 // stamp is that of the VM to be.
-func (b *cloneBuilder) stamp(cluster, vcenter string) Stamp {
-	return Stamp{
+func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
+	return stamp.Stamp{
 		Cluster: cluster, Namespace: b.ref.Namespace, Name: b.ref.Name, UID: b.ref.UID,
 		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-		InstanceUUID: b.id, VCenter: vcenter, Created: stampTime(time.Now()), Fingerprint: b.action.Fingerprint,
+		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.action.Fingerprint,
 		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: b.unprepared(),
 	}
 }

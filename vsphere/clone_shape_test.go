@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -162,7 +163,7 @@ func TestInAnotherDatacenterTheSettingsDoNotApply(t *testing.T) {
 		if !strings.HasPrefix(d.Pool, "/DC1/host/DC1_C0/") || !strings.HasPrefix(d.Datastore, "/DC1/datastore/") {
 			t.Errorf("it is in %s, on %s", d.Pool, d.Datastore)
 		}
-		stamp, err := DecodeStamp(w.stampOf("web-0"))
+		stamp, err := stamp.Decode(w.stampOf("web-0"))
 		if err != nil || stamp.Home != "DC1:" {
 			t.Errorf("its stamp is %+v, %v", stamp, err)
 		}

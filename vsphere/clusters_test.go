@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 const (
@@ -56,7 +57,7 @@ func (s *shelf) off(request v1alpha1.AntiAffinity) bool {
 func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheWish(t *testing.T) {
 	t.Parallel()
 	two, three := []Machine{onHost("h0", 0), onHost("h1", 1)}, []Machine{onHost("h0", 0), onHost("h1", 1), onHost("h2", 2)}
-	quarantined := stamped(onHost("h1", 1), func(s *Stamp) { s.UID, s.Ordinal, s.Quarantined = web.UID, 1, stampTime(time.Now()) })
+	quarantined := stamped(onHost("h1", 1), func(s *stamp.Stamp) { s.UID, s.Ordinal, s.Quarantined = web.UID, 1, stamp.Time(time.Now()) })
 	asTemplate := onHost("h1", 1)
 	asTemplate.Template = true
 	second := Rule{UID: web.UID, Name: "vmgroup x " + string(web.UID), Key: 8, Enabled: true, VMs: []string{refOf(0), refOf(1)}}

@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 // hidden is the word for a VM that exists and that our user may no longer see.
@@ -164,7 +165,7 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 	for _, x := range o.MissingSet {
 		if _, denied := fault.As(&x.Fault, new(*types.NoPermission)); denied {
 			lost = true
-			m.Readable = m.Readable && x.Path != stampPath
+			m.Readable = m.Readable && x.Path != stamp.Path
 		}
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -20,7 +21,7 @@ func (v *VCenter) readFresh(ctx context.Context, vm types.ManagedObjectReference
 	err := v.call(ctx, func(ctx context.Context, s *session) error {
 		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: vm}},
-			PropSet: []types.PropertySpec{{Type: vm.Type, PathSet: []string{stampPath, "config.instanceUuid",
+			PropSet: []types.PropertySpec{{Type: vm.Type, PathSet: []string{stamp.Path, "config.instanceUuid",
 				"config.changeVersion", "config.files.vmPathName", "config.hardware.device", "runtime.powerState"}}},
 		})
 		now = freshState{}
@@ -69,15 +70,15 @@ func (x *freshState) take(p types.DynamicProperty) {
 // check reports whether the VM may be destroyed: it is the group's, that ordinal, no copy, and, unless the whole group
 // goes, still marked for it: another replica may have withdrawn the mark.
 func (x *freshState) check(ref plan.Ref, a plan.Action) error {
-	stamp, owner := readStamp(x.stamp, x.instanceUUID, x.instanceUUID != "" && x.file != "")
+	bears, owner := stamp.Read(x.stamp, x.instanceUUID, x.instanceUUID != "" && x.file != "")
 	switch {
-	case owner == unreadable:
+	case owner == stamp.Unreadable:
 		return vcfault.New(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
-	case owner != ours || stamp.UID != ref.UID || stamp.Ordinal != a.Ordinal:
+	case owner != stamp.Ours || bears.UID != ref.UID || bears.Ordinal != a.Ordinal:
 		return notOurs(a)
-	case a.Marked && !(stamp.Marked && (fits(stamp.Why, a.Op) || !stamp.Quarantined.IsZero())):
+	case a.Marked && !(bears.Marked && (fits(bears.Why, a.Op) || !bears.Quarantined.IsZero())):
 		return wantedAfterAll(a)
-	case a.Op == plan.PowerOn && stamp.Marked:
+	case a.Op == plan.PowerOn && bears.Marked:
 		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s was chosen to go in the meantime, so it was not powered on.", a.VM)
 	}
 	return nil

@@ -13,36 +13,35 @@ import (
 	"github.com/vmware/govmomi/vim25/xml"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// stampSeeds are stamps, and what is nearly one.
-func stampSeeds() []string {
-	return []string{goodStamp.Encode(), fullStamp().Encode(), `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
-		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,
-		`{"v":1,"uid":"uid-web","instanceUuid":"id","shutdown":{"at":"x"}}`, `{"v":1.5}`, `{"v":1,"v":2,"uid":"uid-web","instanceUuid":"id"}`, "", "null", "\x00"}
-}
+// good is the stamp of a member of web.
+const good = `{"v":1,"cluster":"prod","namespace":"shop","name":"web","uid":"uid-web","generation":3,"ordinal":2,"revision":"5f3c","revisionAlgorithm":1,"instanceUuid":"id","vcenter":"dbed"}`
 
 // Whatever text stands where a stamp is looked for: a VM is a group's if and only if the text is a stamp of that group,
 // of our version, and of this very VM. All others are nobody's, and nobody touches them.
 func FuzzOnlyAStampMakesAMember(f *testing.F) {
-	for _, text := range stampSeeds() {
+	for _, text := range []string{good, `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
+		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,
+		`{"v":1,"uid":"uid-web","instanceUuid":"id","shutdown":{"at":"x"}}`, "", "null", "\x00"} {
 		f.Add(text, "id")
 	}
 	f.Fuzz(func(t *testing.T, text, instanceUUID string) {
 		s := newShelf()
 		s.publish(Machine{VM: plan.VM{MoRef: "vm-7", Name: "web-0", Power: plan.PoweredOn, Reachable: true}, Parent: "web", Readable: true, Whole: true,
 			InstanceUUID: instanceUUID, Stamp: text})
-		stamp, err := DecodeStamp(text)
-		owned := err == nil && stamp.Owned(web.UID, instanceUUID)
+		bears, err := stamp.Decode(text)
+		owned := err == nil && bears.Owned(web.UID, instanceUUID)
 		sight := s.look()
 		if is := len(sight.VMs) > 0; is != owned {
-			t.Fatalf("a member: %v; the stamp: %v, %v (%+v)", is, owned, err, stamp)
+			t.Fatalf("a member: %v; the stamp: %v, %v (%+v)", is, owned, err, bears)
 		}
-		if owned && (sight.VMs[0].MoRef != "vm-7" || sight.VMs[0].Ordinal < 0 || sight.VMs[0].Ordinal != stamp.Ordinal) {
+		if owned && (sight.VMs[0].MoRef != "vm-7" || sight.VMs[0].Ordinal < 0 || sight.VMs[0].Ordinal != bears.Ordinal) {
 			t.Fatalf("%+v", sight.VMs[0])
 		}
-		if err != nil && !errors.Is(err, ErrStampInvalid) && !errors.Is(err, ErrStampVersion) {
+		if err != nil && !errors.Is(err, stamp.ErrInvalid) && !errors.Is(err, stamp.ErrVersion) {
 			t.Fatal(err)
 		}
 	})
@@ -52,7 +51,6 @@ func FuzzOnlyAStampMakesAMember(f *testing.F) {
 // stamp of the group.
 func FuzzInventoryAnswer(f *testing.F) {
 	const head = `<RetrieveResult xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema">`
-	stamp := strings.NewReplacer(`"uid-1"`, `"uid-web"`, `"50aa"`, `"id"`).Replace(goodStamp.Encode())
 	for _, objects := range []string{
 		`<objects><obj type="VirtualMachine">vm-7</obj><propSet><name>name</name><val xsi:type="xsd:string">web-0</val></propSet>` +
 			`<propSet><name>config.instanceUuid</name><val xsi:type="xsd:string">id</val></propSet>` +
@@ -61,7 +59,7 @@ func FuzzInventoryAnswer(f *testing.F) {
 			`<propSet><name>runtime.bootTime</name><val xsi:type="xsd:dateTime">2026-11-21T03:00:00Z</val></propSet>` +
 			`<propSet><name>config.hardware.numCPU</name><val xsi:type="xsd:int">2</val></propSet>` +
 			`<propSet><name>config.cpuHotAddEnabled</name><val xsi:type="xsd:boolean">true</val></propSet>` +
-			`<propSet><name>` + stampPath + `</name><val xsi:type="OptionValue"><key>` + StampKey + `</key><value xsi:type="xsd:string">` + stamp + `</value></val></propSet></objects>`,
+			`<propSet><name>` + stamp.Path + `</name><val xsi:type="OptionValue"><key>` + stamp.Key + `</key><value xsi:type="xsd:string">` + good + `</value></val></propSet></objects>`,
 		`<objects><obj type="VirtualMachine">vm-8</obj><propSet><name>guest.ipAddress</name><val xsi:type="xsd:string">fe80::1%eth0</val></propSet>` +
 			`<propSet><name>guest.net</name><val xsi:type="ArrayOfGuestNicInfo"><GuestNicInfo><ipAddress>10.0.0.7</ipAddress><deviceConfigId>4000</deviceConfigId></GuestNicInfo></val></propSet>` +
 			`<missingSet><path>config</path><fault><fault xsi:type="NoPermission"/><localizedMessage/></fault></missingSet></objects>`,
@@ -88,7 +86,7 @@ func FuzzInventoryAnswer(f *testing.F) {
 		bearing := map[string]bool{}
 		for i := range r.Machines {
 			m := &r.Machines[i]
-			if stamp, err := DecodeStamp(m.Stamp); err == nil && stamp.Owned(web.UID, m.InstanceUUID) {
+			if bears, err := stamp.Decode(m.Stamp); err == nil && bears.Owned(web.UID, m.InstanceUUID) {
 				bearing[m.MoRef] = true
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -108,7 +109,7 @@ func TestAGroupKeepsTheHomeThatItsStampsName(t *testing.T) {
 	s := abroad()
 	m := machine("uid-web", 0)
 	away := plan.Home{Datacenter: "DC1", Folder: "teams"}
-	stamp, err := DecodeStamp(m.Stamp)
+	stamp, err := stamp.Decode(m.Stamp)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -134,7 +135,7 @@ func TestAMemberLearnsWhoItIsAndGetsItsUserDataInsteadOfTheTemplates(t *testing.
 		}
 		var m map[string]any
 		w.must(json.Unmarshal([]byte(decoded(t, d.ExtraConfig, "guestinfo.metadata")), &m))
-		stamp, err := DecodeStamp(d.ExtraConfig[StampKey])
+		stamp, err := stamp.Decode(d.ExtraConfig[stamp.Key])
 		w.must(err)
 		if m["local-hostname"] != "web-0" || m["instance-id"] != stamp.InstanceUUID || m["network"] != nil {
 			t.Errorf("it is told %v", m)

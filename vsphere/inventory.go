@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 // Inventory is what vCenter said last, indexed for Sight: members by their group, templates by name, folders by
@@ -67,7 +68,7 @@ type Inventory struct {
 // member is a VM that bears a valid stamp.
 type member struct {
 	Machine
-	stamp Stamp
+	stamp stamp.Stamp
 	read  time.Time // when the reading began that it is from
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 // shelf is an inventory that is filled by hand.
@@ -42,7 +43,7 @@ func (s *shelf) publish(machines ...Machine) {
 
 func machine(uid types.UID, ordinal int32) Machine {
 	id := fmt.Sprintf("id-%s-%d", uid, ordinal)
-	stamp := Stamp{Cluster: "test", Namespace: "shop", Name: "web", UID: uid, Generation: 1, Ordinal: ordinal, Revision: "r1", InstanceUUID: id, VCenter: "vc"}
+	stamp := stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "web", UID: uid, Generation: 1, Ordinal: ordinal, Revision: "r1", InstanceUUID: id, VCenter: "vc"}
 	return Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-%s-%d", uid, ordinal), Name: plan.MemberName("web", ordinal), Power: plan.PoweredOn, Reachable: true, CPU: 2, MemoryMB: 1024},
 		Parent: "web", Readable: true, InstanceUUID: id, Stamp: stamp.Encode()}
 }

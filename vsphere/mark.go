@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -18,23 +19,23 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err != nil {
 		return err
 	}
-	stamp := m.stamp
+	next := m.stamp
 	switch a.Op {
 	case plan.Mark:
-		if stamp.Marked = true; !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle && a.Why != plan.WhyPowerCycle {
-			stamp.MarkedAt = stampTime(time.Now())
+		if next.Marked = true; !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle && a.Why != plan.WhyPowerCycle {
+			next.MarkedAt = stamp.Time(time.Now())
 		}
 		if a.Why != "" || !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle {
-			stamp.Why = a.Why
+			next.Why = a.Why
 		}
 	case plan.Unmark:
-		stamp.unmark()
-		if !stamp.Shutdown.Boot.Equal(m.Boot) { // else its guest may still halt: nobody else goes on the strength of it
-			stamp.Shutdown = plan.Shutdown{}
+		next.Unmark()
+		if !next.Shutdown.Boot.Equal(m.Boot) { // else its guest may still halt: nobody else goes on the strength of it
+			next.Shutdown = plan.Shutdown{}
 		}
 	}
-	stamp.Generation = max(stamp.Generation, a.Generation)
-	done := stamp == m.stamp // as wanted, and published
+	next.Generation = max(next.Generation, a.Generation)
+	done := next == m.stamp // as wanted, and published
 	if done && a.Op == plan.Unmark {
 		return v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
 	}
@@ -45,13 +46,13 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return err
 	}
 	if a.Op == plan.Unmark {
-		if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err != nil {
+		if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 			return err
 		}
 		return v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
 	}
 	err = v.reconfigure(ctx, vmRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
-		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}}})
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}})
 	// Another replica may have marked another member meanwhile, and the stream may not have told yet. Both look
 	// at all members after their own mark is written, so one of them at least sees both marks before it takes its member
 	// down: else the two together would take down more than may be. A mark whose answer was lost may be there as well.
@@ -86,13 +87,13 @@ func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) e
 	case now.power != types.VirtualMachinePowerStatePoweredOff:
 		return notOff(now.power)
 	}
-	stamp := m.stamp
-	stamp.Quarantined = stampTime(time.Now())
-	if err := v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode()); err != nil {
+	next := m.stamp
+	next.Quarantined = stamp.Time(time.Now())
+	if err := v.writeStamp(ctx, a.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return err
 	}
 	if late := v.inventory.member(a.MoRef); late != nil && late.Power == plan.PoweredOn {
-		if err := v.restamp(ctx, late, func(s *Stamp) { s.Quarantined = time.Time{} }); err != nil {
+		if err := v.restamp(ctx, late, func(s *stamp.Stamp) { s.Quarantined = time.Time{} }); err != nil {
 			return err
 		}
 		return notOff(types.VirtualMachinePowerStatePoweredOn)

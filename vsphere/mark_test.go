@@ -11,12 +11,13 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // stampOf is the text of a VM's stamp.
-func (w *world) stampOf(name string) string { return w.look(name).ExtraConfig[StampKey] }
+func (w *world) stampOf(name string) string { return w.look(name).ExtraConfig[stamp.Key] }
 
 // look is a VM as the admin sees it.
 func (w *world) look(name string) vcsim.VM {
@@ -99,7 +100,7 @@ func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 		p.until("the change is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
 		before := w.look("web-0")
 		p.do(guarded(plan.Release, p.vm(vm.MoRef)))
-		delete(before.ExtraConfig, StampKey)
+		delete(before.ExtraConfig, stamp.Key)
 		if after := w.look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
 			t.Errorf("it was %+v and is %+v", before, after)
 		}

@@ -9,6 +9,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -80,7 +81,7 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 	}
 	s = newShelf()
 	s.Publish(Reading{VCenter: "vc", Places: places})
-	s.publish(stamped(old("vm-1", "web-0", "teams-web"), func(st *Stamp) { st.UID = web.UID }))
+	s.publish(stamped(old("vm-1", "web-0", "teams-web"), func(st *stamp.Stamp) { st.UID = web.UID }))
 	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden {
 		t.Errorf("beside a group that has members: %+v", trouble)
 	}
@@ -91,7 +92,7 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 
 func TestAddressesOfGuestsAreWithinTheNetworksThatTheFlagAllows(t *testing.T) {
 	t.Parallel()
-	vm := stamped(old("vm-1", "web-0", "web"), func(st *Stamp) { st.UID = web.UID })
+	vm := stamped(old("vm-1", "web-0", "web"), func(st *stamp.Stamp) { st.UID = web.UID })
 	vm.IPs = []string{"10.0.0.7", "192.168.1.1", "fd00::7", "2001:db8::1"}
 	for _, c := range []struct {
 		networks []netip.Prefix

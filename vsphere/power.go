@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -85,9 +86,9 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	if err != nil {
 		return err
 	}
-	asked := plan.Shutdown{At: stampTime(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
-	for tries := 1; ; tries++ {                                                      // another replica may have written to the stamp since; that the guest halts must not be lost
-		err = v.restamp(ctx, m, func(s *Stamp) { s.Shutdown = asked })
+	asked := plan.Shutdown{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
+	for tries := 1; ; tries++ {                                                       // another replica may have written to the stamp since; that the guest halts must not be lost
+		err = v.restamp(ctx, m, func(s *stamp.Stamp) { s.Shutdown = asked })
 		if tries == 3 || !vcfault.Has[*types.ConcurrentAccess](err) {
 			return err
 		}
@@ -120,7 +121,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	case now.power != types.VirtualMachinePowerStatePoweredOn:
 		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read anew.", now.power)
 	}
-	if err := v.restamp(ctx, m, func(s *Stamp) { s.Restarted = stampTime(time.Now()) }); err != nil {
+	if err := v.restamp(ctx, m, func(s *stamp.Stamp) { s.Restarted = stamp.Time(time.Now()) }); err != nil {
 		return err
 	}
 	vm := vmRef(a.MoRef)
@@ -136,7 +137,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	}
 	// It was not restarted, so the stamp shall not say so: else the member would be replaced without having been.
 	if stamped := v.inventory.member(a.MoRef); stamped != nil && ctx.Err() == nil {
-		if undo := v.restamp(ctx, stamped, func(s *Stamp) { s.Restarted = m.stamp.Restarted }); undo != nil {
+		if undo := v.restamp(ctx, stamped, func(s *stamp.Stamp) { s.Restarted = m.stamp.Restarted }); undo != nil {
 			v.log.Warn().Err(undo).Str("group", ref.String()).Str("vm", a.VM).Msg("the stamp still says that the VM was restarted")
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -334,12 +335,12 @@ func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnMeanwhile(t *testing.T) {
 }
 
 // restamp changes a VM's stamp as another server might.
-func (w *world) restamp(name string, change func(*Stamp)) {
+func (w *world) restamp(name string, change func(*stamp.Stamp)) {
 	w.t.Helper()
-	stamp, err := DecodeStamp(w.stampOf(name))
+	bears, err := stamp.Decode(w.stampOf(name))
 	w.must(err)
-	change(&stamp)
-	w.must(w.SetExtraConfig(name, StampKey, stamp.Encode()))
+	change(&bears)
+	w.must(w.SetExtraConfig(name, stamp.Key, bears.Encode()))
 }
 
 func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T) {
@@ -349,7 +350,7 @@ func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T)
 		p := w.start()
 		vm := p.member(0)
 		p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.member(vm.MoRef).read) > fresh })
-		w.restamp("web-0", func(s *Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream tells of it a while later
+		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream tells of it a while later
 		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}

@@ -42,7 +42,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 		return err
 	}
 	wanted, former := plan.PreparationIn(a.Details.Prepared), plan.PreparationIn(m.stamp.Prepared)
-	byMAC := wanted.Networks && m.stamp.unprepared() && m.stamp.Former.Entry == ""
+	byMAC := wanted.Networks && m.stamp.Unprepared() && m.stamp.Former.Entry == ""
 	now, err := v.lookPreparing(ctx, a, byMAC)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 		stamp := m.stamp
 		stamp.Prepared = plan.PreparationBegun(m.stamp.Prepared, a.Details.Prepared)
 		stamp.Generation = max(stamp.Generation, a.Generation)
-		if stamp.unprepared() && m.stamp.Prepared == plan.Unprepared+a.Details.Prepared && stamp.Generation == m.stamp.Generation {
+		if stamp.Unprepared() && m.stamp.Prepared == plan.Unprepared+a.Details.Prepared && stamp.Generation == m.stamp.Generation {
 			return nil // the clone's stamp says it all
 		}
 		if err = v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err == nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 // changes is what a publication changed.
@@ -84,11 +85,11 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 		return
 	}
 	n.gone.drop(m.MoRef)
-	stamp, owner := ownerOf(m, old)
-	if owner != ours {
+	bears, owner := ownerOf(m, old)
+	if owner != stamp.Ours {
 		n.leave(m.MoRef, w)
 		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks,
-			unreadable: owner == unreadable || owner == unknownVersion, unknown: owner == unknownVersion}
+			unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion}
 		if old != nil && !x.unreadable {
 			x.unstampedAt = time.Now()
 			time.AfterFunc(unstampedPatience, func() { n.changed(old.stamp.UID) })
@@ -97,25 +98,25 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 		n.putAdoptCandidate(m, w)
 		return
 	}
-	if old != nil && old.stamp.UID != stamp.UID {
+	if old != nil && old.stamp.UID != bears.UID {
 		n.leave(m.MoRef, w)
 	}
 	n.dropUnmanaged(m.MoRef, w)
 	n.dropAdoptCandidate(m.MoRef, w)
-	x := &member{Machine: *m, stamp: stamp, read: began}
+	x := &member{Machine: *m, stamp: bears, read: began}
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks) {
 		n.unlistTemplate(m.MoRef, old, w)
 		n.listTemplate(m.MoRef, x.Name, x.Template, w)
 	}
 	n.members[m.MoRef] = x
-	g := n.groups[stamp.UID]
+	g := n.groups[bears.UID]
 	if g == nil {
 		g = &group{refs: map[string]*member{}}
-		n.groups[stamp.UID] = g
+		n.groups[bears.UID] = g
 	}
-	g.namespace, g.name, g.cluster = stamp.Namespace, stamp.Name, stamp.Cluster
+	g.namespace, g.name, g.cluster = bears.Namespace, bears.Name, bears.Cluster
 	g.refs[m.MoRef] = x
-	w.groups[stamp.UID] = true
+	w.groups[bears.UID] = true
 }
 
 // forget drops everything known of a moRef that is gone for certain.
@@ -241,7 +242,7 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	}
 	vms := make([]plan.VM, 0, len(g.refs))
 	for _, m := range g.refs {
-		vms = append(vms, m.stamp.onto(m.VM))
+		vms = append(vms, m.stamp.Onto(m.VM))
 	}
 	slices.SortFunc(vms, func(a, b plan.VM) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
@@ -279,9 +280,9 @@ func (n *Inventory) answerWanted(r Reading, w *changes) {
 }
 
 // ownerOf says whose a VM is. old is what it was filed as, so that an unchanged stamp is not decoded again.
-func ownerOf(m *Machine, old *member) (Stamp, owner) {
+func ownerOf(m *Machine, old *member) (stamp.Stamp, stamp.Owner) {
 	if m.Readable && m.Stamp != "" && old != nil && old.Stamp == m.Stamp && old.InstanceUUID == m.InstanceUUID {
-		return old.stamp, ours
+		return old.stamp, stamp.Ours
 	}
-	return readStamp(m.Stamp, m.InstanceUUID, m.Readable)
+	return stamp.Read(m.Stamp, m.InstanceUUID, m.Readable)
 }

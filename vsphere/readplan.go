@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 func placeProps() []types.PropertySpec {
@@ -47,7 +49,7 @@ func allClusters(root types.ManagedObjectReference) types.PropertyFilterSpec {
 
 var (
 	// lightPaths suffice to tell whose a VM is: that is all that is kept of most.
-	lightPaths = []string{"name", "parent", "parentVApp", "config.template", "config.instanceUuid", stampPath,
+	lightPaths = []string{"name", "parent", "parentVApp", "config.template", "config.instanceUuid", stamp.Path,
 		"runtime.connectionState"}
 	fullPaths = append(slices.Clone(lightPaths), "config.changeVersion", "config.hardware.numCPU",
 		"config.hardware.memoryMB", "config.hardware.numCoresPerSocket", "config.cpuHotAddEnabled", "config.memoryHotAddEnabled",

@@ -12,6 +12,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -146,7 +147,9 @@ func TestWhatAnOlderServerPutIntoQuarantineIsDestroyedWhenItsTimeIsOver(t *testi
 		w := newWorld(t)
 		p := w.start()
 		vm := p.member(0)
-		w.restamp("web-0", func(s *Stamp) { s.Marked, s.Why, s.Quarantined = true, plan.WhyPowerCycle, stampTime(time.Now()) })
+		w.restamp("web-0", func(s *stamp.Stamp) {
+			s.Marked, s.Why, s.Quarantined = true, plan.WhyPowerCycle, stamp.Time(time.Now())
+		})
 		p.until("it is seen", func() bool { return !p.vm(vm.MoRef).Quarantined.IsZero() })
 		last := step(plan.Destroy, vm)
 		last.Marked = true

@@ -6,6 +6,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -30,9 +31,9 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 		}
 		spec.NumCoresPerSocket = fits
 	}
-	if stamp := m.stamp; stamp.Why == plan.WhyPowerCycle && !a.Hot { // it was marked for this alone
-		stamp.unmark()
-		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: stamp.Encode()}}
+	if next := m.stamp; next.Why == plan.WhyPowerCycle && !a.Hot { // it was marked for this alone
+		next.Unmark()
+		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}
 	}
 	if err := v.reconfigure(ctx, vmRef(a.MoRef), spec); err != nil {
 		return sizeRefusal(a, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -206,7 +207,7 @@ func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 		p := w.start()
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		vm := p.running(0, true)
-		w.must(w.SetExtraConfig("web-0", StampKey, strings.Replace(w.stampOf("web-0"), `{`, `{"zone":{"b":[1,2]},`, 1)))
+		w.must(w.SetExtraConfig("web-0", stamp.Key, strings.Replace(w.stampOf("web-0"), `{`, `{"zone":{"b":[1,2]},`, 1)))
 		p.until("it is read", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
 		for _, op := range []plan.Op{plan.ShutdownGuest, plan.Reset, plan.Mark, plan.PowerOff, plan.Quarantine, plan.Unmark} {
 			p.do(guarded(op, p.vm(vm.MoRef)))

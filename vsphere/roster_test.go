@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 // rosterLines are a roster in short: "shop/web uid-web: web-0 web-1".
@@ -23,8 +24,8 @@ func rosterLines(groups []plan.Listed) (lines []string) {
 }
 
 // restamped changes the stamp of a machine.
-func restamped(m Machine, change func(*Stamp)) Machine {
-	stamp, err := DecodeStamp(m.Stamp)
+func restamped(m Machine, change func(*stamp.Stamp)) Machine {
+	stamp, err := stamp.Decode(m.Stamp)
 	if err != nil {
 		panic(err)
 	}
@@ -37,11 +38,11 @@ func TestTheRosterListsAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	named := func(m Machine, namespace, name string) Machine {
-		return restamped(m, func(s *Stamp) { s.Namespace, s.Name = namespace, name })
+		return restamped(m, func(s *stamp.Stamp) { s.Namespace, s.Name = namespace, name })
 	}
-	elsewhere := restamped(machine("uid-else", 0), func(s *Stamp) { s.Cluster = "another" })
-	kept := restamped(machine("uid-web", 7), func(s *Stamp) { s.Quarantined = time.Unix(1, 0) })
-	onlyKept := restamped(machine("uid-gone", 0), func(s *Stamp) { s.Quarantined = time.Unix(1, 0) })
+	elsewhere := restamped(machine("uid-else", 0), func(s *stamp.Stamp) { s.Cluster = "another" })
+	kept := restamped(machine("uid-web", 7), func(s *stamp.Stamp) { s.Quarantined = time.Unix(1, 0) })
+	onlyKept := restamped(machine("uid-gone", 0), func(s *stamp.Stamp) { s.Quarantined = time.Unix(1, 0) })
 	bare := machine("uid-bare", 0)
 	bare.Stamp = ""
 	s.publish(machine("uid-web", 1), machine("uid-web", 0), kept, elsewhere, onlyKept, bare,

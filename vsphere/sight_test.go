@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 func TestATemplateIsFoundByNameOrPath(t *testing.T) {
@@ -141,7 +142,7 @@ func TestSightOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
 	ask := plan.Ask{Template: "ubuntu"}
 	for i := range int32(adopted) {
 		entry := fmt.Sprintf("/DC0/vm/stranger-%d", i)
-		m := stamped(old(fmt.Sprintf("vm-a%d", i), plan.MemberName("web", i), "web"), func(s *Stamp) {
+		m := stamped(old(fmt.Sprintf("vm-a%d", i), plan.MemberName("web", i), "web"), func(s *stamp.Stamp) {
 			s.UID, s.Ordinal, s.Former.Entry = ref.UID, i, entry
 		})
 		n.Publish(Reading{VCenter: "vc", Machines: []Machine{m}})

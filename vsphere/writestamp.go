@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -22,7 +23,7 @@ func (v *VCenter) reconfigure(ctx context.Context, vm types.ManagedObjectReferen
 
 // restamp writes into a member's stamp what the step that is under way did to it, or takes that back, if nobody changed
 // the VM since it was read, and awaits the read of it. That is so whoever may act by now: no lease is asked for.
-func (v *VCenter) restamp(ctx context.Context, m *member, change func(*Stamp)) error {
+func (v *VCenter) restamp(ctx context.Context, m *member, change func(*stamp.Stamp)) error {
 	stamp := m.stamp
 	change(&stamp)
 	return v.writeStamp(anyway(ctx), m.MoRef, m.ChangeVersion, stamp.Encode())
@@ -37,7 +38,7 @@ func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text str
 func (v *VCenter) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, others []types.BaseOptionValue) error {
 	err := v.reconfigure(ctx, vmRef(moRef), types.VirtualMachineConfigSpec{
 		ChangeVersion: changeVersion,
-		ExtraConfig:   append([]types.BaseOptionValue{&types.OptionValue{Key: StampKey, Value: text}}, others...),
+		ExtraConfig:   append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}, others...),
 	})
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 // fake is an inventory without a vCenter behind it.
@@ -49,7 +50,7 @@ func fill(groups, strangers int) fake {
 		for ordinal := range int32(10) {
 			name := fmt.Sprintf("g%d-%d", g, ordinal)
 			id := uuid.NewString()
-			stamp := vsphere.Stamp{Namespace: "default", Name: fmt.Sprintf("g%d", g), UID: uid(g), Ordinal: ordinal, Generation: 1,
+			stamp := stamp.Stamp{Namespace: "default", Name: fmt.Sprintf("g%d", g), UID: uid(g), Ordinal: ordinal, Generation: 1,
 				Revision: plan.Revision(&v1alpha1.VmGroupSpec{Template: "vm-operator-template"}), InstanceUUID: id, VCenter: "vc"}
 			r.Machines = append(r.Machines, vsphere.Machine{
 				VM: plan.VM{MoRef: fmt.Sprintf("vm-%d", 100000+10*g+int(ordinal)), Name: name, Power: plan.PoweredOn, Reachable: true, CPU: 2,

@@ -1,4 +1,4 @@
-package vsphere
+package stamp
 
 import (
 	"encoding/json"
@@ -14,26 +14,26 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// StampKey is the extraConfig key of the stamp. It is our own, never guestinfo.*, which guests can write. It has
+// Key is the extraConfig key of the stamp. It is our own, never guestinfo.*, which guests can write. It has
 // dots only, as vCenter's own keys do: a slash in the name of a .vmx line is nobody's promise.
-const StampKey = "codeconnect.vmworld.com.vmgroup.stamp"
+const Key = "codeconnect.vmworld.com.vmgroup.stamp"
 
-// stampVersion is the version that this server writes and reads.
-const stampVersion = 1
+// format is the version that this server writes and reads.
+const format = 1
 
-// stampMax bounds what is taken for a stamp, in bytes.
-const stampMax = 16 << 10
+// maxBytes bounds what is taken for a stamp, in bytes.
+const maxBytes = 16 << 10
 
 var (
-	// ErrStampVersion means that another version of the server wrote the stamp: count the VM, never touch it.
-	ErrStampVersion = errors.New("the stamp is of an unknown version")
-	// ErrStampInvalid means that the text is no stamp.
-	ErrStampInvalid = errors.New("the stamp is invalid")
+	// ErrVersion means that another version of the server wrote the stamp: count the VM, never touch it.
+	ErrVersion = errors.New("the stamp is of an unknown version")
+	// ErrInvalid means that the text is no stamp.
+	ErrInvalid = errors.New("the stamp is invalid")
 )
 
 // Stamp is what is written into a VM, by the very task that makes it, so that it is known again. UID and Ordinal
 // say whose it is; the rest is for the plan, for people, and for restored backups. It is comparable, so its times
-// are as stampTime gives them.
+// are as Time gives them.
 //
 //	{"v":1, "cluster":"prod", "namespace":"shop", "name":"web", "uid":"…", "generation":3, "ordinal":0,
 //	 "revision":"5f3c", "revisionAlgorithm":1, "instanceUuid":"…", "vcenter":"…", "marked":true}
@@ -82,8 +82,8 @@ type Stamp struct {
 	extra string
 }
 
-// stampTime is a time as a stamp keeps it: in UTC and whole seconds.
-func stampTime(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+// Time is a time as a stamp keeps it: in UTC and whole seconds.
+func Time(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 // fields are the keys that every stamp has, and where their values are.
 func (s *Stamp) fields() map[string]any {
@@ -122,7 +122,7 @@ func (s Stamp) Encode() string {
 			keys[key] = field
 		}
 	}
-	keys["v"] = stampVersion
+	keys["v"] = format
 	text, err := json.Marshal(keys)
 	if err != nil {
 		panic("a stamp cannot be encoded: " + err.Error()) // strings, numbers and JSON that was just decoded
@@ -130,21 +130,21 @@ func (s Stamp) Encode() string {
 	return string(text)
 }
 
-// DecodeStamp reads a stamp. The error is ErrStampVersion or ErrStampInvalid; neither VM may be touched.
-func DecodeStamp(text string) (Stamp, error) {
-	if len(text) > stampMax {
-		return Stamp{}, fmt.Errorf("%w: it has %d bytes", ErrStampInvalid, len(text))
+// Decode reads a stamp. The error is ErrVersion or ErrInvalid; neither VM may be touched.
+func Decode(text string) (Stamp, error) {
+	if len(text) > maxBytes {
+		return Stamp{}, fmt.Errorf("%w: it has %d bytes", ErrInvalid, len(text))
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &keys); err != nil {
-		return Stamp{}, fmt.Errorf("%w: %v", ErrStampInvalid, err)
+		return Stamp{}, fmt.Errorf("%w: %v", ErrInvalid, err)
 	}
 	var version int
 	if err := json.Unmarshal(keys["v"], &version); err != nil || version < 1 {
-		return Stamp{}, fmt.Errorf("%w: it bears no version", ErrStampInvalid)
+		return Stamp{}, fmt.Errorf("%w: it bears no version", ErrInvalid)
 	}
-	if version != stampVersion {
-		return Stamp{}, fmt.Errorf("%w: %d", ErrStampVersion, version)
+	if version != format {
+		return Stamp{}, fmt.Errorf("%w: %d", ErrVersion, version)
 	}
 	delete(keys, "v")
 	var s Stamp
@@ -153,34 +153,34 @@ func DecodeStamp(text string) (Stamp, error) {
 	for key, field := range known {
 		if value, ok := keys[key]; ok {
 			if err := json.Unmarshal(value, field); err != nil {
-				return Stamp{}, fmt.Errorf("%w: %s: %v", ErrStampInvalid, key, err)
+				return Stamp{}, fmt.Errorf("%w: %s: %v", ErrInvalid, key, err)
 			}
 			delete(keys, key)
 		}
 	}
 	if s.UID == "" || s.InstanceUUID == "" || s.Ordinal < 0 {
-		return Stamp{}, fmt.Errorf("%w: uid, instanceUuid or ordinal is missing", ErrStampInvalid)
+		return Stamp{}, fmt.Errorf("%w: uid, instanceUuid or ordinal is missing", ErrInvalid)
 	}
 	if len(keys) > 0 {
 		extra, err := json.Marshal(keys)
 		if err != nil {
-			return Stamp{}, fmt.Errorf("%w: %v", ErrStampInvalid, err)
+			return Stamp{}, fmt.Errorf("%w: %v", ErrInvalid, err)
 		}
 		s.extra = string(extra)
 	}
 	return s, nil
 }
 
-// unprepared reports whether the VM is to be prepared before it is powered on for the first time.
-func (s *Stamp) unprepared() bool { return strings.HasPrefix(s.Prepared, plan.Unprepared) }
+// Unprepared reports whether the VM is to be prepared before it is powered on for the first time.
+func (s *Stamp) Unprepared() bool { return strings.HasPrefix(s.Prepared, plan.Unprepared) }
 
-// unmark takes the mark off.
-func (s *Stamp) unmark() {
+// Unmark takes the mark off.
+func (s *Stamp) Unmark() {
 	s.Marked, s.MarkedAt, s.Why, s.Quarantined = false, time.Time{}, "", time.Time{}
 }
 
-// onto says of a VM what its stamp says.
-func (s *Stamp) onto(vm plan.VM) plan.VM {
+// Onto says of a VM what its stamp says.
+func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter
 	vm.Marked, vm.Why, vm.Quarantined = s.Marked, s.Why, s.Quarantined
 	vm.Created, vm.Fingerprint, vm.Former = s.Created, s.Fingerprint, s.Former
@@ -196,4 +196,4 @@ func (s Stamp) Owned(uid types.UID, instanceUUID string) bool {
 }
 
 // The properties that are read. The keyed path makes vCenter send one extraConfig entry instead of all.
-const stampPath = `config.extraConfig["` + StampKey + `"]`
+const Path = `config.extraConfig["` + Key + `"]`

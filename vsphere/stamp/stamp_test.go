@@ -1,4 +1,4 @@
-package vsphere
+package stamp
 
 import (
 	"encoding/json"
@@ -22,7 +22,7 @@ func TestAStampIsReadAsItWasWritten(t *testing.T) {
 	if text := goodStamp.Encode(); text != golden {
 		t.Errorf("the format has changed: VMs in the field bear the old one\n got %s\nwant %s", text, golden)
 	}
-	if s, err := DecodeStamp(golden); err != nil || s != goodStamp {
+	if s, err := Decode(golden); err != nil || s != goodStamp {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
@@ -46,7 +46,7 @@ func TestWhatIsSetOnlyNowAndThenIsWrittenOnlyThen(t *testing.T) {
 	if text := fullStamp().Encode(); text != golden {
 		t.Errorf("the format has changed: VMs in the field bear the old one\n got %s\nwant %s", text, golden)
 	}
-	if s, err := DecodeStamp(golden); err != nil || s != fullStamp() {
+	if s, err := Decode(golden); err != nil || s != fullStamp() {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
@@ -54,20 +54,20 @@ func TestWhatIsSetOnlyNowAndThenIsWrittenOnlyThen(t *testing.T) {
 func TestTheTimesOfAStampAreComparable(t *testing.T) {
 	now := time.Now().In(time.FixedZone("", 3600)) // with a monotonic reading, a zone and a fraction
 	s := goodStamp
-	s.Created, s.Shutdown.At = stampTime(now), stampTime(now)
+	s.Created, s.Shutdown.At = Time(now), Time(now)
 	s.Shutdown.Boot = now.UTC().Round(0)
-	if again, err := DecodeStamp(s.Encode()); err != nil || again != s {
+	if again, err := Decode(s.Encode()); err != nil || again != s {
 		t.Errorf("%+v becomes %+v, %v", s, again, err)
 	}
 	text := strings.Replace(goodStamp.Encode(), `{`, `{"created":"2026-01-02T05:04:05.7+02:00",`, 1)
-	if s, err := DecodeStamp(text); err != nil || s.Created != fullStamp().Created {
+	if s, err := Decode(text); err != nil || s.Created != fullStamp().Created {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
 
 func TestAnOlderServerKeepsWhatANewerOneWrote(t *testing.T) {
 	text := strings.Replace(goodStamp.Encode(), `{`, `{"drained":{"at":"2031-01-01","x":[1]},"zone":"b",`, 1)
-	s, err := DecodeStamp(text)
+	s, err := Decode(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,26 +83,26 @@ func TestAnOlderServerKeepsWhatANewerOneWrote(t *testing.T) {
 
 func TestAStampOfAnotherVersionIsToldFromOneThatIsNone(t *testing.T) {
 	for text, want := range map[string]error{
-		strings.Replace(goodStamp.Encode(), `"v":1`, `"v":2`, 1): ErrStampVersion,
-		`{"v":7}`:                ErrStampVersion,
-		`{"v":0}`:                ErrStampInvalid,
-		`{"v":"1"}`:              ErrStampInvalid,
-		`{}`:                     ErrStampInvalid,
-		``:                       ErrStampInvalid,
-		`null`:                   ErrStampInvalid,
-		`[]`:                     ErrStampInvalid,
-		`{"v":1}`:                ErrStampInvalid,
-		goodStamp.Encode() + "x": ErrStampInvalid,
-		strings.Replace(goodStamp.Encode(), `"ordinal":2`, `"ordinal":-1`, 1):                    ErrStampInvalid,
-		strings.Replace(goodStamp.Encode(), `{`, `{"created":"yesterday",`, 1):                   ErrStampInvalid,
-		strings.Replace(goodStamp.Encode(), `{`, `{"shutdown":{"at":7},`, 1):                     ErrStampInvalid,
-		strings.Replace(goodStamp.Encode(), `{`, `{"created":"9999-12-31T23:59:59-01:00",`, 1):   ErrStampInvalid,
-		strings.Replace(goodStamp.Encode(), `"ordinal":2`, `"ordinal":9e9`, 1):                   ErrStampInvalid,
-		strings.Replace(goodStamp.Encode(), `"uid":"uid-1"`, `"UID":"uid-1"`, 1):                 ErrStampInvalid,
-		strings.Replace(goodStamp.Encode(), `"instanceUuid":"50aa"`, `"x":1`, 1):                 ErrStampInvalid,
-		strings.Replace(goodStamp.Encode(), `{`, `{"x":"`+strings.Repeat("x", stampMax)+`",`, 1): ErrStampInvalid,
+		strings.Replace(goodStamp.Encode(), `"v":1`, `"v":2`, 1): ErrVersion,
+		`{"v":7}`:                ErrVersion,
+		`{"v":0}`:                ErrInvalid,
+		`{"v":"1"}`:              ErrInvalid,
+		`{}`:                     ErrInvalid,
+		``:                       ErrInvalid,
+		`null`:                   ErrInvalid,
+		`[]`:                     ErrInvalid,
+		`{"v":1}`:                ErrInvalid,
+		goodStamp.Encode() + "x": ErrInvalid,
+		strings.Replace(goodStamp.Encode(), `"ordinal":2`, `"ordinal":-1`, 1):                    ErrInvalid,
+		strings.Replace(goodStamp.Encode(), `{`, `{"created":"yesterday",`, 1):                   ErrInvalid,
+		strings.Replace(goodStamp.Encode(), `{`, `{"shutdown":{"at":7},`, 1):                     ErrInvalid,
+		strings.Replace(goodStamp.Encode(), `{`, `{"created":"9999-12-31T23:59:59-01:00",`, 1):   ErrInvalid,
+		strings.Replace(goodStamp.Encode(), `"ordinal":2`, `"ordinal":9e9`, 1):                   ErrInvalid,
+		strings.Replace(goodStamp.Encode(), `"uid":"uid-1"`, `"UID":"uid-1"`, 1):                 ErrInvalid,
+		strings.Replace(goodStamp.Encode(), `"instanceUuid":"50aa"`, `"x":1`, 1):                 ErrInvalid,
+		strings.Replace(goodStamp.Encode(), `{`, `{"x":"`+strings.Repeat("x", maxBytes)+`",`, 1): ErrInvalid,
 	} {
-		if _, err := DecodeStamp(text); !errors.Is(err, want) {
+		if _, err := Decode(text); !errors.Is(err, want) {
 			t.Errorf("%.80s: got %v, want %v", text, err, want)
 		}
 	}
@@ -129,6 +129,13 @@ func TestACopyIsAStranger(t *testing.T) {
 	}
 }
 
+// stampSeeds are stamps, and what is nearly one.
+func stampSeeds() []string {
+	return []string{goodStamp.Encode(), fullStamp().Encode(), `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
+		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,
+		`{"v":1,"uid":"uid-web","instanceUuid":"id","shutdown":{"at":"x"}}`, `{"v":1.5}`, `{"v":1,"v":2,"uid":"uid-web","instanceUuid":"id"}`, "", "null", "\x00"}
+}
+
 func FuzzStamp(f *testing.F) {
 	f.Add(goodStamp.Encode())
 	f.Add(fullStamp().Encode())
@@ -139,18 +146,18 @@ func FuzzStamp(f *testing.F) {
 	}
 	f.Add(`{"v":1,"uid":"a","instanceUuid":"b","extra":{"k":[1,2,"<"]},"":null}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := DecodeStamp(text)
+		s, err := Decode(text)
 		if err != nil {
-			if s != (Stamp{}) || !errors.Is(err, ErrStampInvalid) && !errors.Is(err, ErrStampVersion) {
+			if s != (Stamp{}) || !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrVersion) {
 				t.Fatalf("%v, and yet %+v", err, s)
 			}
 			return
 		}
 		once := s.Encode()
-		if len(once) > stampMax {
+		if len(once) > maxBytes {
 			return
 		}
-		again, err := DecodeStamp(once)
+		again, err := Decode(once)
 		if err != nil {
 			t.Fatalf("%q is not read again: %v", once, err)
 		}

@@ -1,4 +1,4 @@
-package vsphere
+package stamp
 
 import (
 	"encoding/json"
@@ -25,11 +25,11 @@ type (
 	}
 )
 
-var errStampTime = errors.New("a time is out of the years 1 to 9999")
+var errTime = errors.New("a time is out of the years 1 to 9999")
 
 // MarshalJSON gives the time in RFC 3339, in whole seconds.
 func (t *stampedTime) MarshalJSON() ([]byte, error) {
-	return json.Marshal(stampTime(time.Time(*t)).Format(time.RFC3339))
+	return json.Marshal(Time(time.Time(*t)).Format(time.RFC3339))
 }
 
 // UnmarshalJSON reads a time in RFC 3339.
@@ -39,7 +39,7 @@ func (t *stampedTime) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	at, err := parseStamped(s)
-	*t = stampedTime(stampTime(at))
+	*t = stampedTime(Time(at))
 	return err
 }
 
@@ -47,7 +47,7 @@ func (t *stampedTime) UnmarshalJSON(text []byte) error {
 func (s *stampedShutdown) MarshalJSON() ([]byte, error) {
 	var k shutdownKeys
 	if !s.At.IsZero() {
-		k.At = stampTime(s.At).Format(time.RFC3339)
+		k.At = Time(s.At).Format(time.RFC3339)
 	}
 	if !s.Boot.IsZero() {
 		k.Boot = s.Boot.UTC().Format(time.RFC3339Nano)
@@ -66,7 +66,7 @@ func (s *stampedShutdown) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	boot, err := parseStamped(k.Boot)
-	*s = stampedShutdown{At: stampTime(at), Boot: boot}
+	*s = stampedShutdown{At: Time(at), Boot: boot}
 	return err
 }
 
@@ -80,7 +80,7 @@ func parseStamped(text string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 { // as it is with another offset
-		return time.Time{}, errStampTime
+		return time.Time{}, errTime
 	}
 	return t, nil
 }
