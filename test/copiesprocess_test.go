@@ -25,6 +25,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -44,8 +45,10 @@ func TestServeAsACopy(t *testing.T) {
 		t.Skip("this is what a copy's process runs")
 	}
 	var groups *loop.Loop
-	vc, err := vsphere.New(vsphere.Config{Host: host, User: os.Getenv(copyUser), Password: os.Getenv(copyPassword), Thumbprint: os.Getenv(copyThumbprint),
-		Folder: "vm-operator", Log: zerolog.Nop(), Changed: func(uid apitypes.UID) { groups.Changed(uid) },
+	vc, err := vsphere.New(vsphere.Config{
+		Config: session.Config{Host: host, User: os.Getenv(copyUser), Password: os.Getenv(copyPassword), Thumbprint: os.Getenv(copyThumbprint),
+			Log: zerolog.Nop()},
+		Selection: vsphere.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
 		Leased: func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -142,10 +143,11 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 	vcenter := r.URL()
 	password, _ := vcenter.User.Password()
 	var groups *loop.Loop
-	vcCfg := vsphere.Config{Host: hostOf(vcenter), User: vcenter.User.Username(), Password: password,
-		Folder: "vm-operator", Log: zerolog.Nop(), Changed: func(uid apitypes.UID) { groups.Changed(uid) },
-		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) },
-		Metrics: prometheus.NewRegistry()}
+	vcCfg := vsphere.Config{
+		Config: session.Config{Host: hostOf(vcenter), User: vcenter.User.Username(), Password: password, Log: zerolog.Nop(),
+			Metrics: prometheus.NewRegistry()},
+		Selection: vsphere.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
+		Leased: func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }}
 	if vcenter.Scheme == "https" {
 		vcCfg.Thumbprint = r.ThumbprintSHA256()
 	} else {

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -102,9 +103,9 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 }
 
 // call makes a call that was planned from the inventory: not in another vCenter than that was read from.
-func (v *VCenter) call(ctx context.Context, f func(context.Context, *session) error) error {
-	return v.client.call(ctx, func(ctx context.Context, s *session) error {
-		if v.inventory.from() != s.uuid {
+func (v *VCenter) call(ctx context.Context, f func(context.Context, *session.Session) error) error {
+	return v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		if v.inventory.from() != s.UUID {
 			return vcfault.New(plan.ReasonVCenterChanged, false, "Another vCenter answers than before; its inventory is read first.")
 		}
 		if err := v.mayAct(ctx); err != nil {
@@ -115,9 +116,9 @@ func (v *VCenter) call(ctx context.Context, f func(context.Context, *session) er
 }
 
 // task starts a task and awaits it.
-func (v *VCenter) task(ctx context.Context, start func(context.Context, *session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
+func (v *VCenter) task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
 	var task types.ManagedObjectReference
-	err := v.call(ctx, func(ctx context.Context, s *session) (err error) {
+	err := v.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		task, err = start(ctx, s)
 		return err
 	})

@@ -14,6 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // fault does a step that is to fail, and gives why it did.
@@ -62,7 +63,7 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 				}
 			}
 		}
-		if names := w.names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0", "web-1", "web-2"}) {
+		if names := w.Names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0", "web-1", "web-2"}) {
 			t.Errorf("vCenter has %v", names)
 		}
 	})
@@ -121,7 +122,7 @@ func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
 		if vms := p.sight().VMs; len(vms) != 1 {
 			t.Errorf("%+v", vms)
 		}
-		if names := w.names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0"}) {
+		if names := w.Names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0"}) {
 			t.Errorf("vCenter has %v", names)
 		}
 	})
@@ -139,7 +140,7 @@ func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 			{Op: plan.PowerOff}, {Op: plan.Mark}, {Op: plan.Unmark}, {Op: plan.Destroy}, {Op: plan.PowerOn}, {Op: plan.ShutdownGuest},
 			{Op: plan.Reset}, {Op: plan.Reconfigure}, {Op: plan.Rename}, {Op: plan.Move}, {Op: plan.Quarantine}, {Op: plan.Release},
 		} {
-			a.VM, a.MoRef = "web-0", w.stranger.Value
+			a.VM, a.MoRef = "web-0", w.Unmanaged.Value
 			if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s: %+v", a.Op, f)
 			}
@@ -169,7 +170,7 @@ func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 		if f := p.fault(step(plan.Destroy, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
-		if !slices.Contains(w.names(), "web-0") {
+		if !slices.Contains(w.Names(), "web-0") {
 			t.Error("it was destroyed without a stamp")
 		}
 	})
@@ -187,12 +188,12 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 		for _, op := range []plan.Op{plan.Destroy, plan.PowerOff} {
 			a := step(op, vm)
 			a.Marked = true
-			eventually(t, "the mark's end is seen", func() bool { return !one.sight().VMs[0].Marked })
+			vctest.Eventually(t, "the mark's end is seen", func() bool { return !one.sight().VMs[0].Marked })
 			if f := one.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s: %+v", op, f)
 			}
 		}
-		if !slices.Contains(w.names(), "web-0") {
+		if !slices.Contains(w.Names(), "web-0") {
 			t.Error("it was destroyed")
 		}
 	})
@@ -257,10 +258,10 @@ func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
 		if n := w.Calls()["ReconfigVM_Task"] - before["ReconfigVM_Task"]; n != 1 {
 			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
 		}
-		if names := w.names(); slices.Contains(names, "web-0") {
+		if names := w.Names(); slices.Contains(names, "web-0") {
 			t.Errorf("vCenter has %v", names)
 		}
-		if now, err := p.readFresh(context.Background(), w.stranger); err != nil || len(now.devices) == 0 {
+		if now, err := p.readFresh(context.Background(), w.Unmanaged); err != nil || len(now.devices) == 0 {
 			t.Errorf("the stranger: %+v, %v", now, err)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -27,7 +28,7 @@ var (
 	switchKinds  = []string{"VmwareDistributedVirtualSwitch", "DistributedVirtualSwitch"}
 )
 
-func readNetworks(ctx context.Context, s *session, d datacenter) (*networks, error) {
+func readNetworks(ctx context.Context, s *session.Session, d datacenter) (*networks, error) {
 	all, err := d.tree(ctx, s, "networkFolder", nil,
 		types.PropertySpec{Type: "Network"},
 		types.PropertySpec{Type: portgroupKind, PathSet: []string{"key", "config.distributedVirtualSwitch", "config.uplink"}},
@@ -168,7 +169,7 @@ func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
 
 // backingOf finds a network by its name or path.
 func (v *VCenter) backingOf(ctx context.Context, b *cloneBuilder, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
-	err = v.call(ctx, func(ctx context.Context, s *session) error {
+	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		ask := func() (*networks, error) { return readNetworks(ctx, s, b.datacenter) }
 		backing, err = looking(ctx, s, &v.lookups.networks, b.datacenter.ref.Value, ask, func(n *networks) (types.BaseVirtualDeviceBackingInfo, error) {
 			found, err := n.find(name, nil)

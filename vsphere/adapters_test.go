@@ -6,6 +6,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // netThing is a network as it is listed.
@@ -64,11 +65,11 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		{"nowhere", nil, "", vcfault.ReasonNetworkNotFound, "/DC0/network/VM Network"},
 	} {
 		got, err := n.find(c.name, c.reached)
-		e := asError(err)
-		if (e != nil) != (c.reason != "") || e == nil && got.ref.Value != c.want || e != nil && (e.Reason != c.reason || !mentions(e.Message, c.says)) {
+		e := vctest.AsError(err)
+		if (e != nil) != (c.reason != "") || e == nil && got.ref.Value != c.want || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
 			t.Errorf("%q: got %v, %v", c.name, got, err)
 		}
-		if e != nil && e.Reason == vcfault.ReasonNetworkNotFound && mentions(e.Message, "up") {
+		if e != nil && e.Reason == vcfault.ReasonNetworkNotFound && vctest.Mentions(e.Message, "up") {
 			t.Errorf("it advises an uplink: %s", e.Message)
 		}
 	}
@@ -94,7 +95,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		t.Errorf("got %+v", b)
 	}
 	hidden, _ := n.find("hidden", nil)
-	if _, err := n.backing(hidden); asError(err) == nil || asError(err).Reason != vcfault.ReasonMissingPrivilege {
+	if _, err := n.backing(hidden); vctest.AsError(err) == nil || vctest.AsError(err).Reason != vcfault.ReasonMissingPrivilege {
 		t.Errorf("a port group whose switch is hidden: %v", err)
 	}
 }

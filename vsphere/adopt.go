@@ -4,11 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
-	"github.com/vmware/govmomi/fault"
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // release takes the stamp off a VM, and what its notes say of it; it is nobody's from then on. One that is gone is nobody's either.

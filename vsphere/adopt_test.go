@@ -142,7 +142,7 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 		if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
 			t.Errorf("%d VMs were touched", n)
 		}
-		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/stranger", MoRef: w.stranger.Value}, 0))
+		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/stranger", MoRef: w.Unmanaged.Value}, 0))
 		if f.Reason != vcfault.ReasonAdoptNotFound || !f.Person || !strings.Contains(f.Message, "may be adopted") {
 			t.Errorf("%+v", f)
 		}
@@ -183,7 +183,7 @@ func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
 		ref, err := w.AddVM(legacy, "db-a")
 		w.must(err)
 		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
-		ask := plan.Ask{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.stranger.Value, "stranger"}}
+		ask := plan.Ask{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.Unmanaged.Value, "stranger"}}
 		p.until("all is quiet", func() bool { return !p.reader.busy(ref) })
 		before := w.Calls()
 		for range 1000 {

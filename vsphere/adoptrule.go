@@ -49,7 +49,7 @@ func (r AdoptRule) path() []string {
 	return parts
 }
 
-func (c Config) validateAdoptFrom() error {
+func (c Selection) validateAdoptFrom() error {
 	var errs []error
 	for _, r := range c.AdoptFrom {
 		if err := r.validate(); err != nil {
@@ -70,7 +70,7 @@ type adoptingRule struct {
 	path      []string
 }
 
-func newAdopting(c Config) adopting {
+func newAdopting(c Selection) adopting {
 	a := adopting{cluster: c.ClusterID}
 	for _, r := range c.AdoptFrom {
 		a.rules = append(a.rules, adoptingRule{r.Namespace, r.path()})

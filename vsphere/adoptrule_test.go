@@ -45,7 +45,7 @@ func TestARuleOfAdoptionIsANamespaceAndTheWholePathOfAFolder(t *testing.T) {
 
 func TestAFolderIsToldFromThoseWhoseNameBeginsLikeIt(t *testing.T) {
 	t.Parallel()
-	a := newAdopting(Config{AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/a%2fb"}}})
+	a := newAdopting(Selection{AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/a%2fb"}}})
 	for place, may := range map[string]bool{
 		"DC0 vm a/b": true, "DC0 vm a/b c": true, "DC0 vm a/bc": false, "DC0 vm": false, "": false, "vm a/b": false,
 	} {

@@ -10,23 +10,24 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // fieldBook remembers the definitions of custom attributes, for one session.
 type fieldBook struct {
 	mu   sync.Mutex
-	of   *session
+	of   *session.Session
 	defs []types.CustomFieldDef // not changed
 }
 
-func (b *fieldBook) read(s *session) ([]types.CustomFieldDef, bool) {
+func (b *fieldBook) read(s *session.Session) ([]types.CustomFieldDef, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.defs, b.of == s
 }
 
-func (b *fieldBook) write(s *session, defs []types.CustomFieldDef) {
+func (b *fieldBook) write(s *session.Session, defs []types.CustomFieldDef) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.of, b.defs = s, defs
@@ -38,8 +39,8 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 	if len(wanted)+len(former) == 0 {
 		return nil
 	}
-	return v.call(ctx, func(ctx context.Context, s *session) error {
-		manager := s.vim.ServiceContent.CustomFieldsManager
+	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		manager := s.Vim.ServiceContent.CustomFieldsManager
 		if manager == nil {
 			return vcfault.New(vcfault.ReasonInternal, true, "vCenter has no custom attributes: take spec.customAttributes out.")
 		}
@@ -53,9 +54,9 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 			if err := v.mayAct(ctx); err != nil {
 				return err
 			}
-			_, err := methods.SetField(ctx, s.vim, &types.SetField{This: *manager, Entity: vmRef(a.MoRef), Key: key, Value: value})
+			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: vmRef(a.MoRef), Key: key, Value: value})
 			if vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-				v.client.fields.write(nil, nil) // the definition may have gone: the next try reads them again
+				v.fields.write(nil, nil) // the definition may have gone: the next try reads them again
 			}
 			return err
 		}
@@ -98,7 +99,7 @@ func valueOf(have []types.BaseCustomFieldValue, key int32) string {
 
 // fieldKey is the key of a VM's attribute of that name, which is made if there is none. One that another copy of the
 // server makes at the same time is as good.
-func (v *VCenter) fieldKey(ctx context.Context, s *session, manager types.ManagedObjectReference, name string) (int32, error) {
+func (v *VCenter) fieldKey(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
 	defs, err := v.fieldDefs(ctx, s, manager)
 	if err != nil {
 		return 0, err
@@ -106,8 +107,8 @@ func (v *VCenter) fieldKey(ctx context.Context, s *session, manager types.Manage
 	if def := defOf(defs, name); def != nil {
 		return def.Key, nil
 	}
-	res, err := methods.AddCustomFieldDef(ctx, s.vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: vmType})
-	v.client.fields.write(nil, nil) // whatever came of it, there is more now than was known
+	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
+	v.fields.write(nil, nil) // whatever came of it, there is more now than was known
 	if err == nil {
 		return res.Returnval.Key, nil
 	}
@@ -129,7 +130,7 @@ func (v *VCenter) fieldKey(ctx context.Context, s *session, manager types.Manage
 
 // defOf is the definition of a VM's attribute of that name: its own before one for all kinds of objects; or nil.
 func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
-	for _, kind := range []string{vmType, ""} {
+	for _, kind := range []string{session.VMType, ""} {
 		if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name && d.ManagedObjectType == kind }); i >= 0 {
 			return &defs[i]
 		}
@@ -138,11 +139,11 @@ func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
 }
 
 // fieldDefs are the definitions of all attributes.
-func (v *VCenter) fieldDefs(ctx context.Context, s *session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
-	if defs, known := v.client.fields.read(s); known {
+func (v *VCenter) fieldDefs(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
+	if defs, known := v.fields.read(s); known {
 		return defs, nil
 	}
-	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: manager}},
 		PropSet:   []types.PropertySpec{{Type: manager.Type, PathSet: []string{"field"}}},
 	})
@@ -157,6 +158,6 @@ func (v *VCenter) fieldDefs(ctx context.Context, s *session, manager types.Manag
 			}
 		}
 	}
-	v.client.fields.write(s, defs)
+	v.fields.write(s, defs)
 	return defs, nil
 }

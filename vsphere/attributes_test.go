@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -121,7 +122,7 @@ func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreTold(t *testing.T) {
 func TestAttributesOfVMsComeBeforeThoseOfAllObjectsAndThoseOfOthersDoNotCount(t *testing.T) {
 	t.Parallel()
 	defs := []vim.CustomFieldDef{
-		{Key: 1, Name: "a", ManagedObjectType: "HostSystem"}, {Key: 2, Name: "a"}, {Key: 3, Name: "a", ManagedObjectType: vmType},
+		{Key: 1, Name: "a", ManagedObjectType: "HostSystem"}, {Key: 2, Name: "a"}, {Key: 3, Name: "a", ManagedObjectType: session.VMType},
 		{Key: 4, Name: "b"}, {Key: 5, Name: "c", ManagedObjectType: "HostSystem"},
 	}
 	for name, key := range map[string]int32{"a": 3, "b": 4, "c": 0, "d": 0} {

@@ -17,7 +17,7 @@ import (
 // allowing is a shelf whose groups in the namespace shop may adopt what is in /DC0/vm/legacy.
 func allowing() *shelf {
 	s := newShelf()
-	s.adopting = newAdopting(Config{ClusterID: "test", AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/legacy"}}})
+	s.adopting = newAdopting(Selection{ClusterID: "test", AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/legacy"}}})
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "legacy", "vm"}, {"deep", "Folder", "deep", "legacy"},
 		{"legacy2", "Folder", "legacy2", "vm"}, {"legacy1", "Folder", "legacy", "vm1"}, {"lost", "Folder", "lost", "nowhere"}}})
 	s.told, s.asked = nil, nil
@@ -107,7 +107,7 @@ func TestByDefaultNothingMayBeAdoptedAndARuleIsForItsNamespace(t *testing.T) {
 		{[]AdoptRule{{"shop", "/DC0/vm/leg"}}, false},
 	} {
 		s := allowing()
-		s.adopting = newAdopting(Config{AdoptFrom: c.rules})
+		s.adopting = newAdopting(Selection{AdoptFrom: c.rules})
 		got := s.adopt([]Machine{old("vm-1", "a", "legacy")}, "vm-1")[0]
 		if (got.Fault == nil) != c.may || !c.may && len(s.asked) > 0 {
 			t.Errorf("%v: %+v, asked for %v", c.rules, got.Fault, s.asked)
@@ -245,7 +245,7 @@ func TestAnAnswerAboutAdoptionIsRememberedUntilSomethingChanges(t *testing.T) {
 
 func BenchmarkSightOfAGroupThatAdoptedAHundred(b *testing.B) {
 	n := many()
-	n.adopting = newAdopting(Config{AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
+	n.adopting = newAdopting(Selection{AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
 	ask := plan.Ask{Template: "ubuntu"}
 	for i := range 100 {
 		ask.Adopt = append(ask.Adopt, "/DC0/vm/stranger-"+strings.Repeat("1", 1+i%4))
@@ -294,5 +294,14 @@ func TestAVMThatIsNoTemplateIsNotToldFromOneThatDoesNotExist(t *testing.T) {
 	}
 	if there, none := look("web-0"), look("none"); there != none {
 		t.Errorf("%s\n%s", there, none)
+	}
+}
+
+func TestPlacesThatAreInEachOtherEndEverySearch(t *testing.T) {
+	p := newPlaces(2)
+	p.put(Place{MoRef: "a", Kind: "Folder", Name: "a", Parent: "b"})
+	p.put(Place{MoRef: "b", Kind: "Folder", Name: "b", Parent: "a"})
+	if p.datacenter("a") != "" || p.names("a") != nil || len(p.between("c", "a")) > deepest || len(p.path("a", "x")) > 3*deepest {
+		t.Errorf("%q, %v, %v, %q", p.datacenter("a"), p.names("a"), p.between("c", "a"), p.path("a", "x"))
 	}
 }

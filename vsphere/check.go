@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -58,7 +59,7 @@ type checker struct {
 	v   *VCenter
 	now func() time.Time
 
-	s  *session
+	s  *session.Session
 	at *settings
 	// absent reports whether the root folder of all groups is not there yet; at.root is then the folder it will be made in.
 	absent bool
@@ -90,7 +91,7 @@ func (v *VCenter) Check(ctx context.Context, o CheckOptions) []Finding {
 }
 
 func (c *checker) run(ctx context.Context) []Finding {
-	defer c.v.client.logout(context.WithoutCancel(ctx))
+	defer c.v.client.Logout(context.WithoutCancel(ctx))
 	for _, look := range []func(context.Context) bool{
 		c.address, c.certificate, c.login, c.version, c.clock, c.sessions, c.places, c.inventory, c.lookAtTemplates,
 		c.lookAtNetworks, c.lookAtGroups, c.role, c.deep,
@@ -141,8 +142,8 @@ func (c *checker) progress(format string, args ...any) {
 }
 
 // call makes calls on the session, which is logged in again if it was lost.
-func (c *checker) call(ctx context.Context, f func(context.Context, *session) error) error {
-	return c.v.client.call(ctx, f)
+func (c *checker) call(ctx context.Context, f func(context.Context, *session.Session) error) error {
+	return c.v.client.Call(ctx, f)
 }
 
 // among lists what there is to choose from.

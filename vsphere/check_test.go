@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -22,7 +23,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // planted is a password that is to be found nowhere.
@@ -174,7 +177,7 @@ func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) 
 				_, _ = io.WriteString(rw, "<html>welcome</html>")
 			}))
 			w.must(web.Listener.Close())
-			web.Listener = w.network.Listen()
+			web.Listener = w.Network.Listen()
 			web.Config.ErrorLog = log.New(io.Discard, "", 0)
 			web.StartTLS()
 			t.Cleanup(web.Close)
@@ -193,7 +196,7 @@ func (w *world) certificate() []byte {
 	v, err := New(w.config())
 	w.must(err)
 	c := &checker{v: v, now: time.Now}
-	state, err := c.handshake(w.t.Context(), trust{insecure: true}.config(""))
+	state, err := c.handshake(w.t.Context(), &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true})
 	w.must(err)
 	return state.PeerCertificates[0].Raw
 }
@@ -216,8 +219,8 @@ func TestACheckComparesTheClocksAndTellsOfACertificateThatExpires(t *testing.T) 
 func TestACheckTellsWhichVCentersAreTooOld(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]CheckResult{"6.0": CheckFail, "6.5": CheckWarn, "6.7.3": CheckWarn, "7.0.3.0": CheckOK, "9.0.0.0": CheckOK, "": CheckFail} {
-		s := &session{vim: &vim25.Client{}}
-		s.vim.ServiceContent.About = types.AboutInfo{ApiVersion: version, InstanceUuid: "uuid"}
+		s := &session.Session{Vim: &vim25.Client{}}
+		s.Vim.ServiceContent.About = types.AboutInfo{ApiVersion: version, InstanceUuid: "uuid"}
 		c := &checker{s: s}
 		if c.version(t.Context()); c.findings[0].Result != want {
 			t.Errorf("%q is %+v, want %s", version, c.findings[0], want)
@@ -305,10 +308,10 @@ func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 			r.only("privilege " + p.ID)
 		}
 		w.Restrict(roleIDs()...)
-		w.Withdraw("Datastore.AllocateSpace", must(w.Find("/DC0/datastore/LocalDS_0")))
+		w.Withdraw("Datastore.AllocateSpace", vctest.Value(w.Find("/DC0/datastore/LocalDS_0")))
 		w.checked(nil, o).has("privilege Datastore.AllocateSpace", CheckFail, "the datastore LocalDS_0", "")
 		w.Restrict(roleIDs()...)
-		w.Withdraw("VirtualMachine.Provisioning.DeployTemplate", must(w.Find("/DC0/vm")))
+		w.Withdraw("VirtualMachine.Provisioning.DeployTemplate", vctest.Value(w.Find("/DC0/vm")))
 		w.checked(nil, o).has("privilege VirtualMachine.Provisioning.DeployTemplate", CheckFail, "/DC0/vm/ubuntu", "")
 		w.Restrict(roleIDs()...)
 		w.Withdraw(privTagging + "AttachTag")
@@ -325,11 +328,11 @@ func TestACheckLooksForPrivilegesWhereAGroupLivesAndOnItsNetworks(t *testing.T) 
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Portgroups: 1})
-		teams, err := object.NewFolder(w.Admin().Client, must(w.Find("/DC0/vm"))).CreateFolder(t.Context(), "teams")
+		teams, err := object.NewFolder(w.Admin().Client, vctest.Value(w.Find("/DC0/vm"))).CreateFolder(t.Context(), "teams")
 		w.must(err)
 		w.Restrict(roleIDs()...)
 		w.Withdraw("Folder.Create", teams.Reference())
-		w.Withdraw("Network.Assign", must(w.Find("/DC0/network/DC0_DVPG0")))
+		w.Withdraw("Network.Assign", vctest.Value(w.Find("/DC0/network/DC0_DVPG0")))
 		away := &v1alpha1.VmGroup{}
 		away.Namespace, away.Name = "shop", "web"
 		away.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}
@@ -341,16 +344,9 @@ func TestACheckLooksForPrivilegesWhereAGroupLivesAndOnItsNetworks(t *testing.T) 
 		r := w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}})
 		r.has("privilege Folder.Create", CheckFail, "/DC0/vm/teams ", "")
 		r.has("privilege Network.Assign", CheckFail, "DC0_DVPG0", "")
-		w.Withdraw("Network.Assign", must(w.Find("/DC0/network/VM Network")))
+		w.Withdraw("Network.Assign", vctest.Value(w.Find("/DC0/network/VM Network")))
 		w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}}).has("privilege Network.Assign", CheckFail, "VM Network", "")
 	})
-}
-
-func must[T any](x T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return x
 }
 
 func TestACheckThatIsStoppedSaysSo(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -108,8 +109,8 @@ func (t *trial) run(ctx context.Context) {
 // makeFolder makes the scratch folder, and looks whether what is in it can be removed: whether the permissions propagate.
 func (t *trial) makeFolder(name string) bool {
 	const check = "deep: scratch folder"
-	err := t.v.call(t.end, func(ctx context.Context, s *session) error {
-		res, err := methods.CreateFolder(ctx, s.vim, &types.CreateFolder{This: t.at.root, Name: name})
+	err := t.v.call(t.end, func(ctx context.Context, s *session.Session) error {
+		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: t.at.root, Name: name})
 		if err == nil {
 			t.scratch = res.Returnval
 		}
@@ -157,7 +158,7 @@ func (t *trial) prepare(ctx context.Context) bool {
 			return false
 		}
 	}
-	t.stamp = stamp.Stamp{Cluster: "vmgroup check", Namespace: "vmgroup-check", Name: "vmgroup-check", UID: "vmgroup-check", InstanceUUID: t.id, VCenter: t.s.uuid, Created: stamp.Time(t.now())}.Encode()
+	t.stamp = stamp.Stamp{Cluster: "vmgroup check", Namespace: "vmgroup-check", Name: "vmgroup-check", UID: "vmgroup-check", InstanceUUID: t.id, VCenter: t.s.UUID, Created: stamp.Time(t.now())}.Encode()
 	b.spec.Config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
 	return true
 }
@@ -184,8 +185,8 @@ type ended struct {
 
 // clone makes one of the clones and awaits it.
 func (t *trial) clone() (e ended) {
-	info, err := t.v.task(t.end, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{This: vmRef(t.template.moRef), Folder: t.scratch, Name: trialName, Spec: t.builder.spec})
+	info, err := t.v.task(t.end, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: vmRef(t.template.moRef), Folder: t.scratch, Name: trialName, Spec: t.builder.spec})
 		if err == nil {
 			task = res.Returnval
 			t.mu.Lock()
@@ -253,7 +254,7 @@ func (t *trial) compete(context.Context) bool {
 	case took < time.Second:
 		t.add(check, CheckSkip, fmt.Sprintf("the clone ended before it could be looked for (%s)", took), "try a larger template")
 	default:
-		t.add(check, CheckFail, fmt.Sprintf("not found among the recent tasks of %s in %d looks", t.s.user, looks), "the end of a group could miss a clone that is under way: tell the project, with the vCenter's version and the task's descriptionId")
+		t.add(check, CheckFail, fmt.Sprintf("not found among the recent tasks of %s in %d looks", t.s.User, looks), "the end of a group could miss a clone that is under way: tell the project, with the vCenter's version and the task's descriptionId")
 	}
 	return good
 }
@@ -261,7 +262,7 @@ func (t *trial) compete(context.Context) bool {
 // cloning reports whether one of the trial's clones is among those that the end of a group waits for.
 func (t *trial) cloning() bool {
 	var running []string
-	_ = t.v.call(t.end, func(ctx context.Context, s *session) (err error) { // the next look may succeed
+	_ = t.v.call(t.end, func(ctx context.Context, s *session.Session) (err error) { // the next look may succeed
 		running, err = cloneTasks(ctx, s)
 		return err
 	})
@@ -318,10 +319,10 @@ func (t *trial) readStamp(ctx context.Context) bool {
 
 // readTrial gives the stamp of a trial's VM, which is empty for any other, and its instanceUuid.
 func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) (stamp, instance string, err error) {
-	err = t.v.call(ctx, func(ctx context.Context, s *session) error {
-		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	err = t.v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: vm}},
-			PropSet:   []types.PropertySpec{{Type: vmType, PathSet: []string{trialPath, "config.instanceUuid"}}},
+			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: []string{trialPath, "config.instanceUuid"}}},
 		})
 		for _, o := range objects {
 			for _, p := range o.PropSet {
@@ -339,7 +340,7 @@ func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) 
 }
 
 // task starts a task about the trial's VM, and awaits it.
-func (t *trial) task(start func(context.Context, *session) (types.ManagedObjectReference, error)) error {
+func (t *trial) task(start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) error {
 	_, err := t.v.task(t.end, start)
 	return err
 }

@@ -11,15 +11,17 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // deepWorld is a vCenter whose clones are quick: the check looks for them many times a second.
 func deepWorld(t testing.TB, change ...func(*vcsim.Config)) *world {
 	t.Helper()
 	c := vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true},
-		Latency: vcsim.Latency{Clone: 2 * time.Second, Power: lifelike.Power, Reconfigure: lifelike.Reconfigure, Other: lifelike.Other}}
+		Latency: vcsim.Latency{Clone: 2 * time.Second, Power: vctest.Lifelike.Power, Reconfigure: vctest.Lifelike.Reconfigure, Other: vctest.Lifelike.Other}}
 	for _, f := range change {
 		f(&c)
 	}
@@ -31,7 +33,7 @@ var deepOptions = CheckOptions{Templates: []string{"ubuntu"}, Deep: true}
 // clean wants nothing in vCenter but the template.
 func (w *world) clean() {
 	w.t.Helper()
-	if names := w.names(); strings.Join(names, " ") != "ubuntu" {
+	if names := w.Names(); strings.Join(names, " ") != "ubuntu" {
 		w.t.Errorf("there are %v", names)
 	}
 	if old := w.checked(nil, CheckOptions{}); strings.Contains(old.String(), "leftovers") {
@@ -82,8 +84,8 @@ func TestADeepCheckTriesHotAddWhereTheFlagsAllowIt(t *testing.T) {
 // reconfigured changes a template by hand.
 func (w *world) reconfigured(name string, spec types.VirtualMachineConfigSpec) {
 	w.t.Helper()
-	vm := object.NewVirtualMachine(w.Admin().Client, must(w.Find(name)))
-	w.must(vm.MarkAsVirtualMachine(w.t.Context(), *object.NewResourcePool(w.Admin().Client, must(w.Find("/DC0/host/DC0_C0/Resources"))), nil))
+	vm := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(name)))
+	w.must(vm.MarkAsVirtualMachine(w.t.Context(), *object.NewResourcePool(w.Admin().Client, vctest.Value(w.Find("/DC0/host/DC0_C0/Resources"))), nil))
 	task, err := vm.Reconfigure(w.t.Context(), spec)
 	w.must(err)
 	w.must(task.Wait(w.t.Context()))
@@ -188,7 +190,7 @@ func TestADeepCheckLeavesWhatIsNotItsOwn(t *testing.T) {
 		}
 		r := w.checked(nil, o)
 		r.has("deep: clean-up", CheckFail, "left in vCenter", "by hand")
-		if names := w.names(); strings.Join(names, " ") != "a-person's ubuntu" {
+		if names := w.Names(); strings.Join(names, " ") != "a-person's ubuntu" {
 			t.Errorf("there are %v", names)
 		}
 	})
@@ -196,7 +198,7 @@ func TestADeepCheckLeavesWhatIsNotItsOwn(t *testing.T) {
 
 func TestADeepCheckSeesAVCenterThatDoesNotKeepItsWord(t *testing.T) {
 	t.Parallel()
-	begun := func() *trial { return &trial{checker: &checker{now: time.Now, s: &session{}}} }
+	begun := func() *trial { return &trial{checker: &checker{now: time.Now, s: &session.Session{}}} }
 	vm := func(ref string) ended { return ended{vm: vmRef(ref)} }
 	two := begun()
 	if two.judge([]ended{vm("vm-1"), vm("vm-2")}, time.Second) {
@@ -216,7 +218,7 @@ func TestADeepCheckMissesARunningCloneThatIsNotAmongTheTasks(t *testing.T) {
 		o := deepOptions
 		o.Progress = func(text string) {
 			if strings.HasPrefix(text, "cloning") {
-				c.s.user = "somebody else" // as if the task were another's
+				c.s.User = "somebody else" // as if the task were another's
 			}
 		}
 		w.checked(nil, o, func(x *checker) { c = x }).has("deep: running clone", CheckFail, "not found", "tell the project")

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -29,7 +30,7 @@ func (c *checker) lookAtNetworks(ctx context.Context) bool {
 
 // network finds a network that the hosts of a pool have.
 func (c *checker) network(ctx context.Context, in datacenter, pool types.ManagedObjectReference, name string) (found *namedObject, err error) {
-	err = c.call(ctx, func(ctx context.Context, s *session) error {
+	err = c.call(ctx, func(ctx context.Context, s *session.Session) error {
 		all, err := readNetworks(ctx, s, in)
 		if err != nil {
 			return err
@@ -246,7 +247,7 @@ func (c *checker) drs(ctx context.Context, check string, b *cloneBuilder) bool {
 
 // ownerOf is the cluster or host of a pool.
 func (c *checker) ownerOf(ctx context.Context, pool types.ManagedObjectReference) (owner types.ManagedObjectReference, err error) {
-	err = c.call(ctx, func(ctx context.Context, s *session) error {
+	err = c.call(ctx, func(ctx context.Context, s *session.Session) error {
 		all, err := readComputes(ctx, s, c.datacenter())
 		if err == nil {
 			owner = all.owner[pool]

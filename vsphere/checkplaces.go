@@ -10,12 +10,13 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // places looks up what the settings name, as resolveSite does, but makes nothing.
 func (c *checker) places(ctx context.Context) (good bool) {
-	err := contained("the lookup of the settings", func() error {
+	err := session.Contained("the lookup of the settings", func() error {
 		good = c.lookUpPlaces(ctx)
 		return nil
 	})
@@ -26,7 +27,7 @@ func (c *checker) places(ctx context.Context) (good bool) {
 }
 
 func (c *checker) lookUpPlaces(ctx context.Context) bool {
-	finder := find.NewFinder(bounded(c.s.vim))
+	finder := find.NewFinder(c.s.Bounded())
 	cfg := c.v.cfg
 	dc, err := resolveDatacenter(ctx, finder, cfg.Datacenter)
 	if err != nil {
@@ -64,7 +65,7 @@ func (c *checker) lookUpPlaces(ctx context.Context) bool {
 func (c *checker) root(ctx context.Context, at *settings) bool {
 	at.root, at.rootPath = at.vmFolder, at.datacenterPath+"/vm"
 	for i, name := range at.path {
-		child, err := object.NewSearchIndex(c.s.vim).FindChild(ctx, at.root, name)
+		child, err := object.NewSearchIndex(c.s.Vim).FindChild(ctx, at.root, name)
 		if err != nil {
 			c.failed("folder", err)
 			return false
@@ -196,10 +197,10 @@ type nature struct {
 	datastores       []types.ManagedObjectReference
 }
 
-func readNature(ctx context.Context, s *session, vm types.ManagedObjectReference) (*nature, error) {
-	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+func readNature(ctx context.Context, s *session.Session, vm types.ManagedObjectReference) (*nature, error) {
+	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: vm}},
-		PropSet: []types.PropertySpec{{Type: vmType, PathSet: []string{"config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
+		PropSet: []types.PropertySpec{{Type: session.VMType, PathSet: []string{"config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
 			"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore"}}},
 	})
 	if err != nil {
@@ -250,7 +251,7 @@ func (x *nature) take(p types.DynamicProperty) {
 func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 	const check = "template"
 	var x *nature
-	err := c.call(ctx, func(ctx context.Context, s *session) (err error) {
+	err := c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		x, err = readNature(ctx, s, vmRef(t.moRef))
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -78,7 +79,7 @@ func (c *checker) role(ctx context.Context) bool {
 // lacks adds a finding that a privilege is not held. It is a failure if nothing, or a group that was given, works without it.
 func (c *checker) lacks(p Privilege, without []string) {
 	check := "privilege " + p.ID
-	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.user, vcfault.Listing(without), p.Why)
+	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.User, vcfault.Listing(without), p.Why)
 	advice := "grant it there, with propagation to what is inside"
 	if slices.Contains(p.On, OnGlobal) {
 		advice = "grant it as a global permission"
@@ -96,7 +97,7 @@ func (c *checker) lacks(p Privilege, without []string) {
 
 // holders are the objects on which privileges are needed.
 func (c *checker) holders(ctx context.Context) (map[Scope][]candidate, error) {
-	root := []candidate{{"the root", c.s.vim.ServiceContent.RootFolder}}
+	root := []candidate{{"the root", c.s.Vim.ServiceContent.RootFolder}}
 	on := map[Scope][]candidate{
 		OnRoot: root, OnGlobal: root,
 		OnFolder: append([]candidate{{c.at.rootPath, c.at.root}}, c.homes...), OnNetwork: c.networks,
@@ -159,8 +160,8 @@ func (c *checker) names(ctx context.Context, refs []types.ManagedObjectReference
 	if len(refs) == 0 {
 		return names, nil
 	}
-	err := c.call(ctx, func(ctx context.Context, s *session) error {
-		objects, err := retrieve(ctx, s, spec)
+	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.Retrieve(ctx, s, spec)
 		for _, o := range objects {
 			for _, p := range o.PropSet {
 				word, known := words[o.Obj.Type]
@@ -182,12 +183,12 @@ var errNoAuthority = errors.New("vCenter has no AuthorizationManager")
 // [doc] AuthorizationManager.FetchUserPrivilegeOnEntities: System.View on the entities is required.
 func (c *checker) privileges(ctx context.Context, on []types.ManagedObjectReference) (map[types.ManagedObjectReference]map[string]bool, error) {
 	held := map[types.ManagedObjectReference]map[string]bool{}
-	err := c.call(ctx, func(ctx context.Context, s *session) error {
-		manager := s.vim.ServiceContent.AuthorizationManager
+	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
+		manager := s.Vim.ServiceContent.AuthorizationManager
 		if manager == nil {
 			return errNoAuthority
 		}
-		res, err := methods.FetchUserPrivilegeOnEntities(ctx, s.vim, &types.FetchUserPrivilegeOnEntities{This: *manager, Entities: on, UserName: s.user})
+		res, err := methods.FetchUserPrivilegeOnEntities(ctx, s.Vim, &types.FetchUserPrivilegeOnEntities{This: *manager, Entities: on, UserName: s.User})
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -23,10 +24,10 @@ type trialState struct {
 }
 
 func (t *trial) state(ctx context.Context) (x trialState, err error) {
-	err = t.v.call(ctx, func(ctx context.Context, s *session) error {
-		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	err = t.v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: t.vm}},
-			PropSet: []types.PropertySpec{{Type: vmType, PathSet: []string{"runtime.powerState", "runtime.bootTime", "guest.toolsRunningStatus", "guest.ipAddress",
+			PropSet: []types.PropertySpec{{Type: session.VMType, PathSet: []string{"runtime.powerState", "runtime.bootTime", "guest.toolsRunningStatus", "guest.ipAddress",
 				"config.hardware.numCPU", "config.hardware.memoryMB", "config.hotPlugMemoryLimit", "config.hotPlugMemoryIncrementSize"}}},
 		})
 		x = trialState{}
@@ -71,8 +72,8 @@ func (x *trialState) take(p types.DynamicProperty) {
 func (t *trial) powerOn(ctx context.Context) bool {
 	const check = "deep: power-on"
 	t.progress("powering %s on", trialName)
-	err := t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: t.vm})
+	err := t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: t.vm})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -116,8 +117,8 @@ func (t *trial) hotAdd(ctx context.Context) bool {
 
 func (t *trial) hotAddOf(what string, flag bool, change string, spec types.VirtualMachineConfigSpec) {
 	check := "deep: hot-add of " + what
-	err := t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.ReconfigVM_Task(ctx, s.vim, &types.ReconfigVM_Task{This: t.vm, Spec: spec})
+	err := t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: t.vm, Spec: spec})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -158,8 +159,8 @@ func (t *trial) shutDown(ctx context.Context) bool {
 		return true
 	}
 	t.progress("asking the guest to shut down")
-	err := t.v.call(t.end, func(ctx context.Context, s *session) error {
-		_, err := methods.ShutdownGuest(ctx, s.vim, &types.ShutdownGuest{This: t.vm})
+	err := t.v.call(t.end, func(ctx context.Context, s *session.Session) error {
+		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: t.vm})
 		return err
 	})
 	if err != nil {
@@ -189,7 +190,7 @@ func (t *trial) wait(ctx context.Context, holds func(context.Context) (bool, err
 		} else if err != nil && ctx.Err() != nil {
 			return false
 		}
-		if !sleep(ctx, pause) {
+		if !session.Sleep(ctx, pause) {
 			return false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -18,7 +19,7 @@ const viewPatience = time.Minute
 
 // trialView is a stream of changes of what is in the scratch folder, made as that of the server.
 type trialView struct {
-	s       *session
+	s       *session.Session
 	pc      types.ManagedObjectReference
 	version string
 	in      map[types.ManagedObjectReference]bool
@@ -27,13 +28,13 @@ type trialView struct {
 // watch begins to follow what is in the scratch folder.
 func (t *trial) watch(ctx context.Context) bool {
 	w := &trialView{in: map[types.ManagedObjectReference]bool{}}
-	err := t.v.call(ctx, func(ctx context.Context, s *session) error {
-		made, err := methods.CreatePropertyCollector(ctx, s.vim, &types.CreatePropertyCollector{This: s.vim.ServiceContent.PropertyCollector})
+	err := t.v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
 		if err != nil {
 			return err
 		}
 		w.s, w.pc = s, made.Returnval
-		_, err = methods.CreateFilter(ctx, s.vim, &types.CreateFilter{This: w.pc, PartialUpdates: true, Spec: types.PropertyFilterSpec{
+		_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: w.pc, PartialUpdates: true, Spec: types.PropertyFilterSpec{
 			ObjectSet: allPlaces(t.scratch), PropSet: watchedProps()}})
 		return err
 	})
@@ -53,12 +54,12 @@ func (w *trialView) until(ctx context.Context, holds func() bool) error {
 	defer cancel()
 	seconds := int32(2)
 	for !holds() {
-		res, err := methods.WaitForUpdatesEx(ctx, w.s.vim, &types.WaitForUpdatesEx{This: w.pc, Version: w.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
+		res, err := methods.WaitForUpdatesEx(ctx, w.s.Vim, &types.WaitForUpdatesEx{This: w.pc, Version: w.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
 		if err != nil {
 			return err
 		}
 		if res.Returnval == nil {
-			sleep(ctx, streamPause) // in case it did not wait
+			session.Sleep(ctx, streamPause) // in case it did not wait
 			continue
 		}
 		w.version = res.Returnval.Version
@@ -109,8 +110,8 @@ func (t *trial) destroy(ctx context.Context) bool {
 // remove powers a VM off if it is on, and destroys it. With a VM go the disks that are attached to it: it stays if one of
 // them was not made by its clone.
 func (t *trial) remove(vm types.ManagedObjectReference) error {
-	err := t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.PowerOffVM_Task(ctx, s.vim, &types.PowerOffVM_Task{This: vm})
+	err := t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -128,8 +129,8 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 			return vcfault.New(vcfault.ReasonInternal, true, "%s has a disk from elsewhere, %s: detach it.", vm.Value, file)
 		}
 	}
-	return t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.Destroy_Task(ctx, s.vim, &types.Destroy_Task{This: vm})
+	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -157,7 +158,7 @@ func (t *trial) sweep(name string) {
 	t.progress("cleaning up")
 	err := t.awaitClones()
 	var left []string
-	for try := 0; try < 3 && (try == 0 && err == nil || try > 0 && sleep(t.end, time.Second)); try++ {
+	for try := 0; try < 3 && (try == 0 && err == nil || try > 0 && session.Sleep(t.end, time.Second)); try++ {
 		if left, err = t.sweepOnce(name); err == nil && len(left) == 0 {
 			t.ok(check, "nothing is left")
 			return
@@ -184,7 +185,7 @@ func (t *trial) awaitClones() error {
 	var awaited []string
 	for known, failures := false, 0; ; {
 		var running []string
-		err := t.v.call(t.end, func(ctx context.Context, s *session) (err error) {
+		err := t.v.call(t.end, func(ctx context.Context, s *session.Session) (err error) {
 			running, err = cloneTasks(ctx, s)
 			return err
 		})
@@ -201,7 +202,7 @@ func (t *trial) awaitClones() error {
 		if known && len(awaited) == 0 {
 			return nil
 		}
-		sleep(t.end, time.Second)
+		session.Sleep(t.end, time.Second)
 	}
 }
 
@@ -243,7 +244,7 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 // owns reports whether the trial made a VM. A copy of one bears its stamp, too, but was not made here, and has another
 // instanceUuid.
 func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
-	if child.Type != vmType {
+	if child.Type != session.VMType {
 		return false, nil
 	}
 	stamp, instance, err := t.readTrial(t.end, child)
@@ -259,8 +260,8 @@ func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
 	if err != nil || len(children) > 0 {
 		return errStill(err, children)
 	}
-	err = t.task(func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.UnregisterAndDestroy_Task(ctx, s.vim, &types.UnregisterAndDestroy_Task{This: folder})
+	err = t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -288,8 +289,8 @@ func errStill(err error, children []types.ManagedObjectReference) error {
 
 // children reads what is in a folder now.
 func (t *trial) children(folder types.ManagedObjectReference) (all []types.ManagedObjectReference, err error) {
-	err = t.v.call(t.end, func(ctx context.Context, s *session) error {
-		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	err = t.v.call(t.end, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: folder}},
 			PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"childEntity"}}},
 		})

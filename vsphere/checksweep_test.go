@@ -12,6 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // whileDeep makes a deep check and does something when it says what begins so; folder is the path of the scratch folder.
@@ -34,26 +35,19 @@ func (w *world) whileDeep(begins string, do func(folder string)) results {
 	return r
 }
 
-// done awaits a task of the admin's.
-func (w *world) done(task *object.Task, err error) {
-	w.t.Helper()
-	w.must(err)
-	w.must(task.Wait(w.t.Context()))
-}
-
 func TestADeepCheckLeavesACopyThatSomebodyMadeOfItsVM(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := deepWorld(t)
 		r := w.whileDeep("destroying", func(folder string) {
-			vm := object.NewVirtualMachine(w.Admin().Client, must(w.Find(trialName)))
-			w.done(vm.Clone(t.Context(), object.NewFolder(w.Admin().Client, must(w.Find(folder))), "a-copy", types.VirtualMachineCloneSpec{}))
+			vm := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(trialName)))
+			w.Done(vm.Clone(t.Context(), object.NewFolder(w.Admin().Client, vctest.Value(w.Find(folder))), "a-copy", types.VirtualMachineCloneSpec{}))
 			if w.look("a-copy").ExtraConfig[trialKey] == "" {
 				t.Error("the copy bears no stamp, so that it shows nothing")
 			}
 		})
 		r.has("deep: clean-up", CheckFail, "left in vCenter", "by hand")
-		if names := w.names(); strings.Join(names, " ") != "a-copy ubuntu" {
+		if names := w.Names(); strings.Join(names, " ") != "a-copy ubuntu" {
 			t.Errorf("there are %v", names)
 		}
 	})
@@ -65,7 +59,7 @@ func TestADeepCheckLeavesAFolderThatHadItsScratchFoldersName(t *testing.T) {
 		w := deepWorld(t)
 		var taken types.ManagedObjectReference
 		r := w.whileDeep("making", func(folder string) {
-			made, err := object.NewFolder(w.Admin().Client, must(w.Find("/DC0/vm"))).CreateFolder(t.Context(), strings.TrimPrefix(folder, "/DC0/vm/"))
+			made, err := object.NewFolder(w.Admin().Client, vctest.Value(w.Find("/DC0/vm"))).CreateFolder(t.Context(), strings.TrimPrefix(folder, "/DC0/vm/"))
 			w.must(err)
 			taken = made.Reference()
 		})
@@ -83,8 +77,8 @@ func TestADeepCheckRemovesItsFolderAndItsVMWhereverSomebodyPutsThem(t *testing.T
 		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 1) // so that the end has to do it
 		r := w.whileDeep("destroying", func(folder string) {
 			w.must(w.Move(trialName, "/DC0/vm"))
-			f := object.NewFolder(w.Admin().Client, must(w.Find(folder)))
-			w.done(f.Rename(t.Context(), "renamed"))
+			f := object.NewFolder(w.Admin().Client, vctest.Value(w.Find(folder)))
+			w.Done(f.Rename(t.Context(), "renamed"))
 		})
 		r.has("deep: clean-up", CheckOK, "nothing is left", "")
 		if ref, err := w.Find("/DC0/vm/renamed"); err == nil {
@@ -98,12 +92,12 @@ func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := deepWorld(t)
-		stranger := must(w.AddVM("/DC0/vm", "stranger"))
+		stranger := vctest.Value(w.AddVM("/DC0/vm", "stranger"))
 		r := w.whileDeep("destroying", func(string) {
 			devices, err := object.NewVirtualMachine(w.Admin().Client, stranger).Device(t.Context())
 			w.must(err)
 			disk := devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk)
-			own, err := object.NewVirtualMachine(w.Admin().Client, must(w.Find(trialName))).Device(t.Context())
+			own, err := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(trialName))).Device(t.Context())
 			w.must(err)
 			unit := int32(9)
 			disk.Key, disk.UnitNumber = -1, &unit
@@ -113,7 +107,7 @@ func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T)
 		})
 		r.has("deep: destroyed VM", CheckFail, "a disk from elsewhere", "detach")
 		r.has("deep: clean-up", CheckFail, "a disk from elsewhere", "by hand")
-		if names := w.names(); !slices.Contains(names, trialName) || w.Calls()["Destroy_Task"] > 0 {
+		if names := w.Names(); !slices.Contains(names, trialName) || w.Calls()["Destroy_Task"] > 0 {
 			t.Errorf("it was destroyed, and the disk with it: there are %v", names)
 		}
 	})
@@ -141,7 +135,7 @@ func TestADeepCheckThatIsStoppedReportsNoFailureOfVCenters(t *testing.T) {
 			w.must(err)
 			ctx, cancel := context.WithCancel(t.Context())
 			o := deepOptions
-			o.GuestPatience = patience
+			o.GuestPatience = vctest.Patience
 			o.Progress = func(text string) {
 				if strings.HasPrefix(text, begins) {
 					cancel()

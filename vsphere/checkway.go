@@ -14,6 +14,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -33,7 +34,7 @@ const (
 
 // hostPort is where vCenter listens.
 func (c *checker) hostPort() (host, port string) {
-	u := c.v.client.endpoint
+	u := c.v.client.Endpoint()
 	if port = u.Port(); port == "" {
 		if port = "443"; u.Scheme == "http" {
 			port = "80"
@@ -44,7 +45,7 @@ func (c *checker) hostPort() (host, port string) {
 
 // proxy is the proxy on the way to vCenter; empty if there is none.
 func (c *checker) proxy() string {
-	p, err := http.ProxyFromEnvironment(&http.Request{URL: c.v.client.endpoint})
+	p, err := http.ProxyFromEnvironment(&http.Request{URL: c.v.client.Endpoint()})
 	if err != nil || p == nil {
 		return ""
 	}
@@ -58,14 +59,14 @@ func (c *checker) address(ctx context.Context) bool {
 		c.add("address", CheckSkip, fmt.Sprintf("%s is reached by the proxy %s", host, p), "")
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil {
 		c.add("address", CheckFail, fmt.Sprintf("the name %q cannot be resolved", host), "correct --host (VC_HOST), or the name server that this machine asks")
 		return false
 	}
-	conn, err := c.v.client.transport.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	conn, err := c.v.client.Transport().DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		seen := fmt.Sprintf("nobody answers at %s port %s", host, port)
 		if f, known := vcfault.OfNetwork(err); known {
@@ -84,19 +85,19 @@ func (c *checker) address(ctx context.Context) bool {
 
 // certificate looks whether vCenter's certificate is verified, and by what. The password is sent to nobody whose is not.
 func (c *checker) certificate(ctx context.Context) bool {
-	trusted, err := c.v.cfg.trust()
+	trusted, err := c.v.cfg.TLS(c.v.client.Endpoint().Hostname())
 	switch {
 	case err != nil: // a file that went since the settings were read
 		c.add("certificate", CheckFail, err.Error(), "correct the setting")
 		return false
-	case c.v.client.endpoint.Scheme == "http":
+	case c.v.client.Endpoint().Scheme == "http":
 		c.add("certificate", CheckWarn, "none: the password is sent in the clear", "use https://")
 		return true
 	case c.proxy() != "":
 		c.add("certificate", CheckSkip, "behind a proxy it is verified at the login", "")
 		return true
 	}
-	state, err := c.handshake(ctx, trusted.config(c.v.client.endpoint.Hostname()))
+	state, err := c.handshake(ctx, trusted)
 	if err != nil {
 		c.untrusted(ctx, err)
 		return false
@@ -104,10 +105,10 @@ func (c *checker) certificate(ctx context.Context) bool {
 	leaf := state.PeerCertificates[0]
 	by := "the system's authorities"
 	switch {
-	case trusted.insecure:
+	case c.v.cfg.Insecure:
 		c.add("certificate", CheckWarn, "not verified (--insecure); it is "+describe(leaf), "anybody on the way can read the password: verify by --ca-file, or by --thumbprint "+vcfault.Thumbprint(leaf))
 		return true
-	case trusted.thumbprint != "":
+	case c.v.cfg.Thumbprint != "":
 		by = "its thumbprint"
 	case c.v.cfg.CAFile != "":
 		by = "the authorities in " + c.v.cfg.CAFile
@@ -138,10 +139,10 @@ func nameOf(name string) string {
 
 // handshake makes a TLS connection and closes it.
 func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*tls.ConnectionState, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout+handshakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout+session.HandshakeTimeout)
 	defer cancel()
 	host, port := c.hostPort()
-	raw, err := c.v.client.transport.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	raw, err := c.v.client.Transport().DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (c *checker) untrusted(ctx context.Context, err error) {
 
 // login logs in; Check logs out at its end.
 func (c *checker) login(ctx context.Context) bool {
-	s, err := c.v.client.session(ctx)
+	s, err := c.v.client.Session(ctx)
 	if err != nil {
 		switch e := vcfault.Classify("", err); e.Reason {
 		case vcfault.ReasonNotVCenter:
@@ -189,7 +190,7 @@ func (c *checker) login(ctx context.Context) bool {
 		return false
 	}
 	c.s = s
-	c.ok("login", "as %s", s.user)
+	c.ok("login", "as %s", s.User)
 	return true
 }
 
@@ -197,7 +198,7 @@ func (c *checker) login(ctx context.Context) bool {
 //
 // govmomi is for vSphere 7.0 and higher (its README); tags are put on by calls that there are since 6.5.
 func (c *checker) version(context.Context) bool {
-	about := c.s.vim.ServiceContent.About
+	about := c.s.Vim.ServiceContent.About
 	seen := fmt.Sprintf("%s, build %s, API %s, instanceUuid %s", about.FullName, about.Build, about.ApiVersion, about.InstanceUuid)
 	major, minor := versionOf(about.ApiVersion)
 	switch {
@@ -226,9 +227,9 @@ func versionOf(text string) (major, minor int) {
 func (c *checker) clock(ctx context.Context) bool {
 	var theirs time.Time
 	began := c.now()
-	err := c.call(ctx, func(ctx context.Context, s *session) error {
+	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
 		began = c.now()
-		at, err := methods.GetCurrentTime(ctx, s.vim)
+		at, err := methods.GetCurrentTime(ctx, s.Vim)
 		if err == nil {
 			theirs = *at
 		}
@@ -257,9 +258,9 @@ func (c *checker) clock(ctx context.Context) bool {
 func (c *checker) sessions(ctx context.Context) bool {
 	var all []types.UserSession
 	visible := false
-	err := c.call(ctx, func(ctx context.Context, s *session) error {
-		manager := *s.vim.ServiceContent.SessionManager
-		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
+		manager := *s.Vim.ServiceContent.SessionManager
+		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: manager}},
 			PropSet:   []types.PropertySpec{{Type: manager.Type, PathSet: []string{"sessionList"}}},
 		})
@@ -278,7 +279,7 @@ func (c *checker) sessions(ctx context.Context) bool {
 	}
 	ours := 0
 	for _, x := range all {
-		if strings.EqualFold(x.UserName, c.s.user) {
+		if strings.EqualFold(x.UserName, c.s.User) {
 			ours++
 		}
 	}

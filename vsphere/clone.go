@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -76,11 +77,11 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 // begin clones, and awaits it.
 func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, error) {
 	a := b.action
-	return v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
+	return v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		spec, config := b.spec, *b.spec.Config
-		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(v.cfg.ClusterID, s.uuid).Encode()}}, config.ExtraConfig...)
+		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(v.cfg.ClusterID, s.UUID).Encode()}}, config.ExtraConfig...)
 		spec.Config = &config
-		res, err := methods.CloneVM_Task(ctx, s.vim, &types.CloneVM_Task{This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM, Spec: spec})
+		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM, Spec: spec})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -181,8 +182,8 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 
 // child finds an object by its name in a folder; the zero reference if there is none.
 func (v *VCenter) child(ctx context.Context, folder types.ManagedObjectReference, name string) (found types.ManagedObjectReference, err error) {
-	err = v.call(ctx, func(ctx context.Context, s *session) error {
-		res, err := methods.FindChild(ctx, s.vim, &types.FindChild{This: *s.vim.ServiceContent.SearchIndex, Entity: folder, Name: name})
+	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		res, err := methods.FindChild(ctx, s.Vim, &types.FindChild{This: *s.Vim.ServiceContent.SearchIndex, Entity: folder, Name: name})
 		if err == nil && res.Returnval != nil {
 			found = *res.Returnval
 		}

@@ -16,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // placed runs a server in a world of several kinds; the settings name what would be ambiguous.
@@ -64,8 +65,8 @@ func (p *process) refused(ordinal int32, spec v1alpha1.VmGroupSpec, reason strin
 	p.t.Helper()
 	before := len(p.world.VMs())
 	a := p.shaped(ordinal, spec)
-	e := asError(p.Do(context.Background(), web, a))
-	if e == nil || e.Reason != reason || !mentions(e.Message, says...) {
+	e := vctest.AsError(p.Do(context.Background(), web, a))
+	if e == nil || e.Reason != reason || !vctest.Mentions(e.Message, says...) {
 		p.t.Errorf("got %v, not %s with %q", e, reason, says)
 	}
 	if after := len(p.world.VMs()); after != before {
@@ -107,7 +108,7 @@ func TestASnapshotThatIsTakenIsFoundByTheNextTry(t *testing.T) {
 		p.refused(0, linked, vcfault.ReasonSnapshotNotFound)
 		_, err := w.AddSnapshot("ubuntu", "base")
 		w.must(err)
-		eventually(t, "it is found", func() bool { return p.Do(context.Background(), web, p.shaped(0, linked)) == nil })
+		vctest.Eventually(t, "it is found", func() bool { return p.Do(context.Background(), web, p.shaped(0, linked)) == nil })
 	})
 }
 
@@ -290,7 +291,7 @@ func TestAMemberSaysWhoOwnsIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
-		if d := p.made(0, v1alpha1.VmGroupSpec{}); !mentions(d.Annotation, "web-0", "shop/web", "test", "kubectl edit vmgroup web -n shop") || d.ManagedBy != nil {
+		if d := p.made(0, v1alpha1.VmGroupSpec{}); !vctest.Mentions(d.Annotation, "web-0", "shop/web", "test", "kubectl edit vmgroup web -n shop") || d.ManagedBy != nil {
 			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
 		}
 		w.must(w.RegisterExtension(extensionKey))
@@ -365,7 +366,7 @@ func TestWhatIsGoneIsLookedForAnew(t *testing.T) {
 		_, err = w.AddSnapshot("ubuntu", "another")
 		w.must(err)
 		a := p.shaped(1, linked)
-		if e := asError(p.Do(context.Background(), web, a)); e != nil && (e.Reason != vcfault.ReasonGone || !e.Passing) {
+		if e := vctest.AsError(p.Do(context.Background(), web, a)); e != nil && (e.Reason != vcfault.ReasonGone || !e.Passing) {
 			t.Fatalf("got %v", e)
 		}
 		p.made(2, linked)

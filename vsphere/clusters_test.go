@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 const (
@@ -117,7 +118,7 @@ func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissed(t *testing.T) {
 	if s.off(none) || s.off(preferred) || !s.off(required) {
 		t.Error("preferred is off, or required is not")
 	}
-	if _, err := s.ruleChanges(web.UID, required); reasonOf(t, err) != plan.ReasonInventoryNotRead {
+	if _, err := s.ruleChanges(web.UID, required); vctest.ReasonOf(t, err) != plan.ReasonInventoryNotRead {
 		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -18,7 +19,7 @@ type computes struct {
 
 var computeKinds = []string{"ClusterComputeResource", "ComputeResource"}
 
-func readComputes(ctx context.Context, s *session, d datacenter) (*computes, error) {
+func readComputes(ctx context.Context, s *session.Session, d datacenter) (*computes, error) {
 	all, err := d.tree(ctx, s, "hostFolder", []types.TraversalSpec{
 		{SelectionSpec: types.SelectionSpec{Name: "root"}, Type: "ComputeResource", Path: "resourcePool"},
 		{SelectionSpec: types.SelectionSpec{Name: "pools"}, Type: "ResourcePool", Path: "resourcePool"},
@@ -62,8 +63,8 @@ type reach struct {
 	datastores, networks []types.ManagedObjectReference
 }
 
-func readReach(ctx context.Context, s *session, compute types.ManagedObjectReference) (*reach, error) {
-	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+func readReach(ctx context.Context, s *session.Session, compute types.ManagedObjectReference) (*reach, error) {
+	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: compute}},
 		PropSet:   []types.PropertySpec{{Type: compute.Type, PathSet: []string{"datastore", "network"}}},
 	})
@@ -84,7 +85,7 @@ func readReach(ctx context.Context, s *session, compute types.ManagedObjectRefer
 }
 
 // reachOf is what the hosts of a pool are connected with; nil if that cannot be told.
-func (v *VCenter) reachOf(ctx context.Context, s *session, d datacenter, pool types.ManagedObjectReference) (*reach, error) {
+func (v *VCenter) reachOf(ctx context.Context, s *session.Session, d datacenter, pool types.ManagedObjectReference) (*reach, error) {
 	c, err := v.lookups.computes.get(ctx, s, d.ref.Value, knownFor, func() (*computes, error) { return readComputes(ctx, s, d) })
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
 		b.spec.Location.Pool = &b.settings.pool
 		return nil
 	}
-	return v.call(ctx, func(ctx context.Context, s *session) error {
+	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		pool, err := looking(ctx, s, &v.lookups.computes, b.datacenter.ref.Value,
 			func() (*computes, error) { return readComputes(ctx, s, b.datacenter) },
 			func(c *computes) (types.ManagedObjectReference, error) { return c.pool(name, field) })

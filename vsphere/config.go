@@ -1,193 +1,19 @@
 package vsphere
 
 import (
-	"context"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"net"
-	"net/netip"
-	"net/url"
-	"strings"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
-	"github.com/vmware/govmomi/vim25/soap"
 	"k8s.io/apimachinery/pkg/types"
 
-	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// DefaultFolder is the root folder when Config.Folder is empty.
-const DefaultFolder = "vm-operator"
-
-// Config says which vCenter to use, as whom, and where in it. It is validated once and not changed later.
+// Config says which vCenter to use, as whom, and what of it.
 type Config struct {
-	// Host is "vc.example.com", "host:port", or a URL "https://host/sdk".
-	Host string
-	// User and Password, or the files they are in. Files are read again at each login, so that a rotated
-	// password is taken without a restart; a trailing newline is dropped.
-	User, Password         string
-	UserFile, PasswordFile string
-	// Insecure turns the verification of vCenter's certificate off.
-	Insecure bool
-	// CAFile is a PEM file of the certificate authorities to trust instead of the system's. It is read again at each
-	// handshake.
-	CAFile string
-	// Thumbprint is the SHA-256 thumbprint ("AA:BB:…", 32 bytes) of the one server certificate to accept.
-	Thumbprint string
-	// Datacenter, Pool and Datastore are names or inventory paths. Empty means the only one there is, and for
-	// Datastore the template's own. Pool is a resource pool, or a cluster or host, whose root pool is then used.
-	Datacenter, Pool, Datastore string
-	// Folder is the root folder below the datacenter's VM folder ("a/b" nests). It is made if missing.
-	Folder string
-	// ClusterID names the Kubernetes cluster in the stamp, for people and for restored backups.
-	ClusterID string
-	// AdoptFrom says from which folders groups may adopt VMs; by default from none.
-	AdoptFrom []AdoptRule
-	// GuestNetworks bound the addresses that guests report: others are taken for none. Empty: all are taken.
-	GuestNetworks []netip.Prefix
-	// UserAgent is what vCenter's list of sessions shows.
-	UserAgent string
-	Log       zerolog.Logger
-	// Dial makes the connections to vCenter, instead of TCP; it may be nil. It is for tests: no flag sets it.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Through makes the SOAP calls of a session after its login, instead of HTTP; it is given the session's key and may be
-	// nil. It is for tests: no flag sets it.
-	Through func(session string) soap.RoundTripper
-	// Metrics may be nil.
-	Metrics prometheus.Registerer
+	session.Config
+	Selection
 	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
 	// groups. It must not block. It may be nil.
 	Changed func(types.UID)
 	// Leased reports whether the step for that Action.VM of the group with that UID may go on now. Steps ask right before each of
 	// their calls. It may be nil: then they always go on.
 	Leased func(uid types.UID, vm string) bool
-}
-
-// Format keeps the password out of whatever prints a Config.
-func (c Config) Format(f fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(f, "vCenter %s", c.Host[strings.LastIndexByte(c.Host, '@')+1:])
-}
-
-// trust is how vCenter's certificate is verified: by the roots (nil: the system's), by one thumbprint, or not.
-type trust struct {
-	roots      *authorities
-	thumbprint string
-	insecure   bool
-}
-
-// endpoint gives the URL of vCenter's API. Errors name the flag and its variable, and never hold a password.
-func (c Config) endpoint() (*url.URL, error) {
-	if c.Host == "" {
-		return nil, errors.New("--host (VC_HOST): give vCenter's name, such as vc.example.com")
-	}
-	u, err := soap.ParseURL(c.Host)
-	if err != nil || u.Hostname() == "" {
-		return nil, errors.New(`--host (VC_HOST): give a name, a host:port or a URL such as "https://vc.example.com/sdk"`)
-	}
-	if u.User.Username() != "" {
-		return nil, errors.New("--host (VC_HOST): keep user and password out of the URL; give them by VC_USER and VC_PASS, or by files")
-	}
-	switch {
-	case u.Scheme == "https":
-	case u.Scheme == "http" && c.Insecure:
-	case u.Scheme == "http":
-		return nil, errors.New("--host (VC_HOST): http:// sends the password in the clear; use https://, or add --insecure where that does not matter")
-	default:
-		return nil, fmt.Errorf("--host (VC_HOST): the scheme is %q; it may be https", u.Scheme)
-	}
-	u.User = nil
-	return u, nil
-}
-
-// trust reads how to verify vCenter's certificate.
-func (c Config) trust() (trust, error) {
-	t := trust{insecure: c.Insecure}
-	switch {
-	case c.Insecure && c.CAFile != "":
-		return t, errors.New("--ca-file (VC_CA_FILE): --insecure verifies nothing; drop it to verify with the file")
-	case c.Insecure && c.Thumbprint != "":
-		return t, errors.New("--thumbprint (VC_THUMBPRINT): --insecure verifies nothing; drop it to verify by the thumbprint")
-	case c.CAFile != "" && c.Thumbprint != "":
-		return t, errors.New("--ca-file and --thumbprint: give one of them")
-	}
-	if c.Thumbprint != "" {
-		raw, err := hex.DecodeString(strings.ReplaceAll(c.Thumbprint, ":", ""))
-		if err != nil || len(raw) != 32 {
-			return t, errors.New(`--thumbprint (VC_THUMBPRINT): give the certificate's SHA-256 thumbprint, 32 bytes as "AA:BB:…"`)
-		}
-		t.thumbprint = strings.ToUpper(strings.ReplaceAll(c.Thumbprint, ":", ""))
-	}
-	if c.CAFile != "" {
-		roots, err := readAuthorities(c.CAFile, c.Log)
-		if err != nil {
-			return t, err
-		}
-		t.roots = roots
-	}
-	return t, nil
-}
-
-// validate finds what can be known to be wrong without the network. The files of the credentials need not
-// exist yet: a Secret may come later.
-func (c Config) validate() error {
-	_, hostErr := c.endpoint()
-	_, trustErr := c.trust()
-	return errors.Join(hostErr, trustErr,
-		oneOf("--user (VC_USER)", c.User, "--user-file (VC_USER_FILE)", c.UserFile),
-		oneOf("--password (VC_PASS)", c.Password, "--password-file (VC_PASS_FILE)", c.PasswordFile),
-		c.validateFolder(),
-		c.validateAdoptFrom(),
-	)
-}
-
-func oneOf(name, value, fileName, file string) error {
-	switch {
-	case value != "" && file != "":
-		return fmt.Errorf("%s and %s: give one of them", name, fileName)
-	case value == "" && file == "":
-		return fmt.Errorf("%s: give it, or the file it is in by %s", name, fileName)
-	}
-	return nil
-}
-
-func (c Config) validateFolder() error {
-	for _, part := range c.folderPath() {
-		if part == "" || part == "." || part == ".." || len(part) > 80 {
-			return fmt.Errorf(`--folder (VC_FOLDER): %q: give a path below the datacenter's VM folder, such as "vm-operator" or "platform/vms", of names of at most 80 characters`, c.Folder)
-		}
-	}
-	return nil
-}
-
-// folderPath gives the names of the root folder's path.
-func (c Config) folderPath() []string {
-	if c.Folder == "" {
-		return []string{DefaultFolder}
-	}
-	return strings.Split(strings.Trim(c.Folder, "/"), "/")
-}
-
-// credentials gives what to log in with, read afresh.
-func (c Config) credentials() (user, password string, err error) {
-	if user, err = secret(c.User, c.UserFile); err != nil {
-		return "", "", err
-	}
-	password, err = secret(c.Password, c.PasswordFile)
-	return user, password, err
-}
-
-func secret(value, file string) (string, error) {
-	if file == "" {
-		return value, nil
-	}
-	text, err := secretfile.Read(file)
-	if err != nil {
-		return "", err
-	}
-	if value = strings.TrimRight(string(text), "\r\n"); value == "" {
-		return "", fmt.Errorf("%s is empty", file)
-	}
-	return value, nil
 }

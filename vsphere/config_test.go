@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 func TestSettingsThatCannotBeRightAreRefusedByName(t *testing.T) {
@@ -12,7 +14,7 @@ func TestSettingsThatCannotBeRightAreRefusedByName(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	good := Config{Host: "vc.example.com", User: "u", Password: "secret"}
+	good := Config{Config: session.Config{Host: "vc.example.com", User: "u", Password: "secret"}}
 	print := strings.Repeat("AB:", 31) + "AB"
 	for name, tc := range map[string]struct {
 		change func(*Config)
@@ -48,7 +50,7 @@ func TestSettingsThatCannotBeRightAreRefusedByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := good
 			tc.change(&cfg)
-			_, err := newClient(cfg)
+			_, err := New(cfg)
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("refused: %v", err)

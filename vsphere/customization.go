@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -24,7 +25,7 @@ func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error 
 	if name == "" {
 		return nil
 	}
-	return v.call(ctx, func(ctx context.Context, s *session) error {
+	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		kept, err := v.lookups.customs.get(ctx, s, name, knownFor, func() (*types.CustomizationSpec, error) { return readCustomization(ctx, s, name) })
 		if err != nil {
 			return err
@@ -42,16 +43,16 @@ func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error 
 }
 
 // readCustomization reads a specification; its passwords are encrypted, for vCenter's own eyes.
-func readCustomization(ctx context.Context, s *session, name string) (*types.CustomizationSpec, error) {
-	manager := *s.vim.ServiceContent.CustomizationSpecManager
-	res, err := methods.GetCustomizationSpec(ctx, s.vim, &types.GetCustomizationSpec{This: manager, Name: name})
+func readCustomization(ctx context.Context, s *session.Session, name string) (*types.CustomizationSpec, error) {
+	manager := *s.Vim.ServiceContent.CustomizationSpecManager
+	res, err := methods.GetCustomizationSpec(ctx, s.Vim, &types.GetCustomizationSpec{This: manager, Name: name})
 	if err == nil {
 		return &res.Returnval.Spec, nil
 	}
 	if !vcfault.Has[*types.NotFound](err) {
 		return nil, err
 	}
-	objects, listErr := retrieve(ctx, s, types.PropertyFilterSpec{
+	objects, listErr := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: manager}},
 		PropSet:   []types.PropertySpec{{Type: manager.Type, PathSet: []string{"info"}}},
 	})

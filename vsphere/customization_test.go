@@ -12,6 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
@@ -48,7 +49,7 @@ func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 			got = append(got, text)
 		}
 		for i, want := range [][]string{{"FixedIp ", "255.255.254.0", "[10.0.0.1]", "[10.0.0.53]", "a.example.com", "10.0.0.11", "fd00::11", "SubnetMask:64", "[fe80::1]"}, {"DhcpIp", "10.0.1.53"}} {
-			if len(got) != 2 || !mentions(got[i], want...) {
+			if len(got) != 2 || !vctest.Mentions(got[i], want...) {
 				t.Errorf("adapter %d has %q", i, got)
 			}
 		}
@@ -72,16 +73,16 @@ func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.
 		long := plan.Ref{Namespace: "shop", Name: "a-rather-long-name", UID: "uid-long"}
 		a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "windows"})
 		a.VM = plan.MemberName(long.Name, 0)
-		if e := asError(p.Do(t.Context(), long, a)); e == nil || e.Reason != vcfault.ReasonComputerNameTooLong || !mentions(e.Message, a.VM, "15") {
+		if e := vctest.AsError(p.Do(t.Context(), long, a)); e == nil || e.Reason != vcfault.ReasonComputerNameTooLong || !vctest.Mentions(e.Message, a.VM, "15") {
 			t.Errorf("got %v", e)
 		}
 		from := &source{devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}
 		b := &cloneBuilder{source: from, details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Template: "ubuntu"}}}
 		err := b.mapAdapters("linux", &vim.CustomizationSpec{NicSettingMap: make([]vim.CustomizationAdapterMapping, 1)})
-		if e := asError(err); e == nil || e.Reason != vcfault.ReasonCustomizationSpecUnfit || !mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {
+		if e := vctest.AsError(err); e == nil || e.Reason != vcfault.ReasonCustomizationSpecUnfit || !vctest.Mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {
 			t.Errorf("got %v", err)
 		}
-		if _, err = identify("x", "web-0", &vim.CustomizationSysprepText{Value: "secret"}); asError(err) == nil || strings.Contains(err.Error(), "secret") {
+		if _, err = identify("x", "web-0", &vim.CustomizationSysprepText{Value: "secret"}); vctest.AsError(err) == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
 		}
 	})

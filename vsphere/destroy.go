@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -40,8 +41,8 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 			return err
 		}
 	}
-	_, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.Destroy_Task(ctx, s.vim, &types.Destroy_Task{This: vm})
+	_, err := v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
 		}

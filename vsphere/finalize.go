@@ -11,6 +11,7 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -53,8 +54,8 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		}
 		return err
 	}
-	_, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.UnregisterAndDestroy_Task(ctx, s.vim, &types.UnregisterAndDestroy_Task{This: folder})
+	_, err := v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -104,8 +105,8 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 
 // inside reads what is in a folder, and each of that; nothing if the folder is gone.
 func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (children []types.ManagedObjectReference, err error) {
-	err = v.call(ctx, func(ctx context.Context, s *session) error {
-		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: folder}},
 			PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"childEntity"}}},
 		})
@@ -140,7 +141,7 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 // be so several times: another since begins a list again.
 func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
 	var running []string
-	err := v.call(ctx, func(ctx context.Context, s *session) (err error) {
+	err := v.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		running, err = cloneTasks(ctx, s)
 		return err
 	})

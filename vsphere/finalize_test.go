@@ -65,7 +65,7 @@ func TestAFolderThatHoldsAStrangerStays(t *testing.T) {
 		if f.Reason != plan.ReasonFolderHoldsStranger || !f.Person {
 			t.Errorf("%+v", f)
 		}
-		if !slices.Contains(w.names(), "stranger") || len(w.Unregistered()) != 0 {
+		if !slices.Contains(w.Names(), "stranger") || len(w.Unregistered()) != 0 {
 			t.Error("the stranger was touched")
 		}
 		p.do(plan.Action{Op: plan.ConfirmGone})

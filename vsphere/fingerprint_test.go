@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -148,12 +149,12 @@ func TestAFingerprintThatCannotBeReadHindersNoReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
-		s, err := p.client.session(t.Context())
+		s, err := p.client.Session(t.Context())
 		w.must(err)
 		ref, err := w.Find("ubuntu")
 		w.must(err)
 		reading := Reading{Machines: []Machine{{VM: plan.VM{MoRef: "vm-999999"}, Template: true, Readable: true},
-			{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}, {VM: plan.VM{MoRef: w.stranger.Value}, Readable: true}}}
+			{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}, {VM: plan.VM{MoRef: w.Unmanaged.Value}, Readable: true}}}
 		if err := readDisks(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != "" || reading.Machines[1].Disks == "" || reading.Machines[2].Disks != "" {
 			t.Errorf("%v, %+v", err, reading.Machines)
 		}
@@ -162,7 +163,7 @@ func TestAFingerprintThatCannotBeReadHindersNoReading(t *testing.T) {
 			t.Error("a session that has ended is taken for a template without disks")
 		}
 		reading.Machines[1].Disks = ""
-		w.must(p.client.call(t.Context(), func(ctx context.Context, s *session) error { // in a new session
+		w.must(p.client.Call(t.Context(), func(ctx context.Context, s *session.Session) error { // in a new session
 			w.FailCall("RetrievePropertiesEx", new(vim.SystemError), 0) // all: the process reads, too
 			return readDisks(ctx, s, &reading)
 		}))

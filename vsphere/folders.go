@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -81,8 +82,8 @@ func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectRe
 		return folderRef(known), nil
 	}
 	var folder types.ManagedObjectReference
-	err := v.call(ctx, func(ctx context.Context, s *session) error {
-		res, err := methods.CreateFolder(ctx, s.vim, &types.CreateFolder{This: parent, Name: name})
+	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: parent, Name: name})
 		if err == nil {
 			folder = res.Returnval
 		}

@@ -9,17 +9,18 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 var errSilent = errors.New("vCenter's stream of changes fell silent")
 
 // wait makes one WaitForUpdatesEx. It gives nil when nothing changed.
-func (st *stream) wait(ctx context.Context, s *session, pc types.ManagedObjectReference, version string, most time.Duration) (*types.UpdateSet, error) {
+func (st *stream) wait(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, most time.Duration) (*types.UpdateSet, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, most+st.silence, errSilent)
 	defer cancel()
 	seconds := int32(most / time.Second)
-	res, err := methods.WaitForUpdatesEx(ctx, s.vim, &types.WaitForUpdatesEx{
+	res, err := methods.WaitForUpdatesEx(ctx, s.Vim, &types.WaitForUpdatesEx{
 		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
 	if err != nil {
 		if context.Cause(ctx) == errSilent {
@@ -36,8 +37,8 @@ func hasMore(set *types.UpdateSet, version string, pages int) (bool, error) {
 	if set.Truncated == nil || !*set.Truncated {
 		return false, nil
 	}
-	if set.Version == version || pages >= pagesMost {
-		return false, endless("WaitForUpdatesEx")
+	if set.Version == version || pages >= session.PagesMost {
+		return false, session.Endless("WaitForUpdatesEx")
 	}
 	return true, nil
 }
@@ -68,7 +69,7 @@ func (w watched) take(set *types.UpdateSet) {
 // it in between, at the end of the step that made it. So members and folders that the stream did not tell of are
 // waited for shortly, and if there is still no word of them, they are read again. (Members in nested vApps, which the
 // stream never sees, are thereby read every maxWait or so.)
-func (st *stream) follow(ctx context.Context, s *session, pc types.ManagedObjectReference, version string, seen watched) error {
+func (st *stream) follow(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, seen watched) error {
 	for pages := 1; ; pages++ {
 		unseen, most := st.inventory.unwatched(seen), st.maxWait
 		if len(unseen) > 0 {
@@ -102,7 +103,7 @@ func (st *stream) follow(ctx context.Context, s *session, pc types.ManagedObject
 			}
 		}
 		hasty := time.Since(began) < most/2 // vCenter answers at once only if there is something to tell
-		if (set != nil || hasty) && !sleep(ctx, streamPause) {
+		if (set != nil || hasty) && !session.Sleep(ctx, streamPause) {
 			return ctx.Err()
 		}
 	}

@@ -3,10 +3,12 @@ package vsphere
 import (
 	"context"
 
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // freshState is what is looked at right before a VM is destroyed.
@@ -18,8 +20,8 @@ type freshState struct {
 
 func (v *VCenter) readFresh(ctx context.Context, vm types.ManagedObjectReference) (*freshState, error) {
 	var now freshState
-	err := v.call(ctx, func(ctx context.Context, s *session) error {
-		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: vm}},
 			PropSet: []types.PropertySpec{{Type: vm.Type, PathSet: []string{stamp.Path, "config.instanceUuid",
 				"config.changeVersion", "config.files.vmPathName", "config.hardware.device", "runtime.powerState"}}},

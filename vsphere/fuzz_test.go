@@ -3,10 +3,7 @@ package vsphere
 import (
 	"bytes"
 	"errors"
-	"io"
-	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -14,7 +11,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // good is the stamp of a member of web.
@@ -96,29 +92,6 @@ func FuzzInventoryAnswer(f *testing.F) {
 			}
 		}
 		_, _ = s.roster("")
-	})
-}
-
-// An error of the REST API, by whoever stands in the way: always a typed fault, in one line of a bounded length.
-func FuzzRESTError(f *testing.F) {
-	for _, body := range []string{`{"type":"com.vmware.vapi.std.errors.not_found","value":{"messages":[{"default_message":"no such tag"}]}}`, `<html>`, `{"value":[]}`, ``,
-		`{"type":"com.vmware.vapi.std.errors.already_exists","value":{"messages":[{},{}]}}`} {
-		for _, status := range []int{400, 401, 403, 404, 429, 500, 503} {
-			f.Add(status, body)
-		}
-	}
-	f.Fuzz(func(t *testing.T, status int, body string) {
-		if status < 400 || status > 599 {
-			return
-		}
-		err := readRESTError("POST tagging/tag", &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))})
-		typed := restClassify(err)
-		if typed.Reason == "" || typed.Message == "" || strings.ContainsAny(typed.Message, "\n\r") || len(typed.Message) > 4096 {
-			t.Fatalf("%+v", typed.Fault)
-		}
-		if status == 401 && typed.Reason != vcfault.ReasonNotAuthenticated {
-			t.Fatalf("%+v", typed.Fault)
-		}
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // abroad is a shelf with a group's folder in another datacenter, and two datacenters of one name.
@@ -81,7 +82,7 @@ func TestAHomeThatCannotBeIsTheTroubleOfItsGroupAlone(t *testing.T) {
 		{plan.Home{Folder: "app/x"}, vcfault.ReasonFolderNotFound, []string{"/DC0/vm/app ", "spec.placement.folder"}},
 	} {
 		got := s.at(c.home)
-		if got.Trouble == nil || got.Trouble.Reason != c.reason || !got.Trouble.Person || !mentions(got.Trouble.Message, c.says...) || got.Folder != "" || !got.Known {
+		if got.Trouble == nil || got.Trouble.Reason != c.reason || !got.Trouble.Person || !vctest.Mentions(got.Trouble.Message, c.says...) || got.Folder != "" || !got.Known {
 			t.Errorf("%+v: %+v, %+v", c.home, got, got.Trouble)
 		}
 		if again := s.at(c.home); *again.Trouble != *got.Trouble {
@@ -185,7 +186,7 @@ func TestAGroupIsToldOfItsFolderInAnotherHome(t *testing.T) {
 func TestVMsAreAdoptedFromTheGroupsOwnDatacenter(t *testing.T) {
 	t.Parallel()
 	s := allowing()
-	s.adopting = newAdopting(Config{AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/legacy"}, {"shop", "/DC1/vm/legacy"}}})
+	s.adopting = newAdopting(Selection{AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/legacy"}, {"shop", "/DC1/vm/legacy"}}})
 	here, there := old("vm-1", "a", "legacy"), old("vm-2", "a", "legacy1")
 	s.publish(here, there)
 	look := func(home plan.Home) []plan.Candidate {
@@ -206,7 +207,7 @@ func TestVMsAreAdoptedFromTheGroupsOwnDatacenter(t *testing.T) {
 	if got[0].MoRef != "vm-1" || got[2].Fault == nil || got[2].Fault.Reason != vcfault.ReasonAdoptElsewhere {
 		t.Errorf("%+v", got)
 	}
-	if _, err := s.adoptableNow(web, "vm-2"); reasonOf(t, err) != vcfault.ReasonAdoptElsewhere {
+	if _, err := s.adoptableNow(web, "vm-2"); vctest.ReasonOf(t, err) != vcfault.ReasonAdoptElsewhere {
 		t.Error(err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // decoded is what cloud-init makes of an entry of extraConfig.
@@ -156,7 +157,7 @@ func TestACustomizedMemberIsToldBesideWhereCloudInitLooks(t *testing.T) {
 		if text := d.ExtraConfig["guestinfo.metadata"]; text != "" {
 			t.Errorf("cloud-init would find %q", text)
 		}
-		if got := decoded(t, d.ExtraConfig, ownMetadataKey); !mentions(got, `"web-0"`) {
+		if got := decoded(t, d.ExtraConfig, ownMetadataKey); !vctest.Mentions(got, `"web-0"`) {
 			t.Errorf("it is told %s", got)
 		}
 	})
@@ -176,7 +177,7 @@ func TestNoFailureOfACloneShowsItsUserData(t *testing.T) {
 			if err == nil {
 				t.Fatal("it did not fail")
 			}
-			for _, text := range []string{err.Error(), fmt.Sprintf("%+v", asError(err)), fmt.Sprintf("%+v", a)} {
+			for _, text := range []string{err.Error(), fmt.Sprintf("%+v", vctest.AsError(err)), fmt.Sprintf("%+v", a)} {
 				if strings.Contains(text, secret) || strings.Contains(text, value) {
 					t.Errorf("it shows: %s", text)
 				}

@@ -15,17 +15,18 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/methods"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // A hostile vCenter is made from a friendly one: what that answered during a life of a group is recorded once, and told again
 // in memory and virtual time, with what a test makes of one answer, or of all to one method.
-
-func init() { searchMost = 300 } // for a test meets many folders without an end
 
 // said is one recorded answer.
 type said struct {
@@ -51,7 +52,7 @@ func askedFor(req *http.Request) (method, body string) {
 	if m := soapBody.FindSubmatch(raw); m != nil {
 		return string(m[2]), string(m[1])
 	}
-	return "REST " + restCall(req), req.URL.Path
+	return "REST " + session.RESTCall(req), req.URL.Path
 }
 
 // recorder passes requests on, and keeps what is answered.
@@ -298,13 +299,16 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recorder{next: v.client.transport.Clone(), tape: tape{answers: map[string]map[string][]said{}}}
-	v.client.transport.RegisterProtocol("https", r)
+	r := &recorder{next: v.client.Transport().Clone(), tape: tape{answers: map[string]map[string][]said{}}}
+	v.client.Transport().RegisterProtocol("https", r)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = v.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
-	if err := v.client.call(ctx, ask); err != nil { // as the server does with a session after an outage
+	if err := v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		_, err := methods.GetCurrentTime(ctx, s.Vim)
+		return err
+	}); err != nil { // as the server does with a session after an outage
 		return nil, err
 	}
 	for i, next := range lifeSteps() {
@@ -332,8 +336,8 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 })
 
 func hostileConfig(host string) Config {
-	return Config{Host: host, User: "vmgroup", Password: "pass", Insecure: true, ClusterID: "test", Log: zerolog.Nop(),
-		AdoptFrom: []AdoptRule{{Namespace: "shop", Folder: legacy}}}
+	return Config{Config: session.Config{Host: host, User: "vmgroup", Password: "pass", Insecure: true, Log: zerolog.Nop(), SearchMost: 300},
+		Selection: Selection{ClusterID: "test", AdoptFrom: []AdoptRule{{Namespace: "shop", Folder: legacy}}}}
 }
 
 // live leads the life against a tape whose answers are twisted. Whatever comes: nothing panics, everything ends, and what
@@ -350,8 +354,8 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 			t.Fatal(err)
 		}
 		h := newHostile(&r.tape, twist)
-		v.client.transport.RegisterProtocol("https", h)
-		v.client.transport.RegisterProtocol("http", h)
+		v.client.Transport().RegisterProtocol("https", h)
+		v.client.Transport().RegisterProtocol("http", h)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = v.Run(ctx) }()
@@ -384,7 +388,7 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 			}
 			act, done := context.WithTimeout(ctx, 30*time.Second)
 			if err := v.Do(act, web, a); err != nil {
-				e := asError(err)
+				e := vctest.AsError(err)
 				if e == nil || e.Reason == "" || e.Message == "" {
 					t.Errorf("%s %s ended without a typed fault: %v", a.Op, a.VM, err)
 				}

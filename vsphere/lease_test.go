@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // The lease may end before any of a step's calls: the step goes no further then, and what it has done the stamp says, and
@@ -50,7 +51,7 @@ func TestAStepWhoseLeaseEndsInItsMidstSaysWhatItDid(t *testing.T) {
 				if says := c.says(p.vm(vm.MoRef)); says != did {
 					t.Errorf("%s, %d calls granted: done %v, and told %v", c.op, granted, did, says)
 				}
-				if ended = err == nil; !ended && (reasonOf(t, err) != vcfault.ReasonConcurrentAccess || granted > 5) {
+				if ended = err == nil; !ended && (vctest.ReasonOf(t, err) != vcfault.ReasonConcurrentAccess || granted > 5) {
 					t.Fatalf("%s, %d calls granted: %v", c.op, granted, err)
 				}
 			}

@@ -107,7 +107,7 @@ func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 		if text := w.stampOf("web-0"); text != "" || len(p.sight().VMs) != 1 || !p.inventory.isUnmanaged(vm.MoRef) {
 			t.Errorf("its stamp is %q; the group has %+v", text, p.sight().VMs)
 		}
-		if now := w.names(); !strings.Contains(strings.Join(now, " "), "web-0") {
+		if now := w.Names(); !strings.Contains(strings.Join(now, " "), "web-0") {
 			t.Errorf("vCenter has %v", now)
 		}
 		w.must(w.Destroy("web-1"))

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 const (
@@ -60,7 +62,7 @@ type kept[V any] struct {
 
 // get gives an answer that is no older than age, and asks for it if there is none: one asks, the others of a burst wait
 // for the answer. Failures are not kept.
-func (f *memo[K, V]) get(ctx context.Context, s *session, key K, age time.Duration, ask func() (V, error)) (value V, err error) {
+func (f *memo[K, V]) get(ctx context.Context, s *session.Session, key K, age time.Duration, ask func() (V, error)) (value V, err error) {
 	k := f.place(s, key)
 	select {
 	case k.turn <- struct{}{}:
@@ -80,11 +82,11 @@ func (f *memo[K, V]) get(ctx context.Context, s *session, key K, age time.Durati
 }
 
 // place finds or makes the place of an answer.
-func (f *memo[K, V]) place(s *session, key K) *kept[V] {
+func (f *memo[K, V]) place(s *session.Session, key K) *kept[V] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.kept == nil || f.epoch != s.epoch || len(f.kept) > memoMost {
-		f.epoch, f.kept = s.epoch, map[K]*kept[V]{}
+	if f.kept == nil || f.epoch != s.Epoch || len(f.kept) > memoMost {
+		f.epoch, f.kept = s.Epoch, map[K]*kept[V]{}
 	}
 	k := f.kept[key]
 	if k == nil {
@@ -101,7 +103,7 @@ func (f *memo[K, V]) forget() {
 }
 
 // looking gives the answer of a memo, and, if that does not have what is looked for, a newer one's.
-func looking[K comparable, V, R any](ctx context.Context, s *session, f *memo[K, V], key K, ask func() (V, error), look func(V) (R, error)) (found R, err error) {
+func looking[K comparable, V, R any](ctx context.Context, s *session.Session, f *memo[K, V], key K, ask func() (V, error), look func(V) (R, error)) (found R, err error) {
 	for _, age := range []time.Duration{knownFor, lookAgain} {
 		value, err := f.get(ctx, s, key, age, ask)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -17,7 +18,7 @@ func TestOneAsksAndTheOthersOfABurstWaitForTheAnswer(t *testing.T) {
 	t.Parallel()
 	var m memo[string, int]
 	var asked atomic.Int32
-	s, gate := &session{epoch: 1}, make(chan struct{})
+	s, gate := &session.Session{Epoch: 1}, make(chan struct{})
 	ask := func() (int, error) { <-gate; return int(asked.Add(1)), nil }
 	var wg sync.WaitGroup
 	for range 50 {
@@ -37,11 +38,11 @@ func TestOneAsksAndTheOthersOfABurstWaitForTheAnswer(t *testing.T) {
 	if got, _ := m.get(t.Context(), s, "a", 0, ask); got != 2 {
 		t.Errorf("an answer that is too old is given: %d", got)
 	}
-	if got, _ := m.get(t.Context(), &session{epoch: 2}, "a", time.Minute, ask); got != 3 {
+	if got, _ := m.get(t.Context(), &session.Session{Epoch: 2}, "a", time.Minute, ask); got != 3 {
 		t.Errorf("another session's answer is given: %d", got)
 	}
 	m.forget()
-	if got, _ := m.get(t.Context(), &session{epoch: 2}, "a", time.Minute, ask); got != 4 {
+	if got, _ := m.get(t.Context(), &session.Session{Epoch: 2}, "a", time.Minute, ask); got != 4 {
 		t.Errorf("a forgotten answer is given: %d", got)
 	}
 }
@@ -49,7 +50,7 @@ func TestOneAsksAndTheOthersOfABurstWaitForTheAnswer(t *testing.T) {
 func TestAFailureIsNotRememberedAndAMissLooksOnceMore(t *testing.T) {
 	t.Parallel()
 	var m memo[string, int]
-	s, calls := &session{epoch: 1}, 0
+	s, calls := &session.Session{Epoch: 1}, 0
 	if _, err := m.get(t.Context(), s, "a", time.Minute, func() (int, error) { return 0, errors.New("odd") }); err == nil {
 		t.Error("a failure is none")
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -40,8 +41,8 @@ func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *freshState) e
 
 // hadEvents reports whether vCenter has any of these events of a VM.
 func (v *VCenter) hadEvents(ctx context.Context, a plan.Action, kinds []string) (had bool, err error) {
-	err = v.call(ctx, func(ctx context.Context, s *session) error {
-		res, err := methods.QueryEvents(ctx, s.vim, &types.QueryEvents{This: *s.vim.ServiceContent.EventManager, Filter: types.EventFilterSpec{
+	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager, Filter: types.EventFilterSpec{
 			Entity:      &types.EventFilterSpecByEntity{Entity: vmRef(a.MoRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
 			EventTypeId: kinds,
 		}})

@@ -24,13 +24,13 @@ func TestATwinGoesOnlyIfItNeverWasOn(t *testing.T) {
 		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || !f.Person {
 			t.Errorf("after it was on: %+v", f)
 		}
-		if !slices.Contains(w.names(), "web-0") {
+		if !slices.Contains(w.Names(), "web-0") {
 			t.Fatal("it was destroyed")
 		}
 		never := step(plan.Destroy, p.member(1))
 		never.NeverOn = true
 		p.do(never)
-		if slices.Contains(w.names(), "web-1") {
+		if slices.Contains(w.Names(), "web-1") {
 			t.Error("one that never was on is left")
 		}
 	})

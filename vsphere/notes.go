@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -41,10 +42,10 @@ func formerNoteOf(ref plan.Ref, member string) string {
 
 // disown has the notes and managedBy of a VM say no longer that it is the group's, if they do.
 func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec *types.VirtualMachineConfigSpec) error {
-	return v.call(ctx, func(ctx context.Context, s *session) error {
-		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: vmRef(a.MoRef)}},
-			PropSet:   []types.PropertySpec{{Type: vmType, PathSet: []string{"config.annotation", "config.managedBy"}}},
+			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: []string{"config.annotation", "config.managedBy"}}},
 		})
 		for _, o := range objects {
 			for _, p := range o.PropSet {
@@ -93,13 +94,13 @@ func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
 		return nil
 	}
 	b.spec.Config.Annotation = noteOf(b.ref, b.action.VM, v.cfg.ClusterID)
-	return v.call(ctx, func(ctx context.Context, s *session) error {
-		manager := s.vim.ServiceContent.ExtensionManager
+	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		manager := s.Vim.ServiceContent.ExtensionManager
 		if manager == nil {
 			return nil
 		}
 		found, err := v.lookups.extensions.get(ctx, s, extensionKey, extensionKnownFor, func() (*types.Extension, error) {
-			res, err := methods.FindExtension(ctx, s.vim, &types.FindExtension{This: *manager, ExtensionKey: extensionKey})
+			res, err := methods.FindExtension(ctx, s.Vim, &types.FindExtension{This: *manager, ExtensionKey: extensionKey})
 			switch e := vcfault.Classify("", err); {
 			case e == nil:
 				return res.Returnval, nil

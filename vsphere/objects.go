@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // namedObject is an object of a datacenter that a spec may name.
@@ -25,7 +27,7 @@ type datacenter struct {
 
 // tree reads all objects below one of a datacenter's folders, with one call. below are the steps from an object to those
 // in it, besides those from folders (datastore clusters are folders) to their children.
-func (d datacenter) tree(ctx context.Context, s *session, folder string, below []types.TraversalSpec, props ...types.PropertySpec) ([]namedObject, error) {
+func (d datacenter) tree(ctx context.Context, s *session.Session, folder string, below []types.TraversalSpec, props ...types.PropertySpec) ([]namedObject, error) {
 	again := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}}
 	for _, t := range below {
 		again = append(again, &types.SelectionSpec{Name: t.Name})
@@ -39,7 +41,7 @@ func (d datacenter) tree(ctx context.Context, s *session, folder string, below [
 	for i := range props {
 		props[i].PathSet = append([]string{"name", "parent"}, props[i].PathSet...)
 	}
-	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: d.ref, Skip: types.NewBool(true), SelectSet: selections}},
 		PropSet:   append([]types.PropertySpec{{Type: "Folder", PathSet: []string{"name", "parent"}}}, props...),
 	})

@@ -8,6 +8,7 @@ import (
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -20,15 +21,15 @@ type policyBook struct {
 // compatibleKey tells for which policy, in which datacenter, datastores are compatible.
 type compatibleKey struct{ policy, datacenter string }
 
-func (v *VCenter) readPolicies(ctx context.Context, s *session) (*policyBook, error) {
-	c, err := v.client.newPBM(ctx, s)
+func (v *VCenter) readPolicies(ctx context.Context, s *session.Session) (*policyBook, error) {
+	c, err := v.client.PBM(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	ids, err := c.QueryProfile(ctx, pbmtypes.PbmProfileResourceType{ResourceType: string(pbmtypes.PbmProfileResourceTypeEnumSTORAGE)},
 		string(pbmtypes.PbmProfileCategoryEnumREQUIREMENT))
 	if err != nil {
-		return nil, pbmFailure(err)
+		return nil, session.PBMFailure(err)
 	}
 	book := &policyBook{client: c, ids: map[string]string{}}
 	if len(ids) == 0 {
@@ -36,7 +37,7 @@ func (v *VCenter) readPolicies(ctx context.Context, s *session) (*policyBook, er
 	}
 	all, err := c.RetrieveContent(ctx, ids)
 	if err != nil {
-		return nil, pbmFailure(err)
+		return nil, session.PBMFailure(err)
 	}
 	for _, p := range all {
 		if p == nil {
@@ -75,7 +76,7 @@ func (b *policyBook) check(ctx context.Context, id string, all []candidate) (map
 	res, err := b.client.CheckRequirements(ctx, hubs, nil, []pbmtypes.BasePbmPlacementRequirement{
 		&pbmtypes.PbmPlacementCapabilityProfileRequirement{ProfileId: pbmtypes.PbmProfileId{UniqueId: id}}})
 	if err != nil {
-		return nil, pbmFailure(err)
+		return nil, session.PBMFailure(err)
 	}
 	for _, hub := range res.CompatibleDatastores() {
 		fits[hub.HubId] = true
@@ -85,7 +86,7 @@ func (b *policyBook) check(ctx context.Context, id string, all []candidate) (map
 
 // fillPolicy puts spec.placement.storagePolicy on the clone, and chooses a datastore that satisfies it, where neither the
 // spec names one nor the one that would be taken does.
-func (v *VCenter) fillPolicy(ctx context.Context, s *session, b *cloneBuilder) error {
+func (v *VCenter) fillPolicy(ctx context.Context, s *session.Session, b *cloneBuilder) error {
 	known, p, at := &v.lookups, b.details.Spec.Placement, &b.spec.Location
 	readPolicies := func() (*policyBook, error) { return v.readPolicies(ctx, s) }
 	id, err := looking(ctx, s, &known.policies, "", readPolicies, func(b *policyBook) (string, error) { return b.find(p.StoragePolicy) })

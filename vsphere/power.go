@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -27,8 +28,8 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	}
 	vm := vmRef(a.MoRef)
 	wanted := types.VirtualMachinePowerStatePoweredOn
-	start := func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: vm})
+	start := func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -36,8 +37,8 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	}
 	if a.Op == plan.PowerOff {
 		wanted = types.VirtualMachinePowerStatePoweredOff
-		start = func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-			res, err := methods.PowerOffVM_Task(ctx, s.vim, &types.PowerOffVM_Task{This: vm})
+		start = func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+			res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: vm})
 			if err == nil {
 				task = res.Returnval
 			}
@@ -76,8 +77,8 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 		}
 	}
 	vm := vmRef(a.MoRef)
-	err = v.call(ctx, func(ctx context.Context, s *session) error {
-		_, err := methods.ShutdownGuest(ctx, s.vim, &types.ShutdownGuest{This: vm})
+	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: vm})
 		return err
 	})
 	if vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
@@ -125,8 +126,8 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return err
 	}
 	vm := vmRef(a.MoRef)
-	_, err = v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.ResetVM_Task(ctx, s.vim, &types.ResetVM_Task{This: vm})
+	_, err = v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.ResetVM_Task(ctx, s.Vim, &types.ResetVM_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -138,10 +139,10 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 		paths = append(paths, "config.hardware.device")
 	}
 	var now unprepared
-	err := v.call(ctx, func(ctx context.Context, s *session) error {
-		objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: vmRef(a.MoRef)}},
-			PropSet:   []types.PropertySpec{{Type: vmType, PathSet: paths}},
+			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: paths}},
 		})
 		now = unprepared{}
 		for _, o := range objects {

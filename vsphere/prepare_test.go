@@ -21,6 +21,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -310,8 +311,8 @@ func TestALostReplyAboutTagsIsMadeGoodByTheNextTry(t *testing.T) {
 		p := w.start()
 		moRef := p.member(0).MoRef
 		p.do(preparing(p.vm(moRef), tagged("tier", "web")))
-		for _, action := range []string{"list-attached-tags", detachAction, attachAction} {
-			w.LoseReply(http.MethodPost+" /rest"+associationPath+"?~action="+action, 1)
+		for _, action := range []string{"list-attached-tags", session.DetachTags, session.AttachTags} {
+			w.LoseReply(http.MethodPost+" /rest/com/vmware/cis/tagging/tag-association?~action="+action, 1)
 			if f := p.fault(preparing(p.vm(moRef), tagged("tier", "db"))); f.Reason != vcfault.ReasonVCenterUnreachable || !f.Passing {
 				t.Errorf("%s: %+v", action, f)
 			}
@@ -331,7 +332,7 @@ func TestWhatAnUnfinishedPreparationPutOnIsTakenOff(t *testing.T) {
 		w := newWorld(t)
 		w.addTags("tier", "web", "db")
 		p := w.start()
-		attach := http.MethodPost + " /rest" + associationPath + "?~action=" + attachAction
+		attach := http.MethodPost + " /rest/com/vmware/cis/tagging/tag-association?~action=" + session.AttachTags
 		for name, moRef := range map[string]string{"web-0": p.member(0).MoRef, "web-1": p.unprepared(1).MoRef} {
 			for call, spec := range map[string]v1alpha1.VmGroupSpec{attach: tagged("tier", "db"), "SetField": attributes("owner", "shop")} {
 				w.LoseReply(call, 1)

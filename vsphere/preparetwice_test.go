@@ -20,7 +20,7 @@ func TestAnAttributeThatAnotherReplicaTakesOffLateIsSetAgain(t *testing.T) {
 		moRef := newer.member(0).MoRef
 		newer.do(preparing(newer.vm(moRef), attributes("owner", "ann")))
 
-		wire, err := w.Wire(w.network.Listen())
+		wire, err := w.Wire(w.Network.Listen())
 		w.must(err)
 		cfg := w.config()
 		cfg.Host, cfg.Through = wire.URL().Host, wire.Direct

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // calling is one method of vCenter's APIs that the server makes use of.
@@ -80,17 +82,17 @@ var calls = map[string]calling{
 	"PbmRetrieveContent":        {needs: []string{"StorageProfile.View"}, doc: docPBM},
 	"PbmCheckRequirements":      {needs: []string{"StorageProfile.View"}, doc: docPBM},
 
-	"POST session":                               {needs: []string{privAnyone}, doc: docSelf},
-	"GET session":                                {needs: []string{privView}, doc: docSelf},
-	"DELETE session":                             {needs: []string{privView}, doc: docSelf},
-	"GET tagging/category":                       {needs: []string{privRead}, doc: docTags},
-	"GET tagging/tag":                            {needs: []string{privRead}, doc: docTags},
-	"tagging/tag list-tags-for-category":         {needs: []string{privRead}, doc: docTags},
-	"tagging/tag-association list-attached-tags": {needs: []string{privRead}, doc: docTags},
-	"tagging/tag-association " + attachAction:    {needs: []string{privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, doc: docTags},
-	"tagging/tag-association " + detachAction:    {needs: []string{privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, doc: docTags},
-	"POST tagging/category":                      {needs: []string{privTagging + "CreateCategory"}, doc: docTags},
-	"POST tagging/tag":                           {needs: []string{privTagging + "CreateTag"}, doc: docTags},
+	"POST session":                                  {needs: []string{privAnyone}, doc: docSelf},
+	"GET session":                                   {needs: []string{privView}, doc: docSelf},
+	"DELETE session":                                {needs: []string{privView}, doc: docSelf},
+	"GET tagging/category":                          {needs: []string{privRead}, doc: docTags},
+	"GET tagging/tag":                               {needs: []string{privRead}, doc: docTags},
+	"tagging/tag list-tags-for-category":            {needs: []string{privRead}, doc: docTags},
+	"tagging/tag-association list-attached-tags":    {needs: []string{privRead}, doc: docTags},
+	"tagging/tag-association " + session.AttachTags: {needs: []string{privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, doc: docTags},
+	"tagging/tag-association " + session.DetachTags: {needs: []string{privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, doc: docTags},
+	"POST tagging/category":                         {needs: []string{privTagging + "CreateCategory"}, doc: docTags},
+	"POST tagging/tag":                              {needs: []string{privTagging + "CreateTag"}, doc: docTags},
 }
 
 // OutsideRole gives those of some calls, by the names that the metrics or the embedded vCenter's Calls have for them, that

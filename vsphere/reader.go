@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -24,7 +25,7 @@ const (
 // reader makes all reads, one after another, and publishes each before the next: so what is read later is
 // published later. Whatever is wanted while a read is under way goes with the next one.
 type reader struct {
-	client    *client
+	client    *session.Client
 	inventory *Inventory
 	log       zerolog.Logger
 	wake      chan struct{} // has a place for one
@@ -56,7 +57,7 @@ type job struct {
 // looked.
 const readAgain = time.Second
 
-func newReader(c *client, n *Inventory, log zerolog.Logger) *reader {
+func newReader(c *session.Client, n *Inventory, log zerolog.Logger) *reader {
 	r := &reader{client: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{})}
 	n.want = func(moRef string) { r.touch(vmRef(moRef)) }
 	return r
@@ -160,7 +161,7 @@ func (r *reader) run(ctx context.Context) {
 		// Nothing is lost: it is wanted still. Why it fails the client logs, and the stream's health tells.
 		r.log.Debug().Err(err).Msg("a read of the inventory failed")
 		r.add(j, nil)
-		if !sleep(ctx, pause) {
+		if !session.Sleep(ctx, pause) {
 			return
 		}
 		pause = min(2*pause, readRetryMax)
@@ -187,7 +188,7 @@ func (r *reader) gather(ctx context.Context) {
 	awaited := len(r.next.waiting) > 0
 	r.mu.Unlock()
 	if awaited {
-		sleep(ctx, gatherAwaited)
+		session.Sleep(ctx, gatherAwaited)
 	}
 }
 
@@ -198,8 +199,8 @@ func (r *reader) carryOut(ctx context.Context, j job) error {
 	}
 	var result Reading
 	began := time.Now()
-	err := r.client.call(ctx, func(ctx context.Context, s *session) error {
-		result = Reading{VCenter: s.uuid, Began: time.Now()}
+	err := r.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		result = Reading{VCenter: s.UUID, Began: time.Now()}
 		refs := j.dirty
 		if j.scan {
 			result.Complete = true
@@ -214,7 +215,7 @@ func (r *reader) carryOut(ctx context.Context, j job) error {
 		if err := readDisks(ctx, s, &result); err != nil {
 			return err
 		}
-		if j.clusters || j.scan && (began.Sub(r.clustersRead) >= rulesAgain || !r.inventory.clustersKnown(s.uuid)) {
+		if j.clusters || j.scan && (began.Sub(r.clustersRead) >= rulesAgain || !r.inventory.clustersKnown(s.UUID)) {
 			return r.lookAtClusters(ctx, s, &result)
 		}
 		return nil
@@ -230,8 +231,8 @@ func (r *reader) carryOut(ctx context.Context, j job) error {
 }
 
 // lookAtClusters reads the clusters. They matter to few: that they cannot be read keeps nothing else from being known.
-func (r *reader) lookAtClusters(ctx context.Context, s *session, result *Reading) error {
-	objects, err := retrieve(ctx, s, allClusters(s.vim.ServiceContent.RootFolder))
+func (r *reader) lookAtClusters(ctx context.Context, s *session.Session, result *Reading) error {
+	objects, err := session.Retrieve(ctx, s, allClusters(s.Vim.ServiceContent.RootFolder))
 	if err == nil {
 		result.Clusters = decodeClusters(objects)
 		return nil
@@ -251,9 +252,9 @@ func sortedRefs(refs map[types.ManagedObjectReference]bool) []types.ManagedObjec
 // scanAll reads a little of everything into result. It gives back what is to be read whole, and is left out of
 // result: what bears a stamp or hides whether it does; the VMs that a group wants to adopt; and the members that were
 // not among it, for absent is not gone.
-func (r *reader) scanAll(ctx context.Context, s *session, dirty map[types.ManagedObjectReference]bool, result *Reading) (map[types.ManagedObjectReference]bool, error) {
-	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: allPlaces(s.vim.ServiceContent.RootFolder),
+func (r *reader) scanAll(ctx context.Context, s *session.Session, dirty map[types.ManagedObjectReference]bool, result *Reading) (map[types.ManagedObjectReference]bool, error) {
+	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: allPlaces(s.Vim.ServiceContent.RootFolder),
 		PropSet:   append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: lightPaths}),
 	})
 	if err != nil {

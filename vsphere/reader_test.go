@@ -10,7 +10,9 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
@@ -73,7 +75,7 @@ func TestABulkReadDropsTheDeadAndReadsTheLiving(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		dead := []vim.ManagedObjectReference{vmRef("vm-100001"), vmRef("vm-100002"), vmRef("vm-100003")}
-		if err := p.reader.read(context.Background(), append(dead, vmRef(vm.MoRef), w.stranger)...); err != nil {
+		if err := p.reader.read(context.Background(), append(dead, vmRef(vm.MoRef), w.Unmanaged)...); err != nil {
 			t.Fatal(err)
 		}
 		s := p.sight("vm-100001", "vm-100002", "vm-100003", vm.MoRef)
@@ -122,7 +124,7 @@ func TestAReadThatIsAwaitedEndsWithItsContext(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		p.stop()
-		if err := p.reader.read(context.Background(), w.stranger); err == nil {
+		if err := p.reader.read(context.Background(), w.Unmanaged); err == nil {
 			t.Error("it reads after the end")
 		}
 	})
@@ -160,7 +162,7 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 		for range 5 {
 			p.do(step(plan.PowerOn, vm))
 			w.must(w.PowerOff("web-0"))
-			eventually(t, "it is seen to be off", func() bool { return p.sight().VMs[0].Power == plan.PoweredOff })
+			vctest.Eventually(t, "it is seen to be off", func() bool { return p.sight().VMs[0].Power == plan.PoweredOff })
 		}
 	})
 }
@@ -172,13 +174,13 @@ func TestAReadWithoutASessionFailsAndSaysNothingOfTheObjects(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		vm := p.member(0)
-		s, err := p.client.session(context.Background())
+		s, err := p.client.Session(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.DropSessions()
-		for _, refs := range [][]vim.ManagedObjectReference{{vmRef(vm.MoRef)}, {vmRef(vm.MoRef), w.stranger}} {
-			if objects, err := retrieve(context.Background(), s, fullSpec(refs)); !vcfault.NotAuthenticated(err) {
+		for _, refs := range [][]vim.ManagedObjectReference{{vmRef(vm.MoRef)}, {vmRef(vm.MoRef), w.Unmanaged}} {
+			if objects, err := session.Retrieve(context.Background(), s, fullSpec(refs)); !vcfault.NotAuthenticated(err) {
 				t.Errorf("got %v, %+v", err, objects)
 			}
 		}

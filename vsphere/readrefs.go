@@ -6,16 +6,17 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // readRefs reads VMs and places by their moRefs into r. One dead moRef fails a whole call: it is dropped, for
 // that is the confirmation that it is gone, and the others are read again.
-func readRefs(ctx context.Context, s *session, refs []types.ManagedObjectReference, r *Reading) error {
+func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, r *Reading) error {
 	for chunk := range slices.Chunk(refs, bulk) {
 		chunk = slices.Clone(chunk)
 		for len(chunk) > 0 {
-			objects, err := retrieve(ctx, s, fullSpec(chunk))
+			objects, err := session.Retrieve(ctx, s, fullSpec(chunk))
 			if err == nil {
 				before := len(r.Machines)
 				r.decode(objects)
@@ -58,7 +59,7 @@ func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 // readDisks fills in the fingerprints of the templates of a reading, with one call more for up to 500 of them.
 // Unmanaged VMs' devices are read for no other reason. What cannot be read stays empty, for it hinders nothing; only a
 // session that has ended, or a vCenter that does not answer, fails the whole reading.
-func readDisks(ctx context.Context, s *session, r *Reading) error {
+func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 	templates := map[types.ManagedObjectReference]*Machine{}
 	var refs []types.ManagedObjectReference
 	for i := range r.Machines {
@@ -85,14 +86,14 @@ func readDisks(ctx context.Context, s *session, r *Reading) error {
 }
 
 // retrieveLiving reads a property of those VMs that are still there.
-func retrieveLiving(ctx context.Context, s *session, refs []types.ManagedObjectReference, path string) ([]types.ObjectContent, error) {
+func retrieveLiving(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, path string) ([]types.ObjectContent, error) {
 	refs = slices.Clone(refs)
 	for len(refs) > 0 {
 		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{path}}}}
 		for _, ref := range refs {
 			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 		}
-		objects, err := retrieve(ctx, s, spec)
+		objects, err := session.Retrieve(ctx, s, spec)
 		at := slices.Index(refs, vcfault.MissingObject(err))
 		if err == nil || at < 0 {
 			return objects, err

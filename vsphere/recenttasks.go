@@ -5,12 +5,14 @@ import (
 	"strings"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // recentTasks are those that vCenter lists of all that our user may see.
-func recentTasks(ctx context.Context, s *session) ([]types.TaskInfo, error) {
-	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: *s.vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
+func recentTasks(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
+	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: *s.Vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
 		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info"}}},
 	})
@@ -27,10 +29,10 @@ func recentTasks(ctx context.Context, s *session) ([]types.TaskInfo, error) {
 }
 
 // cloneTasks are the clones of our user that are queued or running.
-func cloneTasks(ctx context.Context, s *session) (running []string, err error) {
+func cloneTasks(ctx context.Context, s *session.Session) (running []string, err error) {
 	infos, err := recentTasks(ctx, s)
 	for i := range infos {
-		if cloning(&infos[i], s.user) {
+		if cloning(&infos[i], s.User) {
 			running = append(running, infos[i].Task.Value)
 		}
 	}
@@ -58,7 +60,7 @@ func cloning(info *types.TaskInfo, user string) bool {
 // may have begun one before this one marked the VM, or took the mark off; until it has ended the VM shows as it was.
 func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReference, what string) error {
 	var under []types.ManagedObjectReference
-	err := v.call(ctx, func(ctx context.Context, s *session) error {
+	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		infos, err := recentTasks(ctx, s)
 		under = nil
 		for i := range infos {

@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -26,8 +27,8 @@ func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error
 	if err != nil || m.Name == a.NewName {
 		return err
 	}
-	_, err = v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.Rename_Task(ctx, s.vim, &types.Rename_Task{This: vmRef(a.MoRef), NewName: a.NewName})
+	_, err = v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.Rename_Task(ctx, s.Vim, &types.Rename_Task{This: vmRef(a.MoRef), NewName: a.NewName})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -48,8 +49,8 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err != nil || m.Folder == a.Folder {
 		return err
 	}
-	_, err = v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.MoveIntoFolder_Task(ctx, s.vim, &types.MoveIntoFolder_Task{
+	_, err = v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.MoveIntoFolder_Task(ctx, s.Vim, &types.MoveIntoFolder_Task{
 			This: folderRef(a.Folder), List: []types.ManagedObjectReference{vmRef(a.MoRef)}})
 		if err == nil {
 			task = res.Returnval

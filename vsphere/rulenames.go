@@ -3,9 +3,10 @@ package vsphere
 import (
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // ruleName is "vmgroup <namespace>/<name> <uid>"; what is too long is cut out of its middle.

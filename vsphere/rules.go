@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -71,8 +72,8 @@ func ruledVMs(changes []ruleChange) (refs []vim.ManagedObjectReference) {
 func (v *VCenter) changeRules(ctx context.Context, ref plan.Ref, changes []ruleChange) error {
 	var failed []error
 	for _, c := range changes {
-		_, err := v.task(ctx, func(ctx context.Context, s *session) (task vim.ManagedObjectReference, err error) {
-			res, err := methods.ReconfigureComputeResource_Task(ctx, s.vim, &vim.ReconfigureComputeResource_Task{
+		_, err := v.task(ctx, func(ctx context.Context, s *session.Session) (task vim.ManagedObjectReference, err error) {
+			res, err := methods.ReconfigureComputeResource_Task(ctx, s.Vim, &vim.ReconfigureComputeResource_Task{
 				This: vim.ManagedObjectReference{Type: "ClusterComputeResource", Value: c.cluster},
 				Spec: &vim.ClusterConfigSpecEx{RulesSpec: c.spec(ref)}, Modify: true,
 			})

@@ -17,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // apart is a world of two clusters with two hosts each, and a server that works in the first one.
@@ -205,7 +206,7 @@ func TestWhyARequiredRuleHasNoEffectIsToldAndAPreferredOneIsLetBe(t *testing.T) 
 		p.member(0)
 		p.member(1)
 		w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(false)}})
-		if f := p.fault(settingRules(required)); f.Reason != vcfault.ReasonRuleIneffective || !f.Person || !mentions(f.Message, "DC0_C0", "Preferred") {
+		if f := p.fault(settingRules(required)); f.Reason != vcfault.ReasonRuleIneffective || !f.Person || !vctest.Mentions(f.Message, "DC0_C0", "Preferred") {
 			t.Errorf("%+v", f)
 		}
 		if !p.off(required) || p.off(preferred) {

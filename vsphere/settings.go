@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -29,8 +30,8 @@ type settings struct {
 
 // resolveSettings finds what the settings name, and makes the root folder if it is missing. Whatever is missing or
 // ambiguous gives an error that names the setting's flag and what there is to choose from.
-func resolveSettings(ctx context.Context, s *session, cfg Config) (at *settings, failure *vcfault.Error) {
-	err := contained("the lookup of the settings", func() (err error) {
+func resolveSettings(ctx context.Context, s *session.Session, cfg Selection) (at *settings, failure *vcfault.Error) {
+	err := session.Contained("the lookup of the settings", func() (err error) {
 		at, err = lookUpSettings(ctx, s, cfg)
 		return err
 	})
@@ -40,8 +41,8 @@ func resolveSettings(ctx context.Context, s *session, cfg Config) (at *settings,
 	return at, nil
 }
 
-func lookUpSettings(ctx context.Context, s *session, cfg Config) (*settings, error) {
-	finder := find.NewFinder(bounded(s.vim))
+func lookUpSettings(ctx context.Context, s *session.Session, cfg Selection) (*settings, error) {
+	finder := find.NewFinder(s.Bounded())
 	dc, err := resolveDatacenter(ctx, finder, cfg.Datacenter)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func resolveDatacenter(ctx context.Context, finder *find.Finder, name string) (*
 
 // resolvePool takes a cluster or host, and its root pool, or a resource pool; by default the only cluster or
 // host there is.
-func (at *settings) resolvePool(ctx context.Context, s *session, finder *find.Finder, name string) error {
+func (at *settings) resolvePool(ctx context.Context, s *session.Session, finder *find.Finder, name string) error {
 	computes, err := found(finder.ComputeResourceList(ctx, at.datacenterPath+"/host/..."))
 	if err != nil {
 		return err
@@ -99,7 +100,7 @@ func (at *settings) resolvePool(ctx context.Context, s *session, finder *find.Fi
 	}
 	i, err := poolFlag.choose(name, candidates)
 	if err == nil {
-		pool, err := object.NewComputeResource(s.vim, candidates[i].ref).ResourcePool(ctx)
+		pool, err := object.NewComputeResource(s.Vim, candidates[i].ref).ResourcePool(ctx)
 		if err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func (at *settings) resolveDatastore(ctx context.Context, finder *find.Finder, n
 
 // resolveRoot goes down the root folder's path and makes what is missing. Another replica may make
 // it at the same moment: then it is there.
-func (at *settings) resolveRoot(ctx context.Context, s *session, path []string) error {
+func (at *settings) resolveRoot(ctx context.Context, s *session.Session, path []string) error {
 	at.root, at.rootPath = at.vmFolder, at.datacenterPath+"/vm"
 	for _, name := range path {
 		ref, err := childFolder(ctx, s, at.root, at.rootPath+"/"+name, name)
@@ -158,9 +159,9 @@ func (at *settings) resolveRoot(ctx context.Context, s *session, path []string) 
 }
 
 // childFolder gives the folder of that name in parent; it makes it if it is missing. path is for the message.
-func childFolder(ctx context.Context, s *session, parent types.ManagedObjectReference, path, name string) (types.ManagedObjectReference, error) {
+func childFolder(ctx context.Context, s *session.Session, parent types.ManagedObjectReference, path, name string) (types.ManagedObjectReference, error) {
 	for range 2 {
-		child, err := object.NewSearchIndex(s.vim).FindChild(ctx, parent, name)
+		child, err := object.NewSearchIndex(s.Vim).FindChild(ctx, parent, name)
 		if err != nil {
 			return types.ManagedObjectReference{}, err
 		}
@@ -171,7 +172,7 @@ func childFolder(ctx context.Context, s *session, parent types.ManagedObjectRefe
 			return types.ManagedObjectReference{}, vcfault.New(vcfault.ReasonFolderNotFound, true,
 				"%s is no folder: set --folder to a path that is one, or is free.", path)
 		}
-		folder, err := object.NewFolder(s.vim, parent).CreateFolder(ctx, name)
+		folder, err := object.NewFolder(s.Vim, parent).CreateFolder(ctx, name)
 		if err == nil {
 			return folder.Reference(), nil
 		}

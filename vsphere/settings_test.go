@@ -12,20 +12,21 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // resolved resolves a change of the lab's settings.
-func resolved(t *testing.T, l *lab, change func(*Config)) (*settings, *vcfault.Error) {
+func resolved(t *testing.T, l *lab, change func(*Selection)) (*settings, *vcfault.Error) {
 	t.Helper()
-	cfg := l.config()
-	change(&cfg)
-	c := l.client(cfg)
-	s, err := c.session(t.Context())
+	var selection Selection
+	change(&selection)
+	c := l.client(l.config())
+	s, err := c.Session(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, e := resolveSettings(t.Context(), s, cfg)
-	c.logout(t.Context())
+	at, e := resolveSettings(t.Context(), s, selection)
+	c.Logout(t.Context())
 	return at, e
 }
 
@@ -33,7 +34,7 @@ func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsMade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startLab(t)
-		at, err := resolved(t, l, func(*Config) {})
+		at, err := resolved(t, l, func(*Selection) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsMade(t *testing.T) {
 			at.poolPath != "/DC0/host/DC0_C0/Resources" || at.pool.Type != "ResourcePool" || at.datastore != nil {
 			t.Errorf("got %+v", at)
 		}
-		again, err := resolved(t, l, func(*Config) {})
+		again, err := resolved(t, l, func(*Selection) {})
 		if err != nil || again.root != at.root {
 			t.Errorf("got %+v, %v", again, err)
 		}
@@ -51,14 +52,14 @@ func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsMade(t *testing.T) {
 // addHost adds a host that is in no cluster.
 func (l *lab) addHost(name string) {
 	l.t.Helper()
-	hosts := object.NewFolder(l.Admin().Client, must(l.Find("/DC0/host")))
-	l.done(hosts.AddStandaloneHost(l.t.Context(), types.HostConnectSpec{HostName: name}, true, nil, nil))
+	hosts := object.NewFolder(l.Admin().Client, vctest.Value(l.Find("/DC0/host")))
+	l.Done(hosts.AddStandaloneHost(l.t.Context(), types.HostConnectSpec{HostName: name}, true, nil, nil))
 }
 
 // folder makes a folder.
 func (l *lab) folder(parent, name string) *object.Folder {
 	l.t.Helper()
-	folder, err := object.NewFolder(l.Admin().Client, must(l.Find(parent))).CreateFolder(l.t.Context(), name)
+	folder, err := object.NewFolder(l.Admin().Client, vctest.Value(l.Find(parent))).CreateFolder(l.t.Context(), name)
 	l.must(err)
 	return folder
 }
@@ -66,39 +67,39 @@ func (l *lab) folder(parent, name string) *object.Folder {
 func TestSettingsAreNamesOrPaths(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLabOf(t, vcsim.Config{Datacenters: 2, Clusters: 2, Pools: 2, Datastores: 2})
+		l := &lab{vctest.NewLab(t, vcsim.Config{Datacenters: 2, Clusters: 2, Pools: 2, Datastores: 2}), t}
 		l.addHost("DC0_H0")
 		_, err := l.folder("/DC1/host", "F0").CreateCluster(t.Context(), "DC1_C9", types.ClusterConfigSpecEx{})
 		l.must(err)
-		l.done(l.folder("/", "F0").MoveInto(t.Context(), []types.ManagedObjectReference{must(l.Find("/DC1"))}))
+		l.Done(l.folder("/", "F0").MoveInto(t.Context(), []types.ManagedObjectReference{vctest.Value(l.Find("/DC1"))}))
 		for name, tc := range map[string]struct {
-			change func(*Config)
+			change func(*Selection)
 			want   func(*settings) bool
 		}{
 			"by name": {
-				func(c *Config) { c.Datacenter, c.Pool, c.Datastore = "DC1", "DC1_C9", "LocalDS_1" },
+				func(c *Selection) { c.Datacenter, c.Pool, c.Datastore = "DC1", "DC1_C9", "LocalDS_1" },
 				func(s *settings) bool {
 					return s.datacenterPath == "/F0/DC1" && s.poolPath == "/F0/DC1/host/F0/DC1_C9/Resources" && s.datastore != nil
 				},
 			},
 			"by path": {
-				func(c *Config) { c.Datacenter, c.Pool = "/F0/DC1", "/F0/DC1/host/F0/DC1_C9" },
+				func(c *Selection) { c.Datacenter, c.Pool = "/F0/DC1", "/F0/DC1/host/F0/DC1_C9" },
 				func(s *settings) bool { return s.poolPath == "/F0/DC1/host/F0/DC1_C9/Resources" },
 			},
 			"a resource pool": {
-				func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_C1_RP2" },
+				func(c *Selection) { c.Datacenter, c.Pool = "DC0", "DC0_C1_RP2" },
 				func(s *settings) bool { return strings.HasSuffix(s.poolPath, "/Resources/DC0_C1_RP2") },
 			},
 			"the end of a path": {
-				func(c *Config) { c.Datacenter, c.Pool = "F0/DC1", "DC1_C9/Resources" },
+				func(c *Selection) { c.Datacenter, c.Pool = "F0/DC1", "DC1_C9/Resources" },
 				func(s *settings) bool { return s.poolPath == "/F0/DC1/host/F0/DC1_C9/Resources" },
 			},
 			"a host alone": {
-				func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_H0" },
+				func(c *Selection) { c.Datacenter, c.Pool = "DC0", "DC0_H0" },
 				func(s *settings) bool { return strings.HasSuffix(s.poolPath, "DC0_H0/Resources") },
 			},
 			"a nested root folder": {
-				func(c *Config) { c.Datacenter, c.Pool, c.Folder = "DC0", "DC0_C0", "/platform/vms/" },
+				func(c *Selection) { c.Datacenter, c.Pool, c.Folder = "DC0", "DC0_C0", "/platform/vms/" },
 				func(s *settings) bool { return s.rootPath == "/DC0/vm/platform/vms" },
 			},
 		} {
@@ -115,33 +116,33 @@ func TestSettingsAreNamesOrPaths(t *testing.T) {
 func TestWhatIsMissingOrAmbiguousIsSaidWithWhatThereIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLabOf(t, vcsim.Config{Datacenters: 2, Datastores: 2})
-		hosts := object.NewFolder(l.Admin().Client, must(l.Find("/DC0/host")))
+		l := &lab{vctest.NewLab(t, vcsim.Config{Datacenters: 2, Datastores: 2}), t}
+		hosts := object.NewFolder(l.Admin().Client, vctest.Value(l.Find("/DC0/host")))
 		for i := range 12 {
 			_, err := hosts.CreateCluster(t.Context(), fmt.Sprintf("DC0_C%d", i+1), types.ClusterConfigSpecEx{})
 			l.must(err)
 		}
 		_, err := l.AddVM("/DC0/vm", "plain")
 		l.must(err)
-		in := func(f func(*Config)) func(*Config) {
-			return func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_C1"; f(c) }
+		in := func(f func(*Selection)) func(*Selection) {
+			return func(c *Selection) { c.Datacenter, c.Pool = "DC0", "DC0_C1"; f(c) }
 		}
 		for name, tc := range map[string]struct {
-			change func(*Config)
+			change func(*Selection)
 			reason string
 			words  []string
 		}{
-			"several datacenters":    {func(*Config) {}, vcfault.ReasonDatacenterAmbiguous, []string{"--datacenter", "/DC0, /DC1"}},
-			"no such datacenter":     {func(c *Config) { c.Datacenter = "DC9" }, vcfault.ReasonDatacenterNotFound, []string{`"DC9"`, "/DC0, /DC1"}},
-			"several clusters":       {in(func(c *Config) { c.Pool = "" }), vcfault.ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0", "and 3 more"}},
-			"no such pool":           {in(func(c *Config) { c.Pool = "gold" }), vcfault.ReasonPoolNotFound, []string{"--pool", `"gold"`, "/DC0/host/DC0_C0", "more"}},
-			"a pool of many":         {in(func(c *Config) { c.Pool = "Resources" }), vcfault.ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0/Resources"}},
-			"no such datastore":      {in(func(c *Config) { c.Datastore = "slow" }), vcfault.ReasonDatastoreNotFound, []string{"--datastore", `"slow"`, "LocalDS_0", "LocalDS_1"}},
-			"a VM for a folder":      {in(func(c *Config) { c.Folder = "plain" }), vcfault.ReasonFolderNotFound, []string{"--folder", "/DC0/vm/plain"}},
-			"a cluster of the other": {in(func(c *Config) { c.Pool = "DC1_C0" }), vcfault.ReasonPoolNotFound, []string{`"DC1_C0"`}},
+			"several datacenters":    {func(*Selection) {}, vcfault.ReasonDatacenterAmbiguous, []string{"--datacenter", "/DC0, /DC1"}},
+			"no such datacenter":     {func(c *Selection) { c.Datacenter = "DC9" }, vcfault.ReasonDatacenterNotFound, []string{`"DC9"`, "/DC0, /DC1"}},
+			"several clusters":       {in(func(c *Selection) { c.Pool = "" }), vcfault.ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0", "and 3 more"}},
+			"no such pool":           {in(func(c *Selection) { c.Pool = "gold" }), vcfault.ReasonPoolNotFound, []string{"--pool", `"gold"`, "/DC0/host/DC0_C0", "more"}},
+			"a pool of many":         {in(func(c *Selection) { c.Pool = "Resources" }), vcfault.ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0/Resources"}},
+			"no such datastore":      {in(func(c *Selection) { c.Datastore = "slow" }), vcfault.ReasonDatastoreNotFound, []string{"--datastore", `"slow"`, "LocalDS_0", "LocalDS_1"}},
+			"a VM for a folder":      {in(func(c *Selection) { c.Folder = "plain" }), vcfault.ReasonFolderNotFound, []string{"--folder", "/DC0/vm/plain"}},
+			"a cluster of the other": {in(func(c *Selection) { c.Pool = "DC1_C0" }), vcfault.ReasonPoolNotFound, []string{`"DC1_C0"`}},
 		} {
 			_, err := resolved(t, l, tc.change)
-			if err == nil || err.Reason != tc.reason || !err.Person || !mentions(err.Message, tc.words...) {
+			if err == nil || err.Reason != tc.reason || !err.Person || !vctest.Mentions(err.Message, tc.words...) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
@@ -152,18 +153,16 @@ func TestCopiesOfTheServerMakeOneRootFolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startLab(t)
-		cfg := l.config()
-		cfg.Folder = "a/b/c"
 		var all sync.WaitGroup
 		roots := make(chan string, 8)
 		for range 8 {
-			c := l.client(cfg)
-			s, err := c.session(t.Context())
+			c := l.client(l.config())
+			s, err := c.Session(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				at, err := resolveSettings(t.Context(), s, cfg)
+				at, err := resolveSettings(t.Context(), s, Selection{Folder: "a/b/c"})
 				if err != nil {
 					t.Error(err)
 					return

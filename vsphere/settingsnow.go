@@ -3,9 +3,11 @@ package vsphere
 import (
 	"context"
 
-	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // settings are what the configuration names in vCenter, or why that cannot be used.
@@ -21,7 +23,7 @@ func (v *VCenter) settings() (*settings, error) {
 }
 
 func (v *VCenter) refit(ctx context.Context) (*settings, error) {
-	err := v.client.call(ctx, func(ctx context.Context, s *session) error { return v.stream.fit(ctx, s) })
+	err := v.client.Call(ctx, func(ctx context.Context, s *session.Session) error { return v.stream.fit(ctx, s) })
 	if err != nil {
 		return nil, err
 	}

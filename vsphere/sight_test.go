@@ -99,7 +99,7 @@ func TestSightMakesNoCallToVCenter(t *testing.T) {
 		p.until("all is quiet", func() bool { return !p.reader.busy(vmRef(vm.MoRef)) })
 		before := w.Calls()
 		for range 1000 {
-			p.sight(vm.MoRef, w.stranger.Value)
+			p.sight(vm.MoRef, w.Unmanaged.Value)
 			p.Identify("shop", "web")
 		}
 		after := w.Calls()
@@ -134,7 +134,7 @@ func many() *Inventory {
 // It is not parallel: allocations are counted.
 func TestSightOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
 	n := many()
-	n.adopting = newAdopting(Config{ClusterID: "test", AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
+	n.adopting = newAdopting(Selection{ClusterID: "test", AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
 	var reads []string
 	n.want = func(moRef string) { reads = append(reads, moRef) }
 	const adopted = 100

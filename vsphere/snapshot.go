@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -19,7 +20,7 @@ import (
 //	Linked, snapshot     child disks of that one; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
 func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
 	key := sourceKey{vmRef(b.action.Template), b.action.Fingerprint}
-	return v.call(ctx, func(ctx context.Context, s *session) (err error) {
+	return v.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		ask := func() (*source, error) { return readSource(ctx, s, key.ref) }
 		clone := b.details.Spec.Clone
 		if clone.Mode != v1alpha1.CloneLinked && clone.Snapshot == "" {

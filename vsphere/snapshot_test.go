@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
@@ -40,8 +41,8 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		{&source{}, "base", "", vcfault.ReasonSnapshotNotFound, "take one"},
 	} {
 		got, err := c.from.snapshot(v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
-		e := asError(err)
-		if got.Value != c.want || (e != nil) != (c.reason != "") || e != nil && (e.Reason != c.reason || !mentions(e.Message, c.says)) {
+		e := vctest.AsError(err)
+		if got.Value != c.want || (e != nil) != (c.reason != "") || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
 			t.Errorf("%q: got %s, %v", c.name, got.Value, err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // source is what a member is cloned from: a template as it is, or as it was when a snapshot of it was taken. It is not
@@ -63,12 +65,12 @@ func (x *source) disks() []*types.VirtualDisk {
 }
 
 // readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
-func readSource(ctx context.Context, s *session, ref types.ManagedObjectReference) (*source, error) {
+func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
 	paths := []string{"config.hardware.numCoresPerSocket", "config.hardware.device", "config.files.vmPathName"}
-	if ref.Type == vmType {
+	if ref.Type == session.VMType {
 		paths = append(paths, "snapshot")
 	}
-	objects, err := retrieve(ctx, s, types.PropertyFilterSpec{
+	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: ref}},
 		PropSet:   []types.PropertySpec{{Type: ref.Type, PathSet: paths}},
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -18,7 +19,7 @@ type storage struct{ all []namedObject }
 
 var storageKinds = []string{"Datastore", "StoragePod"}
 
-func readStorage(ctx context.Context, s *session, d datacenter) (*storage, error) {
+func readStorage(ctx context.Context, s *session.Session, d datacenter) (*storage, error) {
 	all, err := d.tree(ctx, s, "datastoreFolder", nil,
 		types.PropertySpec{Type: "Datastore", PathSet: []string{"summary.accessible", "summary.maintenanceMode", "summary.freeSpace", "summary.multipleHostAccess"}},
 		types.PropertySpec{Type: "StoragePod", PathSet: []string{"podStorageDrsEntry.storageDrsConfig.podConfig.enabled"}})
@@ -28,7 +29,7 @@ func readStorage(ctx context.Context, s *session, d datacenter) (*storage, error
 	return &storage{all}, nil
 }
 
-func (v *VCenter) storageOf(ctx context.Context, s *session, d datacenter) (*storage, error) {
+func (v *VCenter) storageOf(ctx context.Context, s *session.Session, d datacenter) (*storage, error) {
 	return v.lookups.storage.get(ctx, s, d.ref.Value, knownFor, func() (*storage, error) { return readStorage(ctx, s, d) })
 }
 
@@ -87,7 +88,7 @@ func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 	if p.Datastore == "" && p.StoragePolicy == "" {
 		return nil
 	}
-	return v.call(ctx, func(ctx context.Context, s *session) (err error) {
+	return v.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		b.pod, b.spec.Location.Profile = nil, nil
 		if p.Datastore != "" {
 			found, err := looking(ctx, s, &v.lookups.storage, b.datacenter.ref.Value,
@@ -126,9 +127,9 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
 	vm, folder := vmRef(b.action.Template), folderRef(b.action.Folder)
-	return v.call(ctx, func(ctx context.Context, s *session) error {
-		res, err := methods.RecommendDatastores(ctx, s.vim, &types.RecommendDatastores{
-			This: *s.vim.ServiceContent.StorageResourceManager,
+	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+		res, err := methods.RecommendDatastores(ctx, s.Vim, &types.RecommendDatastores{
+			This: *s.Vim.ServiceContent.StorageResourceManager,
 			StorageSpec: types.StoragePlacementSpec{
 				Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
 				PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &b.pod.ref},

@@ -7,6 +7,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
@@ -29,8 +30,8 @@ func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
 		{drs(&vim.NoCompatibleDatastore{}), vcfault.ReasonDatastoreNotFound, "No datastore fits"},
 		{drs(&vim.SystemError{Reason: "odd"}), vcfault.ReasonDatastoreNotFound, "as vCenter says"},
 	} {
-		e := asError(unrecommended(pod, c.drs))
-		if e == nil || e.Reason != c.reason || e.Person || !mentions(e.Message, pod.path, c.says) {
+		e := vctest.AsError(unrecommended(pod, c.drs))
+		if e == nil || e.Reason != c.reason || e.Person || !vctest.Mentions(e.Message, pod.path, c.says) {
 			t.Errorf("got %v, not %s with %q", e, c.reason, c.says)
 		}
 	}

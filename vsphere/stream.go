@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -36,7 +37,8 @@ const (
 // stream asks vCenter for changes and says to the reader which objects changed: invalidation is all that it is
 // for. What it says may be old; what is then read is not.
 type stream struct {
-	client    *client
+	client    *session.Client
+	selection Selection
 	inventory *Inventory
 	reader    *reader
 	log       zerolog.Logger
@@ -46,7 +48,7 @@ type stream struct {
 
 	// left is the collector of the life before. After a failure of the network its session may live on.
 	left struct {
-		session   *session
+		session   *session.Session
 		collector types.ManagedObjectReference
 	}
 }
@@ -63,7 +65,7 @@ func watchedProps() []types.PropertySpec {
 
 // live is one life of the stream: it begins with a read of everything, and goes on until it breaks.
 func (st *stream) live(ctx context.Context) error {
-	s, err := st.client.session(ctx)
+	s, err := st.client.Session(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func (st *stream) live(ctx context.Context) error {
 // broke says that nothing is known any more, and why. The client's word comes first: it knows what all calls that
 // fail have in common.
 func (st *stream) broke(err error) {
-	why := st.client.health()
+	why := st.client.Health()
 	if why == nil {
 		why = &vcfault.Classify("", err).Fault
 	}
@@ -107,15 +109,15 @@ func (st *stream) broke(err error) {
 }
 
 // blame tells the client that its session is gone, if that is what the error says.
-func (st *stream) blame(s *session, err error) {
+func (st *stream) blame(s *session.Session, err error) {
 	switch e := vcfault.Classify("", err); e.Reason {
 	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated:
-		st.client.lost(s, e)
+		st.client.Lost(s, e)
 	}
 }
 
 // attend keeps everything up to date that the stream does not, until the stream breaks.
-func (st *stream) attend(ctx context.Context, s *session, changes <-chan error) error {
+func (st *stream) attend(ctx context.Context, s *session.Session, changes <-chan error) error {
 	if err := st.fit(ctx, s); err != nil {
 		return err
 	}
@@ -166,8 +168,8 @@ func (st *stream) scan(ctx context.Context) <-chan error {
 }
 
 // fit looks up what the settings name. That they do not fit breaks nothing: it is told.
-func (st *stream) fit(ctx context.Context, s *session) error {
-	site, err := resolveSettings(ctx, s, st.client.cfg)
+func (st *stream) fit(ctx context.Context, s *session.Session) error {
+	site, err := resolveSettings(ctx, s, st.selection)
 	if err == nil {
 		st.inventory.setSettings(site, nil)
 		return nil
@@ -182,8 +184,8 @@ func (st *stream) fit(ctx context.Context, s *session) error {
 }
 
 // open makes a property collector with the filter, and takes in the state from which changes count.
-func (st *stream) open(ctx context.Context, s *session, seen watched) (pc types.ManagedObjectReference, version string, err error) {
-	made, err := methods.CreatePropertyCollector(ctx, s.vim, &types.CreatePropertyCollector{This: s.vim.ServiceContent.PropertyCollector})
+func (st *stream) open(ctx context.Context, s *session.Session, seen watched) (pc types.ManagedObjectReference, version string, err error) {
+	made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
 	if err != nil {
 		return pc, "", fmt.Errorf("create a property collector: %w", err)
 	}
@@ -193,8 +195,8 @@ func (st *stream) open(ctx context.Context, s *session, seen watched) (pc types.
 			closeCollector(ctx, s, pc)
 		}
 	}()
-	_, err = methods.CreateFilter(ctx, s.vim, &types.CreateFilter{This: pc, PartialUpdates: true, Spec: types.PropertyFilterSpec{
-		ObjectSet: allPlaces(s.vim.ServiceContent.RootFolder), PropSet: watchedProps()}})
+	_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: pc, PartialUpdates: true, Spec: types.PropertyFilterSpec{
+		ObjectSet: allPlaces(s.Vim.ServiceContent.RootFolder), PropSet: watchedProps()}})
 	if err != nil {
 		return pc, "", fmt.Errorf("create the filter: %w", err)
 	}
@@ -219,9 +221,9 @@ func (st *stream) open(ctx context.Context, s *session, seen watched) (pc types.
 }
 
 // closeCollector removes a collector, its filter and any wait on it from vCenter, even when ctx has ended.
-func closeCollector(ctx context.Context, s *session, pc types.ManagedObjectReference) {
+func closeCollector(ctx context.Context, s *session.Session, pc types.ManagedObjectReference) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	// An error means that the session is gone, and the collector with it.
-	_, _ = methods.DestroyPropertyCollector(ctx, s.vim, &types.DestroyPropertyCollector{This: pc})
+	_, _ = methods.DestroyPropertyCollector(ctx, s.Vim, &types.DestroyPropertyCollector{This: pc})
 }

@@ -8,11 +8,12 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // wanted finds a tag of spec.tags, and makes it if it is missing and the spec says so.
-func (b *tagBook) wanted(ctx context.Context, rs *restSession, t v1alpha1.Tag) (*foundTag, error) {
+func (b *tagBook) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.Tag) (*foundTag, error) {
 	category, err := b.categoryNamed(ctx, rs, t.Category)
 	if err == nil && category == nil && t.Create {
 		category, err = b.makeCategory(ctx, rs, t.Category)
@@ -53,7 +54,7 @@ func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 }
 
 // find finds the tag of that text (plan.TagText); nil if there is none any more.
-func (b *tagBook) find(ctx context.Context, rs *restSession, text string) (*foundTag, error) {
+func (b *tagBook) find(ctx context.Context, rs *session.RESTSession, text string) (*foundTag, error) {
 	of, name := plan.CutTag(text)
 	category, err := b.categoryNamed(ctx, rs, of)
 	if err != nil || category == nil {
@@ -67,7 +68,7 @@ func (b *tagBook) find(ctx context.Context, rs *restSession, text string) (*foun
 }
 
 // categoryNamed finds a category; nil if there is none. What is not in the book may be new, so the list is read then.
-func (b *tagBook) categoryNamed(ctx context.Context, rs *restSession, name string) (*tags.Category, error) {
+func (b *tagBook) categoryNamed(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
 	for _, c := range b.categories {
 		if c.Name == name {
 			return c, nil
@@ -82,7 +83,7 @@ func (b *tagBook) categoryNamed(ctx context.Context, rs *restSession, name strin
 			continue
 		}
 		c, err := rs.GetCategory(ctx, id)
-		if restStatus(err) == http.StatusNotFound {
+		if session.RESTStatus(err) == http.StatusNotFound {
 			continue // it went since the list was read
 		}
 		if err != nil {
@@ -97,7 +98,7 @@ func (b *tagBook) categoryNamed(ctx context.Context, rs *restSession, name strin
 }
 
 // tagNamed finds a tag of a category, as categoryNamed does.
-func (b *tagBook) tagNamed(ctx context.Context, rs *restSession, category *tags.Category, name string) (*tags.Tag, error) {
+func (b *tagBook) tagNamed(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
 	fits := func(t *tags.Tag) bool { return t != nil && t.CategoryID == category.ID && t.Name == name }
 	for _, t := range b.tags {
 		if fits(t) {
@@ -105,8 +106,8 @@ func (b *tagBook) tagNamed(ctx context.Context, rs *restSession, category *tags.
 		}
 	}
 	ids, err := rs.ListTagsForCategory(ctx, category.ID)
-	if restStatus(err) == http.StatusNotFound {
-		return nil, errTagGone // with its category
+	if session.RESTStatus(err) == http.StatusNotFound {
+		return nil, session.ErrTagGone // with its category
 	}
 	if err != nil {
 		return nil, err
@@ -124,12 +125,12 @@ func (b *tagBook) tagNamed(ctx context.Context, rs *restSession, category *tags.
 }
 
 // tag is the tag with that id; nil if it is gone.
-func (b *tagBook) tag(ctx context.Context, rs *restSession, id string) (*tags.Tag, error) {
+func (b *tagBook) tag(ctx context.Context, rs *session.RESTSession, id string) (*tags.Tag, error) {
 	if t := b.tags[id]; t != nil {
 		return t, nil
 	}
 	t, err := rs.GetTag(ctx, id)
-	if restStatus(err) == http.StatusNotFound {
+	if session.RESTStatus(err) == http.StatusNotFound {
 		return nil, nil
 	}
 	if err != nil {
@@ -143,9 +144,9 @@ const madeByUs = "Made by vmgroup."
 
 // makeCategory makes a category for VMs with any number of its tags. One that another replica makes at the same
 // time is as good.
-func (b *tagBook) makeCategory(ctx context.Context, rs *restSession, name string) (*tags.Category, error) {
-	id, err := rs.CreateCategory(ctx, &tags.Category{Name: name, Description: madeByUs, Cardinality: cardinalityMultiple, AssociableTypes: []string{vmType}})
-	if restKind(err, kindAlreadyExists) {
+func (b *tagBook) makeCategory(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
+	id, err := rs.CreateCategory(ctx, &tags.Category{Name: name, Description: madeByUs, Cardinality: cardinalityMultiple, AssociableTypes: []string{session.VMType}})
+	if session.RESTKind(err, session.RESTAlreadyExists) {
 		c, err := b.categoryNamed(ctx, rs, name)
 		if err == nil && c == nil {
 			err = unseen("tag category", name)
@@ -156,8 +157,8 @@ func (b *tagBook) makeCategory(ctx context.Context, rs *restSession, name string
 		return nil, err
 	}
 	c, err := rs.GetCategory(ctx, id)
-	if restStatus(err) == http.StatusNotFound {
-		return nil, errTagGone
+	if session.RESTStatus(err) == http.StatusNotFound {
+		return nil, session.ErrTagGone
 	}
 	if err == nil {
 		b.categories[id] = c
@@ -166,24 +167,24 @@ func (b *tagBook) makeCategory(ctx context.Context, rs *restSession, name string
 }
 
 // makeTag makes a tag, as makeCategory does a category.
-func (b *tagBook) makeTag(ctx context.Context, rs *restSession, category *tags.Category, name string) (*tags.Tag, error) {
+func (b *tagBook) makeTag(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
 	id, err := rs.CreateTag(ctx, &tags.Tag{Name: name, Description: madeByUs, CategoryID: category.ID})
-	if restKind(err, kindAlreadyExists) {
+	if session.RESTKind(err, session.RESTAlreadyExists) {
 		t, err := b.tagNamed(ctx, rs, category, name)
 		if err == nil && t == nil {
 			err = unseen("tag", name)
 		}
 		return t, err
 	}
-	if restStatus(err) == http.StatusNotFound {
-		return nil, errTagGone // its category
+	if session.RESTStatus(err) == http.StatusNotFound {
+		return nil, session.ErrTagGone // its category
 	}
 	if err != nil {
 		return nil, err
 	}
 	t, err := b.tag(ctx, rs, id)
 	if err == nil && t == nil {
-		err = errTagGone
+		err = session.ErrTagGone
 	}
 	return t, err
 }

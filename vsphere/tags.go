@@ -3,7 +3,6 @@ package vsphere
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -12,22 +11,9 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
-
-const (
-	// vmType is the managed object type of what is tagged.
-	vmType = "VirtualMachine"
-	// associationPath is where tags are attached; the actions of many tags at once are since vSphere 6.5.
-	associationPath = "/com/vmware/cis/tagging/tag-association"
-	attachAction    = "attach-multiple-tags-to-object"
-	detachAction    = "detach-multiple-tags-from-object"
-	// tagGone is what these say of a tag that is not there.
-	tagGone = "cis.tagging.objectNotFound.error"
-)
-
-// errTagGone means that a tag went after it was found.
-var errTagGone = errors.New("a tag is gone")
 
 // foundTag is a tag of vCenter's, with its category.
 type foundTag struct {
@@ -42,8 +28,8 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 		return nil
 	}
 	for again := true; ; again = false {
-		err := v.rest(ctx, func(ctx context.Context, rs *restSession) error {
-			change, err := v.client.tagBook.change(ctx, rs, a, wanted, former)
+		err := v.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
+			change, err := v.tagBook.change(ctx, rs, a, wanted, former)
 			if err != nil {
 				return err
 			}
@@ -55,18 +41,18 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 			if err := v.mayAct(ctx); err != nil { // the look-up may have taken many calls
 				return err
 			}
-			if err := batchTags(ctx, rs, detachAction, a, change.detach); err != nil {
+			if err := session.BatchTags(ctx, rs, session.DetachTags, a, change.detach); err != nil {
 				return err
 			}
 			if err := v.mayAct(ctx); err != nil {
 				return err
 			}
-			return batchTags(ctx, rs, attachAction, a, change.attach)
+			return session.BatchTags(ctx, rs, session.AttachTags, a, change.attach)
 		})
-		if err == nil || !errors.Is(err, errTagGone) {
+		if err == nil || !errors.Is(err, session.ErrTagGone) {
 			return err
 		}
-		v.client.tagBook.forget() // what it says is out of date
+		v.tagBook.forget() // what it says is out of date
 		if !again {
 			return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
 		}
@@ -79,14 +65,14 @@ func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	err := v.rest(ctx, func(ctx context.Context, rs *restSession) error {
-		if err := v.client.tagBook.open(ctx, rs); err != nil {
+	err := v.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
+		if err := v.tagBook.open(ctx, rs); err != nil {
 			return err
 		}
-		defer v.client.tagBook.close()
+		defer v.tagBook.close()
 		var found []*foundTag
 		for _, t := range wanted {
-			f, err := v.client.tagBook.wanted(ctx, rs, t)
+			f, err := v.tagBook.wanted(ctx, rs, t)
 			if err != nil {
 				return err
 			}
@@ -94,27 +80,27 @@ func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
 		}
 		return incompatible(found)
 	})
-	if errors.Is(err, errTagGone) {
-		v.client.tagBook.forget()
+	if errors.Is(err, session.ErrTagGone) {
+		v.tagBook.forget()
 		return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
 	}
 	return err
 }
 
 // rest makes calls of the REST API of the vCenter that the inventory is of.
-func (v *VCenter) rest(ctx context.Context, f func(context.Context, *restSession) error) error {
-	var now *session
-	if err := v.call(ctx, func(_ context.Context, s *session) error { now = s; return nil }); err != nil {
+func (v *VCenter) rest(ctx context.Context, f func(context.Context, *session.RESTSession) error) error {
+	var now *session.Session
+	if err := v.call(ctx, func(_ context.Context, s *session.Session) error { now = s; return nil }); err != nil {
 		return err
 	}
-	return v.client.rest.call(ctx, now, f)
+	return v.client.REST(ctx, now, f)
 }
 
 // tagChange is what is done to a VM's tags: their ids.
 type tagChange struct{ detach, attach []string }
 
 // change is what has to be done to a VM's tags. Tags that are missing are made where the spec says so.
-func (b *tagBook) change(ctx context.Context, rs *restSession, a plan.Action, wanted []v1alpha1.Tag, former []string) (*tagChange, error) {
+func (b *tagBook) change(ctx context.Context, rs *session.RESTSession, a plan.Action, wanted []v1alpha1.Tag, former []string) (*tagChange, error) {
 	has, err := rs.ListAttachedTags(ctx, vmRef(a.MoRef))
 	if err != nil {
 		return nil, err
@@ -159,7 +145,7 @@ func incompatible(want []*foundTag) error {
 	for _, f := range want {
 		c := f.category
 		if len(c.AssociableTypes) > 0 && !slices.ContainsFunc(c.AssociableTypes, func(t string) bool {
-			return t == vmType || strings.HasSuffix(t, ":"+vmType) // as older versions say it
+			return t == session.VMType || strings.HasSuffix(t, ":"+session.VMType) // as older versions say it
 		}) {
 			return vcfault.New(vcfault.ReasonTagConflict, true, "The tag category %q is not for VMs: allow it for VMs in vCenter, or take its tags out of spec.tags.", c.Name)
 		}
@@ -180,7 +166,7 @@ const (
 )
 
 // crowded finds a tag that stays on the VM and leaves no room for a wanted one.
-func (b *tagBook) crowded(ctx context.Context, rs *restSession, a plan.Action, want []*foundTag, stay []string) error {
+func (b *tagBook) crowded(ctx context.Context, rs *session.RESTSession, a plan.Action, want []*foundTag, stay []string) error {
 	for _, f := range want {
 		if f.category.Cardinality != cardinalitySingle {
 			continue
@@ -199,44 +185,6 @@ func (b *tagBook) crowded(ctx context.Context, rs *restSession, a plan.Action, w
 	return nil
 }
 
-// batchTags attaches tags to a VM, or detaches them. Both are idempotent, and neither is atomic.
-//
-// govmomi's AttachMultipleTagsToObject does the same, but panics where vCenter says that it failed and not how.
-func batchTags(ctx context.Context, rs *restSession, action string, a plan.Action, ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	type object struct {
-		Type string `json:"type"`
-		ID   string `json:"id"`
-	}
-	request := struct {
-		Object object   `json:"object_id"`
-		Tags   []string `json:"tag_ids"`
-	}{object{vmType, a.MoRef}, ids}
-	var result struct {
-		Success bool             `json:"success"`
-		Errors  tags.BatchErrors `json:"error_messages"`
-	}
-	if err := rs.Do(ctx, rs.Resource(associationPath).WithAction(action).Request(http.MethodPost, request), &result); err != nil {
-		return err
-	}
-	if result.Success {
-		return nil
-	}
-	var words []string
-	for _, e := range result.Errors {
-		if e.Type == tagGone {
-			return errTagGone
-		}
-		words = append(words, e.Message)
-	}
-	if len(words) == 0 {
-		words = []string{"it does not say why."}
-	}
-	return vcfault.New(vcfault.ReasonTagRefused, true, "vCenter refuses the tags of %s: %s", a.VM, vcfault.Steady(strings.Join(slices.Compact(words), " ")))
-}
-
 // tagsAreGoodFor is how long the book is believed: it takes a call for each tag of a category, of which there may be
 // thousands. A tag that is gone is noticed when it is used, and one that is new when it is looked for.
 const tagsAreGoodFor = 10 * time.Minute
@@ -246,7 +194,7 @@ const tagsAreGoodFor = 10 * time.Minute
 type tagBook struct {
 	turn chan struct{} // has a place for one
 
-	of         *session
+	of         *session.Session
 	since      time.Time
 	categories map[string]*tags.Category
 	tags       map[string]*tags.Tag
@@ -256,14 +204,14 @@ type tagBook struct {
 func newTagBook() *tagBook { return &tagBook{turn: make(chan struct{}, 1), stale: true} }
 
 // open waits for the book; it must be closed.
-func (b *tagBook) open(ctx context.Context, rs *restSession) error {
+func (b *tagBook) open(ctx context.Context, rs *session.RESTSession) error {
 	select {
 	case b.turn <- struct{}{}:
 	case <-ctx.Done():
 		return vcfault.Classify("", ctx.Err())
 	}
-	if b.stale || b.of != rs.under || time.Since(b.since) > tagsAreGoodFor {
-		b.of, b.since, b.stale = rs.under, time.Now(), false
+	if b.stale || b.of != rs.Under || time.Since(b.since) > tagsAreGoodFor {
+		b.of, b.since, b.stale = rs.Under, time.Now(), false
 		b.categories, b.tags = map[string]*tags.Category{}, map[string]*tags.Tag{}
 	}
 	return nil

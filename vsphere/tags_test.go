@@ -14,20 +14,23 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // tagging is a tag book in use.
 type tagging struct {
 	*restLab
-	c *client
-	s *session
-	a plan.Action
+	c    *session.Client
+	book *tagBook
+	s    *session.Session
+	a    plan.Action
 }
 
 func startTagging(t testing.TB) *tagging {
 	l := startRESTLab(t)
-	return &tagging{l, l.client(zerolog.Nop()), new(session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
+	return &tagging{l, l.client(zerolog.Nop()), newTagBook(), new(session.Session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
 }
 
 // vm makes a VM of that name.
@@ -40,21 +43,21 @@ func (l *restLab) vm(name string) string {
 
 // set is setTags without a vCenter around it.
 func (x *tagging) set(wanted []v1alpha1.Tag, former ...string) error {
-	return x.c.rest.call(x.t.Context(), x.s, func(ctx context.Context, rs *restSession) error {
-		change, err := x.c.tagBook.change(ctx, rs, x.a, wanted, former)
+	return x.c.REST(x.t.Context(), x.s, func(ctx context.Context, rs *session.RESTSession) error {
+		change, err := x.book.change(ctx, rs, x.a, wanted, former)
 		if err != nil {
 			return err
 		}
-		if err := batchTags(ctx, rs, detachAction, x.a, change.detach); err != nil {
+		if err := session.BatchTags(ctx, rs, session.DetachTags, x.a, change.detach); err != nil {
 			return err
 		}
-		return batchTags(ctx, rs, attachAction, x.a, change.attach)
+		return session.BatchTags(ctx, rs, session.AttachTags, x.a, change.attach)
 	})
 }
 
-func (x *tagging) must(do func(context.Context, *restSession) error) {
+func (x *tagging) must(do func(context.Context, *session.RESTSession) error) {
 	x.t.Helper()
-	if err := x.c.rest.call(x.t.Context(), x.s, do); err != nil {
+	if err := x.c.REST(x.t.Context(), x.s, do); err != nil {
 		x.t.Fatal(err)
 	}
 }
@@ -62,7 +65,7 @@ func (x *tagging) must(do func(context.Context, *restSession) error) {
 // make makes a category with tags.
 func (x *tagging) make(category tags.Category, names ...string) {
 	x.t.Helper()
-	x.must(func(ctx context.Context, rs *restSession) error {
+	x.must(func(ctx context.Context, rs *session.RESTSession) error {
 		id, err := rs.CreateCategory(ctx, &category)
 		for _, name := range names {
 			if err == nil {
@@ -76,7 +79,7 @@ func (x *tagging) make(category tags.Category, names ...string) {
 // has are the tags of the VM.
 func (x *tagging) has() (names string) {
 	x.t.Helper()
-	x.must(func(ctx context.Context, rs *restSession) error {
+	x.must(func(ctx context.Context, rs *session.RESTSession) error {
 		var all []string
 		found, err := rs.GetAttachedTags(ctx, vmRef(x.a.MoRef))
 		for _, t := range found {
@@ -106,8 +109,8 @@ func TestTagsAreAttachedAndDetachedAndAStrangersTagStays(t *testing.T) {
 		if err := x.set(want("tier", "web", "db")); err != nil || x.has() != "db, theirs, web" {
 			t.Errorf("%v, it has %s", err, x.has())
 		}
-		attached := x.count("tagging/tag-association " + attachAction)
-		if err := x.set(want("tier", "web", "db")); err != nil || x.count("tagging/tag-association "+attachAction) != attached {
+		attached := x.Count("tagging/tag-association " + session.AttachTags)
+		if err := x.set(want("tier", "web", "db")); err != nil || x.Count("tagging/tag-association "+session.AttachTags) != attached {
 			t.Errorf("again: %v", err)
 		}
 		if err := x.set(want("tier", "db"), "tier/web", "tier/db", "tier/gone", "gone/gone"); err != nil || x.has() != "db, theirs" {
@@ -125,7 +128,7 @@ func TestAMissingTagNamesWhatThereIsUnlessItIsToBeMade(t *testing.T) {
 		for _, c := range []struct {
 			category, name, says string
 		}{{"Tier", "web", "only other, tier"}, {"tier", "wbe", "only db, web:"}} {
-			e := restClassify(x.set(want(c.category, c.name)))
+			e := vctest.AsError(x.set(want(c.category, c.name)))
 			if e == nil || e.Reason != vcfault.ReasonTagNotFound || !e.Person || !strings.Contains(e.Message, c.says) {
 				t.Errorf("%s/%s: %v", c.category, c.name, e)
 			}
@@ -137,7 +140,7 @@ func TestAMissingTagNamesWhatThereIsUnlessItIsToBeMade(t *testing.T) {
 		if err := x.set(create); err != nil || x.has() != "fresh, new" {
 			t.Errorf("%v, it has %s", err, x.has())
 		}
-		x.must(func(ctx context.Context, rs *restSession) error {
+		x.must(func(ctx context.Context, rs *session.RESTSession) error {
 			c, err := rs.GetCategory(ctx, "fresh")
 			if err == nil && (c.Cardinality != "MULTIPLE" || len(c.AssociableTypes) != 1 || c.AssociableTypes[0] != "VirtualMachine") {
 				t.Errorf("%+v", c)
@@ -174,13 +177,13 @@ func TestALostReplyToACreationIsMadeGoodByTheNextTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := []string{"POST session", "POST tagging/tag-association?~action=list-attached-tags", "GET tagging/category", "POST tagging/category",
 			"POST tagging/tag/id:?~action=list-tags-for-category", "POST tagging/tag", "GET tagging/tag/id:",
-			"POST tagging/tag-association?~action=" + attachAction}
+			"POST tagging/tag-association?~action=" + session.AttachTags}
 		for _, call := range calls {
 			x := startTagging(t)
-			method := strings.Replace(call, " ", " "+cis, 1)
+			method := strings.Replace(call, " ", " /rest/com/vmware/cis/", 1)
 			x.LoseReply(method, 1)
 			create := []v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}}
-			e := restClassify(x.set(create))
+			e := vctest.AsError(x.set(create))
 			if read := strings.HasPrefix(call, "GET "); !read && (e == nil || e.Reason != vcfault.ReasonVCenterUnreachable) { // net/http repeats a read
 				t.Errorf("%s: %v", call, e)
 			}
@@ -203,7 +206,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 		x.make(tags.Category{Name: "hosts", AssociableTypes: []string{"HostSystem"}}, "h")
 		conflict := func(says string, wanted []v1alpha1.Tag, former ...string) {
 			t.Helper()
-			if e := restClassify(x.set(wanted, former...)); e == nil || e.Reason != vcfault.ReasonTagConflict || !e.Person || !strings.Contains(e.Message, says) {
+			if e := vctest.AsError(x.set(wanted, former...)); e == nil || e.Reason != vcfault.ReasonTagConflict || !e.Person || !strings.Contains(e.Message, says) {
 				t.Errorf("%v", e)
 			}
 		}
@@ -226,11 +229,11 @@ func TestABatchThatFailsSaysWhyAndATagThatWentIsLookedForAnew(t *testing.T) {
 		x.make(tags.Category{Name: "tier"}, "web")
 		for body, reason := range map[string]string{
 			`{"value":{"success":false}}`: vcfault.ReasonTagRefused,
-			`{"value":{"success":false,"error_messages":[{"id":"x","default_message":"Tagging cardinality violation."}]}}`: vcfault.ReasonTagRefused,
-			`{"value":{"success":false,"error_messages":[{"id":"` + tagGone + `","default_message":"gone"}]}}`:             vcfault.ReasonInternal,
+			`{"value":{"success":false,"error_messages":[{"id":"x","default_message":"Tagging cardinality violation."}]}}`:      vcfault.ReasonTagRefused,
+			`{"value":{"success":false,"error_messages":[{"id":"cis.tagging.objectNotFound.error","default_message":"gone"}]}}`: vcfault.ReasonInternal,
 		} {
-			x.answer("tagging/tag-association "+attachAction, 200, body)
-			if e := restClassify(x.set(want("tier", "web"))); e == nil || e.Reason != reason {
+			x.Answer("tagging/tag-association "+session.AttachTags, 200, body)
+			if e := vctest.AsError(x.set(want("tier", "web"))); e == nil || e.Reason != reason {
 				t.Errorf("%s: %v", body, e)
 			}
 		}
@@ -242,13 +245,14 @@ func TestManyMembersCostFewCallsEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := startTagging(t)
 		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "x")
-		x.must(askREST)
+		x.must(func(ctx context.Context, rs *session.RESTSession) error {
+			_, err := rs.ListCategories(ctx)
+			return err
+		})
 		before := 0
-		x.mu.Lock()
-		for _, n := range x.calls {
+		for _, n := range x.Made() {
 			before += n
 		}
-		x.mu.Unlock()
 		var all sync.WaitGroup
 		const members = 20
 		for i := range members {
@@ -262,11 +266,11 @@ func TestManyMembersCostFewCallsEach(t *testing.T) {
 		}
 		all.Wait()
 		sum := -before
-		for _, n := range x.calls {
+		for _, n := range x.Made() {
 			sum += n
 		}
 		if sum > 2*members+10 {
-			t.Errorf("%d calls for %d members: %v", sum, members, x.calls)
+			t.Errorf("%d calls for %d members: %v", sum, members, x.Made())
 		}
 	})
 }

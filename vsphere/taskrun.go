@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/task"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -24,7 +25,7 @@ func (t *tasks) run(ctx context.Context) {
 		if w == nil || w.broken {
 			w = t.watch(ctx, w)
 			if w == nil || w.broken {
-				sleep(ctx, sessionRetry)
+				session.Sleep(ctx, sessionRetry)
 			}
 			continue
 		}
@@ -55,20 +56,20 @@ func (t *tasks) nap(ctx context.Context, w **taskWatch) bool {
 			return false
 		}
 	}
-	return sleep(ctx, batchEvery)
+	return session.Sleep(ctx, batchEvery)
 }
 
 // watch makes a watch on the current session; old is one that broke, or nil. When that failed, it gives what there still is
 // to be removed from vCenter, broken, or nil: the session may outlive the outage, and what is in it with it.
 func (t *tasks) watch(ctx context.Context, old *taskWatch) *taskWatch {
-	s, err := t.client.session(ctx)
+	s, err := t.client.Session(ctx)
 	if err != nil {
 		return old
 	}
 	if old != nil && old.session == s {
 		old.close(ctx) // the network failed, and the session lived on
 	}
-	w, err := newTaskWatch(withOperationID(ctx), s)
+	w, err := newTaskWatch(session.WithOperationID(ctx), s)
 	if err != nil {
 		w.broken = true
 		t.fail(ctx, &w, err)
@@ -82,16 +83,16 @@ func (t *tasks) fail(ctx context.Context, w **taskWatch, err error) {
 	t.log.Debug().Err(err).Msg("the wait for tasks begins anew")
 	switch {
 	case vcfault.NotAuthenticated(err):
-		t.client.lost((*w).session, err)
+		t.client.Lost((*w).session, err)
 		*w = nil
 	case vcfault.Classify("", err).Reason == vcfault.ReasonVCenterUnreachable:
-		t.client.lost((*w).session, err)
+		t.client.Lost((*w).session, err)
 		(*w).broken = true
 	default:
 		(*w).close(ctx)
 		*w = nil
 	}
-	sleep(ctx, min(batchEvery<<min(t.failures, 10), watchAgainMost)) // never a hot loop
+	session.Sleep(ctx, min(batchEvery<<min(t.failures, 10), watchAgainMost)) // never a hot loop
 	t.failures++
 }
 
@@ -101,7 +102,7 @@ func (t *tasks) fail(ctx context.Context, w **taskWatch, err error) {
 // list is changed during a wait only when vCenter has taken in its last change: vcsim locks up when it takes in
 // one change while another comes. So if that is not known, the wait is cancelled instead, and the next turn adds.
 func (t *tasks) turn(ctx context.Context, w *taskWatch) error {
-	ctx = withOperationID(ctx)
+	ctx = session.WithOperationID(ctx)
 	grown, err := t.list(ctx, w)
 	if err != nil || t.idle() {
 		return err
@@ -181,7 +182,7 @@ func (t *tasks) take(ctx context.Context, w *taskWatch, a answer) error {
 		return a.err
 	}
 	if a.set == nil {
-		sleep(ctx, streamPause) // in case vCenter did not wait
+		session.Sleep(ctx, streamPause) // in case vCenter did not wait
 		return t.reread(ctx, w)
 	}
 	w.note(a)
@@ -203,7 +204,7 @@ func (t *tasks) reread(ctx context.Context, w *taskWatch) error {
 		spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 	}
 	for len(spec.ObjectSet) > 0 {
-		objects, err := retrieve(ctx, w.session, spec)
+		objects, err := session.Retrieve(ctx, w.session, spec)
 		if gone := vcfault.MissingObject(err); gone.Value != "" {
 			left := slices.DeleteFunc(spec.ObjectSet, func(o types.ObjectSpec) bool { return o.Obj == gone })
 			if len(left) == len(spec.ObjectSet) {

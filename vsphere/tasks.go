@@ -7,6 +7,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 //
 // A wait outlives sessions: the watch is built again and every task is read again.
 type tasks struct {
-	client *client
+	client *session.Client
 	log    zerolog.Logger
 	// added has a token when there is something new to await.
 	added chan struct{}
@@ -49,7 +51,7 @@ type awaited struct {
 	err     error
 }
 
-func newTasks(c *client, log zerolog.Logger) *tasks {
+func newTasks(c *session.Client, log zerolog.Logger) *tasks {
 	return &tasks{
 		client:  c,
 		log:     log,

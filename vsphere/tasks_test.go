@@ -1,10 +1,13 @@
 package vsphere
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,11 +16,13 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // awaiting runs a task waiter until the test ends.
-func awaiting(t testing.TB, c *client) (ts *tasks, stop func()) {
+func awaiting(t testing.TB, c *session.Client) (ts *tasks, stop func()) {
 	ts = newTasks(c, zerolog.Nop())
 	ctx, cancel := context.WithCancel(context.Background())
 	go ts.run(ctx)
@@ -46,8 +51,8 @@ func get[T any](t testing.TB, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(patience):
-		t.Fatalf("nothing came in %s", patience)
+	case <-time.After(vctest.Patience):
+		t.Fatalf("nothing came in %s", vctest.Patience)
 		panic("unreachable")
 	}
 }
@@ -55,11 +60,11 @@ func get[T any](t testing.TB, c <-chan T) T {
 // pending waits until a WaitForUpdatesEx of the waiter is under way for those tasks.
 func pending(t testing.TB, l *lab, ts *tasks, tasks int) {
 	t.Helper()
-	eventually(t, "the tasks are awaited", func() bool {
+	vctest.Eventually(t, "the tasks are awaited", func() bool {
 		ts.mu.Lock()
 		n := len(ts.awaited)
 		ts.mu.Unlock()
-		return n >= tasks && l.calls()["WaitForUpdatesEx"] >= 2
+		return n >= tasks && l.Counted()["WaitForUpdatesEx"] >= 2
 	})
 }
 
@@ -70,19 +75,19 @@ func TestTasksEndWithTheirResultOrTheirFault(t *testing.T) {
 		c := l.client(l.config())
 		ts, _ := awaiting(t, c)
 
-		good, bad := l.task(), l.task()
+		good, bad := l.Task(), l.Task()
 		goodEnds, badEnds := waitFor(t.Context(), ts, good), waitFor(t.Context(), ts, bad)
 		pending(t, l, ts, 2)
 		vm := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-7"}
-		l.end(good, vm, nil)
-		l.end(bad, nil, &types.NoDiskSpace{Datastore: "fast"})
+		l.End(good, vm, nil)
+		l.End(bad, nil, &types.NoDiskSpace{Datastore: "fast"})
 
 		o := get(t, goodEnds)
 		if o.err != nil || o.info.State != types.TaskInfoStateSuccess || o.info.Result != vm || o.info.CompleteTime == nil {
 			t.Errorf("got %+v, %v", o.info, o.err)
 		}
 		o = get(t, badEnds)
-		if e := vcfault.Classify("clone", o.err); e.Reason != vcfault.ReasonDatastoreFull || !mentions(e.Message, `"fast"`) {
+		if e := vcfault.Classify("clone", o.err); e.Reason != vcfault.ReasonDatastoreFull || !vctest.Mentions(e.Message, `"fast"`) {
 			t.Errorf("got %v", e)
 		}
 	})
@@ -94,8 +99,8 @@ func TestATaskThatHasEndedAlreadyIsSeenAtOnce(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
 		ts, _ := awaiting(t, c)
-		ref := l.task()
-		l.end(ref, nil, nil)
+		ref := l.Task()
+		l.End(ref, nil, nil)
 		if o := get(t, waitFor(t.Context(), ts, ref)); o.err != nil {
 			t.Error(o.err)
 		}
@@ -108,13 +113,13 @@ func TestATaskThatVCenterForgotIsLostAndDisturbsNoOther(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
 		ts, _ := awaiting(t, c)
-		other := l.task()
+		other := l.Task()
 		otherEnds := waitFor(t.Context(), ts, other)
 		o := get(t, waitFor(t.Context(), ts, types.ManagedObjectReference{Type: "Task", Value: "task-gone"}))
 		if !errors.Is(o.err, vcfault.ErrTaskLost) || vcfault.Classify("", o.err).Reason != vcfault.ReasonTaskLost {
 			t.Errorf("got %v", o.err)
 		}
-		l.end(other, nil, nil)
+		l.End(other, nil, nil)
 		if o := get(t, otherEnds); o.err != nil {
 			t.Error(o.err)
 		}
@@ -128,17 +133,17 @@ func TestWaitsOutliveALostSessionAndAnOutage(t *testing.T) {
 		c := l.client(l.config())
 		ts, _ := awaiting(t, c)
 
-		first, second := l.task(), l.task()
+		first, second := l.Task(), l.Task()
 		firstEnds, secondEnds := waitFor(t.Context(), ts, first), waitFor(t.Context(), ts, second)
 		pending(t, l, ts, 2)
 		l.DropSessions()
-		l.end(first, nil, nil) // wakes the wait, which the simulator lets live on in a dead session
+		l.End(first, nil, nil) // wakes the wait, which the simulator lets live on in a dead session
 		if o := get(t, firstEnds); o.err != nil {
 			t.Error(o.err)
 		}
 		l.Down()
-		l.end(second, nil, nil)
-		eventually(t, "the outage is known", func() bool { return c.health() != nil })
+		l.End(second, nil, nil)
+		vctest.Eventually(t, "the outage is known", func() bool { return c.Health() != nil })
 		l.Up()
 		if o := get(t, secondEnds); o.err != nil {
 			t.Error(o.err)
@@ -158,17 +163,17 @@ func TestTasksAddedOneByOneDuringAWaitAreSeenSoon(t *testing.T) {
 		var refs []types.ManagedObjectReference
 		var ends []<-chan outcome
 		for range 6 {
-			ref := l.task()
+			ref := l.Task()
 			refs, ends = append(refs, ref), append(ends, waitFor(t.Context(), ts, ref))
-			eventually(t, "the task is in the list", func() bool {
-				before := l.calls()
+			vctest.Eventually(t, "the task is in the list", func() bool {
+				before := l.Counted()
 				time.Sleep(4 * batchEvery)
-				return maps.Equal(before, l.calls()) && before["ModifyListView"] >= len(refs)
+				return maps.Equal(before, l.Counted()) && before["ModifyListView"] >= len(refs)
 			})
 		}
 		begin := time.Now()
 		for i := range refs {
-			l.end(refs[i], nil, nil)
+			l.End(refs[i], nil, nil)
 			if o := get(t, ends[i]); o.err != nil {
 				t.Error(o.err)
 			}
@@ -176,7 +181,7 @@ func TestTasksAddedOneByOneDuringAWaitAreSeenSoon(t *testing.T) {
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if calls := l.calls(); calls["CancelWaitForUpdates"] == 0 {
+		if calls := l.Counted(); calls["CancelWaitForUpdates"] == 0 {
 			t.Errorf("no wait was cancelled, so this tests nothing: %v", calls)
 		}
 	})
@@ -188,7 +193,7 @@ func TestAWaitThatIsGivenUpLeavesTheOthersAlone(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
 		ts, _ := awaiting(t, c)
-		ref := l.task()
+		ref := l.Task()
 		ctx, cancel := context.WithCancel(t.Context())
 		one, other := waitFor(ctx, ts, ref), waitFor(t.Context(), ts, ref)
 		pending(t, l, ts, 1)
@@ -196,7 +201,7 @@ func TestAWaitThatIsGivenUpLeavesTheOthersAlone(t *testing.T) {
 		if o := get(t, one); !errors.Is(o.err, context.Canceled) {
 			t.Errorf("got %v", o.err)
 		}
-		l.end(ref, nil, nil)
+		l.End(ref, nil, nil)
 		if o := get(t, other); o.err != nil {
 			t.Error(o.err)
 		}
@@ -209,7 +214,7 @@ func TestTheEndOfRunEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
 		ts, stop := awaiting(t, c)
-		ends := waitFor(context.Background(), ts, l.task())
+		ends := waitFor(context.Background(), ts, l.Task())
 		pending(t, l, ts, 1)
 		begin := time.Now()
 		stop()
@@ -219,10 +224,10 @@ func TestTheEndOfRunEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
 		if o := get(t, ends); !errors.Is(o.err, context.Canceled) {
 			t.Errorf("got %v", o.err)
 		}
-		if o := get(t, waitFor(context.Background(), ts, l.task())); !errors.Is(o.err, context.Canceled) {
+		if o := get(t, waitFor(context.Background(), ts, l.Task())); !errors.Is(o.err, context.Canceled) {
 			t.Errorf("a wait after the end gave %v", o.err)
 		}
-		calls := l.calls()
+		calls := l.Counted()
 		for made, unmade := range map[string]string{"CreatePropertyCollector": "DestroyPropertyCollector", "CreateListView": "DestroyView"} {
 			if calls[made] != calls[unmade] || calls[made] == 0 {
 				t.Errorf("%s: %d, %s: %d", made, calls[made], unmade, calls[unmade])
@@ -240,19 +245,19 @@ func TestAWatchThatBreaksInALivingSessionIsBuiltAnewAndNotLeaked(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
 		ts, stop := awaiting(t, c)
-		ref := l.task()
+		ref := l.Task()
 		ends := waitFor(t.Context(), ts, ref)
 		pending(t, l, ts, 1)
 		l.Down()
-		eventually(t, "the outage is known", func() bool { return c.health() != nil })
+		vctest.Eventually(t, "the outage is known", func() bool { return c.Health() != nil })
 		l.Up()
-		eventually(t, "a second watch is made", func() bool { return l.calls()["CreatePropertyCollector"] == 2 })
-		l.end(ref, nil, nil)
+		vctest.Eventually(t, "a second watch is made", func() bool { return l.Counted()["CreatePropertyCollector"] == 2 })
+		l.End(ref, nil, nil)
 		if o := get(t, ends); o.err != nil {
 			t.Error(o.err)
 		}
 		stop()
-		if calls := l.calls(); calls["DestroyPropertyCollector"] != 2 || calls["DestroyView"] != 2 || calls["Login"] != 1 {
+		if calls := l.Counted(); calls["DestroyPropertyCollector"] != 2 || calls["DestroyView"] != 2 || calls["Login"] != 1 {
 			t.Errorf("calls: %v", calls)
 		}
 	})
@@ -271,7 +276,7 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 				l := startLab(t)
 				c := l.client(l.config())
 				ts, _ := awaiting(t, c)
-				if _, err := c.session(t.Context()); err != nil {
+				if _, err := c.Session(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				const tasks = 96
@@ -281,15 +286,15 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 					free <- struct{}{}
 					all.Go(func() {
 						defer func() { <-free }()
-						ref := l.task()
-						time.AfterFunc(30*time.Second+time.Duration(7*(i%tc.slots))*time.Millisecond, func() { l.end(ref, nil, nil) })
+						ref := l.Task()
+						time.AfterFunc(30*time.Second+time.Duration(7*(i%tc.slots))*time.Millisecond, func() { l.End(ref, nil, nil) })
 						if _, err := ts.wait(t.Context(), ref); err != nil {
 							t.Error(err)
 						}
 					})
 				}
 				all.Wait()
-				calls := l.calls()
+				calls := l.Counted()
 				n := calls["ModifyListView"] + calls["WaitForUpdatesEx"] + calls["CreatePropertyCollector"] + calls["CreateListView"] + calls["CreateFilter"]
 				per := float64(n) / tasks
 				t.Logf("%.2f calls a task", per)
@@ -307,12 +312,12 @@ func TestNoCallIsMadeWhileThereIsNothingToAwait(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
 		ts, _ := awaiting(t, c)
-		ref := l.task()
-		l.end(ref, nil, nil)
+		ref := l.Task()
+		l.End(ref, nil, nil)
 		get(t, waitFor(t.Context(), ts, ref))
-		before := l.calls()
+		before := l.Counted()
 		time.Sleep(10 * batchEvery)
-		after := l.calls()
+		after := l.Counted()
 		for method, n := range after {
 			if n != before[method] {
 				t.Errorf("%s was called", method)
@@ -328,8 +333,8 @@ func TestAfterAnIdleTimeInWhichTheSessionWentTasksAreAwaitedAllTheSame(t *testin
 		c := l.client(l.config())
 		ts, _ := awaiting(t, c)
 		for range 2 {
-			ref := l.task()
-			l.end(ref, nil, nil)
+			ref := l.Task()
+			l.End(ref, nil, nil)
 			if o := get(t, waitFor(t.Context(), ts, ref)); o.err != nil {
 				t.Error(o.err)
 			}
@@ -345,14 +350,14 @@ func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
 		ts := newTasks(c, zerolog.Nop()) // nobody runs it: no update comes
-		done, gone := l.task(), types.ManagedObjectReference{Type: "Task", Value: "task-none"}
+		done, gone := l.Task(), types.ManagedObjectReference{Type: "Task", Value: "task-none"}
 		doneEnds, goneEnds := waitFor(t.Context(), ts, done), waitFor(t.Context(), ts, gone)
-		eventually(t, "both are awaited", func() bool { return len(ts.wanted(nil)) == 2 })
-		s, err := c.session(t.Context())
+		vctest.Eventually(t, "both are awaited", func() bool { return len(ts.wanted(nil)) == 2 })
+		s, err := c.Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.end(done, types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-7"}, nil)
+		l.End(done, types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-7"}, nil)
 		w := &taskWatch{session: s, listed: map[types.ManagedObjectReference]bool{done: true, gone: true}, abort: func() {}}
 		if err := ts.take(t.Context(), w, answer{}); err != nil {
 			t.Fatal(err)
@@ -364,4 +369,40 @@ func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	})
+}
+
+func TestNoGoroutineOutlivesTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := startLab(t)
+		if l.Sessions() != 0 {
+			t.Fatal("a session of ours at the start")
+		}
+		synctest.Wait()
+		before := inBubble(t)
+		for range 5 {
+			c := l.client(l.config())
+			ts, stop := awaiting(t, c)
+			ref := l.Task()
+			l.End(ref, nil, nil)
+			get(t, waitFor(t.Context(), ts, ref))
+			stop()
+			c.Logout(t.Context())
+		}
+		synctest.Wait()
+		if n := inBubble(t); n > before {
+			t.Errorf("%d goroutines, %d before", n, before)
+		}
+	})
+}
+
+// inBubble counts the goroutines of the caller's bubble.
+func inBubble(t *testing.T) int {
+	t.Helper()
+	all := make([]byte, 8<<20)
+	all = all[:runtime.Stack(all, true)]
+	bubble := regexp.MustCompile(`synctest bubble \d+\]`).Find(all) // the caller's is the first stack
+	if bubble == nil {
+		t.Fatal("the caller is in no bubble")
+	}
+	return bytes.Count(all, bubble)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // The properties of a task that are watched. Not "info" as a whole: on a real vCenter each step of its progress
@@ -32,7 +34,7 @@ const (
 // taskWatch is what awaits tasks in one session: a collector, a list, and a filter over the list. It is used by
 // one goroutine, but for the wait itself.
 type taskWatch struct {
-	session   *session
+	session   *session.Session
 	collector types.ManagedObjectReference
 	view      types.ManagedObjectReference
 	// listed are the tasks in the list.
@@ -58,20 +60,20 @@ type answer struct {
 }
 
 // newTaskWatch makes one with an empty list. If it fails, what it gives is to be closed all the same.
-func newTaskWatch(ctx context.Context, s *session) (*taskWatch, error) {
+func newTaskWatch(ctx context.Context, s *session.Session) (*taskWatch, error) {
 	w := &taskWatch{session: s, listed: map[types.ManagedObjectReference]bool{}, abort: func() {}}
-	content := s.vim.ServiceContent
-	pc, err := methods.CreatePropertyCollector(ctx, s.vim, &types.CreatePropertyCollector{This: content.PropertyCollector})
+	content := s.Vim.ServiceContent
+	pc, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: content.PropertyCollector})
 	if err != nil {
 		return w, err
 	}
 	w.collector = pc.Returnval
-	view, err := methods.CreateListView(ctx, s.vim, &types.CreateListView{This: *content.ViewManager})
+	view, err := methods.CreateListView(ctx, s.Vim, &types.CreateListView{This: *content.ViewManager})
 	if err != nil {
 		return w, err
 	}
 	w.view = view.Returnval
-	_, err = methods.CreateFilter(ctx, s.vim, &types.CreateFilter{
+	_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{
 		This: w.collector,
 		Spec: types.PropertyFilterSpec{
 			PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskComplete}}},
@@ -89,7 +91,7 @@ func newTaskWatch(ctx context.Context, s *session) (*taskWatch, error) {
 func (w *taskWatch) change(ctx context.Context, add, remove []types.ManagedObjectReference) ([]types.ManagedObjectReference, error) {
 	w.changes++
 	w.settled = false
-	res, err := methods.ModifyListView(ctx, w.session.vim, &types.ModifyListView{This: w.view, Add: add, Remove: remove})
+	res, err := methods.ModifyListView(ctx, w.session.Vim, &types.ModifyListView{This: w.view, Add: add, Remove: remove})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func (w *taskWatch) wait(ctx context.Context) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
 		defer abort()
-		res, err := methods.WaitForUpdatesEx(ctx, w.session.vim, &request)
+		res, err := methods.WaitForUpdatesEx(ctx, w.session.Vim, &request)
 		if a.err = err; err == nil {
 			a.set = res.Returnval
 		}
@@ -138,7 +140,7 @@ func (w *taskWatch) note(a answer) {
 func (w *taskWatch) cancel(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()
-	if _, err := methods.CancelWaitForUpdates(ctx, w.session.vim, &types.CancelWaitForUpdates{This: w.collector}); err != nil {
+	if _, err := methods.CancelWaitForUpdates(ctx, w.session.Vim, &types.CancelWaitForUpdates{This: w.collector}); err != nil {
 		w.abort()
 	}
 }
@@ -151,18 +153,18 @@ func (w *taskWatch) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()
 	if w.collector.Value != "" {
-		_, _ = methods.DestroyPropertyCollector(ctx, w.session.vim, &types.DestroyPropertyCollector{This: w.collector})
+		_, _ = methods.DestroyPropertyCollector(ctx, w.session.Vim, &types.DestroyPropertyCollector{This: w.collector})
 	}
 	if w.view.Value != "" {
-		_, _ = methods.DestroyView(ctx, w.session.vim, &types.DestroyView{This: w.view})
+		_, _ = methods.DestroyView(ctx, w.session.Vim, &types.DestroyView{This: w.view})
 	}
 }
 
 // read reads a task's info now.
 func (w *taskWatch) read(ctx context.Context, ref types.ManagedObjectReference) (types.TaskInfo, error) {
 	var t mo.Task
-	err := contained("the reading of a task", func() error {
-		return property.DefaultCollector(w.session.vim).RetrieveOne(ctx, ref, []string{"info"}, &t)
+	err := session.Contained("the reading of a task", func() error {
+		return property.DefaultCollector(w.session.Vim).RetrieveOne(ctx, ref, []string{"info"}, &t)
 	})
 	return t.Info, err
 }

@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -10,32 +11,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // VCenter is one vCenter as this server sees it and acts on it. Its methods may be called at once.
 type VCenter struct {
 	cfg       Config
 	log       zerolog.Logger
-	client    *client
+	client    *session.Client
 	tasks     *tasks
 	inventory *Inventory
 	reader    *reader
 	stream    *stream
 	clones    *clones
 	lookups   lookups
+	tagBook   *tagBook
+	fields    fieldBook
 }
 
 // New checks the configuration. Nothing is sent before Run.
 func New(cfg Config) (*VCenter, error) {
-	c, err := newClient(cfg)
+	if err := errors.Join(cfg.Config.Validate(), cfg.Selection.Validate()); err != nil {
+		return nil, err
+	}
+	c, err := session.New(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tasks: newTasks(c, cfg.Log), inventory: NewInventory(cfg.Changed), clones: newClones()}
-	v.inventory.adopting = newAdopting(cfg)
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: newTagBook(), tasks: newTasks(c, cfg.Log), inventory: NewInventory(cfg.Changed), clones: newClones()}
+	v.inventory.adopting = newAdopting(cfg.Selection)
 	v.inventory.guestNetworks = cfg.GuestNetworks
 	v.reader = newReader(c, v.inventory, cfg.Log)
-	v.stream = &stream{client: c, inventory: v.inventory, reader: v.reader, log: cfg.Log, maxWait: maxWait, silence: silence}
+	v.stream = &stream{client: c, selection: cfg.Selection, inventory: v.inventory, reader: v.reader, log: cfg.Log, maxWait: maxWait, silence: silence}
 	if cfg.Metrics != nil {
 		err = cfg.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "vmgroup_stamps_unknown",
@@ -73,7 +80,7 @@ func (v *VCenter) Run(ctx context.Context) error {
 		if time.Since(began) > heldWell {
 			pause = reopenMin
 		}
-		if !sleep(ctx, pause) {
+		if !session.Sleep(ctx, pause) {
 			break
 		}
 		pause = min(2*pause, reopenMax)
@@ -82,7 +89,7 @@ func (v *VCenter) Run(ctx context.Context) error {
 	wg.Wait()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
-	v.client.logout(end)
+	v.client.Logout(end)
 	return nil
 }
 

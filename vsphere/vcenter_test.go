@@ -4,98 +4,45 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
-	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/test/memnet"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
-
-// patience is how long a test waits for what should happen. In a bubble that is virtual time.
-const patience = 30 * time.Minute
-
-// lifelike is what tasks take in a vCenter that is neither idle nor overloaded, and bootTime, how long a guest needs until
-// its Tools run.
-var lifelike = vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second}
-
-const bootTime = 30 * time.Second
 
 // world is a vCenter with a template "ubuntu" and an unmanaged VM.
 type world struct {
-	*vcsim.VCenter
-	t        testing.TB
-	stranger vim.ManagedObjectReference
-	// network is the one in memory that the vCenter is on; nil: loopback.
-	network *memnet.Network
+	*vctest.World
+	t testing.TB
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}})
-	var err error
-	w.stranger, err = w.AddVM("/DC0/vm", "stranger")
-	w.must(err)
-	return w
+	return &world{vctest.New(t), t}
 }
 
-// newWorldOf is a vCenter of another kind, with no unmanaged VM. It is on a network in memory, and its tasks and guests take
-// their time, so it must be made in a bubble.
+// newWorldOf is a vCenter of another kind, with no unmanaged VM.
 func newWorldOf(t testing.TB, c vcsim.Config) *world {
 	t.Helper()
-	network := memnet.New()
-	c.Listener = network.Listen()
-	if c.Latency == (vcsim.Latency{}) {
-		c.Latency = lifelike
-	}
-	if c.Guest.Tools && c.Guest.Boot == 0 {
-		c.Guest.Boot = bootTime
-	}
-	return startWorld(t, c, network)
+	return &world{vctest.Of(t, c), t}
 }
 
-// newRealWorld is a vCenter on loopback, in real time, for what is about sockets.
 func newRealWorld(t testing.TB, c vcsim.Config) *world {
 	t.Helper()
-	return startWorld(t, c, nil)
-}
-
-func startWorld(t testing.TB, c vcsim.Config, network *memnet.Network) *world {
-	t.Helper()
-	vc, err := vcsim.Start(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := vc.Close(); err != nil {
-			t.Errorf("close the embedded vCenter: %v", err)
-		}
-	})
-	return &world{VCenter: vc, t: t, network: network}
+	return &world{vctest.Real(t, c), t}
 }
 
 func (w *world) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// names are the names of all VMs.
-func (w *world) names() []string {
-	var names []string
-	for _, vm := range w.VMs() {
-		names = append(names, vm.Name)
-	}
-	slices.Sort(names)
-	return names
+	w.Must(err)
 }
 
 // process is one running server's view of a vCenter.
@@ -115,9 +62,10 @@ func (w *world) config() Config {
 	if os.Getenv("VSPHERE_TEST_LOG") != "" {
 		log = zerolog.New(zerolog.NewConsoleWriter())
 	}
-	cfg := Config{Host: w.URL().Host, User: "vmgroup", Password: "pass", Insecure: true, ClusterID: "test", Log: log}
-	if w.network != nil {
-		cfg.Dial, cfg.Through = w.network.DialContext, w.Direct // HTTP and XML cost three times as much
+	cfg := Config{Config: session.Config{Host: w.URL().Host, User: "vmgroup", Password: "pass", Insecure: true, Log: log},
+		Selection: Selection{ClusterID: "test"}}
+	if w.Network != nil {
+		cfg.Dial, cfg.Through = w.Network.DialContext, w.Direct // HTTP and XML cost three times as much
 	}
 	return cfg
 }
@@ -165,13 +113,13 @@ func (p *process) told(uid types.UID) int {
 // until waits for a condition, which is looked at whenever something changed and now and then.
 func (p *process) until(what string, holds func() bool) {
 	p.t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(vctest.Patience)
 	for pause := 5 * time.Millisecond; !holds(); pause = min(2*pause, time.Second) {
 		select {
 		case <-p.bell:
 		case <-time.After(pause):
 		case <-deadline:
-			p.t.Fatalf("not within %s: %s", patience, what)
+			p.t.Fatalf("not within %s: %s", vctest.Patience, what)
 		}
 	}
 }

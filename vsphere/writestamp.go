@@ -3,16 +3,18 @@ package vsphere
 import (
 	"context"
 
-	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func (v *VCenter) reconfigure(ctx context.Context, vm types.ManagedObjectReference, spec types.VirtualMachineConfigSpec) error {
-	_, err := v.task(ctx, func(ctx context.Context, s *session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.ReconfigVM_Task(ctx, s.vim, &types.ReconfigVM_Task{This: vm, Spec: spec})
+	_, err := v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: vm, Spec: spec})
 		if err == nil {
 			task = res.Returnval
 		}

@@ -16,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -157,7 +158,7 @@ func TestNoPlantedSecretComesOut(t *testing.T) {
 
 func TestPrintedSettingsHoldNoPassword(t *testing.T) {
 	t.Parallel()
-	s := serveSettings{settings: settings{vcenter: vsphere.Config{Host: "vc", Password: "planted"}}}
+	s := serveSettings{settings: settings{vcenter: vsphere.Config{Config: session.Config{Host: "vc", Password: "planted"}}}}
 	p := planSettings{settings: s.settings}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		for _, v := range []any{s, &s, p, &p, s.settings, s.vcenter, &s.vcenter} {

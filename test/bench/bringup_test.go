@@ -21,6 +21,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -149,8 +150,10 @@ func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func())
 	b.Helper()
 	var groups *loop.Loop
 	password, _ := vc.URL().User.Password()
-	side, err := vsphere.New(vsphere.Config{Host: vc.URL().Host, User: vc.URL().User.Username(), Password: password,
-		Thumbprint: vc.ThumbprintSHA256(), Folder: "vm-operator", Log: zerolog.Nop(), Changed: func(uid apitypes.UID) { groups.Changed(uid) }})
+	side, err := vsphere.New(vsphere.Config{
+		Config: session.Config{Host: vc.URL().Host, User: vc.URL().User.Username(), Password: password, Thumbprint: vc.ThumbprintSHA256(),
+			Log: zerolog.Nop()},
+		Selection: vsphere.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) }})
 	if err != nil {
 		b.Fatal(err)
 	}

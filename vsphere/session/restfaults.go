@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ const (
 
 // The kinds of errors of the REST API that are told apart ("type" in the answer).
 const (
-	kindAlreadyExists = "com.vmware.vapi.std.errors.already_exists"
+	RESTAlreadyExists = "com.vmware.vapi.std.errors.already_exists"
 	kindUnauthorized  = "com.vmware.vapi.std.errors.unauthorized"
 )
 
@@ -50,7 +50,7 @@ type restWire struct {
 }
 
 func (w restWire) RoundTrip(req *http.Request) (*http.Response, error) {
-	call := restCall(req)
+	call := RESTCall(req)
 	w.calls.WithLabelValues(call).Inc()
 	began := time.Now()
 	res, err := w.next.RoundTrip(req)
@@ -65,8 +65,8 @@ func (w restWire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// restCall names a call, without the ids in it: "GET tagging/tag", "tagging/tag-association attach-multiple-tags-to-object".
-func restCall(req *http.Request) string {
+// RESTCall names a call, without the ids in it: "GET tagging/tag", "tagging/tag-association attach-multiple-tags-to-object".
+func RESTCall(req *http.Request) string {
 	path, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/rest/com/vmware/cis/"), "/id:")
 	if action := req.URL.Query().Get("~action"); action != "" {
 		return path + " " + action
@@ -97,16 +97,16 @@ func readRESTError(call string, res *http.Response) error {
 	return e
 }
 
-// restStatus is the HTTP status of an answer that is an error; 0 if err is something else.
-func restStatus(err error) int {
+// RESTStatus is the HTTP status of an answer that is an error; 0 if err is something else.
+func RESTStatus(err error) int {
 	if e, is := errors.AsType[*restError](err); is {
 		return e.status
 	}
 	return 0
 }
 
-// restKind reports whether err is an answer of that kind.
-func restKind(err error, kind string) bool {
+// RESTKind reports whether err is an answer of that kind.
+func RESTKind(err error, kind string) bool {
 	e, is := errors.AsType[*restError](err)
 	return is && e.kind == kind
 }
@@ -150,7 +150,7 @@ func taggingPrivilege(call string) string {
 		return "InventoryService.Tagging.CreateCategory" + global
 	case "POST tagging/tag":
 		return "InventoryService.Tagging.CreateTag" + global
-	case "tagging/tag-association " + attachAction, "tagging/tag-association " + detachAction:
+	case "tagging/tag-association " + AttachTags, "tagging/tag-association " + DetachTags:
 		return "InventoryService.Tagging.AttachTag" + global + ", or InventoryService.Tagging.ObjectAttachable on the VM"
 	}
 	return "System.Read" + global + ", for tags and their categories"

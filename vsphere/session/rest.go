@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"context"
@@ -23,31 +23,31 @@ import (
 //	another failure             a back-off of its own: the SOAP session has no part in it
 //	401                         vCenter has dropped the session: one login, and the call runs once more
 type restLogins struct {
-	client *client
+	client *Client
 	// turn has a place for one: for who logs in or out.
 	turn chan struct{}
 
 	mu      sync.Mutex
-	current *restSession
+	current *RESTSession
 	backoff backoff
 	why     *vcfault.Error // why the last login failed
-	failed  *session       // under which SOAP session it did
+	failed  *Session       // under which SOAP session it did
 }
 
-// restSession is one login at the REST API, under one SOAP session.
-type restSession struct {
+// RESTSession is one login at the REST API, under one SOAP session.
+type RESTSession struct {
 	*tags.Manager
-	under *session
+	Under *Session
 }
 
-func newRESTLogins(c *client) *restLogins {
+func newRESTLogins(c *Client) *restLogins {
 	return &restLogins{client: c, turn: make(chan struct{}, 1)}
 }
 
 // call runs f on the session. 401 says that nothing was done, so f is then run once more, on a new session. Errors are
 // *Error.
-func (r *restLogins) call(ctx context.Context, s *session, f func(context.Context, *restSession) error) error {
-	ctx = withOperationID(ctx)
+func (r *restLogins) call(ctx context.Context, s *Session, f func(context.Context, *RESTSession) error) error {
+	ctx = WithOperationID(ctx)
 	for again := true; ; again = false {
 		rs, err := r.on(ctx, s)
 		if err != nil {
@@ -56,7 +56,7 @@ func (r *restLogins) call(ctx context.Context, s *session, f func(context.Contex
 		if err = f(ctx, rs); err == nil {
 			return nil
 		}
-		if restStatus(err) == statusUnauthenticated {
+		if RESTStatus(err) == statusUnauthenticated {
 			r.drop(rs)
 			if again {
 				continue
@@ -68,7 +68,7 @@ func (r *restLogins) call(ctx context.Context, s *session, f func(context.Contex
 
 // on gives the session that belongs to s, and logs in if there is none. While a back-off lasts it gives the last error at
 // once and calls nobody.
-func (r *restLogins) on(ctx context.Context, s *session) (*restSession, error) {
+func (r *restLogins) on(ctx context.Context, s *Session) (*RESTSession, error) {
 	if rs := r.under(s); rs != nil {
 		return rs, nil
 	}
@@ -101,21 +101,21 @@ func (r *restLogins) on(ctx context.Context, s *session) (*restSession, error) {
 	r.mu.Lock()
 	r.current, r.backoff, r.why = rs, backoff{}, nil
 	r.mu.Unlock()
-	r.client.cfg.Log.Info().Str("user", s.user).Int64("epoch", s.epoch).Msg("vCenter REST session opened")
+	r.client.cfg.Log.Info().Str("user", s.User).Int64("epoch", s.Epoch).Msg("vCenter REST session opened")
 	return rs, nil
 }
 
-func (r *restLogins) under(s *session) *restSession {
+func (r *restLogins) under(s *Session) *RESTSession {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.current != nil && r.current.under == s {
+	if r.current != nil && r.current.Under == s {
 		return r.current
 	}
 	return nil
 }
 
 // held is why it is too early for a login; nil if it is not.
-func (r *restLogins) held(s *session) error {
+func (r *restLogins) held(s *Session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed != s { // the password was accepted since
@@ -134,7 +134,7 @@ func (r *restLogins) held(s *session) error {
 }
 
 // fail notes a login that failed. refused is the digest of the credentials if it was them.
-func (r *restLogins) fail(s *session, err error, refused *digest) *vcfault.Error {
+func (r *restLogins) fail(s *Session, err error, refused *digest) *vcfault.Error {
 	e := restClassify(err)
 	if refused != nil {
 		e = restRefusal(err)
@@ -154,7 +154,7 @@ func (r *restLogins) fail(s *session, err error, refused *digest) *vcfault.Error
 }
 
 // login opens a session. refused is set when vCenter refused the credentials.
-func (r *restLogins) login(ctx context.Context, s *session) (rs *restSession, refused *digest, err error) {
+func (r *restLogins) login(ctx context.Context, s *Session) (rs *RESTSession, refused *digest, err error) {
 	c := r.client
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()
@@ -166,11 +166,11 @@ func (r *restLogins) login(ctx context.Context, s *session) (rs *restSession, re
 	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
 	wire.Client.Transport = restWire{c.rounds, rewinding{c.transport}}
 	wire.UserAgent = c.cfg.UserAgent
-	rs = &restSession{Manager: tags.NewManager(&rest.Client{Client: wire}), under: s}
+	rs = &RESTSession{Manager: tags.NewManager(&rest.Client{Client: wire}), Under: s}
 	unhurried, stop := lingering(ctx, logoutTimeout)
 	defer stop()
 	if err = rs.Login(unhurried, url.UserPassword(user, password)); err != nil {
-		if restStatus(err) == statusUnauthenticated { // [doc] vSphere Automation API, Create Session: 401 or 503
+		if RESTStatus(err) == statusUnauthenticated { // [doc] vSphere Automation API, Create Session: 401 or 503
 			d := digestOf(user, password)
 			refused = &d
 		}
@@ -184,7 +184,7 @@ func (r *restLogins) login(ctx context.Context, s *session) (rs *restSession, re
 }
 
 // drop forgets a session that vCenter has dropped.
-func (r *restLogins) drop(rs *restSession) {
+func (r *restLogins) drop(rs *RESTSession) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current == rs {
@@ -209,10 +209,10 @@ func (r *restLogins) logout(ctx context.Context) {
 }
 
 // leave logs rs out.
-func (r *restLogins) leave(ctx context.Context, rs *restSession) {
+func (r *restLogins) leave(ctx context.Context, rs *RESTSession) {
 	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
 	defer cancel()
-	if err := rs.Logout(ctx); err != nil && restStatus(err) != statusUnauthenticated {
+	if err := rs.Logout(ctx); err != nil && RESTStatus(err) != statusUnauthenticated {
 		r.client.cfg.Log.Warn().Err(err).Msg("vCenter REST logout failed")
 	}
 }

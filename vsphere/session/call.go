@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// call runs f on the current session, with an operationID. NotAuthenticated says that nothing was done, so f
+// Call runs f on the current session, with an operationID. NotAuthenticated says that nothing was done, so f
 // is then run once more, on a new session. Errors are *Error.
-func (c *client) call(ctx context.Context, f func(context.Context, *session) error) error {
-	ctx = withOperationID(ctx)
+func (c *Client) Call(ctx context.Context, f func(context.Context, *Session) error) error {
+	ctx = WithOperationID(ctx)
 	for again := true; ; again = false {
-		s, err := c.session(ctx)
+		s, err := c.Session(ctx)
 		if err != nil {
 			return err
 		}
@@ -24,21 +24,21 @@ func (c *client) call(ctx context.Context, f func(context.Context, *session) err
 			return nil
 		}
 		if vcfault.NotAuthenticated(err) {
-			c.lost(s, err)
+			c.Lost(s, err)
 			if again {
 				continue
 			}
 		}
 		typed := vcfault.Classify("", err)
 		if typed.Reason == vcfault.ReasonVCenterUnreachable {
-			c.lost(s, err)
+			c.Lost(s, err)
 		}
 		return typed
 	}
 }
 
-// withOperationID gives ctx an operationID, by which vCenter's logs and ours can be matched, if it has none.
-func withOperationID(ctx context.Context) context.Context {
+// WithOperationID gives ctx an operationID, by which vCenter's logs and ours can be matched, if it has none.
+func WithOperationID(ctx context.Context) context.Context {
 	if operationID(ctx) != "" {
 		return ctx
 	}
@@ -51,8 +51,8 @@ func operationID(ctx context.Context) string {
 	return id
 }
 
-// sleep waits, and reports whether ctx still holds.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits, and reports whether ctx still holds.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"context"
@@ -62,7 +62,7 @@ type roundTripper struct {
 
 // RoundTrip passes a call on, with an operationID.
 func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
-	ctx = withOperationID(ctx)
+	ctx = WithOperationID(ctx)
 	method := methodOf(req)
 	r.calls.WithLabelValues(method).Inc()
 	begin := time.Now()

@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// newPBM makes a client of the storage policy service. It has no login of its own: the session's key goes along with each
+// PBM makes a client of the storage policy service. It has no login of its own: the session's key goes along with each
 // call, in the SOAP header. (govmomi's own constructor would leave our transport out, and so whom we trust.)
-func (c *client) newPBM(ctx context.Context, s *session) (*pbm.Client, error) {
+func (c *Client) PBM(ctx context.Context, s *Session) (*pbm.Client, error) {
 	endpoint := *c.endpoint
 	endpoint.Path = pbm.Path
 	wire := soap.NewClient(&endpoint, c.cfg.Insecure)
 	wire.Client.Transport = rewinding{c.transport}
-	wire.UserAgent, wire.Namespace, wire.Cookie = c.cfg.UserAgent, "urn:"+pbm.Namespace, s.vim.SessionCookie
+	wire.UserAgent, wire.Namespace, wire.Cookie = c.cfg.UserAgent, "urn:"+pbm.Namespace, s.Vim.SessionCookie
 	known := wire.Types
 	wire.Types = func(name string) (reflect.Type, bool) { // SPBM leaves its own types' prefix out
 		if kind, ok := known(name); ok {
@@ -30,13 +30,13 @@ func (c *client) newPBM(ctx context.Context, s *session) (*pbm.Client, error) {
 	rounds := c.rounds.on(wire)
 	res, err := pbmmethods.PbmRetrieveServiceContent(ctx, rounds, &pbmtypes.PbmRetrieveServiceContent{This: pbm.ServiceInstance})
 	if err != nil {
-		return nil, pbmFailure(err)
+		return nil, PBMFailure(err)
 	}
 	return &pbm.Client{Client: wire, ServiceContent: res.Returnval, RoundTripper: rounds}, nil
 }
 
-// pbmFailure keeps it from being told as an outage of vCenter that one of its services does not answer.
-func pbmFailure(err error) error {
+// PBMFailure keeps it from being told as an outage of vCenter that one of its services does not answer.
+func PBMFailure(err error) error {
 	if err == nil || vcfault.NotAuthenticated(err) {
 		return err
 	}

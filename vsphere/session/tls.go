@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	dialTimeout      = 10 * time.Second
-	handshakeTimeout = 10 * time.Second
+	DialTimeout      = 10 * time.Second
+	HandshakeTimeout = 10 * time.Second
 	// answerTimeout bounds the wait for a call's answer. Tasks run on their own, so only WaitForUpdatesEx takes
 	// long, and never as long as this.
 	answerTimeout = 90 * time.Second
@@ -35,13 +35,13 @@ const (
 // govmomi's, whose TLS dial knows neither time-out nor context.
 func newTransport(t trust, host string, dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext
+		dial = (&net.Dialer{Timeout: DialTimeout, KeepAlive: 15 * time.Second}).DialContext
 	}
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           dial,
 		TLSClientConfig:       t.config(host),
-		TLSHandshakeTimeout:   handshakeTimeout,
+		TLSHandshakeTimeout:   HandshakeTimeout,
 		ResponseHeaderTimeout: answerTimeout,
 		IdleConnTimeout:       idleTimeout,
 		MaxIdleConns:          idleMost,

@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"context"
@@ -92,14 +92,14 @@ func waiting(first, most time.Duration, n int) time.Duration {
 }
 
 // try makes one attempt for all who wait for it.
-func (c *client) try(a *attempt) {
+func (c *Client) try(a *attempt) {
 	ctx, cancel := context.WithTimeout(c.base, loginTimeout)
 	defer cancel()
 	c.mu.Lock()
 	resting := c.resting
 	c.mu.Unlock()
 
-	s, refused, err := c.login(withOperationID(ctx), resting)
+	s, refused, err := c.login(WithOperationID(ctx), resting)
 
 	c.mu.Lock()
 	c.attempt = nil
@@ -118,20 +118,20 @@ func (c *client) try(a *attempt) {
 	}
 	if fresh {
 		c.epoch++
-		s.epoch, s.since = c.epoch, time.Now()
+		s.Epoch, s.since = c.epoch, time.Now()
 	}
 	c.mu.Unlock()
 	if fresh {
-		c.cfg.Log.Info().Str("user", s.user).Int64("epoch", s.epoch).Msg("vCenter session opened")
+		c.cfg.Log.Info().Str("user", s.User).Int64("epoch", s.Epoch).Msg("vCenter session opened")
 	}
 	close(a.done)
 }
 
 // login gives the resting session if it still lives, else a new one. Always a fresh client: a login by one that
 // is logged in is refused as InvalidLogin. refused is set when vCenter refused the credentials.
-func (c *client) login(ctx context.Context, resting *session) (s *session, refused *digest, err error) {
+func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refused *digest, err error) {
 	if resting != nil {
-		_, err = methods.GetCurrentTime(ctx, resting.vim)
+		_, err = methods.GetCurrentTime(ctx, resting.Vim)
 		if err == nil {
 			return resting, nil, nil
 		}
@@ -177,7 +177,7 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 	if c.cfg.Through != nil {
 		vim.RoundTripper = c.rounds.on(patient{c.cfg.Through(res.Returnval.Key)})
 	}
-	s = &session{vim: vim, user: res.Returnval.UserName, uuid: vim.ServiceContent.About.InstanceUuid}
+	s = &Session{Vim: vim, User: res.Returnval.UserName, UUID: vim.ServiceContent.About.InstanceUuid, searchMost: c.cfg.SearchMost}
 	if c.base.Err() != nil {
 		c.leave(context.WithoutCancel(ctx), s)
 		return nil, nil, c.base.Err()
@@ -186,7 +186,7 @@ func (c *client) login(ctx context.Context, resting *session) (s *session, refus
 }
 
 // readCredentials gives what to log in with, read afresh.
-func (c *client) readCredentials() (user, password string, err error) {
+func (c *Client) readCredentials() (user, password string, err error) {
 	if user, password, err = c.cfg.credentials(); err != nil {
 		e := vcfault.New(vcfault.ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: see to VC_USER_FILE and VC_PASS_FILE.")
 		e.Err = err

@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"context"
@@ -15,20 +15,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// session is one login. A new login makes a new session, and collectors and views of the old one are gone.
-type session struct {
-	vim *vim25.Client
-	// epoch counts the logins of this process.
-	epoch int64
-	// user is the name by which vCenter knows us (UserSession.UserName).
-	user string
-	// uuid is vCenter's about.instanceUuid.
-	uuid string
+// Session is one login. A new login makes a new session, and collectors and views of the old one are gone.
+type Session struct {
+	Vim *vim25.Client
+	// Epoch counts the logins of this process.
+	Epoch int64
+	// User is the name by which vCenter knows us (UserSession.UserName).
+	User string
+	// UUID is vCenter's about.instanceUuid.
+	UUID string
 	// since is when the login was.
 	since time.Time
+	// searchMost bounds the calls of a search; 0: searchMost.
+	searchMost int32
 }
 
-// client keeps one session for the whole process. All methods may be called from any goroutine.
+// Client keeps one session for the whole process. All methods may be called from any goroutine.
 //
 //	no session, session() called      one login for all who ask (login.go)
 //	a login failed                    nothing is called until the back-off ends: who asks gets the last error at once
@@ -37,23 +39,20 @@ type session struct {
 //	logout                            no session any more
 //
 // The session needs no keep-alive of its own: the inventory's stream calls more often than any time-out.
-type client struct {
+type Client struct {
 	cfg       Config
 	endpoint  *url.URL
 	transport *http.Transport
 	rounds    *rounds
-	// rest, tagBook and fields are about tags and custom attributes.
-	rest    *restLogins
-	tagBook *tagBook
-	fields  fieldBook
+	rest      *restLogins // for tags
 	// base ends at logout, and with it a login under way.
 	base context.Context
 	end  context.CancelFunc
 
 	mu      sync.Mutex
-	current *session
+	current *Session
 	// resting is a session that was dropped because of the network.
-	resting *session
+	resting *Session
 	attempt *attempt
 	epoch   int64
 	backoff backoff
@@ -66,13 +65,13 @@ type client struct {
 // attempt is a login under way. Its fields are read after done is closed.
 type attempt struct {
 	done    chan struct{}
-	session *session
+	session *Session
 	err     *vcfault.Error
 }
 
-// newClient validates the settings; it does not use the network.
-func newClient(cfg Config) (*client, error) {
-	if err := cfg.validate(); err != nil {
+// New validates the settings; it does not use the network.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	endpoint, err := cfg.endpoint()
@@ -83,21 +82,21 @@ func newClient(cfg Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &client{
+	c := &Client{
 		cfg:       cfg,
 		endpoint:  endpoint,
 		transport: newTransport(trusted, endpoint.Hostname(), cfg.Dial),
 		rounds:    newRounds(cfg.Log, cfg.Metrics),
 		why:       vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
 	}
-	c.rest, c.tagBook = newRESTLogins(c), newTagBook()
+	c.rest = newRESTLogins(c)
 	c.base, c.end = context.WithCancel(context.Background())
 	return c, nil
 }
 
-// session gives the current session, and logs in if there is none. While a back-off lasts it gives the last
+// Session gives the current session, and logs in if there is none. While a back-off lasts it gives the last
 // error at once and calls nobody. Errors are *Error.
-func (c *client) session(ctx context.Context) (*session, error) {
+func (c *Client) Session(ctx context.Context) (*Session, error) {
 	c.mu.Lock()
 	var fresh *digest
 	if c.current == nil && c.attempt == nil && c.backoff.asks(time.Now()) {
@@ -143,9 +142,9 @@ const (
 	quickLosses = 5
 )
 
-// lost says that a call on s failed in a way that says the session is gone or out of reach. Only the current
+// Lost says that a call on s failed in a way that says the session is gone or out of reach. Only the current
 // session is dropped: whoever comes late with an old one changes nothing.
-func (c *client) lost(s *session, err error) {
+func (c *Client) Lost(s *Session, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current == nil || c.current != s {
@@ -161,11 +160,23 @@ func (c *client) lost(s *session, err error) {
 		c.backoff.failures = c.losses - quickLosses
 		c.backoff.until = time.Now().Add(waiting(connectFirst, connectMost, c.backoff.failures))
 	}
-	c.cfg.Log.Warn().Err(err).Int64("epoch", s.epoch).Msg("vCenter session lost")
+	c.cfg.Log.Warn().Err(err).Int64("epoch", s.Epoch).Msg("vCenter session lost")
 }
 
-// health gives nil, or why there is no session.
-func (c *client) health() *plan.Fault {
+// Transport makes the connections to vCenter. It is for the check, which looks at each part of the way, and for tests.
+func (c *Client) Transport() *http.Transport { return c.transport }
+
+// Endpoint is the URL of vCenter's API.
+func (c *Client) Endpoint() *url.URL { return c.endpoint }
+
+// REST runs f on the session of the REST API that belongs to s, which is opened if there is none. 401 says that nothing was done,
+// so f is then run once more, on a new session. Errors are *vcfault.Error.
+func (c *Client) REST(ctx context.Context, s *Session, f func(context.Context, *RESTSession) error) error {
+	return c.rest.call(ctx, s, f)
+}
+
+// Health gives nil, or why there is no session.
+func (c *Client) Health() *plan.Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current != nil {
@@ -178,8 +189,8 @@ func (c *client) health() *plan.Fault {
 // logoutTimeout bounds the logout.
 const logoutTimeout = 5 * time.Second
 
-// logout ends the session in vCenter, so that none is left behind, and with it the client.
-func (c *client) logout(ctx context.Context) {
+// Logout ends the session in vCenter, so that none is left behind, and with it the client.
+func (c *Client) Logout(ctx context.Context) {
 	c.mu.Lock()
 	c.end()
 	a := c.attempt
@@ -205,10 +216,10 @@ func (c *client) logout(ctx context.Context) {
 }
 
 // leave logs s out.
-func (c *client) leave(ctx context.Context, s *session) {
+func (c *Client) leave(ctx context.Context, s *Session) {
 	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
 	defer cancel()
-	_, err := methods.Logout(ctx, s.vim, &types.Logout{This: *s.vim.ServiceContent.SessionManager})
+	_, err := methods.Logout(ctx, s.Vim, &types.Logout{This: *s.Vim.ServiceContent.SessionManager})
 	if err != nil && !vcfault.NotAuthenticated(err) {
 		c.cfg.Log.Warn().Err(err).Msg("vCenter logout failed")
 	}

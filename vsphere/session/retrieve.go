@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"context"
@@ -10,29 +10,29 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// pagesMost bounds the pages of one answer. vCenter's are of about a hundred objects or more, and it has 45,000 VMs at most
+// PagesMost bounds the pages of one answer. vCenter's are of about a hundred objects or more, and it has 45,000 VMs at most
 // (VMware Configuration Maximums, vCenter Server 8.0).
-const pagesMost = 5000
+const PagesMost = 5000
 
-// endless is the fault for an answer whose pages do not come to an end.
-func endless(method string) *vcfault.Error {
+// Endless is the fault for an answer whose pages do not come to an end.
+func Endless(method string) *vcfault.Error {
 	return vcfault.NotVCenterAPI(method, errors.New("the answer has no last page"))
 }
 
-// retrieve makes one RetrievePropertiesEx, however many pages its answer has.
-func retrieve(ctx context.Context, s *session, spec types.PropertyFilterSpec) ([]types.ObjectContent, error) {
-	pc := s.vim.ServiceContent.PropertyCollector
-	res, err := methods.RetrievePropertiesEx(ctx, s.vim, &types.RetrievePropertiesEx{
+// Retrieve makes one RetrievePropertiesEx, however many pages its answer has.
+func Retrieve(ctx context.Context, s *Session, spec types.PropertyFilterSpec) ([]types.ObjectContent, error) {
+	pc := s.Vim.ServiceContent.PropertyCollector
+	res, err := methods.RetrievePropertiesEx(ctx, s.Vim, &types.RetrievePropertiesEx{
 		This: pc, SpecSet: []types.PropertyFilterSpec{spec}})
 	if err != nil || res.Returnval == nil {
 		return nil, err
 	}
 	objects, token := res.Returnval.Objects, res.Returnval.Token
 	for pages := 1; token != ""; pages++ {
-		if pages == pagesMost {
-			return nil, endless("ContinueRetrievePropertiesEx")
+		if pages == PagesMost {
+			return nil, Endless("ContinueRetrievePropertiesEx")
 		}
-		more, err := methods.ContinueRetrievePropertiesEx(ctx, s.vim, &types.ContinueRetrievePropertiesEx{This: pc, Token: token})
+		more, err := methods.ContinueRetrievePropertiesEx(ctx, s.Vim, &types.ContinueRetrievePropertiesEx{This: pc, Token: token})
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
-package vsphere
+package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func undirected(res *http.Response, err error) (*http.Response, error) {
 // all that vCenter's API requires of it. govmomi gives a nil response, or empty fields, for an answer that lacks them, and its
 // decoder panics at one that has a value of another type than the field's.
 func exchange(ctx context.Context, next soap.RoundTripper, method string, req, res soap.HasFault) (err error) {
-	if err = contained(method, func() error { return next.RoundTrip(ctx, req, res) }); err == nil {
+	if err = Contained(method, func() error { return next.RoundTrip(ctx, req, res) }); err == nil {
 		if lack := lacking(res); lack != "" {
 			err = vcfault.NotVCenterAPI(method, fmt.Errorf("the answer has no %s", lack))
 		}
@@ -45,10 +46,10 @@ func exchange(ctx context.Context, next soap.RoundTripper, method string, req, r
 	return vcfault.NotVCenterAPI(method, err)
 }
 
-// contained runs code of govmomi that panics at an answer it does not expect: the decoder, at a value of another type than the
+// Contained runs code of govmomi that panics at an answer it does not expect: the decoder, at a value of another type than the
 // field's; the finder and the property collector's helpers, at objects without a name, a parent or a property. f must hold no
 // lock.
-func contained(method string, f func() error) (err error) {
+func Contained(method string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			cause := fmt.Errorf("govmomi panicked with a %T", p) // its value may hold a part of the answer
@@ -62,23 +63,24 @@ func contained(method string, f func() error) (err error) {
 }
 
 // searchMost bounds the calls of one search by govmomi's finder: it makes one for each folder, and would follow a folder that
-// says to be in itself for ever, with a path that grows. vCenter has at most 2,500 datacenters, and few have ten. (A test has fewer.)
-var searchMost int32 = 3000
+// says to be in itself for ever, with a path that grows. vCenter has at most 2,500 datacenters, and few have ten.
+const searchMost = 3000
 
-// bounded gives a client for one search.
-func bounded(vim *vim25.Client) *vim25.Client {
-	c := *vim
-	c.RoundTripper = &search{next: vim.RoundTripper}
+// Bounded gives a client for one search.
+func (s *Session) Bounded() *vim25.Client {
+	c := *s.Vim
+	c.RoundTripper = &search{next: s.Vim.RoundTripper, most: cmp.Or(s.searchMost, searchMost)}
 	return &c
 }
 
 type search struct {
 	next  soap.RoundTripper
+	most  int32
 	calls atomic.Int32
 }
 
 func (s *search) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
-	if s.calls.Add(1) > searchMost {
+	if s.calls.Add(1) > s.most {
 		return vcfault.NotVCenterAPI(methodOf(req), errors.New("its folders have no end"))
 	}
 	return s.next.RoundTrip(ctx, req, res)

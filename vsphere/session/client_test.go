@@ -1,11 +1,10 @@
-package vsphere
+package session
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"os"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,11 +19,12 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // ask makes one call that needs a session.
-func ask(ctx context.Context, s *session) error {
-	_, err := methods.GetCurrentTime(ctx, s.vim)
+func ask(ctx context.Context, s *Session) error {
+	_, err := methods.GetCurrentTime(ctx, s.Vim)
 	return err
 }
 
@@ -36,14 +36,14 @@ func TestManyWhoAskAtOnceShareOneLogin(t *testing.T) {
 		var all sync.WaitGroup
 		for range 32 {
 			all.Go(func() {
-				s, err := c.session(t.Context())
-				if err != nil || s.epoch != 1 || s.user != labUser || s.uuid == "" {
+				s, err := c.Session(t.Context())
+				if err != nil || s.Epoch != 1 || s.User != vctest.User || s.UUID == "" {
 					t.Errorf("got %+v, %v", s, err)
 				}
 			})
 		}
 		all.Wait()
-		if n := l.logins(); n != 1 {
+		if n := l.Tries(); n != 1 {
 			t.Errorf("%d logins, want 1", n)
 		}
 	})
@@ -56,7 +56,7 @@ func TestALostSessionIsReplacedOnceAndTheCallRunsAgain(t *testing.T) {
 		c := l.client(l.config())
 		const times = 20
 		for range times {
-			if err := c.call(t.Context(), ask); err != nil {
+			if err := c.Call(t.Context(), ask); err != nil {
 				t.Fatal(err)
 			}
 			l.DropSessions()
@@ -64,7 +64,7 @@ func TestALostSessionIsReplacedOnceAndTheCallRunsAgain(t *testing.T) {
 			var all sync.WaitGroup
 			for range 8 {
 				all.Go(func() {
-					if err := c.call(t.Context(), ask); err != nil {
+					if err := c.Call(t.Context(), ask); err != nil {
 						t.Error(err)
 					}
 				})
@@ -74,10 +74,10 @@ func TestALostSessionIsReplacedOnceAndTheCallRunsAgain(t *testing.T) {
 				t.Fatalf("%d sessions, want 1", n)
 			}
 		}
-		if n := l.logins(); n != times+1 {
+		if n := l.Tries(); n != times+1 {
 			t.Errorf("%d logins, want %d", n, times+1)
 		}
-		if calls := l.calls()["Login"]; calls != times+1 {
+		if calls := l.Counted()["Login"]; calls != times+1 {
 			t.Errorf("Login was counted %d times", calls)
 		}
 	})
@@ -90,18 +90,18 @@ func TestSessionsThatNeverLastAreNotOpenedForEver(t *testing.T) {
 		c := l.client(l.config())
 		var err error
 		for range 50 {
-			if err = c.call(t.Context(), ask); err != nil {
+			if err = c.Call(t.Context(), ask); err != nil {
 				break
 			}
 			l.DropSessions()
 		}
-		if err == nil || reasonOf(t, err) != vcfault.ReasonNotAuthenticated {
+		if err == nil || vctest.ReasonOf(t, err) != vcfault.ReasonNotAuthenticated {
 			t.Errorf("got %v", err)
 		}
-		if n := l.logins(); n > quickLosses+2 {
+		if n := l.Tries(); n > quickLosses+2 {
 			t.Errorf("%d logins", n)
 		}
-		if f := c.health(); f == nil || f.Reason != vcfault.ReasonNotAuthenticated {
+		if f := c.Health(); f == nil || f.Reason != vcfault.ReasonNotAuthenticated {
 			t.Errorf("health %v", f)
 		}
 	})
@@ -113,12 +113,12 @@ func TestAFunctionThatFailsOtherwiseIsNotRunAgain(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
 		runs := 0
-		err := c.call(t.Context(), func(context.Context, *session) error {
+		err := c.Call(t.Context(), func(context.Context, *Session) error {
 			runs++
 			return soap.WrapVimFault(&types.ConcurrentAccess{})
 		})
-		if runs != 1 || reasonOf(t, err) != vcfault.ReasonConcurrentAccess || c.health() != nil {
-			t.Errorf("%d runs, %v, health %v", runs, err, c.health())
+		if runs != 1 || vctest.ReasonOf(t, err) != vcfault.ReasonConcurrentAccess || c.Health() != nil {
+			t.Errorf("%d runs, %v, health %v", runs, err, c.Health())
 		}
 	})
 }
@@ -138,18 +138,18 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 		refused := func(logins int) {
 			t.Helper()
 			for range 5 {
-				_, err := c.session(t.Context())
-				if reasonOf(t, err) != vcfault.ReasonInvalidLogin || strings.Contains(err.Error(), "wrong") {
+				_, err := c.Session(t.Context())
+				if vctest.ReasonOf(t, err) != vcfault.ReasonInvalidLogin || strings.Contains(err.Error(), "wrong") {
 					t.Errorf("got %v", err)
 				}
 			}
-			if n := l.logins(); n != logins {
+			if n := l.Tries(); n != logins {
 				t.Errorf("%d logins, want %d", n, logins)
 			}
 		}
 		write("wrong")
 		refused(1)
-		if f := c.health(); f == nil || f.Reason != vcfault.ReasonInvalidLogin || !f.Person {
+		if f := c.Health(); f == nil || f.Reason != vcfault.ReasonInvalidLogin || !f.Person {
 			t.Errorf("health %v", f)
 		}
 		time.Sleep(refusedFirst * 6 / 5)
@@ -163,11 +163,11 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 		write("wrong2")
 		refused(13) // another one is tried at once
 		write("right")
-		if _, err := c.session(t.Context()); err != nil {
+		if _, err := c.Session(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if c.health() != nil {
-			t.Errorf("health %v", c.health())
+		if c.Health() != nil {
+			t.Errorf("health %v", c.Health())
 		}
 	})
 }
@@ -178,7 +178,7 @@ func TestARotatedPasswordIsReadAtTheNextLogin(t *testing.T) {
 		l := startLab(t)
 		cfg := l.config()
 		c := l.client(cfg)
-		if err := c.call(t.Context(), ask); err != nil {
+		if err := c.Call(t.Context(), ask); err != nil {
 			t.Fatal(err)
 		}
 		l.SetPassword("rotated")
@@ -186,7 +186,7 @@ func TestARotatedPasswordIsReadAtTheNextLogin(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.DropSessions()
-		if err := c.call(t.Context(), ask); err != nil {
+		if err := c.Call(t.Context(), ask); err != nil {
 			t.Error(err)
 		}
 	})
@@ -197,38 +197,38 @@ func TestWithVCenterDownCallersGetTheLastErrorAtOnceAndTheSessionIsTakenUpAgain(
 	synctest.Test(t, func(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
-		if err := c.call(t.Context(), ask); err != nil {
+		if err := c.Call(t.Context(), ask); err != nil {
 			t.Fatal(err)
 		}
-		before, _ := c.session(t.Context())
+		before, _ := c.Session(t.Context())
 		l.Down()
-		if err := c.call(t.Context(), ask); reasonOf(t, err) != vcfault.ReasonVCenterUnreachable {
+		if err := c.Call(t.Context(), ask); vctest.ReasonOf(t, err) != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("got %v", err)
 		}
-		_, first := c.session(t.Context())
-		calls := l.calls()
+		_, first := c.Session(t.Context())
+		calls := l.Counted()
 		for range 100 {
-			if _, err := c.session(t.Context()); reasonOf(t, err) != vcfault.ReasonVCenterUnreachable {
+			if _, err := c.Session(t.Context()); vctest.ReasonOf(t, err) != vcfault.ReasonVCenterUnreachable {
 				t.Errorf("got %v", err)
 			}
 		}
-		if after := l.calls(); after["CurrentTime"] != calls["CurrentTime"] || after["Login"] != calls["Login"] {
+		if after := l.Counted(); after["CurrentTime"] != calls["CurrentTime"] || after["Login"] != calls["Login"] {
 			t.Errorf("calls were made: %v, %v", calls, after)
 		}
-		if f := c.health(); f == nil || *f != first.(*vcfault.Error).Fault {
+		if f := c.Health(); f == nil || *f != first.(*vcfault.Error).Fault {
 			t.Errorf("health %v", f)
 		}
 		l.Up()
 		time.Sleep(2 * time.Second)
-		after, err := c.session(t.Context())
+		after, err := c.Session(t.Context())
 		if err != nil || after != before {
 			t.Errorf("another session, %v", err)
 		}
 		if got := l.Sessions(); got != 1 {
 			t.Errorf("%d sessions, want 1", got)
 		}
-		c.lost(before, errors.New("of old"))
-		c.lost(before, errors.New("of old")) // a late comer changes nothing
+		c.Lost(before, errors.New("of old"))
+		c.Lost(before, errors.New("of old")) // a late comer changes nothing
 	})
 }
 
@@ -237,19 +237,19 @@ func TestLogoutLeavesNoSessionAndEndsTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
-		if err := c.call(t.Context(), ask); err != nil {
+		if err := c.Call(t.Context(), ask); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		c.logout(context.WithoutCancel(ctx))
+		c.Logout(context.WithoutCancel(ctx))
 		if n := l.Sessions(); n != 0 {
 			t.Errorf("%d sessions, want 0", n)
 		}
-		if _, err := c.session(t.Context()); reasonOf(t, err) != vcfault.ReasonCancelled {
+		if _, err := c.Session(t.Context()); vctest.ReasonOf(t, err) != vcfault.ReasonCancelled {
 			t.Errorf("got %v", err)
 		}
-		c.logout(t.Context()) // once more does no harm
+		c.Logout(t.Context()) // once more does no harm
 	})
 }
 
@@ -259,15 +259,15 @@ func TestLogoutWhileALoginIsUnderWayLeavesNoSession(t *testing.T) {
 		l := startLab(t)
 		for range 20 {
 			cfg := l.config()
-			c, err := newClient(cfg)
+			c, err := New(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			go func() { _, _ = c.session(context.Background()) }()
+			go func() { _, _ = c.Session(context.Background()) }()
 			runtime.Gosched()
-			c.logout(context.Background())
+			c.Logout(context.Background())
 		}
-		eventually(t, "no session is left", func() bool { return l.Sessions() == 0 })
+		vctest.Eventually(t, "no session is left", func() bool { return l.Sessions() == 0 })
 	})
 }
 
@@ -278,13 +278,13 @@ func TestACallerWhoLeavesDoesNotEndTheLoginOfTheOthers(t *testing.T) {
 		c := l.client(l.config())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := c.session(ctx); err != nil && reasonOf(t, err) != vcfault.ReasonCancelled {
+		if _, err := c.Session(ctx); err != nil && vctest.ReasonOf(t, err) != vcfault.ReasonCancelled {
 			t.Errorf("got %v", err)
 		}
-		if _, err := c.session(t.Context()); err != nil {
+		if _, err := c.Session(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if n := l.logins(); n != 1 {
+		if n := l.Tries(); n != 1 {
 			t.Errorf("%d logins, want 1", n)
 		}
 	})
@@ -297,7 +297,7 @@ func TestCredentialsThatCannotBeReadAreAFaultAndNoPanic(t *testing.T) {
 		cfg := l.config()
 		cfg.PasswordFile += ".missing"
 		c := l.client(cfg)
-		if _, err := c.session(t.Context()); reasonOf(t, err) != vcfault.ReasonCredentials {
+		if _, err := c.Session(t.Context()); vctest.ReasonOf(t, err) != vcfault.ReasonCredentials {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -313,7 +313,7 @@ func TestEveryCallBearsAnOperationIDAndTheCallersIsKept(t *testing.T) {
 		cfg.Log = zerolog.New(zerolog.SyncWriter(lockedWriter{&mu, &log})).Level(zerolog.DebugLevel)
 		c := l.client(cfg)
 		ctx := context.WithValue(t.Context(), types.ID{}, "vmgroup-mine")
-		if err := c.call(ctx, ask); err != nil {
+		if err := c.Call(ctx, ask); err != nil {
 			t.Fatal(err)
 		}
 		mu.Lock()
@@ -344,59 +344,23 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-func TestNoGoroutineOutlivesTheClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		if l.Sessions() != 0 {
-			t.Fatal("a session of ours at the start")
-		}
-		synctest.Wait()
-		before := inBubble(t)
-		for range 5 {
-			c := l.client(l.config())
-			ts, stop := awaiting(t, c)
-			ref := l.task()
-			l.end(ref, nil, nil)
-			get(t, waitFor(t.Context(), ts, ref))
-			stop()
-			c.logout(t.Context())
-		}
-		synctest.Wait()
-		if n := inBubble(t); n > before {
-			t.Errorf("%d goroutines, %d before", n, before)
-		}
-	})
-}
-
-// inBubble counts the goroutines of the caller's bubble.
-func inBubble(t *testing.T) int {
-	t.Helper()
-	all := make([]byte, 8<<20)
-	all = all[:runtime.Stack(all, true)]
-	bubble := regexp.MustCompile(`synctest bubble \d+\]`).Find(all) // the caller's is the first stack
-	if bubble == nil {
-		t.Fatal("the caller is in no bubble")
-	}
-	return bytes.Count(all, bubble)
-}
-
 func TestFaultsAreKnownAsTheyComeFromTheWire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
-		err := c.call(t.Context(), func(ctx context.Context, s *session) error {
-			_, err := methods.PowerOnVM_Task(ctx, s.vim, &types.PowerOnVM_Task{This: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}})
+		err := c.Call(t.Context(), func(ctx context.Context, s *Session) error {
+			_, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}})
 			return err
 		})
-		if !fault.Is(err, &types.ManagedObjectNotFound{}) || reasonOf(t, err) != vcfault.ReasonGone {
+		if !fault.Is(err, &types.ManagedObjectNotFound{}) || vctest.ReasonOf(t, err) != vcfault.ReasonGone {
 			t.Errorf("got %v", err)
 		}
-		err = c.call(t.Context(), func(ctx context.Context, s *session) error {
-			_, err := methods.CreateFolder(ctx, s.vim, &types.CreateFolder{This: s.vim.ServiceContent.RootFolder, Name: "DC0"})
+		err = c.Call(t.Context(), func(ctx context.Context, s *Session) error {
+			_, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: s.Vim.ServiceContent.RootFolder, Name: "DC0"})
 			return err
 		})
-		if reasonOf(t, err) != vcfault.ReasonNameConflict {
+		if vctest.ReasonOf(t, err) != vcfault.ReasonNameConflict {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // authority is a file of the certificate that vCenter shows.
@@ -25,7 +25,7 @@ func (l *lab) authority() string {
 }
 
 func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing.T) {
-	l := labIn(newRealWorld(t, vcsim.Config{User: labUser, Password: "right"}))
+	l := &lab{vctest.NewRealLab(t), t}
 	actual, file := l.ThumbprintSHA256(), l.authority()
 	for name, tc := range map[string]struct {
 		change  func(*Config)
@@ -42,20 +42,20 @@ func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing
 			cfg.Thumbprint = ""
 			tc.change(&cfg)
 			c := l.client(cfg)
-			_, err := c.session(t.Context())
+			_, err := c.Session(t.Context())
 			if tc.trusted {
 				if err != nil {
 					t.Error(err)
 				}
 				return
 			}
-			if reasonOf(t, err) != vcfault.ReasonCertificateNotTrusted {
+			if vctest.ReasonOf(t, err) != vcfault.ReasonCertificateNotTrusted {
 				t.Fatalf("got %v", err)
 			}
-			if e := asError(err); !e.Person || !mentions(e.Message, actual, "--thumbprint") {
+			if e := vctest.AsError(err); !e.Person || !vctest.Mentions(e.Message, actual, "--thumbprint") {
 				t.Errorf("the message does not help: %s", e.Message)
 			}
-			if n := l.calls()["Login"]; n > 3 {
+			if n := l.Counted()["Login"]; n > 3 {
 				t.Errorf("%d logins", n)
 			}
 		})
@@ -63,15 +63,15 @@ func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing
 }
 
 func TestACertificateForAnotherHostSaysSo(t *testing.T) {
-	l := labIn(newRealWorld(t, vcsim.Config{User: labUser, Password: "right"}))
+	l := &lab{vctest.NewRealLab(t), t}
 	cfg := l.config()
 	cfg.Thumbprint, cfg.CAFile = "", l.authority()
 	cfg.Host, cfg.Dial = "vc.example.com", func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, l.URL().Host)
 	}
 	c := l.client(cfg)
-	_, err := c.session(t.Context())
-	if e := asError(err); e == nil || e.Reason != vcfault.ReasonCertificateNotTrusted || !strings.Contains(e.Message, "another host name") {
+	_, err := c.Session(t.Context())
+	if e := vctest.AsError(err); e == nil || e.Reason != vcfault.ReasonCertificateNotTrusted || !strings.Contains(e.Message, "another host name") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -94,12 +94,12 @@ func TestAPortThatSpeaksNoTLSSaysSo(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	c, err := newClient(Config{Host: listener.Addr().String(), User: "u", Password: "p"})
+	c, err := New(Config{Host: listener.Addr().String(), User: "u", Password: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.session(t.Context())
-	if e := asError(err); e == nil || e.Reason != vcfault.ReasonVCenterUnreachable || !strings.Contains(e.Message, "TLS") {
+	_, err = c.Session(t.Context())
+	if e := vctest.AsError(err); e == nil || e.Reason != vcfault.ReasonVCenterUnreachable || !strings.Contains(e.Message, "TLS") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,9 +1,8 @@
-package vsphere
+package session
 
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -16,66 +15,34 @@ import (
 	"github.com/vmware/govmomi/vapi/tags"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // restLab is a lab whose REST API a test can answer for. Its calls have the names of restCall.
 type restLab struct {
+	*vctest.REST
 	*lab
-
-	mu          sync.Mutex
-	calls       map[string]int
-	instead     map[string][]*http.Response // answers instead, each once
-	agent, opID string
 }
 
 func startRESTLab(t testing.TB) *restLab {
 	t.Helper()
-	return &restLab{lab: startLab(t), calls: map[string]int{}, instead: map[string][]*http.Response{}}
+	l := startLab(t)
+	return &restLab{vctest.NewREST(RESTCall), l}
 }
 
-// RoundTrip implements http.RoundTripper: it answers what the test said, and leaves the rest to the transport.
-func (l *restLab) RoundTrip(r *http.Request) (*http.Response, error) {
-	call := restCall(r)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.calls[call]++
-	l.agent, l.opID = r.UserAgent(), r.Header.Get("X-Request-ID")
-	if queue := l.instead[call]; len(queue) > 0 {
-		l.instead[call] = queue[1:]
-		queue[0].Request = r
-		return queue[0], nil
-	}
-	return nil, http.ErrSkipAltProtocol
-}
-
-func (l *restLab) client(logger zerolog.Logger) *client {
+func (l *restLab) client(logger zerolog.Logger) *Client {
 	l.t.Helper()
 	cfg := l.lab.config()
 	cfg.Log, cfg.Metrics = logger, nil
 	c := l.lab.client(cfg)
-	c.transport.RegisterProtocol("https", l)
+	c.Transport().RegisterProtocol("https", l)
 	return c
-}
-
-func (l *restLab) count(call string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.calls[call]
-}
-
-func (l *restLab) answer(call string, status int, body string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.instead[call] = append(l.instead[call], &http.Response{
-		Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
-	})
 }
 
 // cis is where the REST calls are that vcsim names by their path.
 const cis = "/rest/com/vmware/cis/"
 
-func askREST(ctx context.Context, rs *restSession) error {
+func askREST(ctx context.Context, rs *RESTSession) error {
 	_, err := rs.ListCategories(ctx)
 	return err
 }
@@ -84,7 +51,7 @@ func TestTheRESTSessionIsOpenedOnceForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *t
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)
-		c, s := l.client(zerolog.Nop()), new(session)
+		c, s := l.client(zerolog.Nop()), new(Session)
 		if l.RESTSessions() != 0 {
 			t.Error("there is a session that nobody needs")
 		}
@@ -97,17 +64,17 @@ func TestTheRESTSessionIsOpenedOnceForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *t
 			})
 		}
 		all.Wait()
-		if n := l.count("POST session"); n != 1 || l.RESTSessions() != 1 {
+		if n := l.Count("POST session"); n != 1 || l.RESTSessions() != 1 {
 			t.Errorf("%d logins, %d sessions", n, l.RESTSessions())
 		}
-		if l.agent != "vmgroup-test" || !strings.HasPrefix(l.opID, "vmgroup-") {
-			t.Errorf("agent %q, operation %q", l.agent, l.opID)
+		if l.Agent != "vmgroup-test" || !strings.HasPrefix(l.OpID, "vmgroup-") {
+			t.Errorf("agent %q, operation %q", l.Agent, l.OpID)
 		}
-		c.logout(t.Context())
+		c.Logout(t.Context())
 		if l.RESTSessions() != 0 {
 			t.Error("a session is left behind")
 		}
-		if err := c.rest.call(t.Context(), s, askREST); reasonOf(t, err) != vcfault.ReasonCancelled || l.RESTSessions() != 0 {
+		if err := c.rest.call(t.Context(), s, askREST); vctest.ReasonOf(t, err) != vcfault.ReasonCancelled || l.RESTSessions() != 0 {
 			t.Errorf("after the end: %v, %d sessions", err, l.RESTSessions())
 		}
 	})
@@ -117,22 +84,22 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)
-		c, s := l.client(zerolog.Nop()), new(session)
+		c, s := l.client(zerolog.Nop()), new(Session)
 		for range 3 {
 			if err := c.rest.call(t.Context(), s, askREST); err != nil {
 				t.Fatal(err)
 			}
 			l.DropSessions()
 		}
-		if n := l.count("POST session"); n != 3 {
+		if n := l.Count("POST session"); n != 3 {
 			t.Errorf("%d logins", n)
 		}
-		err := c.rest.call(t.Context(), s, func(ctx context.Context, rs *restSession) error {
+		err := c.rest.call(t.Context(), s, func(ctx context.Context, rs *RESTSession) error {
 			l.DropSessions()
 			return askREST(ctx, rs)
 		})
-		if e := restClassify(err); e.Reason != vcfault.ReasonNotAuthenticated || !e.Passing || l.count("POST session") != 4 {
-			t.Errorf("%v, %d logins", err, l.count("POST session"))
+		if e := restClassify(err); e.Reason != vcfault.ReasonNotAuthenticated || !e.Passing || l.Count("POST session") != 4 {
+			t.Errorf("%v, %d logins", err, l.Count("POST session"))
 		}
 	})
 }
@@ -143,12 +110,12 @@ func TestAnotherSOAPSessionHasAnotherRESTSessionAndTheOldOneIsLoggedOut(t *testi
 		l := startRESTLab(t)
 		c := l.client(zerolog.Nop())
 		for range 3 {
-			if err := c.rest.call(t.Context(), new(session{epoch: 1}), askREST); err != nil {
+			if err := c.rest.call(t.Context(), new(Session{Epoch: 1}), askREST); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if l.count("POST session") != 3 || l.RESTSessions() != 1 {
-			t.Errorf("%d logins, %d sessions", l.count("POST session"), l.RESTSessions())
+		if l.Count("POST session") != 3 || l.RESTSessions() != 1 {
+			t.Errorf("%d logins, %d sessions", l.Count("POST session"), l.RESTSessions())
 		}
 	})
 }
@@ -158,7 +125,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)
 		var text bytes.Buffer
-		c, s := l.client(zerolog.New(&text)), new(session)
+		c, s := l.client(zerolog.New(&text)), new(Session)
 		l.SetPassword("new")
 		refused := func(want int) {
 			t.Helper()
@@ -169,14 +136,14 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 				}
 				time.Sleep(time.Minute)
 			}
-			if n := l.count("POST session"); n != want {
+			if n := l.Count("POST session"); n != want {
 				t.Errorf("%d logins, not %d", n, want)
 			}
 		}
 		refused(1)
 		time.Sleep(refusedMost)
 		refused(2)
-		s = new(session{epoch: 2}) // a login that the password was good for
+		s = new(Session{Epoch: 2}) // a login that the password was good for
 		refused(3)
 		l.SetPassword("right")
 		time.Sleep(refusedMost)
@@ -186,7 +153,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 		if strings.Contains(text.String(), "right") || strings.Contains(text.String(), "Basic") {
 			t.Errorf("the log tells the password: %s", text.String())
 		}
-		if c.health() == nil || c.backoff.refused != nil {
+		if c.Health() == nil || c.backoff.refused != nil {
 			t.Error("the SOAP session has a part in it")
 		}
 	})
@@ -196,15 +163,15 @@ func TestALoginThatFailsOtherwiseIsTriedAgainAfterAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)
-		c, s := l.client(zerolog.Nop()), new(session)
+		c, s := l.client(zerolog.Nop()), new(Session)
 		for tries, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} { // the latter by what stands before vCenter
-			l.answer("POST session", status, "<html>")
+			l.Answer("POST session", status, "<html>")
 			for range 3 {
 				if e := restClassify(c.rest.call(t.Context(), s, askREST)); e.Reason != vcfault.ReasonTaggingUnavailable || !e.Passing || e.Person {
 					t.Errorf("got %v", e)
 				}
 			}
-			if n := l.count("POST session"); n != tries+1 {
+			if n := l.Count("POST session"); n != tries+1 {
 				t.Errorf("%d logins", n)
 			}
 			time.Sleep(connectMost)
@@ -219,8 +186,8 @@ func TestAnswersOfTheRESTAPIAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)
-		c, s := l.client(zerolog.Nop()), new(session)
-		create := func(ctx context.Context, rs *restSession) error {
+		c, s := l.client(zerolog.Nop()), new(Session)
+		create := func(ctx context.Context, rs *RESTSession) error {
 			_, err := rs.CreateCategory(ctx, &tags.Category{Name: "x"})
 			return err
 		}
@@ -238,7 +205,7 @@ func TestAnswersOfTheRESTAPIAreTold(t *testing.T) {
 			{429, "", vcfault.ReasonTaggingUnavailable, false, true, "429"},
 			{404, "", vcfault.ReasonTaggingUnavailable, false, true, "404"},
 		} {
-			l.answer("POST tagging/category", x.status, x.body)
+			l.Answer("POST tagging/category", x.status, x.body)
 			e := restClassify(c.rest.call(t.Context(), s, create))
 			if e == nil || e.Reason != x.reason || e.Person != x.person || e.Passing != x.passing || !strings.Contains(e.Message, x.says) {
 				t.Errorf("%d %s: %+v", x.status, x.body, e)
@@ -247,6 +214,29 @@ func TestAnswersOfTheRESTAPIAreTold(t *testing.T) {
 		l.LoseReply("POST "+cis+"tagging/category", 1)
 		if e := restClassify(c.rest.call(t.Context(), s, create)); e.Reason != vcfault.ReasonVCenterUnreachable || !e.Passing {
 			t.Errorf("a lost reply: %v", e)
+		}
+	})
+}
+
+// An error of the REST API, by whoever stands in the way: always a typed fault, in one line of a bounded length.
+func FuzzRESTError(f *testing.F) {
+	for _, body := range []string{`{"type":"com.vmware.vapi.std.errors.not_found","value":{"messages":[{"default_message":"no such tag"}]}}`, `<html>`, `{"value":[]}`, ``,
+		`{"type":"com.vmware.vapi.std.errors.already_exists","value":{"messages":[{},{}]}}`} {
+		for _, status := range []int{400, 401, 403, 404, 429, 500, 503} {
+			f.Add(status, body)
+		}
+	}
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 400 || status > 599 {
+			return
+		}
+		err := readRESTError("POST tagging/tag", &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))})
+		typed := restClassify(err)
+		if typed.Reason == "" || typed.Message == "" || strings.ContainsAny(typed.Message, "\n\r") || len(typed.Message) > 4096 {
+			t.Fatalf("%+v", typed.Fault)
+		}
+		if status == 401 && typed.Reason != vcfault.ReasonNotAuthenticated {
+			t.Fatalf("%+v", typed.Fault)
 		}
 	})
 }

@@ -1,0 +1,66 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/vapi/tags"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// BatchTags attaches tags to a VM, or detaches them. Both are idempotent, and neither is atomic.
+//
+// govmomi's AttachMultipleTagsToObject does the same, but panics where vCenter says that it failed and not how.
+func BatchTags(ctx context.Context, rs *RESTSession, action string, a plan.Action, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	type object struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+	}
+	request := struct {
+		Object object   `json:"object_id"`
+		Tags   []string `json:"tag_ids"`
+	}{object{VMType, a.MoRef}, ids}
+	var result struct {
+		Success bool             `json:"success"`
+		Errors  tags.BatchErrors `json:"error_messages"`
+	}
+	if err := rs.Do(ctx, rs.Resource(associationPath).WithAction(action).Request(http.MethodPost, request), &result); err != nil {
+		return err
+	}
+	if result.Success {
+		return nil
+	}
+	var words []string
+	for _, e := range result.Errors {
+		if e.Type == tagGone {
+			return ErrTagGone
+		}
+		words = append(words, e.Message)
+	}
+	if len(words) == 0 {
+		words = []string{"it does not say why."}
+	}
+	return vcfault.New(vcfault.ReasonTagRefused, true, "vCenter refuses the tags of %s: %s", a.VM, vcfault.Steady(strings.Join(slices.Compact(words), " ")))
+}
+
+const (
+	// VMType is the managed object type of what is tagged.
+	VMType = "VirtualMachine"
+	// associationPath is where tags are attached; the actions of many tags at once are since vSphere 6.5.
+	associationPath = "/com/vmware/cis/tagging/tag-association"
+	AttachTags      = "attach-multiple-tags-to-object"
+	DetachTags      = "detach-multiple-tags-from-object"
+	// tagGone is what these say of a tag that is not there.
+	tagGone = "cis.tagging.objectNotFound.error"
+)
+
+// ErrTagGone means that a tag went after it was found.
+var ErrTagGone = errors.New("a tag is gone")
