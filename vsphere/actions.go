@@ -125,7 +125,7 @@ func (v *VCenter) task(ctx context.Context, start func(context.Context, *session
 	if err != nil {
 		return nil, err
 	}
-	return v.tasks.wait(ctx, task)
+	return v.tasks.Wait(ctx, task)
 }
 
 // own is the group's member that an action is for. Nothing else is ever acted on.

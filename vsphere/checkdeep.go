@@ -74,7 +74,7 @@ func (c *checker) deep(ctx context.Context) bool {
 	t := &trial{checker: c, id: uuid.NewString(), template: c.templates[0], disks: map[string]bool{}, end: context.WithoutCancel(ctx)}
 	running, stop := context.WithCancel(t.end)
 	var awaiting sync.WaitGroup
-	awaiting.Go(func() { c.v.tasks.run(running) })
+	awaiting.Go(func() { c.v.tasks.Run(running) })
 	defer awaiting.Wait()
 	defer stop()
 	t.run(ctx)

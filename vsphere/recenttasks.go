@@ -74,7 +74,7 @@ func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReferenc
 		return err
 	}
 	for _, task := range under {
-		_, _ = v.tasks.wait(ctx, task) // how it ended is the other's matter: the read tells
+		_, _ = v.tasks.Wait(ctx, task) // how it ended is the other's matter: the read tells
 	}
 	return v.reader.read(ctx, vm)
 }

@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
 // VCenter is one vCenter as this server sees it and acts on it. Its methods may be called at once.
@@ -19,7 +20,7 @@ type VCenter struct {
 	cfg       Config
 	log       zerolog.Logger
 	client    *session.Client
-	tasks     *tasks
+	tasks     *tasks.Tasks
 	inventory *Inventory
 	reader    *reader
 	stream    *stream
@@ -38,7 +39,7 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: newTagBook(), tasks: newTasks(c, cfg.Log), inventory: NewInventory(cfg.Changed), clones: newClones()}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: newTagBook(), tasks: tasks.New(c, cfg.Log), inventory: NewInventory(cfg.Changed), clones: newClones()}
 	v.inventory.adopting = newAdopting(cfg.Selection)
 	v.inventory.guestNetworks = cfg.GuestNetworks
 	v.reader = newReader(c, v.inventory, cfg.Log)
@@ -67,7 +68,7 @@ const (
 // at most. Until it runs, nothing is known and nothing can be done.
 func (v *VCenter) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { v.tasks.run(ctx) })
+	wg.Go(func() { v.tasks.Run(ctx) })
 	wg.Go(func() { v.reader.run(ctx) })
 	pause := reopenMin
 	for ctx.Err() == nil {

@@ -1,4 +1,4 @@
-package vsphere
+package tasks
 
 import (
 	"context"
@@ -20,18 +20,26 @@ const (
 	sessionRetry = 250 * time.Millisecond
 	// watchAgainMost bounds the pause before a watch that failed is built again; it doubles from batchEvery.
 	watchAgainMost = 5 * time.Second
+	// emptyPause is the pause after an answer that tells nothing.
+	emptyPause = 250 * time.Millisecond
 	// cancelAgain is when a wait that was cancelled and goes on is cancelled again.
 	cancelAgain = 250 * time.Millisecond
 )
 
-// tasks awaits all running tasks together: one PropertyCollector of its own, with one filter over one ListView
-// of the tasks (taskwatch.go). So a task costs its share of one change of the list and of the updates that it
+// Sessions gives the session that tasks are awaited on. Lost says that it is gone, or out of reach.
+type Sessions interface {
+	Session(ctx context.Context) (*session.Session, error)
+	Lost(s *session.Session, err error)
+}
+
+// Tasks awaits all running tasks together: one PropertyCollector of its own, with one filter over one ListView
+// of the tasks (watch.go). So a task costs its share of one change of the list and of the updates that it
 // ends with, not a collector of its own. Finished tasks leave the list when others are added.
 //
 // A wait outlives sessions: the watch is built again and every task is read again.
-type tasks struct {
-	client *session.Client
-	log    zerolog.Logger
+type Tasks struct {
+	sessions Sessions
+	log      zerolog.Logger
 	// added has a token when there is something new to await.
 	added chan struct{}
 	// ended is closed when run has returned.
@@ -51,20 +59,21 @@ type awaited struct {
 	err     error
 }
 
-func newTasks(c *session.Client, log zerolog.Logger) *tasks {
-	return &tasks{
-		client:  c,
-		log:     log,
-		added:   make(chan struct{}, 1),
-		ended:   make(chan struct{}),
-		awaited: map[types.ManagedObjectReference]*awaited{},
+// New makes one; it awaits nothing before Run.
+func New(s Sessions, log zerolog.Logger) *Tasks {
+	return &Tasks{
+		sessions: s,
+		log:      log,
+		added:    make(chan struct{}, 1),
+		ended:    make(chan struct{}),
+		awaited:  map[types.ManagedObjectReference]*awaited{},
 	}
 }
 
-// wait blocks until the task has ended and gives its state, result, error and completeTime; the rest of the
+// Wait blocks until the task has ended and gives its state, result, error and completeTime; the rest of the
 // TaskInfo but its keys stays empty. A task that failed gives a task.Error too; one that vCenter no longer knows
 // gives errLost. If ctx ends, or run does, the task goes on and its context's error is given.
-func (t *tasks) wait(ctx context.Context, ref types.ManagedObjectReference) (*types.TaskInfo, error) {
+func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]
 	if a == nil {
@@ -97,7 +106,7 @@ func (t *tasks) wait(ctx context.Context, ref types.ManagedObjectReference) (*ty
 }
 
 // finish ends the waits for a task.
-func (t *tasks) finish(ref types.ManagedObjectReference, err error) {
+func (t *Tasks) finish(ref types.ManagedObjectReference, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a := t.awaited[ref]; a != nil {
@@ -108,7 +117,7 @@ func (t *tasks) finish(ref types.ManagedObjectReference, err error) {
 }
 
 // wanted lists the tasks that are awaited and not in listed.
-func (t *tasks) wanted(listed map[types.ManagedObjectReference]bool) (refs []types.ManagedObjectReference) {
+func (t *Tasks) wanted(listed map[types.ManagedObjectReference]bool) (refs []types.ManagedObjectReference) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for ref := range t.awaited {
@@ -120,7 +129,7 @@ func (t *tasks) wanted(listed map[types.ManagedObjectReference]bool) (refs []typ
 }
 
 // unwanted lists the tasks in listed that are no longer awaited.
-func (t *tasks) unwanted(listed map[types.ManagedObjectReference]bool) (refs []types.ManagedObjectReference) {
+func (t *Tasks) unwanted(listed map[types.ManagedObjectReference]bool) (refs []types.ManagedObjectReference) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for ref := range listed {
@@ -131,7 +140,7 @@ func (t *tasks) unwanted(listed map[types.ManagedObjectReference]bool) (refs []t
 	return refs
 }
 
-func (t *tasks) idle() bool {
+func (t *Tasks) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.awaited) == 0

@@ -1,4 +1,4 @@
-package vsphere
+package tasks
 
 import (
 	"context"
@@ -26,14 +26,14 @@ const (
 	// default: 30 min; but vcsim loses a session in a call longer than that) and below answerTimeout.
 	taskWaitSeconds = 20
 	// taskSilence is how long such a call may take before it is given up.
-	taskSilence = taskWaitSeconds*time.Second + silence
+	taskSilence = taskWaitSeconds*time.Second + 10*time.Second
 	// cleanTimeout bounds the removal of what was made in vCenter.
 	cleanTimeout = 5 * time.Second
 )
 
-// taskWatch is what awaits tasks in one session: a collector, a list, and a filter over the list. It is used by
+// watch is what awaits tasks in one session: a collector, a list, and a filter over the list. It is used by
 // one goroutine, but for the wait itself.
-type taskWatch struct {
+type watch struct {
 	session   *session.Session
 	collector types.ManagedObjectReference
 	view      types.ManagedObjectReference
@@ -59,9 +59,9 @@ type answer struct {
 	first   bool
 }
 
-// newTaskWatch makes one with an empty list. If it fails, what it gives is to be closed all the same.
-func newTaskWatch(ctx context.Context, s *session.Session) (*taskWatch, error) {
-	w := &taskWatch{session: s, listed: map[types.ManagedObjectReference]bool{}, abort: func() {}}
+// newWatch makes one with an empty list. If it fails, what it gives is to be closed all the same.
+func newWatch(ctx context.Context, s *session.Session) (*watch, error) {
+	w := &watch{session: s, listed: map[types.ManagedObjectReference]bool{}, abort: func() {}}
 	content := s.Vim.ServiceContent
 	pc, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: content.PropertyCollector})
 	if err != nil {
@@ -88,7 +88,7 @@ func newTaskWatch(ctx context.Context, s *session.Session) (*taskWatch, error) {
 }
 
 // change adds to the list and takes out of it, in one call. It gives the tasks that vCenter does not know.
-func (w *taskWatch) change(ctx context.Context, add, remove []types.ManagedObjectReference) ([]types.ManagedObjectReference, error) {
+func (w *watch) change(ctx context.Context, add, remove []types.ManagedObjectReference) ([]types.ManagedObjectReference, error) {
 	w.changes++
 	w.settled = false
 	res, err := methods.ModifyListView(ctx, w.session.Vim, &types.ModifyListView{This: w.view, Add: add, Remove: remove})
@@ -105,7 +105,7 @@ func (w *taskWatch) change(ctx context.Context, add, remove []types.ManagedObjec
 }
 
 // wait begins to wait for news. Its request outlives ctx, for an abandoned wait goes on in vCenter: use cancel.
-func (w *taskWatch) wait(ctx context.Context) <-chan answer {
+func (w *watch) wait(ctx context.Context) <-chan answer {
 	ctx, w.abort = context.WithCancel(context.WithoutCancel(ctx))
 	abort := w.abort
 	request := types.WaitForUpdatesEx{
@@ -128,7 +128,7 @@ func (w *taskWatch) wait(ctx context.Context) <-chan answer {
 
 // note notes where the news ends. News after a change of the list shows that the change was taken in; the first
 // answer does not, for it is a plain read, nor does the next page of an older answer.
-func (w *taskWatch) note(a answer) {
+func (w *watch) note(a answer) {
 	if !a.first && !w.more && a.changes == w.changes {
 		w.settled = true
 	}
@@ -137,7 +137,7 @@ func (w *taskWatch) note(a answer) {
 }
 
 // cancel has vCenter answer the wait. If vCenter does not do even that, the request is given up.
-func (w *taskWatch) cancel(ctx context.Context) {
+func (w *watch) cancel(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()
 	if _, err := methods.CancelWaitForUpdates(ctx, w.session.Vim, &types.CancelWaitForUpdates{This: w.collector}); err != nil {
@@ -146,7 +146,7 @@ func (w *taskWatch) cancel(ctx context.Context) {
 }
 
 // close removes from vCenter what newTaskWatch made, as well as it can. No wait may be under way.
-func (w *taskWatch) close(ctx context.Context) {
+func (w *watch) close(ctx context.Context) {
 	if w == nil {
 		return
 	}
@@ -161,7 +161,7 @@ func (w *taskWatch) close(ctx context.Context) {
 }
 
 // read reads a task's info now.
-func (w *taskWatch) read(ctx context.Context, ref types.ManagedObjectReference) (types.TaskInfo, error) {
+func (w *watch) read(ctx context.Context, ref types.ManagedObjectReference) (types.TaskInfo, error) {
 	var t mo.Task
 	err := session.Contained("the reading of a task", func() error {
 		return property.DefaultCollector(w.session.Vim).RetrieveOne(ctx, ref, []string{"info"}, &t)

@@ -1,4 +1,4 @@
-package vsphere
+package tasks
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// run awaits tasks until ctx ends. What is still awaited then gets a context's error; nothing is left in vCenter.
-func (t *tasks) run(ctx context.Context) {
+// Run awaits tasks until ctx ends. What is still awaited then gets a context's error; nothing is left in vCenter.
+func (t *Tasks) Run(ctx context.Context) {
 	defer close(t.ended)
-	var w *taskWatch
+	var w *watch
 	defer func() { w.close(ctx) }()
 	for {
 		if !t.nap(ctx, &w) {
@@ -39,7 +39,7 @@ func (t *tasks) run(ctx context.Context) {
 
 // nap waits until there is something to await, and then until a batch has gathered. A watch that was idle for
 // long is given back. It gives false when ctx has ended.
-func (t *tasks) nap(ctx context.Context, w **taskWatch) bool {
+func (t *Tasks) nap(ctx context.Context, w **watch) bool {
 	for t.idle() {
 		var long <-chan time.Time
 		if *w != nil {
@@ -61,15 +61,15 @@ func (t *tasks) nap(ctx context.Context, w **taskWatch) bool {
 
 // watch makes a watch on the current session; old is one that broke, or nil. When that failed, it gives what there still is
 // to be removed from vCenter, broken, or nil: the session may outlive the outage, and what is in it with it.
-func (t *tasks) watch(ctx context.Context, old *taskWatch) *taskWatch {
-	s, err := t.client.Session(ctx)
+func (t *Tasks) watch(ctx context.Context, old *watch) *watch {
+	s, err := t.sessions.Session(ctx)
 	if err != nil {
 		return old
 	}
 	if old != nil && old.session == s {
 		old.close(ctx) // the network failed, and the session lived on
 	}
-	w, err := newTaskWatch(session.WithOperationID(ctx), s)
+	w, err := newWatch(session.WithOperationID(ctx), s)
 	if err != nil {
 		w.broken = true
 		t.fail(ctx, &w, err)
@@ -79,14 +79,14 @@ func (t *tasks) watch(ctx context.Context, old *taskWatch) *taskWatch {
 
 // fail reacts to a call of w that failed: with its session gone so is the watch; else it is built again, and the
 // old one destroyed when that is possible.
-func (t *tasks) fail(ctx context.Context, w **taskWatch, err error) {
+func (t *Tasks) fail(ctx context.Context, w **watch, err error) {
 	t.log.Debug().Err(err).Msg("the wait for tasks begins anew")
 	switch {
 	case vcfault.NotAuthenticated(err):
-		t.client.Lost((*w).session, err)
+		t.sessions.Lost((*w).session, err)
 		*w = nil
 	case vcfault.Classify("", err).Reason == vcfault.ReasonVCenterUnreachable:
-		t.client.Lost((*w).session, err)
+		t.sessions.Lost((*w).session, err)
 		(*w).broken = true
 	default:
 		(*w).close(ctx)
@@ -101,7 +101,7 @@ func (t *tasks) fail(ctx context.Context, w **taskWatch, err error) {
 // Tasks that are added meanwhile come into the list at once, and the answer then comes at once, too. But the
 // list is changed during a wait only when vCenter has taken in its last change: vcsim locks up when it takes in
 // one change while another comes. So if that is not known, the wait is cancelled instead, and the next turn adds.
-func (t *tasks) turn(ctx context.Context, w *taskWatch) error {
+func (t *Tasks) turn(ctx context.Context, w *watch) error {
 	ctx = session.WithOperationID(ctx)
 	grown, err := t.list(ctx, w)
 	if err != nil || t.idle() {
@@ -161,7 +161,7 @@ const manyDone = 64
 
 // list adds to the watch's list what is awaited, and takes out what is no longer. It reports whether the list has
 // grown, which vCenter answers at once.
-func (t *tasks) list(ctx context.Context, w *taskWatch) (grown bool, err error) {
+func (t *Tasks) list(ctx context.Context, w *watch) (grown bool, err error) {
 	add, remove := t.wanted(w.listed), t.unwanted(w.listed)
 	if len(add) == 0 && len(remove) < manyDone {
 		return false, nil
@@ -174,7 +174,7 @@ func (t *tasks) list(ctx context.Context, w *taskWatch) (grown bool, err error) 
 }
 
 // take takes an answer in. One to a cancel is no news.
-func (t *tasks) take(ctx context.Context, w *taskWatch, a answer) error {
+func (t *Tasks) take(ctx context.Context, w *watch, a answer) error {
 	if fault.Is(a.err, &types.RequestCanceled{}) {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (t *tasks) take(ctx context.Context, w *taskWatch, a answer) error {
 		return a.err
 	}
 	if a.set == nil {
-		session.Sleep(ctx, streamPause) // in case vCenter did not wait
+		session.Sleep(ctx, emptyPause) // in case vCenter did not wait
 		return t.reread(ctx, w)
 	}
 	w.note(a)
@@ -198,7 +198,7 @@ func (t *tasks) take(ctx context.Context, w *taskWatch, a answer) error {
 
 // reread reads the tasks that nothing was heard of for a whole wait, as the inventory is read again now and then: no
 // action may wait for ever because one update was missed.
-func (t *tasks) reread(ctx context.Context, w *taskWatch) error {
+func (t *Tasks) reread(ctx context.Context, w *watch) error {
 	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskComplete}}}}
 	for ref := range w.listed {
 		spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
@@ -232,7 +232,7 @@ func (t *tasks) reread(ctx context.Context, w *taskWatch) error {
 }
 
 // update takes in the news of one task.
-func (t *tasks) update(ctx context.Context, w *taskWatch, u types.ObjectUpdate) error {
+func (t *Tasks) update(ctx context.Context, w *watch, u types.ObjectUpdate) error {
 	t.mu.Lock()
 	a := t.awaited[u.Obj]
 	t.mu.Unlock()

@@ -1,4 +1,4 @@
-package vsphere
+package tasks
 
 import (
 	"bytes"
@@ -18,14 +18,15 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // awaiting runs a task waiter until the test ends.
-func awaiting(t testing.TB, c *session.Client) (ts *tasks, stop func()) {
-	ts = newTasks(c, zerolog.Nop())
+func awaiting(t testing.TB, c *session.Client) (ts *Tasks, stop func()) {
+	ts = New(c, zerolog.Nop())
 	ctx, cancel := context.WithCancel(context.Background())
-	go ts.run(ctx)
+	go ts.Run(ctx)
 	stop = func() { cancel(); <-ts.ended }
 	t.Cleanup(stop)
 	return ts, stop
@@ -37,10 +38,10 @@ type outcome struct {
 	err  error
 }
 
-func waitFor(ctx context.Context, ts *tasks, ref types.ManagedObjectReference) <-chan outcome {
+func waitFor(ctx context.Context, ts *Tasks, ref types.ManagedObjectReference) <-chan outcome {
 	result := make(chan outcome, 1)
 	go func() {
-		info, err := ts.wait(ctx, ref)
+		info, err := ts.Wait(ctx, ref)
 		result <- outcome{info, err}
 	}()
 	return result
@@ -58,7 +59,7 @@ func get[T any](t testing.TB, c <-chan T) T {
 }
 
 // pending waits until a WaitForUpdatesEx of the waiter is under way for those tasks.
-func pending(t testing.TB, l *lab, ts *tasks, tasks int) {
+func pending(t testing.TB, l *lab, ts *Tasks, tasks int) {
 	t.Helper()
 	vctest.Eventually(t, "the tasks are awaited", func() bool {
 		ts.mu.Lock()
@@ -288,7 +289,7 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 						defer func() { <-free }()
 						ref := l.Task()
 						time.AfterFunc(30*time.Second+time.Duration(7*(i%tc.slots))*time.Millisecond, func() { l.End(ref, nil, nil) })
-						if _, err := ts.wait(t.Context(), ref); err != nil {
+						if _, err := ts.Wait(t.Context(), ref); err != nil {
 							t.Error(err)
 						}
 					})
@@ -349,7 +350,7 @@ func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := startLab(t)
 		c := l.client(l.config())
-		ts := newTasks(c, zerolog.Nop()) // nobody runs it: no update comes
+		ts := New(c, zerolog.Nop()) // nobody runs it: no update comes
 		done, gone := l.Task(), types.ManagedObjectReference{Type: "Task", Value: "task-none"}
 		doneEnds, goneEnds := waitFor(t.Context(), ts, done), waitFor(t.Context(), ts, gone)
 		vctest.Eventually(t, "both are awaited", func() bool { return len(ts.wanted(nil)) == 2 })
@@ -358,7 +359,7 @@ func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.End(done, types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-7"}, nil)
-		w := &taskWatch{session: s, listed: map[types.ManagedObjectReference]bool{done: true, gone: true}, abort: func() {}}
+		w := &watch{session: s, listed: map[types.ManagedObjectReference]bool{done: true, gone: true}, abort: func() {}}
 		if err := ts.take(t.Context(), w, answer{}); err != nil {
 			t.Fatal(err)
 		}
@@ -405,4 +406,40 @@ func inBubble(t *testing.T) int {
 		t.Fatal("the caller is in no bubble")
 	}
 	return bytes.Count(all, bubble)
+}
+
+// lab is a vCenter with one account, whose password can change, and clients of it that are no whole servers.
+type lab struct {
+	*vctest.Lab
+	t testing.TB
+}
+
+// startLab makes one in a bubble.
+func startLab(t testing.TB) *lab {
+	t.Helper()
+	return &lab{vctest.NewLab(t, vcsim.Config{}), t}
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	l.Must(err)
+}
+
+// config is one that works, given the account's password in a file.
+func (l *lab) config() session.Config {
+	cfg := session.Config{Host: l.URL().Host, User: vctest.User, PasswordFile: l.PasswordFile(), Thumbprint: l.ThumbprintSHA256(),
+		UserAgent: "vmgroup-test", Log: zerolog.Nop(), Metrics: l.Metrics}
+	if l.Network != nil {
+		cfg.Dial, cfg.Through = l.Network.DialContext, l.Direct
+	}
+	return cfg
+}
+
+// client makes one that logs out when the test ends.
+func (l *lab) client(cfg session.Config) *session.Client {
+	l.t.Helper()
+	c, err := session.New(cfg)
+	l.must(err)
+	l.t.Cleanup(func() { c.Logout(context.Background()) })
+	return c
 }
