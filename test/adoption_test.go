@@ -9,6 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -28,7 +29,7 @@ func (r *rig) legacyVMs(names ...string) {
 }
 
 func adopting(v *vsphere.Config, l *loop.Config) {
-	v.AdoptFrom = []vsphere.AdoptRule{{Namespace: "default", Folder: legacy}}
+	v.AdoptFrom = []inventory.AdoptRule{{Namespace: "default", Folder: legacy}}
 }
 
 func TestAdoptedVMsAreMembersWithoutARestartAndGoBackWhereTheyCameFrom(t *testing.T) {

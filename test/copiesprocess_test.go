@@ -25,6 +25,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -48,7 +49,7 @@ func TestServeAsACopy(t *testing.T) {
 	vc, err := vsphere.New(vsphere.Config{
 		Config: session.Config{Host: host, User: os.Getenv(copyUser), Password: os.Getenv(copyPassword), Thumbprint: os.Getenv(copyThumbprint),
 			Log: zerolog.Nop()},
-		Selection: vsphere.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
+		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
 		Leased: func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
 	if err != nil {
 		t.Fatal(err)

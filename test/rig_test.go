@@ -26,6 +26,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -146,7 +147,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 	vcCfg := vsphere.Config{
 		Config: session.Config{Host: hostOf(vcenter), User: vcenter.User.Username(), Password: password, Log: zerolog.Nop(),
 			Metrics: prometheus.NewRegistry()},
-		Selection: vsphere.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
+		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
 		Leased: func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }}
 	if vcenter.Scheme == "https" {
 		vcCfg.Thumbprint = r.ThumbprintSHA256()

@@ -15,6 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -51,9 +52,9 @@ func TestWhatTheSettingsOrTheSpecGetWrongIsSaid(t *testing.T) {
 		{name: "template missing", template: "x", says: []string{`template "x" not found in datacenter DC0; templates there: a, b`}, vcenter: vcsim.Config{Templates: []string{"a", "b"}}},
 		{name: "several datacenters", vcenter: vcsim.Config{Datacenters: 2}, says: []string{"--datacenter", "DC0", "DC1"}},
 		{name: "several clusters", vcenter: vcsim.Config{Clusters: 2}, says: []string{"--pool", "DC0_C0", "DC0_C1"}},
-		{name: "no such datacenter", settings: vsphere.Config{Selection: vsphere.Selection{Datacenter: "DC7"}}, says: []string{"--datacenter", "DC7", "DC0"}},
-		{name: "no such pool", settings: vsphere.Config{Selection: vsphere.Selection{Pool: "nope"}}, says: []string{"--pool", "nope", "DC0_C0"}},
-		{name: "no such datastore", settings: vsphere.Config{Selection: vsphere.Selection{Datastore: "nope"}}, says: []string{"--datastore", "nope", "LocalDS_0"}},
+		{name: "no such datacenter", settings: vsphere.Config{Selection: inventory.Selection{Datacenter: "DC7"}}, says: []string{"--datacenter", "DC7", "DC0"}},
+		{name: "no such pool", settings: vsphere.Config{Selection: inventory.Selection{Pool: "nope"}}, says: []string{"--pool", "nope", "DC0_C0"}},
+		{name: "no such datastore", settings: vsphere.Config{Selection: inventory.Selection{Datastore: "nope"}}, says: []string{"--datastore", "nope", "LocalDS_0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -34,7 +35,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err == nil {
 		return nil
 	}
-	v.reader.touch(concerned(a)...) // what was planned from may be out of date
+	v.reader.Touch(concerned(a)...) // what was planned from may be out of date
 	op := string(a.Op)
 	if a.MemberKey() {
 		op += " " + a.VM
@@ -47,15 +48,15 @@ func concerned(a plan.Action) []types.ManagedObjectReference {
 	var refs []types.ManagedObjectReference
 	switch {
 	case a.Op == plan.Clone:
-		refs = append(refs, vmRef(a.Template), folderRef(a.Folder))
+		refs = append(refs, inventory.VMRef(a.Template), inventory.FolderRef(a.Folder))
 	case a.Op == plan.CreateQuarantine:
-		refs = append(refs, folderRef(a.Folder))
+		refs = append(refs, inventory.FolderRef(a.Folder))
 	case a.Op == plan.Move:
-		refs = append(refs, vmRef(a.MoRef), folderRef(a.Folder))
+		refs = append(refs, inventory.VMRef(a.MoRef), inventory.FolderRef(a.Folder))
 	case a.Op == plan.RemoveFolder:
-		refs = append(refs, folderRef(a.MoRef))
+		refs = append(refs, inventory.FolderRef(a.MoRef))
 	case a.MoRef != "":
-		refs = append(refs, vmRef(a.MoRef))
+		refs = append(refs, inventory.VMRef(a.MoRef))
 	}
 	return refs
 }
@@ -105,7 +106,7 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 // call makes a call that was planned from the inventory: not in another vCenter than that was read from.
 func (v *VCenter) call(ctx context.Context, f func(context.Context, *session.Session) error) error {
 	return v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		if v.inventory.from() != s.UUID {
+		if v.inventory.VCenter() != s.UUID {
 			return vcfault.New(plan.ReasonVCenterChanged, false, "Another vCenter answers than before; its inventory is read first.")
 		}
 		if err := v.mayAct(ctx); err != nil {
@@ -129,9 +130,9 @@ func (v *VCenter) task(ctx context.Context, start func(context.Context, *session
 }
 
 // own is the group's member that an action is for. Nothing else is ever acted on.
-func (v *VCenter) own(ref plan.Ref, a plan.Action) (*member, error) {
-	m := v.inventory.member(a.MoRef)
-	if m == nil || m.stamp.UID != ref.UID || m.stamp.Ordinal != a.Ordinal {
+func (v *VCenter) own(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
+	m := v.inventory.Member(a.MoRef)
+	if m == nil || m.Stamp.UID != ref.UID || m.Stamp.Ordinal != a.Ordinal {
 		return nil, notOurs(a)
 	}
 	return m, nil

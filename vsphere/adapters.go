@@ -7,6 +7,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -39,12 +40,12 @@ func readNetworks(ctx context.Context, s *session.Session, d datacenter) (*netwo
 	}
 	n := &networks{switches: map[types.ManagedObjectReference]*namedObject{}}
 	for i := range all {
-		if slices.Contains(switchKinds, all[i].ref.Type) {
-			n.switches[all[i].ref] = &all[i]
+		if slices.Contains(switchKinds, all[i].Ref.Type) {
+			n.switches[all[i].Ref] = &all[i]
 		}
 	}
 	for _, t := range all {
-		if slices.Contains(networkKinds, t.ref.Type) {
+		if slices.Contains(networkKinds, t.Ref.Type) {
 			n.all = append(n.all, t)
 		}
 	}
@@ -67,7 +68,7 @@ func (n *networks) uplink(t *namedObject) bool {
 		return false
 	}
 	uplinks, _ := dvs.props["config.uplinkPortgroup"].(types.ArrayOfManagedObjectReference)
-	return slices.Contains(uplinks.ManagedObjectReference, t.ref)
+	return slices.Contains(uplinks.ManagedObjectReference, t.Ref)
 }
 
 // qualified is the path of a network with its switch in it, by which port groups of one name are told apart: those of
@@ -75,42 +76,42 @@ func (n *networks) uplink(t *namedObject) bool {
 func (n *networks) qualified(t *namedObject) string {
 	dvs := n.switchOf(t)
 	if dvs == nil {
-		return t.path
+		return t.Path
 	}
-	dir, name := path.Split(t.path)
-	return dir + path.Base(dvs.path) + "/" + name
+	dir, name := path.Split(t.Path)
+	return dir + path.Base(dvs.Path) + "/" + name
 }
 
 // find is the network that a name means: by its path, by its path with its switch in it ("DVS0/web"), and, of several, the
 // only one that the hosts have, if reached tells which they have.
 func (n *networks) find(name string, reached *reach) (*namedObject, error) {
-	var plain, qualified []candidate
+	var plain, qualified []inventory.Candidate
 	for i := range n.all {
-		plain = append(plain, n.all[i].candidate)
-		qualified = append(qualified, candidate{n.qualified(&n.all[i]), n.all[i].ref})
+		plain = append(plain, n.all[i].Candidate)
+		qualified = append(qualified, inventory.Candidate{Path: n.qualified(&n.all[i]), Ref: n.all[i].Ref})
 	}
-	fits := matching(name, plain)
+	fits := inventory.Matching(name, plain)
 	if len(fits) == 0 {
-		fits = matching(name, qualified)
+		fits = inventory.Matching(name, qualified)
 	}
 	if len(fits) > 1 && reached != nil {
-		there := slices.DeleteFunc(slices.Clone(fits), func(i int) bool { return !slices.Contains(reached.networks, n.all[i].ref) })
+		there := slices.DeleteFunc(slices.Clone(fits), func(i int) bool { return !slices.Contains(reached.networks, n.all[i].Ref) })
 		if len(there) == 1 {
 			fits = there
 		}
 	}
 	if len(fits) == 0 { // uplinks would be no good advice
-		plain = slices.DeleteFunc(plain, func(c candidate) bool {
-			return n.uplink(&n.all[slices.IndexFunc(n.all, func(t namedObject) bool { return t.ref == c.ref })])
+		plain = slices.DeleteFunc(plain, func(c inventory.Candidate) bool {
+			return n.uplink(&n.all[slices.IndexFunc(n.all, func(t namedObject) bool { return t.Ref == c.Ref })])
 		})
-		return nil, networkField.refuse(name, plain, nil)
+		return nil, networkField.Refuse(name, plain, nil)
 	}
 	if len(fits) > 1 {
-		return nil, networkField.refuse(name, qualified, fits)
+		return nil, networkField.Refuse(name, qualified, fits)
 	}
 	t := &n.all[fits[0]]
 	if n.uplink(t) {
-		return nil, vcfault.New(vcfault.ReasonNetworkUnusable, true, "The port group %s is an uplink of its switch, for hosts and not for VMs: name another one in spec.networks.", t.path)
+		return nil, vcfault.New(vcfault.ReasonNetworkUnusable, true, "The port group %s is an uplink of its switch, for hosts and not for VMs: name another one in spec.networks.", t.Path)
 	}
 	return t, nil
 }
@@ -118,12 +119,12 @@ func (n *networks) find(name string, reached *reach) (*namedObject, error) {
 // backing is what connects an adapter with a network, as object.NetworkReference.EthernetCardBackingInfo gives it, but
 // without another call.
 func (n *networks) backing(t *namedObject) (types.BaseVirtualDeviceBackingInfo, error) {
-	switch t.ref.Type {
+	switch t.Ref.Type {
 	case portgroupKind:
 		key, _ := t.props["key"].(string)
 		dvs := n.switchOf(t)
 		if dvs == nil || key == "" {
-			return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The distributed switch of the port group %s cannot be seen: grant vCenter's user the privilege System.Read on it.", t.path)
+			return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The distributed switch of the port group %s cannot be seen: grant vCenter's user the privilege System.Read on it.", t.Path)
 		}
 		uuid, _ := dvs.props["uuid"].(string)
 		return &types.VirtualEthernetCardDistributedVirtualPortBackingInfo{Port: types.DistributedVirtualSwitchPortConnection{PortgroupKey: key, SwitchUuid: uuid}}, nil
@@ -135,12 +136,12 @@ func (n *networks) backing(t *namedObject) (types.BaseVirtualDeviceBackingInfo, 
 		case *types.OpaqueNetworkSummary:
 			summary = x
 		default:
-			return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The opaque network %s cannot be read: grant vCenter's user the privilege System.Read on it.", t.path)
+			return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The opaque network %s cannot be read: grant vCenter's user the privilege System.Read on it.", t.Path)
 		}
 		return &types.VirtualEthernetCardOpaqueNetworkBackingInfo{OpaqueNetworkId: summary.OpaqueNetworkId, OpaqueNetworkType: summary.OpaqueNetworkType}, nil
 	}
 	name, _ := t.props["name"].(string)
-	return &types.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: unescape(name)}}, nil
+	return &types.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: inventory.Unescape(name)}}, nil
 }
 
 // fillAdapters gives the clone one adapter for each of spec.networks, in their order, instead of the template's.

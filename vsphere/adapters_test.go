@@ -5,13 +5,14 @@ import (
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // netThing is a network as it is listed.
 func netThing(kind, id, path string, props ...any) namedObject {
-	t := namedObject{candidate: candidate{path, vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
+	t := namedObject{Candidate: inventory.Candidate{Path: path, Ref: vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
 	for i := 0; i+1 < len(props); i += 2 {
 		t.props[props[i].(string)] = props[i+1]
 	}
@@ -40,7 +41,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		netThing("VmwareDistributedVirtualSwitch", "dvs-2", "/DC0/network/DVS2", "uuid", "uuid-2", "config.uplinkPortgroup",
 			vim.ArrayOfManagedObjectReference{ManagedObjectReference: []vim.ManagedObjectReference{{Type: portgroupKind, Value: "pg-7"}}}),
 	} {
-		n.switches[d.ref] = &d
+		n.switches[d.Ref] = &d
 	}
 	reached := &reach{networks: []vim.ManagedObjectReference{{Type: portgroupKind, Value: "pg-2"}}}
 	for _, c := range []struct {
@@ -66,7 +67,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 	} {
 		got, err := n.find(c.name, c.reached)
 		e := vctest.AsError(err)
-		if (e != nil) != (c.reason != "") || e == nil && got.ref.Value != c.want || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
+		if (e != nil) != (c.reason != "") || e == nil && got.Ref.Value != c.want || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
 			t.Errorf("%q: got %v, %v", c.name, got, err)
 		}
 		if e != nil && e.Reason == vcfault.ReasonNetworkNotFound && vctest.Mentions(e.Message, "up") {

@@ -8,13 +8,14 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // release takes the stamp off a VM, and what its notes say of it; it is nobody's from then on. One that is gone is nobody's either.
 func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if v.inventory.goneFor(a.MoRef) {
+	if v.inventory.IsGone(a.MoRef) {
 		return nil
 	}
 	m, err := v.own(ref, a)
@@ -27,17 +28,17 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: ""}}}
 	if err = v.disown(ctx, ref, a, &spec); err == nil {
-		err = v.reconfigure(ctx, vmRef(a.MoRef), spec)
+		err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
 	}
 	if fault.Is(err, &types.NoPermission{}) && (spec.Annotation != "" || spec.ManagedBy != nil) {
 		spec.Annotation, spec.ManagedBy = "", nil // no deletion waits for a note
-		err = v.reconfigure(ctx, vmRef(a.MoRef), spec)
+		err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
 	}
 	if err == nil {
-		return v.reader.read(ctx, vmRef(a.MoRef))
+		return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
 	}
-	if vcfault.MissingObject(err) == vmRef(a.MoRef) {
-		return v.reader.read(ctx, vmRef(a.MoRef))
+	if vcfault.MissingObject(err) == inventory.VMRef(a.MoRef) {
+		return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
 	}
 	return err
 }
@@ -45,14 +46,14 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 // adopt writes a stamp into a VM that bears none, or that of a former incarnation of the group. All that Sight looked
 // at is looked at again in a read that begins now.
 func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	v.inventory.watchCandidate(ref, a.MoRef)
-	if err := v.reader.read(ctx, vmRef(a.MoRef)); err != nil {
+	v.inventory.WatchCandidate(ref, a.MoRef)
+	if err := v.reader.Read(ctx, inventory.VMRef(a.MoRef)); err != nil {
 		return err
 	}
-	if m := v.inventory.member(a.MoRef); m != nil && m.stamp.UID == ref.UID {
+	if m := v.inventory.Member(a.MoRef); m != nil && m.Stamp.UID == ref.UID {
 		return nil // by an earlier try, or by another replica
 	}
-	m, err := v.inventory.adoptableNow(ref, a.MoRef)
+	m, err := v.inventory.AdoptableNow(ref, a.MoRef)
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	stamp := stamp.Stamp{
 		Cluster: v.cfg.ClusterID, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
 		Generation: a.Generation, Ordinal: a.Ordinal, Revision: a.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.from(), Created: stamp.Time(time.Now()), Fingerprint: a.Fingerprint,
+		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.VCenter(), Created: stamp.Time(time.Now()), Fingerprint: a.Fingerprint,
 		Former: plan.Former{Entry: a.Entry, Name: m.Name, Folder: m.Folder},
 	}
 	if a.Details != nil { // as a clone would have: so that adoption alone replaces nothing

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -20,7 +22,7 @@ func (w *world) startAdopting() *process {
 		w.t.Fatal(err)
 	}
 	cfg := w.config()
-	cfg.AdoptFrom = []AdoptRule{{Namespace: "shop", Folder: legacy}}
+	cfg.AdoptFrom = []inventory.AdoptRule{{Namespace: "shop", Folder: legacy}}
 	v, err := New(cfg)
 	w.must(err)
 	return w.run(v)
@@ -75,20 +77,10 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 				t.Errorf("%s: %+v", name, c)
 			}
 		}
-		if len(p.inventory.prospectRefs()) != 0 {
-			t.Errorf("more is kept than members: %v", p.inventory.prospectRefs())
+		if n := p.inventory.Count().Candidates; n != 0 {
+			t.Errorf("more is kept than members: of %d VMs", n)
 		}
 	})
-}
-
-// prospectRefs are the unmanaged VMs of which more is kept.
-func (n *Inventory) prospectRefs() (refs []string) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	for ref := range n.adoptCandidates {
-		refs = append(refs, ref)
-	}
-	return refs
 }
 
 func TestOfTwoServersThatAdoptAVMOneDoes(t *testing.T) {
@@ -184,7 +176,7 @@ func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
 		w.must(err)
 		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
 		ask := plan.Ask{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.Unmanaged.Value, "stranger"}}
-		p.until("all is quiet", func() bool { return !p.reader.busy(ref) })
+		p.until("all is quiet", func() bool { return !p.reader.Busy(ref) })
 		before := w.Calls()
 		for range 1000 {
 			p.Sight(web, ask)
@@ -226,8 +218,8 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 			p.do(renaming(vm, plan.MemberName("web", ordinal)))
 			ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, ref.Value)
 		}
-		wanted := 0 // every read that Sight asks for; nobody else uses this
-		p.inventory.want = func(string) { wanted++ }
+		time.Sleep(time.Minute) // till all is quiet
+		before := w.Calls()["RetrievePropertiesEx"]
 		for range 1000 {
 			s := p.Sight(web, ask)
 			for i, c := range s.Candidates {
@@ -239,8 +231,9 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 				t.Fatalf("%+v", s)
 			}
 		}
-		if refs := p.inventory.prospectRefs(); wanted != 0 || len(refs) != 0 {
-			t.Errorf("%d reads were asked for; more is kept of %v", wanted, refs)
+		time.Sleep(time.Minute)
+		if reads, n := w.Calls()["RetrievePropertiesEx"]-before, p.inventory.Count().Candidates; reads != 0 || n != 0 {
+			t.Errorf("%d reads were asked for; more is kept of %d VMs", reads, n)
 		}
 	})
 }

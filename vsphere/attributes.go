@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -54,7 +55,7 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 			if err := v.mayAct(ctx); err != nil {
 				return err
 			}
-			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: vmRef(a.MoRef), Key: key, Value: value})
+			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: inventory.VMRef(a.MoRef), Key: key, Value: value})
 			if vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
 				v.fields.write(nil, nil) // the definition may have gone: the next try reads them again
 			}

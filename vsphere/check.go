@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -60,15 +61,15 @@ type checker struct {
 	now func() time.Time
 
 	s  *session.Session
-	at *settings
+	at *inventory.Settings
 	// absent reports whether the root folder of all groups is not there yet; at.root is then the folder it will be made in.
 	absent bool
 	// templates are those that were found.
 	templates []foundTemplate
 	// networks are those that were asked for, or that groups name, and that were found.
-	networks []candidate
+	networks []inventory.Candidate
 	// homes are the folders that groups live in elsewhere, as far down as they are there.
-	homes []candidate
+	homes []inventory.Candidate
 	// pools and datastores are those that the groups' clones go to.
 	pools, datastores []types.ManagedObjectReference
 	// asked reports whether vCenter said which privileges are held.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -84,7 +84,7 @@ func (c *checker) deep(ctx context.Context) bool {
 // run makes the scratch folder, goes through the steps until one cannot be built upon, and cleans up in any case.
 func (t *trial) run(ctx context.Context) {
 	name := scratchPrefix + t.id[:8]
-	t.path = t.at.rootPath + "/" + name
+	t.path = t.at.RootPath + "/" + name
 	t.progress("making the scratch folder %q; it is removed at the end, also after Ctrl-C", t.path)
 	defer t.sweep(name)
 	if !t.makeFolder(name) {
@@ -92,7 +92,7 @@ func (t *trial) run(ctx context.Context) {
 	}
 	defer func() {
 		if t.view != nil {
-			closeCollector(t.end, t.view.s, t.view.pc)
+			inventory.CloseCollector(t.end, t.view.s, t.view.pc)
 		}
 	}()
 	for _, step := range []func(context.Context) bool{t.prepare, t.watch, t.compete, t.readStamp, t.seen, t.powerOn, t.hotAdd, t.shutDown, t.destroy} {
@@ -110,7 +110,7 @@ func (t *trial) run(ctx context.Context) {
 func (t *trial) makeFolder(name string) bool {
 	const check = "deep: scratch folder"
 	err := t.v.call(t.end, func(ctx context.Context, s *session.Session) error {
-		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: t.at.root, Name: name})
+		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: t.at.Root, Name: name})
 		if err == nil {
 			t.scratch = res.Returnval
 		}
@@ -128,7 +128,7 @@ func (t *trial) makeFolder(name string) bool {
 	}
 	for _, p := range leastRole {
 		if slices.Contains(p.On, OnFolder) && p.Needed() && !held[t.scratch][p.ID] {
-			t.add(check, CheckFail, p.ID+" is not held in a new folder", "grant it on "+t.at.rootPath+" with propagation to what is inside")
+			t.add(check, CheckFail, p.ID+" is not held in a new folder", "grant it on "+t.at.RootPath+" with propagation to what is inside")
 			return false
 		}
 	}
@@ -141,7 +141,7 @@ func (t *trial) prepare(ctx context.Context) bool {
 	g := &v1alpha1.VmGroup{}
 	g.Name, g.Spec.Template = "vmgroup-check", t.template.name
 	g.Spec.CPU, g.Spec.Memory = t.template.nature.cpu, t.template.nature.memory>>10
-	at := t.v.inventory.own
+	at := t.v.inventory.OwnFolder()
 	like := t.group(at)
 	if like != nil {
 		g = like
@@ -165,12 +165,12 @@ func (t *trial) prepare(ctx context.Context) bool {
 
 // group is the first one that is made from the template, where it is tried; nil if there is none: another's pool or snapshot
 // would not fit.
-func (t *trial) group(at *groupFolder) *v1alpha1.VmGroup {
-	n := t.v.inventory
-	n.mu.RLock()
-	defer n.mu.RUnlock()
+func (t *trial) group(at *inventory.GroupFolder) *v1alpha1.VmGroup {
 	for _, g := range t.Groups {
-		if g.Spec.Placement.Datacenter == "" && n.template(at, g.Spec.Template).MoRef == t.template.moRef {
+		if g.Spec.Placement.Datacenter != "" {
+			continue
+		}
+		if x, _, _ := t.v.inventory.FindTemplate(at, g.Spec.Template); x.MoRef == t.template.moRef {
 			return g
 		}
 	}
@@ -186,7 +186,7 @@ type ended struct {
 // clone makes one of the clones and awaits it.
 func (t *trial) clone() (e ended) {
 	info, err := t.v.task(t.end, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: vmRef(t.template.moRef), Folder: t.scratch, Name: trialName, Spec: t.builder.spec})
+		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(t.template.moRef), Folder: t.scratch, Name: trialName, Spec: t.builder.spec})
 		if err == nil {
 			task = res.Returnval
 			t.mu.Lock()
@@ -343,16 +343,4 @@ func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) 
 func (t *trial) task(start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) error {
 	_, err := t.v.task(t.end, start)
 	return err
-}
-
-// leftovers are scratch folders of former trials that could not clean up.
-func (n *Inventory) leftovers() (paths []string) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	for _, p := range n.places.byRef {
-		if p.Kind == "Folder" && strings.HasPrefix(unescape(p.Name), scratchPrefix) {
-			paths = append(paths, n.places.path(p.Parent, p.Name))
-		}
-	}
-	return paths
 }

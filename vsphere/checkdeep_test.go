@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -199,7 +200,7 @@ func TestADeepCheckLeavesWhatIsNotItsOwn(t *testing.T) {
 func TestADeepCheckSeesAVCenterThatDoesNotKeepItsWord(t *testing.T) {
 	t.Parallel()
 	begun := func() *trial { return &trial{checker: &checker{now: time.Now, s: &session.Session{}}} }
-	vm := func(ref string) ended { return ended{vm: vmRef(ref)} }
+	vm := func(ref string) ended { return ended{vm: inventory.VMRef(ref)} }
 	two := begun()
 	if two.judge([]ended{vm("vm-1"), vm("vm-2")}, time.Second) {
 		t.Error("two VMs of one name are good enough")

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -17,13 +18,13 @@ import (
 // lookAtNetworks looks for the networks that were named.
 func (c *checker) lookAtNetworks(ctx context.Context) bool {
 	for _, name := range c.Networks {
-		found, err := c.network(ctx, c.datacenter(), c.at.pool, name)
+		found, err := c.network(ctx, c.datacenter(), c.at.Pool, name)
 		if err != nil {
 			c.failed("network", err)
 			continue
 		}
-		c.keepNetwork(found.candidate)
-		c.ok("network", "%s", found.path)
+		c.keepNetwork(found.Candidate)
+		c.ok("network", "%s", found.Path)
 	}
 	return true
 }
@@ -45,15 +46,15 @@ func (c *checker) network(ctx context.Context, in datacenter, pool types.Managed
 		if _, err = all.backing(found); err != nil {
 			return err
 		}
-		if reached != nil && !slices.Contains(reached.networks, found.ref) {
-			return vcfault.New(vcfault.ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or see to the hosts.", found.path)
+		if reached != nil && !slices.Contains(reached.networks, found.Ref) {
+			return vcfault.New(vcfault.ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or see to the hosts.", found.Path)
 		}
 		return nil
 	})
 	return found, err
 }
 
-func (c *checker) keepNetwork(x candidate) {
+func (c *checker) keepNetwork(x inventory.Candidate) {
 	if !slices.Contains(c.networks, x) {
 		c.networks = append(c.networks, x)
 	}
@@ -61,7 +62,7 @@ func (c *checker) keepNetwork(x candidate) {
 
 // datacenter is the datacenter of the settings.
 func (c *checker) datacenter() datacenter {
-	return datacenter{ref: c.at.datacenter, path: c.at.datacenterPath, ofSettings: true}
+	return datacenter{ref: c.at.Datacenter, path: c.at.DatacenterPath, ofSettings: true}
 }
 
 // lookAtGroups has everything looked up that a clone of each group needs, by the steps with which the server puts a clone
@@ -80,7 +81,7 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 		c.add(check, CheckFail, problems[0].Error(), "correct the field; the API server refuses the group as it is")
 		return
 	}
-	at, err := c.v.inventory.groupFolderFor(ref, plan.HomeOf(&g.Spec))
+	at, err := c.v.inventory.GroupFolderFor(ref, plan.HomeOf(&g.Spec))
 	if err != nil {
 		c.failed(check, err)
 		return
@@ -111,26 +112,14 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 }
 
 // cloneBuilder is what a clone of a group would be.
-func (c *checker) cloneBuilder(ref plan.Ref, g *v1alpha1.VmGroup, at *groupFolder, t *foundTemplate, ordinal int32) *cloneBuilder {
-	n := c.v.inventory
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	dc := n.places.byRef[at.datacenter]
-	dcRef := types.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}
-	folder := at.vmFolder // or what is there on the way to the root
-	for _, name := range at.path {
-		if next := n.places.below(folder, name); next != "" {
-			folder = next
-		} else {
-			break
-		}
-	}
+func (c *checker) cloneBuilder(ref plan.Ref, g *v1alpha1.VmGroup, at *inventory.GroupFolder, t *foundTemplate, ordinal int32) *cloneBuilder {
+	in, folder := c.v.inventory.Standing(at)
 	b := &cloneBuilder{
 		ref: ref, id: "", settings: c.at,
 		action: plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, ordinal), Ordinal: ordinal, Template: t.moRef, Fingerprint: t.fingerprint,
 			Folder: folder, CPU: g.Spec.CPU, MemoryMB: int64(g.Spec.Memory) << 10},
 		details:    &plan.Details{Spec: &g.Spec, Zone: plan.ZoneOf(&g.Spec, ordinal)},
-		datacenter: datacenter{ref: dcRef, path: n.places.path(dc.Parent, dc.Name), ofSettings: dcRef == c.at.datacenter},
+		datacenter: datacenter{ref: in.Ref, path: in.Path, ofSettings: in.Ref == c.at.Datacenter},
 	}
 	b.details.Addresses, _ = plan.AddressesOf(&g.Spec, ordinal)
 	return b
@@ -205,7 +194,7 @@ func (c *checker) remember(ctx context.Context, b *cloneBuilder) error {
 	if ds := b.spec.Location.Datastore; ds != nil && !slices.Contains(c.datastores, *ds) {
 		c.datastores = append(c.datastores, *ds)
 	}
-	if at := c.v.inventory.standing(b.action.Folder); at.ref != c.at.root && !slices.Contains(c.homes, at) {
+	if at := c.v.inventory.FolderAt(b.action.Folder); at.Ref != c.at.Root && !slices.Contains(c.homes, at) {
 		c.homes = append(c.homes, at)
 	}
 	for _, n := range b.details.Spec.Networks {
@@ -213,22 +202,14 @@ func (c *checker) remember(ctx context.Context, b *cloneBuilder) error {
 		if err != nil {
 			return err
 		}
-		c.keepNetwork(found.candidate)
+		c.keepNetwork(found.Candidate)
 	}
 	return nil
 }
 
-// standing is a folder with its path, for people.
-func (n *Inventory) standing(folder string) candidate {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	p := n.places.byRef[folder]
-	return candidate{n.places.path(p.Parent, p.Name), folderRef(folder)}
-}
-
 // drs looks whether rules have an effect where a group wants some.
 func (c *checker) drs(ctx context.Context, check string, b *cloneBuilder) bool {
-	if !wantsRules(b.details.Spec.Placement.AntiAffinity) {
+	if !inventory.WantsRules(b.details.Spec.Placement.AntiAffinity) {
 		return true
 	}
 	owner, err := c.ownerOf(ctx, *b.spec.Location.Pool)
@@ -236,7 +217,7 @@ func (c *checker) drs(ctx context.Context, check string, b *cloneBuilder) bool {
 		c.failed(check+": antiAffinity", err)
 		return false
 	}
-	for _, cluster := range c.v.inventory.clusterList() {
+	for _, cluster := range c.v.inventory.Clusters() {
 		if cluster.MoRef == owner.Value && (cluster.Standalone || !cluster.DRS) {
 			c.add(check+": antiAffinity", CheckWarn, "DRS is off in "+cluster.Name+", so that rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn DRS on there, or leave placement.antiAffinity out")
 			return false
@@ -255,15 +236,4 @@ func (c *checker) ownerOf(ctx context.Context, pool types.ManagedObjectReference
 		return err
 	})
 	return owner, err
-}
-
-// clusterList are the clusters as they were read last.
-func (n *Inventory) clusterList() []Cluster {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	var all []Cluster
-	for _, cluster := range n.clusters.byRef {
-		all = append(all, cluster)
-	}
-	return all
 }

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vmware/govmomi/find"
-	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -27,32 +26,27 @@ func (c *checker) places(ctx context.Context) (good bool) {
 }
 
 func (c *checker) lookUpPlaces(ctx context.Context) bool {
-	finder := find.NewFinder(c.s.Bounded())
-	cfg := c.v.cfg
-	dc, err := resolveDatacenter(ctx, finder, cfg.Datacenter)
+	l := inventory.NewLookup(c.s, c.v.cfg.Selection)
+	at := l.Settings()
+	err := l.Datacenter(ctx)
+	if at.DatacenterPath != "" {
+		c.ok("datacenter", "%s", at.DatacenterPath)
+	}
 	if err != nil {
 		c.failed("datacenter", err)
 		return false
 	}
-	c.ok("datacenter", "%s", dc.InventoryPath)
-	finder.SetDatacenter(dc)
-	folders, err := dc.Folders(ctx)
-	if err != nil {
-		c.failed("datacenter", err)
-		return false
-	}
-	at := &settings{datacenter: dc.Reference(), datacenterName: dc.Name(), datacenterPath: dc.InventoryPath, vmFolder: folders.VmFolder.Reference(), path: cfg.folderPath()}
-	good := c.root(ctx, at)
-	if err := at.resolvePool(ctx, c.s, finder, cfg.Pool); err != nil {
+	good := c.root(ctx, l)
+	if err := l.Pool(ctx); err != nil {
 		c.failed("resource pool", err)
 		good = false
 	} else {
-		c.ok("resource pool", "%s", at.poolPath)
+		c.ok("resource pool", "%s", at.PoolPath)
 	}
-	if err := at.resolveDatastore(ctx, finder, cfg.Datastore); err != nil {
+	if err := l.Datastore(ctx); err != nil {
 		c.failed("datastore", err)
 		good = false
-	} else if at.datastore == nil {
+	} else if at.Datastore == nil {
 		c.ok("datastore", "the template's own")
 	} else {
 		good = c.datastore(ctx, at) && good
@@ -62,75 +56,63 @@ func (c *checker) lookUpPlaces(ctx context.Context) bool {
 }
 
 // root goes down to the root folder of all groups. Where it ends, the server would make the rest.
-func (c *checker) root(ctx context.Context, at *settings) bool {
-	at.root, at.rootPath = at.vmFolder, at.datacenterPath+"/vm"
-	for i, name := range at.path {
-		child, err := object.NewSearchIndex(c.s.Vim).FindChild(ctx, at.root, name)
-		if err != nil {
-			c.failed("folder", err)
-			return false
-		}
-		if child == nil {
-			c.absent = true
-			c.ok("folder", "%s/%s is not there yet; the server makes it", at.rootPath, strings.Join(at.path[i:], "/"))
-			return true
-		}
-		if child.Reference().Type != "Folder" {
-			c.failed("folder", vcfault.New(vcfault.ReasonFolderNotFound, true, "%s/%s is no folder: set --folder to a path that is one, or is free.", at.rootPath, name))
-			return false
-		}
-		at.root, at.rootPath = child.Reference(), at.rootPath+"/"+name
+func (c *checker) root(ctx context.Context, l *inventory.Lookup) bool {
+	missing, err := l.FindRoot(ctx)
+	if err != nil {
+		c.failed("folder", err)
+		return false
 	}
-	c.ok("folder", "%s", at.rootPath)
+	at := l.Settings()
+	if c.absent = len(missing) > 0; c.absent {
+		c.ok("folder", "%s/%s is not there yet; the server makes it", at.RootPath, strings.Join(missing, "/"))
+	} else {
+		c.ok("folder", "%s", at.RootPath)
+	}
 	return true
 }
 
 // datastore looks whether VMs can be put on the one that the settings name.
-func (c *checker) datastore(ctx context.Context, at *settings) bool {
-	all, err := readStorage(ctx, c.s, datacenter{ref: at.datacenter, path: at.datacenterPath, ofSettings: true})
+func (c *checker) datastore(ctx context.Context, at *inventory.Settings) bool {
+	all, err := readStorage(ctx, c.s, datacenter{ref: at.Datacenter, path: at.DatacenterPath, ofSettings: true})
 	if err != nil {
 		c.failed("datastore", err)
 		return false
 	}
-	t := all.of(*at.datastore)
+	t := all.of(*at.Datastore)
 	switch {
 	case t == nil:
 		c.add("datastore", CheckFail, "its state cannot be read", "grant System.Read on it")
 		return false
 	case !usable(t):
-		c.add("datastore", CheckFail, t.path+" is not accessible, or in maintenance", "see to it in vCenter, or name another by --datastore")
+		c.add("datastore", CheckFail, t.Path+" is not accessible, or in maintenance", "see to it in vCenter, or name another by --datastore")
 		return false
 	}
 	free, _ := t.props["summary.freeSpace"].(int64)
-	c.ok("datastore", "%s, %d GB free", t.path, free>>30)
+	c.ok("datastore", "%s, %d GB free", t.Path, free>>30)
 	return true
 }
 
 // inventory reads everything once, as the server does at its start.
 func (c *checker) inventory(ctx context.Context) bool {
-	c.v.inventory.setSettings(c.at, nil)
+	c.v.inventory.SetSettings(c.at, nil)
 	began := c.now()
-	if err := c.v.reader.carryOut(ctx, job{scan: true}); err != nil {
+	if err := c.v.reader.ScanNow(ctx); err != nil {
 		c.failed("inventory", err)
 		return false
 	}
-	if c.absent { // what is read of homes goes by the path, and not by what is there of it
-		c.v.inventory.mu.Lock()
-		c.v.inventory.own.root = ""
-		c.v.inventory.mu.Unlock()
-	}
-	c.v.inventory.setKnown(true, nil)
 	n := c.v.inventory
-	n.mu.RLock()
-	members, others, groups, unknown, places := len(n.members), len(n.unmanaged), len(n.groups), n.unknown, len(n.places.byRef)
-	n.mu.RUnlock()
+	if c.absent { // what is read of homes goes by the path, and not by what is there of it
+		n.ForgetRoot()
+	}
+	n.SetKnown()
+	has := n.Count()
 	seen := fmt.Sprintf("%d VMs and templates, %d folders and datacenters, read in %s; %d VMs bear stamps of %d groups",
-		members+others, places, c.now().Sub(began).Round(1e6), members, groups)
-	if old := n.leftovers(); len(old) > 0 {
+		has.Members+has.Unmanaged, has.Places, c.now().Sub(began).Round(1e6), has.Members, has.Groups)
+	if old := n.FoldersNamed(scratchPrefix); len(old) > 0 {
 		c.add("leftovers", CheckWarn, "of a check that could not clean up: "+vcfault.Listing(old), "remove these folders by hand, with the VM in each, if no check is under way")
 	}
-	if unknown > 0 {
-		c.add("inventory", CheckWarn, fmt.Sprintf("%s; %d of a newer version", seen, unknown), "a newer server works here: run no older one on the same groups")
+	if has.StampsUnknown > 0 {
+		c.add("inventory", CheckWarn, fmt.Sprintf("%s; %d of a newer version", seen, has.StampsUnknown), "a newer server works here: run no older one on the same groups")
 		return true
 	}
 	c.ok("inventory", "%s", seen)
@@ -140,10 +122,10 @@ func (c *checker) inventory(ctx context.Context) bool {
 // lookAtTemplates looks for the templates, and at what a clone of each will be like.
 func (c *checker) lookAtTemplates(ctx context.Context) bool {
 	if len(c.Templates)+len(c.Groups) == 0 {
-		c.add("template", CheckSkip, "none was named; "+among(c.v.inventory.templatesIn(c.v.inventory.own)), "name one by --template, or a group by -f")
+		c.add("template", CheckSkip, "none was named; "+among(c.v.inventory.TemplatesIn(c.v.inventory.OwnFolder())), "name one by --template, or a group by -f")
 	}
 	for _, name := range c.Templates {
-		if t := c.template("template", c.v.inventory.own, name); t != nil {
+		if t := c.template("template", c.v.inventory.OwnFolder(), name); t != nil {
 			c.keepTemplate(ctx, *t)
 		}
 	}
@@ -159,13 +141,8 @@ func (c *checker) keepTemplate(ctx context.Context, t foundTemplate) {
 }
 
 // template finds one, in the way of the server; nil if it was not found, which is then told.
-func (c *checker) template(check string, at *groupFolder, name string) *foundTemplate {
-	n := c.v.inventory
-	n.mu.RLock()
-	x := n.template(at, name)
-	others := n.otherTemplates(at)
-	plain := n.plainVM(at, name)
-	n.mu.RUnlock()
+func (c *checker) template(check string, at *inventory.GroupFolder, name string) *foundTemplate {
+	x, others, plain := c.v.inventory.FindTemplate(at, name)
 	switch {
 	case len(x.Paths) == 1:
 		return &foundTemplate{name: name, path: x.Paths[0], moRef: x.MoRef, fingerprint: x.Fingerprint}
@@ -177,13 +154,6 @@ func (c *checker) template(check string, at *groupFolder, name string) *foundTem
 		c.add(check, CheckFail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, vcfault.ReasonTemplateNotFound), "name another: "+among(others))
 	}
 	return nil
-}
-
-// templatesIn lists the templates of a datacenter.
-func (n *Inventory) templatesIn(at *groupFolder) []string {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.otherTemplates(at)
 }
 
 // nature is what matters of a template for its clones.
@@ -252,7 +222,7 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 	const check = "template"
 	var x *nature
 	err := c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		x, err = readNature(ctx, s, vmRef(t.moRef))
+		x, err = readNature(ctx, s, inventory.VMRef(t.moRef))
 		return err
 	})
 	switch {

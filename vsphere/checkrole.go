@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -20,7 +21,7 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"VirtualMachine.Provisioning.Customize":     func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"VirtualMachine.Provisioning.ReadCustSpecs": func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"StorageProfile.View":                       func(s *v1alpha1.VmGroupSpec) bool { return s.Placement.StoragePolicy != "" },
-	"Host.Inventory.EditCluster":                func(s *v1alpha1.VmGroupSpec) bool { return wantsRules(s.Placement.AntiAffinity) },
+	"Host.Inventory.EditCluster":                func(s *v1alpha1.VmGroupSpec) bool { return inventory.WantsRules(s.Placement.AntiAffinity) },
 	privTagging + "AttachTag":                   func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	privTagging + "ObjectAttachable":            func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"Global.SetCustomField":                     func(s *v1alpha1.VmGroupSpec) bool { return len(s.CustomAttributes) > 0 },
@@ -41,8 +42,8 @@ func (c *checker) role(ctx context.Context) bool {
 	var all []types.ManagedObjectReference
 	for _, some := range on {
 		for _, x := range some {
-			if !slices.Contains(all, x.ref) {
-				all = append(all, x.ref)
+			if !slices.Contains(all, x.Ref) {
+				all = append(all, x.Ref)
 			}
 		}
 	}
@@ -57,8 +58,8 @@ func (c *checker) role(ctx context.Context) bool {
 		var without []string
 		for _, scope := range p.On {
 			for _, x := range on[scope] {
-				if looked++; !held[x.ref][p.ID] {
-					without = append(without, x.path)
+				if looked++; !held[x.Ref][p.ID] {
+					without = append(without, x.Path)
 				}
 			}
 		}
@@ -96,24 +97,24 @@ func (c *checker) lacks(p Privilege, without []string) {
 }
 
 // holders are the objects on which privileges are needed.
-func (c *checker) holders(ctx context.Context) (map[Scope][]candidate, error) {
-	root := []candidate{{"the root", c.s.Vim.ServiceContent.RootFolder}}
-	on := map[Scope][]candidate{
+func (c *checker) holders(ctx context.Context) (map[Scope][]inventory.Candidate, error) {
+	root := []inventory.Candidate{{Path: "the root", Ref: c.s.Vim.ServiceContent.RootFolder}}
+	on := map[Scope][]inventory.Candidate{
 		OnRoot: root, OnGlobal: root,
-		OnFolder: append([]candidate{{c.at.rootPath, c.at.root}}, c.homes...), OnNetwork: c.networks,
+		OnFolder: append([]inventory.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.homes...), OnNetwork: c.networks,
 	}
 	// The template's own networks are of no account where all that is cloned has others.
 	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))
 	pools, datastores := c.pools, c.datastores
 	if len(c.Groups) == 0 || len(pools) == 0 {
-		pools = append(pools, c.at.pool)
+		pools = append(pools, c.at.Pool)
 	}
-	if c.at.datastore != nil {
-		datastores = append(datastores, *c.at.datastore)
+	if c.at.Datastore != nil {
+		datastores = append(datastores, *c.at.Datastore)
 	}
 	var networks []types.ManagedObjectReference
 	for _, t := range c.templates {
-		on[OnTemplate] = append(on[OnTemplate], candidate{t.path, vmRef(t.moRef)})
+		on[OnTemplate] = append(on[OnTemplate], inventory.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
 		if len(datastores) == 0 {
 			datastores = t.nature.datastores
 		}
@@ -135,9 +136,9 @@ func (c *checker) holders(ctx context.Context) (map[Scope][]candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := func(refs []types.ManagedObjectReference) (all []candidate) {
+	list := func(refs []types.ManagedObjectReference) (all []inventory.Candidate) {
 		for _, ref := range refs {
-			all = append(all, candidate{names[ref], ref})
+			all = append(all, inventory.Candidate{Path: names[ref], Ref: ref})
 		}
 		return all
 	}

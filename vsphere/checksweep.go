@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -34,8 +35,7 @@ func (t *trial) watch(ctx context.Context) bool {
 			return err
 		}
 		w.s, w.pc = s, made.Returnval
-		_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: w.pc, PartialUpdates: true, Spec: types.PropertyFilterSpec{
-			ObjectSet: allPlaces(t.scratch), PropSet: watchedProps()}})
+		_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: w.pc, PartialUpdates: true, Spec: inventory.WatchSpec(t.scratch)})
 		return err
 	})
 	if w.s != nil {
@@ -59,7 +59,7 @@ func (w *trialView) until(ctx context.Context, holds func() bool) error {
 			return err
 		}
 		if res.Returnval == nil {
-			session.Sleep(ctx, streamPause) // in case it did not wait
+			session.Sleep(ctx, 250*time.Millisecond) // in case it did not wait
 			continue
 		}
 		w.version = res.Returnval.Version
@@ -211,7 +211,7 @@ func (t *trial) awaitClones() error {
 func (t *trial) sweepOnce(name string) (left []string, err error) {
 	folder := t.scratch
 	if folder.Value == "" {
-		if folder, err = t.v.child(t.end, t.at.root, name); err != nil || folder.Value == "" {
+		if folder, err = t.v.child(t.end, t.at.Root, name); err != nil || folder.Value == "" {
 			return nil, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -26,7 +27,7 @@ type cloneBuilder struct {
 	plain bool
 	// id is the instanceUuid of the VM to be.
 	id         string
-	settings   *settings
+	settings   *inventory.Settings
 	datacenter datacenter
 	// pod is the datastore cluster that it goes into; nil for none. compatible are the datastores that the storage policy
 	// allows, by their moRefs; nil for all.
@@ -71,7 +72,7 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if !is {
 		return v.resolveNameConflict(ctx, ref, a, types.ManagedObjectReference{})
 	}
-	return v.reader.read(ctx, vm)
+	return v.reader.Read(ctx, vm)
 }
 
 // begin clones, and awaits it.
@@ -81,7 +82,7 @@ func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, 
 		spec, config := b.spec, *b.spec.Config
 		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(v.cfg.ClusterID, s.UUID).Encode()}}, config.ExtraConfig...)
 		spec.Config = &config
-		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: vmRef(a.Template), Folder: folderRef(a.Folder), Name: a.VM, Spec: spec})
+		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(a.Template), Folder: inventory.FolderRef(a.Folder), Name: a.VM, Spec: spec})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -98,7 +99,7 @@ func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action) (*cloneBuilder, e
 	if b.plain = a.Details == nil || a.Details.Spec == nil; b.plain {
 		b.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}
 	}
-	b.datacenter, err = v.datacenterOf(folderRef(a.Folder))
+	b.datacenter, err = v.datacenterOf(inventory.FolderRef(a.Folder))
 	return b, err
 }
 
@@ -134,7 +135,7 @@ func (v *VCenter) cloneFailure(ctx context.Context, b *cloneBuilder, err error) 
 	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
 		v.lookups.forget() // what was remembered may be wrong: the next try looks again
 	}
-	if gone.Value != "" && (gone == at.pool || at.datastore != nil && gone == *at.datastore) {
+	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
 		_, refitErr := v.refit(ctx) // the settings name another one now, or none: then their fault is the one to tell
 		return errors.Join(refitErr, err)
 	}
@@ -157,7 +158,7 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.Action, holder types.ManagedObjectReference) error {
 	if holder.Value == "" {
 		var err error
-		if holder, err = v.child(ctx, folderRef(a.Folder), a.VM); err != nil {
+		if holder, err = v.child(ctx, inventory.FolderRef(a.Folder), a.VM); err != nil {
 			return err
 		}
 	}
@@ -165,14 +166,14 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 	if holder.Value == "" {
 		return underWay
 	}
-	if err := v.reader.read(ctx, holder); err != nil {
+	if err := v.reader.Read(ctx, holder); err != nil {
 		return err
 	}
-	m, path, told := v.inventory.holder(holder.Value)
+	m, path, told := v.inventory.Holder(holder.Value)
 	switch {
-	case m != nil && m.stamp.UID == ref.UID && !m.stamp.Quarantined.IsZero():
+	case m != nil && m.Stamp.UID == ref.UID && !m.Stamp.Quarantined.IsZero():
 		return vcfault.New(vcfault.ReasonNameHeld, false, "A VM of the group that was taken away still has the name %s; it gets another one first.", a.VM)
-	case m != nil && m.stamp.UID == ref.UID && m.stamp.Ordinal == a.Ordinal:
+	case m != nil && m.Stamp.UID == ref.UID && m.Stamp.Ordinal == a.Ordinal:
 		return nil
 	case !told:
 		return underWay // it went, or is not finished enough to say whose it is

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -29,33 +30,33 @@ func readComputes(ctx context.Context, s *session.Session, d datacenter) (*compu
 	}
 	c := &computes{all: all, owner: map[types.ManagedObjectReference]types.ManagedObjectReference{}, root: map[types.ManagedObjectReference]types.ManagedObjectReference{}}
 	for _, t := range all { // what is above comes first
-		if pool, is := t.props["resourcePool"].(types.ManagedObjectReference); is && slices.Contains(computeKinds, t.ref.Type) {
-			c.root[t.ref], c.owner[pool] = pool, t.ref
+		if pool, is := t.props["resourcePool"].(types.ManagedObjectReference); is && slices.Contains(computeKinds, t.Ref.Type) {
+			c.root[t.Ref], c.owner[pool] = pool, t.Ref
 		} else if above, found := c.owner[t.parent]; found {
-			c.owner[t.ref] = above
+			c.owner[t.Ref] = above
 		}
 	}
 	return c, nil
 }
 
 // pool is the one that a name means: the root pool of a cluster or host, or a pool; by default the only cluster or host.
-func (c *computes) pool(name string, field naming) (types.ManagedObjectReference, error) {
+func (c *computes) pool(name string, field inventory.Naming) (types.ManagedObjectReference, error) {
 	hosts := candidatesAmong(c.all, computeKinds...)
-	i, err := field.choose(name, hosts)
+	i, err := field.Choose(name, hosts)
 	if err == nil {
-		if pool, found := c.root[hosts[i].ref]; found {
+		if pool, found := c.root[hosts[i].Ref]; found {
 			return pool, nil
 		}
-		return hosts[i].ref, vcfault.New(field.missing, true, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", hosts[i].path)
+		return hosts[i].Ref, vcfault.New(field.Missing, true, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", hosts[i].Path)
 	}
-	if name == "" || vcfault.Classify("", err).Reason != field.missing {
+	if name == "" || vcfault.Classify("", err).Reason != field.Missing {
 		return types.ManagedObjectReference{}, err
 	}
 	all := append(hosts, candidatesAmong(c.all, "ResourcePool")...)
-	if i, err = field.choose(name, all); err != nil {
+	if i, err = field.Choose(name, all); err != nil {
 		return types.ManagedObjectReference{}, err
 	}
-	return all[i].ref, nil
+	return all[i].Ref, nil
 }
 
 // reach is what the hosts of a cluster, or a host, are connected with.
@@ -105,7 +106,7 @@ func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
 		name, field = b.details.Zone, zonesField
 	}
 	if name == "" && b.datacenter.ofSettings {
-		b.spec.Location.Pool = &b.settings.pool
+		b.spec.Location.Pool = &b.settings.Pool
 		return nil
 	}
 	return v.call(ctx, func(ctx context.Context, s *session.Session) error {

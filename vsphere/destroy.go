@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -16,11 +17,11 @@ import (
 // destroy removes a member and the disks that its clone made. Its stamp is read once more before, and not from the
 // inventory. Disks from elsewhere are detached first, and kept.
 func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	vm := vmRef(a.MoRef)
+	vm := inventory.VMRef(a.MoRef)
 	for {
 		now, err := v.readFresh(ctx, vm)
 		if vcfault.MissingObject(err) == vm {
-			return v.reader.read(ctx, vm)
+			return v.reader.Read(ctx, vm)
 		}
 		if err != nil {
 			return err
@@ -51,7 +52,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	if err != nil && vcfault.MissingObject(err) != vm {
 		return err
 	}
-	return v.reader.read(ctx, vm)
+	return v.reader.Read(ctx, vm)
 }
 
 // detach takes disks off a VM and keeps their files: an operation without a file operation.
@@ -62,7 +63,7 @@ func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *
 			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
 		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", fileOf(disk)).Msg("a disk that the clone did not make is detached and kept")
 	}
-	return v.reconfigure(ctx, vmRef(a.MoRef), spec)
+	return v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
 }
 
 // foreignDisks are the disks that the VM's clone did not make, as far as can be told: a clone's disks lie in the

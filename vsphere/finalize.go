@@ -11,6 +11,7 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -23,10 +24,10 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) 
 		return err
 	}
 	// The rules are read, too: another replica may have made some for the group since we looked.
-	if err := v.reader.await(ctx, job{scan: true, clusters: true}, nil); err != nil {
+	if err := v.reader.ScanWithClusters(ctx); err != nil {
 		return err
 	}
-	if names := v.inventory.memberNames(ref.UID); len(names) > 0 {
+	if names := v.inventory.MemberNames(ref.UID); len(names) > 0 {
 		return vcfault.New(plan.ReasonRemoving, false, "vCenter still has %s.", vcfault.FirstFew(names))
 	}
 	return nil
@@ -38,14 +39,14 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
 	}
-	folder := folderRef(a.MoRef)
-	if err := v.reader.read(ctx, folder); err != nil {
+	folder := inventory.FolderRef(a.MoRef)
+	if err := v.reader.Read(ctx, folder); err != nil {
 		return err
 	}
-	if v.inventory.goneFor(a.MoRef) {
+	if v.inventory.IsGone(a.MoRef) {
 		return nil
 	}
-	if !v.inventory.isFolderOf(a.MoRef, ref) {
+	if !v.inventory.IsFolderOf(a.MoRef, ref) {
 		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", ref)
 	}
 	if err := v.empty(ctx, ref, folder); err != nil {
@@ -65,10 +66,10 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return err
 	}
 	gone := []types.ManagedObjectReference{folder}
-	if quarantine := v.inventory.below(a.MoRef, plan.QuarantineFolder); quarantine != "" {
-		gone = append(gone, folderRef(quarantine))
+	if quarantine := v.inventory.Below(a.MoRef, plan.QuarantineFolder); quarantine != "" {
+		gone = append(gone, inventory.FolderRef(quarantine))
 	}
-	return v.reader.read(ctx, gone...)
+	return v.reader.Read(ctx, gone...)
 }
 
 // empty tells, by a fresh read, that nothing is in the group's folder but an empty quarantine.
@@ -77,7 +78,7 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 	if err != nil {
 		return err
 	}
-	quarantine := folderRef(v.inventory.below(folder.Value, plan.QuarantineFolder))
+	quarantine := inventory.FolderRef(v.inventory.Below(folder.Value, plan.QuarantineFolder))
 	if slices.Contains(found, quarantine) {
 		kept, err := v.inside(ctx, ref, quarantine)
 		if err != nil {
@@ -88,9 +89,9 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 	}
 	var strangers []string
 	for _, child := range found {
-		m, path, told := v.inventory.holder(child.Value)
+		m, path, told := v.inventory.Holder(child.Value)
 		switch {
-		case m != nil && m.stamp.UID == ref.UID, m == nil && !told:
+		case m != nil && m.Stamp.UID == ref.UID, m == nil && !told:
 			return vcfault.New(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
 		default:
 			strangers = append(strangers, path)
@@ -130,7 +131,7 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 		return nil, nil
 	}
 	if err == nil {
-		err = v.reader.read(ctx, children...)
+		err = v.reader.Read(ctx, children...)
 	}
 	return children, err
 }

@@ -11,6 +11,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -79,7 +80,7 @@ func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
 		p := w.start()
 		p.do(plan.Action{Op: plan.CreateFolder})
 		a := p.removing()
-		task, err := object.NewFolder(w.Admin().Client, folderRef(a.MoRef)).Rename(context.Background(), "kept")
+		task, err := object.NewFolder(w.Admin().Client, inventory.FolderRef(a.MoRef)).Rename(context.Background(), "kept")
 		w.must(err)
 		w.must(task.Wait(context.Background()))
 		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
@@ -178,9 +179,9 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		vm := p.member(0)
-		w.Hide(vmRef(vm.MoRef))
-		p.until("it is unreachable", func() bool { vms := p.sight().VMs; return len(vms) == 1 && vms[0].Unreachable == hidden })
-		if err := p.reader.scan(context.Background()); err != nil {
+		w.Hide(inventory.VMRef(vm.MoRef))
+		p.until("it is unreachable", func() bool { vms := p.sight().VMs; return len(vms) == 1 && vms[0].Unreachable == "hidden" })
+		if err := p.reader.Scan(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		s := p.sight(vm.MoRef)
@@ -190,18 +191,19 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
 			t.Errorf("%+v", f)
 		}
-		w.Show(vmRef(vm.MoRef))
+		w.Show(inventory.VMRef(vm.MoRef))
 		p.until("it is reachable", func() bool { return p.sight().VMs[0].Reachable })
 
 		// A server that starts while it is hidden knows it only from the group's status.
-		w.Hide(vmRef(vm.MoRef))
+		w.Hide(inventory.VMRef(vm.MoRef))
 		two := w.start()
+		seen := two.inventory.Count().Unmanaged
 		two.sight(vm.MoRef)
-		two.until("it was read", func() bool { _, read := two.other(vm.MoRef); return read })
+		two.until("it was read", func() bool { return two.inventory.Count().Unmanaged > seen })
 		if s := two.sight(vm.MoRef); len(s.VMs) != 0 || len(s.Gone) != 0 {
 			t.Errorf("to a new server: %+v", s)
 		}
-		w.Show(vmRef(vm.MoRef))
+		w.Show(inventory.VMRef(vm.MoRef))
 		two.until("it is a member", func() bool { return len(two.sight(vm.MoRef).VMs) == 1 })
 	})
 }
@@ -213,19 +215,30 @@ func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		vm := w.start().member(0)
-		w.Hide(vmRef(vm.MoRef))
+		w.Hide(inventory.VMRef(vm.MoRef))
 		two := w.start()
+		seen := two.inventory.Count().Unmanaged
 		two.sight(vm.MoRef)
-		two.until("it was read", func() bool { _, read := two.other(vm.MoRef); return read })
+		two.until("it was read", func() bool { return two.inventory.Count().Unmanaged > seen })
 		w.must(w.Destroy("web-0"))
-		w.Show(vmRef(vm.MoRef))
+		w.Show(inventory.VMRef(vm.MoRef))
 		two.until("it is gone", func() bool { return len(two.sight(vm.MoRef).Gone) == 1 })
 	})
 }
 
-func (p *process) other(moRef string) (unmanagedVM, bool) {
-	p.inventory.mu.RLock()
-	defer p.inventory.mu.RUnlock()
-	x, found := p.inventory.unmanaged[moRef]
-	return x, found
+func TestTheEmbeddedVCenterTakesNamesThatDifferInCaseForOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}})
+		_, err := w.MakeFolder("/DC0/vm/Shop")
+		w.must(err)
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		if _, err := w.AddVM("/DC0/vm", "SHOP"); err == nil {
+			t.Error("a VM has the name of a folder beside it, in another case")
+		}
+		if _, err := w.AddVM("/DC0/vm", "Ubuntu"); err == nil {
+			t.Error("a VM has the name of another one, in another case")
+		}
+	})
 }

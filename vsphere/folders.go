@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -22,10 +23,10 @@ func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	if err != nil {
 		return err
 	}
-	err = v.createBelow(ctx, at.root, ref.Namespace, ref.Name)
-	if vcfault.MissingObject(err) == at.root { // somebody removed the root folder: the settings are looked up again, which makes it
+	err = v.createBelow(ctx, at.Root, ref.Namespace, ref.Name)
+	if vcfault.MissingObject(err) == at.Root { // somebody removed the root folder: the settings are looked up again, which makes it
 		if at, err = v.refit(ctx); err == nil {
-			err = v.createBelow(ctx, at.root, ref.Namespace, ref.Name)
+			err = v.createBelow(ctx, at.Root, ref.Namespace, ref.Name)
 		}
 	}
 	return err
@@ -43,18 +44,18 @@ func homeIn(a plan.Action) plan.Home {
 // some: that is seen at the first try.
 func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) error {
 	for range 2 {
-		at, err := v.inventory.groupFolderFor(ref, home)
+		at, err := v.inventory.GroupFolderFor(ref, home)
 		if err != nil {
 			return err
 		}
-		err = v.createBelow(ctx, folderRef(at.vmFolder), slices.Concat(at.path, []string{ref.Namespace, ref.Name})...)
+		err = v.createBelow(ctx, inventory.FolderRef(at.VMFolder), slices.Concat(at.Path, []string{ref.Namespace, ref.Name})...)
 		if gone := vcfault.MissingObject(err); gone.Type == "Folder" {
-			err = v.reader.read(ctx, gone)
+			err = v.reader.Read(ctx, gone)
 		}
 		if err != nil {
 			return err
 		}
-		if at, err = v.inventory.groupFolderFor(ref, home); err != nil || v.inventory.below(at.root, ref.Namespace, ref.Name) != "" {
+		if at, err = v.inventory.GroupFolderFor(ref, home); err != nil || v.inventory.Below(at.Root, ref.Namespace, ref.Name) != "" {
 			return err
 		}
 	}
@@ -68,18 +69,18 @@ func (v *VCenter) createBelow(ctx context.Context, base types.ManagedObjectRefer
 	for i, name := range names {
 		folder, err := v.ensureFolder(ctx, chain[i], name)
 		if err != nil {
-			v.reader.touch(chain[1:]...)
+			v.reader.Touch(chain[1:]...)
 			return err
 		}
 		chain = append(chain, folder)
 	}
-	return v.reader.read(ctx, chain...)
+	return v.reader.Read(ctx, chain...)
 }
 
 // ensureFolder finds or makes a folder. That another one made it first is as good.
 func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectReference, name string) (types.ManagedObjectReference, error) {
-	if known := v.inventory.below(parent.Value, name); known != "" {
-		return folderRef(known), nil
+	if known := v.inventory.Below(parent.Value, name); known != "" {
+		return inventory.FolderRef(known), nil
 	}
 	var folder types.ManagedObjectReference
 	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {

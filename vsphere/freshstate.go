@@ -6,6 +6,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -38,8 +39,8 @@ func (v *VCenter) readFresh(ctx context.Context, vm types.ManagedObjectReference
 }
 
 // lookUnchanged looks at a member whose configuration must be the one that is known of it.
-func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *member) (*freshState, error) {
-	now, err := v.readFresh(ctx, vmRef(a.MoRef))
+func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member) (*freshState, error) {
+	now, err := v.readFresh(ctx, inventory.VMRef(a.MoRef))
 	if err == nil {
 		err = now.check(ref, a)
 	}
@@ -98,7 +99,7 @@ func wantedAfterAll(a plan.Action) *vcfault.Error {
 // lookAgain looks afresh at a member that goes because it is marked, or is powered on because it is not: another copy of the
 // server may have withdrawn the mark a moment ago, or set it.
 func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	now, err := v.readFresh(ctx, vmRef(a.MoRef))
+	now, err := v.readFresh(ctx, inventory.VMRef(a.MoRef))
 	if err != nil {
 		return err
 	}

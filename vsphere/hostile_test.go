@@ -19,6 +19,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -156,7 +157,7 @@ func (h *hostile) RoundTrip(req *http.Request) (*http.Response, error) {
 	h.mu.Unlock()
 	found, told, turned := h.recall(method, asked)
 	if method == "WaitForUpdatesEx" {
-		for patience := time.After(maxWait); !told; found, told, turned = h.recall(method, asked) {
+		for patience := time.After(20 * time.Second); !told; found, told, turned = h.recall(method, asked) {
 			select {
 			case <-turned:
 				continue
@@ -337,7 +338,7 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 
 func hostileConfig(host string) Config {
 	return Config{Config: session.Config{Host: host, User: "vmgroup", Password: "pass", Insecure: true, Log: zerolog.Nop(), SearchMost: 300},
-		Selection: Selection{ClusterID: "test", AdoptFrom: []AdoptRule{{Namespace: "shop", Folder: legacy}}}}
+		Selection: inventory.Selection{ClusterID: "test", AdoptFrom: []inventory.AdoptRule{{Namespace: "shop", Folder: legacy}}}}
 }
 
 // live leads the life against a tape whose answers are twisted. Whatever comes: nothing panics, everything ends, and what

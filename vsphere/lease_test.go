@@ -9,6 +9,7 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -47,7 +48,7 @@ func TestAStepWhoseLeaseEndsInItsMidstSaysWhatItDid(t *testing.T) {
 				asks.Store(granted)
 				err := p.Do(context.Background(), web, a)
 				did := w.Calls()[c.method] > calls
-				w.must(p.reader.read(context.Background(), vmRef(vm.MoRef)))
+				w.must(p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)))
 				if says := c.says(p.vm(vm.MoRef)); says != did {
 					t.Errorf("%s, %d calls granted: done %v, and told %v", c.op, granted, did, says)
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -19,13 +20,13 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err != nil {
 		return err
 	}
-	next := m.stamp
+	next := m.Stamp
 	switch a.Op {
 	case plan.Mark:
-		if next.Marked = true; !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle && a.Why != plan.WhyPowerCycle {
+		if next.Marked = true; !m.Stamp.Marked || m.Stamp.Why == plan.WhyPowerCycle && a.Why != plan.WhyPowerCycle {
 			next.MarkedAt = stamp.Time(time.Now())
 		}
-		if a.Why != "" || !m.stamp.Marked || m.stamp.Why == plan.WhyPowerCycle {
+		if a.Why != "" || !m.Stamp.Marked || m.Stamp.Why == plan.WhyPowerCycle {
 			next.Why = a.Why
 		}
 	case plan.Unmark:
@@ -35,9 +36,9 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		}
 	}
 	next.Generation = max(next.Generation, a.Generation)
-	done := next == m.stamp // as wanted, and published
+	done := next == m.Stamp // as wanted, and published
 	if done && a.Op == plan.Unmark {
-		return v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
+		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), poweringOff)
 	}
 	if done {
 		return nil
@@ -49,18 +50,18 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 			return err
 		}
-		return v.awaitPower(ctx, vmRef(m.MoRef), poweringOff)
+		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), poweringOff)
 	}
-	err = v.reconfigure(ctx, vmRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
+	err = v.reconfigure(ctx, inventory.VMRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}})
 	// Another replica may have marked another member meanwhile, and the stream may not have told yet. Both look
 	// at all members after their own mark is written, so one of them at least sees both marks before it takes its member
 	// down: else the two together would take down more than may be. A mark whose answer was lost may be there as well.
-	v.reader.touch(v.inventory.memberRefs(ref.UID)...)
+	v.reader.Touch(v.inventory.MemberRefs(ref.UID)...)
 	if err != nil {
 		return err
 	}
-	return v.reader.read(ctx, vmRef(m.MoRef))
+	return v.reader.Read(ctx, inventory.VMRef(m.MoRef))
 }
 
 // quarantine writes into a marked member's stamp that it is no member any more. It must be off, and another copy of the
@@ -70,13 +71,13 @@ func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) e
 	if err != nil {
 		return err
 	}
-	if !m.stamp.Quarantined.IsZero() {
+	if !m.Stamp.Quarantined.IsZero() {
 		return nil // as wanted, and published
 	}
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
-	vm := vmRef(a.MoRef)
+	vm := inventory.VMRef(a.MoRef)
 	if err := v.awaitPower(ctx, vm, poweringOn); err != nil {
 		return err
 	}
@@ -87,12 +88,12 @@ func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) e
 	case now.power != types.VirtualMachinePowerStatePoweredOff:
 		return notOff(now.power)
 	}
-	next := m.stamp
+	next := m.Stamp
 	next.Quarantined = stamp.Time(time.Now())
 	if err := v.writeStamp(ctx, a.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return err
 	}
-	if late := v.inventory.member(a.MoRef); late != nil && late.Power == plan.PoweredOn {
+	if late := v.inventory.Member(a.MoRef); late != nil && late.Power == plan.PoweredOn {
 		if err := v.restamp(ctx, late, func(s *stamp.Stamp) { s.Quarantined = time.Time{} }); err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func TestAClonesStampSaysWhenAndOfWhatItWasMadeAndNothingThatItDoesNotNeed(t *te
 		began := time.Now().Truncate(time.Second)
 		p.do(a)
 		vm := p.sight().VMs[0]
-		if len(vm.Fingerprint) != fingerprintLength || vm.Fingerprint != a.Fingerprint || vm.Created.Before(began) || vm.Created.After(time.Now()) {
+		if len(vm.Fingerprint) != 10 || vm.Fingerprint != a.Fingerprint || vm.Created.Before(began) || vm.Created.After(time.Now()) {
 			t.Errorf("%+v", vm)
 		}
 		for _, key := range []string{"why", "quarantined", "shutdown", "restarted", "adopted"} {
@@ -104,7 +104,7 @@ func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 		if after := w.look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
 			t.Errorf("it was %+v and is %+v", before, after)
 		}
-		if text := w.stampOf("web-0"); text != "" || len(p.sight().VMs) != 1 || !p.inventory.isUnmanaged(vm.MoRef) {
+		if text := w.stampOf("web-0"); text != "" || len(p.sight().VMs) != 1 || !p.inventory.IsUnmanaged(vm.MoRef) {
 			t.Errorf("its stamp is %q; the group has %+v", text, p.sight().VMs)
 		}
 		if now := w.Names(); !strings.Contains(strings.Join(now, " "), "web-0") {

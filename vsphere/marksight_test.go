@@ -1,10 +1,12 @@
 package vsphere
 
 import (
+	"maps"
 	"testing"
 	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
 // TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore: of two replicas that mark two members at once, one at
@@ -29,6 +31,32 @@ func TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore(t *testing.T) {
 			two.until("it sees no mark", func() bool {
 				return !two.vm(a.MoRef).Marked && !two.vm(b.MoRef).Marked && two.vm(b.MoRef).ChangeVersion == one.vm(b.MoRef).ChangeVersion
 			})
+		}
+	})
+}
+
+func TestSightMakesNoCallToVCenter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		p.until("all is quiet", func() bool { return !p.reader.Busy(inventory.VMRef(vm.MoRef)) })
+		before := w.Calls()
+		for range 1000 {
+			p.sight(vm.MoRef, w.Unmanaged.Value)
+			p.Identify("shop", "web")
+		}
+		after := w.Calls()
+		delete(before, "WaitForUpdatesEx")
+		delete(after, "WaitForUpdatesEx")
+		if n := after["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > 2 { // which the stream may have asked for
+			t.Errorf("%d reads", n)
+		}
+		delete(before, "RetrievePropertiesEx")
+		delete(after, "RetrievePropertiesEx")
+		if !maps.Equal(before, after) {
+			t.Errorf("calls before %v, after %v", before, after)
 		}
 	})
 }

@@ -82,7 +82,7 @@ func TestPathsLeadFromTheDatacenter(t *testing.T) {
 	})
 	var paths []string
 	for _, c := range candidatesAmong(got, storageKinds...) {
-		paths = append(paths, c.path)
+		paths = append(paths, c.Path)
 	}
 	if vcfault.Listing(paths) != "/f/DC0/datastore/pod, /f/DC0/datastore/pod/a" {
 		t.Errorf("got %q", paths)

@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -43,7 +44,7 @@ func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *freshState) e
 func (v *VCenter) hadEvents(ctx context.Context, a plan.Action, kinds []string) (had bool, err error) {
 	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager, Filter: types.EventFilterSpec{
-			Entity:      &types.EventFilterSpecByEntity{Entity: vmRef(a.MoRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
+			Entity:      &types.EventFilterSpecByEntity{Entity: inventory.VMRef(a.MoRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
 			EventTypeId: kinds,
 		}})
 		if err == nil {

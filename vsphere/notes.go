@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -44,7 +45,7 @@ func formerNoteOf(ref plan.Ref, member string) string {
 func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec *types.VirtualMachineConfigSpec) error {
 	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: vmRef(a.MoRef)}},
+			ObjectSet: []types.ObjectSpec{{Obj: inventory.VMRef(a.MoRef)}},
 			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: []string{"config.annotation", "config.managedBy"}}},
 		})
 		for _, o := range objects {

@@ -7,12 +7,13 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // namedObject is an object of a datacenter that a spec may name.
 type namedObject struct {
-	candidate
+	inventory.Candidate
 	parent types.ManagedObjectReference
 	props  map[string]types.AnyType
 }
@@ -57,7 +58,7 @@ func (d datacenter) namedObjects(objects []types.ObjectContent) []namedObject {
 	for _, o := range objects {
 		t := known[o.Obj]
 		if t == nil {
-			t = &namedObject{candidate: candidate{ref: o.Obj}, props: map[string]types.AnyType{}}
+			t = &namedObject{Candidate: inventory.Candidate{Ref: o.Obj}, props: map[string]types.AnyType{}}
 			known[o.Obj] = t
 		}
 		for _, p := range o.PropSet {
@@ -67,12 +68,12 @@ func (d datacenter) namedObjects(objects []types.ObjectContent) []namedObject {
 	}
 	var all []namedObject
 	for _, t := range known {
-		if t.path = d.pathOf(known, t); t.path != "" {
+		if t.Path = d.pathOf(known, t); t.Path != "" {
 			all = append(all, *t)
 		}
 	}
 	slices.SortFunc(all, func(a, b namedObject) int {
-		return strings.Compare(a.path+"\x00"+a.ref.Value, b.path+"\x00"+b.ref.Value)
+		return strings.Compare(a.Path+"\x00"+a.Ref.Value, b.Path+"\x00"+b.Ref.Value)
 	})
 	return all
 }
@@ -97,10 +98,10 @@ func (d datacenter) pathOf(known map[types.ManagedObjectReference]*namedObject, 
 }
 
 // candidatesAmong are the things of some types.
-func candidatesAmong(things []namedObject, kinds ...string) (some []candidate) {
+func candidatesAmong(things []namedObject, kinds ...string) (some []inventory.Candidate) {
 	for _, t := range things {
-		if slices.Contains(kinds, t.ref.Type) {
-			some = append(some, t.candidate)
+		if slices.Contains(kinds, t.Ref.Type) {
+			some = append(some, t.Candidate)
 		}
 	}
 	return some

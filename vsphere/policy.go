@@ -8,6 +8,7 @@ import (
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -64,14 +65,14 @@ func (b *policyBook) find(name string) (string, error) {
 }
 
 // check tells which of the datastores satisfy a policy, by their moRefs.
-func (b *policyBook) check(ctx context.Context, id string, all []candidate) (map[string]bool, error) {
+func (b *policyBook) check(ctx context.Context, id string, all []inventory.Candidate) (map[string]bool, error) {
 	fits := map[string]bool{}
 	if len(all) == 0 { // without hubs it would be asked about all there are
 		return fits, nil
 	}
 	var hubs []pbmtypes.PbmPlacementHub
 	for _, c := range all {
-		hubs = append(hubs, pbmtypes.PbmPlacementHub{HubType: c.ref.Type, HubId: c.ref.Value})
+		hubs = append(hubs, pbmtypes.PbmPlacementHub{HubType: c.Ref.Type, HubId: c.Ref.Value})
 	}
 	res, err := b.client.CheckRequirements(ctx, hubs, nil, []pbmtypes.BasePbmPlacementRequirement{
 		&pbmtypes.PbmPlacementCapabilityProfileRequirement{ProfileId: pbmtypes.PbmProfileId{UniqueId: id}}})
@@ -127,8 +128,8 @@ func (v *VCenter) fillPolicy(ctx context.Context, s *session.Session, b *cloneBu
 	var names []string
 	for i := range all.all {
 		t := &all.all[i]
-		if b.compatible[t.ref.Value] && usable(t) && (reached == nil || slices.Contains(reached.datastores, t.ref)) {
-			fits, names = append(fits, t), append(names, t.path)
+		if b.compatible[t.Ref.Value] && usable(t) && (reached == nil || slices.Contains(reached.datastores, t.Ref)) {
+			fits, names = append(fits, t), append(names, t.Path)
 		}
 	}
 	switch {
@@ -138,6 +139,6 @@ func (v *VCenter) fillPolicy(ctx context.Context, s *session.Session, b *cloneBu
 		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or leave it out.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
 	}
 	slices.SortFunc(fits, best)
-	at.Datastore = &fits[0].ref
+	at.Datastore = &fits[0].Ref
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -21,12 +22,12 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if err != nil {
 		return err
 	}
-	if a.Marked || a.Op == plan.PowerOn && time.Since(m.read) > fresh {
+	if a.Marked || a.Op == plan.PowerOn && time.Since(m.ReadAt) > fresh {
 		if err := v.lookAgain(ctx, ref, a); err != nil {
 			return err
 		}
 	}
-	vm := vmRef(a.MoRef)
+	vm := inventory.VMRef(a.MoRef)
 	wanted := types.VirtualMachinePowerStatePoweredOn
 	start := func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: vm})
@@ -48,7 +49,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if _, err := v.task(ctx, start); err != nil && !vcfault.AlreadyIn(err, wanted) {
 		return err
 	}
-	return v.reader.read(ctx, vm)
+	return v.reader.Read(ctx, vm)
 }
 
 // fresh is how old may be what is known of a member that is powered on: what a step of ours has just read. Else it is
@@ -76,13 +77,13 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 			return err
 		}
 	}
-	vm := vmRef(a.MoRef)
+	vm := inventory.VMRef(a.MoRef)
 	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: vm})
 		return err
 	})
 	if vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
-		return v.reader.read(ctx, vm)
+		return v.reader.Read(ctx, vm)
 	}
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 		if tries == 3 || !vcfault.Has[*types.ConcurrentAccess](err) {
 			return err
 		}
-		if err := v.reader.read(ctx, vm); err != nil {
+		if err := v.reader.Read(ctx, vm); err != nil {
 			return err
 		}
 		if m, err = v.own(ref, a); err != nil {
@@ -117,7 +118,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	switch {
 	case err != nil:
 		return err
-	case m.stamp.Marked:
+	case m.Stamp.Marked:
 		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s is chosen to go, so it was not restarted.", a.VM)
 	case now.power != types.VirtualMachinePowerStatePoweredOn:
 		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read anew.", now.power)
@@ -125,7 +126,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if err := v.restamp(ctx, m, func(s *stamp.Stamp) { s.Restarted = stamp.Time(time.Now()) }); err != nil {
 		return err
 	}
-	vm := vmRef(a.MoRef)
+	vm := inventory.VMRef(a.MoRef)
 	_, err = v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.ResetVM_Task(ctx, s.Vim, &types.ResetVM_Task{This: vm})
 		if err == nil {
@@ -134,11 +135,11 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return task, err
 	})
 	if err == nil {
-		return v.reader.read(ctx, vm)
+		return v.reader.Read(ctx, vm)
 	}
 	// It was not restarted, so the stamp shall not say so: else the member would be replaced without having been.
-	if stamped := v.inventory.member(a.MoRef); stamped != nil && ctx.Err() == nil {
-		if undo := v.restamp(ctx, stamped, func(s *stamp.Stamp) { s.Restarted = m.stamp.Restarted }); undo != nil {
+	if stamped := v.inventory.Member(a.MoRef); stamped != nil && ctx.Err() == nil {
+		if undo := v.restamp(ctx, stamped, func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted }); undo != nil {
 			v.log.Warn().Err(undo).Str("group", ref.String()).Str("vm", a.VM).Msg("the stamp still says that the VM was restarted")
 		}
 	}

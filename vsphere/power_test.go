@@ -242,7 +242,7 @@ func TestThatToolsRunAndStopIsSeenAndTold(t *testing.T) {
 		before := w.Calls()["RetrievePropertiesEx"]
 		w.must(w.PowerOn("stranger"))
 		w.must(w.SetTools("stranger", true))
-		if err := p.reader.read(context.Background()); err != nil || w.Calls()["RetrievePropertiesEx"] > before+2 {
+		if err := p.reader.Read(context.Background()); err != nil || w.Calls()["RetrievePropertiesEx"] > before+2 {
 			t.Errorf("%v; a stranger's guest costs %d reads", err, w.Calls()["RetrievePropertiesEx"]-before)
 		}
 	})
@@ -349,7 +349,7 @@ func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T)
 		w := newWorld(t)
 		p := w.start()
 		vm := p.member(0)
-		p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.member(vm.MoRef).read) > fresh })
+		p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.Member(vm.MoRef).ReadAt) > fresh })
 		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream tells of it a while later
 		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -36,14 +37,14 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	if a.Details == nil || a.Details.Spec == nil {
 		return vcfault.New(vcfault.ReasonInternal, true, "The step Prepare of %s does not say what to do.", a.VM)
 	}
-	if m.stamp.Prepared == a.Details.Prepared {
+	if m.Stamp.Prepared == a.Details.Prepared {
 		return nil // as wanted, and published
 	}
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
-	wanted, former := plan.PreparationIn(a.Details.Prepared), plan.PreparationIn(m.stamp.Prepared)
-	byMAC := wanted.Networks && m.stamp.Unprepared() && m.stamp.Former.Entry == ""
+	wanted, former := plan.PreparationIn(a.Details.Prepared), plan.PreparationIn(m.Stamp.Prepared)
+	byMAC := wanted.Networks && m.Stamp.Unprepared() && m.Stamp.Former.Entry == ""
 	now, err := v.lookPreparing(ctx, a, byMAC)
 	if err != nil {
 		return err
@@ -59,10 +60,10 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	}
 	began := false
 	begin := sync.OnceValue(func() (err error) {
-		stamp := m.stamp
-		stamp.Prepared = plan.PreparationBegun(m.stamp.Prepared, a.Details.Prepared)
+		stamp := m.Stamp
+		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details.Prepared)
 		stamp.Generation = max(stamp.Generation, a.Generation)
-		if stamp.Unprepared() && m.stamp.Prepared == plan.Unprepared+a.Details.Prepared && stamp.Generation == m.stamp.Generation {
+		if stamp.Unprepared() && m.Stamp.Prepared == plan.Unprepared+a.Details.Prepared && stamp.Generation == m.Stamp.Generation {
 			return nil // the clone's stamp says it all
 		}
 		if err = v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err == nil {
@@ -82,7 +83,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	if err := v.setAttributes(ctx, a, now.values, a.Details.Spec.CustomAttributes, former.Attributes, begin); err != nil {
 		return err
 	}
-	stamp := m.stamp
+	stamp := m.Stamp
 	stamp.Prepared, stamp.Generation = a.Details.Prepared, max(stamp.Generation, a.Generation)
 	return v.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
 }
@@ -93,15 +94,15 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 func (v *VCenter) prepareAgain(ctx context.Context, ref plan.Ref, a plan.Action, changeVersion string) {
 	ctx = anyway(ctx)
 	for range prepareAgainTries {
-		if v.reader.read(ctx, vmRef(a.MoRef)) != nil {
+		if v.reader.Read(ctx, inventory.VMRef(a.MoRef)) != nil {
 			return
 		}
 		m, err := v.own(ref, a)
-		if err != nil || m.ChangeVersion == changeVersion || m.stamp.Prepared != "" && plan.PreparationIn(m.stamp.Prepared).Digest == "" {
+		if err != nil || m.ChangeVersion == changeVersion || m.Stamp.Prepared != "" && plan.PreparationIn(m.Stamp.Prepared).Digest == "" {
 			return // it is gone, or nobody wrote since, or whoever did is not done
 		}
-		stamp := m.stamp
-		stamp.Prepared = plan.PreparationBegun(m.stamp.Prepared, a.Details.Prepared)
+		stamp := m.Stamp
+		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details.Prepared)
 		if v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()) == nil {
 			return
 		}
@@ -117,7 +118,7 @@ func (v *VCenter) tagFailure(ctx context.Context, ref plan.Ref, a plan.Action, e
 	if vcfault.Classify("", err).Reason != vcfault.ReasonMissingPrivilege {
 		return err
 	}
-	if readErr := v.reader.read(ctx, vmRef(a.MoRef)); readErr != nil {
+	if readErr := v.reader.Read(ctx, inventory.VMRef(a.MoRef)); readErr != nil {
 		return readErr
 	}
 	if _, gone := v.own(ref, a); gone != nil {
@@ -141,7 +142,7 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 	var now unprepared
 	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: vmRef(a.MoRef)}},
+			ObjectSet: []types.ObjectSpec{{Obj: inventory.VMRef(a.MoRef)}},
 			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: paths}},
 		})
 		now = unprepared{}

@@ -10,6 +10,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -24,8 +25,9 @@ func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
 		w.must(w.Rename("web-0", "renamed"))
 		w.must(w.Move("renamed", "/DC0/vm"))
 		p.until("the new name and place are seen", func() bool {
-			m := p.inventory.member(vm.MoRef)
-			return m.Name == "renamed" && m.Parent == p.inventory.settings.vmFolder.Value
+			m := p.inventory.Member(vm.MoRef)
+			at, _ := p.inventory.Settings()
+			return m.Name == "renamed" && m.Parent == at.VMFolder.Value
 		})
 		if s := p.sight(vm.MoRef); len(s.VMs) != 1 || s.VMs[0].Ordinal != 0 || len(s.Gone) != 0 {
 			t.Fatalf("it is no member any more: %+v", s)
@@ -74,8 +76,8 @@ func TestABulkReadDropsTheDeadAndReadsTheLiving(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		vm := p.member(0)
-		dead := []vim.ManagedObjectReference{vmRef("vm-100001"), vmRef("vm-100002"), vmRef("vm-100003")}
-		if err := p.reader.read(context.Background(), append(dead, vmRef(vm.MoRef), w.Unmanaged)...); err != nil {
+		dead := []vim.ManagedObjectReference{inventory.VMRef("vm-100001"), inventory.VMRef("vm-100002"), inventory.VMRef("vm-100003")}
+		if err := p.reader.Read(context.Background(), append(dead, inventory.VMRef(vm.MoRef), w.Unmanaged)...); err != nil {
 			t.Fatal(err)
 		}
 		s := p.sight("vm-100001", "vm-100002", "vm-100003", vm.MoRef)
@@ -105,11 +107,11 @@ func TestAScanRepairsWhatTheStreamMissed(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		vm := p.member(0)
-		p.inventory.Publish(Reading{VCenter: p.inventory.from(), Gone: []string{vm.MoRef}}) // as if it were
+		p.inventory.Publish(inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}) // as if it were
 		if len(p.sight().VMs) != 0 {
 			t.Fatal("it was to be forgotten")
 		}
-		if err := p.reader.scan(context.Background()); err != nil {
+		if err := p.reader.Scan(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if s := p.sight(vm.MoRef); len(s.VMs) != 1 || len(s.Gone) != 0 {
@@ -124,32 +126,10 @@ func TestAReadThatIsAwaitedEndsWithItsContext(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
 		p.stop()
-		if err := p.reader.read(context.Background(), w.Unmanaged); err == nil {
+		if err := p.reader.Read(context.Background(), w.Unmanaged); err == nil {
 			t.Error("it reads after the end")
 		}
 	})
-}
-
-func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
-	t.Parallel()
-	nics := []vim.GuestNicInfo{
-		{IpAddress: []string{"10.0.0.9", "fe80::1", "169.254.3.4", "127.0.0.1", "2001:db8::1"}},
-		{IpConfig: &vim.NetIpConfigInfo{IpAddress: []vim.NetIpConfigInfoIpAddress{{IpAddress: "10.0.0.5"}, {IpAddress: "10.0.0.9"}, {IpAddress: "::1"}}}},
-	}
-	for primary, want := range map[string][]string{
-		"":          {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
-		"10.0.0.9":  {"10.0.0.9", "10.0.0.5", "2001:db8::1"},
-		"10.0.0.1":  {"10.0.0.1", "10.0.0.5", "10.0.0.9", "2001:db8::1"},
-		"fe80::1":   {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
-		"not an ip": {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
-	} {
-		if got := addresses(primary, nics); !slices.Equal(got, want) {
-			t.Errorf("with %q: %v, not %v", primary, got, want)
-		}
-	}
-	if got := addresses("", nil); got != nil {
-		t.Errorf("of nothing: %v", got)
-	}
 }
 
 // The stream tells of no change that was undone before it looked.
@@ -179,13 +159,22 @@ func TestAReadWithoutASessionFailsAndSaysNothingOfTheObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.DropSessions()
-		for _, refs := range [][]vim.ManagedObjectReference{{vmRef(vm.MoRef)}, {vmRef(vm.MoRef), w.Unmanaged}} {
-			if objects, err := session.Retrieve(context.Background(), s, fullSpec(refs)); !vcfault.NotAuthenticated(err) {
+		for _, refs := range [][]vim.ManagedObjectReference{{inventory.VMRef(vm.MoRef)}, {inventory.VMRef(vm.MoRef), w.Unmanaged}} {
+			if objects, err := session.Retrieve(context.Background(), s, whole(refs)); !vcfault.NotAuthenticated(err) {
 				t.Errorf("got %v, %+v", err, objects)
 			}
 		}
-		if err := p.reader.read(context.Background(), vmRef(vm.MoRef)); err != nil || !p.sight().VMs[0].Reachable {
+		if err := p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)); err != nil || !p.sight().VMs[0].Reachable {
 			t.Errorf("%v, %+v", err, p.sight().VMs)
 		}
 	})
+}
+
+// whole reads something of VMs.
+func whole(refs []vim.ManagedObjectReference) vim.PropertyFilterSpec {
+	spec := vim.PropertyFilterSpec{PropSet: []vim.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name", "config.instanceUuid"}}}}
+	for _, ref := range refs {
+		spec.ObjectSet = append(spec.ObjectSet, vim.ObjectSpec{Obj: ref})
+	}
+	return spec
 }

@@ -76,5 +76,5 @@ func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReferenc
 	for _, task := range under {
 		_, _ = v.tasks.Wait(ctx, task) // how it ended is the other's matter: the read tells
 	}
-	return v.reader.read(ctx, vm)
+	return v.reader.Read(ctx, vm)
 }

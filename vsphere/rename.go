@@ -8,17 +8,18 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // createQuarantine makes the folder, in the group's own, for members that were taken away.
 func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
-	folder, err := v.ensureFolder(ctx, folderRef(a.Folder), plan.QuarantineFolder)
+	folder, err := v.ensureFolder(ctx, inventory.FolderRef(a.Folder), plan.QuarantineFolder)
 	if err != nil {
 		return err
 	}
-	return v.reader.read(ctx, folderRef(a.Folder), folder)
+	return v.reader.Read(ctx, inventory.FolderRef(a.Folder), folder)
 }
 
 // rename gives a VM of the group another name within its folder, where names are unique.
@@ -28,7 +29,7 @@ func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error
 		return err
 	}
 	_, err = v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.Rename_Task(ctx, s.Vim, &types.Rename_Task{This: vmRef(a.MoRef), NewName: a.NewName})
+		res, err := methods.Rename_Task(ctx, s.Vim, &types.Rename_Task{This: inventory.VMRef(a.MoRef), NewName: a.NewName})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -40,7 +41,7 @@ func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error
 	if err != nil {
 		return err
 	}
-	return v.reader.read(ctx, vmRef(a.MoRef))
+	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
 }
 
 // move puts a VM of the group into another folder. Its name must be free there: so the name stays the lock.
@@ -51,14 +52,14 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	}
 	_, err = v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.MoveIntoFolder_Task(ctx, s.Vim, &types.MoveIntoFolder_Task{
-			This: folderRef(a.Folder), List: []types.ManagedObjectReference{vmRef(a.MoRef)}})
+			This: inventory.FolderRef(a.Folder), List: []types.ManagedObjectReference{inventory.VMRef(a.MoRef)}})
 		if err == nil {
 			task = res.Returnval
 		}
 		return task, err
 	})
 	switch {
-	case vcfault.MissingObject(err) == folderRef(a.Folder):
+	case vcfault.MissingObject(err) == inventory.FolderRef(a.Folder):
 		return vcfault.New(vcfault.ReasonFolderGone, false, "The folder that %s was to be moved into is no longer there, so it stays where it is.", a.VM)
 	case err != nil:
 		err = v.nameRefusal(ctx, ref, a, err, a.Folder, m.Name)
@@ -66,7 +67,7 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err != nil {
 		return err
 	}
-	return v.reader.read(ctx, vmRef(a.MoRef))
+	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
 }
 
 // nameRefusal says who has the name that a rename or a move was refused for; any other error stays as it is. If the VM itself
@@ -82,7 +83,7 @@ func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, 
 	holder := duplicate.Object
 	if holder.Value == "" {
 		var lookErr error
-		if holder, lookErr = v.child(ctx, folderRef(folder), name); lookErr != nil {
+		if holder, lookErr = v.child(ctx, inventory.FolderRef(folder), name); lookErr != nil {
 			return lookErr
 		}
 	}
@@ -90,12 +91,12 @@ func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, 
 		return nil
 	}
 	if holder.Value != "" {
-		if readErr := v.reader.read(ctx, holder); readErr != nil {
+		if readErr := v.reader.Read(ctx, holder); readErr != nil {
 			return readErr
 		}
 	}
-	switch m, path, told := v.inventory.holder(holder.Value); {
-	case holder.Value == "" || !told || m != nil && m.stamp.UID == ref.UID:
+	switch m, path, told := v.inventory.Holder(holder.Value); {
+	case holder.Value == "" || !told || m != nil && m.Stamp.UID == ref.UID:
 		return vcfault.New(vcfault.ReasonNameHeld, false, "Another VM of the group has the name %s, or is getting it; it is looked at again.", name)
 	default:
 		return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)

@@ -12,6 +12,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -272,7 +273,7 @@ func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		w.must(w.Rename("web-0", "web-9"))
-		duplicate := &vim.DuplicateName{Name: "web-9", Object: vmRef(vm.MoRef)}
+		duplicate := &vim.DuplicateName{Name: "web-9", Object: inventory.VMRef(vm.MoRef)}
 		if err := p.nameRefusal(context.Background(), web, renaming(vm, "web-9"), errOf(duplicate), p.sight().Folder, "web-9"); err != nil {
 			t.Error(err)
 		}

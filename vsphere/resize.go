@@ -6,6 +6,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -31,14 +32,14 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 		}
 		spec.NumCoresPerSocket = fits
 	}
-	if next := m.stamp; next.Why == plan.WhyPowerCycle && !a.Hot { // it was marked for this alone
+	if next := m.Stamp; next.Why == plan.WhyPowerCycle && !a.Hot { // it was marked for this alone
 		next.Unmark()
 		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}
 	}
-	if err := v.reconfigure(ctx, vmRef(a.MoRef), spec); err != nil {
+	if err := v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec); err != nil {
 		return sizeRefusal(a, err)
 	}
-	return v.reader.read(ctx, vmRef(a.MoRef))
+	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
 }
 
 // sizeRefusal tells a VM that cannot take the size from everything else that can go wrong. What vCenter refuses for the

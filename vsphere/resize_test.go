@@ -19,7 +19,7 @@ func sized(vm plan.VM, hot bool, cpu int32, memoryMB int64) plan.Action {
 	return a
 }
 
-func (p *process) cores(moRef string) int32 { return p.inventory.member(moRef).CoresPerSocket }
+func (p *process) cores(moRef string) int32 { return p.inventory.Member(moRef).CoresPerSocket }
 
 func TestAMemberThatIsOffGetsItsSizeAndSocketsThatFit(t *testing.T) {
 	t.Parallel()

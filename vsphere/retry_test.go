@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -132,7 +133,7 @@ func TestAStepWhoseReplyIsLostIsMadeGoodByThePlanThatFollows(t *testing.T) {
 				time.Sleep(5 * time.Second) // as the loop backs off before it plans again
 				p.until("it is as planned", func() bool {
 					now, known := p.vm(vm.MoRef), p.sight().Known
-					if !known || c.done(now) || p.reader.busy(vmRef(vm.MoRef)) {
+					if !known || c.done(now) || p.reader.Busy(inventory.VMRef(vm.MoRef)) {
 						return known && c.done(now)
 					}
 					p.plannedAnew(c.plan(now))
@@ -180,7 +181,7 @@ func TestWhatSomebodyElseChangesBetweenSightAndStepIsNotOverwritten(t *testing.T
 			"resize":     {off, func(vm plan.VM) plan.Action { return sized(vm, false, 4, 2048) }},
 			"resize hot": {on, func(vm plan.VM) plan.Action { return sized(vm, true, 4, 2048) }},
 		} {
-			p.until("all is quiet", func() bool { return !p.reader.busy(vmRef(c.of.MoRef)) })
+			p.until("all is quiet", func() bool { return !p.reader.Busy(inventory.VMRef(c.of.MoRef)) })
 			before := p.vm(c.of.MoRef)
 			stamp, a := w.stampOf(before.Name), c.plan(before)
 			w.must(w.SetExtraConfig(before.Name, "admin", what))

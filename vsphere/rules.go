@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -27,21 +28,21 @@ func (v *VCenter) setRules(ctx context.Context, ref plan.Ref, a plan.Action) err
 	if a.Details != nil && a.Details.Spec != nil {
 		request = a.Details.Spec.Placement.AntiAffinity
 	}
-	if err := v.reader.readClusters(ctx); err != nil {
+	if err := v.reader.ReadClusters(ctx); err != nil {
 		return err
 	}
-	changes, lack := v.inventory.ruleChanges(ref.UID, request)
+	changes, lack := v.inventory.RuleChanges(ref.UID, request)
 	for try := 0; len(changes) > 0; try++ {
 		if try == ruleTries {
 			return unkept(changes)
 		}
 		changed := v.changeRules(ctx, ref, changes)
-		if err := v.reader.readClusters(ctx); err != nil {
+		if err := v.reader.ReadClusters(ctx); err != nil {
 			return errors.Join(changed, err)
 		}
 		tried := changes
-		if changes, lack = v.inventory.ruleChanges(ref.UID, request); changed != nil && reflect.DeepEqual(changes, tried) {
-			v.reader.touch(ruledVMs(changes)...) // one may have left the cluster
+		if changes, lack = v.inventory.RuleChanges(ref.UID, request); changed != nil && reflect.DeepEqual(changes, tried) {
+			v.reader.Touch(ruledVMs(changes)...) // one may have left the cluster
 			return changed
 		}
 	}
@@ -49,33 +50,33 @@ func (v *VCenter) setRules(ctx context.Context, ref plan.Ref, a plan.Action) err
 }
 
 // unkept is for rules that did not stay as they were set.
-func unkept(changes []ruleChange) *vcfault.Error {
+func unkept(changes []inventory.RuleChange) *vcfault.Error {
 	for _, c := range changes {
-		if c.set != nil && c.set.Key != 0 {
+		if c.Set != nil && c.Set.Key != 0 {
 			return vcfault.New(vcfault.ReasonRuleConflict, true,
-				"vCenter does not keep the rule %q as it was set: see in its cluster which other DRS rule conflicts with it, or set spec.placement.antiAffinity to None.", c.set.Name)
+				"vCenter does not keep the rule %q as it was set: see in its cluster which other DRS rule conflicts with it, or set spec.placement.antiAffinity to None.", c.Set.Name)
 		}
 	}
 	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else changes the group's DRS rules; they are looked at again.")
 }
 
-func ruledVMs(changes []ruleChange) (refs []vim.ManagedObjectReference) {
+func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference) {
 	for _, c := range changes {
-		if c.set != nil {
-			refs = append(refs, vmRefs(c.set.VMs)...)
+		if c.Set != nil {
+			refs = append(refs, inventory.VMRefs(c.Set.VMs)...)
 		}
 	}
 	return refs
 }
 
 // changeRules changes each cluster by a task of its own; that one fails keeps none of the others from being changed.
-func (v *VCenter) changeRules(ctx context.Context, ref plan.Ref, changes []ruleChange) error {
+func (v *VCenter) changeRules(ctx context.Context, ref plan.Ref, changes []inventory.RuleChange) error {
 	var failed []error
 	for _, c := range changes {
 		_, err := v.task(ctx, func(ctx context.Context, s *session.Session) (task vim.ManagedObjectReference, err error) {
 			res, err := methods.ReconfigureComputeResource_Task(ctx, s.Vim, &vim.ReconfigureComputeResource_Task{
-				This: vim.ManagedObjectReference{Type: "ClusterComputeResource", Value: c.cluster},
-				Spec: &vim.ClusterConfigSpecEx{RulesSpec: c.spec(ref)}, Modify: true,
+				This: vim.ManagedObjectReference{Type: "ClusterComputeResource", Value: c.Cluster},
+				Spec: &vim.ClusterConfigSpecEx{RulesSpec: ruleSpecs(c, ref)}, Modify: true,
 			})
 			if err == nil {
 				task = res.Returnval
@@ -83,25 +84,26 @@ func (v *VCenter) changeRules(ctx context.Context, ref plan.Ref, changes []ruleC
 			return task, err
 		})
 		if err != nil {
-			failed = append(failed, fmt.Errorf("set the rules of %s: %w", c.cluster, err))
+			failed = append(failed, fmt.Errorf("set the rules of %s: %w", c.Cluster, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-func (c ruleChange) spec(ref plan.Ref) (specs []vim.ClusterRuleSpec) {
-	for _, key := range c.remove {
+// ruleSpecs are what a change is in a cluster's configuration.
+func ruleSpecs(c inventory.RuleChange, ref plan.Ref) (specs []vim.ClusterRuleSpec) {
+	for _, key := range c.Remove {
 		specs = append(specs, vim.ClusterRuleSpec{ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: key}})
 	}
-	if c.set == nil {
+	if c.Set == nil {
 		return specs
 	}
-	info := vim.ClusterRuleInfo{Key: c.set.Key, RuleUuid: c.set.UUID, Name: c.set.Name, Enabled: vim.NewBool(c.set.Enabled),
-		Mandatory: vim.NewBool(c.set.Mandatory), UserCreated: c.set.UserCreated}
+	info := vim.ClusterRuleInfo{Key: c.Set.Key, RuleUuid: c.Set.UUID, Name: c.Set.Name, Enabled: vim.NewBool(c.Set.Enabled),
+		Mandatory: vim.NewBool(c.Set.Mandatory), UserCreated: c.Set.UserCreated}
 	change := vim.ArrayUpdateOperationEdit
-	if c.set.Key == 0 {
-		info.Name, change = ruleName(ref), vim.ArrayUpdateOperationAdd
+	if c.Set.Key == 0 {
+		info.Name, change = inventory.RuleName(ref), vim.ArrayUpdateOperationAdd
 	}
 	return append(specs, vim.ClusterRuleSpec{ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: change},
-		Info: &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: info, Vm: vmRefs(c.set.VMs)}})
+		Info: &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: info, Vm: inventory.VMRefs(c.Set.VMs)}})
 }

@@ -15,9 +15,16 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+const (
+	none      = v1alpha1.AntiAffinityNone
+	preferred = v1alpha1.AntiAffinityPreferred
+	required  = v1alpha1.AntiAffinityRequired
 )
 
 // apart is a world of two clusters with two hosts each, and a server that works in the first one.
@@ -52,7 +59,7 @@ func (w *world) rules(cluster string) (all []string) {
 	w.must(err)
 	for _, r := range rules {
 		text := fmt.Sprint(r.VMs)
-		if ruleOwner(r.Name) != web.UID {
+		if inventory.RuleOwner(r.Name) != web.UID {
 			text = r.Name + " " + text
 		}
 		if r.Mandatory {
@@ -163,7 +170,7 @@ func TestATwinOfARuleIsRemoved(t *testing.T) {
 		p.do(settingRules(preferred))
 		w.must(w.AddRule(firstCluster, "vmgroup twin "+string(web.UID), "web-0", "web-1"))
 		w.must(w.AddRule(firstCluster, "vmgroup shop/db uid-db", "web-0", "web-1"))
-		p.reader.touchClusters()
+		p.reader.TouchClusters()
 		p.until("it is seen", func() bool { return p.off(preferred) })
 		p.do(settingRules(preferred))
 		w.ruleIs(firstCluster, "[web-0 web-1]", "vmgroup shop/db uid-db [web-0 web-1]")
@@ -237,11 +244,11 @@ func TestWhyARequiredRuleHasNoEffectIsToldAndAPreferredOneIsLetBe(t *testing.T) 
 
 func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 	t.Parallel()
-	kept := &Rule{Key: 7, Name: ruleName(web)}
-	if f := unkept([]ruleChange{{remove: []int32{3}}, {set: kept}}); f.Reason != vcfault.ReasonRuleConflict || !f.Person || !strings.Contains(f.Message, kept.Name) {
+	kept := &inventory.Rule{Key: 7, Name: inventory.RuleName(web)}
+	if f := unkept([]inventory.RuleChange{{Remove: []int32{3}}, {Set: kept}}); f.Reason != vcfault.ReasonRuleConflict || !f.Person || !strings.Contains(f.Message, kept.Name) {
 		t.Errorf("%+v", f)
 	}
-	if f := unkept([]ruleChange{{set: &Rule{}}}); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+	if f := unkept([]inventory.RuleChange{{Set: &inventory.Rule{}}}); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 		t.Errorf("%+v", f)
 	}
 }
@@ -258,7 +265,7 @@ func TestAChangeOfRulesIsSeenByEveryServerWithoutBeingAskedFor(t *testing.T) {
 		w.must(err)
 		w.change(firstCluster, vim.ClusterConfigSpecEx{RulesSpec: []vim.ClusterRuleSpec{{
 			ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: rules[0].Key}}}})
-		p.reader.touchClusters() // as the stream does each minute
+		p.reader.TouchClusters() // as the stream does each minute
 		p.until("the group is told", func() bool { return p.told(web.UID) > told })
 		if !p.off(preferred) {
 			t.Error("the rule is gone, and that is not seen")
@@ -285,7 +292,7 @@ func TestWhateverHappensTheRulesAreAsWantedOnceTheyWereSet(t *testing.T) {
 				w.toCluster(vm.Name, cluster)
 				at, err := w.Find(vm.Name)
 				w.must(err)
-				w.must(p.reader.read(context.Background(), at))
+				w.must(p.reader.Read(context.Background(), at))
 			case n == 2:
 				cluster := clusters[random.IntN(2)]
 				rules, err := w.Rules(cluster)
@@ -294,7 +301,7 @@ func TestWhateverHappensTheRulesAreAsWantedOnceTheyWereSet(t *testing.T) {
 					w.change(cluster, vim.ClusterConfigSpecEx{RulesSpec: []vim.ClusterRuleSpec{{
 						ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: r.Key}}}})
 				}
-				w.must(p.reader.readClusters(context.Background()))
+				w.must(p.reader.ReadClusters(context.Background()))
 			default:
 				p.member(next)
 				next++
@@ -303,7 +310,7 @@ func TestWhateverHappensTheRulesAreAsWantedOnceTheyWereSet(t *testing.T) {
 			if p.off(request) {
 				p.do(settingRules(request))
 			}
-			w.must(p.reader.readClusters(context.Background()))
+			w.must(p.reader.ReadClusters(context.Background()))
 			if p.off(request) {
 				t.Fatalf("%s is off: %q, %q", request, w.rules(firstCluster), w.rules(secondCluster))
 			}

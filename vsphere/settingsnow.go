@@ -6,13 +6,14 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // settings are what the configuration names in vCenter, or why that cannot be used.
-func (v *VCenter) settings() (*settings, error) {
-	at, unfit := v.inventory.settingsOrFault()
+func (v *VCenter) settings() (*inventory.Settings, error) {
+	at, unfit := v.inventory.Settings()
 	switch {
 	case unfit != nil:
 		return nil, &vcfault.Error{Fault: *unfit}
@@ -22,14 +23,14 @@ func (v *VCenter) settings() (*settings, error) {
 	return at, nil
 }
 
-func (v *VCenter) refit(ctx context.Context) (*settings, error) {
-	err := v.client.Call(ctx, func(ctx context.Context, s *session.Session) error { return v.stream.fit(ctx, s) })
+func (v *VCenter) refit(ctx context.Context) (*inventory.Settings, error) {
+	err := v.client.Call(ctx, func(ctx context.Context, s *session.Session) error { return v.stream.Fit(ctx, s) })
 	if err != nil {
 		return nil, err
 	}
 	at, err := v.settings()
 	if err == nil {
-		err = v.reader.read(ctx, at.root)
+		err = v.reader.Read(ctx, at.Root)
 	}
 	return at, err
 }
@@ -40,14 +41,8 @@ func (v *VCenter) datacenterOf(folder types.ManagedObjectReference) (datacenter,
 	if err != nil {
 		return datacenter{}, err
 	}
-	n := v.inventory
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	for p := range n.places.above(folder.Value) {
-		if p.Kind == "Datacenter" {
-			ref := types.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}
-			return datacenter{ref: ref, path: n.places.path(p.Parent, p.Name), ofSettings: ref == at.datacenter}, nil
-		}
+	if in, found := v.inventory.DatacenterAbove(folder.Value); found {
+		return datacenter{ref: in.Ref, path: in.Path, ofSettings: in.Ref == at.Datacenter}, nil
 	}
 	return datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is not there any more; what there is now is read anew.")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -19,7 +20,7 @@ import (
 //	Linked               child disks of the template's current snapshot
 //	Linked, snapshot     child disks of that one; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
 func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
-	key := sourceKey{vmRef(b.action.Template), b.action.Fingerprint}
+	key := sourceKey{inventory.VMRef(b.action.Template), b.action.Fingerprint}
 	return v.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		ask := func() (*source, error) { return readSource(ctx, s, key.ref) }
 		clone := b.details.Spec.Clone
@@ -60,7 +61,7 @@ func (x *source) snapshotRefs() []snapshotRef {
 	var walk func(prefix string, trees []types.VirtualMachineSnapshotTree)
 	walk = func(prefix string, trees []types.VirtualMachineSnapshotTree) {
 		for _, t := range trees {
-			name := unescape(t.Name)
+			name := inventory.Unescape(t.Name)
 			all = append(all, snapshotRef{name, prefix + name, t.Snapshot})
 			walk(prefix+name+"/", t.ChildSnapshotList)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -36,16 +37,16 @@ func (v *VCenter) storageOf(ctx context.Context, s *session.Session, d datacente
 // find is the datastore or datastore cluster that spec.placement.datastore names.
 func (x *storage) find(name string) (*namedObject, error) {
 	all := candidatesAmong(x.all, storageKinds...)
-	i, err := datastoreField.choose(name, all)
+	i, err := datastoreField.Choose(name, all)
 	if err != nil {
 		return nil, err
 	}
-	return x.of(all[i].ref), nil
+	return x.of(all[i].Ref), nil
 }
 
 // of is what is known of an object; nil if nothing.
 func (x *storage) of(ref types.ManagedObjectReference) *namedObject {
-	if i := slices.IndexFunc(x.all, func(t namedObject) bool { return t.ref == ref }); i >= 0 {
+	if i := slices.IndexFunc(x.all, func(t namedObject) bool { return t.Ref == ref }); i >= 0 {
 		return &x.all[i]
 	}
 	return nil
@@ -53,7 +54,7 @@ func (x *storage) of(ref types.ManagedObjectReference) *namedObject {
 
 // called is the datastore of that name; within a datacenter there is one.
 func (x *storage) called(name string) *namedObject {
-	if i := slices.IndexFunc(x.all, func(t namedObject) bool { return t.ref.Type == "Datastore" && t.props["name"] == name }); i >= 0 {
+	if i := slices.IndexFunc(x.all, func(t namedObject) bool { return t.Ref.Type == "Datastore" && t.props["name"] == name }); i >= 0 {
 		return &x.all[i]
 	}
 	return nil
@@ -61,7 +62,7 @@ func (x *storage) called(name string) *namedObject {
 
 // usable reports whether VMs can be put on a datastore now.
 func usable(t *namedObject) bool {
-	return t.ref.Type == "Datastore" && t.props["summary.accessible"] != false &&
+	return t.Ref.Type == "Datastore" && t.props["summary.accessible"] != false &&
 		(t.props["summary.maintenanceMode"] == nil || t.props["summary.maintenanceMode"] == string(types.DatastoreSummaryMaintenanceModeStateNormal))
 }
 
@@ -74,7 +75,7 @@ func best(a, b *namedObject) int {
 		return 1
 	}
 	free := func(t *namedObject) int64 { n, _ := t.props["summary.freeSpace"].(int64); return n }
-	return cmp.Or(cmp.Compare(shared(a), shared(b)), cmp.Compare(free(b), free(a)), strings.Compare(a.path, b.path))
+	return cmp.Or(cmp.Compare(shared(a), shared(b)), cmp.Compare(free(b), free(a)), strings.Compare(a.Path, b.Path))
 }
 
 // fillStorage says which storage the clone is put on, and by which policy: on spec.placement.datastore, on the
@@ -83,7 +84,7 @@ func best(a, b *namedObject) int {
 func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 	p := b.details.Spec.Placement
 	if p.Datastore == "" && b.datacenter.ofSettings {
-		b.spec.Location.Datastore = b.settings.datastore
+		b.spec.Location.Datastore = b.settings.Datastore
 	}
 	if p.Datastore == "" && p.StoragePolicy == "" {
 		return nil
@@ -97,10 +98,10 @@ func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 			if err != nil {
 				return err
 			}
-			if found.ref.Type == "StoragePod" {
+			if found.Ref.Type == "StoragePod" {
 				b.pod, b.spec.Location.Datastore = found, nil
 			} else {
-				b.spec.Location.Datastore = &found.ref
+				b.spec.Location.Datastore = &found.Ref
 			}
 		}
 		if p.StoragePolicy == "" {
@@ -122,17 +123,17 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 		return nil
 	}
 	if enabled, told := b.pod.props["podStorageDrsEntry.storageDrsConfig.podConfig.enabled"].(bool); told && !enabled {
-		return vcfault.New(vcfault.ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so that it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.path)
+		return vcfault.New(vcfault.ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so that it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.Path)
 	}
 	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
-	vm, folder := vmRef(b.action.Template), folderRef(b.action.Folder)
+	vm, folder := inventory.VMRef(b.action.Template), inventory.FolderRef(b.action.Folder)
 	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.RecommendDatastores(ctx, s.Vim, &types.RecommendDatastores{
 			This: *s.Vim.ServiceContent.StorageResourceManager,
 			StorageSpec: types.StoragePlacementSpec{
 				Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
-				PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &b.pod.ref},
+				PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &b.pod.Ref},
 				CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: b.spec.Snapshot},
 				DisallowPrerequisiteMoves: types.NewBool(true), // nobody would carry them out
 			},
@@ -149,7 +150,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 			}
 		}
 		if len(all) > 0 {
-			return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.path, b.details.Spec.Placement.StoragePolicy)
+			return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.Path, b.details.Spec.Placement.StoragePolicy)
 		}
 		return unrecommended(b.pod, res.Returnval.DrsFault)
 	})
@@ -184,14 +185,14 @@ func unrecommended(pod *namedObject, drs *types.ClusterDrsFaults) error {
 		}
 	}
 	if first == nil {
-		return vcfault.New(vcfault.ReasonDatastoreFull, false, "Storage DRS recommends no datastore of the datastore cluster %s: see whether it has datastores that are not in maintenance, have free space, and are on the hosts.", pod.path)
+		return vcfault.New(vcfault.ReasonDatastoreFull, false, "Storage DRS recommends no datastore of the datastore cluster %s: see whether it has datastores that are not in maintenance, have free space, and are on the hosts.", pod.Path)
 	}
 	why := vcfault.Classify("", first)
 	reason := vcfault.ReasonDatastoreNotFound
 	if why.Reason == vcfault.ReasonDatastoreFull {
 		reason = why.Reason
 	}
-	e := vcfault.New(reason, false, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod.path, why.Message)
+	e := vcfault.New(reason, false, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod.Path, why.Message)
 	e.Err = first
 	return e
 }
@@ -234,7 +235,7 @@ func (x *storage) ownDatastores(from *source) (own []types.ManagedObjectReferenc
 	var path object.DatastorePath
 	if path.FromString(from.file) {
 		if t := x.called(path.Datastore); t != nil {
-			own = append(own, t.ref)
+			own = append(own, t.Ref)
 		}
 	}
 	for _, disk := range from.disks() {

@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -101,7 +102,7 @@ type tagChange struct{ detach, attach []string }
 
 // change is what has to be done to a VM's tags. Tags that are missing are made where the spec says so.
 func (b *tagBook) change(ctx context.Context, rs *session.RESTSession, a plan.Action, wanted []v1alpha1.Tag, former []string) (*tagChange, error) {
-	has, err := rs.ListAttachedTags(ctx, vmRef(a.MoRef))
+	has, err := rs.ListAttachedTags(ctx, inventory.VMRef(a.MoRef))
 	if err != nil {
 		return nil, err
 	}

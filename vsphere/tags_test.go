@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -81,7 +82,7 @@ func (x *tagging) has() (names string) {
 	x.t.Helper()
 	x.must(func(ctx context.Context, rs *session.RESTSession) error {
 		var all []string
-		found, err := rs.GetAttachedTags(ctx, vmRef(x.a.MoRef))
+		found, err := rs.GetAttachedTags(ctx, inventory.VMRef(x.a.MoRef))
 		for _, t := range found {
 			all = append(all, t.Name)
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
@@ -21,9 +22,9 @@ type VCenter struct {
 	log       zerolog.Logger
 	client    *session.Client
 	tasks     *tasks.Tasks
-	inventory *Inventory
-	reader    *reader
-	stream    *stream
+	inventory *inventory.Inventory
+	reader    *inventory.Reader
+	stream    *inventory.Stream
 	clones    *clones
 	lookups   lookups
 	tagBook   *tagBook
@@ -39,16 +40,15 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: newTagBook(), tasks: tasks.New(c, cfg.Log), inventory: NewInventory(cfg.Changed), clones: newClones()}
-	v.inventory.adopting = newAdopting(cfg.Selection)
-	v.inventory.guestNetworks = cfg.GuestNetworks
-	v.reader = newReader(c, v.inventory, cfg.Log)
-	v.stream = &stream{client: c, selection: cfg.Selection, inventory: v.inventory, reader: v.reader, log: cfg.Log, maxWait: maxWait, silence: silence}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: newTagBook(), tasks: tasks.New(c, cfg.Log), clones: newClones()}
+	v.inventory = inventory.Of(cfg.Selection, v.changed)
+	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
+	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
 	if cfg.Metrics != nil {
 		err = cfg.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "vmgroup_stamps_unknown",
 			Help: "VMs whose stamp is of a version that this server does not know; they are never touched.",
-		}, func() float64 { return float64(v.inventory.stampsUnknown()) }))
+		}, func() float64 { return float64(v.inventory.StampsUnknown()) }))
 		if err != nil {
 			return nil, err
 		}
@@ -56,39 +56,25 @@ func New(cfg Config) (*VCenter, error) {
 	return v, nil
 }
 
-// The stream is opened again at once when it had held for a while, else with growing pauses. The client has
-// pauses of its own between logins.
-const (
-	reopenMin = 200 * time.Millisecond
-	reopenMax = 15 * time.Second
-	heldWell  = 10 * time.Second
-)
+// logoutTimeout bounds the logout at the end.
+const logoutTimeout = 2 * time.Second
+
+// changed says that something of a group changed.
+func (v *VCenter) changed(uid types.UID) {
+	if v.cfg.Changed != nil {
+		v.cfg.Changed(uid)
+	}
+}
 
 // Run keeps the session, the stream and the inventory until ctx ends; then it logs out, which takes some seconds
 // at most. Until it runs, nothing is known and nothing can be done.
 func (v *VCenter) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { v.tasks.Run(ctx) })
-	wg.Go(func() { v.reader.run(ctx) })
-	pause := reopenMin
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := v.stream.live(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		v.stream.broke(err)
-		if time.Since(began) > heldWell {
-			pause = reopenMin
-		}
-		if !session.Sleep(ctx, pause) {
-			break
-		}
-		pause = min(2*pause, reopenMax)
-	}
-	v.inventory.setUnknown(nil)
+	wg.Go(func() { v.reader.Run(ctx) })
+	v.stream.Run(ctx)
 	wg.Wait()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 	defer cancel()
 	v.client.Logout(end)
 	return nil
@@ -105,11 +91,11 @@ func (v *VCenter) Identify(namespace, name string) []types.UID {
 }
 
 // WasRead reports whether the inventory was read completely at least once.
-func (v *VCenter) WasRead() bool { return v.stream.whole.Load() }
+func (v *VCenter) WasRead() bool { return v.stream.WasRead() }
 
 // Roster lists all groups of our cluster that have VMs, as their stamps say: by namespace, name and UID. It is the same
 // for every replica, whichever is called for a group. known is false while the inventory is not: the facts
 // are then the last ones, or none. It is answered from memory.
 func (v *VCenter) Roster() (groups []plan.Listed, known bool) {
-	return v.inventory.roster(v.cfg.ClusterID)
+	return v.inventory.Roster(v.cfg.ClusterID)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -63,7 +64,7 @@ func (w *world) config() Config {
 		log = zerolog.New(zerolog.NewConsoleWriter())
 	}
 	cfg := Config{Config: session.Config{Host: w.URL().Host, User: "vmgroup", Password: "pass", Insecure: true, Log: log},
-		Selection: Selection{ClusterID: "test"}}
+		Selection: inventory.Selection{ClusterID: "test"}}
 	if w.Network != nil {
 		cfg.Dial, cfg.Through = w.Network.DialContext, w.Direct // HTTP and XML cost three times as much
 	}
@@ -80,7 +81,7 @@ func (w *world) start() *process {
 func (w *world) run(v *VCenter) *process {
 	w.t.Helper()
 	p := &process{VCenter: v, t: w.t, world: w, news: map[types.UID]int{}, bell: make(chan struct{}, 1)}
-	v.inventory.changed = p.changed
+	v.cfg.Changed = p.changed
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = v.Run(ctx) }()
@@ -101,7 +102,10 @@ func (p *process) changed(uid types.UID) {
 	p.mu.Lock()
 	p.news[uid]++
 	p.mu.Unlock()
-	notify(p.bell)
+	select {
+	case p.bell <- struct{}{}:
+	default:
+	}
 }
 
 func (p *process) told(uid types.UID) int {

@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -25,8 +26,8 @@ func (v *VCenter) reconfigure(ctx context.Context, vm types.ManagedObjectReferen
 
 // restamp writes into a member's stamp what the step that is under way did to it, or takes that back, if nobody changed
 // the VM since it was read, and awaits the read of it. That is so whoever may act by now: no lease is asked for.
-func (v *VCenter) restamp(ctx context.Context, m *member, change func(*stamp.Stamp)) error {
-	stamp := m.stamp
+func (v *VCenter) restamp(ctx context.Context, m *inventory.Member, change func(*stamp.Stamp)) error {
+	stamp := m.Stamp
 	change(&stamp)
 	return v.writeStamp(anyway(ctx), m.MoRef, m.ChangeVersion, stamp.Encode())
 }
@@ -38,18 +39,18 @@ func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text str
 
 // writeStampAnd sets the text of a VM's stamp, and other entries of its extraConfig with it.
 func (v *VCenter) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, others []types.BaseOptionValue) error {
-	err := v.reconfigure(ctx, vmRef(moRef), types.VirtualMachineConfigSpec{
+	err := v.reconfigure(ctx, inventory.VMRef(moRef), types.VirtualMachineConfigSpec{
 		ChangeVersion: changeVersion,
 		ExtraConfig:   append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}, others...),
 	})
 	if err != nil {
 		return err
 	}
-	return v.reader.read(ctx, vmRef(moRef))
+	return v.reader.Read(ctx, inventory.VMRef(moRef))
 }
 
 // unchanged reports whether a member's configuration is the one that an action was planned from.
-func unchanged(m *member, a plan.Action) error {
+func unchanged(m *inventory.Member, a plan.Action) error {
 	if m.ChangeVersion == "" || a.ChangeVersion != "" && a.ChangeVersion != m.ChangeVersion {
 		return changedMeanwhile()
 	}

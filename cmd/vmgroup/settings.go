@@ -15,6 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -97,10 +98,10 @@ func networks(texts []string) ([]netip.Prefix, error) {
 }
 
 // adoptRules reads the rules of --adopt-from.
-func adoptRules(texts []string) ([]vsphere.AdoptRule, error) {
-	var rules []vsphere.AdoptRule
+func adoptRules(texts []string) ([]inventory.AdoptRule, error) {
+	var rules []inventory.AdoptRule
 	for _, text := range texts {
-		rule, err := vsphere.ParseAdoptRule(strings.TrimSpace(text))
+		rule, err := inventory.ParseAdoptRule(strings.TrimSpace(text))
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--adopt-from (VMGROUP_ADOPT_FROM): %w", err)}
 		}

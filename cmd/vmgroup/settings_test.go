@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
 // No two of these may run at once: they set variables.
 func TestAdoptionIsAllowedByTheFlagOrElseByItsVariable(t *testing.T) {
-	type rules = []vsphere.AdoptRule
+	type rules = []inventory.AdoptRule
 	for _, c := range []struct {
 		variable string
 		args     []string

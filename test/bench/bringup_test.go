@@ -21,6 +21,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -153,7 +154,7 @@ func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func())
 	side, err := vsphere.New(vsphere.Config{
 		Config: session.Config{Host: vc.URL().Host, User: vc.URL().User.Username(), Password: password, Thumbprint: vc.ThumbprintSHA256(),
 			Log: zerolog.Nop()},
-		Selection: vsphere.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) }})
+		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) }})
 	if err != nil {
 		b.Fatal(err)
 	}

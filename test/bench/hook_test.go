@@ -30,12 +30,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 // fake is an inventory without a vCenter behind it.
-type fake struct{ *vsphere.Inventory }
+type fake struct{ *inventory.Inventory }
 
 func (fake) Do(context.Context, plan.Ref, plan.Action) error {
 	return errors.New("nothing is ever done here")
@@ -44,28 +44,28 @@ func (fake) Identify(string, string) []types.UID { return nil }
 
 // fill makes groups of ten running members, and strangers.
 func fill(groups, strangers int) fake {
-	inventory := vsphere.NewInventory(nil)
-	r := vsphere.Reading{VCenter: "vc", Complete: true, Places: []vsphere.Place{{MoRef: "group-v1", Kind: "Folder", Name: "vm"}}}
+	n := inventory.New(nil)
+	r := inventory.Reading{VCenter: "vc", Complete: true, Places: []inventory.Place{{MoRef: "group-v1", Kind: "Folder", Name: "vm"}}}
 	for g := range groups {
 		for ordinal := range int32(10) {
 			name := fmt.Sprintf("g%d-%d", g, ordinal)
 			id := uuid.NewString()
 			stamp := stamp.Stamp{Namespace: "default", Name: fmt.Sprintf("g%d", g), UID: uid(g), Ordinal: ordinal, Generation: 1,
 				Revision: plan.Revision(&v1alpha1.VmGroupSpec{Template: "vm-operator-template"}), InstanceUUID: id, VCenter: "vc"}
-			r.Machines = append(r.Machines, vsphere.Machine{
+			r.Machines = append(r.Machines, inventory.Machine{
 				VM: plan.VM{MoRef: fmt.Sprintf("vm-%d", 100000+10*g+int(ordinal)), Name: name, Power: plan.PoweredOn, Reachable: true, CPU: 2,
 					MemoryMB: 4096, IPs: []string{fmt.Sprintf("10.%d.%d.%d", g/250, g%250, ordinal+1)}, Host: "host-1", ChangeVersion: "2026-11-21T00:00:00Z"},
-				Parent: "group-v1", Readable: true, InstanceUUID: id, Stamp: stamp.Encode(),
+				Parent: "group-v1", Readable: true, InstanceUUID: id, StampText: stamp.Encode(),
 			})
 		}
 	}
 	for i := range strangers {
-		r.Machines = append(r.Machines, vsphere.Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-%d", i), Name: fmt.Sprintf("stranger-%d", i),
+		r.Machines = append(r.Machines, inventory.Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-%d", i), Name: fmt.Sprintf("stranger-%d", i),
 			Power: plan.PoweredOn, Reachable: true}, Parent: "group-v1", Readable: true, InstanceUUID: uuid.NewString()})
 	}
-	inventory.Publish(r)
-	inventory.SetKnown()
-	return fake{inventory}
+	n.Publish(r)
+	n.SetKnown()
+	return fake{n}
 }
 
 func uid(group int) types.UID {

@@ -1,0 +1,80 @@
+package vsphere
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// creating is the step that makes a group's folder in a home.
+func creating(home plan.Home) plan.Action {
+	return plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
+		Placement: v1alpha1.Placement{Datacenter: home.Datacenter, Folder: home.Folder}}}}
+}
+
+func TestAGroupsFolderIsMadeInAnotherHomeAndGoesWithoutIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Datacenters: 2})
+		c := w.config()
+		c.Datacenter, c.Pool = "DC0", "DC0_C0"
+		v, err := New(c)
+		w.must(err)
+		p := w.run(v)
+		folderIn := func(home plan.Home) string { return p.Sight(web, plan.Ask{Home: home}).Folder }
+		for path, home := range map[string]plan.Home{
+			"/DC1/vm/teams/a b/shop/web":     {Datacenter: "DC1", Folder: "teams/a b"},
+			"/DC1/vm/vm-operator/shop/web":   {Datacenter: "DC1"},
+			"/DC0/vm/teams/shop/web":         {Folder: "teams"},
+			"/DC0/vm/vm-operator/shop/web":   {Datacenter: "DC0", Folder: "vm-operator"},
+			"/DC0/vm/vm-operator.2/shop/web": {Folder: "vm-operator.2"},
+		} {
+			if got := folderIn(home); got != "" {
+				t.Errorf("%s: before it is made it is %s", path, got)
+			}
+			p.do(creating(home))
+			p.do(creating(home)) // already so: success
+			folder := folderIn(home)
+			at, err := w.Find(path)
+			if err != nil || folder == "" || at.Value != folder {
+				t.Errorf("%s: %v is seen as %s: %v", path, at, folder, err)
+			}
+			p.do(plan.Action{Op: plan.RemoveFolder, MoRef: folder})
+			if _, err := w.Find(path); err == nil || folderIn(home) != "" {
+				t.Errorf("%s is still there", path)
+			}
+			if _, err := w.Find(strings.TrimSuffix(path, "/web")); err != nil {
+				t.Errorf("%s: the namespace's folder is gone", path)
+			}
+			p.do(creating(home))
+			again := folderIn(home)
+			w.must(w.destroyFolder(strings.TrimSuffix(path, "/shop/web")))
+			p.do(creating(home)) // whether or not it was seen
+			if now := folderIn(home); now == "" || now == again {
+				t.Errorf("%s: after somebody removed the home, its folder is %q", path, now)
+			}
+		}
+	})
+}
+
+func TestAFolderIsNotMadeWhereItMayNotBe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		for reason, home := range map[string]plan.Home{
+			vcfault.ReasonHomeForbidden:      {Folder: "vm-operator/shop"},
+			vcfault.ReasonDatacenterNotFound: {Datacenter: "DC9"},
+			vcfault.ReasonNameConflict:       {Folder: "stranger/x"},
+		} {
+			if f := p.fault(creating(home)); f.Reason != reason || !f.Person {
+				t.Errorf("%+v: %+v", home, f)
+			}
+		}
+	})
+}

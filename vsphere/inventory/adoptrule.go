@@ -1,0 +1,88 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// AdoptRule allows the groups of a namespace to adopt the VMs in a folder, and in those below it.
+type AdoptRule struct {
+	// Namespace is a namespace of Kubernetes; "*" is any.
+	Namespace string
+	// Folder is the inventory path of a folder, "/DC0/vm/legacy".
+	Folder string
+}
+
+// ParseAdoptRule reads a rule as --adopt-from gives it: "namespace=/DC0/vm/legacy", or "*=/DC0/vm/legacy".
+func ParseAdoptRule(s string) (AdoptRule, error) {
+	namespace, folder, is := strings.Cut(s, "=")
+	r := AdoptRule{Namespace: namespace, Folder: folder}
+	if !is {
+		return AdoptRule{}, fmt.Errorf("%q is no rule: give it as namespace=/DC0/vm/folder", s)
+	}
+	if err := r.validate(); err != nil {
+		return AdoptRule{}, err
+	}
+	return r, nil
+}
+
+func (r AdoptRule) validate() error {
+	if r.Namespace == "" || r.Namespace != "*" && strings.ContainsAny(r.Namespace, "*/ ") {
+		return fmt.Errorf("%q is no namespace: give one, or * for any", r.Namespace)
+	}
+	if !strings.HasPrefix(r.Folder, "/") || slices.ContainsFunc(r.path(), func(part string) bool {
+		return part == "" || part == "." || part == ".."
+	}) {
+		return fmt.Errorf("%q is no inventory path of a folder: give one from the root, such as /DC0/vm/legacy", r.Folder)
+	}
+	return nil
+}
+
+// path is the names that lead from the root folder to the rule's, as people write them.
+func (r AdoptRule) path() []string {
+	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(r.Folder, "/"), "/"), "/")
+	for i := range parts {
+		parts[i] = Unescape(parts[i])
+	}
+	return parts
+}
+
+func (c Selection) validateAdoptFrom() error {
+	var errs []error
+	for _, r := range c.AdoptFrom {
+		if err := r.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("--adopt-from: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// adopting is what the settings say about adoption.
+type adopting struct {
+	cluster string
+	rules   []adoptingRule
+}
+
+type adoptingRule struct {
+	namespace string
+	path      []string
+}
+
+func newAdopting(c Selection) adopting {
+	a := adopting{cluster: c.ClusterID}
+	for _, r := range c.AdoptFrom {
+		a.rules = append(a.rules, adoptingRule{r.Namespace, r.path()})
+	}
+	return a
+}
+
+// allows reports whether groups of a namespace may adopt what is in a place. Its names are compared whole: what is in
+// /DC0/vm/legacy2 is not in /DC0/vm/legacy.
+func (a adopting) allows(namespace string, place []string) bool {
+	return slices.ContainsFunc(a.rules, func(r adoptingRule) bool {
+		return (r.namespace == "*" || r.namespace == namespace) &&
+			len(place) >= len(r.path) && slices.Equal(place[:len(r.path)], r.path)
+	})
+}

@@ -1,0 +1,53 @@
+package inventory
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+func TestARuleOfAdoptionIsANamespaceAndTheWholePathOfAFolder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for text, want := range map[string]AdoptRule{
+			"shop=/DC0/vm/legacy": {"shop", "/DC0/vm/legacy"},
+			"*=/DC0/vm/a b/c=d/":  {"*", "/DC0/vm/a b/c=d/"},
+		} {
+			if got, err := ParseAdoptRule(text); err != nil || got != want {
+				t.Errorf("%q gives %+v, %v", text, got, err)
+			}
+		}
+		for text, says := range map[string]string{
+			"":                    "no rule",
+			"/DC0/vm/legacy":      "no rule",
+			"=/DC0/vm/legacy":     "namespace",
+			"team-*=/DC0/vm":      "namespace",
+			"a/b=/DC0/vm":         "namespace",
+			"shop=":               "inventory path",
+			"shop=/":              "inventory path",
+			"shop=DC0/vm/legacy":  "inventory path",
+			"shop=/DC0//legacy":   "inventory path",
+			"shop=/DC0/vm/../etc": "inventory path",
+			"shop=/DC0/./vm":      "inventory path",
+		} {
+			if got, err := ParseAdoptRule(text); err == nil || got != (AdoptRule{}) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%q gives %+v, %v", text, got, err)
+			}
+		}
+		if err := (Selection{AdoptFrom: []AdoptRule{{"shop", "legacy"}}}).Validate(); err == nil || !strings.Contains(err.Error(), "--adopt-from") {
+			t.Errorf("the settings take it: %v", err)
+		}
+	})
+}
+
+func TestAFolderIsToldFromThoseWhoseNameBeginsLikeIt(t *testing.T) {
+	t.Parallel()
+	a := newAdopting(Selection{AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/a%2fb"}}})
+	for place, may := range map[string]bool{
+		"DC0 vm a/b": true, "DC0 vm a/b c": true, "DC0 vm a/bc": false, "DC0 vm": false, "": false, "vm a/b": false,
+	} {
+		if a.allows("shop", strings.Fields(place)) != may {
+			t.Errorf("%q: %v", place, !may)
+		}
+	}
+}

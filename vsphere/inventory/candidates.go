@@ -1,0 +1,314 @@
+package inventory
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// adoptCandidate is an unmanaged VM that groups want to adopt: of it, more is kept than of other unmanaged VMs.
+type adoptCandidate struct {
+	machine *Machine // not changed; nil until it was read whole
+	groups  map[types.UID]bool
+	used    bool // since the last complete reading
+}
+
+// adoption is what a group's entries of spec.adopt name, as of one version of the inventory.
+type adoption struct {
+	version    uint64
+	ref        plan.Ref
+	at         *GroupFolder
+	entries    []string
+	candidates []plan.Candidate
+}
+
+// adoptionOf says what the entries name. It is found out once, until something changes. The caller holds mu.
+func (n *Inventory) adoptionOf(ref plan.Ref, at *GroupFolder, entries []string) []plan.Candidate {
+	if len(entries) == 0 {
+		return nil
+	}
+	n.interest.Lock()
+	last := n.adoptions[ref.UID]
+	n.interest.Unlock()
+	if last != nil && last.version == n.version && last.ref == ref && last.at == at && slices.Equal(last.entries, entries) {
+		return last.candidates
+	}
+	a := &adoption{version: n.version, ref: ref, at: at, entries: slices.Clone(entries), candidates: n.candidatesOf(ref, at, entries)}
+	n.interest.Lock()
+	n.adoptions[ref.UID] = a
+	n.interest.Unlock()
+	return a.candidates
+}
+
+// candidatesOf: the caller holds mu.
+func (n *Inventory) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string) []plan.Candidate {
+	adopted := map[string]*Member{} // by entry
+	if g := n.groups[ref.UID]; g != nil {
+		for _, m := range g.refs {
+			adopted[m.Stamp.Former.Entry] = m
+		}
+	}
+	var open []string
+	for _, entry := range entries {
+		if adopted[entry] == nil {
+			open = append(open, entry)
+		}
+	}
+	found := n.named(at, open)
+	all := make([]plan.Candidate, 0, len(entries))
+	first := map[string]string{} // the first entry that names a VM
+	for _, entry := range entries {
+		m, refs := adopted[entry], found[entry]
+		if m == nil && len(refs) == 1 {
+			m = n.members[refs[0]]
+		}
+		if m != nil && m.Stamp.UID == ref.UID {
+			all = append(all, plan.Candidate{Entry: entry, MoRef: m.MoRef, Name: m.Name, Folder: m.Folder, Ordinal: m.Stamp.Ordinal, Done: true})
+			continue
+		}
+		c := plan.Candidate{Entry: entry, Ordinal: -1}
+		refs = slices.DeleteFunc(refs, func(moRef string) bool { return !n.inReach(ref, moRef) })
+		fault := n.single(ref, entry, refs, first)
+		if fault == nil {
+			fault = n.fill(&c, ref, at, refs[0])
+		}
+		if fault != nil {
+			c.Fault = &fault.Fault
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// named finds the VMs that entries name: a moRef, or an inventory path as that of a template. A name alone is none:
+// what is adopted is the group's to remove from then on, and shall not be guessed. The caller holds mu.
+func (n *Inventory) named(at *GroupFolder, entries []string) map[string][]string {
+	found := make(map[string][]string, len(entries))
+	byName := map[string][]string{}
+	for _, entry := range entries {
+		slash := strings.LastIndexByte(entry, '/')
+		if slash < 0 {
+			if _, known := n.unmanaged[entry]; known || n.members[entry] != nil {
+				found[entry] = []string{entry}
+			}
+			continue
+		}
+		name := Unescape(entry[slash+1:])
+		byName[name] = append(byName[name], entry)
+	}
+	if len(byName) == 0 {
+		return found
+	}
+	look := func(ref string, x unmanagedVM) {
+		for _, entry := range byName[Unescape(x.name)] {
+			if n.matches(x, at, entry) {
+				found[entry] = append(found[entry], ref)
+			}
+		}
+	}
+	for ref, x := range n.unmanaged {
+		look(ref, x)
+	}
+	for ref, m := range n.members {
+		look(ref, unmanagedVM{name: m.Name, parent: m.Parent})
+	}
+	return found
+}
+
+// inReach reports whether a rule allows groups of a namespace to adopt what is where a VM is. The caller holds mu.
+func (n *Inventory) inReach(ref plan.Ref, moRef string) bool {
+	return n.adopting.allows(ref.Namespace, n.places.names(n.machine(moRef).parent))
+}
+
+// outOfReach is told of whatever a rule does not allow, be it there or not: nobody may list vCenter's inventory by asking. entry is
+// as the user gave it.
+func outOfReach(ref plan.Ref, entry string) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonAdoptNotFound, true,
+		"No VM %q may be adopted from the namespace %s: give the inventory path, such as /DC0/vm/legacy/web-a, or the moRef, such as vm-42, of a VM in a folder that the server's --adopt-from allows for it.",
+		entry, ref.Namespace)
+}
+
+// single finds fault with an entry that does not name exactly one VM, or the same one as another entry. refs are those in reach.
+func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[string]string) *vcfault.Error {
+	switch {
+	case len(refs) == 0:
+		return outOfReach(ref, entry)
+	case len(refs) > 1:
+		slices.Sort(refs)
+		return vcfault.New(vcfault.ReasonAdoptAmbiguous, true, "%s names several VMs: give the moRef of one of %s.", entry, vcfault.FirstFew(refs))
+	case first[refs[0]] != "":
+		return vcfault.New(vcfault.ReasonAdoptAmbiguous, true, "%s names the same VM as %s: remove one of them.", entry, first[refs[0]])
+	}
+	first[refs[0]] = entry
+	return nil
+}
+
+// fill says of a candidate what is known of its VM, or why the group may not adopt it. The caller holds mu.
+func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef string) *vcfault.Error {
+	m, ordinal, fault := n.adoptable(ref, at, moRef)
+	if fault == nil {
+		c.MoRef, c.Name, c.Folder, c.ChangeVersion, c.Ordinal = m.MoRef, m.Name, m.Folder, m.ChangeVersion, ordinal
+	}
+	return fault
+}
+
+// adoptable reports whether a group may adopt a VM that is not its own, and the ordinal that it had in a former
+// incarnation of the group; -1 if it had none. What is out of reach comes first: nothing is told of it. The caller holds mu.
+func (n *Inventory) adoptable(ref plan.Ref, home *GroupFolder, moRef string) (m *Machine, ordinal int32, fault *vcfault.Error) {
+	x := n.machine(moRef)
+	at := n.places.path(x.parent, x.name)
+	switch {
+	case !n.inReach(ref, moRef):
+		return nil, -1, outOfReach(ref, moRef)
+	case n.places.datacenter(x.parent) != home.Datacenter:
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, home.Name)
+	case x.unknown:
+		return nil, -1, newerStamp(at)
+	case x.template:
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptTemplate, true, "%s is a template: convert it to a VM, or name another.", at)
+	}
+	if m = n.whole(ref.UID, moRef); m == nil {
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptReading, false, "The VM %s is being read.", at)
+	}
+	if x.unreadable || !m.Readable || !m.Reachable {
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptUnreadable, true, "The configuration of the VM %s cannot be read now (%s): see to it in vCenter.", at, m.Unreachable)
+	}
+	ordinal, fault = n.formerOrdinal(ref, m, at)
+	return m, ordinal, fault
+}
+
+// AdoptableNow reports whether a group may adopt a VM that was just read.
+func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.own == nil {
+		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+	}
+	asked, _ := n.requesterOf(ref.Namespace, ref.Name)
+	at := n.groupFolder(asked.home)
+	if fault := n.refusal(ref, at); fault != nil {
+		return nil, &vcfault.Error{Fault: *fault}
+	}
+	if n.members[moRef] == nil {
+		if _, known := n.unmanaged[moRef]; !known {
+			return nil, outOfReach(ref, moRef)
+		}
+	}
+	m, _, fault := n.adoptable(ref, at, moRef)
+	if fault != nil {
+		return nil, fault
+	}
+	return m, nil
+}
+
+// formerOrdinal judges the stamp of a VM that is to be adopted. One that a former incarnation of the group left, of
+// the same cluster, namespace and name, may be overwritten: so it is with a group, or with VMs, restored from a backup.
+func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vcfault.Error) {
+	if m.StampText == "" {
+		return -1, nil
+	}
+	s, owner := stamp.Read(m.StampText, m.InstanceUUID, m.Readable)
+	if owner == stamp.UnknownVersion {
+		return -1, newerStamp(at)
+	}
+	if owner == stamp.Unmanaged { // garbled, or that of the VM that it is a copy of
+		var err error
+		if s, err = stamp.Decode(m.StampText); err != nil {
+			return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s bears a stamp that cannot be read: if it is nobody's, remove the key %s from its configuration.", at, stamp.Key)
+		}
+	}
+	of := fmt.Sprintf("%s of the group %s/%s", plan.MemberName(s.Name, s.Ordinal), s.Namespace, s.Name)
+	if s.Cluster != "" {
+		of += " in the cluster " + s.Cluster
+	}
+	if owner == stamp.Unmanaged {
+		of = "a copy of " + of
+	}
+	switch {
+	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != n.adopting.cluster:
+		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s: if it is that no more, remove the key %s from its configuration.", at, of, stamp.Key)
+	case s.Cluster == "":
+		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s, and of which cluster is not told: set --cluster-id for the time to come, and remove the key %s from its configuration if it is this group's.", at, of, stamp.Key)
+	}
+	return s.Ordinal, nil
+}
+
+func newerStamp(at string) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s bears the stamp of a newer version of this server: name another.", at)
+}
+
+// whole is all that is known of a VM. If that is not enough yet, a read is asked for, and the group is told of it; so
+// it is with what changes from then on. The caller holds mu.
+func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
+	if m := n.members[moRef]; m != nil {
+		return &m.Machine
+	}
+	n.interest.Lock()
+	c, known := n.adoptCandidates[moRef]
+	if !known {
+		c = &adoptCandidate{groups: map[types.UID]bool{}}
+		n.adoptCandidates[moRef] = c
+	}
+	c.used, c.groups[uid] = true, true
+	machine := c.machine
+	n.interest.Unlock()
+	if !known && n.want != nil {
+		n.want(moRef)
+	}
+	return machine
+}
+
+// WatchCandidate has a VM read whole from now on, as one that a group wants to adopt.
+func (n *Inventory) WatchCandidate(ref plan.Ref, moRef string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	n.whole(ref.UID, moRef)
+}
+
+// putAdoptCandidate keeps what was read of an unmanaged VM, if a group wants to adopt it. The caller holds mu.
+func (n *Inventory) putAdoptCandidate(m *Machine, w *changes) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	c := n.adoptCandidates[m.MoRef]
+	if c == nil || !m.Whole || c.machine != nil && reflect.DeepEqual(c.machine, m) {
+		return
+	}
+	kept := *m
+	c.machine = &kept
+	for uid := range c.groups {
+		w.fire[uid] = true
+	}
+}
+
+// dropAdoptCandidate is for a VM that became a member, or is gone. The caller holds mu.
+func (n *Inventory) dropAdoptCandidate(ref string, w *changes) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	if c := n.adoptCandidates[ref]; c != nil {
+		delete(n.adoptCandidates, ref)
+		for uid := range c.groups {
+			w.fire[uid] = true
+		}
+	}
+}
+
+// forgetAdoptCandidates drops those that nobody asked for since the last time, and all answers: who is still there asks
+// again. The caller holds mu.
+func (n *Inventory) forgetAdoptCandidates() {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	for ref, c := range n.adoptCandidates {
+		if !c.used {
+			delete(n.adoptCandidates, ref)
+		}
+		c.used = false
+	}
+	clear(n.adoptions)
+}

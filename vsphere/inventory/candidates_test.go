@@ -1,0 +1,307 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// allowing is a shelf whose groups in the namespace shop may adopt what is in /DC0/vm/legacy.
+func allowing() *shelf {
+	s := newShelf()
+	s.adopting = newAdopting(Selection{ClusterID: "test", AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/legacy"}}})
+	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "legacy", "vm"}, {"deep", "Folder", "deep", "legacy"},
+		{"legacy2", "Folder", "legacy2", "vm"}, {"legacy1", "Folder", "legacy", "vm1"}, {"lost", "Folder", "lost", "nowhere"}}})
+	s.told, s.asked = nil, nil
+	return s
+}
+
+func old(moRef, name, parent string) Machine {
+	return Machine{VM: plan.VM{MoRef: moRef, Name: name, Folder: parent, ChangeVersion: "7", Reachable: true}, Parent: parent, Readable: true,
+		InstanceUUID: "id-" + moRef, Whole: true}
+}
+
+func stamped(m Machine, change func(*stamp.Stamp)) Machine {
+	s := stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "web", UID: "uid-former", Ordinal: 3, InstanceUUID: m.InstanceUUID}
+	change(&s)
+	m.StampText = s.Encode()
+	return m
+}
+
+// adopt asks twice, so that what is asked for is read in between.
+func (s *shelf) adopt(machines []Machine, entries ...string) []plan.Candidate {
+	ask := plan.Ask{Adopt: entries}
+	s.publish(machines...)
+	s.Sight(web, ask)
+	s.publish(machines...)
+	return s.Sight(web, ask).Candidates
+}
+
+func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
+	t.Parallel()
+	unreadable, light := old("vm-9", "dark", "legacy"), template("vm-8", "tmpl", "legacy")
+	unreadable.Readable, unreadable.Unreachable = false, "inaccessible"
+	off := old("vm-14", "off", "legacy")
+	off.Reachable, off.Unreachable = false, "disconnected"
+	machines := []Machine{old("vm-1", "a", "legacy"), old("vm-2", "b", "deep"), old("vm-3", "c", "legacy2"), old("vm-4", "d", "legacy1"),
+		old("vm-5", "x%2fy", "legacy"), old("vm-6", "twin", "legacy"), old("vm-7", "twin", "legacy"), light, unreadable,
+		old("vm-10", "e", "vm"), old("vm-11", "f", "lost"), old("vm-12", "g", "web"), off}
+	for _, c := range []struct{ entry, moRef, reason, says string }{
+		{"/DC0/vm/legacy/a", "vm-1", "", ""},
+		{"DC0/vm/legacy/a", "vm-1", "", ""},
+		{"legacy/a", "vm-1", "", ""},
+		{"vm-1", "vm-1", "", ""},
+		{"legacy/deep/b", "vm-2", "", ""},
+		{"/DC0/vm/legacy/x%2fy", "vm-5", "", ""},
+		{"a", "", vcfault.ReasonAdoptNotFound, "moRef"},
+		{"", "", vcfault.ReasonAdoptNotFound, "moRef"},
+		{"/", "", vcfault.ReasonAdoptNotFound, "inventory path"},
+		{"legacy/", "", vcfault.ReasonAdoptNotFound, "inventory path"},
+		{"vm-99", "", vcfault.ReasonAdoptNotFound, "vm-99"},
+		{"/DC0/vm/legacy/z", "", vcfault.ReasonAdoptNotFound, "/DC0/vm/legacy/z"},
+		{"legacy/twin", "", vcfault.ReasonAdoptAmbiguous, "vm-6, vm-7"},
+		{"vm-6", "vm-6", "", ""},
+		{"/DC1/vm/legacy/d", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
+		{"vm-4", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
+		{"legacy2/c", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
+		{"vm-3", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
+		{"/DC0/vm/e", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
+		{"vm-11", "", vcfault.ReasonAdoptNotFound, "may be adopted"}, // where it is cannot be told
+		{"vm-12", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
+		{"legacy/tmpl", "", vcfault.ReasonAdoptTemplate, "/DC0/vm/legacy/tmpl"},
+		{"vm-9", "", vcfault.ReasonAdoptUnreadable, "inaccessible"},
+		{"vm-14", "", vcfault.ReasonAdoptUnreadable, "disconnected"},
+	} {
+		s := allowing()
+		got := s.adopt(machines, c.entry)
+		switch {
+		case len(got) != 1 || got[0].Entry != c.entry || got[0].MoRef != c.moRef || got[0].Ordinal != -1 || got[0].Done:
+			t.Errorf("%q: %+v", c.entry, got)
+		case c.reason == "" && (got[0].Fault != nil || got[0].ChangeVersion != "7" || got[0].Folder == "" || got[0].Name == ""):
+			t.Errorf("%q: %+v, %+v", c.entry, got[0], got[0].Fault)
+		case c.reason != "" && (got[0].Fault == nil || got[0].Fault.Reason != c.reason || !got[0].Fault.Person || !strings.Contains(got[0].Fault.Message, c.says)):
+			t.Errorf("%q: %+v, not %s with %q", c.entry, got[0].Fault, c.reason, c.says)
+		}
+	}
+}
+
+func TestByDefaultNothingMayBeAdoptedAndARuleIsForItsNamespace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rules []AdoptRule
+		may   bool
+	}{
+		{nil, false},
+		{[]AdoptRule{{"bank", "/DC0/vm/legacy"}}, false},
+		{[]AdoptRule{{"bank", "/DC0/vm"}, {"*", "/DC0/vm/legacy/"}}, true},
+		{[]AdoptRule{{"shop", "/DC0/vm"}}, true},
+		{[]AdoptRule{{"shop", "/DC0/vm/legacy/a"}}, false},
+		{[]AdoptRule{{"shop", "/DC0/vm/leg"}}, false},
+	} {
+		s := allowing()
+		s.adopting = newAdopting(Selection{AdoptFrom: c.rules})
+		got := s.adopt([]Machine{old("vm-1", "a", "legacy")}, "vm-1")[0]
+		if (got.Fault == nil) != c.may || !c.may && len(s.asked) > 0 {
+			t.Errorf("%v: %+v, asked for %v", c.rules, got.Fault, s.asked)
+		}
+	}
+}
+
+func TestOnlyAFormerIncarnationsStampMayBeOverwritten(t *testing.T) {
+	t.Parallel()
+	vm := old("vm-1", "a", "legacy")
+	copied := func(s *stamp.Stamp) { s.InstanceUUID = "another" }
+	garbled, newer := vm, vm
+	garbled.StampText, newer.StampText = "{", `{"v":99}`
+	for _, c := range []struct {
+		what, cluster string
+		machine       Machine
+		ordinal       int32
+		says          string
+	}{
+		{"none", "test", vm, -1, ""},
+		{"a former incarnation's", "test", stamped(vm, func(*stamp.Stamp) {}), 3, ""},
+		{"a copy of a former incarnation's", "test", stamped(vm, copied), 3, ""},
+		{"a copy of our own", "test", stamped(vm, func(s *stamp.Stamp) { s.UID = web.UID; copied(s) }), 3, ""},
+		{"one of another cluster", "test", stamped(vm, func(s *stamp.Stamp) { s.Cluster = "prod" }), 0, "web-3 of the group shop/web in the cluster prod"},
+		{"one of no cluster", "test", stamped(vm, func(s *stamp.Stamp) { s.Cluster = "" }), 0, "web-3 of the group shop/web:"},
+		{"one of no cluster, nor have we one", "", stamped(vm, func(s *stamp.Stamp) { s.Cluster = "" }), 0, "--cluster-id"},
+		{"one of another group", "test", stamped(vm, func(s *stamp.Stamp) { s.Name = "db" }), 0, "db-3 of the group shop/db"},
+		{"one of another namespace", "test", stamped(vm, func(s *stamp.Stamp) { s.Namespace = "bank" }), 0, "group bank/web"},
+		{"a copy of another group's", "test", stamped(vm, func(s *stamp.Stamp) { s.Name = "db"; copied(s) }), 0, "a copy of db-3"},
+		{"a garbled one", "test", garbled, 0, stamp.Key},
+		{"a newer one", "test", newer, 0, "newer version"},
+	} {
+		s := allowing()
+		s.adopting.cluster = c.cluster
+		got := s.adopt([]Machine{c.machine}, "legacy/a")[0]
+		if c.says == "" {
+			if got.Fault != nil || got.Ordinal != c.ordinal || got.Done {
+				t.Errorf("%s: %+v, %+v", c.what, got, got.Fault)
+			}
+		} else if got.Fault == nil || got.Fault.Reason != vcfault.ReasonAdoptStamped || !got.Fault.Person || !strings.Contains(got.Fault.Message, c.says) {
+			t.Errorf("%s: %+v", c.what, got.Fault)
+		}
+	}
+}
+
+func TestAnEntryIsDoneWhileItsVMIsTheGroups(t *testing.T) {
+	t.Parallel()
+	s := allowing()
+	adopted := stamped(old("vm-1", "web-3", "web"), func(st *stamp.Stamp) { st.UID, st.Former.Entry = web.UID, "legacy/a" })
+	got := s.adopt([]Machine{adopted, old("vm-2", "a", "legacy")}, "legacy/a", "vm-1", "/DC0/vm/vm-operator/shop/web/web-3", "/DC0/vm/legacy/a")
+	for i, c := range got {
+		if done := i < 3; c.Done != done || done && (c.MoRef != "vm-1" || c.Ordinal != 3) || c.Fault != nil {
+			t.Errorf("%+v, %+v", c, c.Fault)
+		}
+	}
+	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
+	if c := s.Sight(web, plan.Ask{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Done || c.MoRef != "vm-2" {
+		t.Errorf("after it is gone: %+v", c)
+	}
+}
+
+func TestTwoEntriesOfOneVMAreOneTooMany(t *testing.T) {
+	t.Parallel()
+	got := allowing().adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a", "vm-1")
+	if got[0].Fault != nil || got[1].Fault == nil || got[1].Fault.Reason != vcfault.ReasonAdoptAmbiguous || !strings.Contains(got[1].Fault.Message, "legacy/a") {
+		t.Errorf("%+v, %+v", got[0].Fault, got[1].Fault)
+	}
+}
+
+func TestACandidateIsReadOnceAndItsGroupIsToldWhenItWasAndWhenItChanges(t *testing.T) {
+	t.Parallel()
+	s := allowing()
+	ask := plan.Ask{Adopt: []string{"legacy/a"}}
+	light := old("vm-1", "a", "legacy")
+	light.Whole, light.ChangeVersion = false, ""
+	s.publish(light)
+	for range 3 {
+		c := s.Sight(web, ask).Candidates[0]
+		if c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptReading || !c.Fault.Passing || c.Fault.Person {
+			t.Fatalf("%+v", c.Fault)
+		}
+	}
+	if !slices.Equal(s.asked, []string{"vm-1"}) {
+		t.Errorf("asked for %v", s.asked)
+	}
+	for _, version := range []string{"7", "8"} {
+		s.told = nil
+		m := old("vm-1", "a", "legacy")
+		m.ChangeVersion = version
+		s.publish(m)
+		if !slices.Equal(s.told, []types.UID{web.UID}) {
+			t.Errorf("told %v", s.told)
+		}
+		if c := s.Sight(web, ask).Candidates[0]; c.Fault != nil || c.ChangeVersion != version {
+			t.Errorf("%+v, %+v", c, c.Fault)
+		}
+	}
+	s.told = nil
+	s.publish(light) // by a scan that began before
+	if c := s.Sight(web, ask).Candidates[0]; c.ChangeVersion != "8" || len(s.told) > 0 {
+		t.Errorf("%+v, told %v", c, s.told)
+	}
+}
+
+func TestWhoAsksNoMoreIsForgottenByTheNextButOneScan(t *testing.T) {
+	t.Parallel()
+	s := allowing()
+	s.adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a")
+	scan := Reading{VCenter: "vc", Complete: true, Places: somePlaces(), Machines: []Machine{old("vm-1", "a", "vm")}}
+	for i, want := range []int{1, 0} {
+		s.Publish(scan)
+		if n := s.Count().Candidates; n != want {
+			t.Errorf("after %d scans more is kept of %d strangers", i+1, n)
+		}
+	}
+}
+
+func TestAnAnswerAboutAdoptionIsRememberedUntilSomethingChanges(t *testing.T) {
+	t.Parallel()
+	s := allowing()
+	first := s.adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a")
+	again := s.Sight(web, plan.Ask{Adopt: []string{"legacy/a"}}).Candidates
+	if &first[0] != &again[0] {
+		t.Error("it was found out anew")
+	}
+	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "older", "vm"}}})
+	if c := s.Sight(web, plan.Ask{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
+		t.Errorf("its folder was renamed: %+v", c)
+	}
+	other := plan.Ref{Namespace: "bank", Name: "web", UID: web.UID}
+	if c := s.Sight(other, plan.Ask{Adopt: []string{"older/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
+		t.Errorf("of another namespace: %+v", c)
+	}
+}
+
+func BenchmarkSightOfAGroupThatAdoptedAHundred(b *testing.B) {
+	n := many()
+	n.adopting = newAdopting(Selection{AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
+	ask := plan.Ask{Template: "ubuntu"}
+	for i := range 100 {
+		ask.Adopt = append(ask.Adopt, "/DC0/vm/stranger-"+strings.Repeat("1", 1+i%4))
+	}
+	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if s := n.Sight(ref, ask); len(s.Candidates) != 100 {
+			b.Fatalf("%+v", s)
+		}
+	}
+}
+
+// Whether there is such a VM, where it is, what it is and whose: nothing of that is told of what no rule allows.
+func TestOutsideOfWhatARuleAllowsOneSentenceServesForAll(t *testing.T) {
+	t.Parallel()
+	secret := stamped(old("vm-3", "crown", "legacy2"), func(s *stamp.Stamp) { s.Namespace, s.Name = "bank", "vault" })
+	machines := []Machine{old("vm-1", "a", "legacy"), secret, old("vm-4", "d", "legacy1"), template("vm-5", "tmpl", "legacy2"),
+		old("vm-6", "twin", "legacy2"), old("vm-7", "twin", "legacy2")}
+	for _, namespace := range []string{"shop", "none"} {
+		s := allowing()
+		s.publish(machines...)
+		seen := map[plan.Fault]bool{}
+		for _, entry := range []string{"vm-3", "vm-4", "vm-5", "vm-99", "/DC0/vm/legacy2/crown", "/DC0/vm/legacy2/none", "legacy2/twin", "/DC1/vm/legacy/d"} {
+			ref := plan.Ref{Namespace: namespace, Name: "web", UID: "uid-" + types.UID(namespace)}
+			got := s.Sight(ref, plan.Ask{Adopt: []string{entry}}).Candidates[0]
+			if got.Fault == nil || got.MoRef != "" || got.Name != "" || got.Folder != "" || !strings.Contains(got.Fault.Message, strconv.Quote(entry)) {
+				t.Fatalf("%s: %+v", entry, got)
+			}
+			same := *got.Fault
+			same.Message = strings.ReplaceAll(same.Message, strconv.Quote(entry), "…")
+			seen[same] = true
+		}
+		if len(seen) != 1 || len(s.asked) > 0 {
+			t.Errorf("%s: %d sentences, asked for %v: %v", namespace, len(seen), s.asked, seen)
+		}
+	}
+}
+
+func TestAVMThatIsNoTemplateIsNotToldFromOneThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	s.publish(template("vm-1", "ubuntu", "vm"), old("vm-2", "web-0", "web"))
+	look := func(name string) string {
+		return strings.ReplaceAll(fmt.Sprintf("%+v", s.Sight(web, plan.Ask{Template: name}).Template), name, "…")
+	}
+	if there, none := look("web-0"), look("none"); there != none {
+		t.Errorf("%s\n%s", there, none)
+	}
+}
+
+func TestPlacesThatAreInEachOtherEndEverySearch(t *testing.T) {
+	p := newPlaces(2)
+	p.put(Place{MoRef: "a", Kind: "Folder", Name: "a", Parent: "b"})
+	p.put(Place{MoRef: "b", Kind: "Folder", Name: "b", Parent: "a"})
+	if p.datacenter("a") != "" || p.names("a") != nil || len(p.between("c", "a")) > deepest || len(p.path("a", "x")) > 3*deepest {
+		t.Errorf("%q, %v, %v, %q", p.datacenter("a"), p.names("a"), p.between("c", "a"), p.path("a", "x"))
+	}
+}

@@ -1,0 +1,205 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+const (
+	none      = v1alpha1.AntiAffinityNone
+	preferred = v1alpha1.AntiAffinityPreferred
+	required  = v1alpha1.AntiAffinityRequired
+)
+
+// onHost is a member on a host.
+func onHost(host string, ordinal int32) Machine {
+	m := machine(web.UID, ordinal)
+	m.Host, m.HostRef = host+".example.com", host
+	return m
+}
+
+func refOf(ordinal int32) string { return machine(web.UID, ordinal).MoRef }
+
+// someClusters are two clusters with DRS, one without, and a standalone host.
+func someClusters() []Cluster {
+	return []Cluster{{MoRef: "c0", Name: "C0", DRS: true, Hosts: []string{"h0", "h1"}}, {MoRef: "c1", Name: "C1", DRS: true, Hosts: []string{"h2"}},
+		{MoRef: "c2", Name: "C2", Hosts: []string{"h3"}}, {MoRef: "s0", Name: "esx9", Standalone: true, Hosts: []string{"h9"}},
+		{MoRef: "c3", Name: "C3", Unread: true, Hosts: []string{"h4"}}}
+}
+
+// ruled are those clusters with a rule in the first one.
+func ruled(change func(*Rule), more ...Rule) []Cluster {
+	all := someClusters()
+	r := Rule{UID: web.UID, Name: RuleName(web), Key: 7, UUID: "u", Enabled: true, VMs: []string{refOf(0), refOf(1)}}
+	change(&r)
+	all[0].Rules = append([]Rule{r}, more...)
+	return all
+}
+
+func asIs(*Rule) {}
+
+func (s *shelf) publishClusters(all []Cluster) { s.Publish(Reading{VCenter: "vc", Clusters: all}) }
+
+func (s *shelf) off(request v1alpha1.AntiAffinity) bool {
+	return s.Sight(web, plan.Ask{AntiAffinity: request}).RulesOff
+}
+
+func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheWish(t *testing.T) {
+	t.Parallel()
+	two, three := []Machine{onHost("h0", 0), onHost("h1", 1)}, []Machine{onHost("h0", 0), onHost("h1", 1), onHost("h2", 2)}
+	quarantined := stamped(onHost("h1", 1), func(s *stamp.Stamp) { s.UID, s.Ordinal, s.Quarantined = web.UID, 1, stamp.Time(time.Now()) })
+	asTemplate := onHost("h1", 1)
+	asTemplate.Template = true
+	second := Rule{UID: web.UID, Name: "vmgroup x " + string(web.UID), Key: 8, Enabled: true, VMs: []string{refOf(0), refOf(1)}}
+	for _, c := range []struct {
+		what     string
+		machines []Machine
+		clusters []Cluster
+		wish     v1alpha1.AntiAffinity
+		off      bool
+	}{
+		{"no member and no rule", nil, someClusters(), required, false},
+		{"one member", two[:1], someClusters(), required, false},
+		{"two, and no rule", two, someClusters(), preferred, true},
+		{"two, and none is wanted", two, someClusters(), none, false},
+		{"two, and nothing is said", two, someClusters(), "", false},
+		{"the rule stands", two, ruled(asIs), preferred, false},
+		{"it shall be mandatory", two, ruled(asIs), required, true},
+		{"it is mandatory", two, ruled(func(r *Rule) { r.Mandatory = true }), required, false},
+		{"it is mandatory and shall not", two, ruled(func(r *Rule) { r.Mandatory = true }), preferred, true},
+		{"it is disabled", two, ruled(func(r *Rule) { r.Enabled = false }), preferred, true},
+		{"it stands, and none is wanted", two, ruled(asIs), none, true},
+		{"it stands, and nothing is said", two, ruled(asIs), "", true},
+		{"it stands, and the members are gone", nil, ruled(asIs), preferred, true},
+		{"it names one that is gone", two[:1], ruled(asIs), preferred, true},
+		{"it names one too many", two, ruled(func(r *Rule) { r.VMs = append(r.VMs, "vm-x") }), preferred, true},
+		{"one joined it", append(slices.Clone(two), onHost("h0", 5)), ruled(asIs), preferred, true},
+		{"a third is alone in another cluster", three, ruled(asIs), preferred, false},
+		{"two are in another cluster", append(slices.Clone(three), onHost("h2", 3)), ruled(asIs), preferred, true},
+		{"one is in quarantine", []Machine{two[0], quarantined}, someClusters(), required, false},
+		{"one is a template", []Machine{two[0], asTemplate}, someClusters(), required, false},
+		{"it is there twice", two, ruled(asIs, second), preferred, true},
+		{"another group's", two[:1], ruled(func(r *Rule) { r.UID = "uid-db" }), preferred, false},
+		{"DRS is off, preferred", []Machine{onHost("h3", 0), onHost("h3", 1)}, someClusters(), preferred, false},
+		{"DRS is off, required", []Machine{onHost("h3", 0), onHost("h3", 1)}, someClusters(), required, true},
+		{"DRS is off, one each", []Machine{onHost("h3", 0), onHost("h0", 1)}, someClusters(), required, false},
+		{"standalone, preferred", []Machine{onHost("h9", 0), onHost("h9", 1)}, someClusters(), preferred, false},
+		{"standalone, required", []Machine{onHost("h9", 0), onHost("h9", 1)}, someClusters(), required, true},
+		{"the cluster cannot be read", []Machine{onHost("h4", 0), onHost("h4", 1)}, someClusters(), preferred, true},
+		{"the host is unknown", []Machine{onHost("h0", 0), onHost("h77", 1)}, someClusters(), preferred, true},
+		{"the host is unknown, and none is wanted", []Machine{onHost("h0", 0), onHost("h77", 1)}, someClusters(), none, false},
+	} {
+		s := newShelf()
+		s.publish(c.machines...)
+		s.publishClusters(c.clusters)
+		for range 2 { // the second answer is remembered
+			if got := s.off(c.wish); got != c.off {
+				t.Errorf("%s: off is %t", c.what, got)
+			}
+		}
+	}
+}
+
+func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissed(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	s.publish(onHost("h0", 0), onHost("h1", 1))
+	if s.off(none) || s.off(preferred) || !s.off(required) {
+		t.Error("preferred is off, or required is not")
+	}
+	if _, err := s.RuleChanges(web.UID, required); vctest.ReasonOf(t, err) != plan.ReasonInventoryNotRead {
+		t.Error(err)
+	}
+}
+
+func TestAGroupIsToldWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	s.publish(onHost("h0", 0), onHost("h1", 1))
+	s.publishClusters(someClusters())
+	s.off(preferred)
+	noDRS := ruled(func(r *Rule) { r.UID = "uid-other" })
+	noDRS[0].DRS = false
+	for _, c := range []struct {
+		what     string
+		clusters []Cluster
+		told     []types.UID
+	}{
+		{"nothing changed", someClusters(), nil},
+		{"its rule came", ruled(asIs), []types.UID{web.UID}},
+		{"nothing changed", ruled(asIs), nil},
+		{"its rule changed", ruled(func(r *Rule) { r.Enabled = false }), []types.UID{web.UID}},
+		{"another's came, and its own went", ruled(func(r *Rule) { r.UID = "uid-other" }), []types.UID{"uid-other", web.UID}},
+		{"DRS was turned off", noDRS, []types.UID{web.UID}},
+	} {
+		s.told = nil
+		s.publishClusters(c.clusters)
+		slices.Sort(s.told)
+		if !slices.Equal(s.told, c.told) {
+			t.Errorf("%s: told %v", c.what, s.told)
+		}
+	}
+	s.publishClusters(ruled(asIs))
+	if s.off(preferred) {
+		t.Fatal("the rule stands")
+	}
+	s.told = nil
+	s.publish(onHost("h2", 1)) // by vMotion
+	if !s.off(preferred) || len(s.told) != 1 {
+		t.Errorf("one left the cluster: told %v", s.told)
+	}
+	if !s.usesRules() {
+		t.Error("the rules are not looked at again")
+	}
+}
+
+func TestARuleIsKnownByTheUIDAtTheEndOfItsName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		long := plan.Ref{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("g", 50), UID: "5e0c1a4e-8f7b-4b0e-9d2c-000000000001"}
+		for _, ref := range []plan.Ref{web, long} {
+			if name := RuleName(ref); len(name) > 80 || RuleOwner(name) != ref.UID {
+				t.Errorf("%q, of %q", name, RuleOwner(name))
+			}
+		}
+		for _, name := range []string{"", "separate web", "vmgroup", "vmgroup ", "vmgroup uid-web", "my vmgroup shop/web uid-web"} {
+			if owner := RuleOwner(name); owner != "" {
+				t.Errorf("%q is taken for %s's", name, owner)
+			}
+		}
+		apart := func(name string) *vim.ClusterAntiAffinityRuleSpec {
+			return &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: name, Key: 3}}
+		}
+		rules := decodeRules([]vim.BaseClusterRuleInfo{apart("separate"), apart(RuleName(web)),
+			&vim.ClusterAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: RuleName(web)}}})
+		if len(rules) != 1 || rules[0].UID != web.UID {
+			t.Errorf("%+v", rules)
+		}
+	})
+}
+
+// It is not parallel: allocations are counted.
+func TestWhoWantsNoRulesPaysNothingForThem(t *testing.T) {
+	n := many()
+	n.Publish(Reading{VCenter: "vc", Clusters: ruled(asIs)})
+	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
+	plain := testing.AllocsPerRun(100, func() { n.Sight(ref, plan.Ask{Template: "ubuntu"}) })
+	if plain > 1 {
+		t.Errorf("%v allocations", plain)
+	}
+	wanting := testing.AllocsPerRun(100, func() { n.Sight(ref, plan.Ask{Template: "ubuntu", AntiAffinity: preferred}) })
+	if wanting > plain {
+		t.Errorf("%v allocations while nothing changes, not %v", wanting, plain)
+	}
+}

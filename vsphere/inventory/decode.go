@@ -1,0 +1,274 @@
+package inventory
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+)
+
+// hidden is the word for a VM that exists and that our user may no longer see.
+const hidden = "hidden"
+
+// hide files the VMs that were read and are not in the answer, which says neither that they exist nor that they
+// are gone.
+func (r *Reading) hide(refs []types.ManagedObjectReference) {
+	answered := make(map[string]bool, len(r.Machines))
+	for i := range r.Machines {
+		answered[r.Machines[i].MoRef] = true
+	}
+	for _, ref := range refs {
+		if ref.Type == "VirtualMachine" && !answered[ref.Value] {
+			r.Machines = append(r.Machines, Machine{VM: plan.VM{MoRef: ref.Value, Unreachable: hidden}})
+		}
+	}
+}
+
+func (r *Reading) decode(objects []types.ObjectContent) {
+	hosts := map[string]string{}
+	for i := range objects {
+		if o := &objects[i]; o.Obj.Type == "HostSystem" {
+			for _, p := range o.PropSet {
+				hosts[o.Obj.Value], _ = p.Val.(string)
+			}
+		}
+	}
+	for i := range objects {
+		switch o := &objects[i]; o.Obj.Type {
+		case "HostSystem":
+		case "VirtualMachine":
+			r.Machines = append(r.Machines, decodeMachine(o, hosts))
+		default:
+			r.Places = append(r.Places, decodePlace(o))
+		}
+	}
+}
+
+func decodePlace(o *types.ObjectContent) Place {
+	p := Place{MoRef: o.Obj.Value, Kind: o.Obj.Type}
+	for _, x := range o.PropSet {
+		switch v := x.Val.(type) {
+		case string:
+			p.Name = v
+		case types.ManagedObjectReference:
+			p.Parent = v.Value
+		}
+	}
+	return p
+}
+
+func decodeClusters(objects []types.ObjectContent) []Cluster {
+	all := make([]Cluster, 0, len(objects))
+	for i := range objects {
+		all = append(all, decodeCluster(&objects[i]))
+	}
+	return all
+}
+
+func decodeCluster(o *types.ObjectContent) Cluster {
+	c := Cluster{MoRef: o.Obj.Value, Standalone: o.Obj.Type != "ClusterComputeResource"}
+	c.Unread = !c.Standalone
+	for _, p := range o.PropSet {
+		switch v := p.Val.(type) {
+		case string:
+			c.Name = v
+		case types.ArrayOfManagedObjectReference:
+			for _, host := range v.ManagedObjectReference {
+				c.Hosts = append(c.Hosts, host.Value)
+			}
+		case types.ClusterConfigInfoEx:
+			c.Unread, c.DRS = false, v.DrsConfig.Enabled != nil && *v.DrsConfig.Enabled
+			c.Rules = decodeRules(v.Rule)
+		}
+	}
+	slices.Sort(c.Hosts)
+	return c
+}
+
+// decodeRules leaves out all rules but ours.
+func decodeRules(rules []types.BaseClusterRuleInfo) (ours []Rule) {
+	for _, info := range rules {
+		r, is := info.(*types.ClusterAntiAffinityRuleSpec)
+		if !is {
+			continue
+		}
+		uid := RuleOwner(r.Name)
+		if uid == "" {
+			continue
+		}
+		x := Rule{UID: uid, Name: r.Name, Key: r.Key, UUID: r.RuleUuid, UserCreated: r.UserCreated,
+			Enabled: r.Enabled != nil && *r.Enabled, Mandatory: r.Mandatory != nil && *r.Mandatory}
+		for _, vm := range r.Vm {
+			x.VMs = append(x.VMs, vm.Value)
+		}
+		slices.Sort(x.VMs)
+		ours = append(ours, x)
+	}
+	slices.SortFunc(ours, func(a, b Rule) int { return cmp.Compare(a.Key, b.Key) })
+	return ours
+}
+
+func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
+	m := Machine{VM: plan.VM{MoRef: o.Obj.Value}}
+	var state, primary string
+	var nics []types.GuestNicInfo
+	for _, p := range o.PropSet { // what vCenter leaves unset is not among them, and is then not known
+		switch v := p.Val.(type) {
+		case string:
+			if p.Name == "guest.ipAddress" {
+				primary = v
+			} else {
+				m.takeText(p.Name, v)
+			}
+		case bool:
+			m.takeFlag(p.Name, v)
+		case *bool:
+			m.takeFlag(p.Name, *v)
+		case int32:
+			m.takeNumber(p.Name, int64(v))
+		case *int32:
+			m.takeNumber(p.Name, int64(*v))
+		case int64:
+			m.takeNumber(p.Name, v)
+		case time.Time:
+			m.Boot = v.UTC()
+		case *time.Time:
+			m.Boot = v.UTC()
+		case types.ManagedObjectReference:
+			if p.Name == "runtime.host" {
+				m.Host, m.HostRef = hosts[v.Value], v.Value
+				break
+			}
+			m.Parent = v.Value // parent is unset in a vApp, and parentVApp elsewhere
+			if p.Name == "parent" {
+				m.Folder = v.Value
+			}
+		case types.OptionValue:
+			m.StampText, _ = v.Value.(string)
+		case types.VirtualMachineConnectionState:
+			state = string(v)
+		case types.VirtualMachinePowerState:
+			m.Power = plan.PowerState(v)
+		case types.ArrayOfGuestNicInfo:
+			nics = v.GuestNicInfo
+		}
+	}
+	m.IPs = addresses(primary, nics)
+	m.Readable = m.InstanceUUID != ""
+	lost := false
+	for _, x := range o.MissingSet {
+		if _, denied := fault.As(&x.Fault, new(*types.NoPermission)); denied {
+			lost = true
+			m.Readable = m.Readable && x.Path != stamp.Path
+		}
+	}
+	switch {
+	case state != "" && state != string(types.VirtualMachineConnectionStateConnected):
+		m.Unreachable = state
+	case !m.Readable && lost:
+		m.Unreachable = hidden
+	case !m.Readable:
+		m.Unreachable = "unreadable"
+	default:
+		m.Reachable = true
+	}
+	return m
+}
+
+func (m *Machine) takeText(name, v string) {
+	switch name {
+	case "name":
+		m.Name = v
+	case "config.instanceUuid":
+		m.InstanceUUID = v
+	case "config.changeVersion":
+		m.ChangeVersion = v
+	case "guest.toolsRunningStatus":
+		m.Tools = v == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)
+	}
+}
+
+func (m *Machine) takeFlag(name string, v bool) {
+	switch name {
+	case "config.template":
+		m.Template = v
+	case "config.cpuHotAddEnabled":
+		m.CPUHotAdd = v
+	case "config.memoryHotAddEnabled":
+		m.MemoryHotAdd = v
+	}
+}
+
+func (m *Machine) takeNumber(name string, v int64) {
+	switch name {
+	case "config.hardware.numCPU":
+		m.CPU = int32(v)
+	case "config.hardware.memoryMB":
+		m.MemoryMB = v
+	case "config.hardware.numCoresPerSocket":
+		m.CoresPerSocket = int32(v)
+	case "config.hotPlugMemoryLimit":
+		m.MaxHotMemoryMB = v
+	}
+}
+
+// addresses are a guest's, the primary one first and the others in order. Link-local and loopback ones are
+// left out: Kubernetes takes no such endpoint.
+func addresses(primary string, nics []types.GuestNicInfo) []string {
+	var all []netip.Addr
+	add := func(text string) {
+		ip, err := netip.ParseAddr(text)
+		if ip = ip.Unmap().WithZone(""); err == nil && ip.IsGlobalUnicast() && !slices.Contains(all, ip) {
+			all = append(all, ip)
+		}
+	}
+	for _, nic := range nics {
+		if nic.DeviceConfigId < 0 { // no adapter of the VM: docker0, a tunnel and the like ([doc] GuestNicInfo)
+			continue
+		}
+		for _, text := range nic.IpAddress {
+			add(text)
+		}
+		if nic.IpConfig != nil {
+			for _, ip := range nic.IpConfig.IpAddress {
+				add(ip.IpAddress)
+			}
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	if ip, err := netip.ParseAddr(primary); err == nil {
+		all = slices.DeleteFunc(all, func(x netip.Addr) bool { return x == ip.Unmap() })
+		n := len(all)
+		add(primary)
+		if len(all) > n {
+			all = slices.Insert(all[:n], 0, all[n])
+		}
+	}
+	var texts []string
+	for _, ip := range all {
+		texts = append(texts, ip.String())
+	}
+	return texts
+}
+
+// within leaves out the addresses that are in none of the networks; all stay if there are no networks. Whoever is in a guest can
+// report any address, and clients in Kubernetes would be led there.
+func within(networks []netip.Prefix, addresses []string) []string {
+	if len(networks) == 0 {
+		return addresses
+	}
+	var kept []string
+	for _, text := range addresses {
+		ip, err := netip.ParseAddr(text)
+		if err == nil && slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+			kept = append(kept, text)
+		}
+	}
+	return kept
+}

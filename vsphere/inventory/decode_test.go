@@ -1,0 +1,94 @@
+package inventory
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+func answered(props ...vim.DynamicProperty) *vim.ObjectContent {
+	return &vim.ObjectContent{Obj: VMRef("vm-1"), PropSet: props}
+}
+
+func prop(name string, val any) vim.DynamicProperty { return vim.DynamicProperty{Name: name, Val: val} }
+
+func TestWhatVCenterLeavesUnsetIsNotKnownAndHindersNothing(t *testing.T) {
+	t.Parallel()
+	m := decodeMachine(answered(prop("name", "web-0"), prop("config.instanceUuid", "id"),
+		prop("runtime.connectionState", vim.VirtualMachineConnectionStateConnected)), nil)
+	want := plan.VM{MoRef: "vm-1", Name: "web-0", Reachable: true}
+	if !m.Readable || !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 0 {
+		t.Errorf("%+v", m)
+	}
+	denied := answered(prop("config.instanceUuid", "id"))
+	for _, path := range []string{"runtime.bootTime", "guest.toolsRunningStatus", "config.hotPlugMemoryLimit", "config.cpuHotAddEnabled"} {
+		denied.MissingSet = append(denied.MissingSet, vim.MissingProperty{Path: path, Fault: vim.LocalizedMethodFault{Fault: &vim.NoPermission{}}})
+	}
+	if m := decodeMachine(denied, nil); !m.Readable || !m.Reachable {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestFactsAreReadAsTheyStandInTheAPI(t *testing.T) {
+	t.Parallel()
+	boot := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.FixedZone("", 7200))
+	yes, cores := true, int32(2)
+	for _, values := range []struct{ flag, cores, boot any }{{true, int32(2), boot}, {&yes, &cores, &boot}} {
+		m := decodeMachine(answered(prop("config.instanceUuid", "id"), prop("parent", FolderRef("group-v3")),
+			prop("config.cpuHotAddEnabled", values.flag), prop("config.memoryHotAddEnabled", values.flag), prop("config.hotPlugMemoryLimit", int64(65536)),
+			prop("config.hardware.numCPU", int32(4)), prop("config.hardware.memoryMB", int32(2048)),
+			prop("config.hardware.numCoresPerSocket", values.cores), prop("runtime.bootTime", values.boot),
+			prop("guest.toolsRunningStatus", "guestToolsRunning"), prop("config.template", false)), nil)
+		want := plan.VM{MoRef: "vm-1", Reachable: true, Folder: "group-v3", CPU: 4, MemoryMB: 2048, CPUHotAdd: true, MemoryHotAdd: true,
+			MaxHotMemoryMB: 65536, Boot: boot.UTC(), Tools: true}
+		if !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 2 || m.Template {
+			t.Errorf("%+v", m)
+		}
+	}
+	for _, status := range []string{"guestToolsNotRunning", "guestToolsExecutingScripts", ""} {
+		if decodeMachine(answered(prop("guest.toolsRunningStatus", status)), nil).Tools {
+			t.Errorf("%q is taken for running", status)
+		}
+	}
+	if m := decodeMachine(answered(prop("parentVApp", vim.ManagedObjectReference{Type: "VirtualApp", Value: "resgroup-v1"})), nil); m.Parent != "resgroup-v1" || m.Folder != "" {
+		t.Errorf("in a vApp: %+v", m)
+	}
+}
+
+// docker0 and its like are on every machine the same: nobody may be led to them.
+func TestAnAddressOfNoAdapterIsNoMembers(t *testing.T) {
+	t.Parallel()
+	nics := []vim.GuestNicInfo{
+		{DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}},
+		{DeviceConfigId: 4000, IpAddress: []string{"192.168.10.20"}},
+	}
+	if got := addresses("2001:db8::20", nics); len(got) != 2 || got[1] != "192.168.10.20" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
+	t.Parallel()
+	nics := []vim.GuestNicInfo{
+		{IpAddress: []string{"10.0.0.9", "fe80::1", "169.254.3.4", "127.0.0.1", "2001:db8::1"}},
+		{IpConfig: &vim.NetIpConfigInfo{IpAddress: []vim.NetIpConfigInfoIpAddress{{IpAddress: "10.0.0.5"}, {IpAddress: "10.0.0.9"}, {IpAddress: "::1"}}}},
+	}
+	for primary, want := range map[string][]string{
+		"":          {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
+		"10.0.0.9":  {"10.0.0.9", "10.0.0.5", "2001:db8::1"},
+		"10.0.0.1":  {"10.0.0.1", "10.0.0.5", "10.0.0.9", "2001:db8::1"},
+		"fe80::1":   {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
+		"not an ip": {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
+	} {
+		if got := addresses(primary, nics); !slices.Equal(got, want) {
+			t.Errorf("with %q: %v, not %v", primary, got, want)
+		}
+	}
+	if got := addresses("", nil); got != nil {
+		t.Errorf("of nothing: %v", got)
+	}
+}

@@ -1,0 +1,137 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+var errSilent = errors.New("vCenter's stream of changes fell silent")
+
+// wait makes one WaitForUpdatesEx. It gives nil when nothing changed.
+func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, most time.Duration) (*types.UpdateSet, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, most+st.silence, errSilent)
+	defer cancel()
+	seconds := int32(most / time.Second)
+	res, err := methods.WaitForUpdatesEx(ctx, s.Vim, &types.WaitForUpdatesEx{
+		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
+	if err != nil {
+		if context.Cause(ctx) == errSilent {
+			err = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; it is opened anew.")
+		}
+		return nil, fmt.Errorf("wait for updates: %w", err)
+	}
+	return res.Returnval, nil
+}
+
+// hasMore reports whether the rest of an answer comes with the next call. version is that of the answer before, and pages is
+// how many there were of this one. Another page has another version.
+func hasMore(set *types.UpdateSet, version string, pages int) (bool, error) {
+	if set.Truncated == nil || !*set.Truncated {
+		return false, nil
+	}
+	if set.Version == version || pages >= session.PagesMost {
+		return false, session.Endless("WaitForUpdatesEx")
+	}
+	return true, nil
+}
+
+// watched are the objects that the stream told of, and will tell of when they go.
+type watched struct {
+	entered map[string]bool
+	// checked are those that it did not tell of, and that were read for that reason.
+	checked map[string]bool
+}
+
+func (w watched) take(set *types.UpdateSet) {
+	for _, filter := range set.FilterSet {
+		for _, o := range filter.ObjectSet {
+			if o.Kind == types.ObjectUpdateKindLeave {
+				delete(w.entered, o.Obj.Value)
+				continue
+			}
+			w.entered[o.Obj.Value] = true
+			delete(w.checked, o.Obj.Value)
+		}
+	}
+}
+
+// follow tells the reader what changes, until the stream breaks.
+//
+// The stream does not tell of an object that came and went between two of its answers; yet the reader may have read
+// it in between, at the end of the step that made it. So members and folders that the stream did not tell of are
+// waited for shortly, and if there is still no word of them, they are read again. (Members in nested vApps, which the
+// stream never sees, are thereby read every maxWait or so.)
+func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, seen watched) error {
+	for pages := 1; ; pages++ {
+		unseen, most := st.inventory.unwatched(seen), st.maxWait
+		if len(unseen) > 0 {
+			most = shortWait
+		}
+		began := time.Now()
+		set, err := st.wait(ctx, s, pc, version, most)
+		if err != nil {
+			st.blame(s, err)
+			return err
+		}
+		more := false
+		if set != nil {
+			if more, err = hasMore(set, version, pages); err != nil {
+				return err
+			}
+			version = set.Version
+			seen.take(set)
+			st.reader.Touch(st.changed(set)...)
+		} else if most == st.maxWait {
+			clear(seen.checked)
+		}
+		if more {
+			continue
+		}
+		pages = 0
+		for _, ref := range unseen {
+			if !seen.entered[ref.Value] {
+				st.reader.Touch(ref)
+				seen.checked[ref.Value] = true
+			}
+		}
+		hasty := time.Since(began) < most/2 // vCenter answers at once only if there is something to tell
+		if (set != nil || hasty) && !session.Sleep(ctx, streamPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// changed lists what is to be read: everything that changed, but for those changes of unmanaged VMs that nobody
+// here wants to know of. What is being read may have become a member.
+func (st *Stream) changed(set *types.UpdateSet) []types.ManagedObjectReference {
+	var refs []types.ManagedObjectReference
+	for _, filter := range set.FilterSet {
+		for _, o := range filter.ObjectSet {
+			if o.Kind == types.ObjectUpdateKindModify && onlyRuntime(o.ChangeSet) && !st.reader.Busy(o.Obj) && st.inventory.IsUnmanaged(o.Obj.Value) {
+				continue
+			}
+			refs = append(refs, o.Obj)
+		}
+	}
+	return refs
+}
+
+func onlyRuntime(changes []types.PropertyChange) bool {
+	for _, c := range changes {
+		switch c.Name {
+		case "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.connectionState", "guest.ipAddress",
+			"guest.toolsRunningStatus":
+		default:
+			return false
+		}
+	}
+	return true
+}

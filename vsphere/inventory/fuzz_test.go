@@ -1,0 +1,117 @@
+package inventory
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+)
+
+// good is the stamp of a member of web.
+const good = `{"v":1,"cluster":"prod","namespace":"shop","name":"web","uid":"uid-web","generation":3,"ordinal":2,"revision":"5f3c","revisionAlgorithm":1,"instanceUuid":"id","vcenter":"dbed"}`
+
+// Whatever text stands where a stamp is looked for: a VM is a group's if and only if the text is a stamp of that group,
+// of our version, and of this very VM. All others are nobody's, and nobody touches them.
+func FuzzOnlyAStampMakesAMember(f *testing.F) {
+	for _, text := range []string{good, `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
+		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,
+		`{"v":1,"uid":"uid-web","instanceUuid":"id","shutdown":{"at":"x"}}`, "", "null", "\x00"} {
+		f.Add(text, "id")
+	}
+	f.Fuzz(func(t *testing.T, text, instanceUUID string) {
+		s := newShelf()
+		s.publish(Machine{VM: plan.VM{MoRef: "vm-7", Name: "web-0", Power: plan.PoweredOn, Reachable: true}, Parent: "web", Readable: true, Whole: true,
+			InstanceUUID: instanceUUID, StampText: text})
+		bears, err := stamp.Decode(text)
+		owned := err == nil && bears.Owned(web.UID, instanceUUID)
+		sight := s.look()
+		if is := len(sight.VMs) > 0; is != owned {
+			t.Fatalf("a member: %v; the stamp: %v, %v (%+v)", is, owned, err, bears)
+		}
+		if owned && (sight.VMs[0].MoRef != "vm-7" || sight.VMs[0].Ordinal < 0 || sight.VMs[0].Ordinal != bears.Ordinal) {
+			t.Fatalf("%+v", sight.VMs[0])
+		}
+		if err != nil && !errors.Is(err, stamp.ErrInvalid) && !errors.Is(err, stamp.ErrVersion) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// What vCenter answers, as it comes off the wire: decoded and taken in without a panic, and no VM a member that bears no
+// stamp of the group.
+func FuzzInventoryAnswer(f *testing.F) {
+	const head = `<RetrieveResult xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema">`
+	for _, objects := range []string{
+		`<objects><obj type="VirtualMachine">vm-7</obj><propSet><name>name</name><val xsi:type="xsd:string">web-0</val></propSet>` +
+			`<propSet><name>config.instanceUuid</name><val xsi:type="xsd:string">id</val></propSet>` +
+			`<propSet><name>parent</name><val xsi:type="ManagedObjectReference" type="Folder">web</val></propSet>` +
+			`<propSet><name>runtime.powerState</name><val xsi:type="VirtualMachinePowerState">poweredOn</val></propSet>` +
+			`<propSet><name>runtime.bootTime</name><val xsi:type="xsd:dateTime">2026-11-21T03:00:00Z</val></propSet>` +
+			`<propSet><name>config.hardware.numCPU</name><val xsi:type="xsd:int">2</val></propSet>` +
+			`<propSet><name>config.cpuHotAddEnabled</name><val xsi:type="xsd:boolean">true</val></propSet>` +
+			`<propSet><name>` + stamp.Path + `</name><val xsi:type="OptionValue"><key>` + stamp.Key + `</key><value xsi:type="xsd:string">` + good + `</value></val></propSet></objects>`,
+		`<objects><obj type="VirtualMachine">vm-8</obj><propSet><name>guest.ipAddress</name><val xsi:type="xsd:string">fe80::1%eth0</val></propSet>` +
+			`<propSet><name>guest.net</name><val xsi:type="ArrayOfGuestNicInfo"><GuestNicInfo><ipAddress>10.0.0.7</ipAddress><deviceConfigId>4000</deviceConfigId></GuestNicInfo></val></propSet>` +
+			`<missingSet><path>config</path><fault><fault xsi:type="NoPermission"/><localizedMessage/></fault></missingSet></objects>`,
+		`<objects><obj type="Folder">web</obj><propSet><name>name</name><val xsi:type="xsd:string">a%2fb</val></propSet>` +
+			`<propSet><name>parent</name><val xsi:type="ManagedObjectReference" type="Folder">web</val></propSet></objects>`,
+		`<objects><obj type="HostSystem">host-1</obj><propSet><name>name</name><val xsi:type="xsd:string">esx-1</val></propSet></objects>`,
+		`<objects><obj type="ClusterComputeResource">domain-c1</obj><propSet><name>configurationEx</name><val xsi:type="ClusterConfigInfoEx"><dasConfig/><drsConfig><enabled>true</enabled></drsConfig>` +
+			`<rule xsi:type="ClusterAntiAffinityRuleSpec"><key>1</key><enabled>true</enabled><name>vmgroup default/web uid-web</name><vm type="VirtualMachine">vm-7</vm></rule></val></propSet></objects>`,
+	} {
+		f.Add([]byte(head + objects + `</RetrieveResult>`))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d := xml.NewDecoder(bytes.NewReader(text))
+		d.TypeFunc = vim.TypeFunc()
+		var result vim.RetrieveResult
+		if d.Decode(&result) != nil {
+			return
+		}
+		r := Reading{VCenter: "vc", Clusters: decodeClusters(result.Objects)}
+		r.decode(result.Objects)
+		s := newShelf()
+		s.Publish(r)
+		s.Publish(r) // told twice
+		bearing := map[string]bool{}
+		for i := range r.Machines {
+			m := &r.Machines[i]
+			if bears, err := stamp.Decode(m.StampText); err == nil && bears.Owned(web.UID, m.InstanceUUID) {
+				bearing[m.MoRef] = true
+			}
+		}
+		for _, vm := range s.look("vm-7").VMs {
+			if !bearing[vm.MoRef] {
+				t.Fatalf("%+v is taken for a member", vm)
+			}
+		}
+		_, _ = s.Roster("")
+	})
+}
+
+// Addresses as guests tell them, and guests may tell anything: what is left of them are addresses that Kubernetes takes,
+// each once.
+func FuzzGuestAddresses(f *testing.F) {
+	for _, text := range []string{"10.0.0.7", "fe80::1%eth0", "::ffff:10.0.0.7", "127.0.0.1", "224.0.0.1", "x", "", "2001:db8::7"} {
+		f.Add(text, "10.0.0.7", "2001:DB8::7", int32(4000))
+	}
+	f.Fuzz(func(t *testing.T, primary, one, two string, device int32) {
+		all := addresses(primary, []vim.GuestNicInfo{{DeviceConfigId: device, IpAddress: []string{one, two},
+			IpConfig: &vim.NetIpConfigInfo{IpAddress: []vim.NetIpConfigInfoIpAddress{{IpAddress: two}, {IpAddress: one}}}}})
+		usable := plan.UsableIPs(all)
+		if len(usable) != len(all) {
+			t.Fatalf("of %q only %v can be used", all, usable)
+		}
+		for i, text := range all {
+			if usable[i].String() != text || slices.Contains(all[:i], text) {
+				t.Fatalf("%q", all)
+			}
+		}
+	})
+}

@@ -1,0 +1,33 @@
+package inventory
+
+// goneMax bounds how many VMs are remembered as gone. One that was forgotten is read again when it is asked for.
+const goneMax = 4096
+
+// goneSet remembers the last moRefs that answered ManagedObjectNotFound: vCenter does not use a moRef twice.
+type goneSet struct {
+	refs  map[string]bool
+	order []string
+	next  int
+}
+
+func (g *goneSet) has(ref string) bool { return g.refs[ref] }
+
+func (g *goneSet) add(ref string) {
+	if g.refs[ref] {
+		return
+	}
+	if g.refs == nil {
+		g.refs = map[string]bool{}
+	}
+	g.refs[ref] = true
+	if len(g.order) < goneMax {
+		g.order = append(g.order, ref)
+		return
+	}
+	delete(g.refs, g.order[g.next])
+	g.order[g.next] = ref
+	g.next = (g.next + 1) % goneMax
+}
+
+// drop is for the VM that was there after all, as after a restore of vCenter's database.
+func (g *goneSet) drop(ref string) { delete(g.refs, ref) }

@@ -1,0 +1,360 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// datacenterField is what spec.placement.datacenter names.
+var datacenterField = Naming{"datacenter", "spec.placement.datacenter", vcfault.ReasonDatacenterNotFound, vcfault.ReasonDatacenterAmbiguous}
+
+// parseHome reads a home as plan.Home.String writes it into a stamp. A ':' in a datacenter's name is taken for the end of
+// it: the home is then looked for in vain, and nothing is done.
+func parseHome(text string) plan.Home {
+	datacenter, folder, _ := strings.Cut(text, ":")
+	return plan.Home{Datacenter: datacenter, Folder: folder}
+}
+
+// GroupFolder is where in this vCenter a home is, as the places were when it was looked up. It is not changed.
+type GroupFolder struct {
+	home plan.Home
+	// Datacenter is a moRef, and its name is for people; templates are looked for in it. vmFolder is its VM folder.
+	Datacenter, Name, VMFolder string
+	// Root is the moRef of the folder that holds <namespace>/<group>; empty while there is none. path are the names that
+	// lead from vmFolder to it.
+	Root string
+	Path []string
+	// reserved is the namespace whose groups may not live here: their folders would hold the server's own.
+	reserved string
+	fault    *plan.Fault
+}
+
+// sameAs compares what two lookups found, but for the root: what is in a root that comes, comes by itself.
+func (f *GroupFolder) sameAs(same *GroupFolder) bool {
+	return f.Datacenter == same.Datacenter && f.Name == same.Name && f.VMFolder == same.VMFolder && equalFault(f.fault, same.fault)
+}
+
+// refusal tells why a group may not live there; nil if it may.
+func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
+	if f.fault == nil && f.reserved != "" && strings.EqualFold(f.reserved, ref.Namespace) {
+		return forbidden(f.home.Folder)
+	}
+	return f.fault
+}
+
+// refusal tells why a group may not live there; nil if it may. The caller holds mu.
+func (n *Inventory) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
+	if fault := f.refusal(ref); fault != nil {
+		return fault
+	}
+	if ref.Name == plan.QuarantineFolder && n.isAnothersQuarantine(ref, f) {
+		return &vcfault.New(vcfault.ReasonHomeForbidden, true,
+			"The group's folder %s/%s would be the quarantine of another group: give the group another name, or set another spec.placement.folder.", ref.Namespace, ref.Name).Fault
+	}
+	return nil
+}
+
+// isAnothersQuarantine reports whether the folder that holds a group's is itself that of a group: one of another home, whose path
+// ends with this one's namespace as the group's name. Such a group is known by its VMs in it, or because it asks.
+// The caller holds mu.
+func (n *Inventory) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
+	above := n.places.below(f.Root, ref.Namespace)
+	if above == "" {
+		return false
+	}
+	for _, m := range n.members {
+		if m.Folder == above && m.Stamp.UID != ref.UID {
+			return true
+		}
+	}
+	n.interest.Lock()
+	asking := maps.Clone(n.formerRequesters)
+	maps.Copy(asking, n.requesters)
+	n.interest.Unlock()
+	for at, a := range asking {
+		if a.uid != ref.UID && n.places.below(n.groupFolder(a.home).Root, at.parent, at.name) == above {
+			return true
+		}
+	}
+	return false
+}
+
+func forbidden(folder string) *plan.Fault {
+	return &vcfault.New(vcfault.ReasonHomeForbidden, true,
+		"The folder %q of spec.placement.folder would mix the group's folder with those in the server's own folder: set spec.placement.folder to a path outside of that (--folder), or leave it out.", folder).Fault
+}
+
+// requester is who asks for a group's folder, and where it looks for it.
+type requester struct {
+	uid  types.UID
+	home plan.Home
+}
+
+// homeOf is where a group has its folder: where its VMs' stamps say, if one of them says otherwise than what is asked
+// for. The name's lock is in one folder: it must not split.
+func (g *group) homeOf(asked plan.Home) plan.Home {
+	if g == nil || len(g.vms) == 0 {
+		return asked
+	}
+	if g.homes == nil {
+		return plan.Home{}
+	}
+	text := asked.String()
+	for _, home := range g.homes {
+		if home != text {
+			return parseHome(home)
+		}
+	}
+	return asked
+}
+
+// homesOf lists the homes that stamps name; nil if all name that of the server's settings, as nearly all do.
+func homesOf(vms []plan.VM) []string {
+	if !slices.ContainsFunc(vms, func(vm plan.VM) bool { return vm.Home != "" }) {
+		return nil
+	}
+	var homes []string
+	for i := range vms {
+		if !slices.Contains(homes, vms[i].Home) {
+			homes = append(homes, vms[i].Home)
+		}
+	}
+	return homes
+}
+
+// groupFolder is where a home is. It is looked up once, until a place changes. The settings must be known. The caller holds mu.
+func (n *Inventory) groupFolder(home plan.Home) *GroupFolder {
+	if home == (plan.Home{}) {
+		return n.own
+	}
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	f := n.homes[home]
+	if f == nil {
+		f = n.lookUp(home, nil)
+		n.homes[home] = f
+	}
+	return f
+}
+
+// lookUp finds a home among the places that are known. A datacenter that was found before is the one that is meant, even
+// if it was renamed since, or another one has its name now; old may be nil. The caller holds mu.
+func (n *Inventory) lookUp(home plan.Home, old *GroupFolder) *GroupFolder {
+	f := &GroupFolder{home: home, Datacenter: n.own.Datacenter, Name: n.own.Name, VMFolder: n.own.VMFolder}
+	if kept, is := n.keptDatacenter(old); is && home.Datacenter != "" {
+		f.Datacenter, f.Name, f.VMFolder = old.Datacenter, kept, old.VMFolder
+	} else if home.Datacenter != "" {
+		if err := n.lookUpDatacenter(f); err != nil {
+			f.fault = &err.Fault
+			return f
+		}
+	}
+	f.Path = n.own.Path
+	if home.Folder != "" {
+		f.Path = canonicalPath(strings.Split(strings.Trim(home.Folder, "/"), "/"))
+	}
+	if f.VMFolder == n.own.VMFolder {
+		here, own := len(f.Path), len(n.own.Path)
+		switch {
+		case here > own && slices.EqualFunc(f.Path[:own], n.own.Path, strings.EqualFold):
+			f.fault = forbidden(home.Folder)
+			return f
+		case here < own && slices.EqualFunc(f.Path, n.own.Path[:here], strings.EqualFold):
+			f.reserved = n.own.Path[here]
+		}
+	}
+	f.Root = f.VMFolder
+	for i, name := range f.Path {
+		f.Root = n.places.below(f.Root, name)
+		if p, found := n.places.byRef[f.Root]; found && p.Kind != "Folder" {
+			f.fault = &vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is no folder: set spec.placement.folder to a path that is one, or is free.",
+				"/"+strings.Join(slices.Concat(n.places.names(f.VMFolder), f.Path[:i+1]), "/")).Fault
+			return f
+		}
+	}
+	return f
+}
+
+// keptDatacenter is the name of the datacenter that a home was found in before, if that is still there. The caller holds mu.
+func (n *Inventory) keptDatacenter(old *GroupFolder) (name string, is bool) {
+	if old == nil || old.Datacenter == "" || old.VMFolder == "" {
+		return "", false
+	}
+	p, is := n.places.byRef[old.Datacenter]
+	return Unescape(p.Name), is
+}
+
+// lookUpDatacenter: the caller holds mu.
+func (n *Inventory) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
+	var all []Place
+	var candidates []Candidate
+	for _, p := range n.places.byRef {
+		if p.Kind == "Datacenter" {
+			all = append(all, p)
+			candidates = append(candidates, Candidate{Path: n.places.path(p.Parent, p.Name)})
+		}
+	}
+	i, err := datacenterField.Choose(f.home.Datacenter, candidates)
+	if err != nil {
+		return vcfault.Classify("", err)
+	}
+	f.Datacenter, f.Name = all[i].MoRef, Unescape(all[i].Name)
+	if f.VMFolder = n.places.vmFolder(f.Datacenter); f.VMFolder == "" {
+		return vcfault.New(vcfault.ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.Name)
+	}
+	return nil
+}
+
+// lookUpRoot finds the folder of all groups by its names when the one that was known is gone: another replica,
+// or an operator, has made it again. The caller holds mu.
+func (n *Inventory) lookUpRoot(w *changes) {
+	if _, stands := n.places.byRef[n.own.Root]; stands {
+		return
+	}
+	root := n.places.below(n.own.VMFolder, n.own.Path...)
+	if p, found := n.places.byRef[root]; !found || p.Kind != "Folder" {
+		return
+	}
+	own := *n.own
+	own.Root = root
+	n.own = &own
+	if n.settings != nil {
+		site := *n.settings
+		site.Root = FolderRef(root)
+		n.settings = &site
+	}
+	w.fire[""] = true
+}
+
+// lookUpHomes looks all homes up again, after places changed. The caller holds mu.
+func (n *Inventory) lookUpHomes(w *changes) {
+	if n.own == nil {
+		return
+	}
+	n.lookUpRoot(w)
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	for home, old := range n.homes {
+		f := n.lookUp(home, old)
+		if n.homes[home] = f; !f.sameAs(old) {
+			w.fire[""] = true
+		}
+	}
+}
+
+// isRoot reports whether a place is a folder that holds <namespace>/<group>, of the settings or of a home that somebody
+// asked for. The caller holds mu.
+func (n *Inventory) isRoot(ref string) bool {
+	if n.own == nil || ref == "" {
+		return false
+	}
+	if ref == n.own.Root {
+		return true
+	}
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	for _, f := range n.homes {
+		if f.Root == ref {
+			return true
+		}
+	}
+	return false
+}
+
+// noteRequest notes whom a group's folder concerns, and whether it wants DRS rules.
+func (n *Inventory) noteRequest(ref plan.Ref, home plan.Home, rules bool) {
+	n.interest.Lock()
+	n.requesters[placeKey{ref.Namespace, ref.Name}] = requester{ref.UID, home}
+	if rules {
+		n.ruleRequests[ref.UID] = true
+	}
+	n.interest.Unlock()
+}
+
+// requesterOf is who asked for a group's folder lately.
+func (n *Inventory) requesterOf(namespace, name string) (requester, bool) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	a, found := n.requesters[placeKey{namespace, name}]
+	if !found {
+		a, found = n.formerRequesters[placeKey{namespace, name}]
+	}
+	return a, found
+}
+
+// forgetRequesters drops those who did not ask since the time before, and the homes that nobody asks for.
+func (n *Inventory) forgetRequesters() {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	n.requesters, n.formerRequesters = n.formerRequesters, n.requesters
+	clear(n.requesters)
+	clear(n.ruleRequests)
+	clear(n.ruleChecks)
+	if len(n.homes) == 0 {
+		return
+	}
+	used := map[plan.Home]bool{}
+	for _, a := range n.formerRequesters {
+		used[a.home] = true
+	}
+	for home := range n.homes {
+		if !used[home] {
+			delete(n.homes, home)
+		}
+	}
+}
+
+// GroupFolderFor is where a group of that home is to live, or why it may not.
+func (n *Inventory) GroupFolderFor(ref plan.Ref, home plan.Home) (*GroupFolder, error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	switch {
+	case n.unfit != nil:
+		return nil, &vcfault.Error{Fault: *n.unfit}
+	case n.own == nil:
+		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+	}
+	f := n.groupFolder(home)
+	if fault := n.refusal(ref, f); fault != nil {
+		return nil, &vcfault.Error{Fault: *fault}
+	}
+	return f, nil
+}
+
+// IsFolderOf reports whether a folder has the name of a group's, and is in one of the name of its namespace.
+func (n *Inventory) IsFolderOf(moRef string, ref plan.Ref) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	p := n.places.byRef[moRef]
+	return strings.EqualFold(p.Name, ref.Name) && strings.EqualFold(n.places.byRef[p.Parent].Name, ref.Namespace)
+}
+
+// vmFolder is the VM folder of a datacenter: the one place in it, of the folders that are read.
+func (p *places) vmFolder(datacenter string) string {
+	if ref := p.below(datacenter, "vm"); ref != "" {
+		return ref
+	}
+	for _, x := range p.byRef {
+		if x.Parent == datacenter && x.Kind == "Folder" {
+			return x.MoRef
+		}
+	}
+	return ""
+}
+
+// canonicalPath gives names as vCenter keeps them: '%', '/' and '\' within a name are %25, %2f and %5c.
+func canonicalPath(names []string) []string {
+	canonical := make([]string, len(names))
+	for i, name := range names {
+		canonical[i] = escaper.Replace(Unescape(name))
+	}
+	return canonical
+}
+
+var escaper = strings.NewReplacer("%", "%25", "/", "%2f", `\`, "%5c")

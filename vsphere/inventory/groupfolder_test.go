@@ -1,0 +1,210 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+// abroad is a shelf with a group's folder in another datacenter, and two datacenters of one name.
+func abroad() *shelf {
+	s := newShelf()
+	s.Publish(Reading{VCenter: "vc", Places: []Place{{"teams", "Folder", "teams", "vm1"}, {"shop1", "Folder", "shop", "teams"},
+		{"web1", "Folder", "web", "shop1"}, {"q1", "Folder", plan.QuarantineFolder, "web1"}, {"app", "VirtualApp", "app", "vm"},
+		{"north", "Folder", "north", "top"}, {"south", "Folder", "south", "top"}, {"twinA", "Datacenter", "twin", "north"},
+		{"twinB", "Datacenter", "twin", "south"}, {"vmA", "Folder", "vm", "twinA"}, {"own1", "Folder", "vm-operator", "vm1"},
+		{"shopOwn1", "Folder", "shop", "own1"}, {"webOwn1", "Folder", "web", "shopOwn1"},
+		{"odd", "Folder", "50%25", "teams"}, {"odder", "Folder", "a%2fb", "odd"}, {"shopOdd", "Folder", "shop", "odder"}, {"webOdd", "Folder", "web", "shopOdd"}}})
+	s.publish(template("vm-1", "ubuntu", "vm"), template("vm-2", "ubuntu", "vm1"))
+	s.told, s.asked = nil, nil
+	return s
+}
+
+func (s *shelf) at(home plan.Home) plan.Sight {
+	return s.Sight(web, plan.Ask{Template: "ubuntu", Home: home})
+}
+
+func TestAGroupsFolderAndTemplateAreLookedForInItsHome(t *testing.T) {
+	t.Parallel()
+	s := abroad()
+	for _, c := range []struct {
+		home                           plan.Home
+		folder, quarantine, datacenter string
+	}{
+		{plan.Home{}, "web", "", "DC0"},
+		{plan.Home{Datacenter: "DC0"}, "web", "", "DC0"},
+		{plan.Home{Folder: "vm-operator"}, "web", "", "DC0"},
+		{plan.Home{Datacenter: "DC0", Folder: "vm-operator"}, "web", "", "DC0"},
+		{plan.Home{Datacenter: "DC1", Folder: "teams"}, "web1", "q1", "DC1"},
+		{plan.Home{Datacenter: "/DC1", Folder: "teams"}, "web1", "q1", "DC1"},
+		{plan.Home{Datacenter: "DC1"}, "webOwn1", "", "DC1"},
+		{plan.Home{Datacenter: "DC1", Folder: "teams/50%/a%2Fb"}, "webOdd", "", "DC1"},
+		{plan.Home{Datacenter: "DC1", Folder: "teams/50%25/a%2fb"}, "webOdd", "", "DC1"},
+		{plan.Home{Datacenter: "DC1", Folder: "none/yet"}, "", "", "DC1"},
+		{plan.Home{Folder: "teams"}, "", "", "DC0"},
+		{plan.Home{Datacenter: "north/twin", Folder: "teams"}, "", "", "twin"},
+	} {
+		for range 2 { // the second answer is remembered
+			got := s.at(c.home)
+			if got.Trouble != nil || got.Folder != c.folder || got.Quarantine != c.quarantine || got.Template.Datacenter != c.datacenter {
+				t.Errorf("%+v: %+v, %+v", c.home, got, got.Trouble)
+			}
+			if want := map[string]string{"DC0": "vm-1", "DC1": "vm-2", "twin": ""}[c.datacenter]; got.Template.MoRef != want {
+				t.Errorf("%+v: the template is %q, not %q", c.home, got.Template.MoRef, want)
+			}
+		}
+	}
+}
+
+func TestAHomeThatCannotBeIsTheTroubleOfItsGroupAlone(t *testing.T) {
+	t.Parallel()
+	s := abroad()
+	for _, c := range []struct {
+		home   plan.Home
+		reason string
+		says   []string
+	}{
+		{plan.Home{Datacenter: "DC9"}, vcfault.ReasonDatacenterNotFound, []string{"spec.placement.datacenter", `"DC9"`, "/DC0, /DC1, /north/twin, /south/twin"}},
+		{plan.Home{Datacenter: "twin"}, vcfault.ReasonDatacenterAmbiguous, []string{"spec.placement.datacenter", "/north/twin, /south/twin"}},
+		{plan.Home{Datacenter: "south/twin"}, vcfault.ReasonFolderNotFound, []string{"twin"}}, // its VM folder cannot be seen
+		{plan.Home{Folder: "vm-operator/shop"}, vcfault.ReasonHomeForbidden, []string{"spec.placement.folder", "vm-operator/shop"}},
+		{plan.Home{Datacenter: "DC0", Folder: "vm-operator/x/y"}, vcfault.ReasonHomeForbidden, nil},
+		{plan.Home{Folder: "app/x"}, vcfault.ReasonFolderNotFound, []string{"/DC0/vm/app ", "spec.placement.folder"}},
+	} {
+		got := s.at(c.home)
+		if got.Trouble == nil || got.Trouble.Reason != c.reason || !got.Trouble.Person || !vctest.Mentions(got.Trouble.Message, c.says...) || got.Folder != "" || !got.Known {
+			t.Errorf("%+v: %+v, %+v", c.home, got, got.Trouble)
+		}
+		if again := s.at(c.home); *again.Trouble != *got.Trouble {
+			t.Errorf("%+v: %+v, then %+v", c.home, got.Trouble, again.Trouble)
+		}
+	}
+	if got := s.at(plan.Home{}); got.Trouble != nil || got.Folder != "web" {
+		t.Errorf("another group: %+v", got)
+	}
+	if got := s.at(plan.Home{Datacenter: "DC1", Folder: "vm-operator/shop"}); got.Trouble != nil {
+		t.Errorf("in another datacenter than the server's own folder: %+v", got.Trouble)
+	}
+	s.Publish(Reading{VCenter: "vc", Places: []Place{{"deep", "Folder", "deep", "shop"}}})
+	s.Locate("dc", "DC0", "vm", "deep") // --folder vm-operator/shop/deep
+	for namespace, trouble := range map[string]bool{"shop": true, "bank": false} {
+		got := s.Sight(plan.Ref{Namespace: namespace, Name: "deep", UID: "uid"}, plan.Ask{Home: plan.Home{Folder: "vm-operator"}})
+		if (got.Trouble != nil) != trouble {
+			t.Errorf("above the server's own folder, in the namespace %s: %+v", namespace, got.Trouble)
+		}
+	}
+}
+
+func TestAGroupKeepsTheHomeThatItsStampsName(t *testing.T) {
+	t.Parallel()
+	s := abroad()
+	m := machine("uid-web", 0)
+	away := plan.Home{Datacenter: "DC1", Folder: "teams"}
+	stamp, err := stamp.Decode(m.StampText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.publish(m)
+	if got := s.at(away); got.Folder != "web" {
+		t.Errorf("its members are at the server's own folder: %+v", got)
+	}
+	stamp.Home = away.String()
+	m.StampText = stamp.Encode()
+	s.publish(m)
+	for _, asked := range []plan.Home{{}, away, {Datacenter: "DC9"}, {Folder: "teams"}} {
+		if got := s.at(asked); got.Folder != "web1" || got.Trouble != nil || got.Template.MoRef != "vm-2" {
+			t.Errorf("asked for %+v: %+v", asked, got)
+		}
+	}
+	s.publish(machine("uid-web", 1)) // of an older spec
+	if got := s.at(away); got.Folder != "web" {
+		t.Errorf("one of its members is elsewhere: %+v", got)
+	}
+	s.Publish(Reading{VCenter: "vc", Gone: []string{m.MoRef, machine("uid-web", 1).MoRef}})
+	if got := s.at(away); got.Folder != "web1" {
+		t.Errorf("it has no member any more: %+v", got)
+	}
+}
+
+func TestAHomesTextIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	for _, home := range []plan.Home{{}, {Datacenter: "DC1"}, {Folder: "a/b"}, {Datacenter: "/x/DC1", Folder: "a:b"}} {
+		if got := parseHome(home.String()); got != home {
+			t.Errorf("%+v became %+v", home, got)
+		}
+	}
+}
+
+func TestAGroupIsToldOfItsFolderInAnotherHome(t *testing.T) {
+	t.Parallel()
+	s := abroad()
+	home := plan.Home{Datacenter: "DC1", Folder: "new/teams"}
+	s.at(home)
+	tell := func(what string, r Reading, want ...types.UID) {
+		t.Helper()
+		s.told, r.VCenter = nil, "vc"
+		s.Publish(r)
+		if !slices.Equal(s.told, want) {
+			t.Errorf("%s: told %v, not %v", what, s.told, want)
+		}
+	}
+	tell("the folder and those that it is in come, in any order", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"},
+		{"shop2", "Folder", "shop", "teams2"}, {"teams2", "Folder", "teams", "new"}, {"new", "Folder", "new", "vm1"}}}, web.UID)
+	if got := s.at(home); got.Folder != "web2" {
+		t.Fatalf("%+v", got)
+	}
+	tell("its quarantine comes", Reading{Places: []Place{{"q2", "Folder", plan.QuarantineFolder, "web2"}}}, web.UID)
+	tell("the same again", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"}}})
+	tell("a folder of nobody goes", Reading{Places: []Place{{"x", "Folder", "x", "vm1"}}})
+	tell("it goes", Reading{Gone: []string{"web2"}}, web.UID)
+	tell("its datacenter is renamed: it is the same one", Reading{Places: []Place{{"dc1", "Datacenter", "DC7", "top"}}}, "")
+	if got := s.at(home); got.Trouble != nil || got.Template.MoRef != "vm-2" {
+		t.Errorf("%+v", got)
+	}
+	tell("and back", Reading{Places: []Place{{"dc1", "Datacenter", "DC1", "top"}}}, "")
+	if got := s.at(home); got.Trouble != nil || got.Template.MoRef != "vm-2" {
+		t.Errorf("%+v", got)
+	}
+	for range 2 { // scans
+		s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
+	}
+	if len(s.homes) != 0 {
+		t.Errorf("nobody asks any more, and remembered are %v", s.homes)
+	}
+}
+
+func TestVMsAreAdoptedFromTheGroupsOwnDatacenter(t *testing.T) {
+	t.Parallel()
+	s := allowing()
+	s.adopting = newAdopting(Selection{AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/legacy"}, {"shop", "/DC1/vm/legacy"}}})
+	here, there := old("vm-1", "a", "legacy"), old("vm-2", "a", "legacy1")
+	s.publish(here, there)
+	look := func(home plan.Home) []plan.Candidate {
+		return s.Sight(web, plan.Ask{Home: home, Adopt: []string{"legacy/a", "vm-1", "vm-2"}}).Candidates
+	}
+	away := plan.Home{Datacenter: "DC1", Folder: "teams"}
+	look(plan.Home{})
+	look(away)
+	s.publish(here, there)
+	got := look(away)
+	if got[0].MoRef != "vm-2" || got[1].Fault == nil || got[1].Fault.Reason != vcfault.ReasonAdoptElsewhere || !strings.Contains(got[1].Fault.Message, "DC1") {
+		t.Errorf("%+v, %+v", got, got[1].Fault)
+	}
+	if _, err := s.AdoptableNow(web, "vm-2"); err != nil {
+		t.Error(err)
+	}
+	got = look(plan.Home{})
+	if got[0].MoRef != "vm-1" || got[2].Fault == nil || got[2].Fault.Reason != vcfault.ReasonAdoptElsewhere {
+		t.Errorf("%+v", got)
+	}
+	if _, err := s.AdoptableNow(web, "vm-2"); vctest.ReasonOf(t, err) != vcfault.ReasonAdoptElsewhere {
+		t.Error(err)
+	}
+}

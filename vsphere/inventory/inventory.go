@@ -1,0 +1,181 @@
+package inventory
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+)
+
+// Inventory is what vCenter said last, indexed for Sight: members by their group, templates by name, folders by
+// place, and of all other VMs no more than a name and a place.
+//
+// Publish is called by one goroutine at a time, with readings in the order in which they began, so that an older
+// fact never overwrites a newer one. Everything else may be called by anybody. Slices that it hands out are never
+// changed afterwards.
+type Inventory struct {
+	changed func(types.UID)
+	// want asks for a read of a VM that nothing is known of; nil if nobody can read.
+	want func(moRef string)
+
+	mu       sync.RWMutex
+	known    bool
+	trouble  *plan.Fault // why it is not known
+	vcenter  string
+	settings *Settings
+	own      *GroupFolder // where the settings say, or last said, that groups have their folders; nil if they never did
+	unfit    *plan.Fault  // what is wrong with the settings
+
+	members    map[string]*Member
+	groups     map[types.UID]*group
+	unmanaged  map[string]unmanagedVM
+	unreadable map[string]bool     // those others of whom it cannot be told whose they are
+	templates  map[string][]string // moRefs by name, as people write it
+	places     *places
+	clusters   clusters
+	gone       goneSet
+	unknown    int // VMs with a stamp of a version that this server does not know
+
+	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made again when it may have changed
+
+	// adopting says from where VMs may be adopted. It is not changed.
+	adopting adopting
+	// guestNetworks bound the addresses of guests; empty: all are taken. They are not changed.
+	guestNetworks []netip.Prefix
+	// version counts the publications that changed anything. Answers about adoption are good for one version.
+	version uint64
+	// rebuilds counts the times that a group's VMs were listed again.
+	rebuilds uint64
+
+	interest sync.Mutex
+	// requesters says by namespace and name whose folder that would be: of those who asked since the last complete reading;
+	// askedBefore, of those in the time before.
+	requesters, formerRequesters map[placeKey]requester
+	homes                        map[plan.Home]*GroupFolder // but for that of the settings
+	awaited                      map[string]types.UID       // VMs that a read was asked for, and the group that did
+	adoptions                    map[types.UID]*adoption
+	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
+	ruleRequests                 map[types.UID]bool         // who asked for DRS rules since the last complete reading
+	ruleChecks                   map[types.UID]ruleCheck    // whether a group's rules are off
+}
+
+// Member is a VM that bears a valid stamp.
+type Member struct {
+	Machine
+	Stamp  stamp.Stamp
+	ReadAt time.Time // when the reading began that it is from
+}
+
+// group is the members of one group.
+type group struct {
+	namespace, name, cluster string
+	refs                     map[string]*Member
+	vms                      []plan.VM // immutable
+	homes                    []string  // that the stamps name; nil if all name that of the settings
+	version                  uint64    // another one whenever one of its members was read
+}
+
+// unmanagedVM is a VM that is nobody's member.
+type unmanagedVM struct {
+	name, parent string
+	template     bool
+	disks        string // the fingerprint of a template's disks
+	// unreadable: whose it is cannot be told, for its configuration is unreadable or its stamp of an unknown version.
+	unreadable bool
+	// unknown: it has a stamp of an unknown version.
+	unknown bool
+	// unstampedAt is when its stamp was seen to have come off; zero if it had none as long as we know it.
+	unstampedAt time.Time
+}
+
+// New makes an empty inventory, of which nothing is known. changed may be nil.
+func New(changed func(types.UID)) *Inventory {
+	if changed == nil {
+		changed = func(types.UID) {}
+	}
+	n := &Inventory{changed: changed}
+	n.clear()
+	return n
+}
+
+// Of makes one whose groups may adopt, and whose guests may have addresses, as a selection says.
+func Of(selection Selection, changed func(types.UID)) *Inventory {
+	n := New(changed)
+	n.adopting, n.guestNetworks = newAdopting(selection), selection.GuestNetworks
+	return n
+}
+
+func (n *Inventory) clear() {
+	n.members = map[string]*Member{}
+	n.groups = map[types.UID]*group{}
+	n.unmanaged, n.unreadable = map[string]unmanagedVM{}, map[string]bool{}
+	n.templates = map[string][]string{}
+	n.places = newPlaces(0)
+	n.clusters = clusters{}
+	n.gone = goneSet{}
+	n.unknown = 0
+	n.answers.Store(&sync.Map{})
+	n.interest.Lock()
+	n.requesters, n.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
+	n.homes, n.awaited = map[plan.Home]*GroupFolder{}, map[string]types.UID{}
+	n.adoptions, n.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
+	n.ruleRequests, n.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
+	n.interest.Unlock()
+}
+
+// SetKnown says that what was published is all there is, and that changes will follow.
+func (n *Inventory) SetKnown() { n.setKnown(true, nil) }
+
+// setUnknown says that changes are missed from now on. The facts stay as they were.
+func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(false, why) }
+
+// setKnown reports whether it was otherwise before.
+func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
+	n.mu.Lock()
+	was, same := n.known, n.known == known && equalFault(n.trouble, trouble)
+	n.known, n.trouble = known, trouble
+	n.mu.Unlock()
+	if !same {
+		n.changed("")
+	}
+	return was != known
+}
+
+// Locate says where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
+// folder in that. It is for those who fill an inventory by hand.
+func (n *Inventory) Locate(datacenter, name, vmFolder, root string) {
+	n.mu.RLock()
+	path := n.places.between(vmFolder, root)
+	n.mu.RUnlock()
+	n.SetSettings(&Settings{Datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, DatacenterName: name,
+		VMFolder: FolderRef(vmFolder), Root: FolderRef(root), Path: path}, nil)
+}
+
+// SetSettings says what the settings name, or what is wrong with them.
+func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
+	n.mu.Lock()
+	same := equalFault(n.unfit, unfit) && (s == nil) == (n.settings == nil) &&
+		(s == nil || s.Root == n.settings.Root && s.Datacenter == n.settings.Datacenter)
+	n.settings, n.unfit = s, unfit // while they do not fit, the groups' folders are where they were
+	if s != nil {
+		n.own = &GroupFolder{Datacenter: s.Datacenter.Value, Name: s.DatacenterName, VMFolder: s.VMFolder.Value, Root: s.Root.Value,
+			Path: canonicalPath(s.Path)}
+	}
+	n.interest.Lock()
+	clear(n.homes)
+	n.interest.Unlock()
+	n.answers.Store(&sync.Map{})
+	n.version++
+	n.mu.Unlock()
+	if !same {
+		n.changed("")
+	}
+}
+
+func equalFault(a, b *plan.Fault) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -1,0 +1,205 @@
+package inventory
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+)
+
+// shelf is an inventory that is filled by hand.
+type shelf struct {
+	*Inventory
+	told  []types.UID
+	asked []string
+}
+
+func newShelf() *shelf {
+	s := &shelf{}
+	s.Inventory = New(func(uid types.UID) { s.told = append(s.told, uid) })
+	s.want = func(moRef string) { s.asked = append(s.asked, moRef) }
+	s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
+	s.Locate("dc", "DC0", "vm", "root")
+	s.SetKnown()
+	s.told = nil
+	return s
+}
+
+func somePlaces() []Place {
+	return []Place{{"top", "Folder", "Datacenters", ""}, {"dc", "Datacenter", "DC0", "top"}, {"vm", "Folder", "vm", "dc"},
+		{"root", "Folder", "vm-operator", "vm"}, {"shop", "Folder", "shop", "root"}, {"web", "Folder", "web", "shop"},
+		{"dc1", "Datacenter", "DC1", "top"}, {"vm1", "Folder", "vm", "dc1"}}
+}
+
+func (s *shelf) publish(machines ...Machine) {
+	s.Publish(Reading{VCenter: "vc", Machines: machines})
+}
+
+func machine(uid types.UID, ordinal int32) Machine {
+	id := fmt.Sprintf("id-%s-%d", uid, ordinal)
+	stamp := stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "web", UID: uid, Generation: 1, Ordinal: ordinal, Revision: "r1", InstanceUUID: id, VCenter: "vc"}
+	return Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-%s-%d", uid, ordinal), Name: plan.MemberName("web", ordinal), Power: plan.PoweredOn, Reachable: true, CPU: 2, MemoryMB: 1024},
+		Parent: "web", Readable: true, InstanceUUID: id, StampText: stamp.Encode()}
+}
+
+func template(moRef, name, parent string) Machine {
+	return Machine{VM: plan.VM{MoRef: moRef, Name: name}, Parent: parent, Readable: true, Template: true, InstanceUUID: moRef}
+}
+
+func (s *shelf) look(recorded ...string) plan.Sight {
+	return s.Sight(web, plan.Ask{Template: "ubuntu", Recorded: recorded})
+}
+
+func TestOnlyAValidStampMakesAMember(t *testing.T) {
+	copied := machine("uid-web", 1)
+	copied.InstanceUUID = "another"
+	garbled := machine("uid-web", 2)
+	garbled.StampText = "{"
+	bare := machine("uid-web", 3)
+	bare.StampText = ""
+	newer := machine("uid-web", 4)
+	newer.StampText = `{"v":99}`
+	s := newShelf()
+	s.publish(machine("uid-web", 0), copied, garbled, bare, newer)
+	if vms := s.look().VMs; len(vms) != 1 || vms[0].Ordinal != 0 {
+		t.Fatalf("members: %+v", vms)
+	}
+	if n := s.StampsUnknown(); n != 1 {
+		t.Errorf("%d unknown stamps counted, not 1", n)
+	}
+	if gone := s.look(copied.MoRef, garbled.MoRef, bare.MoRef, newer.MoRef).Gone; len(gone) != 3 || slices.Contains(gone, newer.MoRef) {
+		t.Errorf("gone: %v; all are lost to the group but the one that only a newer server understands", gone)
+	}
+}
+
+func TestAMemberThatCannotBeReadIsKeptAsItWasAndNeverGone(t *testing.T) {
+	s := newShelf()
+	s.publish(machine("uid-web", 0))
+	ref := s.look().VMs[0].MoRef
+	s.publish(Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}})
+	got := s.look(ref)
+	if len(got.VMs) != 1 || got.VMs[0].Reachable || got.VMs[0].Unreachable != hidden || got.VMs[0].CPU != 2 || len(got.Gone) != 0 {
+		t.Fatalf("%+v", got)
+	}
+	s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()}) // absent from a list
+	if got = s.look(ref); len(got.VMs) != 1 || len(got.Gone) != 0 {
+		t.Fatalf("absent was taken for gone: %+v", got)
+	}
+	s.publish(machine("uid-web", 0))
+	if got = s.look(ref); !got.VMs[0].Reachable {
+		t.Fatal("it is back, and still called unreachable")
+	}
+}
+
+func TestAnUnreadableVMThatWasNeverAMemberIsNotGone(t *testing.T) {
+	s := newShelf()
+	s.publish(Machine{VM: plan.VM{MoRef: "vm-x", Unreachable: "inaccessible"}})
+	if got := s.look("vm-x"); len(got.Gone) != 0 || len(s.asked) != 0 {
+		t.Fatalf("%+v, asked %v", got, s.asked)
+	}
+}
+
+func TestAGroupIsToldOfChangesOfItsOwnAndOfNoOthers(t *testing.T) {
+	s := newShelf()
+	s.look()
+	s.publish(machine("uid-web", 0))
+	s.publish(machine("uid-web", 0)) // the same again
+	s.publish(machine("uid-db", 0))
+	s.publish(Machine{VM: plan.VM{MoRef: "vm-x", Name: "x"}, Readable: true, Parent: "vm", InstanceUUID: "x"})
+	if want := []types.UID{"uid-web", "uid-db"}; !slices.Equal(s.told, want) {
+		t.Errorf("told %v, not %v", s.told, want)
+	}
+	s.told = nil
+	s.Publish(Reading{VCenter: "vc", Gone: []string{"web"}}) // its folder
+	if want := []types.UID{"uid-web"}; !slices.Equal(s.told, want) || s.look().Folder != "" {
+		t.Errorf("told %v, not %v, of the folder", s.told, want)
+	}
+	s.told = nil
+	s.publish(template("vm-t", "ubuntu", "vm"))
+	if want := []types.UID{""}; !slices.Equal(s.told, want) {
+		t.Errorf("told %v, not %v, of the template", s.told, want)
+	}
+}
+
+func TestEveryFactOfAVMCounts(t *testing.T) {
+	v := reflect.ValueOf(&plan.VM{}).Elem()
+	for i := range v.NumField() {
+		var x plan.VM
+		switch f := reflect.ValueOf(&x).Elem().Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Slice:
+			f.Set(reflect.ValueOf([]string{"x"}))
+		case reflect.Struct:
+			switch f.Interface().(type) {
+			case time.Time:
+				f.Set(reflect.ValueOf(time.Unix(1, 0).UTC()))
+			case plan.Shutdown:
+				f.Set(reflect.ValueOf(plan.Shutdown{Boot: time.Unix(1, 0).UTC()}))
+			case plan.Former:
+				f.Set(reflect.ValueOf(plan.Former{Folder: "x"}))
+			default:
+				t.Fatalf("what is a %s?", f.Type())
+			}
+		default:
+			f.SetInt(1)
+		}
+		if equalVMs([]plan.VM{x}, []plan.VM{{}}) {
+			t.Errorf("a change of %s is not seen", v.Type().Field(i).Name)
+		}
+	}
+}
+
+func TestTwoWithOneOrdinalAreBothShown(t *testing.T) {
+	a, b := machine("uid-web", 0), machine("uid-web", 0)
+	b.MoRef = "vm-z"
+	s := newShelf()
+	s.publish(b, a, machine("uid-web", 1))
+	var refs []string
+	for _, vm := range s.look().VMs {
+		refs = append(refs, vm.MoRef)
+	}
+	if want := []string{"vm-uid-web-0", "vm-z", "vm-uid-web-1"}; !slices.Equal(refs, want) {
+		t.Errorf("%v, not %v", refs, want)
+	}
+}
+
+func TestAnotherVCenterMakesTheInventoryEmpty(t *testing.T) {
+	s := newShelf()
+	s.publish(machine("uid-web", 0))
+	s.Publish(Reading{VCenter: "vc2", Complete: true})
+	if got := s.look("vm-uid-web-0"); len(got.VMs) != 0 || len(got.Gone) != 0 || got.VCenter != "vc2" {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestIdentifyFindsGroupsByTheStampsOfOurCluster(t *testing.T) {
+	s := newShelf()
+	s.publish(machine("uid-web", 0), machine("uid-db", 0))
+	if got := s.Identify("test", "shop", "web"); !slices.Equal(got, []types.UID{"uid-db", "uid-web"}) {
+		t.Errorf("%v", got)
+	}
+	if got := s.Identify("other", "shop", "web"); got != nil {
+		t.Errorf("of another cluster: %v", got)
+	}
+}
+
+func TestTheMemoryOfTheGoneIsBounded(t *testing.T) {
+	var g goneSet
+	for i := range 3 * goneMax {
+		g.add(fmt.Sprint(i))
+	}
+	if len(g.refs) != goneMax || !g.has(fmt.Sprint(3*goneMax-1)) || g.has("0") {
+		t.Errorf("%d remembered", len(g.refs))
+	}
+}
+
+var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}

@@ -1,0 +1,294 @@
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Identify finds the groups of that cluster and name by their members' stamps.
+func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var found []types.UID
+	for uid, g := range n.groups {
+		if g.cluster == cluster && g.namespace == namespace && g.name == name {
+			found = append(found, uid)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// wholeRefs are the moRefs of the VMs that are always read whole: all members of all groups, and the VMs that may
+// become members.
+func (n *Inventory) wholeRefs() []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	refs := slices.Collect(maps.Keys(n.members))
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	return slices.AppendSeq(refs, maps.Keys(n.adoptCandidates))
+}
+
+// IsUnmanaged reports whether a VM is known to be nobody's member.
+func (n *Inventory) IsUnmanaged(moRef string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	x, found := n.unmanaged[moRef]
+	return found && !x.unreadable
+}
+
+// fits reports whether what the settings name was found.
+func (n *Inventory) fits() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.unfit == nil && n.own != nil
+}
+
+func (n *Inventory) StampsUnknown() int {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.unknown
+}
+
+// VCenter is the vCenter that was read.
+func (n *Inventory) VCenter() string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.vcenter
+}
+
+// Settings is what the settings name, or what is wrong with them.
+func (n *Inventory) Settings() (*Settings, *plan.Fault) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.settings, n.unfit
+}
+
+// Member is the VM with that moRef if it is anybody's member. It is not changed afterwards.
+func (n *Inventory) Member(moRef string) *Member {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.members[moRef]
+}
+
+// MemberNames are the names of a group's VMs.
+func (n *Inventory) MemberNames(uid types.UID) []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var names []string
+	if g := n.groups[uid]; g != nil {
+		for i := range g.vms {
+			names = append(names, g.vms[i].Name)
+		}
+	}
+	return names
+}
+
+// MemberRefs are the VMs that bear the stamp of the group with that UID.
+func (n *Inventory) MemberRefs(uid types.UID) (refs []vim.ManagedObjectReference) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if g := n.groups[uid]; g != nil {
+		for moRef := range g.refs {
+			refs = append(refs, VMRef(moRef))
+		}
+	}
+	return refs
+}
+
+// Holder says what an object is: a member, or the path of something else. told is false if it is gone, or cannot
+// be told.
+func (n *Inventory) Holder(moRef string) (m *Member, path string, told bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if m := n.members[moRef]; m != nil {
+		return m, n.places.path(m.Parent, m.Name), true
+	}
+	if p, found := n.places.byRef[moRef]; found {
+		return nil, n.places.path(p.Parent, p.Name), true
+	}
+	x, found := n.unmanaged[moRef]
+	return nil, n.places.path(x.parent, x.name), found && (!x.unreadable || x.unknown)
+}
+
+// Below finds a folder by the names that lead to it.
+func (n *Inventory) Below(moRef string, names ...string) string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.places.below(moRef, names...)
+}
+
+// IsGone reports whether an object is known to be gone.
+func (n *Inventory) IsGone(moRef string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.gone.has(moRef)
+}
+
+// unwatched are the members, the places, and the VMs that may be anybody's, that the stream has neither told of, nor were
+// checked for that reason. Among the last are those that a group's status names and that are hidden from us.
+func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var refs []vim.ManagedObjectReference
+	look := func(kind, moRef string) {
+		if !seen.entered[moRef] && !seen.checked[moRef] {
+			refs = append(refs, vim.ManagedObjectReference{Type: kind, Value: moRef})
+		}
+	}
+	for ref := range n.members {
+		look("VirtualMachine", ref)
+	}
+	for ref := range n.unreadable {
+		look("VirtualMachine", ref)
+	}
+	for ref, p := range n.places.byRef {
+		look(p.Kind, ref)
+	}
+	return refs
+}
+
+func (n *Inventory) Roster(cluster string) (groups []plan.Listed, known bool) {
+	n.mu.RLock()
+	for uid, g := range n.groups {
+		if g.cluster != cluster {
+			continue
+		}
+		if vms := inUse(g.vms); len(vms) > 0 {
+			groups = append(groups, plan.Listed{Ref: plan.Ref{Namespace: g.namespace, Name: g.name, UID: uid}, VMs: vms})
+		}
+	}
+	known = n.known
+	n.mu.RUnlock()
+	slices.SortFunc(groups, func(a, b plan.Listed) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(string(a.UID), string(b.UID)))
+	})
+	return groups, known
+}
+
+// inUse are the VMs that are not in quarantine. The slice that is given is not changed.
+func inUse(vms []plan.VM) []plan.VM {
+	quarantined := func(vm plan.VM) bool { return !vm.Quarantined.IsZero() }
+	if !slices.ContainsFunc(vms, quarantined) {
+		return vms
+	}
+	return slices.DeleteFunc(slices.Clone(vms), quarantined)
+}
+
+// DatacenterAbove is the datacenter that a place is in.
+func (n *Inventory) DatacenterAbove(moRef string) (in Candidate, found bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for p := range n.places.above(moRef) {
+		if p.Kind == "Datacenter" {
+			return n.asCandidate(p), true
+		}
+	}
+	return Candidate{}, false
+}
+
+// asCandidate is a place with its path. The caller holds mu.
+func (n *Inventory) asCandidate(p Place) Candidate {
+	return Candidate{n.places.path(p.Parent, p.Name), vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
+}
+
+// FolderAt is a folder with its path, for people.
+func (n *Inventory) FolderAt(moRef string) Candidate {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	p := n.places.byRef[moRef]
+	return Candidate{n.places.path(p.Parent, p.Name), FolderRef(moRef)}
+}
+
+// Standing is the datacenter of groups' folders, and how much of the way to them is there: the moRef of a folder.
+func (n *Inventory) Standing(at *GroupFolder) (in Candidate, folder string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	dc := n.places.byRef[at.Datacenter]
+	in = Candidate{n.places.path(dc.Parent, dc.Name), vim.ManagedObjectReference{Type: "Datacenter", Value: at.Datacenter}}
+	folder = at.VMFolder
+	for _, name := range at.Path {
+		next := n.places.below(folder, name)
+		if next == "" {
+			break
+		}
+		folder = next
+	}
+	return in, folder
+}
+
+// Counts are how many there are of each kind.
+type Counts struct {
+	Members, Unmanaged, Groups, Places int
+	// StampsUnknown are VMs with a stamp of a version that this server does not know.
+	StampsUnknown int
+	// Candidates are the unmanaged VMs of which more is kept, because a group wants to adopt them.
+	Candidates int
+}
+
+// Count counts what is known.
+func (n *Inventory) Count() Counts {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	return Counts{len(n.members), len(n.unmanaged), len(n.groups), len(n.places.byRef), n.unknown, len(n.adoptCandidates)}
+}
+
+// FoldersNamed are the paths of the folders whose names begin like that.
+func (n *Inventory) FoldersNamed(prefix string) (paths []string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, p := range n.places.byRef {
+		if p.Kind == "Folder" && strings.HasPrefix(Unescape(p.Name), prefix) {
+			paths = append(paths, n.places.path(p.Parent, p.Name))
+		}
+	}
+	return paths
+}
+
+// FindTemplate finds a template in the way of Sight. others are the names of templates that there
+// are, and plain is the path of a VM of that name that is none.
+func (n *Inventory) FindTemplate(at *GroupFolder, name string) (t plan.Template, others []string, plain string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.template(at, name), n.otherTemplates(at), n.plainVM(at, name)
+}
+
+// TemplatesIn lists the templates of a datacenter.
+func (n *Inventory) TemplatesIn(at *GroupFolder) []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.otherTemplates(at)
+}
+
+// Clusters are the clusters as they were read last.
+func (n *Inventory) Clusters() []Cluster {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return slices.Collect(maps.Values(n.clusters.byRef))
+}
+
+// OwnFolder is where the settings say that groups have their folders; nil if that is not known.
+func (n *Inventory) OwnFolder() *GroupFolder {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.own
+}
+
+// ForgetRoot says that the root folder is not there: what was given as it is a folder on the way.
+func (n *Inventory) ForgetRoot() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	own := *n.own
+	own.Root = ""
+	n.own = &own
+}

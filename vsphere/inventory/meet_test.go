@@ -1,0 +1,96 @@
+package inventory
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+func TestAFolderInTheServersOwnIsRefusedInAnyCase(t *testing.T) {
+	t.Parallel()
+	for folder, free := range map[string]bool{"vm-operator/shop": false, "VM-Operator/shop": false, "VM-OPERATOR/SHOP/web": false, "vm-operators": true} {
+		s := newShelf()
+		trouble := s.Sight(web, plan.Ask{Home: plan.Home{Folder: folder}}).Trouble
+		if refused := trouble != nil && trouble.Reason == vcfault.ReasonHomeForbidden; refused == free {
+			t.Errorf("%s: %+v", folder, trouble)
+		}
+	}
+}
+
+func TestAFolderIsFoundInAnyCaseAndTheExactOneFirst(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(4)
+	p.put(Place{MoRef: "a", Kind: "Folder", Name: "Shop", Parent: "root"})
+	if p.below("root", "shop") != "a" || p.below("root", "SHOP") != "a" || p.below("root", "shops") != "" {
+		t.Error("it is not found")
+	}
+	p.put(Place{MoRef: "b", Kind: "Folder", Name: "shop", Parent: "root"})
+	if p.below("root", "shop") != "b" || p.below("root", "Shop") != "a" {
+		t.Error("the exact one does not come first")
+	}
+	p.drop("b")
+	p.put(Place{MoRef: "a", Kind: "Folder", Name: "Shop", Parent: "root"})
+	if p.below("root", "shop") != "a" {
+		t.Error("it is not found any more")
+	}
+}
+
+// The group quarantine of the namespace web has its folder at teams/shop/web/quarantine, where the group web of the namespace shop
+// has its quarantine, if the one has its home in teams/shop and the other in teams.
+func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
+	t.Parallel()
+	places := []Place{{"teams", "Folder", "teams", "vm"}, {"teams-shop", "Folder", "shop", "teams"}, {"teams-web", "Folder", "web", "teams-shop"},
+		{"theirs", "Folder", "quarantine", "teams-web"}}
+	other := plan.Ref{Namespace: "web", Name: "quarantine", UID: "uid-other"}
+	look := func(s *shelf) *plan.Fault {
+		return s.Sight(other, plan.Ask{Home: plan.Home{Folder: "teams/shop"}}).Trouble
+	}
+	s := newShelf()
+	s.Publish(Reading{VCenter: "vc", Places: places})
+	if trouble := look(s); trouble != nil {
+		t.Errorf("nobody else is there: %+v", trouble)
+	}
+	s.Sight(web, plan.Ask{Home: plan.Home{Folder: "teams"}})
+	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden || !trouble.Person {
+		t.Errorf("beside a group that asks: %+v", trouble)
+	}
+	s = newShelf()
+	s.Publish(Reading{VCenter: "vc", Places: places})
+	s.publish(stamped(old("vm-1", "web-0", "teams-web"), func(st *stamp.Stamp) { st.UID = web.UID }))
+	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden {
+		t.Errorf("beside a group that has members: %+v", trouble)
+	}
+	if trouble := s.Sight(plan.Ref{Namespace: "shop", Name: "quarantine", UID: "uid-third"}, plan.Ask{}).Trouble; trouble != nil {
+		t.Errorf("a group of that name elsewhere is as it was: %+v", trouble)
+	}
+}
+
+func TestAddressesOfGuestsAreWithinTheNetworksThatTheFlagAllows(t *testing.T) {
+	t.Parallel()
+	vm := stamped(old("vm-1", "web-0", "web"), func(st *stamp.Stamp) { st.UID = web.UID })
+	vm.IPs = []string{"10.0.0.7", "192.168.1.1", "fd00::7", "2001:db8::1"}
+	for _, c := range []struct {
+		networks []netip.Prefix
+		want     []string
+	}{
+		{nil, vm.IPs},
+		{[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, []string{"10.0.0.7", "fd00::7"}},
+		{[]netip.Prefix{netip.MustParsePrefix("172.16.0.0/12")}, nil},
+	} {
+		s := newShelf()
+		s.guestNetworks = c.networks
+		s.publish(vm)
+		if got := s.look().VMs[0].IPs; !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v", c.networks, got)
+		}
+	}
+	if got := addresses("127.0.0.1", []vim.GuestNicInfo{{IpAddress: []string{"169.254.1.1", "224.0.0.1", "0.0.0.0", "::", "ff02::1", "fe80::1", "::1", "10.0.0.7"}}}); !slices.Equal(got, []string{"10.0.0.7"}) {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,95 @@
+package inventory
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Naming is a flag of the server, or a field of a spec, that names something in vCenter.
+type Naming struct {
+	Word, Flag string
+	// Missing and ambiguous are the reasons of its faults.
+	Missing, Ambiguous string
+}
+
+var (
+	datacenterFlag = Naming{"datacenter", "--datacenter", vcfault.ReasonDatacenterNotFound, vcfault.ReasonDatacenterAmbiguous}
+	poolFlag       = Naming{"cluster or resource pool", "--pool", vcfault.ReasonPoolNotFound, vcfault.ReasonPoolAmbiguous}
+	datastoreFlag  = Naming{"datastore", "--datastore", vcfault.ReasonDatastoreNotFound, vcfault.ReasonDatastoreAmbiguous}
+)
+
+// Candidate is something that a setting may name.
+type Candidate struct {
+	Path string // "/DC0/host/C0"
+	Ref  types.ManagedObjectReference
+}
+
+// Named reports whether name, a whole inventory path or the end of one, names the choice. In a path '/' within a name is
+// %2f; people may write it as they see it.
+func (c Candidate) Named(name string) bool {
+	for _, path := range []string{c.Path, Unescape(c.Path)} {
+		if path == name || strings.HasSuffix(path, "/"+strings.Trim(name, "/")) && !strings.HasPrefix(name, "/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Matching gives the indices of the candidates that are named; an empty name names all.
+func Matching(name string, all []Candidate) (fits []int) {
+	for i, c := range all {
+		if name == "" || c.Named(name) {
+			fits = append(fits, i)
+		}
+	}
+	return fits
+}
+
+// Choose gives the index of the one candidate that is named; an empty name takes the only one there is.
+func (s Naming) Choose(name string, all []Candidate) (int, error) {
+	fits := Matching(name, all)
+	if len(fits) == 1 {
+		return fits[0], nil
+	}
+	return 0, s.Refuse(name, all, fits)
+}
+
+// Refuse says why not one of the candidates can be taken: none is named, or several are.
+func (s Naming) Refuse(name string, all []Candidate, fits []int) *vcfault.Error {
+	there := func(indices []int) string {
+		var names []string
+		for _, i := range indices {
+			names = append(names, all[i].Path)
+		}
+		return vcfault.Listing(names)
+	}
+	switch {
+	case len(fits) > 0 && name == "":
+		return vcfault.New(s.Ambiguous, true, "There is more than one %s: set %s to one of %s.", s.Word, s.Flag, there(fits))
+	case len(fits) > 0:
+		return vcfault.New(s.Ambiguous, true, "More than one %s is called %q: set %s to one of %s.", s.Word, name, s.Flag, there(fits))
+	case len(all) == 0 && name == "":
+		return vcfault.New(s.Missing, true, "vCenter shows its user no %s: make one, or grant the user the right to see it.", s.Word)
+	case len(all) == 0:
+		return vcfault.New(s.Missing, true, "vCenter shows its user no %s, and so not %q of %s: make it, or grant the right to see it.", s.Word, name, s.Flag)
+	}
+	every := make([]int, len(all))
+	for i := range all {
+		every[i] = i
+	}
+	return vcfault.New(s.Missing, true, "There is no %s %q: set %s to one of %s.", s.Word, name, s.Flag, there(every))
+}
+
+// Found tells a search that found nothing from one that failed.
+func Found[T any](all []T, err error) ([]T, error) {
+	var none *find.NotFoundError
+	if errors.As(err, &none) {
+		return nil, nil
+	}
+	return all, err
+}

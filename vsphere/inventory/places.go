@@ -1,0 +1,199 @@
+package inventory
+
+import (
+	"iter"
+	"net/url"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// placeKey is a name below a parent: vCenter allows one object of each.
+type placeKey struct{ parent, name string }
+
+// places indexes the containers of VMs, for paths and for finding a group's folder.
+type places struct {
+	byRef  map[string]Place
+	byName map[placeKey]string
+	// byFold is by the name in lower case: vCenter does not distinguish case, so that a folder that somebody made as "Shop" is
+	// the one of the namespace shop.
+	byFold map[placeKey]string
+}
+
+func newPlaces(size int) *places {
+	return &places{byRef: make(map[string]Place, size), byName: make(map[placeKey]string, size), byFold: make(map[placeKey]string, size)}
+}
+
+func (p *places) put(x Place) {
+	p.drop(x.MoRef)
+	p.byRef[x.MoRef] = x
+	p.byName[placeKey{x.Parent, x.Name}] = x.MoRef
+	p.byFold[placeKey{x.Parent, strings.ToLower(x.Name)}] = x.MoRef
+}
+
+func (p *places) drop(ref string) {
+	x, found := p.byRef[ref]
+	if !found {
+		return
+	}
+	delete(p.byRef, ref)
+	if s := (placeKey{x.Parent, x.Name}); p.byName[s] == ref {
+		delete(p.byName, s)
+	}
+	if s := (placeKey{x.Parent, strings.ToLower(x.Name)}); p.byFold[s] == ref {
+		delete(p.byFold, s)
+	}
+}
+
+// below finds a place by the names that lead to it from another one; empty if there is none.
+func (p *places) below(ref string, names ...string) string {
+	for _, name := range names {
+		if ref == "" {
+			return ""
+		}
+		at, exact := p.byName[placeKey{ref, name}]
+		if !exact {
+			at = p.byFold[placeKey{ref, strings.ToLower(name)}]
+		}
+		ref = at
+	}
+	return ref
+}
+
+// deepest bounds how many places one is in. No inventory is that deep; but what a vCenter says may go round in a circle.
+const deepest = 100
+
+// above gives a place and those that it is in, from the inside out.
+func (p *places) above(ref string) iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for range deepest {
+			x, found := p.byRef[ref]
+			if !found || !yield(x) {
+				return
+			}
+			ref = x.Parent
+		}
+	}
+}
+
+// path is the inventory path of a name within a place, "/DC0/vm/web/web-0", escaped as vCenter shows it. The
+// root folder has no part in it.
+func (p *places) path(parent, name string) string {
+	parts := []string{name}
+	for x := range p.above(parent) {
+		if x.Parent != "" {
+			parts = append(parts, x.Name)
+		}
+	}
+	var b strings.Builder
+	for i := len(parts) - 1; i >= 0; i-- {
+		b.WriteByte('/')
+		b.WriteString(parts[i])
+	}
+	return b.String()
+}
+
+// names are those of a place and of what it is in, from the root folder down, as people write them; nil if that is
+// not known all the way.
+func (p *places) names(ref string) []string {
+	var names []string
+	for x := range p.above(ref) {
+		if x.Parent == "" {
+			slices.Reverse(names)
+			return names
+		}
+		names = append(names, Unescape(x.Name))
+	}
+	return nil
+}
+
+// between are the names that lead from one place to another one in it.
+func (p *places) between(from, to string) (names []string) {
+	for x := range p.above(to) {
+		if x.MoRef == from {
+			break
+		}
+		names = append(names, x.Name)
+	}
+	slices.Reverse(names)
+	return names
+}
+
+// datacenter is the moRef of the datacenter that a place is in, or is; empty if that is not known.
+func (p *places) datacenter(ref string) string {
+	for x := range p.above(ref) {
+		if x.Kind == "Datacenter" {
+			return x.MoRef
+		}
+	}
+	return ""
+}
+
+// Unescape gives a name as people write it: vCenter keeps '/', '\' and '%' in names as %2f, %5c and %25.
+func Unescape(name string) string {
+	if !strings.Contains(name, "%") {
+		return name
+	}
+	if plain, err := url.PathUnescape(name); err == nil {
+		return plain
+	}
+	return name
+}
+
+// putPlaces takes over the places of a reading. The caller holds mu.
+func (n *Inventory) putPlaces(r Reading, w *changes) {
+	var fresh []Place
+	for _, p := range r.Places {
+		old, had := n.places.byRef[p.MoRef]
+		if had && old == p {
+			continue
+		}
+		if had {
+			n.tellFolder(old, true, w)
+		}
+		n.gone.drop(p.MoRef)
+		n.places.put(p)
+		w.tree, w.places = true, true
+		fresh = append(fresh, p)
+	}
+	if w.places {
+		n.lookUpHomes(w)
+		w.places = false
+	}
+	for _, p := range fresh { // once all are filed, for a folder may come before the one it is in
+		n.tellFolder(p, false, w)
+	}
+}
+
+// dropPlace: the caller holds mu.
+func (n *Inventory) dropPlace(ref string, w *changes) {
+	if p, had := n.places.byRef[ref]; had {
+		n.tellFolder(p, true, w)
+		n.places.drop(ref)
+		w.tree, w.places = true, true
+	}
+}
+
+// isGroups reports whether a place is where a group has its folder. The caller holds mu.
+func (n *Inventory) isGroups(p Place) bool {
+	above, found := n.places.byRef[p.Parent]
+	return found && n.isRoot(above.Parent)
+}
+
+// tellFolder tells who is concerned by a place that came, or ceased to be where it was: one group if it is a
+// group's folder; nobody if it came, for what is in it comes by itself; else all. The caller holds mu.
+func (n *Inventory) tellFolder(p Place, ceased bool, w *changes) {
+	if p.Name == plan.QuarantineFolder { // it concerns the one whose folder it is in
+		if above, found := n.places.byRef[p.Parent]; found && n.isGroups(above) {
+			p = above
+		}
+	}
+	if n.isGroups(p) {
+		if a, asked := n.requesterOf(n.places.byRef[p.Parent].Name, p.Name); asked {
+			w.fire[a.uid] = true
+		}
+	} else if ceased {
+		w.fire[""] = true
+	}
+}

@@ -1,0 +1,293 @@
+package inventory
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+)
+
+// changes is what a publication changed.
+type changes struct {
+	groups map[types.UID]bool // may have other members now; whether they have is seen when they are rebuilt
+	fire   map[types.UID]bool // changed for certain
+	tree   bool               // the answers about templates, and about adoption, may be others now
+	places bool               // places came, went or changed
+}
+
+// Publish takes over a reading, then tells the groups that it changed something for.
+func (n *Inventory) Publish(r Reading) {
+	w := changes{groups: map[types.UID]bool{}, fire: map[types.UID]bool{}}
+	n.mu.Lock()
+	if n.vcenter != r.VCenter {
+		if n.vcenter != "" {
+			n.clear() // moRefs of another vCenter say nothing here
+			n.known, n.settings, n.own = false, nil, nil
+			w.fire[""] = true
+		}
+		n.vcenter = r.VCenter
+	}
+	for _, ref := range r.Gone {
+		n.forget(ref, &w)
+	}
+	n.putPlaces(r, &w)
+	for i := range r.Machines {
+		r.Machines[i].IPs = within(n.guestNetworks, r.Machines[i].IPs)
+		n.put(&r.Machines[i], r.Began, &w)
+	}
+	if r.Clusters != nil {
+		n.putClusters(r.Clusters, &w)
+	}
+	if r.Complete {
+		n.sweep(r, &w)
+	}
+	if w.places {
+		n.lookUpHomes(&w)
+	}
+	for uid := range w.groups {
+		if n.rebuild(uid) {
+			w.fire[uid] = true
+		}
+	}
+	if w.tree {
+		n.answers.Store(&sync.Map{})
+	}
+	if w.tree || len(w.fire) > 0 {
+		n.version++
+	}
+	n.answerWanted(r, &w)
+	n.mu.Unlock()
+	if w.fire[""] {
+		n.changed("")
+		return
+	}
+	for uid := range w.fire {
+		n.changed(uid)
+	}
+}
+
+// put files one machine as a member or as another's. The caller holds mu.
+func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
+	old := n.members[m.MoRef]
+	if !m.Readable && old != nil {
+		kept := *old // the last facts stand: it exists, and cannot be reached
+		kept.Reachable, kept.Unreachable = false, m.Unreachable
+		n.members[m.MoRef] = &kept
+		n.groups[kept.Stamp.UID].refs[m.MoRef] = &kept
+		w.groups[kept.Stamp.UID] = true
+		return
+	}
+	n.gone.drop(m.MoRef)
+	bears, owner := ownerOf(m, old)
+	if owner != stamp.Ours {
+		n.leave(m.MoRef, w)
+		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks,
+			unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion}
+		if old != nil && !x.unreadable {
+			x.unstampedAt = time.Now()
+			time.AfterFunc(unstampedPatience, func() { n.changed(old.Stamp.UID) })
+		}
+		n.putUnmanaged(m.MoRef, x, w)
+		n.putAdoptCandidate(m, w)
+		return
+	}
+	if old != nil && old.Stamp.UID != bears.UID {
+		n.leave(m.MoRef, w)
+	}
+	n.dropUnmanaged(m.MoRef, w)
+	n.dropAdoptCandidate(m.MoRef, w)
+	x := &Member{Machine: *m, Stamp: bears, ReadAt: began}
+	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks) {
+		n.unlistTemplate(m.MoRef, old, w)
+		n.listTemplate(m.MoRef, x.Name, x.Template, w)
+	}
+	n.members[m.MoRef] = x
+	g := n.groups[bears.UID]
+	if g == nil {
+		g = &group{refs: map[string]*Member{}}
+		n.groups[bears.UID] = g
+	}
+	g.namespace, g.name, g.cluster = bears.Namespace, bears.Name, bears.Cluster
+	g.refs[m.MoRef] = x
+	w.groups[bears.UID] = true
+}
+
+// forget drops everything known of a moRef that is gone for certain. The caller holds mu.
+func (n *Inventory) forget(ref string, w *changes) {
+	n.gone.add(ref)
+	n.leave(ref, w)
+	n.dropUnmanaged(ref, w)
+	n.dropAdoptCandidate(ref, w)
+	n.dropPlace(ref, w)
+}
+
+// leave takes a VM out of its group. The caller holds mu.
+func (n *Inventory) leave(ref string, w *changes) {
+	old := n.members[ref]
+	if old == nil {
+		return
+	}
+	n.unlistTemplate(ref, old, w)
+	delete(n.members, ref)
+	delete(n.groups[old.Stamp.UID].refs, ref)
+	w.groups[old.Stamp.UID] = true
+}
+
+// putUnmanaged: the caller holds mu.
+func (n *Inventory) putUnmanaged(ref string, x unmanagedVM, w *changes) {
+	old, had := n.unmanaged[ref]
+	if had {
+		x.unstampedAt = old.unstampedAt
+	}
+	if had && old == x {
+		return
+	}
+	n.dropUnmanaged(ref, w)
+	n.unmanaged[ref] = x
+	w.tree = true // a plain VM's name is part of the answer about a template that is not found
+	n.listTemplate(ref, x.name, x.template, w)
+	if x.unreadable {
+		n.unreadable[ref] = true
+	}
+	if x.unknown {
+		n.unknown++
+	}
+}
+
+// dropUnmanaged: the caller holds mu.
+func (n *Inventory) dropUnmanaged(ref string, w *changes) {
+	x, had := n.unmanaged[ref]
+	if !had {
+		return
+	}
+	delete(n.unmanaged, ref)
+	delete(n.unreadable, ref)
+	w.tree = true
+	n.unlist(ref, x.name, x.template, w)
+	if x.unknown {
+		n.unknown--
+	}
+}
+
+// unlistTemplate: the caller holds mu.
+func (n *Inventory) unlistTemplate(ref string, m *Member, w *changes) {
+	if m != nil {
+		n.unlist(ref, m.Name, m.Template, w)
+	}
+}
+
+// listTemplate: the caller holds mu.
+func (n *Inventory) listTemplate(ref, name string, template bool, w *changes) {
+	if !template {
+		return
+	}
+	name = Unescape(name)
+	n.templates[name] = append(n.templates[name], ref)
+	w.tree, w.fire[""] = true, true
+}
+
+// unlist: the caller holds mu.
+func (n *Inventory) unlist(ref, name string, template bool, w *changes) {
+	if !template {
+		return
+	}
+	name = Unescape(name)
+	left := slices.DeleteFunc(n.templates[name], func(r string) bool { return r == ref })
+	if n.templates[name] = left; len(left) == 0 {
+		delete(n.templates, name)
+	}
+	w.tree, w.fire[""] = true, true
+}
+
+// sweep forgets the unmanaged VMs and places that a complete reading did not show, and hides the members. The caller holds mu.
+func (n *Inventory) sweep(r Reading, w *changes) {
+	seen := make(map[string]bool, len(r.Machines)+len(r.Places))
+	for i := range r.Machines {
+		seen[r.Machines[i].MoRef] = true
+	}
+	for _, p := range r.Places {
+		seen[p.MoRef] = true
+	}
+	for ref := range n.unmanaged {
+		if !seen[ref] {
+			n.dropUnmanaged(ref, w)
+			n.dropAdoptCandidate(ref, w)
+		}
+	}
+	for ref := range n.places.byRef {
+		if !seen[ref] {
+			n.dropPlace(ref, w)
+		}
+	}
+	for ref := range n.members {
+		if !seen[ref] {
+			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, r.Began, w)
+		}
+	}
+	n.forgetRequesters() // who is still there asks again at its next hook call
+	n.forgetAdoptCandidates()
+}
+
+// rebuild lists a group's VMs again and reports whether anything of them changed. The caller holds mu.
+func (n *Inventory) rebuild(uid types.UID) bool {
+	g := n.groups[uid]
+	was := g.vms
+	n.rebuilds++
+	g.version = n.rebuilds
+	if len(g.refs) == 0 {
+		delete(n.groups, uid)
+		return len(was) > 0
+	}
+	vms := make([]plan.VM, 0, len(g.refs))
+	for _, m := range g.refs {
+		vms = append(vms, m.Stamp.Onto(m.VM))
+	}
+	slices.SortFunc(vms, func(a, b plan.VM) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
+	})
+	if equalVMs(was, vms) {
+		return false
+	}
+	g.vms, g.homes = vms, homesOf(vms)
+	return true
+}
+
+// equalVMs compares whatever VMs have, or will have: a fact that was forgotten here would be told to nobody. (Times
+// are in UTC, from decodeMachine or a stamp, and have no monotonic part.)
+func equalVMs(a, b []plan.VM) bool { return reflect.DeepEqual(a, b) }
+
+// answerWanted tells the groups that had asked for a VM of which nothing was known. The caller holds mu.
+func (n *Inventory) answerWanted(r Reading, w *changes) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	if len(n.awaited) == 0 {
+		return
+	}
+	answer := func(ref string) {
+		if uid, asked := n.awaited[ref]; asked {
+			delete(n.awaited, ref)
+			w.fire[uid] = true
+		}
+	}
+	for i := range r.Machines {
+		answer(r.Machines[i].MoRef)
+	}
+	for _, ref := range r.Gone {
+		answer(ref)
+	}
+}
+
+// ownerOf says whose a VM is. old is what it was filed as, so that an unchanged stamp is not decoded again.
+func ownerOf(m *Machine, old *Member) (stamp.Stamp, stamp.Owner) {
+	if m.Readable && m.StampText != "" && old != nil && old.StampText == m.StampText && old.InstanceUUID == m.InstanceUUID {
+		return old.Stamp, stamp.Ours
+	}
+	return stamp.Read(m.StampText, m.InstanceUUID, m.Readable)
+}

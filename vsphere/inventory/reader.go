@@ -1,0 +1,303 @@
+package inventory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// How long reads are gathered before one is made: those that somebody waits for, and those that only the stream
+// wants. A burst of changes then costs few calls, and the end of an action is seen at once.
+const (
+	gatherAwaited  = 10 * time.Millisecond
+	gatherStreamed = 100 * time.Millisecond
+)
+
+// Caller makes calls of vCenter on a session. Errors are *vcfault.Error.
+type Caller interface {
+	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
+}
+
+// Reader makes all reads, one after another, and publishes each before the next: so what is read later is
+// published later. Whatever is wanted while a read is under way goes with the next one.
+type Reader struct {
+	calls     Caller
+	inventory *Inventory
+	log       zerolog.Logger
+	wake      chan struct{} // has a place for one
+	hurry     chan struct{} // likewise: somebody waits
+	done      chan struct{} // closed when run has ended
+
+	// clustersRead is when the clusters were last read; run's alone.
+	clustersRead time.Time
+
+	mu      sync.Mutex
+	next    job
+	running job
+}
+
+// job is one read: of everything, or of some VMs and places, or of the clusters; and who waits for it.
+type job struct {
+	scan bool
+	// clusters asks for the clusters and our rules in them. A scan reads them, too, if they were not read lately.
+	clusters bool
+	dirty    map[types.ManagedObjectReference]bool
+	waiting  []chan struct{}
+	// again are the objects that somebody waits for: they are read once more a while later.
+	again []types.ManagedObjectReference
+}
+
+// readAgain is when an object that was read at the end of a step is read once more. The stream compares what it told
+// last with what is: if the step changes a VM and somebody changes it back before the stream has looked, there is
+// nothing for it to tell, and what the step's read showed in between would stand. After this while the stream has
+// looked.
+const readAgain = time.Second
+
+// NewReader makes the one reader of an inventory.
+func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
+	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{})}
+	n.want = func(moRef string) { r.Touch(VMRef(moRef)) }
+	return r
+}
+
+// Touch says that something changed, or may have.
+func (r *Reader) Touch(refs ...types.ManagedObjectReference) { r.add(job{}, refs) }
+
+// Busy reports whether a read of that object is wanted or under way.
+func (r *Reader) Busy(ref types.ManagedObjectReference) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running.scan || r.next.dirty[ref] || r.running.dirty[ref]
+}
+
+// Read waits until a read of these objects, begun after this call, has been published.
+func (r *Reader) Read(ctx context.Context, refs ...types.ManagedObjectReference) error {
+	return r.await(ctx, job{}, refs)
+}
+
+// Scan waits until a read of everything, begun after this call, has been published. Those who ask for one
+// together share it.
+func (r *Reader) Scan(ctx context.Context) error { return r.await(ctx, job{scan: true}, nil) }
+
+// ReadClusters waits until a read of all clusters, begun after this call, has been published.
+func (r *Reader) ReadClusters(ctx context.Context) error {
+	return r.await(ctx, job{clusters: true}, nil)
+}
+
+// ScanWithClusters waits until a read of everything and of all clusters, begun after this call, has been published.
+func (r *Reader) ScanWithClusters(ctx context.Context) error {
+	return r.await(ctx, job{scan: true, clusters: true}, nil)
+}
+
+// ScanNow reads everything once, and publishes it, for somebody who does not run the reader.
+func (r *Reader) ScanNow(ctx context.Context) error { return r.carryOut(ctx, job{scan: true}) }
+
+// TouchClusters says that the rules in clusters may have changed.
+func (r *Reader) TouchClusters() { r.add(job{clusters: true}, nil) }
+
+func (r *Reader) await(ctx context.Context, j job, refs []types.ManagedObjectReference) error {
+	published := make(chan struct{})
+	j.waiting, j.again = []chan struct{}{published}, refs
+	r.add(j, refs)
+	notify(r.hurry)
+	select {
+	case <-published:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.done:
+		return context.Canceled
+	}
+}
+
+func (r *Reader) add(j job, refs []types.ManagedObjectReference) {
+	r.mu.Lock()
+	if r.next.dirty == nil {
+		r.next.dirty = map[types.ManagedObjectReference]bool{}
+	}
+	for _, ref := range refs {
+		r.next.dirty[ref] = true
+	}
+	maps.Copy(r.next.dirty, j.dirty)
+	r.next.scan = r.next.scan || j.scan
+	r.next.clusters = r.next.clusters || j.clusters
+	r.next.waiting = append(r.next.waiting, j.waiting...)
+	r.next.again = append(r.next.again, j.again...)
+	r.mu.Unlock()
+	notify(r.wake)
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Run reads what is wanted until ctx ends.
+func (r *Reader) Run(ctx context.Context) {
+	defer close(r.done)
+	pause := readRetryMin
+	for {
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+			return
+		}
+		r.gather(ctx)
+		r.mu.Lock()
+		j := r.next
+		r.next, r.running = job{}, j
+		r.mu.Unlock()
+		err := r.carryOut(ctx, j)
+		r.mu.Lock()
+		r.running = job{}
+		r.mu.Unlock()
+		if err == nil {
+			for _, published := range j.waiting {
+				close(published)
+			}
+			if len(j.again) > 0 {
+				time.AfterFunc(readAgain, func() { r.Touch(j.again...) })
+			}
+			pause = readRetryMin
+			continue
+		}
+		// Nothing is lost: it is wanted still. Why it fails the client logs, and the stream's health tells.
+		r.log.Debug().Err(err).Msg("a read of the inventory failed")
+		r.add(j, nil)
+		if !session.Sleep(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, readRetryMax)
+	}
+}
+
+const (
+	readRetryMin = 100 * time.Millisecond
+	readRetryMax = 5 * time.Second
+)
+
+// gather lets more come, for a moment.
+func (r *Reader) gather(ctx context.Context) {
+	select {
+	case <-r.hurry:
+	case <-time.After(gatherStreamed):
+	case <-ctx.Done():
+	}
+	select {
+	case <-r.hurry:
+	default:
+	}
+	r.mu.Lock()
+	awaited := len(r.next.waiting) > 0
+	r.mu.Unlock()
+	if awaited {
+		session.Sleep(ctx, gatherAwaited)
+	}
+}
+
+// carryOut reads and publishes.
+func (r *Reader) carryOut(ctx context.Context, j job) error {
+	if !j.scan && !j.clusters && len(j.dirty) == 0 {
+		return nil
+	}
+	var result Reading
+	began := time.Now()
+	err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		result = Reading{VCenter: s.UUID, Began: time.Now()}
+		refs := j.dirty
+		if j.scan {
+			result.Complete = true
+			var err error
+			if refs, err = r.scanAll(ctx, s, j.dirty, &result); err != nil {
+				return err
+			}
+		}
+		if err := readRefs(ctx, s, sortedRefs(refs), &result); err != nil {
+			return err
+		}
+		if err := readDisks(ctx, s, &result); err != nil {
+			return err
+		}
+		if j.clusters || j.scan && (began.Sub(r.clustersRead) >= rulesAgain || !r.inventory.clustersKnown(s.UUID)) {
+			return r.lookAtClusters(ctx, s, &result)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if result.Clusters != nil {
+		r.clustersRead = began
+	}
+	r.inventory.Publish(result)
+	return nil
+}
+
+// lookAtClusters reads the clusters. They matter to few: that they cannot be read keeps nothing else from being known.
+func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result *Reading) error {
+	objects, err := session.Retrieve(ctx, s, allClusters(s.Vim.ServiceContent.RootFolder))
+	if err == nil {
+		result.Clusters = decodeClusters(objects)
+		return nil
+	}
+	switch e := vcfault.Classify("", err); e.Reason {
+	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated, vcfault.ReasonTimeout, vcfault.ReasonCancelled:
+		return err
+	}
+	r.log.Debug().Err(err).Msg("the clusters could not be read")
+	return nil
+}
+
+func sortedRefs(refs map[types.ManagedObjectReference]bool) []types.ManagedObjectReference {
+	return slices.SortedFunc(maps.Keys(refs), func(a, b types.ManagedObjectReference) int { return strings.Compare(a.Value, b.Value) })
+}
+
+// scanAll reads a little of everything into result. It gives back what is to be read whole, and is left out of
+// result: what bears a stamp or hides whether it does; the VMs that a group wants to adopt; and the members that were
+// not among it, for absent is not gone.
+func (r *Reader) scanAll(ctx context.Context, s *session.Session, dirty map[types.ManagedObjectReference]bool, result *Reading) (map[types.ManagedObjectReference]bool, error) {
+	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: allPlaces(s.Vim.ServiceContent.RootFolder),
+		PropSet:   append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: lightPaths}),
+	})
+	if err != nil {
+		return nil, err
+	}
+	result.decode(objects)
+	whole := map[types.ManagedObjectReference]bool{}
+	for _, moRef := range r.inventory.wholeRefs() {
+		whole[VMRef(moRef)] = true
+	}
+	present := make(map[string]bool, len(result.Machines)+len(result.Places))
+	strangers := result.Machines[:0]
+	for _, m := range result.Machines {
+		present[m.MoRef] = true
+		ref := VMRef(m.MoRef)
+		if whole[ref] || m.StampText != "" || !m.Readable {
+			whole[ref] = true
+			continue
+		}
+		strangers = append(strangers, m)
+	}
+	result.Machines = strangers
+	for _, p := range result.Places {
+		present[p.MoRef] = true
+	}
+	for ref := range dirty {
+		if !present[ref.Value] {
+			whole[ref] = true
+		}
+	}
+	return whole, nil
+}

@@ -1,0 +1,79 @@
+package inventory
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Reading is what one read of vCenter said. The inventory is made of readings, in the order in which they began.
+type Reading struct {
+	// VCenter is the instanceUuid of the vCenter that answered.
+	VCenter string
+	// Began is when it began, by our clock.
+	Began time.Time
+	// Complete reports whether everything was looked at: an unmanaged VM or a folder that is not in it is forgotten. (Not so
+	// a member: only Gone says that one is gone.)
+	Complete bool
+	Machines []Machine
+	Places   []Place
+	// Clusters are all that there are; nil if they were not looked at.
+	Clusters []Cluster
+	// Gone are the moRefs that vCenter answered with ManagedObjectNotFound.
+	Gone []string
+}
+
+// Machine is a VM or a template as it was read. What the stamp says (ordinal, revision, …) is not set in its VM.
+type Machine struct {
+	plan.VM
+	// Parent is the moRef of the folder or vApp it is in.
+	Parent string
+	// Template reports whether it is one, and Disks is then the fingerprint of its disks; empty if not known.
+	Template bool
+	Disks    string
+	// CoresPerSocket, of its virtual CPUs; 0 if that is left to vCenter, or not known.
+	CoresPerSocket int32
+	// HostRef is the moRef of the host that it is on; empty if not known.
+	HostRef string
+	// Readable is false when its configuration could not be read: it is being made, its files are out of reach,
+	// or a privilege was lost. Nothing can be said then about whose it is.
+	Readable bool
+	// Whole reports whether all was read that is kept of a member, and not only what tells whose it is.
+	Whole bool
+	// InstanceUUID and Stamp are its own; Stamp is empty if it bears none.
+	InstanceUUID, StampText string
+}
+
+// Cluster is what hosts are in: a cluster, or what a standalone host has instead.
+type Cluster struct {
+	MoRef, Name string
+	// Standalone reports whether it is no cluster. DRS reports whether DRS is on in it.
+	Standalone, DRS bool
+	// Unread reports whether its configuration could not be read.
+	Unread bool
+	// Hosts are the moRefs of its hosts, in order.
+	Hosts []string
+	// Rules are those of our kind, ordered by key.
+	Rules []Rule
+}
+
+// Rule is a DRS rule that keeps a group's VMs on different hosts.
+type Rule struct {
+	// UID is the group's, from the rule's name.
+	UID  types.UID
+	Name string
+	// Key and UUID are vCenter's; 0 and empty of one that is yet to be made.
+	Key                int32
+	UUID               string
+	Enabled, Mandatory bool
+	UserCreated        *bool
+	// VMs are moRefs, in order.
+	VMs []string
+}
+
+// Place is what a VM can be in: a folder, a datacenter or a vApp.
+type Place struct {
+	MoRef, Kind, Name, Parent string
+}

@@ -1,0 +1,104 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// readRefs reads VMs and places by their moRefs into r. One dead moRef fails a whole call: it is dropped, for
+// that is the confirmation that it is gone, and the others are read again.
+func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, r *Reading) error {
+	for chunk := range slices.Chunk(refs, bulk) {
+		chunk = slices.Clone(chunk)
+		for len(chunk) > 0 {
+			objects, err := session.Retrieve(ctx, s, fullSpec(chunk))
+			if err == nil {
+				before := len(r.Machines)
+				r.decode(objects)
+				r.hide(chunk)
+				for i := range r.Machines[before:] {
+					r.Machines[before+i].Whole = true
+				}
+				break
+			}
+			at := slices.Index(chunk, vcfault.MissingObject(err))
+			if at < 0 {
+				return err
+			}
+			r.Gone = append(r.Gone, chunk[at].Value)
+			chunk = slices.Delete(chunk, at, at+1)
+		}
+	}
+	return nil
+}
+
+// bulk is how many objects are read with one call.
+const bulk = 500
+
+// fullSpec reads everything that is kept of a member; the hosts' names come along with the same call.
+func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
+	spec := types.PropertyFilterSpec{PropSet: append(placeProps(),
+		types.PropertySpec{Type: "VirtualMachine", PathSet: fullPaths},
+		types.PropertySpec{Type: "HostSystem", PathSet: []string{"name"}})}
+	host := []types.BaseSelectionSpec{&types.TraversalSpec{Type: "VirtualMachine", Path: "runtime.host"}}
+	for _, ref := range refs {
+		o := types.ObjectSpec{Obj: ref}
+		if ref.Type == "VirtualMachine" {
+			o.SelectSet = host
+		}
+		spec.ObjectSet = append(spec.ObjectSet, o)
+	}
+	return spec
+}
+
+// readDisks fills in the fingerprints of the templates of a reading, with one call more for up to 500 of them.
+// Unmanaged VMs' devices are read for no other reason. What cannot be read stays empty, for it hinders nothing; only a
+// session that has ended, or a vCenter that does not answer, fails the whole reading.
+func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
+	templates := map[types.ManagedObjectReference]*Machine{}
+	var refs []types.ManagedObjectReference
+	for i := range r.Machines {
+		if m := &r.Machines[i]; m.Template && m.Readable {
+			templates[VMRef(m.MoRef)] = m
+			refs = append(refs, VMRef(m.MoRef))
+		}
+	}
+	for chunk := range slices.Chunk(refs, bulk) {
+		objects, err := retrieveLiving(ctx, s, chunk, "config.hardware.device")
+		if e := vcfault.Classify("", err); e != nil && (e.Reason == vcfault.ReasonNotAuthenticated || e.Reason == vcfault.ReasonVCenterUnreachable || ctx.Err() != nil) {
+			return err
+		}
+		for _, o := range objects {
+			m := templates[o.Obj]
+			for _, p := range o.PropSet {
+				if devices, is := p.Val.(types.ArrayOfVirtualDevice); is && m != nil {
+					m.Disks = fingerprint(m.InstanceUUID, devices.VirtualDevice)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// retrieveLiving reads a property of those VMs that are still there.
+func retrieveLiving(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, path string) ([]types.ObjectContent, error) {
+	refs = slices.Clone(refs)
+	for len(refs) > 0 {
+		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{path}}}}
+		for _, ref := range refs {
+			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
+		}
+		objects, err := session.Retrieve(ctx, s, spec)
+		at := slices.Index(refs, vcfault.MissingObject(err))
+		if err == nil || at < 0 {
+			return objects, err
+		}
+		refs = slices.Delete(refs, at, at+1)
+	}
+	return nil, nil
+}

@@ -1,0 +1,35 @@
+package inventory
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// RuleName is "vmgroup <namespace>/<name> <uid>"; what is too long is cut out of its middle.
+func RuleName(ref plan.Ref) string {
+	group := ref.String()
+	return rulePrefix + group[:min(len(group), max(0, ruleNameMost-len(rulePrefix)-1-len(ref.UID)))] + " " + string(ref.UID)
+}
+
+const (
+	rulePrefix = "vmgroup "
+	// ruleNameMost is how long a rule's name may be, as any name in vSphere, in characters.
+	ruleNameMost = 80
+)
+
+// RuleOwner is the UID of the group that a rule of that name is for; empty if it is not ours.
+func RuleOwner(name string) types.UID {
+	rest, ours := strings.CutPrefix(name, rulePrefix)
+	if at := strings.LastIndexByte(rest, ' '); ours && at >= 0 {
+		return types.UID(rest[at+1:])
+	}
+	return ""
+}
+
+func WantsRules(request v1alpha1.AntiAffinity) bool {
+	return request == v1alpha1.AntiAffinityPreferred || request == v1alpha1.AntiAffinityRequired
+}

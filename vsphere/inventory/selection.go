@@ -1,0 +1,46 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// DefaultFolder is the root folder when Selection.Folder is empty.
+const DefaultFolder = "vm-operator"
+
+// Selection says which part of a vCenter the server uses. It is validated once and not changed later.
+type Selection struct {
+	// Datacenter, Pool and Datastore are names or inventory paths. Empty means the only one there is, and for
+	// Datastore the template's own. Pool is a resource pool, or a cluster or host, whose root pool is then used.
+	Datacenter, Pool, Datastore string
+	// Folder is the root folder below the datacenter's VM folder ("a/b" nests). It is made if missing.
+	Folder string
+	// ClusterID names the Kubernetes cluster in the stamp, for people and for restored backups.
+	ClusterID string
+	// AdoptFrom says from which folders groups may adopt VMs; by default from none.
+	AdoptFrom []AdoptRule
+	// GuestNetworks bound the addresses that guests report: others are taken for none. Empty: all are taken.
+	GuestNetworks []netip.Prefix
+}
+
+// Validate finds what can be known to be wrong without a vCenter.
+func (c Selection) Validate() error { return errors.Join(c.validateFolder(), c.validateAdoptFrom()) }
+
+func (c Selection) validateFolder() error {
+	for _, part := range c.folderPath() {
+		if part == "" || part == "." || part == ".." || len(part) > 80 {
+			return fmt.Errorf(`--folder (VC_FOLDER): %q: give a path below the datacenter's VM folder, such as "vm-operator" or "platform/vms", of names of at most 80 characters`, c.Folder)
+		}
+	}
+	return nil
+}
+
+// folderPath gives the names of the root folder's path.
+func (c Selection) folderPath() []string {
+	if c.Folder == "" {
+		return []string{DefaultFolder}
+	}
+	return strings.Split(strings.Trim(c.Folder, "/"), "/")
+}

@@ -1,0 +1,217 @@
+package inventory
+
+import (
+	"context"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Settings is where in this vCenter the settings point to. It is resolved once a session.
+type Settings struct {
+	Datacenter     types.ManagedObjectReference
+	DatacenterName string // "DC0"
+	DatacenterPath string // "/DC0"
+	// VMFolder is the datacenter's VM folder, root is Config.Folder below it.
+	VMFolder types.ManagedObjectReference
+	Root     types.ManagedObjectReference
+	RootPath string   // "/DC0/vm/vm-operator"
+	Path     []string // the names that lead from vmFolder to root
+	Pool     types.ManagedObjectReference
+	PoolPath string // "/DC0/host/C0/Resources"
+	// Datastore is nil for the template's own.
+	Datastore *types.ManagedObjectReference
+}
+
+// resolveSettings finds what the settings name, and makes the root folder if it is missing. Whatever is missing or
+// ambiguous gives an error that names the setting's flag and what there is to choose from.
+func resolveSettings(ctx context.Context, s *session.Session, cfg Selection) (at *Settings, failure *vcfault.Error) {
+	err := session.Contained("the lookup of the settings", func() (err error) {
+		at, err = lookUpSettings(ctx, s, cfg)
+		return err
+	})
+	if err != nil {
+		return nil, vcfault.Classify("resolve the settings", err)
+	}
+	return at, nil
+}
+
+func lookUpSettings(ctx context.Context, s *session.Session, selection Selection) (*Settings, error) {
+	l := NewLookup(s, selection)
+	for _, look := range []func(context.Context) error{l.Datacenter, l.Pool, l.Datastore, l.makeRoot} {
+		if err := look(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return l.at, nil
+}
+
+// Lookup looks up what a selection names, one thing after the other: first the datacenter, then the rest in any order.
+type Lookup struct {
+	s         *session.Session
+	selection Selection
+	finder    *find.Finder
+	at        *Settings
+}
+
+// NewLookup makes one. It calls nothing.
+func NewLookup(s *session.Session, selection Selection) *Lookup {
+	return &Lookup{s: s, selection: selection, finder: find.NewFinder(s.Bounded()), at: &Settings{Path: selection.folderPath()}}
+}
+
+// Settings is what was found so far.
+func (l *Lookup) Settings() *Settings { return l.at }
+
+// Datacenter finds the datacenter and its VM folder.
+func (l *Lookup) Datacenter(ctx context.Context) error {
+	all, err := Found(l.finder.DatacenterList(ctx, "/..."))
+	if err != nil {
+		return err
+	}
+	var candidates []Candidate
+	for _, dc := range all {
+		candidates = append(candidates, Candidate{dc.InventoryPath, dc.Reference()})
+	}
+	i, err := datacenterFlag.Choose(l.selection.Datacenter, candidates)
+	if err != nil {
+		return err
+	}
+	dc := all[i]
+	l.at.Datacenter, l.at.DatacenterName, l.at.DatacenterPath = dc.Reference(), dc.Name(), dc.InventoryPath
+	l.finder.SetDatacenter(dc)
+	folders, err := dc.Folders(ctx)
+	if err != nil {
+		return err
+	}
+	l.at.VMFolder = folders.VmFolder.Reference()
+	return nil
+}
+
+// Pool takes a cluster or host, and its root pool, or a resource pool; by default the only cluster or
+// host there is.
+func (l *Lookup) Pool(ctx context.Context) error {
+	at, name := l.at, l.selection.Pool
+	computes, err := Found(l.finder.ComputeResourceList(ctx, at.DatacenterPath+"/host/..."))
+	if err != nil {
+		return err
+	}
+	var candidates []Candidate
+	for _, c := range computes {
+		candidates = append(candidates, Candidate{c.InventoryPath, c.Reference()})
+	}
+	i, err := poolFlag.Choose(name, candidates)
+	if err == nil {
+		pool, err := object.NewComputeResource(l.s.Vim, candidates[i].Ref).ResourcePool(ctx)
+		if err != nil {
+			return err
+		}
+		at.Pool, at.PoolPath = pool.Reference(), candidates[i].Path+"/Resources"
+		return nil
+	}
+	if name == "" || vcfault.Classify("", err).Reason != poolFlag.Missing {
+		return err
+	}
+	pools, err := Found(l.finder.ResourcePoolList(ctx, at.DatacenterPath+"/host/..."))
+	if err != nil {
+		return err
+	}
+	for _, p := range pools {
+		candidates = append(candidates, Candidate{p.InventoryPath, p.Reference()})
+	}
+	if i, err = poolFlag.Choose(name, candidates); err != nil {
+		return err
+	}
+	at.Pool, at.PoolPath = candidates[i].Ref, candidates[i].Path
+	return nil
+}
+
+// Datastore finds the datastore; nil in the settings means the template's own.
+func (l *Lookup) Datastore(ctx context.Context) error {
+	at, name := l.at, l.selection.Datastore
+	if name == "" {
+		return nil
+	}
+	all, err := Found(l.finder.DatastoreList(ctx, at.DatacenterPath+"/datastore/..."))
+	if err != nil {
+		return err
+	}
+	var candidates []Candidate
+	for _, ds := range all {
+		candidates = append(candidates, Candidate{ds.InventoryPath, ds.Reference()})
+	}
+	i, err := datastoreFlag.Choose(name, candidates)
+	if err != nil {
+		return err
+	}
+	at.Datastore = &candidates[i].Ref
+	return nil
+}
+
+// FindRoot goes down the root folder's path as far as it is there, and makes nothing. It gives the names that are missing.
+func (l *Lookup) FindRoot(ctx context.Context) (missing []string, err error) {
+	at := l.at
+	at.Root, at.RootPath = at.VMFolder, at.DatacenterPath+"/vm"
+	for i, name := range at.Path {
+		child, err := object.NewSearchIndex(l.s.Vim).FindChild(ctx, at.Root, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case child == nil:
+			return at.Path[i:], nil
+		case child.Reference().Type != "Folder":
+			return nil, noFolder(at.RootPath + "/" + name)
+		}
+		at.Root, at.RootPath = child.Reference(), at.RootPath+"/"+name
+	}
+	return nil, nil
+}
+
+// noFolder is the fault for something else in the place of the root folder.
+func noFolder(path string) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is no folder: set --folder to a path that is one, or is free.", path)
+}
+
+// makeRoot goes down the root folder's path and makes what is missing. Another replica may make
+// it at the same moment: then it is there.
+func (l *Lookup) makeRoot(ctx context.Context) error {
+	at := l.at
+	at.Root, at.RootPath = at.VMFolder, at.DatacenterPath+"/vm"
+	for _, name := range at.Path {
+		ref, err := childFolder(ctx, l.s, at.Root, at.RootPath+"/"+name, name)
+		if err != nil {
+			return err
+		}
+		at.Root, at.RootPath = ref, at.RootPath+"/"+name
+	}
+	return nil
+}
+
+// childFolder gives the folder of that name in parent; it makes it if it is missing. path is for the message.
+func childFolder(ctx context.Context, s *session.Session, parent types.ManagedObjectReference, path, name string) (types.ManagedObjectReference, error) {
+	for range 2 {
+		child, err := object.NewSearchIndex(s.Vim).FindChild(ctx, parent, name)
+		if err != nil {
+			return types.ManagedObjectReference{}, err
+		}
+		if child != nil {
+			if ref := child.Reference(); ref.Type == "Folder" {
+				return ref, nil
+			}
+			return types.ManagedObjectReference{}, noFolder(path)
+		}
+		folder, err := object.NewFolder(s.Vim, parent).CreateFolder(ctx, name)
+		if err == nil {
+			return folder.Reference(), nil
+		}
+		if !fault.Is(err, &types.DuplicateName{}) {
+			return types.ManagedObjectReference{}, err
+		}
+	}
+	return types.ManagedObjectReference{}, vcfault.New(vcfault.ReasonFolderNotFound, true,
+		"%s is taken by something that vCenter's user may not see: grant the right to see it, or set --folder.", path)
+}

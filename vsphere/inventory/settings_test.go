@@ -1,0 +1,236 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+// resolved resolves a change of the lab's settings.
+func resolved(t *testing.T, l *lab, change func(*Selection)) (*Settings, *vcfault.Error) {
+	t.Helper()
+	var selection Selection
+	change(&selection)
+	c := l.client(l.config())
+	s, err := c.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, e := resolveSettings(t.Context(), s, selection)
+	c.Logout(t.Context())
+	return at, e
+}
+
+func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsMade(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := startLab(t)
+		at, err := resolved(t, l, func(*Selection) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at.DatacenterPath != "/DC0" || at.DatacenterName != "DC0" || at.RootPath != "/DC0/vm/vm-operator" ||
+			at.PoolPath != "/DC0/host/DC0_C0/Resources" || at.Pool.Type != "ResourcePool" || at.Datastore != nil {
+			t.Errorf("got %+v", at)
+		}
+		again, err := resolved(t, l, func(*Selection) {})
+		if err != nil || again.Root != at.Root {
+			t.Errorf("got %+v, %v", again, err)
+		}
+	})
+}
+
+// addHost adds a host that is in no cluster.
+func (l *lab) addHost(name string) {
+	l.t.Helper()
+	hosts := object.NewFolder(l.Admin().Client, vctest.Value(l.Find("/DC0/host")))
+	l.Done(hosts.AddStandaloneHost(l.t.Context(), types.HostConnectSpec{HostName: name}, true, nil, nil))
+}
+
+// folder makes a folder.
+func (l *lab) folder(parent, name string) *object.Folder {
+	l.t.Helper()
+	folder, err := object.NewFolder(l.Admin().Client, vctest.Value(l.Find(parent))).CreateFolder(l.t.Context(), name)
+	l.must(err)
+	return folder
+}
+
+func TestSettingsAreNamesOrPaths(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{vctest.NewLab(t, vcsim.Config{Datacenters: 2, Clusters: 2, Pools: 2, Datastores: 2}), t}
+		l.addHost("DC0_H0")
+		_, err := l.folder("/DC1/host", "F0").CreateCluster(t.Context(), "DC1_C9", types.ClusterConfigSpecEx{})
+		l.must(err)
+		l.Done(l.folder("/", "F0").MoveInto(t.Context(), []types.ManagedObjectReference{vctest.Value(l.Find("/DC1"))}))
+		for name, tc := range map[string]struct {
+			change func(*Selection)
+			want   func(*Settings) bool
+		}{
+			"by name": {
+				func(c *Selection) { c.Datacenter, c.Pool, c.Datastore = "DC1", "DC1_C9", "LocalDS_1" },
+				func(s *Settings) bool {
+					return s.DatacenterPath == "/F0/DC1" && s.PoolPath == "/F0/DC1/host/F0/DC1_C9/Resources" && s.Datastore != nil
+				},
+			},
+			"by path": {
+				func(c *Selection) { c.Datacenter, c.Pool = "/F0/DC1", "/F0/DC1/host/F0/DC1_C9" },
+				func(s *Settings) bool { return s.PoolPath == "/F0/DC1/host/F0/DC1_C9/Resources" },
+			},
+			"a resource pool": {
+				func(c *Selection) { c.Datacenter, c.Pool = "DC0", "DC0_C1_RP2" },
+				func(s *Settings) bool { return strings.HasSuffix(s.PoolPath, "/Resources/DC0_C1_RP2") },
+			},
+			"the end of a path": {
+				func(c *Selection) { c.Datacenter, c.Pool = "F0/DC1", "DC1_C9/Resources" },
+				func(s *Settings) bool { return s.PoolPath == "/F0/DC1/host/F0/DC1_C9/Resources" },
+			},
+			"a host alone": {
+				func(c *Selection) { c.Datacenter, c.Pool = "DC0", "DC0_H0" },
+				func(s *Settings) bool { return strings.HasSuffix(s.PoolPath, "DC0_H0/Resources") },
+			},
+			"a nested root folder": {
+				func(c *Selection) { c.Datacenter, c.Pool, c.Folder = "DC0", "DC0_C0", "/platform/vms/" },
+				func(s *Settings) bool { return s.RootPath == "/DC0/vm/platform/vms" },
+			},
+		} {
+			at, err := resolved(t, l, tc.change)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			} else if !tc.want(at) {
+				t.Errorf("%s: got %+v", name, at)
+			}
+		}
+	})
+}
+
+func TestWhatIsMissingOrAmbiguousIsSaidWithWhatThereIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{vctest.NewLab(t, vcsim.Config{Datacenters: 2, Datastores: 2}), t}
+		hosts := object.NewFolder(l.Admin().Client, vctest.Value(l.Find("/DC0/host")))
+		for i := range 12 {
+			_, err := hosts.CreateCluster(t.Context(), fmt.Sprintf("DC0_C%d", i+1), types.ClusterConfigSpecEx{})
+			l.must(err)
+		}
+		_, err := l.AddVM("/DC0/vm", "plain")
+		l.must(err)
+		in := func(f func(*Selection)) func(*Selection) {
+			return func(c *Selection) { c.Datacenter, c.Pool = "DC0", "DC0_C1"; f(c) }
+		}
+		for name, tc := range map[string]struct {
+			change func(*Selection)
+			reason string
+			words  []string
+		}{
+			"several datacenters":    {func(*Selection) {}, vcfault.ReasonDatacenterAmbiguous, []string{"--datacenter", "/DC0, /DC1"}},
+			"no such datacenter":     {func(c *Selection) { c.Datacenter = "DC9" }, vcfault.ReasonDatacenterNotFound, []string{`"DC9"`, "/DC0, /DC1"}},
+			"several clusters":       {in(func(c *Selection) { c.Pool = "" }), vcfault.ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0", "and 3 more"}},
+			"no such pool":           {in(func(c *Selection) { c.Pool = "gold" }), vcfault.ReasonPoolNotFound, []string{"--pool", `"gold"`, "/DC0/host/DC0_C0", "more"}},
+			"a pool of many":         {in(func(c *Selection) { c.Pool = "Resources" }), vcfault.ReasonPoolAmbiguous, []string{"--pool", "/DC0/host/DC0_C0/Resources"}},
+			"no such datastore":      {in(func(c *Selection) { c.Datastore = "slow" }), vcfault.ReasonDatastoreNotFound, []string{"--datastore", `"slow"`, "LocalDS_0", "LocalDS_1"}},
+			"a VM for a folder":      {in(func(c *Selection) { c.Folder = "plain" }), vcfault.ReasonFolderNotFound, []string{"--folder", "/DC0/vm/plain"}},
+			"a cluster of the other": {in(func(c *Selection) { c.Pool = "DC1_C0" }), vcfault.ReasonPoolNotFound, []string{`"DC1_C0"`}},
+		} {
+			_, err := resolved(t, l, tc.change)
+			if err == nil || err.Reason != tc.reason || !err.Person || !vctest.Mentions(err.Message, tc.words...) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	})
+}
+
+func TestCopiesOfTheServerMakeOneRootFolder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := startLab(t)
+		var all sync.WaitGroup
+		roots := make(chan string, 8)
+		for range 8 {
+			c := l.client(l.config())
+			s, err := c.Session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				at, err := resolveSettings(t.Context(), s, Selection{Folder: "a/b/c"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				roots <- at.Root.Value
+			})
+		}
+		all.Wait()
+		close(roots)
+		seen := map[string]bool{}
+		for r := range roots {
+			seen[r] = true
+		}
+		if len(seen) != 1 {
+			t.Errorf("roots: %v", seen)
+		}
+		found, err := object.NewSearchIndex(l.Admin().Client).FindByInventoryPath(t.Context(), "/DC0/vm/a/b/c")
+		if err != nil || found == nil || !seen[found.Reference().Value] {
+			t.Errorf("got %v, %v", found, err)
+		}
+	})
+}
+
+func TestAListingIsInOrderAndBounded(t *testing.T) {
+	var names []string
+	for i := range 25 {
+		names = append(names, fmt.Sprintf("n%02d", 24-i))
+	}
+	if got := vcfault.Listing(names); got != "n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 15 more" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// lab is a vCenter with one account, whose password can change, and clients of it that are no whole servers.
+type lab struct {
+	*vctest.Lab
+	t testing.TB
+}
+
+// startLab makes one in a bubble.
+func startLab(t testing.TB) *lab {
+	t.Helper()
+	return &lab{vctest.NewLab(t, vcsim.Config{}), t}
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	l.Must(err)
+}
+
+// config is one that works, given the account's password in a file.
+func (l *lab) config() session.Config {
+	cfg := session.Config{Host: l.URL().Host, User: vctest.User, PasswordFile: l.PasswordFile(), Thumbprint: l.ThumbprintSHA256(),
+		UserAgent: "vmgroup-test", Log: zerolog.Nop(), Metrics: l.Metrics}
+	if l.Network != nil {
+		cfg.Dial, cfg.Through = l.Network.DialContext, l.Direct
+	}
+	return cfg
+}
+
+// client makes one that logs out when the test ends.
+func (l *lab) client(cfg session.Config) *session.Client {
+	l.t.Helper()
+	c, err := session.New(cfg)
+	l.must(err)
+	l.t.Cleanup(func() { c.Logout(context.Background()) })
+	return c
+}

@@ -1,0 +1,197 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// others is how many templates' names an answer lists when the wanted one is not found.
+const othersListed = 10
+
+// Sight says from memory what is known of a group: no call, no waiting, hardly an allocation.
+//
+// A recorded VM counts as gone if a read of it answered ManagedObjectNotFound, and also if it was read and bears
+// the group's valid stamp no more: somebody took the stamp off, or the moRef names another VM now. Either way it
+// is an unmanaged VM's, which the group can never touch again, and so it is lost to the group. It does not count as
+// gone while that cannot be told: while its configuration is unreadable, or its stamp of an unknown version.
+func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	s := plan.Sight{Known: n.known, Trouble: n.trouble, VCenter: n.vcenter}
+	g := n.groups[ref.UID]
+	if g != nil {
+		s.VMs = g.vms
+	}
+	home := g.homeOf(ask.Home)
+	n.noteRequest(ref, home, WantsRules(ask.AntiAffinity))
+	if !n.known {
+		return s
+	}
+	if s.Trouble == nil {
+		s.Trouble = n.unfit
+	}
+	for _, moRef := range ask.Recorded {
+		if n.isGone(ref.UID, moRef, ask.Finalizing) {
+			s.Gone = append(s.Gone, moRef)
+		}
+	}
+	s.RulesOff = n.rulesOff(ref.UID, g, ask.AntiAffinity)
+	if n.own == nil {
+		s.FolderUnknown = true
+		return s
+	}
+	at := n.groupFolder(home)
+	if fault := n.refusal(ref, at); fault != nil {
+		if s.Trouble == nil {
+			s.Trouble = fault
+		}
+		return s
+	}
+	s.Folder = n.places.below(at.Root, ref.Namespace, ref.Name)
+	s.Quarantine = n.places.below(s.Folder, plan.QuarantineFolder)
+	s.Template = n.template(at, ask.Template)
+	s.Candidates = n.adoptionOf(ref, at, ask.Adopt)
+	return s
+}
+
+// unstampedPatience is how long a VM whose stamp came off does not count as gone: much longer than the stream takes.
+const unstampedPatience = 5 * time.Second
+
+// isGone reports whether a VM that was the group's is so no more. It asks for a read if nothing is known of it.
+//
+// One whose stamp came off just now was released, perhaps, by another replica, which removes the group. That
+// copy has marked another member before, and what vCenter tells of two VMs may come in any order: so it is waited for a
+// moment before anything is cloned in its stead. (Lives at random found it: a member too many, at the end of a Retain.)
+// The caller holds mu.
+func (n *Inventory) isGone(uid types.UID, moRef string, finalizing bool) bool {
+	if m := n.members[moRef]; m != nil {
+		return m.Stamp.UID != uid
+	}
+	if x, found := n.unmanaged[moRef]; found {
+		return !x.unreadable && (finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedPatience)
+	}
+	if n.gone.has(moRef) {
+		return true
+	}
+	n.interest.Lock()
+	_, asked := n.awaited[moRef]
+	if n.want != nil && !asked {
+		n.awaited[moRef] = uid
+	}
+	n.interest.Unlock()
+	if n.want != nil && !asked {
+		n.want(moRef)
+	}
+	return false
+}
+
+// templateKey is a name or path, and the moRef of the datacenter that it is looked for in.
+type templateKey struct{ datacenter, wanted string }
+
+// template says what a name, or an inventory path, names: a template of that name anywhere in the group's datacenter;
+// or the one at "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
+// within a name is written %2f. The caller holds mu.
+func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
+	answers, key := n.answers.Load(), templateKey{at.Datacenter, wanted}
+	if t, found := answers.Load(key); found {
+		return t.(plan.Template)
+	}
+	t := plan.Template{Datacenter: at.Name}
+	name := Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
+	for _, ref := range n.templates[name] {
+		x := n.machine(ref)
+		if n.matches(x, at, wanted) {
+			t.MoRef = ref
+			t.Paths = append(t.Paths, n.places.path(x.parent, x.name))
+		}
+	}
+	slices.Sort(t.Paths)
+	if len(t.Paths) == 1 {
+		t.Fingerprint = n.machine(t.MoRef).disks
+	} else {
+		t.MoRef = ""
+	}
+	if len(t.Paths) == 0 {
+		t.Others = n.otherTemplates(at)
+	}
+	answers.Store(key, t)
+	return t
+}
+
+// machine is the name and place of a VM that is known. The caller holds mu.
+func (n *Inventory) machine(ref string) unmanagedVM {
+	if m := n.members[ref]; m != nil {
+		return unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks}
+	}
+	return n.unmanaged[ref]
+}
+
+// matches reports whether a VM whose name is right is also where it is looked for. The caller holds mu.
+func (n *Inventory) matches(x unmanagedVM, at *GroupFolder, wanted string) bool {
+	if !strings.Contains(wanted, "/") {
+		return n.places.datacenter(x.parent) == at.Datacenter
+	}
+	parts := strings.Split(wanted, "/")
+	for i := range parts {
+		parts[i] = Unescape(parts[i])
+	}
+	if parts[0] == "" {
+		return n.standsAt(x, "", parts[1:])
+	}
+	return n.standsAt(x, "", parts) || n.standsAt(x, at.VMFolder, parts)
+}
+
+// standsAt reports whether a VM is at the end of a path that begins below a place; "" is the root folder. The caller holds mu.
+func (n *Inventory) standsAt(x unmanagedVM, base string, path []string) bool {
+	at := x.parent
+	for i := len(path) - 2; i >= 0; i-- {
+		p, found := n.places.byRef[at]
+		if !found || Unescape(p.Name) != path[i] {
+			return false
+		}
+		at = p.Parent
+	}
+	p, found := n.places.byRef[at]
+	return base == at && base != "" || base == "" && found && p.Parent == ""
+}
+
+// plainVM is the path of a VM that has the name of the wanted template and is none, for admins alone: who writes a VmGroup is
+// not told of VMs that are not his. The caller holds mu.
+func (n *Inventory) plainVM(at *GroupFolder, wanted string) string {
+	name := Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
+	var found []string
+	look := func(x unmanagedVM) {
+		if Unescape(x.name) == name && n.matches(x, at, wanted) {
+			found = append(found, n.places.path(x.parent, x.name))
+		}
+	}
+	for _, x := range n.unmanaged {
+		look(x)
+	}
+	for _, m := range n.members {
+		look(unmanagedVM{name: m.Name, parent: m.Parent})
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return slices.Min(found)
+}
+
+// otherTemplates: the caller holds mu.
+func (n *Inventory) otherTemplates(at *GroupFolder) []string {
+	var names []string
+	for name, refs := range n.templates {
+		if slices.ContainsFunc(refs, func(ref string) bool {
+			return n.places.datacenter(n.machine(ref).parent) == at.Datacenter
+		}) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), othersListed)]
+}

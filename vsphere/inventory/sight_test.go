@@ -1,0 +1,193 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+)
+
+func TestATemplateIsFoundByNameOrPath(t *testing.T) {
+	s := newShelf()
+	s.publish(template("vm-1", "ubuntu", "vm"), template("vm-2", "ubuntu", "vm1"), template("vm-3", "debian", "vm"),
+		template("vm-4", "debian", "root"), template("vm-5", "a%2fb", "root"),
+		Machine{VM: plan.VM{MoRef: "vm-6", Name: "plain"}, Parent: "shop", Readable: true, InstanceUUID: "6"})
+	for _, c := range []struct {
+		name, moRef string
+		paths       []string
+	}{
+		{name: "ubuntu", moRef: "vm-1", paths: []string{"/DC0/vm/ubuntu"}}, // the other one is in another datacenter
+		{name: "/DC1/vm/ubuntu", moRef: "vm-2", paths: []string{"/DC1/vm/ubuntu"}},
+		{name: "DC1/vm/ubuntu", moRef: "vm-2", paths: []string{"/DC1/vm/ubuntu"}},
+		{name: "debian", paths: []string{"/DC0/vm/debian", "/DC0/vm/vm-operator/debian"}},
+		{name: "vm-operator/debian", moRef: "vm-4", paths: []string{"/DC0/vm/vm-operator/debian"}},
+		{name: "/DC0/vm/debian", moRef: "vm-3", paths: []string{"/DC0/vm/debian"}},
+		{name: "a%2fb", moRef: "vm-5", paths: []string{"/DC0/vm/vm-operator/a%2fb"}},
+		{name: "vm-operator/a%2fb", moRef: "vm-5", paths: []string{"/DC0/vm/vm-operator/a%2fb"}},
+		{name: "plain"}, // a VM,
+		{name: "vm/ubuntu"},
+		{name: "none"},
+		{name: ""},
+		{name: "/"},
+	} {
+		for range 2 { // the second answer is remembered
+			got := s.Sight(web, plan.Ask{Template: c.name}).Template
+			if got.MoRef != c.moRef || !slices.Equal(got.Paths, c.paths) || got.Datacenter != "DC0" {
+				t.Errorf("%q names %+v", c.name, got)
+			}
+			if others := []string{"a/b", "debian", "ubuntu"}; len(c.paths) == 0 && !slices.Equal(got.Others, others) {
+				t.Errorf("%q: the others are %v, not %v", c.name, got.Others, others)
+			}
+		}
+	}
+	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-3"}})
+	if got := s.Sight(web, plan.Ask{Template: "debian"}).Template; got.MoRef != "vm-4" {
+		t.Errorf("after one of two is gone: %+v", got)
+	}
+	s.Publish(Reading{VCenter: "vc", Places: []Place{{"root", "Folder", "moved", "vm"}}})
+	if got := s.Sight(web, plan.Ask{Template: "debian"}).Template; got.Paths[0] != "/DC0/vm/moved/debian" {
+		t.Errorf("after a folder was renamed: %+v", got)
+	}
+}
+
+func TestSettingsThatDoNotFitAreToldWhileTheInventoryIsKnown(t *testing.T) {
+	s := newShelf()
+	s.publish()
+	before := s.look()
+	s.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
+	got := s.look()
+	if !got.Known || got.Trouble == nil || got.Trouble.Reason != "ResourcePoolAmbiguous" || got.FolderUnknown || got.Folder != before.Folder {
+		t.Fatalf("%+v", got)
+	}
+	never := newShelf()
+	never.own = nil
+	never.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
+	if got := never.look(); !got.FolderUnknown {
+		t.Errorf("where folders are was never known: %+v", got)
+	}
+	s.setUnknown(&plan.Fault{Reason: "VCenterUnreachable"})
+	if got = s.look("vm-1"); got.Known || got.Trouble.Reason != "VCenterUnreachable" || len(s.asked) != 0 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestARecordedVMIsAskedForOnceAndGoneWhenTheReadSaysSo(t *testing.T) {
+	s := newShelf()
+	s.look("vm-1")
+	s.look("vm-1")
+	if !slices.Equal(s.asked, []string{"vm-1"}) {
+		t.Fatalf("asked for %v", s.asked)
+	}
+	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
+	if got := s.look("vm-1"); !slices.Equal(got.Gone, []string{"vm-1"}) || !slices.Equal(s.told, []types.UID{"uid-web"}) {
+		t.Fatalf("%+v, told %v", got, s.told)
+	}
+}
+
+// many is an inventory of 10,000 VMs in 1,000 groups, and as many unmanaged VMs.
+func many() *Inventory {
+	n := New(nil)
+	r := Reading{VCenter: "vc", Complete: true, Places: somePlaces(), Machines: []Machine{template("vm-t", "ubuntu", "vm")}}
+	for i := range 10_000 {
+		r.Machines = append(r.Machines, machine(types.UID(fmt.Sprintf("uid-%d", i/10)), int32(i%10)))
+		r.Machines = append(r.Machines, Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-s%d", i), Name: fmt.Sprintf("stranger-%d", i)},
+			Parent: "vm", Readable: true, InstanceUUID: "x"})
+	}
+	n.Publish(r)
+	n.Locate("dc", "DC0", "vm", "root")
+	n.SetKnown()
+	return n
+}
+
+// It is not parallel: allocations are counted.
+func TestSightOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
+	n := many()
+	n.adopting = newAdopting(Selection{ClusterID: "test", AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
+	var reads []string
+	n.want = func(moRef string) { reads = append(reads, moRef) }
+	const adopted = 100
+	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-adopter"}
+	ask := plan.Ask{Template: "ubuntu"}
+	for i := range int32(adopted) {
+		entry := fmt.Sprintf("/DC0/vm/stranger-%d", i)
+		m := stamped(old(fmt.Sprintf("vm-a%d", i), plan.MemberName("web", i), "web"), func(s *stamp.Stamp) {
+			s.UID, s.Ordinal, s.Former.Entry = ref.UID, i, entry
+		})
+		n.Publish(Reading{VCenter: "vc", Machines: []Machine{m}})
+		ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, m.MoRef)
+	}
+	done := func() {
+		for _, c := range n.Sight(ref, ask).Candidates {
+			if !c.Done {
+				t.Fatalf("%+v, %+v", c, c.Fault)
+			}
+		}
+	}
+	done()
+	if most := testing.AllocsPerRun(100, done); most > 5 {
+		t.Errorf("%v allocations while nothing changes", most)
+	}
+	other := machine("uid-500", 3)
+	change := func() {
+		other.CPU++
+		n.Publish(Reading{VCenter: "vc", Machines: []Machine{other}})
+	}
+	alone := testing.AllocsPerRun(100, change)
+	if most := testing.AllocsPerRun(100, func() { change(); done() }) - alone; most > 60 {
+		t.Errorf("%v allocations for a Sight of %d entries after a change of another group", most, adopted)
+	}
+	if len(reads) != 0 {
+		t.Errorf("it asks for reads of %v", reads)
+	}
+
+	// Those who are not adopted yet are read once, however often the group looks.
+	ask.Adopt = append(ask.Adopt, "/DC0/vm/stranger-500", "vm-s501", "/DC0/vm/none")
+	for range 100 {
+		change()
+		n.Sight(ref, ask)
+	}
+	if !slices.Equal(reads, []string{"vm-s500", "vm-s501"}) {
+		t.Errorf("it asks for reads of %v", reads)
+	}
+}
+
+func BenchmarkSightAmongTenThousandVMs(b *testing.B) {
+	n := many()
+	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
+	var recorded []string
+	for _, vm := range n.Sight(ref, plan.Ask{Template: "ubuntu"}).VMs {
+		recorded = append(recorded, vm.MoRef)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if s := n.Sight(ref, plan.Ask{Template: "ubuntu", Recorded: recorded}); len(s.VMs) != 10 || s.Folder == "" || s.Template.MoRef == "" {
+			b.Fatalf("%+v", s)
+		}
+	}
+}
+
+func BenchmarkPublishOfOneChangeAmongTenThousandVMs(b *testing.B) {
+	n := many()
+	m := machine("uid-500", 3)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		m.CPU = int32(i)
+		n.Publish(Reading{VCenter: "vc", Machines: []Machine{m}})
+	}
+}
+
+func BenchmarkPublishOfAScanOfTenThousandVMs(b *testing.B) {
+	n := many()
+	r := Reading{VCenter: "vc", Complete: true, Places: somePlaces()}
+	for _, m := range n.members {
+		r.Machines = append(r.Machines, m.Machine)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		n.Publish(r)
+	}
+}

@@ -1,0 +1,274 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+const (
+	// maxWait is how long vCenter may hold a call of the stream open when nothing changes. It is below any
+	// session's time-out.
+	maxWait = 20 * time.Second
+	// shortWait is the same while there are members that the stream did not tell of.
+	shortWait = time.Second
+	// silence is how long a call may overstay that before the stream counts as broken.
+	silence = 10 * time.Second
+	// streamPause lets changes pile up at vCenter after some came, so that many come with one call.
+	streamPause = 250 * time.Millisecond
+	// rescan is how often everything is read again, to repair what a stream may have missed.
+	rescan = 5 * time.Minute
+	// rulesAgain is how often the clusters are read while groups have DRS rules, or want some.
+	rulesAgain = time.Minute
+	// refit is how often the settings are looked up again while they do not fit.
+	refit = 20 * time.Second
+	// farewell bounds each thing that is cleaned up in vCenter.
+	farewell = 2 * time.Second
+)
+
+// Sessions gives the session that vCenter is followed on. Lost says that it is gone, or out of reach; Health gives nil, or why there
+// is none.
+type Sessions interface {
+	Session(ctx context.Context) (*session.Session, error)
+	Lost(s *session.Session, err error)
+	Health() *plan.Fault
+}
+
+// Stream asks vCenter for changes and says to the reader which objects changed: invalidation is all that it is
+// for. What it says may be old; what is then read is not.
+type Stream struct {
+	sessions  Sessions
+	selection Selection
+	inventory *Inventory
+	reader    *Reader
+	log       zerolog.Logger
+	whole     atomic.Bool // everything was read at least once
+
+	maxWait, silence time.Duration
+
+	// left is the collector of the life before. After a failure of the network its session may live on.
+	left struct {
+		session   *session.Session
+		collector types.ManagedObjectReference
+	}
+}
+
+// WatchSpec is what vCenter sends updates of, for all places and VMs below root, and little of it, for vcsim looks at all of it for
+// each update. A change of the hardware, or of the stamp, comes as config.changeVersion; bootTime tells of a guest that was off for
+// a moment only.
+func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
+	return types.PropertyFilterSpec{ObjectSet: allPlaces(root), PropSet: append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
+		"name", "parent", "config.changeVersion", "config.template",
+		"runtime.powerState", "runtime.bootTime", "runtime.connectionState", "runtime.host", "guest.ipAddress",
+		"guest.toolsRunningStatus"}})}
+}
+
+// NewStream makes one.
+func NewStream(sessions Sessions, selection Selection, n *Inventory, r *Reader, log zerolog.Logger) *Stream {
+	return &Stream{sessions: sessions, selection: selection, inventory: n, reader: r, log: log, maxWait: maxWait, silence: silence}
+}
+
+// The stream is opened again at once when it had held for a while, else with growing pauses. The client has
+// pauses of its own between logins.
+const (
+	reopenMin = 200 * time.Millisecond
+	reopenMax = 15 * time.Second
+	heldWell  = 10 * time.Second
+)
+
+// Run follows vCenter until ctx ends. Then nothing is known.
+func (st *Stream) Run(ctx context.Context) {
+	pause := reopenMin
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := st.live(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		st.broke(err)
+		if time.Since(began) > heldWell {
+			pause = reopenMin
+		}
+		if !session.Sleep(ctx, pause) {
+			break
+		}
+		pause = min(2*pause, reopenMax)
+	}
+	st.inventory.setUnknown(nil)
+}
+
+// WasRead reports whether the inventory was read completely at least once.
+func (st *Stream) WasRead() bool { return st.whole.Load() }
+
+// live is one life of the stream: it begins with a read of everything, and goes on until it breaks.
+func (st *Stream) live(ctx context.Context) error {
+	s, err := st.sessions.Session(ctx)
+	if err != nil {
+		return err
+	}
+	if st.left.session == s {
+		CloseCollector(ctx, s, st.left.collector)
+	}
+	seen := watched{entered: map[string]bool{}, checked: map[string]bool{}}
+	pc, version, err := st.open(ctx, s, seen)
+	st.left.session, st.left.collector = s, pc
+	if err != nil {
+		st.blame(s, err)
+		return err
+	}
+	// The wait is ended by vCenter, when its collector is closed: one that is merely hung up on goes on there.
+	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	changes := make(chan error, 1)
+	go func() { defer close(changes); changes <- st.follow(waiting, s, pc, version, seen) }()
+	err = st.attend(ctx, s, changes)
+	if ctx.Err() == nil {
+		st.broke(err)
+	}
+	CloseCollector(ctx, s, pc)
+	select {
+	case <-changes:
+	case <-time.After(farewell):
+	}
+	return err
+}
+
+// broke says that nothing is known any more, and why. The client's word comes first: it knows what all calls that
+// fail have in common.
+func (st *Stream) broke(err error) {
+	why := st.sessions.Health()
+	if why == nil {
+		why = &vcfault.Classify("", err).Fault
+	}
+	if st.inventory.setUnknown(why) {
+		st.log.Warn().Err(err).Str("reason", why.Reason).Msg("vCenter's inventory is not known any more")
+	}
+}
+
+// blame tells the client that its session is gone, if that is what the error says.
+func (st *Stream) blame(s *session.Session, err error) {
+	switch e := vcfault.Classify("", err); e.Reason {
+	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated:
+		st.sessions.Lost(s, e)
+	}
+}
+
+// attend keeps everything up to date that the stream does not, until the stream breaks.
+func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan error) error {
+	if err := st.Fit(ctx, s); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	began, scanned := time.Now(), st.scan(ctx)
+	refits, rescans, rules := time.NewTicker(refit), time.NewTicker(rescan), time.NewTicker(rulesAgain)
+	defer rules.Stop()
+	defer refits.Stop()
+	defer rescans.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-changes:
+			return err
+		case err := <-scanned:
+			if scanned = nil; err != nil {
+				return err
+			}
+			st.whole.Store(true)
+			if st.inventory.setKnown(true, nil) {
+				st.log.Info().Dur("took", time.Since(began)).Msg("vCenter's inventory is known")
+			}
+		case <-rescans.C:
+			if scanned == nil {
+				scanned = st.scan(ctx)
+			}
+		case <-rules.C:
+			if st.inventory.usesRules() {
+				st.reader.TouchClusters()
+			}
+		case <-refits.C:
+			if !st.inventory.fits() {
+				if err := st.Fit(ctx, s); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// scan reads everything, in the background.
+func (st *Stream) scan(ctx context.Context) <-chan error {
+	scanned := make(chan error, 1)
+	go func() { scanned <- st.reader.Scan(ctx) }()
+	return scanned
+}
+
+// Fit looks up what the settings name. That they do not fit breaks nothing: it is told.
+func (st *Stream) Fit(ctx context.Context, s *session.Session) error {
+	site, err := resolveSettings(ctx, s, st.selection)
+	if err == nil {
+		st.inventory.SetSettings(site, nil)
+		return nil
+	}
+	if err.Reason == vcfault.ReasonVCenterUnreachable || err.Reason == vcfault.ReasonNotAuthenticated || err.Reason == vcfault.ReasonTimeout ||
+		err.Reason == vcfault.ReasonCancelled {
+		st.blame(s, err)
+		return err
+	}
+	st.inventory.SetSettings(nil, &err.Fault)
+	return nil
+}
+
+// open makes a property collector with the filter, and takes in the state from which changes count.
+func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (pc types.ManagedObjectReference, version string, err error) {
+	made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
+	if err != nil {
+		return pc, "", fmt.Errorf("create a property collector: %w", err)
+	}
+	pc = made.Returnval
+	defer func() {
+		if err != nil {
+			CloseCollector(ctx, s, pc)
+		}
+	}()
+	_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: pc, PartialUpdates: true, Spec: WatchSpec(s.Vim.ServiceContent.RootFolder)})
+	if err != nil {
+		return pc, "", fmt.Errorf("create the filter: %w", err)
+	}
+	for pages := 1; ; pages++ {
+		set, err := st.wait(ctx, s, pc, version, st.maxWait)
+		if err != nil {
+			return pc, "", err
+		}
+		if set == nil { // nothing is visible to our user
+			return pc, version, nil
+		}
+		more, err := hasMore(set, version, pages)
+		if err != nil {
+			return pc, "", err
+		}
+		version = set.Version
+		seen.take(set)
+		if !more {
+			return pc, version, nil
+		}
+	}
+}
+
+// CloseCollector removes a collector, its filter and any wait on it from vCenter, even when ctx has ended.
+func CloseCollector(ctx context.Context, s *session.Session, pc types.ManagedObjectReference) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	// An error means that the session is gone, and the collector with it.
+	_, _ = methods.DestroyPropertyCollector(ctx, s.Vim, &types.DestroyPropertyCollector{This: pc})
+}

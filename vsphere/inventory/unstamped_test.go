@@ -1,0 +1,41 @@
+package inventory
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Another replica may be removing the group, and what it wrote into another member may be seen a moment later.
+func TestAVMWhoseStampCameOffCountsAsGoneAfterAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, told := newShelf(), make(chan types.UID, 10)
+		s.changed = func(uid types.UID) { told <- uid }
+		m := machine("uid-web", 0)
+		s.publish(m)
+		m.StampText = ""
+		s.publish(m)
+		gone := func(finalizing bool) bool {
+			return slices.Contains(s.Sight(web, plan.Ask{Recorded: []string{m.MoRef}, Finalizing: finalizing}).Gone, m.MoRef)
+		}
+		if gone(false) || !gone(true) {
+			t.Errorf("at once: gone is %v; for a group that is removed: %v", gone(false), gone(true))
+		}
+		time.Sleep(time.Second)
+		m.CPU++
+		s.publish(m) // read once more
+		for len(told) > 0 {
+			<-told
+		}
+		time.Sleep(unstampedPatience)
+		synctest.Wait()
+		if !gone(false) || len(told) != 1 || <-told != "uid-web" {
+			t.Errorf("after %s: gone is %v", unstampedPatience, gone(false))
+		}
+	})
+}
