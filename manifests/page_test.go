@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -75,28 +74,6 @@ func TestTheHookRequestOfTheWebServersIsThePagesGroup(t *testing.T) {
 		other := strict[hookRequest](t, read(t, "samples/hooks/"+name+".json"))
 		if uid := strict[v1alpha1.VmGroup](t, other.Parent).UID; uid == sent.UID {
 			t.Errorf("%s.json is of the same UID", name)
-		}
-	}
-}
-
-// A link to a heading that was renamed leads to the top of its page.
-func TestTheLinksOfThePageLeadSomewhere(t *testing.T) {
-	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
-	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(string(read(t, webServers)), -1) {
-		file, anchor, hasAnchor := strings.Cut(strings.ReplaceAll(link[1], "\n", " "), "#")
-		if strings.HasPrefix(file, "https:") {
-			continue
-		}
-		if file == "" {
-			file = "web-servers.md"
-		}
-		var anchors []string
-		for _, found := range heading.FindAllStringSubmatch(string(read(t, "../docs/"+file)), -1) {
-			plain := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(found[1]), "")
-			anchors = append(anchors, strings.ReplaceAll(plain, " ", "-"))
-		}
-		if hasAnchor && !slices.Contains(anchors, anchor) {
-			t.Errorf("%s has no heading for %q", file, anchor)
 		}
 	}
 }

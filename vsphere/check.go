@@ -131,7 +131,7 @@ func (c *checker) failed(check string, err error) {
 	e := vcfault.Classify("", err)
 	seen, advice, _ := strings.Cut(e.Message, ": ")
 	if advice == "" {
-		advice = "see docs/operations.md, \"Reasons from vCenter\", " + e.Reason
+		advice = "see docs/troubleshooting.md, " + e.Reason
 	}
 	c.add(check, CheckFail, fmt.Sprintf("%s (%s)", strings.TrimSuffix(seen, "."), e.Reason), advice)
 }

@@ -320,7 +320,7 @@ func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 		g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Tags: []v1alpha1.Tag{{Category: "a", Name: "b", Create: true}}}
 		w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privTagging+"AttachTag", CheckFail, "", "the group needs it")
 		w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
-		w.checked(nil, o).has("privileges", CheckWarn, "System.View", "docs/operations.md")
+		w.checked(nil, o).has("privileges", CheckWarn, "System.View", "docs/reference.md")
 	})
 }
 

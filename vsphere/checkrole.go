@@ -49,7 +49,7 @@ func (c *checker) role(ctx context.Context) bool {
 	}
 	held, err := c.privileges(ctx, all)
 	if err != nil {
-		c.add("privileges", CheckWarn, fmt.Sprintf("they cannot be asked for (%s)", vcfault.Classify("", err).Message), "compare the role with the table in docs/operations.md")
+		c.add("privileges", CheckWarn, fmt.Sprintf("they cannot be asked for (%s)", vcfault.Classify("", err).Message), "compare the role with the table in docs/reference.md")
 		return true
 	}
 	c.asked = true

@@ -88,7 +88,7 @@ var leastRole = []Privilege{
 	{ID: "Global.ManageCustomFields", On: []Scope{OnRoot}, Why: "`customAttributes` that are not there yet", Without: "no attribute is made"},
 }
 
-// RoleTable is the least role as a table in Markdown: the one in docs/operations.md.
+// RoleTable is the least role as a table in Markdown: the one in docs/reference.md.
 func RoleTable() string {
 	var b strings.Builder
 	b.WriteString("| privilege | on | why | without it |\n|---|---|---|---|\n")

@@ -99,7 +99,7 @@ func TestThePrivilegesOfTheCallsAreThoseOfTheLeastRole(t *testing.T) {
 
 func TestTheTablesInTheDocumentsAreThoseOfTheSources(t *testing.T) {
 	t.Parallel()
-	for file, table := range map[string]string{"../docs/operations.md": RoleTable(), "../docs/vcenter.md": CallTable()} {
+	for file, table := range map[string]string{"../docs/reference.md": RoleTable(), "../docs/vcenter.md": CallTable()} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const envAnnotation = "vmgroup_env"
+const envAnnotation = "vmgroup.env"
 
 // env names the environment variable that sets a flag, and says so in the flag's help.
 func env(flags *pflag.FlagSet, name, variable string) {

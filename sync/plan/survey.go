@@ -116,7 +116,7 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 	}
 	if newest > v.Group.Generation && newest != v.Group.UndoneGeneration() {
 		return true, &Fault{Reason: ReasonSuperseded, Message: fmt.Sprintf(
-			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/operations.md, \"speak of generation\", says how to undo one that nobody applied)",
+			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/troubleshooting.md, \"speak of generation\", says how to undo one that nobody applied)",
 			newest, v.Group.Generation)}
 	}
 	if name := v.overtaken(); name != "" {

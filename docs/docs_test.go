@@ -1,0 +1,175 @@
+// Package docs_test compares the documents with each other and with the sources.
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = ".."
+
+// files returns the paths below the root that have one of these endings, with their text. Hidden directories are left out.
+func files(t *testing.T, endings ...string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		if d.IsDir() || !slices.Contains(endings, filepath.Ext(path)) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		found[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// production drops tests and the embedded vCenter.
+func production(sources map[string]string) map[string]string {
+	for path := range sources {
+		if strings.HasSuffix(path, "_test.go") || strings.Contains(path, "vcsim") {
+			delete(sources, path)
+		}
+	}
+	return sources
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	fenced   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	unlinked = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors are those that GitHub gives to the headings of a page.
+func anchors(page string) (all []string) {
+	for _, h := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+		all = append(all, strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+	}
+	return all
+}
+
+func TestEveryLinkBetweenTheDocumentsResolves(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	seen := 0
+	for path, page := range files(t, ".md") {
+		for _, l := range link.FindAllStringSubmatch(page, -1) {
+			target, anchor, _ := strings.Cut(l[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			seen++
+			to := filepath.Join(filepath.Dir(path), target)
+			if target == "" {
+				to = path
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s: the link %s: %v", path, l[1], err)
+			} else if anchor != "" && !slices.Contains(anchors(read(t, to)), anchor) {
+				t.Errorf("%s: the link %s: %s has no such heading", path, l[1], to)
+			}
+		}
+	}
+	if seen < 50 {
+		t.Fatalf("only %d links were found", seen)
+	}
+}
+
+// Messages and comments point to a document by its path from the root, and to a passage by its words in quotation marks.
+func TestEveryDocumentThatTheSourcesNameExistsAndHasThePassage(t *testing.T) {
+	named := regexp.MustCompile(`\b((?:docs|manifests)/[\w./-]+\.md)(?:#([\w-]+))?(?:, \\?"([^"\\\n]+)\\?")?`)
+	seen := 0
+	for path, text := range files(t, ".go", ".yaml", ".env", ".md") {
+		for _, n := range named.FindAllStringSubmatch(text, -1) {
+			page, err := os.ReadFile(filepath.Join(root, n[1]))
+			if err != nil {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(path), n[1])); err != nil {
+					t.Errorf("%s names %s: %v", path, n[1], err)
+				}
+				continue
+			}
+			seen++
+			if n[2] != "" && !slices.Contains(anchors(string(page)), n[2]) {
+				t.Errorf("%s names %s#%s, which has no such heading", path, n[1], n[2])
+			}
+			if !strings.Contains(string(page), n[3]) {
+				t.Errorf("%s names %s, %q, which has no such words", path, n[1], n[3])
+			}
+		}
+	}
+	if seen < 20 {
+		t.Fatalf("only %d documents are named", seen)
+	}
+}
+
+func TestEveryMetricIsInTheReferenceAndNoOther(t *testing.T) {
+	documented := regexp.MustCompile("`(vmgroup_[a-z_]+)[`{]").FindAllStringSubmatch(read(t, "reference.md"), -1)
+	registered := map[string]bool{}
+	for path, text := range production(files(t, ".go")) {
+		for _, m := range regexp.MustCompile(`"(vmgroup_[a-z_]+)"`).FindAllStringSubmatch(text, -1) {
+			registered[m[1]] = true
+			if !slices.ContainsFunc(documented, func(d []string) bool { return d[1] == m[1] }) {
+				t.Errorf("%s registers %s, which reference.md doesn't list under Metrics", path, m[1])
+			}
+		}
+	}
+	for _, d := range documented {
+		if !registered[d[1]] {
+			t.Errorf("reference.md lists %s, which nothing registers", d[1])
+		}
+	}
+	if len(registered) < 10 {
+		t.Fatalf("only %d metrics were found", len(registered))
+	}
+}
+
+func TestEveryConditionIsInTheReference(t *testing.T) {
+	conditions := regexp.MustCompile(`(?m)^\tCondition\w+ += "(\w+)"`).FindAllStringSubmatch(read(t, "../api/v1alpha1/conditions.go"), -1)
+	if len(conditions) < 10 {
+		t.Fatalf("only %d conditions were found", len(conditions))
+	}
+	reference := read(t, "reference.md")
+	for _, c := range conditions {
+		if !strings.Contains(reference, "\n| "+c[1]+" |") {
+			t.Errorf("reference.md has no row for the condition %s", c[1])
+		}
+	}
+}
+
+func TestEveryReasonIsInTroubleshooting(t *testing.T) {
+	pages := read(t, "troubleshooting.md") + read(t, "reference.md")
+	reason := regexp.MustCompile(`(?m)^\s+[Rr]eason\w+ += "(\w+)"|\bReason: +"(\w+)"`)
+	seen := 0
+	for path, text := range production(files(t, ".go")) {
+		for _, r := range reason.FindAllStringSubmatch(text, -1) {
+			seen++
+			if name := r[1] + r[2]; !regexp.MustCompile(`\b` + name + `\b`).MatchString(pages) {
+				t.Errorf("%s: troubleshooting.md doesn't say what to do about the reason %s", path, name)
+			}
+		}
+	}
+	if seen < 80 {
+		t.Fatalf("only %d reasons were found", seen)
+	}
+}
