@@ -1,0 +1,118 @@
+package manifests_test
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// What a new field of the spec needs, beside its bounds and its place in the full sample: a schema that was generated, a
+// decision whether a change of it replaces members, and a line in docs/fields.md.
+
+// Whoever forgets make generate is told here, by a plain go test.
+func TestTheSchemaHasEveryFieldOfTheTypes(t *testing.T) {
+	schema := specFields(t)
+	typed := map[string]bool{}
+	typeFields("", reflect.TypeFor[v1alpha1.VmGroupSpec](), typed)
+	for path := range typed {
+		if schema[path] == nil {
+			t.Errorf("the CRD has no spec.%s: run make generate", path)
+		}
+	}
+	for path := range schema {
+		if !typed[path] {
+			t.Errorf("the CRD has spec.%s, and the types have not: run make generate", path)
+		}
+	}
+}
+
+// typeFields collects the paths of a type's values, as walk has them.
+func typeFields(path string, of reflect.Type, into map[string]bool) {
+	switch {
+	case of.Kind() == reflect.Pointer:
+		typeFields(path, of.Elem(), into)
+	case of.Kind() == reflect.Slice || of.Kind() == reflect.Map:
+		typeFields(path+"[]", of.Elem(), into)
+	case of.Kind() == reflect.Struct && of.PkgPath() == reflect.TypeFor[v1alpha1.VmGroupSpec]().PkgPath():
+		for i := range of.NumField() {
+			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			typeFields(strings.TrimPrefix(path+"."+name, "."), of.Field(i).Type, into)
+		}
+	default:
+		into[path] = true
+	}
+}
+
+// changedInPlace are the fields whose change replaces no member. All others have to enter the revision, or a change of them
+// would reach new members only.
+var changedInPlace = []string{
+	"cpu", "memory", "replicas", "inventory", "paused", "adopt[]", "replace[]", "tags[]",
+	"readiness", "update", "healing", "scaleIn", "deletion", "service",
+	"placement.antiAffinity",
+	"placement.datacenter", "placement.folder", // cannot be changed while there are members
+	"networks[].ipv4.ranges[]", "networks[].ipv6.ranges[]", // the stamp has a member's own addresses
+	"userData", // the digest of its text enters
+}
+
+func TestEveryFieldThatOnlyANewCloneCanChangeEntersTheRevision(t *testing.T) {
+	for path, schema := range specFields(t) {
+		if path == "customAttributes[]" || path == "service.annotations[]" {
+			continue // maps, which groupWith does not fill
+		}
+		inPlace := slices.ContainsFunc(changedInPlace, func(p string) bool { return path == p || strings.HasPrefix(path, p+".") })
+		revisions := map[string]bool{}
+		for _, value := range differentValues(t, schema) {
+			revisions[plan.Revision(&groupWith(t, path, value).Spec)] = true
+		}
+		switch entered := len(revisions) > 1; {
+		case !entered && !inPlace:
+			t.Errorf("a change of spec.%s replaces no member: enter it in RevisionWith (sync/plan/revision.go), "+
+				"or, if it is changed on members that exist, add it to changedInPlace here", path)
+		case entered && inPlace:
+			t.Errorf("a change of spec.%s replaces members, although changedInPlace lists it", path)
+		}
+	}
+}
+
+// differentValues are values of a field that a spec may have.
+func differentValues(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) (values []any) {
+	t.Helper()
+	switch {
+	case schema.XIntOrString:
+		return []any{1, "10%"}
+	case schema.Type == "integer":
+		return []any{1, 2}
+	case schema.Type == "boolean":
+		return []any{false, true}
+	case len(schema.Enum) > 0:
+		for _, word := range enum(t, schema) {
+			values = append(values, word)
+		}
+		return values
+	}
+	return []any{"10.0.0.7", "10.0.0.8"}
+}
+
+func TestEveryFieldIsInTheDocuments(t *testing.T) {
+	page := string(read(t, "../docs/fields.md"))
+	spec, _, _ := strings.Cut(page, "\n### What a change does")
+	for path := range specFields(t) {
+		first, _, _ := strings.Cut(path, ".")
+		_, section, found := strings.Cut(spec, "\n### spec."+first+"\n")
+		if !found {
+			_, section, _ = strings.Cut(spec, "\n## spec\n")
+		}
+		section, _, _ = strings.Cut(section, "\n### ")
+		name := strings.TrimRight(path[strings.LastIndex(path, ".")+1:], "[]")
+		if !regexp.MustCompile("`[^`\n]*\\b" + name + "\\b[^`\n]*`").MatchString(section) {
+			t.Errorf("docs/fields.md does not explain spec.%s", path)
+		}
+	}
+}
