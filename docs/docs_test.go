@@ -3,6 +3,7 @@ package docs_test
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -171,5 +172,43 @@ func TestEveryReasonIsInTroubleshooting(t *testing.T) {
 	}
 	if seen < 80 {
 		t.Fatalf("only %d reasons were found", seen)
+	}
+}
+
+// A newcomer follows "Where to start": each file, test and function that a row names exists, the functions in a file of that row.
+func TestWhereToStartLeadsSomewhere(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, "design.md"), "\n## Where to start\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	sources := files(t, ".go")
+	rows := 0
+	for row := range strings.Lines(section) {
+		var named string // the text of the row's files
+		var words []string
+		for _, w := range regexp.MustCompile("`([^` ]+)`").FindAllStringSubmatch(row, -1) {
+			found, err := filepath.Glob(filepath.Join(root, w[1]))
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case len(found) > 0:
+				rows++
+				named += sources[found[0]]
+			case strings.Contains(w[1], "/"):
+				t.Errorf("there is no %s", w[1])
+			default:
+				words = append(words, w[1])
+			}
+		}
+		for _, word := range words {
+			if strings.HasPrefix(word, "Test") {
+				if !slices.ContainsFunc(slices.Collect(maps.Values(sources)), func(text string) bool { return strings.Contains(text, "func "+word+"(") }) {
+					t.Errorf("there is no test %s", word)
+				}
+			} else if !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|var |const |\t)` + word + `\b`).MatchString(named) {
+				t.Errorf("no file of its row declares %s: %.60s", word, row)
+			}
+		}
+	}
+	if rows < 20 {
+		t.Fatalf("only %d files are named", rows)
 	}
 }

@@ -185,7 +185,7 @@ var copiesMethods = []string{"CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task"
 	"WaitForUpdatesEx", "ModifyListView", "MoveIntoFolder_Task", "Rename_Task", "ShutdownGuest"}
 
 // clientGoes is when a copy gives a call up and closes its connection (vsphere's answerTimeout): what has not reached vCenter by
-// then does not. (A PowerOn that did could not be fenced: docs/design.md, Limits.)
+// then does not. (A PowerOn that did could not be fenced: docs/design.md, "Known limits".)
 const clientGoes = 90 * time.Second
 
 // freezeOne has a copy stand still from its next call of some method on.
