@@ -124,6 +124,25 @@ func TestEveryDocumentThatTheSourcesNameExistsAndHasThePassage(t *testing.T) {
 	}
 }
 
+func TestEveryTestThatTheDocumentsNameExists(t *testing.T) {
+	var sources strings.Builder
+	for _, text := range files(t, ".go") {
+		sources.WriteString(text)
+	}
+	seen := 0
+	for path, page := range files(t, ".md") {
+		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(page, -1) {
+			seen++
+			if !strings.Contains(sources.String(), "\nfunc "+name+"(") {
+				t.Errorf("%s: there is no %s", path, name)
+			}
+		}
+	}
+	if seen < 100 {
+		t.Fatalf("only %d tests are named", seen)
+	}
+}
+
 func TestEveryMetricIsInTheReferenceAndNoOther(t *testing.T) {
 	documented := regexp.MustCompile("`(vmgroup_[a-z_]+)[`{]").FindAllStringSubmatch(read(t, "reference.md"), -1)
 	registered := map[string]bool{}
