@@ -13,8 +13,8 @@ import (
 // +kubebuilder:object:generate=false
 type Range struct{ First, Last netip.Addr }
 
-// ParseRange reads an address ("10.0.0.7") or a range of one family ("10.0.0.10-10.0.0.59"). The error says what a range
-// has to look like.
+// ParseRange reads an address ("10.0.0.7") or a range of one family ("10.0.0.10-10.0.0.59"). The error shows the
+// format.
 func ParseRange(text string) (Range, error) {
 	first, last, isRange := strings.Cut(text, "-")
 	if !isRange {
@@ -33,7 +33,7 @@ func ParseRange(text string) (Range, error) {
 	return Range{a, b}, nil
 }
 
-// Size is how many addresses the range has; math.MaxInt32 if more than that.
+// Size returns the number of addresses in the range, at most math.MaxInt32.
 func (r Range) Size() int {
 	n := new(big.Int).Sub(number(r.Last), number(r.First))
 	if n.Cmp(big.NewInt(math.MaxInt32-1)) >= 0 {
@@ -42,7 +42,7 @@ func (r Range) Size() int {
 	return int(n.Int64()) + 1
 }
 
-// at is the n-th address of the range, which has as many.
+// at returns the n-th address of the range, from 0. The range must have that many.
 func (r Range) at(n int) netip.Addr {
 	raw := new(big.Int).Add(number(r.First), big.NewInt(int64(n))).FillBytes(make([]byte, r.First.BitLen()/8))
 	addr, _ := netip.AddrFromSlice(raw) // cannot fail: it has the length of an address
@@ -51,7 +51,7 @@ func (r Range) at(n int) netip.Addr {
 
 func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
 
-// Count is how many addresses there are; math.MaxInt32 if more than that. Ranges that cannot be read count as none.
+// Count returns the number of addresses, at most math.MaxInt32. Invalid ranges count as none.
 func (a *Addresses) Count() int {
 	n := 0
 	for _, text := range a.Ranges {
@@ -62,7 +62,7 @@ func (a *Addresses) Count() int {
 	return n
 }
 
-// At is the n-th address, from 0; false if there are not so many.
+// At returns the n-th address, from 0; false if there are fewer.
 func (a *Addresses) At(n int) (netip.Addr, bool) {
 	for _, text := range a.Ranges {
 		r, err := ParseRange(text)
@@ -78,7 +78,7 @@ func (a *Addresses) At(n int) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// WantsDHCP tells whether the adapter asks for an IPv4 address by DHCP.
+// WantsDHCP reports whether the adapter requests an IPv4 address by DHCP.
 func (n *Network) WantsDHCP() bool {
 	if n.DHCP != nil {
 		return *n.DHCP

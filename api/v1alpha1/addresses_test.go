@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestRangesAreRead(t *testing.T) {
+func TestRangesAreParsed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct {
 		first, last string
@@ -33,7 +33,7 @@ func TestRangesAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRangeSaysWhatOneLooksLike(t *testing.T) {
+func TestTheErrorOfAnInvalidRangeShowsTheFormat(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
 		"":                       "must be an address, such as 10.0.0.7",
@@ -97,7 +97,7 @@ func TestDHCPIsForAdaptersWithoutAddresses(t *testing.T) {
 	}
 }
 
-// What ParseRange and At say of a text, whatever it is.
+// ParseRange and At agree on any text.
 func FuzzRanges(f *testing.F) {
 	for _, text := range []string{"10.0.0.7", "10.0.0.7-10.0.0.9", "2001:db8::-2001:db8::ffff", "::ffff:10.0.0.7", "fe80::1%eth0", "-", ""} {
 		f.Add(text, uint16(3))

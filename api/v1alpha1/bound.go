@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Bound cuts each list of the spec that is longer than it may be to one entry more than that: Validate still refuses it, and
+// Bound cuts each list of the spec that is too long to one entry more than its bound: Validate still refuses it, and
 // nobody has to look at the rest, or keep it. It is for groups that slipped past the CRD's schema.
 func (g *VmGroup) Bound() {
 	s := &g.Spec
@@ -33,14 +33,14 @@ func (g *VmGroup) Bound() {
 	}
 }
 
-// cut keeps the first entries, in memory of their own.
+// cut keeps the first entries, in their own memory.
 func cut[E any](list *[]E, most int) {
 	if len(*list) > most {
 		*list = slices.Clone((*list)[:most+1])
 	}
 }
 
-// cutMap keeps those that come first by their names, so that equal specs stay equal.
+// cutMap keeps the entries with the first names in order, so that equal specs stay equal.
 func cutMap(all *map[string]string, most int) {
 	if len(*all) <= most {
 		return

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// lists calls f with each list and map of a value, however deep, and its path. Pointers are filled, and lists get an entry
-// while what is in them is looked at.
+// lists calls f with each list and map of a value, however deep, and its path. It fills pointers, and gives lists an entry
+// while it looks inside them.
 func lists(v reflect.Value, path string, f func(path string, list reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -35,7 +35,7 @@ func lists(v reflect.Value, path string, f func(path string, list reflect.Value)
 	}
 }
 
-// fill gives a list or map so many entries.
+// fill gives a list or map n entries.
 func fill(v reflect.Value, n int) {
 	if v.Kind() == reflect.Slice {
 		v.Set(reflect.MakeSlice(v.Type(), n, n))
@@ -47,8 +47,8 @@ func fill(v reflect.Value, n int) {
 	}
 }
 
-// So the cost of a spec that is refused does not depend on how long its lists are.
-func TestEveryListOfASpecIsBoundedBeforeItIsLookedAt(t *testing.T) {
+// So the cost of an invalid spec does not depend on the length of its lists.
+func TestEveryListOfASpecIsCutToItsBound(t *testing.T) {
 	g := &VmGroup{}
 	g.Name, g.Spec.CPU, g.Spec.Memory, g.Spec.Template = "web", 1, 1, "ubuntu"
 	seen := 0
@@ -74,7 +74,7 @@ func TestEveryListOfASpecIsBoundedBeforeItIsLookedAt(t *testing.T) {
 	}
 }
 
-func TestBoundLeavesWhatIsAllowedAlone(t *testing.T) {
+func TestBoundLeavesValidSpecsUnchanged(t *testing.T) {
 	g := &VmGroup{}
 	lists(reflect.ValueOf(&g.Spec).Elem(), "spec", func(path string, list reflect.Value) {
 		fill(list, 8)

@@ -4,18 +4,18 @@ import "strconv"
 
 // The types of a group's conditions. The first three are always there; the others only while they are true.
 const (
-	// ConditionReady is True when exactly the wanted members exist, all are ready and nothing is under way.
+	// ConditionReady is True when exactly the desired members exist, all are ready and nothing is under way.
 	ConditionReady = "Ready"
-	// ConditionProgressing is True while there is something to do that does not wait for a person.
+	// ConditionProgressing is True while there is something to do that does not wait for an operator.
 	ConditionProgressing = "Progressing"
 	// ConditionVCenterReachable is True while what vCenter holds is known and fresh.
 	ConditionVCenterReachable = "VCenterReachable"
 
 	// ConditionSpecInvalid names the field of the spec that is out of bounds, and its bound.
 	ConditionSpecInvalid = "SpecInvalid"
-	// ConditionVCenterChanged says that the members were made in another vCenter than the one that answers now.
+	// ConditionVCenterChanged says that another vCenter answers than the one that holds the members.
 	ConditionVCenterChanged = "VCenterChanged"
-	// ConditionNameConflict says that a VM that is not ours has the name of a wanted member.
+	// ConditionNameConflict says that an unmanaged VM has the name of a member.
 	ConditionNameConflict = "NameConflict"
 	// ConditionDuplicateMember says that two VMs claim to be the same member.
 	ConditionDuplicateMember = "DuplicateMember"
@@ -23,20 +23,20 @@ const (
 	ConditionMembersDiffer = "MembersDiffer"
 	// ConditionMembersUnreachable says which members vCenter cannot reach or show; they are left alone.
 	ConditionMembersUnreachable = "MembersUnreachable"
-	// ConditionTemplateChanged says that the template is another than members were cloned from, under the same name.
+	// ConditionTemplateChanged says that members were cloned from another template of the same name.
 	ConditionTemplateChanged = "TemplateChanged"
 	// ConditionHealingSuspended says that more members are unready than spec.healing.maxUnhealthy allows, and which.
 	ConditionHealingSuspended = "HealingSuspended"
-	// ConditionUpdateHeld says that members differ from the spec and are kept so, and by which field.
+	// ConditionUpdateHeld says which field keeps members that differ from the spec as they are.
 	ConditionUpdateHeld = "UpdateHeld"
 	// ConditionPaused says that spec.paused keeps everything as it is.
 	ConditionPaused = "Paused"
 	// ConditionAdoptionFailed says which entries of spec.adopt cannot be carried out, and why.
 	ConditionAdoptionFailed = "AdoptionFailed"
-	// ConditionCloneBlocked says why no member can be cloned until a person acts: the template, its snapshot, the
+	// ConditionCloneBlocked says why no member can be cloned until an operator acts: the template, its snapshot, the
 	// placement, a network, the user data and the like.
 	ConditionCloneBlocked = "CloneBlocked"
-	// ConditionChildConflict says that a foreign Kubernetes object has the name of one of the group's children.
+	// ConditionChildConflict says that another Kubernetes object has the name of one of the group's children.
 	ConditionChildConflict = "ChildConflict"
 )
 
@@ -44,18 +44,18 @@ const (
 // the group's VMs behind.
 const AnnotationAbandon = "vm.codeconnect.vmworld.com/abandon"
 
-// LabelGroup on a child object bears the name of its group.
+// LabelGroup on a child object has the name of its group.
 const LabelGroup = "vm.codeconnect.vmworld.com/group"
 
-// AnnotationUndoGeneration says which generation in the stamps of the group's VMs is not to count: its value is that number. It
-// is for a generation that nobody applied, which a restored backup or a caller with the token may have left, and which would
-// hold the group up until its own generation has caught up.
+// AnnotationUndoGeneration names a generation in the stamps of the group's VMs that the server ignores: its value is that
+// number. It is for a generation that nobody applied, which a restored backup or a caller with the token may have left, and which
+// would block the group until its own generation has caught up.
 const AnnotationUndoGeneration = "vm.codeconnect.vmworld.com/undo-generation"
 
 // MaxGeneration bounds metadata.generation: one edit a second takes 68 years to reach it.
 const MaxGeneration = 1 << 31
 
-// UndoneGeneration returns what the annotation says; 0 if there is none, or no number.
+// UndoneGeneration returns the number in the annotation; 0 if there is none.
 func (g *VmGroup) UndoneGeneration() int64 {
 	n, err := strconv.ParseInt(g.Annotations[AnnotationUndoGeneration], 10, 64)
 	if err != nil {

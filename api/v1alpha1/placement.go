@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Bounds of the fields that say where members run and what they know.
+// Bounds of the fields for placement and identity.
 const (
 	// MaxInventoryPath bounds a name or inventory path in vCenter, in characters.
 	MaxInventoryPath = 1024
@@ -29,7 +29,7 @@ const (
 	DefaultUserDataKey = "user-data"
 )
 
-// CloneMode says how the disks of a member come about.
+// CloneMode says how the disks of a member are created.
 // +kubebuilder:validation:Enum=Full;Linked
 type CloneMode string
 
@@ -37,13 +37,13 @@ type CloneMode string
 const (
 	// CloneFull copies the template's disks.
 	CloneFull CloneMode = "Full"
-	// CloneLinked makes child disks of a snapshot of the template.
+	// CloneLinked creates child disks of a snapshot of the template.
 	CloneLinked CloneMode = "Linked"
 )
 
 // Clone says how members are cloned.
 type Clone struct {
-	// Mode: Full (the default) copies the template's disks; Linked makes child disks of a snapshot of the template,
+	// Mode: Full (the default) copies the template's disks; Linked creates child disks of a snapshot of the template,
 	// which takes seconds and little space, and needs the template and the snapshot as long as there are members.
 	// +kubebuilder:default=Full
 	// +optional
@@ -66,14 +66,14 @@ const (
 	AntiAffinityRequired  AntiAffinity = "Required"
 )
 
-// Placement says where members run. What is not set is as the server's settings say. Everything is named by its name, or
-// by its inventory path where several have that name; another pool, datastore, storagePolicy or list of zones replaces
+// Placement says where members run. The server's settings apply to what is not set. Objects are named by their name, or
+// by their inventory path where several have that name; another pool, datastore, storagePolicy or list of zones replaces
 // the members.
 //
-// +kubebuilder:validation:XValidation:rule="self.?pool.orValue(\"\") == \"\" || self.?zones.orValue([]).size() == 0",message="zones and pool exclude each other: name the pool as one of zones, or take one of the two out",fieldPath=".zones",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?pool.orValue(\"\") == \"\" || self.?zones.orValue([]).size() == 0",message="zones and pool exclude each other: name the pool as one of zones, or remove one of them",fieldPath=".zones",reason=FieldValueInvalid
 type Placement struct {
-	// Datacenter: its name or inventory path; by default that of the server's settings. It cannot be changed while
-	// the group has members.
+	// Datacenter is the datacenter's name or inventory path; by default that of the server's settings. It cannot change
+	// while the group has members.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datacenter string `json:"datacenter,omitempty"`
@@ -82,7 +82,7 @@ type Placement struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Pool string `json:"pool,omitempty"`
-	// Datastore is the datastore, or the datastore cluster (which recommends one), that members' disks are put on:
+	// Datastore is the datastore, or the datastore cluster (which recommends one), for members' disks:
 	// its name or inventory path. By default that of the server's settings, else the template's own.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
@@ -92,26 +92,26 @@ type Placement struct {
 	// +optional
 	StoragePolicy string `json:"storagePolicy,omitempty"`
 	// Folder, a path below the datacenter's VM folder ("teams/shop"), holds the group's folder <namespace>/<group>;
-	// by default the server's --folder does. Names of at most 80 characters, 1024 in all. It cannot be changed while the
+	// by default the server's --folder does. Names of at most 80 characters, 1024 in total. It cannot change while the
 	// group has members.
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{C}\p{Zl}\p{Zp}]')`,message="must not have control characters, nor others that cannot be seen"
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be a path below the datacenter's VM folder, such as teams/shop: leave out the '/' at its beginning, and a datacenter's name"
-	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') || self.split('/').all(name, name.size() >= 1 && name.size() <= 80 && name != '.' && name != '..')",message="must be names of 1 to 80 characters with a '/' between them, such as teams/shop; '.' and '..' are none"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{C}\p{Zl}\p{Zp}]')`,message="must not have control characters or other invisible ones"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be a path below the datacenter's VM folder, such as teams/shop: omit the leading '/' and the datacenter's name"
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') || self.split('/').all(name, name.size() >= 1 && name.size() <= 80 && name != '.' && name != '..')",message="must be names of 1 to 80 characters separated by '/', such as teams/shop; '.' and '..' are not names"
 	// +optional
 	Folder string `json:"folder,omitempty"`
-	// Zones are clusters, hosts or resource pools, by name or inventory path, that members are spread over evenly: at most
+	// Zones are clusters, hosts or resource pools, by name or inventory path, to spread members evenly over: at most
 	// 32, instead of pool. The member with ordinal n runs in the (n modulo their number)-th of them, counted from 0, also
-	// after it was replaced.
+	// when it is replaced.
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="self.all(zone, self.exists_one(other, other == zone))",message="must not name a zone twice: members are spread over different ones"
+	// +kubebuilder:validation:XValidation:rule="self.all(zone, self.exists_one(other, other == zone))",message="must not name a zone twice: members spread over different ones"
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=1024
 	// +listType=atomic
 	// +optional
 	Zones []string `json:"zones,omitempty"`
-	// AntiAffinity keeps members on different hosts by a DRS rule: None (the default), Preferred, or Required (a member
-	// is not powered on before the rule stands, nor where it would break it).
+	// AntiAffinity keeps members on different hosts with a DRS rule: None (the default), Preferred, or Required (a member
+	// is not powered on before the rule exists, nor where it would break the rule).
 	// +kubebuilder:default=None
 	// +optional
 	AntiAffinity AntiAffinity `json:"antiAffinity,omitempty"`
@@ -119,8 +119,8 @@ type Placement struct {
 
 // Network is one network adapter of each member.
 //
-// +kubebuilder:validation:XValidation:rule="self.?dhcp.orValue(true) || has(self.ipv4) || has(self.ipv6)",message="without DHCP the adapter needs ipv4 or ipv6: set one of them, or take dhcp out",fieldPath=".dhcp",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="!(self.?dhcp.orValue(false) && has(self.ipv4))",message="an adapter has its IPv4 address by DHCP or from ipv4: take one of the two out",fieldPath=".dhcp",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?dhcp.orValue(true) || has(self.ipv4) || has(self.ipv6)",message="without DHCP the adapter needs ipv4 or ipv6: set one of them, or remove dhcp",fieldPath=".dhcp",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!(self.?dhcp.orValue(false) && has(self.ipv4))",message="an adapter has its IPv4 address from DHCP or from ipv4: remove one of them",fieldPath=".dhcp",reason=FieldValueInvalid
 type Network struct {
 	// Network is the network that the adapter is connected to, by name or inventory path: a standard network, a
 	// distributed port group, or an opaque (NSX) network. At most 1024 characters.
@@ -128,16 +128,16 @@ type Network struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	Network string `json:"network"`
-	// DHCP asks for an IPv4 address by DHCP; by default true where ipv4 and ipv6 are not set. Not together with ipv4.
+	// DHCP requests an IPv4 address by DHCP; default true if neither ipv4 nor ipv6 is set. Not together with ipv4.
 	// +optional
 	DHCP *bool `json:"dhcp,omitempty"`
-	// IPv4 gives each member an address of its own.
+	// IPv4 gives each member a static address.
 	// +kubebuilder:validation:XValidation:rule="self.prefixLength <= 32",message="must be between 1 and 32 for IPv4",fieldPath=".prefixLength",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!self.ranges.exists(r, r.contains(':'))",message="must be IPv4 addresses: IPv6 ones go into ipv6",fieldPath=".ranges",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !self.gateway.contains(':')",message="must be an IPv4 address: an IPv6 one goes into ipv6",fieldPath=".gateway",reason=FieldValueInvalid
 	// +optional
 	IPv4 *Addresses `json:"ipv4,omitempty"`
-	// IPv6 gives each member an address of its own.
+	// IPv6 gives each member a static address.
 	// +kubebuilder:validation:XValidation:rule="self.ranges.all(r, r.contains(':'))",message="must be IPv6 addresses: IPv4 ones go into ipv4",fieldPath=".ranges",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway == '' || self.gateway.contains(':')",message="must be an IPv6 address: an IPv4 one goes into ipv4",fieldPath=".gateway",reason=FieldValueInvalid
 	// +optional
@@ -160,12 +160,12 @@ type Network struct {
 	SearchDomains []string `json:"searchDomains,omitempty"`
 }
 
-// Addresses gives each member an address of its own: the one with ordinal n has the n-th (from 0) of all in ranges, also
-// after it was replaced. A group needs one for each ordinal that it uses: replicas, and maxSurge more during updates.
-// More addresses replace nobody, as long as each member keeps its own.
+// Addresses gives each member a static address: the member with ordinal n has the n-th (from 0) of all in ranges, also
+// when it is replaced. A group needs one for each ordinal that it uses: replicas, and maxSurge more during updates.
+// More addresses replace no member, as long as each keeps its own.
 type Addresses struct {
 	// Ranges are addresses ("10.0.0.7") and ranges ("10.0.0.10-10.0.0.59"), in the order in which they are used: at most
-	// 64, of one network, none of them twice. A member for which there is none is not made.
+	// 64, of one network, none of them twice. A member without an address is not created.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
@@ -181,19 +181,19 @@ type Addresses struct {
 	// +required
 	PrefixLength int32 `json:"prefixLength"`
 	// Gateway is the default gateway's address: in the network of the members' addresses, or with IPv6 link-local
-	// ("fe80::1"); and none of those in ranges.
+	// ("fe80::1"); and not in ranges.
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="self == '' || isIP(self)",message="must be an IP address, such as 10.0.0.1"
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// UserData says where cloud-init user data is: in a Secret or a ConfigMap of the group's namespace. Its text is handed
-// to every member as it is. With "## template: jinja" as its first line, cloud-init itself puts in what a member knows:
+// UserData names cloud-init user data in a Secret or a ConfigMap of the group's namespace. Every member gets the text
+// as it is. With "## template: jinja" as its first line, cloud-init itself fills in what a member knows:
 // {{ ds.meta_data.ordinal }}, and group, namespace, hostname, instance_id, zone.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.secretKeyRef) || has(self.configMapKeyRef)",message="name a Secret's key with secretKeyRef, or a ConfigMap's with configMapKeyRef",fieldPath=".secretKeyRef",reason=FieldValueRequired
-// +kubebuilder:validation:XValidation:rule="!(has(self.secretKeyRef) && has(self.configMapKeyRef))",message="secretKeyRef and configMapKeyRef exclude each other: take one of the two out",fieldPath=".configMapKeyRef",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!(has(self.secretKeyRef) && has(self.configMapKeyRef))",message="secretKeyRef and configMapKeyRef exclude each other: remove one of them",fieldPath=".configMapKeyRef",reason=FieldValueInvalid
 type UserData struct {
 	// SecretKeyRef names a key of a Secret.
 	// +optional
@@ -213,7 +213,7 @@ type KeyRef struct {
 	Name string `json:"name"`
 	// Key in it; by default user-data. Letters, digits, '-', '_' and '.'.
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[-._a-zA-Z0-9]+$') && self != '.' && !self.startsWith('..')",message="must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.', and not '..' at its beginning"
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[-._a-zA-Z0-9]+$') && self != '.' && !self.startsWith('..')",message="must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.', not beginning with '..'"
 	// +kubebuilder:default=user-data
 	// +optional
 	Key string `json:"key,omitempty"`
@@ -231,7 +231,7 @@ type Tag struct {
 	// +kubebuilder:validation:MaxLength=80
 	// +required
 	Name string `json:"name"`
-	// Create makes the tag, and its category, where they are missing. Default false: what is missing is an error.
+	// Create the tag, and its category, if they are missing. Default false: a missing tag is an error.
 	// +optional
 	Create bool `json:"create,omitempty"`
 }

@@ -4,7 +4,7 @@ import "k8s.io/apimachinery/pkg/util/intstr"
 
 // Defaults of the policies, for fields that are not set.
 const (
-	// DefaultMaxSurge and DefaultMaxUnavailable are those of Kubernetes' Deployments.
+	// DefaultMaxSurge and DefaultMaxUnavailable are those of a Deployment.
 	DefaultMaxSurge       = "25%"
 	DefaultMaxUnavailable = "25%"
 	// DefaultProgressDeadline is in seconds. Clones take minutes, so it is longer than a Deployment's.
@@ -49,13 +49,13 @@ type Readiness struct {
 	// +kubebuilder:default=PoweredOn
 	// +optional
 	Check ReadinessCheck `json:"check,omitempty"`
-	// InitialDelaySeconds is how long after power-on a member may be unready before the time-out begins to count, in
+	// InitialDelaySeconds is how long after power-on a member may be unready before the time-out begins, in
 	// seconds: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	InitialDelaySeconds int32 `json:"initialDelaySeconds,omitempty"`
-	// TimeoutSeconds is how long a powered-on member may stay unready before it is unwell and spec.healing applies, in
+	// TimeoutSeconds is how long a powered-on member may stay unready before it is unhealthy and spec.healing applies, in
 	// seconds: 1 to 2592000 (30 days), default 600.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
@@ -64,15 +64,15 @@ type Readiness struct {
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// UpdateStrategy says whether members that differ from the spec are changed by themselves.
+// UpdateStrategy says whether members that differ from the spec are updated automatically.
 // +kubebuilder:validation:Enum=RollingUpdate;OnDelete
 type UpdateStrategy string
 
 // The update strategies.
 const (
-	// UpdateRolling changes members a few at a time.
+	// UpdateRolling updates members a few at a time.
 	UpdateRolling UpdateStrategy = "RollingUpdate"
-	// UpdateOnDelete changes no member: who is made anew, for whatever reason, is made as the spec says.
+	// UpdateOnDelete updates no member: only new members, for whatever reason, use the new spec.
 	UpdateOnDelete UpdateStrategy = "OnDelete"
 )
 
@@ -86,30 +86,30 @@ const (
 	ResizeAuto ResizeWay = "Auto"
 	// ResizeInPlace adds to the running VM where it allows that, else shuts it down, changes it and powers it on.
 	ResizeInPlace ResizeWay = "InPlace"
-	// ResizeReplace clones the member anew.
+	// ResizeReplace replaces the member with a new clone.
 	ResizeReplace ResizeWay = "Replace"
 )
 
-// TemplateChange says what to do when a template is re-published under the same name.
+// TemplateChange says what to do when a template is published again under the same name.
 // +kubebuilder:validation:Enum=Ignore;Replace
 type TemplateChange string
 
-// What to do when a template is re-published.
+// What to do when a template is published again.
 const (
-	// TemplateChangeIgnore: the condition TemplateChanged says so, and nothing is done.
+	// TemplateChangeIgnore: the condition TemplateChanged reports it, and nothing is done.
 	TemplateChangeIgnore TemplateChange = "Ignore"
 	// TemplateChangeReplace: the members are replaced, as if spec.template had changed.
 	TemplateChangeReplace TemplateChange = "Replace"
 )
 
-// Update says how members are brought to a changed spec: a few at a time, so that enough of them stay available.
+// Update says how a changed spec reaches the members: a few at a time, so that enough of them stay available.
 // A member is available when it has been ready for minReadySeconds.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable) && string(self.maxSurge) in ['0', '0%'] && string(self.maxUnavailable) in ['0', '0%'])",message="maxSurge and maxUnavailable may not both be 0: no member could ever be replaced",fieldPath=".maxUnavailable",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.minReadySeconds) || self.minReadySeconds < (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 1800)",message="progressDeadlineSeconds (default 1800) must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds",reason=FieldValueInvalid
 type Update struct {
-	// Strategy: RollingUpdate (the default) changes members that differ from the spec by itself; OnDelete leaves
-	// them, and makes as the spec says only who is made anew (because it was deleted, or named in spec.replace).
+	// Strategy: RollingUpdate (the default) updates members that differ from the spec automatically; with OnDelete, only
+	// new members use the new spec (because one was deleted, or named in spec.replace).
 	// +kubebuilder:default=RollingUpdate
 	// +optional
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
@@ -119,7 +119,7 @@ type Update struct {
 	// +kubebuilder:default=Auto
 	// +optional
 	Resize ResizeWay `json:"resize,omitempty"`
-	// MaxSurge is how many members more than spec.replicas there may be during an update: a number, or a percentage
+	// MaxSurge is how many extra members beyond spec.replicas an update may create: a number, or a percentage
 	// of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; default 25%. It and maxUnavailable may not both be 0.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
@@ -127,58 +127,57 @@ type Update struct {
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 	// MaxUnavailable is how many of spec.replicas may be unavailable during an update: a number, or a percentage of
-	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%; default 25%. It and maxSurge may not both be 0; where
+	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%; default 25%. It and maxSurge may not both be 0; if
 	// their percentages come out as 0, it is 1.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +kubebuilder:default="25%"
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// MinReadySeconds is how long a member must have been ready to count as available, in seconds: 0 (the default) to
+	// MinReadySeconds is how long a member must be ready to count as available, in seconds: 0 (the default) to
 	// 2592000 (30 days), and less than progressDeadlineSeconds.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// Canary, while it is set, holds an update as soon as that many members are as the spec says: a number, or a
+	// Canary, while set, pauses an update once this many members are updated: a number, or a
 	// percentage of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; not set by default. Remove it to go on.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +optional
 	Canary *intstr.IntOrString `json:"canary,omitempty"`
-	// Paused, while it is true, holds an update where it is. Members are still healed, and the group is still scaled.
-	// Default false.
+	// Paused, while true, holds an update where it is. Healing and scaling go on. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ProgressDeadlineSeconds is how long an update may make no progress, while members that it made are not
-	// available, before it stops and says so, in seconds: 1 to 2592000 (30 days), default 1800. It must be greater
+	// ProgressDeadlineSeconds is how long an update may make no progress, while members that it created are not
+	// available, before it stops and reports it, in seconds: 1 to 2592000 (30 days), default 1800. It must be greater
 	// than minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +kubebuilder:default=1800
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	// OnTemplateChange says what to do when the template's disks were changed, or another template took its name:
-	// Ignore (the default; the condition TemplateChanged says so) or Replace the members.
+	// OnTemplateChange says what to do when the template's disks changed, or another template took its name:
+	// Ignore (the default; the condition TemplateChanged reports it) or Replace the members.
 	// +kubebuilder:default=Ignore
 	// +optional
 	OnTemplateChange TemplateChange `json:"onTemplateChange,omitempty"`
 }
 
-// HealingAction says what is done about a member that is unwell.
+// HealingAction says what to do with an unhealthy member.
 // +kubebuilder:validation:Enum=RestartThenReplace;Replace;None
 type HealingAction string
 
-// What is done about a member that is unwell.
+// What to do with an unhealthy member.
 const (
 	HealRestartThenReplace HealingAction = "RestartThenReplace"
 	HealReplace            HealingAction = "Replace"
 	HealNone               HealingAction = "None"
 )
 
-// Healing says what is done about members that are powered on and stay unready past spec.readiness.timeoutSeconds.
-// (A member that is powered off is powered on, and one that vCenter has confirmed to be gone is made anew, whatever
-// this says. One that vCenter cannot reach is left alone, always.)
+// Healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
+// (Whatever it says, a member that is powered off is powered on, one that vCenter confirms as gone is recreated, and
+// one that vCenter cannot reach is left alone.)
 type Healing struct {
 	// Action: RestartThenReplace (the default) resets the VM, and replaces it if it stays unready for as long again;
 	// Replace replaces it at once; None leaves it.
@@ -187,13 +186,13 @@ type Healing struct {
 	Action HealingAction `json:"action,omitempty"`
 	// MaxUnhealthy is how many members may be unready for healing to go on: a number, or a percentage of
 	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%, default 40%; one is always allowed. Above it the cause is
-	// thought to be elsewhere, and the condition HealingSuspended says what was seen.
+	// likely elsewhere: healing is suspended, and the condition HealingSuspended lists the members.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +kubebuilder:default="40%"
 	// +optional
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
-	// MaxConcurrent is how many members are healed at once: a number, or a percentage of spec.replicas, rounded up:
+	// MaxConcurrent is how many members may be healed at once: a number, or a percentage of spec.replicas, rounded up:
 	// 1 to 1000, or 1% to 100%; default 10%.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9][0-9]?)%$') : (self >= 1 && self <= 1000)",message="must be a number from 1 to 1000 or a percentage from 1% to 100%"
@@ -202,7 +201,7 @@ type Healing struct {
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 }
 
-// ScaleInOrder says which of the members that are well and up to date go first.
+// ScaleInOrder says which of the healthy and updated members go first.
 // +kubebuilder:validation:Enum=HighestOrdinal;Oldest;Newest
 type ScaleInOrder string
 
@@ -213,17 +212,17 @@ const (
 	ScaleInNewest         ScaleInOrder = "Newest"
 )
 
-// ScaleIn says who goes first when there are more members than spec.replicas: those in remove, then the unwell, then
+// ScaleIn says which members go first when there are more than spec.replicas: those in remove, then the unready, then
 // those that differ from the spec, then by order; those in protected last.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || self.protected.size() * self.remove.size() > 500000 || !self.remove.exists(n, n in self.protected)",message="a member may not be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
 type ScaleIn struct {
-	// Order of members that are well and as the spec says: HighestOrdinal (the default), Oldest or Newest (by when
+	// Order of the healthy and updated members: HighestOrdinal (the default), Oldest or Newest (by when
 	// they were cloned or adopted).
 	// +kubebuilder:default=HighestOrdinal
 	// +optional
 	Order ScaleInOrder `json:"order,omitempty"`
-	// Protected are names of members ("web-0") that go last, and never while others are left: at most 1000. Updates and
+	// Protected are names of members ("web-0") that go last, and never while others can: at most 1000. Updates and
 	// healing replace them like any other.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
@@ -232,7 +231,7 @@ type ScaleIn struct {
 	// +optional
 	Protected []string `json:"protected,omitempty"`
 	// Remove are names of members ("web-3") that go first when there are too many: at most 1000, none of them in
-	// protected. It takes nobody away by itself: lower replicas as well.
+	// protected. It removes no member by itself: lower replicas as well.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
@@ -241,14 +240,14 @@ type ScaleIn struct {
 	Remove []string `json:"remove,omitempty"`
 }
 
-// Replacement asks for one member to be replaced once.
+// Replacement names a member to replace once.
 type Replacement struct {
 	// Name of the member ("web-1").
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
-	// MoRef of the VM that is to be replaced ("vm-42", from status.members; letters, digits and '-', at most 63). Once
+	// MoRef of the VM to replace ("vm-42", from status.members; letters, digits and '-', at most 63). Once
 	// that VM is gone, the request is done, and may stay in the spec.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -263,30 +262,30 @@ type DeletionPolicy string
 
 // What becomes of the VMs when the group is deleted.
 const (
-	// DeletionDelete: they are removed with their disks.
+	// DeletionDelete removes them and their disks.
 	DeletionDelete DeletionPolicy = "Delete"
-	// DeletionRetain: they stay as they are and become ordinary VMs.
+	// DeletionRetain leaves them as they are, as ordinary VMs.
 	DeletionRetain DeletionPolicy = "Retain"
 )
 
 // Deletion says how members are removed.
 type Deletion struct {
-	// Policy is about the deletion of the group: Delete (the default) removes its VMs and their disks. Retain powers
-	// nothing off, removes our stamp, and so leaves ordinary VMs behind; adopted ones get back their name and folder.
+	// Policy applies when the group is deleted: Delete (the default) removes its VMs and their disks. Retain powers
+	// nothing off, removes our stamp, and so leaves ordinary VMs behind; adopted ones get their name and folder back.
 	// +kubebuilder:default=Delete
 	// +optional
 	Policy DeletionPolicy `json:"policy,omitempty"`
 	// ShutdownTimeoutSeconds is how long a guest may take to shut down before its VM is powered off, in seconds: 0 (power
-	// off at once) to 2592000 (30 days), default 60. A guest without running VMware Tools cannot be asked, and is powered
-	// off at once. It also holds for the power cycle of a resize.
+	// off at once) to 2592000 (30 days), default 60. A guest without running VMware Tools is powered
+	// off at once. Also for the power cycle of a resize.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +kubebuilder:default=60
 	// +optional
 	ShutdownTimeoutSeconds *int32 `json:"shutdownTimeoutSeconds,omitempty"`
-	// QuarantineSeconds is how long a member that scale-in, an update or healing took away is kept, powered off and in
+	// QuarantineSeconds is how long a member that scale-in, an update or healing removed is kept, powered off and in
 	// the folder "quarantine" of its group, before it is destroyed, in seconds: 0 (the default: destroyed at once) to
-	// 2592000 (30 days). If replicas rise again meanwhile, a member that fits the spec is brought back. Deleting the
+	// 2592000 (30 days). If replicas rises meanwhile, a member that fits the spec comes back. Deleting the
 	// group destroys them at once.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000

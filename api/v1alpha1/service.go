@@ -17,41 +17,41 @@ type ServiceType string
 
 // The types of Services.
 const (
-	// ServiceHeadless: DNS answers with the members' own addresses, "web-0.web.<namespace>.svc" with one member's.
+	// ServiceHeadless: DNS resolves to the members' addresses, "web-0.web.<namespace>.svc" to one member's.
 	ServiceHeadless ServiceType = "Headless"
 	// ServiceClusterIP: the Service has an address of its own, which leads to ready members.
 	ServiceClusterIP ServiceType = "ClusterIP"
 )
 
-// Service makes the group known within Kubernetes: a Service of the group's name, without selector, and EndpointSlices
+// Service publishes the group in Kubernetes: a Service with the group's name, without selector, and EndpointSlices
 // whose endpoints are the addresses that members' guests report. They follow spec.readiness. The group's name must then
 // begin with a letter, as a Service's.
 //
-// +kubebuilder:validation:XValidation:rule="self.?type.orValue(\"\") != 'ClusterIP' || self.?ports.orValue([]).size() > 0",message="a ClusterIP Service needs a port: add one, or make it Headless",fieldPath=".ports",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="self.?type.orValue(\"\") != 'ClusterIP' || self.?ports.orValue([]).size() > 0",message="a ClusterIP Service needs a port: add one, or set type to Headless",fieldPath=".ports",reason=FieldValueRequired
 type Service struct {
 	// Type: Headless (the default; DNS answers with members' addresses) or ClusterIP.
 	// +kubebuilder:default=Headless
 	// +optional
 	Type ServiceType `json:"type,omitempty"`
 	// Ports that members serve: at most 100. A ClusterIP Service needs one or more. Each port, and each port of the
-	// members, may be there once, whatever its protocol: Metacontroller tells ports apart by their numbers alone.
+	// members, may occur once, whatever its protocol: Metacontroller tells ports apart by their numbers alone.
 	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:XValidation:rule="self.size() <= 1 || self.all(p, p.?name.orValue('') != '')",message="each port needs a name where there are several"
-	// +kubebuilder:validation:XValidation:rule="self.all(p, p.?name.orValue('') == '' || self.exists_one(q, q.?name.orValue('') == p.name))",message="must not give two ports one name"
+	// +kubebuilder:validation:XValidation:rule="self.size() <= 1 || self.all(p, p.?name.orValue('') != '')",message="each port needs a name if there are several"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, p.?name.orValue('') == '' || self.exists_one(q, q.?name.orValue('') == p.name))",message="must not give two ports the same name"
 	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.port == p.port))",message="must not name a port twice, not even with another protocol: Metacontroller tells ports apart by their numbers alone"
 	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.?targetPort.orValue(q.port) == p.?targetPort.orValue(p.port)))",message="must not lead to one port of the members twice: Metacontroller tells ports apart by their numbers alone"
 	// +listType=atomic
 	// +optional
 	Ports []ServicePort `json:"ports,omitempty"`
-	// Annotations of the Service: at most 50, of 16384 characters together. Not those by which Metacontroller and kubectl remember what they applied.
+	// Annotations of the Service: at most 50, of 16384 characters together. Not those in which Metacontroller and kubectl record what they applied.
 	// +kubebuilder:validation:MaxProperties=50
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="must have names of annotations, such as example.com/owner",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('metacontroller.k8s.io/') || k.startsWith('metacontroller.io/') || k == 'kubectl.kubernetes.io/last-applied-configuration')",message="must not be those of Metacontroller or kubectl, metacontroller.k8s.io/..., metacontroller.io/..., kubectl.kubernetes.io/last-applied-configuration",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.map(k, k.size() + self[k].size()).sum() <= 16384",message="may have 16384 characters together, names and values",reason=FieldValueInvalid
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// DrainSeconds is how long a ready member that is to be removed, or power-cycled for its size, is left alone, in
-	// seconds, while its endpoints say that it is terminating: 0 (the default) to 2592000 (30 days).
+	// DrainSeconds is how long a ready member that will be removed, or power-cycled for its size, is left alone, in
+	// seconds, while its endpoints are terminating: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
@@ -60,7 +60,7 @@ type Service struct {
 
 // ServicePort is a port that members serve.
 type ServicePort struct {
-	// Name of the port, a DNS label of at most 15 characters; needed where there is more than one.
+	// Name of the port, a DNS label of at most 15 characters; required if there is more than one.
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a DNS label: a-z, 0-9 and '-', with a letter or digit at both ends"
 	// +optional
@@ -80,7 +80,7 @@ type ServicePort struct {
 	// +kubebuilder:default=TCP
 	// +optional
 	Protocol string `json:"protocol,omitempty"`
-	// AppProtocol tells the protocol spoken, such as "http" or "kubernetes.io/h2c".
+	// AppProtocol is the application protocol, such as "http" or "kubernetes.io/h2c".
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be the name of a protocol, such as http, or a prefixed one, such as kubernetes.io/h2c"
 	// +optional

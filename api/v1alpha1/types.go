@@ -22,13 +22,13 @@ const (
 	MaxMemory = 24576
 	// MaxTemplateLength bounds the template's name or inventory path, in characters.
 	MaxTemplateLength = 512
-	// MaxReplicas is the most members of a group, and the most that a limit given as a number can be.
+	// MaxReplicas bounds the members of a group, and every limit given as a number.
 	MaxReplicas = 1000
-	// DefaultReplicas is the number of members of a group that does not say.
+	// DefaultReplicas is the number of members if spec.replicas is not set.
 	DefaultReplicas = 1
 )
 
-// VmGroup is a group of like virtual machines in vSphere: cloned from one template, powered on, kept, scaled
+// VmGroup is a group of like virtual machines in vSphere: cloned from one template, powered on, kept running, scaled,
 // and removed with the group.
 //
 // +kubebuilder:object:root=true
@@ -37,36 +37,36 @@ const (
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.currentReplicas,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="PENDING, RUNNING or ERROR"
 // +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.currentReplicas`,description="Members that exist in vCenter"
-// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredReplicas`,description="Members that are wanted"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredReplicas`,description="Members that the spec asks for"
 // +kubebuilder:printcolumn:name="CPU",type=integer,JSONPath=`.spec.cpu`,description="Virtual CPUs of a member"
 // +kubebuilder:printcolumn:name="Memory",type=integer,JSONPath=`.spec.memory`,description="Memory of a member, in GB"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`,description="The template that members are cloned from"
-// +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What happens or hinders, in words"
+// +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What happens, or what hinders it"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,priority=1,description="Members that are ready (with -o wide)"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,priority=1,description="Members that have been ready for long enough"
-// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,priority=1,description="Members that are as the spec says now"
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,priority=1,description="Members that match the spec"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 57 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 57 characters (a-z, 0-9 and '-'; no dots), because members are named <name>-<ordinal>",fieldPath=".metadata"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.scaleIn) || !has(self.spec.scaleIn.protected) || self.spec.scaleIn.protected.all(e, e.matches('-(0|[1-9][0-9]{0,4})$') && e.substring(0, e.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.scaleIn.protected",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.scaleIn) || !has(self.spec.scaleIn.remove) || self.spec.scaleIn.remove.all(e, e.matches('-(0|[1-9][0-9]{0,4})$') && e.substring(0, e.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.scaleIn.remove",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.replace) || self.spec.replace.all(e, e.name.matches('-(0|[1-9][0-9]{0,4})$') && e.name.substring(0, e.name.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.replace",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || (has(self.spec.placement) && has(self.spec.placement.datacenter) ? self.spec.placement.datacenter : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.datacenter) ? oldSelf.spec.placement.datacenter : \"\")",message="cannot be changed while the group has members, or is getting some: scale it to 0 first, or make another group",fieldPath=".spec.placement.datacenter",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || (has(self.spec.placement) && has(self.spec.placement.folder) ? self.spec.placement.folder : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.folder) ? oldSelf.spec.placement.folder : \"\")",message="cannot be changed while the group has members, or is getting some: scale it to 0 first, or make another group",fieldPath=".spec.placement.folder",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.service) || self.metadata.name.matches('^[a-z]')",message="the Service gets the group's name, which must then begin with a letter: name the group otherwise, or take service out",fieldPath=".spec.service",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.service) || self.metadata.name.matches('^[a-z]')",message="the Service has the group's name, which must then begin with a letter: rename the group, or remove service",fieldPath=".spec.service",reason=FieldValueInvalid
 type VmGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is wanted.
+	// Spec is the desired state.
 	// +required
 	Spec VmGroupSpec `json:"spec"`
-	// What is.
+	// Status is the observed state.
 	// +optional
 	Status VmGroupStatus `json:"status,omitzero"`
 }
 
-// VmGroupSpec says what the members of a group are made from and how many there shall be.
+// VmGroupSpec is the desired state of a group: what its members are cloned from, and how many.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.userData) || self.?customizationSpec.orValue(\"\") == \"\"",message="userData and customizationSpec exclude each other: cloud-init does what is in the one, vCenter's guest customization what is in the other",fieldPath=".customizationSpec",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.userData) || self.?customizationSpec.orValue(\"\") == \"\"",message="userData and customizationSpec exclude each other: cloud-init applies the one, vCenter's guest customization the other",fieldPath=".customizationSpec",reason=FieldValueInvalid
 type VmGroupSpec struct {
 	// CPU is the number of virtual CPUs of each member: 1 to 768.
 	// +kubebuilder:validation:Minimum=1
@@ -101,33 +101,33 @@ type VmGroupSpec struct {
 	// +optional
 	Inventory Inventory `json:"inventory,omitempty"`
 
-	// Paused, while it is true, keeps everything in vCenter as it is, even when the group is deleted: it then waits.
-	// The status goes on being reported, and /plan says what would be done. Default false.
+	// Paused, while true, keeps everything in vCenter as it is, even when the group is deleted: the deletion then waits.
+	// The status stays up to date, and /plan shows what would be done. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// Readiness says when a member is ready; by default when it is powered on. readyReplicas, updates and healing go
-	// by it.
+	// Readiness says when a member is ready; by default when it is powered on. readyReplicas, updates and healing use
+	// it.
 	// +optional
 	Readiness Readiness `json:"readiness,omitzero"`
 
-	// Update says how members are brought to a changed spec: by default a few at a time, so that enough of them stay
+	// Update says how a changed spec reaches the members: by default a few at a time, so that enough of them stay
 	// available. A member is available when it has been ready for minReadySeconds.
 	// +optional
 	Update Update `json:"update,omitzero"`
 
-	// Healing says what is done about members that are powered on and stay unready past spec.readiness.timeoutSeconds.
-	// (A member that is powered off is powered on, and one that vCenter has confirmed to be gone is made anew, whatever
-	// this says. One that vCenter cannot reach is left alone, always.)
+	// Healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
+	// (Whatever it says, a member that is powered off is powered on, one that vCenter confirms as gone is recreated, and
+	// one that vCenter cannot reach is left alone.)
 	// +optional
 	Healing Healing `json:"healing,omitzero"`
 
-	// ScaleIn says who goes first when there are more members than replicas: those in remove, then the unready, then
+	// ScaleIn says which members go first when there are more than replicas: those in remove, then the unready, then
 	// those that differ from the spec, then by order; those in protected last.
 	// +optional
 	ScaleIn ScaleIn `json:"scaleIn,omitzero"`
 
-	// Replace asks for members to be replaced once, within the limits of spec.update: at most 1000, one for each moRef.
+	// Replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=moRef
@@ -138,10 +138,10 @@ type VmGroupSpec struct {
 	// +optional
 	Deletion Deletion `json:"deletion,omitzero"`
 
-	// Adopt are VMs that exist and shall become members instead of new clones: at most 1000 inventory paths
+	// Adopt are existing VMs that become members instead of new clones: at most 1000 inventory paths
 	// ("/DC0/vm/legacy/web-a", of at most 1024 characters) or moRefs ("vm-42"). Only from folders that the server's
 	// --adopt-from allows, and only while members are missing. They are stamped, moved into the group's folder and
-	// renamed, but not cloned anew; from then on they are resized, rolled and REMOVED like any other member.
+	// renamed, but not cloned; from then on they are resized, rolled and REMOVED like any other member.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=1024
@@ -164,7 +164,7 @@ type VmGroupSpec struct {
 	// +optional
 	Networks []Network `json:"networks,omitempty"`
 
-	// UserData is what cloud-init does in each member at its first boot. A change of the text replaces the members.
+	// UserData is what cloud-init applies in each member at its first boot. A change of the text replaces the members.
 	// +optional
 	UserData *UserData `json:"userData,omitempty"`
 
@@ -175,7 +175,7 @@ type VmGroupSpec struct {
 	// +optional
 	CustomizationSpec string `json:"customizationSpec,omitempty"`
 
-	// Tags are vSphere tags that members bear, from before they are powered on for the first time: at most 20.
+	// Tags are vSphere tags, attached to members before they are powered on for the first time: at most 20.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=map
 	// +listMapKey=category
@@ -184,14 +184,14 @@ type VmGroupSpec struct {
 	Tags []Tag `json:"tags,omitempty"`
 
 	// CustomAttributes are vSphere custom attributes of members, by name: at most 20, with names of at most 80 and values
-	// of at most 255 characters. An attribute that vCenter does not have yet is made.
+	// of at most 255 characters. An attribute that does not exist in vCenter is created.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() >= 1 && name.size() <= 80)",message="must have names of 1 to 80 characters",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 255)",message="must have values of at most 255 characters",reason=FieldValueInvalid
 	// +optional
 	CustomAttributes map[string]string `json:"customAttributes,omitempty"`
 
-	// Service makes a Kubernetes Service and EndpointSlices for the members.
+	// Service creates a Kubernetes Service and EndpointSlices for the members.
 	// +optional
 	Service *Service `json:"service,omitempty"`
 }
@@ -213,16 +213,16 @@ type Phase string
 const (
 	// PhasePending is everything that is neither of the other two.
 	PhasePending Phase = "PENDING"
-	// PhaseRunning means exactly the wanted members, all ready, nothing under way.
+	// PhaseRunning means exactly the desired members, all ready, nothing under way.
 	PhaseRunning Phase = "RUNNING"
-	// PhaseError means blocked until a person acts; lastMessage says how.
+	// PhaseError means blocked until an operator acts; lastMessage says how.
 	PhaseError Phase = "ERROR"
 )
 
-// VmGroupStatus is what was observed of a group. It holds facts only, never intentions, so equal facts give
+// VmGroupStatus is the observed state of a group. It holds facts only, never intentions, so equal facts give
 // equal bytes.
 type VmGroupStatus struct {
-	// ObservedGeneration is the generation of the spec that this status speaks of. Metacontroller sets it.
+	// ObservedGeneration is the generation of the spec that this status is about. Metacontroller sets it.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Phase is PENDING, RUNNING or ERROR.
@@ -231,7 +231,7 @@ type VmGroupStatus struct {
 	// CurrentReplicas is the number of members that exist in vCenter, in whatever state.
 	// +optional
 	CurrentReplicas int32 `json:"currentReplicas"`
-	// DesiredReplicas is the number of members that are wanted: spec.replicas.
+	// DesiredReplicas is the desired number of members: spec.replicas.
 	// +optional
 	DesiredReplicas int32 `json:"desiredReplicas"`
 	// ReadyReplicas is the number of members that are ready, as spec.readiness says.
@@ -241,16 +241,16 @@ type VmGroupStatus struct {
 	// about to go.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// UpdatedReplicas is the number of members that are as the spec says now: cloned from it, and of its size.
+	// UpdatedReplicas is the number of members that match the spec: cloned from it, and of its size.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 	// Selector selects the objects that belong to this group (for the scale subresource).
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// LastMessage says in words what happens or hinders; "successfully reconciled VmGroup" when all is well.
+	// LastMessage says what happens, or what hinders it; "successfully reconciled VmGroup" when all is well.
 	// +optional
 	LastMessage string `json:"lastMessage,omitempty"`
-	// VCenterUUID is the instanceUuid of the vCenter that holds the members. Another vCenter is never acted on.
+	// VCenterUUID is the instanceUuid of the vCenter that holds the members. The server never acts on another vCenter.
 	// +optional
 	VCenterUUID string `json:"vCenterUUID,omitempty"`
 	// Conditions: Ready, Progressing and VCenterReachable always; others only while they are true.
@@ -262,30 +262,30 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Members []Member `json:"members,omitempty"`
-	// Quarantined are VMs that were taken away and are kept for a while. They are no members.
+	// Quarantined are removed VMs that are kept for a while. They are not members.
 	// +listType=atomic
 	// +optional
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
-	// Adopted are those entries of spec.adopt that were carried out.
+	// Adopted are the entries of spec.adopt that were carried out.
 	// +listType=atomic
 	// +optional
 	Adopted []string `json:"adopted,omitempty"`
-	// Update tells of the update that is under way.
+	// Update is the progress of the update that is under way.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`
 }
 
-// UpdateProgress tells of an update that is under way.
+// UpdateProgress is the progress of an update.
 type UpdateProgress struct {
-	// Target is what members are brought to, for people.
+	// Target is what the update changes members to, for people to read.
 	Target string `json:"target"`
-	// Available is the highest number of available members that were seen to be as the spec says.
+	// Available is the highest number of updated members that were seen available.
 	Available int32 `json:"available"`
 	// LastProgressTime is when that number was reached.
 	LastProgressTime metav1.Time `json:"lastProgressTime"`
 }
 
-// Quarantined is a VM that was taken away from the group and is kept for a while.
+// Quarantined is a VM that was removed from the group and is kept for a while.
 type Quarantined struct {
 	// Name of the VM in vCenter.
 	Name string `json:"name"`
@@ -293,14 +293,14 @@ type Quarantined struct {
 	Ordinal int32 `json:"ordinal"`
 	// MoRef is the VM's managed object reference.
 	MoRef string `json:"moRef"`
-	// Reason it was taken away: ScaleIn, Update, Healing, Replace or Resize.
+	// Reason for its removal: ScaleIn, Update, Healing, Replace or Resize.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Since when it is in quarantine.
+	// Since is when its quarantine began.
 	Since metav1.Time `json:"since"`
 }
 
-// Member is one VM of a group as vCenter shows it.
+// Member is one VM of a group, as vCenter shows it.
 type Member struct {
 	// Name of the VM in vCenter.
 	Name string `json:"name"`
@@ -324,15 +324,15 @@ type Member struct {
 	// Revision is a short hash of what the VM was cloned from.
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// Ready tells whether the member is fit for work, as spec.readiness says.
+	// Ready reports whether the member is ready, as spec.readiness says.
 	Ready bool `json:"ready"`
 	// LastTransitionTime is when ready was last seen to change.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// Reason is one word on why the member is not ready, or differs from the spec.
+	// Reason says in one word why the member is not ready, or differs from the spec.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message is the same in a sentence.
+	// Message says the same in a sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

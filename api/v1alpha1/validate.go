@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Replicas returns the number of members that the spec wants: its replicas, or the default of 1.
+// Replicas returns the desired number of members: spec.replicas, or the default of 1.
 func (g *VmGroup) Replicas() int32 {
 	if g.Spec.Replicas == nil {
 		return DefaultReplicas
@@ -71,8 +71,8 @@ func between(path *field.Path, value, low, high int32) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must be between %d and %d", low, high))}
 }
 
-// tooLong checks the length of a text, in characters. Its path is made only if it is refused, as with all below that take
-// the path of a parent: most groups use few of the fields, and are checked at each hook call.
+// tooLong checks the length of a text, in characters. Like all functions below that take the path of a parent, it builds the
+// field's path only for an error: most groups use few of the fields, and are checked at each hook call.
 func tooLong(parent *field.Path, name, text string, most int) field.ErrorList {
 	if len(text) <= most || utf8.RuneCountInString(text) <= most {
 		return nil
@@ -80,7 +80,7 @@ func tooLong(parent *field.Path, name, text string, most int) field.ErrorList {
 	return field.ErrorList{field.TooLongCharacters(parent.Child(name), text, most)}
 }
 
-// required checks a text that must be there, for what says.
+// required checks a text that must be set; what says which.
 func required(parent *field.Path, name, text, what string, most int) field.ErrorList {
 	if text == "" {
 		return field.ErrorList{field.Required(parent.Child(name), what)}
@@ -88,7 +88,7 @@ func required(parent *field.Path, name, text, what string, most int) field.Error
 	return tooLong(parent, name, text, most)
 }
 
-// seconds checks a number of seconds that may be left to its default.
+// seconds checks a number of seconds; nil is its default.
 func seconds(path *field.Path, value *int32, low int32) field.ErrorList {
 	if value == nil {
 		return nil
@@ -96,7 +96,7 @@ func seconds(path *field.Path, value *int32, low int32) field.ErrorList {
 	return between(path, *value, low, MaxSeconds)
 }
 
-// oneOf checks a word that may be left to its default.
+// oneOf checks a word; empty is its default.
 func oneOf[T ~string](path *field.Path, value T, words ...T) field.ErrorList {
 	if value == "" || slices.Contains(words, value) {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateIdentity checks what members are told at their first boot.
+// validateIdentity checks what members get at their first boot.
 func (s *VmGroupSpec) validateIdentity(spec *field.Path) (errs field.ErrorList) {
 	errs = append(errs, tooLong(spec, "customizationSpec", s.CustomizationSpec, MaxVimName)...)
 	if s.UserData == nil {
@@ -18,7 +18,7 @@ func (s *VmGroupSpec) validateIdentity(spec *field.Path) (errs field.ErrorList) 
 	}
 	if s.CustomizationSpec != "" {
 		errs = append(errs, field.Invalid(spec.Child("customizationSpec"), s.CustomizationSpec,
-			"userData and customizationSpec exclude each other: cloud-init does what is in the one, vCenter's guest customization what is in the other"))
+			"userData and customizationSpec exclude each other: cloud-init applies the one, vCenter's guest customization the other"))
 	}
 	return append(errs, s.UserData.validate(spec.Child("userData"))...)
 }
@@ -29,7 +29,7 @@ func (u *UserData) validate(path *field.Path) field.ErrorList {
 	case u.SecretKeyRef == nil && u.ConfigMapKeyRef == nil:
 		return field.ErrorList{field.Required(secret, "name a Secret's key with secretKeyRef, or a ConfigMap's with configMapKeyRef")}
 	case u.SecretKeyRef != nil && u.ConfigMapKeyRef != nil:
-		return field.ErrorList{field.Invalid(configMap, u.ConfigMapKeyRef.Name, "secretKeyRef and configMapKeyRef exclude each other: take one of the two out")}
+		return field.ErrorList{field.Invalid(configMap, u.ConfigMapKeyRef.Name, "secretKeyRef and configMapKeyRef exclude each other: remove one of them")}
 	case u.SecretKeyRef != nil:
 		return u.SecretKeyRef.validate(secret)
 	}
@@ -47,7 +47,7 @@ func (r *KeyRef) validate(path *field.Path) (errs field.ErrorList) {
 	}
 	if r.Key != "" && len(validation.IsConfigMapKey(r.Key)) > 0 {
 		errs = append(errs, field.Invalid(path.Child("key"), r.Key,
-			"must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.', and not '..' at its beginning"))
+			"must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.', not beginning with '..'"))
 	}
 	return errs
 }
@@ -73,7 +73,7 @@ func validateTags(spec *field.Path, tags []Tag) (errs field.ErrorList) {
 	return errs[:min(len(errs), maxTold)]
 }
 
-// validateAttributes goes by the order of names, so that equal specs have equal errors.
+// validateAttributes goes through the names in order, so that equal specs have equal errors.
 func validateAttributes(spec *field.Path, attributes map[string]string) (errs field.ErrorList) {
 	if len(attributes) == 0 {
 		return nil

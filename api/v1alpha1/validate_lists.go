@@ -25,7 +25,7 @@ func (s *ScaleIn) validate(path *field.Path, group string) (errs field.ErrorList
 	return errs
 }
 
-// memberNames checks a list of names of members, and gives them as a set.
+// memberNames checks a list of members' names, and returns them as a set.
 func memberNames(path *field.Path, names []string, group string) (set map[string]bool, errs field.ErrorList) {
 	if fault := tooMany(path, len(names)); fault != nil {
 		return nil, fault
@@ -41,7 +41,7 @@ func memberNames(path *field.Path, names []string, group string) (set map[string
 	return set, errs[:min(len(errs), maxTold)]
 }
 
-// ordinal is one of up to five digits, for which MaxNameLength leaves room.
+// ordinal has up to five digits, for which MaxNameLength leaves room.
 var ordinal = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})$`)
 
 func memberName(path *field.Path, name, group string) field.ErrorList {
@@ -56,7 +56,7 @@ func memberName(path *field.Path, name, group string) field.ErrorList {
 
 var moRef = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
-// One VM is replaced once; one name may be there with several VMs, as done requests may stay.
+// validateReplace allows a moRef once; a name may occur with several VMs, because completed requests may stay.
 func validateReplace(path *field.Path, wanted []Replacement, group string) (errs field.ErrorList) {
 	if fault := tooMany(path, len(wanted)); fault != nil {
 		return fault
@@ -101,14 +101,14 @@ func validateAdopt(path *field.Path, entries []string) (errs field.ErrorList) {
 	return errs[:min(len(errs), maxTold)]
 }
 
-// maxTold is how many faults of one list are told, and maxToldInAll how many in all: they end up in a condition, whose
+// maxTold bounds the errors reported for one list, and maxToldInAll those in total: they end up in a condition, whose
 // message is bounded.
 const (
 	maxTold      = 10
 	maxToldInAll = 50
 )
 
-// tooMany refuses a list as a whole: naming each of its entries would help nobody.
+// tooMany refuses a list as a whole: naming each of its entries would not help.
 func tooMany(path *field.Path, n int) field.ErrorList {
 	if n <= MaxListed {
 		return nil

@@ -31,10 +31,10 @@ func (n *Network) validate(path *field.Path) (errs field.ErrorList) {
 	case n.DHCP == nil:
 	case *n.DHCP && n.IPv4 != nil:
 		errs = append(errs, field.Invalid(path.Child("dhcp"), true,
-			"an adapter has its IPv4 address by DHCP or from ipv4: take one of the two out"))
+			"an adapter has its IPv4 address from DHCP or from ipv4: remove one of them"))
 	case !*n.DHCP && n.IPv4 == nil && n.IPv6 == nil:
 		errs = append(errs, field.Invalid(path.Child("dhcp"), false,
-			"without DHCP the adapter needs ipv4 or ipv6: set one of them, or take dhcp out"))
+			"without DHCP the adapter needs ipv4 or ipv6: set one of them, or remove dhcp"))
 	}
 	errs = append(errs, n.IPv4.validate(path, ipv4)...)
 	errs = append(errs, n.IPv6.validate(path, ipv6)...)
@@ -98,7 +98,7 @@ func (a *Addresses) validate(parent *field.Path, of family) (errs field.ErrorLis
 	return errs[:min(len(errs), maxTold)]
 }
 
-// parse reads the ranges, if all are well.
+// parse returns the ranges, if all are valid.
 func (a *Addresses) parse(path *field.Path, of family) (ranges []Range, errs field.ErrorList) {
 	if len(a.Ranges) == 0 {
 		return nil, field.ErrorList{field.Required(path, "name the addresses that members get, such as 10.0.0.10-10.0.0.59")}
@@ -132,7 +132,7 @@ func (a *Addresses) withinNetwork(path *field.Path, ranges []Range, network neti
 				fmt.Sprintf("must be in %s, the network of the first address: correct the range, or prefixLength", network)))
 		case network.Addr().Is4() && network.Bits() < 31 && (r.First == network.Addr() || r.Last == broadcast(network)):
 			errs = append(errs, field.Invalid(path.Index(i), a.Ranges[i],
-				fmt.Sprintf("must be without %s and %s, which are no machine's: they are the network %s itself and its broadcast address",
+				fmt.Sprintf("must not contain %s and %s, which are not for machines: they are the network %s itself and its broadcast address",
 					network.Addr(), broadcast(network), network)))
 		}
 	}
@@ -159,7 +159,7 @@ func (a *Addresses) overlap(path *field.Path, ranges []Range) (errs field.ErrorL
 		i, widest := order[n], order[reach]
 		if !ranges[widest].Last.Less(ranges[i].First) {
 			errs = append(errs, field.Invalid(path.Index(i), a.Ranges[i],
-				fmt.Sprintf("must not have an address twice: it shares some with %s", a.Ranges[widest])))
+				fmt.Sprintf("must not have an address twice: it overlaps with %s", a.Ranges[widest])))
 		}
 		if ranges[widest].Last.Less(ranges[i].Last) {
 			reach = n
@@ -194,13 +194,13 @@ func (a *Addresses) validateGateway(path *field.Path, of family, ranges []Range,
 	return nil
 }
 
-// parseAddress reads an IP address as an API server does: without a zone, and not an IPv4 one in IPv6's clothes.
+// parseAddress reads an IP address as an API server does: without a zone, and not an IPv4-mapped IPv6 address.
 func parseAddress(text string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(text)
 	return a, err == nil && a.Zone() == "" && !a.Is4In6()
 }
 
-// bounded is a value for an error, of a text that may be of any length.
+// bounded shortens a text of any length to a value for an error.
 func bounded(text string) string {
 	if len(text) <= MaxDomain {
 		return text

@@ -16,7 +16,7 @@ func (c *Clone) validate(spec *field.Path) field.ErrorList {
 	return append(oneOf(path.Child("mode"), c.Mode, CloneFull, CloneLinked), tooLong(path, "snapshot", c.Snapshot, MaxInventoryPath)...)
 }
 
-// That datacenter and folder stay while there are members is for the CRD's rules alone: here is no former spec.
+// Only the CRD's rules keep datacenter and folder while there are members: there is no former spec here.
 func (p *Placement) validate(spec *field.Path) (errs field.ErrorList) {
 	if len(p.Zones) == 0 && p.AntiAffinity == "" && p.Datacenter+p.Pool+p.Datastore+p.StoragePolicy+p.Folder == "" {
 		return nil
@@ -45,15 +45,15 @@ func validateFolder(path *field.Path, folder string) field.ErrorList {
 	}
 	if strings.HasPrefix(folder, "/") {
 		return field.ErrorList{field.Invalid(path, bounded(folder),
-			"must be a path below the datacenter's VM folder, such as teams/shop: leave out the '/' at its beginning, and a datacenter's name")}
+			"must be a path below the datacenter's VM folder, such as teams/shop: omit the leading '/' and the datacenter's name")}
 	}
 	if strings.ContainsFunc(folder, func(r rune) bool { return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) }) {
-		return field.ErrorList{field.Invalid(path, bounded(folder), "must not have control characters, nor others that cannot be seen")}
+		return field.ErrorList{field.Invalid(path, bounded(folder), "must not have control characters or other invisible ones")}
 	}
 	for name := range strings.SplitSeq(folder, "/") {
 		if name == "" || name == "." || name == ".." || utf8.RuneCountInString(name) > MaxVimName {
 			return field.ErrorList{field.Invalid(path, bounded(folder),
-				"must be names of 1 to 80 characters with a '/' between them, such as teams/shop; '.' and '..' are none")}
+				"must be names of 1 to 80 characters separated by '/', such as teams/shop; '.' and '..' are not names")}
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (p *Placement) validateZones(path *field.Path) (errs field.ErrorList) {
 	}
 	if p.Pool != "" {
 		errs = append(errs, field.Invalid(path, bounded(p.Pool),
-			"zones and pool exclude each other: name the pool as one of zones, or take one of the two out"))
+			"zones and pool exclude each other: name the pool as one of zones, or remove one of them"))
 	}
 	seen := make(map[string]bool, len(p.Zones))
 	for i, zone := range p.Zones {
@@ -75,7 +75,7 @@ func (p *Placement) validateZones(path *field.Path) (errs field.ErrorList) {
 		case utf8.RuneCountInString(zone) > MaxInventoryPath:
 			errs = append(errs, field.TooLongCharacters(path.Index(i), zone, MaxInventoryPath))
 		case seen[zone]:
-			errs = append(errs, field.Invalid(path.Index(i), bounded(zone), "must not name a zone twice: members are spread over different ones"))
+			errs = append(errs, field.Invalid(path.Index(i), bounded(zone), "must not name a zone twice: members spread over different ones"))
 		}
 		seen[zone] = true
 	}

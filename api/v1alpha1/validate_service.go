@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validate checks what the Service is made from, for Metacontroller tells nobody when an API server refuses a child.
+// validate checks everything that the Service contains, because Metacontroller doesn't report it when an API server refuses a child.
 func (s *Service) validate(spec *field.Path, group string) (errs field.ErrorList) {
 	if s == nil {
 		return nil
 	}
 	path := spec.Child("service")
-	// API servers take names that begin with a digit for Services since Kubernetes 1.34, and not all of them do.
+	// API servers accept Service names that begin with a digit since Kubernetes 1.34, and not all of them do.
 	if group != "" && (group[0] < 'a' || group[0] > 'z') {
 		errs = append(errs, field.Invalid(path, group,
-			"the Service gets the group's name, which must then begin with a letter: name the group otherwise, or take service out"))
+			"the Service has the group's name, which must then begin with a letter: rename the group, or remove service"))
 	}
 	errs = append(errs, oneOf(path.Child("type"), s.Type, ServiceHeadless, ServiceClusterIP)...)
 	errs = append(errs, s.validatePorts(path.Child("ports"))...)
@@ -28,7 +28,7 @@ func (s *Service) validate(spec *field.Path, group string) (errs field.ErrorList
 	return append(errs, between(path.Child("drainSeconds"), s.DrainSeconds, 0, MaxSeconds)...)
 }
 
-// target is the members' port.
+// target returns the members' port.
 func (p *ServicePort) target() int32 {
 	if p.TargetPort == nil {
 		return p.Port
@@ -36,14 +36,14 @@ func (p *ServicePort) target() int32 {
 	return *p.TargetPort
 }
 
-// Metacontroller takes a list whose items have a "port" for a map by that key, in a Service as in an EndpointSlice. Of two
-// ports with one number it makes one, so that an API server refuses, or loses, the other.
+// Metacontroller merges a list whose items have a "port" as a map with that key, in a Service as in an EndpointSlice. It merges two
+// ports with one number into one, so that an API server refuses, or loses, the other.
 func (s *Service) validatePorts(path *field.Path) (errs field.ErrorList) {
 	if len(s.Ports) > MaxServicePorts {
 		return field.ErrorList{field.TooMany(path, len(s.Ports), MaxServicePorts)}
 	}
 	if len(s.Ports) == 0 && s.Type == ServiceClusterIP {
-		return field.ErrorList{field.Required(path, "a ClusterIP Service needs a port: add one, or make it Headless")}
+		return field.ErrorList{field.Required(path, "a ClusterIP Service needs a port: add one, or set type to Headless")}
 	}
 	const byNumber = "Metacontroller tells ports apart by their numbers alone"
 	names, ports, targets := map[string]bool{}, map[int32]bool{}, map[int32]bool{}
@@ -52,9 +52,9 @@ func (s *Service) validatePorts(path *field.Path) (errs field.ErrorList) {
 		errs = append(errs, p.validate(at)...)
 		switch {
 		case p.Name == "" && len(s.Ports) > 1:
-			errs = append(errs, field.Required(at.Child("name"), "each port needs a name where there are several"))
+			errs = append(errs, field.Required(at.Child("name"), "each port needs a name if there are several"))
 		case p.Name != "" && names[p.Name]:
-			errs = append(errs, field.Invalid(at.Child("name"), p.Name, "must not give two ports one name"))
+			errs = append(errs, field.Invalid(at.Child("name"), p.Name, "must not give two ports the same name"))
 		}
 		switch {
 		case ports[p.Port]:
@@ -96,7 +96,7 @@ func reservedAnnotation(key string) bool {
 		key == "kubectl.kubernetes.io/last-applied-configuration"
 }
 
-// validateAnnotations goes by the order of keys, so that equal specs have equal errors.
+// validateAnnotations goes through the keys in order, so that equal specs have equal errors.
 func (s *Service) validateAnnotations(service *field.Path) (errs field.ErrorList) {
 	if len(s.Annotations) == 0 {
 		return nil

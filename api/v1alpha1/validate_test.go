@@ -28,7 +28,7 @@ func web(t *testing.T, spec map[string]any) *VmGroup {
 	return g
 }
 
-func TestWhatIsRefusedIsNamedByFieldAndBound(t *testing.T) {
+func TestEachRefusalNamesItsFieldAndBound(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/refused.yaml")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestWhatIsRefusedIsNamedByFieldAndBound(t *testing.T) {
 	}
 }
 
-func TestTheEdgesOfTheBoundsAreTaken(t *testing.T) {
+func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`{}`,
@@ -116,8 +116,8 @@ func TestTheEdgesOfTheBoundsAreTaken(t *testing.T) {
 	}
 }
 
-// The lengths are in characters, as the schema counts them, and a list that is too long is told of once.
-func TestWhatIsTooLongIsRefused(t *testing.T) {
+// Lengths are in characters, as the schema counts them; a list that is too long is one error.
+func TestTooLongValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	many := func(format string) (list []string) {
 		for i := range MaxListed + 1 {
@@ -210,8 +210,8 @@ func TestWhatIsTooLongIsRefused(t *testing.T) {
 	}
 }
 
-// The faults end up in a condition, of which an API server takes 32,768 characters.
-func TestAFewFaultsOfALongListAreTold(t *testing.T) {
+// The errors end up in a condition, of which an API server accepts 32,768 characters.
+func TestTheErrorsOfLongListsAreBounded(t *testing.T) {
 	t.Parallel()
 	g := web(t, plain())
 	g.Spec.CustomAttributes = map[string]string{}
