@@ -28,18 +28,18 @@ func checkCommand() *cobra.Command {
 	s := &checkSettings{}
 	c := &cobra.Command{
 		Use:   "check [--template NAME] [-f group.yaml] [--deep]",
-		Short: "Look whether the server will work with your vCenter",
-		Long: `check looks at vCenter as the server would, with the same settings: the way there, its certificate,
-the login, the clock, what the settings name, templates and networks, all that the groups of -f
+		Short: "Check whether the server works with your vCenter",
+		Long: `check uses the server's settings to look at vCenter: its address, certificate, login and clock,
+everything that the settings name, templates and networks, everything that the groups of -f
 need, and each privilege of the least role where it is needed. It changes nothing.
 
 With --deep it shows on your vCenter what the server's safety rests on: in a scratch folder it
-clones the template (twice at once, under one name, of which vCenter must refuse one), reads the
-stamp back, powers the VM on, changes its size, shuts its guest down and destroys it. Folder and VM
-are removed at the end, also after Ctrl-C; it does not begin unless it is sure that it can. The VM has
+clones the template (twice at once, with one name, of which vCenter must refuse one), reads the
+stamp back, powers the VM on, changes its size, shuts its guest down and destroys it. It removes folder
+and VM at the end, also after Ctrl-C, and doesn't begin unless it is sure that it can. The VM has
 the disks of the template, and its networks (or those of the first group), and boots without user data.
 
-The exit status is 0 if nothing failed, 1 if something did (with --strict also for a warning),
+The exit status is 0 if nothing failed, 1 if something failed (with --strict also for a warning),
 and 2 if the settings are wrong.`,
 		Example: `  vmgroup check --simulator --deep
   VC_HOST=vc.example.com VC_USER=svc VC_PASS=… vmgroup check --template ubuntu-24.04 -f group.yaml`,
@@ -48,7 +48,7 @@ and 2 if the settings are wrong.`,
 			if err := fromEnvironment(c); err != nil {
 				return err
 			}
-			log := zerolog.Nop() // the findings say it all, and better
+			log := zerolog.Nop() // the findings say everything
 			if c.Flags().Changed("log-level") {
 				var err error
 				if log, err = s.logger(c.ErrOrStderr()); err != nil {
@@ -57,7 +57,7 @@ and 2 if the settings are wrong.`,
 			}
 			ctx := c.Context()
 			if s.deep {
-				signal.Ignore(syscall.SIGPIPE) // the write then fails, which ends the check in good order: see deserted
+				signal.Ignore(syscall.SIGPIPE) // so that the write fails instead, which stops the check: see stoppingWriter
 				if !signal.Ignored(syscall.SIGHUP) {
 					var stop context.CancelFunc
 					ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
@@ -69,14 +69,14 @@ and 2 if the settings are wrong.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringArrayVarP(&s.templates, "template", "t", nil, "template to look at, by name or inventory path; repeat it for several")
-	f.StringArrayVar(&s.networks, "network", nil, "network to look at, by name or inventory path; repeat it for several")
-	f.StringVarP(&s.file, "file", "f", "", "file of VmGroup manifests, whose needs are looked at; - for standard input")
+	f.StringArrayVarP(&s.templates, "template", "t", nil, "template to check, by name or inventory path; repeat the flag for several")
+	f.StringArrayVar(&s.networks, "network", nil, "network to check, by name or inventory path; repeat the flag for several")
+	f.StringVarP(&s.file, "file", "f", "", "file with VmGroup manifests, whose needs are checked; - for standard input")
 	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
-	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace of manifests that have none")
-	f.BoolVar(&s.deep, "deep", false, "make a folder and a VM, try what the server relies on, and remove them again")
+	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace for manifests without one")
+	f.BoolVar(&s.deep, "deep", false, "create a folder and a VM, try what the server relies on, and remove them")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", 3*time.Minute, "with --deep: how long a guest may take to boot, and to shut down")
-	f.BoolVar(&s.strict, "strict", false, "take warnings for failures")
+	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	complete(c, "output", "table", "json")
 	s.settings.flags(c)
@@ -86,9 +86,9 @@ and 2 if the settings are wrong.`,
 func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reader, out, progress io.Writer) error {
 	switch {
 	case s.output != "table" && s.output != "json":
-		return usageError{fmt.Errorf("--output %q: it may be table or json", s.output)}
+		return usageError{fmt.Errorf("--output %q: must be table or json", s.output)}
 	case s.guestTimeout <= 0:
-		return usageError{fmt.Errorf("--guest-timeout %s: it must be longer than nothing", s.guestTimeout)}
+		return usageError{fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)}
 	}
 	o := vsphere.CheckOptions{Templates: s.templates, Networks: s.networks, Deep: s.deep, GuestPatience: s.guestTimeout}
 	if s.file != "" {
@@ -109,7 +109,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	table := newFindings(out)
-	table.w = deserted{out, stop}
+	table.w = stoppingWriter{out, stop}
 	if s.output == "table" {
 		o.Found = table.write
 		o.Progress = func(text string) { fmt.Fprintln(progress, "…", text) }
@@ -123,11 +123,11 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 			return err
 		}
 	}
-	return s.verdict(ctx, found, table)
+	return s.result(ctx, found, table)
 }
 
-// verdict makes the exit status of the findings.
-func (s *checkSettings) verdict(ctx context.Context, found []vsphere.Finding, table *findings) error {
+// result turns the findings into the command's error.
+func (s *checkSettings) result(ctx context.Context, found []vsphere.Finding, table *findings) error {
 	count := map[vsphere.CheckResult]int{}
 	for _, f := range found {
 		count[f.Result]++
@@ -137,7 +137,7 @@ func (s *checkSettings) verdict(ctx context.Context, found []vsphere.Finding, ta
 	}
 	switch failed, warned := count[vsphere.CheckFail], count[vsphere.CheckWarn]; {
 	case ctx.Err() != nil:
-		return fmt.Errorf("check: it was stopped")
+		return fmt.Errorf("check: stopped")
 	case failed > 0:
 		return fmt.Errorf("check: %d of %d failed", failed, len(found))
 	case warned > 0 && s.strict:
@@ -146,19 +146,19 @@ func (s *checkSettings) verdict(ctx context.Context, found []vsphere.Finding, ta
 	return nil
 }
 
-// deserted tells that nobody reads the findings any more: what was made has to be removed then, too.
-type deserted struct {
+// stoppingWriter stops the check when nobody reads the findings any more, so that it removes what it created.
+type stoppingWriter struct {
 	io.Writer
-	tell context.CancelFunc
+	stop context.CancelFunc
 }
 
-func (d deserted) Write(p []byte) (int, error) {
-	n, err := d.Writer.Write(p)
+func (w stoppingWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
 	if err != nil {
-		d.tell()
+		w.stop()
 	}
 	return n, err
 }
 
-// colourful tells whether results may be coloured.
-func colourful(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && terminal(w) }
+// colorful reports whether results may be colored.
+func colorful(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && isTerminal(w) }

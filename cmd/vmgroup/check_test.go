@@ -16,10 +16,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// quickly makes the embedded vCenter quick.
+// quickly has the embedded vCenter work quickly.
 var quickly = []string{"VMGROUP_SIMULATOR_CLONE_TIME=200ms", "VMGROUP_SIMULATOR_POWER_TIME=10ms", "VMGROUP_SIMULATOR_BOOT_TIME=10ms"}
 
-// runCheck runs vmgroup check, and gives its standard output, its standard error and its exit status.
+// runCheck runs vmgroup check, and returns its standard output, its standard error and its exit status.
 func runCheck(t *testing.T, env []string, args ...string) (out, errs string, status int) {
 	t.Helper()
 	c := vmgroup(env, append([]string{"check"}, args...)...)
@@ -64,7 +64,7 @@ func TestACheckThatFailsHasExitStatus1AndSaysInJSONWhatToDo(t *testing.T) {
 	t.Errorf("the template's failure is not told: %s", out)
 }
 
-func TestACheckTakesSettingsAndSecretsAsTheServerDoesAndWarningsFailOnlyWhenStrict(t *testing.T) {
+func TestACheckUsesTheServersSettingsAndWarningsFailOnlyWithStrict(t *testing.T) {
 	t.Parallel()
 	sim, err := vcsim.Start(vcsim.Config{User: "svc", Password: "planted-secret", Templates: []string{"ubuntu"}})
 	if err != nil {
@@ -104,20 +104,20 @@ func TestACheckTakesSettingsAndSecretsAsTheServerDoesAndWarningsFailOnlyWhenStri
 
 func TestADeepCheckThatIsInterruptedCleansUp(t *testing.T) {
 	t.Parallel()
-	const deaf = "by the end of who reads it"
+	const unread = "by a closed pipe"
 	for name, stop := range map[string]func(c *exec.Cmd, out io.Closer) error{
 		"by Ctrl-C":                  func(c *exec.Cmd, _ io.Closer) error { return c.Process.Signal(syscall.SIGINT) },
 		"by the end of its terminal": func(c *exec.Cmd, _ io.Closer) error { return c.Process.Signal(syscall.SIGHUP) },
-		deaf:                         func(_ *exec.Cmd, out io.Closer) error { return out.Close() },
+		unread:                       func(_ *exec.Cmd, out io.Closer) error { return out.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			interrupted(t, stop, name != deaf)
+			interrupted(t, stop, name != unread)
 		})
 	}
 }
 
-// interrupted stops a deep check while it clones; heard tells whether its last words are read.
+// interrupted stops a deep check while it clones; heard reports whether its last output is read.
 func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool) {
 	sim, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}})
 	if err != nil {

@@ -9,27 +9,26 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 )
 
-// The widths of the table: that of a line as it fits a terminal, and those of the columns. A longer name of a check has a line
-// of its own.
+// The widths of the table, in characters: of a line, and of the columns. A longer name of a check has a line of its own.
 const (
 	lineWidth  = 120
 	checkWidth = 28
 	seenAt     = checkWidth + 8
 )
 
-// findings writes results as they come, for people: a terminal sees what is under way.
+// findings writes results as they come, for people to read.
 type findings struct {
-	w       io.Writer
-	colours bool
+	w      io.Writer
+	colors bool
 }
 
-func newFindings(w io.Writer) *findings { return &findings{w, colourful(w)} }
+func newFindings(w io.Writer) *findings { return &findings{w, colorful(w)} }
 
 func (t *findings) begin() {
 	fmt.Fprintf(t.w, "%-*s  %-4s  %s\n", checkWidth, "CHECK", "", "WHAT WAS SEEN")
 }
 
-// write writes one: its check, its result, what was seen, and below that what to do.
+// write writes one finding: its check, its result, what was seen, and below that what to do.
 func (t *findings) write(f vsphere.Finding) {
 	f.Check, f.Seen, f.Advice = plan.Printable(f.Check), plan.Printable(f.Seen), plan.Printable(f.Advice)
 	name := f.Check
@@ -47,20 +46,20 @@ func (t *findings) write(f vsphere.Finding) {
 	}
 	for i, line := range lines {
 		if i == 0 {
-			fmt.Fprintf(t.w, "%-*s  %s  %s\n", checkWidth, name, t.coloured(f.Result), line)
+			fmt.Fprintf(t.w, "%-*s  %s  %s\n", checkWidth, name, t.colored(f.Result), line)
 			continue
 		}
-		// What is too long for the column, such as a thumbprint, stays whole, so that it can be copied.
+		// A word that is too long for the column, such as a thumbprint, stays whole, so that it can be copied.
 		fmt.Fprintf(t.w, "%*s%s\n", max(0, min(seenAt, lineWidth-len([]rune(line)))), "", line)
 	}
 }
 
-func (t *findings) coloured(r vsphere.CheckResult) string {
-	colour := map[vsphere.CheckResult]int{vsphere.CheckOK: 32, vsphere.CheckWarn: 33, vsphere.CheckFail: 31, vsphere.CheckSkip: 90}[r]
-	if !t.colours {
+func (t *findings) colored(r vsphere.CheckResult) string {
+	color := map[vsphere.CheckResult]int{vsphere.CheckOK: 32, vsphere.CheckWarn: 33, vsphere.CheckFail: 31, vsphere.CheckSkip: 90}[r]
+	if !t.colors {
 		return fmt.Sprintf("%-4s", r)
 	}
-	return fmt.Sprintf("\x1b[%dm%-4s\x1b[0m", colour, r)
+	return fmt.Sprintf("\x1b[%dm%-4s\x1b[0m", color, r)
 }
 
 func (t *findings) end(count map[vsphere.CheckResult]int) {
@@ -68,7 +67,8 @@ func (t *findings) end(count map[vsphere.CheckResult]int) {
 		count[vsphere.CheckOK], count[vsphere.CheckWarn], count[vsphere.CheckFail], count[vsphere.CheckSkip])
 }
 
-// fold breaks a text into lines of a width, between words; a longer word has a line of its own. No text gives no line.
+// fold breaks a text into lines of at most width characters, between words; a longer word has a line of its own. An empty text
+// has no lines.
 func fold(text string, width int) (lines []string) {
 	line := []rune(nil)
 	for _, word := range strings.Fields(text) {

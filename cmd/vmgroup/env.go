@@ -11,14 +11,14 @@ import (
 
 const envAnnotation = "vmgroup.env"
 
-// env names the environment variable that sets a flag, and says so in the flag's help.
+// env ties a flag to its environment variable, and adds that to the flag's help.
 func env(flags *pflag.FlagSet, name, variable string) {
 	f := flags.Lookup(name)
 	f.Annotations = map[string][]string{envAnnotation: {variable}}
 	f.Usage += " [$" + variable + "]"
 }
 
-// fromEnvironment sets the flags that were not given from their variables. An empty variable counts as not set.
+// fromEnvironment sets flags that were not given from their variables. An empty variable counts as not set.
 func fromEnvironment(c *cobra.Command) error {
 	var errs []error
 	c.Flags().VisitAll(func(f *pflag.Flag) {

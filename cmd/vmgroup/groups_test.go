@@ -37,7 +37,7 @@ metadata: {name: web}
 spec: {cpu: 2, memory: 4, replicas: 3, template: vm-operator-template, userData: {secretKeyRef: {name: boot}}}
 `
 
-func TestEveryCopyOfTheServerTellsOfAGroupAndNoneOfItsUserData(t *testing.T) {
+func TestEveryReplicaReportsAGroupAndNoneItsUserData(t *testing.T) {
 	t.Parallel()
 	const planted = "#cloud-config\npassword: planted-secret\n"
 	vc := startVCenter(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
@@ -93,7 +93,7 @@ func TestEveryCopyOfTheServerTellsOfAGroupAndNoneOfItsUserData(t *testing.T) {
 		t.Errorf("the server that knows the user data foresees:\n%s", out)
 	}
 	for _, out := range []string{forecast(nil, "--server", other.url), forecast(against(vc))} {
-		if !strings.Contains(out, "spec.userData names Secret default/boot, which this request does not bring") || !strings.Contains(out, "nothing would be done") {
+		if !strings.Contains(out, "spec.userData names Secret default/boot, which this request does not bring") || !strings.Contains(out, "nothing to do") {
 			t.Errorf("without the user data:\n%s", out)
 		}
 	}
@@ -113,7 +113,7 @@ func TestEveryCopyOfTheServerTellsOfAGroupAndNoneOfItsUserData(t *testing.T) {
 	}
 }
 
-func TestATableNamesNoMemberWhereAStepIsForNone(t *testing.T) {
+func TestATableHasNoVMForStepsOfTheGroup(t *testing.T) {
 	t.Parallel()
 	steps := []plan.Step{
 		{Round: 1, Action: plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Reason: "a"}},

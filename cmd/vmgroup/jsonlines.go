@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonLines writes log lines of JSON so that they can be shown on a terminal: zerolog escapes what is below 0x20, and leaves other
-// control characters (U+009B begins a terminal's sequences) and those that turn the direction of a text (U+202E) as they are.
+// jsonLines makes JSON log lines safe for a terminal: zerolog escapes characters below 0x20, but neither other
+// control characters (U+009B begins a terminal's sequences) nor those that change the direction of a text (U+202E).
 type jsonLines struct{ io.Writer }
 
 func (w jsonLines) Write(line []byte) (int, error) {
@@ -37,5 +37,5 @@ func (w jsonLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// hidden are those that stand within a text of JSON, and cannot be printed.
+// hidden reports whether r is an unprintable character that JSON leaves as it is.
 func hidden(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }

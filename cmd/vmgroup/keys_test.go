@@ -22,7 +22,7 @@ const (
 	readerToken = "planted-reader-token-90ab12cd"
 )
 
-// keys are the files that a server behind a lock needs.
+// keys are the files of a server with TLS and authentication.
 type keys struct {
 	t      *testing.T
 	dir    string
@@ -63,7 +63,7 @@ func (k *keys) make(c *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 	return der, key
 }
 
-// issue writes name.crt and name.key, for the name under which Metacontroller calls, and gives the key's text.
+// issue writes name.crt and name.key, for the host name that Metacontroller calls, and returns the key's text.
 func (k *keys) issue(name string) (key string) {
 	k.t.Helper()
 	der, private := k.make(&x509.Certificate{DNSNames: []string{"vmgroup.vmgroup-system.svc"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
@@ -79,7 +79,7 @@ func (k *keys) issue(name string) (key string) {
 
 func (k *keys) path(name string) string { return filepath.Join(k.dir, name) }
 
-// write replaces the file at once, as a mounted volume does.
+// write replaces the file atomically, as a mounted volume does.
 func (k *keys) write(name, text string) {
 	k.t.Helper()
 	err := os.WriteFile(k.path(name)+".new", []byte(text), 0o600)
@@ -97,7 +97,7 @@ func (k *keys) flags() []string {
 		"--token-file", k.path("token"), "--token-file", k.path("token-next"), "--reader-token-file", k.path("reader")}
 }
 
-// client trusts the authority, and shows a token and perhaps a certificate.
+// client trusts the authority, and presents a token and perhaps certificates.
 func (k *keys) client(token string, shows ...tls.Certificate) *http.Client {
 	cfg := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "vmgroup.vmgroup-system.svc", Certificates: shows}
 	cfg.RootCAs.AddCert(k.ca)

@@ -1,5 +1,5 @@
-// Command vmgroup serves vSphere VM groups to Metacontroller. This package is all wiring: flags, signals, logging
-// and listeners; every setting is parsed and checked here once, and passed on.
+// Command vmgroup serves vSphere VM groups to Metacontroller. This package is only wiring: flags, signals, logging
+// and listeners. It parses and checks every setting once, and passes it on.
 package main
 
 import (
@@ -21,14 +21,14 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := command().ExecuteContext(ctx); err != nil {
-		for line := range strings.SplitSeq(err.Error(), "\n") { // an error may quote vCenter, or the server that was asked
+		for line := range strings.SplitSeq(err.Error(), "\n") { // an error may quote vCenter or the server
 			fmt.Fprintln(os.Stderr, "vmgroup:", plan.Printable(line))
 		}
 		os.Exit(exitCode(err))
 	}
 }
 
-// usageError is a fault of the command line or the environment; the exit status is 2 as for any Unix tool.
+// usageError is a mistake in the command line or the environment; the exit status is 2, as for other Unix tools.
 type usageError struct{ error }
 
 func exitCode(err error) int {
@@ -42,20 +42,19 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "vmgroup",
 		Short: "vSphere VM groups as Kubernetes objects",
-		Long: `vmgroup answers Metacontroller's hooks for VmGroup objects, and makes, heals, scales and
-removes the virtual machines they ask for in vCenter.
+		Long: `vmgroup answers Metacontroller's hooks for VmGroup objects, and creates, heals, scales and
+removes their virtual machines in vCenter.
 
 Try it without a vCenter:   vmgroup serve --simulator
-See what would be done:     vmgroup plan -f group.yaml --server http://127.0.0.1:8080
-Look at your vCenter:       vmgroup check --template NAME
+Preview a change:           vmgroup plan -f group.yaml --server http://127.0.0.1:8080
+Check your vCenter:         vmgroup check --template NAME
 
-Every flag can be set by the environment variable that its help names; a flag wins over
-its variable.`,
+Every flag has an environment variable, which its help names; a flag wins over its variable.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (vmgroup %s --help tells the flags)", err, c.Name())}
+		return usageError{fmt.Errorf("%w (vmgroup %s --help lists the flags)", err, c.Name())}
 	})
 	root.AddCommand(serveCommand(), planCommand(), checkCommand(), versionCommand())
 	return root

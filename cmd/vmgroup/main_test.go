@@ -23,7 +23,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// With this variable set, the test binary is the vmgroup binary.
+// With this variable set, the test binary runs as vmgroup.
 const beVmgroup = "VMGROUP_TEST_BE_VMGROUP"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is a vmgroup that runs as a user runs it.
+// process is a vmgroup that runs as a process of its own.
 type process struct {
 	*exec.Cmd
 	url    string // of the hooks
@@ -44,7 +44,7 @@ type process struct {
 	logEnd chan struct{}
 }
 
-// vmgroup makes the command, with nothing of this environment but what is given.
+// vmgroup returns the command, with only the given environment.
 func vmgroup(env []string, args ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], args...)
 	c.Env = append([]string{beVmgroup + "=1", "HOME=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
@@ -119,7 +119,7 @@ func (p *process) stop(t *testing.T) {
 	}
 }
 
-// against is the environment that points vmgroup at a vCenter.
+// against returns the environment for vmgroup to use a vCenter.
 func against(vc *vcsim.VCenter) []string {
 	password, _ := vc.URL().User.Password()
 	return []string{"VC_HOST=" + vc.URL().Host, "VC_USER=" + vc.URL().User.Username(), "VC_PASS=" + password, "VC_THUMBPRINT=" + vc.ThumbprintSHA256()}
@@ -251,7 +251,7 @@ func TestStoppingLogsOut(t *testing.T) {
 	}
 }
 
-func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
+func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		env  []string
@@ -259,13 +259,13 @@ func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
 		says string
 	}{
 		{nil, []string{"serve"}, "--host (VC_HOST) is not set"},
-		{nil, []string{"serve", "--simulator", "--slots", "0"}, "--slots 0: it may be 1 to 256"},
+		{nil, []string{"serve", "--simulator", "--slots", "0"}, "--slots 0: must be 1 to 256"},
 		{nil, []string{"serve", "--simulator", "--slots", "many"}, `invalid argument "many" for "--slots"`},
 		{[]string{"VMGROUP_SLOTS=many"}, []string{"serve", "--simulator"}, "the environment variable VMGROUP_SLOTS (flag --slots)"},
-		{nil, []string{"serve", "--simulator", "--lease", "10s"}, "--lease 10s: it must be at least twice --resync"},
-		{nil, []string{"serve", "--simulator", "--resync", "1s"}, "--resync 1s: it may be 5s to 10m"},
-		{nil, []string{"serve", "--simulator", "--log-level", "loud"}, `--log-level "loud": it may be debug, info, warn or error`},
-		{nil, []string{"serve", "--simulator", "--log-format", "xml"}, `--log-format "xml": it may be json or console`},
+		{nil, []string{"serve", "--simulator", "--lease", "10s"}, "--lease 10s: must be at least twice --resync"},
+		{nil, []string{"serve", "--simulator", "--resync", "1s"}, "--resync 1s: must be 5s to 10m"},
+		{nil, []string{"serve", "--simulator", "--log-level", "loud"}, `--log-level "loud": must be debug, info, warn or error`},
+		{nil, []string{"serve", "--simulator", "--log-format", "xml"}, `--log-format "xml": must be json or console`},
 		{nil, []string{"serve", "--simulator", "--host", "https://u:hidden@vc"}, "--simulator and --host (VC_HOST)"},
 		{nil, []string{"serve", "--simulator", "--listen", "nowhere"}, "--listen nowhere"},
 		{nil, []string{"serve", "--sim"}, "unknown flag: --sim"},
@@ -278,7 +278,7 @@ func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
 		{[]string{"VMGROUP_ADOPT_FROM=\"a"}, []string{"serve", "--simulator"}, "the environment variable VMGROUP_ADOPT_FROM (flag --adopt-from)"},
 		{nil, []string{"plan"}, `required flag(s) "file" not set`},
 		{nil, []string{"plan", "-f", "nothing.yaml", "--server", "http://127.0.0.1:1"}, "nothing.yaml"},
-		{nil, []string{"plan", "-f", "-", "-o", "xml"}, `--output "xml": it may be table or json`},
+		{nil, []string{"plan", "-f", "-", "-o", "xml"}, `--output "xml": must be table or json`},
 		{nil, []string{"sevre"}, `unknown command "sevre"`},
 	} {
 		t.Run(strings.Join(append(c.env, c.args...), " "), func(t *testing.T) {

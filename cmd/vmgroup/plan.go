@@ -28,7 +28,7 @@ import (
 
 type planSettings struct {
 	settings
-	asking                  asking
+	remote                  remote
 	file, output, namespace string
 	remove                  bool
 	timeout                 time.Duration
@@ -38,13 +38,13 @@ func planCommand() *cobra.Command {
 	s := &planSettings{}
 	c := &cobra.Command{
 		Use:   "plan -f group.yaml [--server URL]",
-		Short: "Show what would be done for a VmGroup, step by step, and do nothing",
-		Long: `plan reads VmGroup manifests and shows the steps that would lead to what they want, each with its
-reason. With --server it asks a running server; without, it looks at vCenter itself.
+		Short: "Preview the steps for a VmGroup, and do nothing",
+		Long: `plan reads VmGroup manifests and shows the steps that lead to their desired state, each with its
+reason. With --server it asks a running server; otherwise it looks at vCenter itself.
 
-A group that exists is known by metadata.uid if the manifest has it (kubectl get vg web -o yaml), else by the
-namespace and name that its members' stamps bear. User data (spec.userData) is known only to
-the server that Metacontroller calls for the group: ask it with --server.`,
+plan finds an existing group by the manifest's metadata.uid (kubectl get vg web -o yaml), or else by the
+namespace and name in its members' stamps. Only the server that Metacontroller calls for the group
+knows its user data (spec.userData): ask it with --server.`,
 		Example: `  vmgroup plan -f group.yaml --server http://127.0.0.1:8080
   vmgroup plan -f group.yaml --server https://127.0.0.1:8443 --tls-server-name vmgroup.vmgroup-system.svc \
     --server-ca-file ca.crt --server-token-file token
@@ -59,13 +59,13 @@ the server that Metacontroller calls for the group: ask it with --server.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVarP(&s.file, "file", "f", "", "file of VmGroup manifests, in YAML or JSON; - for standard input")
+	f.StringVarP(&s.file, "file", "f", "", "file with VmGroup manifests, in YAML or JSON; - for standard input")
 	_ = c.MarkFlagRequired("file")
 	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
-	s.asking.flags(c)
+	s.remote.flags(c)
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
-	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace of manifests that have none")
-	f.BoolVar(&s.remove, "delete", false, "show what deleting the group would do")
+	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace for manifests without one")
+	f.BoolVar(&s.remove, "delete", false, "preview deleting the group")
 	f.DurationVar(&s.timeout, "timeout", time.Minute, "how long to wait for an answer")
 	complete(c, "output", "table", "json")
 	s.settings.flags(c)
@@ -74,7 +74,7 @@ the server that Metacontroller calls for the group: ask it with --server.`,
 
 func (s *planSettings) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if s.output != "table" && s.output != "json" {
-		return usageError{fmt.Errorf("--output %q: it may be table or json", s.output)}
+		return usageError{fmt.Errorf("--output %q: must be table or json", s.output)}
 	}
 	groups, err := s.read(in)
 	if err != nil {
@@ -82,14 +82,14 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out io.Writer) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	ask, done, err := s.question(ctx)
+	ask, done, err := s.asker(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
 	answers := make([]hook.PlanAnswer, 0, len(groups))
 	for _, g := range groups {
-		if s.remove && g.DeletionTimestamp.IsZero() { // only a group that is being deleted loses anything
+		if s.remove && g.DeletionTimestamp.IsZero() { // without it, nothing is removed
 			now := metav1.Now()
 			g.DeletionTimestamp = &now
 		}
@@ -107,7 +107,7 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out io.Writer) err
 	return table(out, answers)
 }
 
-// read reads the manifests strictly: a field that VmGroup does not have is a mistake to be told.
+// read reads the manifests strictly: an unknown field is an error.
 func (s *planSettings) read(in io.Reader) ([]*v1alpha1.VmGroup, error) {
 	if s.file != "-" {
 		f, err := os.Open(s.file)
@@ -134,7 +134,7 @@ func (s *planSettings) read(in io.Reader) ([]*v1alpha1.VmGroup, error) {
 			return nil, fmt.Errorf("%s, document %d: %w", s.file, n, err)
 		}
 		if g.Kind != v1alpha1.Kind || g.APIVersion != v1alpha1.GroupVersion.String() {
-			return nil, fmt.Errorf("%s, document %d: it is a %s of %q, not a VmGroup of %s", s.file, n, g.Kind, g.APIVersion, v1alpha1.GroupVersion)
+			return nil, fmt.Errorf("%s, document %d: is a %s of %q, not a VmGroup of %s", s.file, n, g.Kind, g.APIVersion, v1alpha1.GroupVersion)
 		}
 		if g.Namespace == "" {
 			g.Namespace = s.namespace
@@ -147,7 +147,7 @@ func (s *planSettings) read(in io.Reader) ([]*v1alpha1.VmGroup, error) {
 	return groups, nil
 }
 
-// unmarshalStrict decodes as the API server does under strict field validation.
+// unmarshalStrict decodes like an API server with strict field validation.
 func unmarshalStrict(text []byte, into any) error {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -157,17 +157,16 @@ func unmarshalStrict(text []byte, into any) error {
 	return errors.Join(append(strict, err)...)
 }
 
-// question gives what answers for a group: a running server, or a look at vCenter.
-func (s *planSettings) question(ctx context.Context) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
-	if s.asking.server == "" {
+// asker returns the function that plans a group: it asks a running server, or looks at vCenter.
+func (s *planSettings) asker(ctx context.Context) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
+	if s.remote.server == "" {
 		return s.lookDirectly(ctx)
 	}
-	ask, err = s.asking.question(s.remove)
+	ask, err = s.remote.asker(s.remove)
 	return ask, func() {}, err
 }
 
-// lookDirectly connects to vCenter and waits until its inventory was read. The loop is never run, so nothing is
-// ever acted upon.
+// lookDirectly connects to vCenter and waits until its inventory was read. The loop never runs, so nothing is ever done.
 func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
 	log, err := s.logger(os.Stderr)
 	if err != nil {
@@ -207,7 +206,7 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 			if sight.Trouble != nil {
 				return nil, nil, errors.New(sight.Trouble.Message)
 			}
-			return nil, nil, fmt.Errorf("vCenter's inventory was not read within --timeout %s", s.timeout)
+			return nil, nil, fmt.Errorf("vCenter's inventory was not read within --timeout (%s)", s.timeout)
 		}
 	}
 	return func(_ context.Context, g *v1alpha1.VmGroup) (hook.PlanAnswer, error) {
@@ -225,13 +224,13 @@ func table(out io.Writer, answers []hook.PlanAnswer) error {
 		}
 		fmt.Fprintf(w, "%s is %s: %s\n", plan.Printable(a.Group), plan.Printable(string(a.Phase)), plan.Printable(a.Message))
 		if len(a.Steps) == 0 {
-			fmt.Fprintln(w, "nothing would be done")
+			fmt.Fprintln(w, "nothing to do")
 			continue
 		}
 		fmt.Fprintln(w, "ROUND\tACTION\tVM\tREASON")
 		for i, s := range a.Steps {
 			if s.AfterSeconds > 0 && (i == 0 || a.Steps[i-1].Round != s.Round) {
-				fmt.Fprintf(w, "%d\t-\t-\tnothing is done for %s\n", s.Round, (time.Duration(s.AfterSeconds) * time.Second).Round(time.Second))
+				fmt.Fprintf(w, "%d\t-\t-\twait %s\n", s.Round, (time.Duration(s.AfterSeconds) * time.Second).Round(time.Second))
 			}
 			vm := s.VM
 			if vm == "" {
@@ -240,7 +239,7 @@ func table(out io.Writer, answers []hook.PlanAnswer) error {
 			fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", s.Round, plan.Printable(string(s.Op)), plan.Printable(vm), plan.Printable(s.Reason))
 		}
 		if a.More {
-			fmt.Fprintln(w, "… and so on")
+			fmt.Fprintln(w, "… and more")
 		}
 	}
 	return w.Flush()

@@ -24,7 +24,7 @@ func printable(t *testing.T, what, text string) {
 	}
 }
 
-func TestNoLogLineHoldsACharacterThatCannotBePrinted(t *testing.T) {
+func TestLogLinesHaveNoUnprintableCharacters(t *testing.T) {
 	for _, format := range []string{"json", "console"} {
 		var out bytes.Buffer
 		log, err := (&settings{logLevel: "info", logFormat: format}).logger(&out)
@@ -43,7 +43,7 @@ func TestNoLogLineHoldsACharacterThatCannotBePrinted(t *testing.T) {
 	}
 }
 
-func TestAPlanShowsNoCharacterThatCannotBePrinted(t *testing.T) {
+func TestAPlanShowsNoUnprintableCharacters(t *testing.T) {
 	var out bytes.Buffer
 	answer := hook.PlanAnswer{Group: strange, Message: strange, Steps: []hook.PlanStep{{Round: 1, Op: "Clone", VM: strange, Reason: strange}}}
 	if err := table(&out, []hook.PlanAnswer{answer}); err != nil {

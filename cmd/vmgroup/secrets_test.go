@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// disguises are the shapes in which a secret can slip out.
+// disguises are the encodings in which a secret can leak.
 func disguises(secret string) []string {
 	raw := []byte(secret)
 	return []string{
@@ -30,9 +30,9 @@ func disguises(secret string) []string {
 	}
 }
 
-// The whole server is driven, at level debug, through what goes well and what does not, and everything that comes out of it is
-// searched: answers (which become Events), log, metrics, and what plan prints.
-func TestNoPlantedSecretComesOut(t *testing.T) {
+// The test drives the whole server, at level debug, through success and failure, and searches all its output: answers (which
+// become Events), log, metrics, and what plan prints.
+func TestNoPlantedSecretLeaks(t *testing.T) {
 	t.Parallel()
 	const (
 		password      = "planted Pass/w0rd+&<%>"

@@ -20,7 +20,7 @@ import (
 
 type serveSettings struct {
 	settings
-	doors         doors
+	listeners     listeners
 	slots         int
 	lease, resync time.Duration
 }
@@ -30,19 +30,18 @@ func serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve Metacontroller's hooks",
-		Long: `serve answers POST /sync, /finalize, /customize and /plan, and GET /groups (what it knows of
-the groups) and /sd (Prometheus' HTTP service discovery); on an address of their own /healthz,
-/readyz and /metrics. It needs no rights in Kubernetes: Metacontroller brings everything.
+		Long: `serve answers POST /sync, /finalize, /customize and /plan, GET /groups (the state of all
+groups) and GET /sd (HTTP service discovery for Prometheus). /healthz, /readyz and /metrics have
+an address of their own. The server needs no rights in Kubernetes: Metacontroller sends everything.
 
-Who calls the hooks makes and destroys VMs. On an address that others can reach it therefore
-wants TLS, and a token or certificates of the callers, unless it is told otherwise in so many
-words.`,
+Whoever calls the hooks creates and destroys VMs. On an address that others can reach, the server
+therefore requires TLS, and a token or certificates from its callers, unless a flag allows otherwise.`,
 		Example: `  vmgroup serve --simulator --log-format console
   VC_HOST=vc.example.com VC_USER=svc VC_PASS=… vmgroup serve --datacenter DC1 --pool cluster-1
   vmgroup serve --listen :8443 --tls-cert-file tls.crt --tls-private-key-file tls.key --token-file token`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := errors.Join(emptyLocks(c), fromEnvironment(c)); err != nil {
+			if err := errors.Join(refuseEmptyFiles(c), fromEnvironment(c)); err != nil {
 				return err
 			}
 			return s.run(c.Context())
@@ -50,12 +49,12 @@ words.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	s.doors.flags(c)
-	f.IntVar(&s.slots, "slots", 8, "vCenter tasks at once, 1 to 256 (one more is kept for groups that have none)")
+	s.listeners.flags(c)
+	f.IntVar(&s.slots, "slots", 8, "vCenter tasks at once, 1 to 256 (and one more for groups that have none)")
 	env(f, "slots", "VMGROUP_SLOTS")
-	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller is asked to call for a settled group, 5s to 10m")
+	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller is to call for a settled group, 5s to 10m")
 	env(f, "resync", "VMGROUP_RESYNC")
-	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call permits acting for its group; at least twice --resync")
+	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call lets the server act for its group; at least twice --resync")
 	env(f, "lease", "VMGROUP_LEASE")
 	s.settings.flags(c)
 	return c
@@ -64,18 +63,18 @@ words.`,
 func (s *serveSettings) check() error {
 	switch {
 	case s.slots < 1 || s.slots > 256:
-		return usageError{fmt.Errorf("--slots %d: it may be 1 to 256", s.slots)}
+		return usageError{fmt.Errorf("--slots %d: must be 1 to 256", s.slots)}
 	case s.resync < 5*time.Second || s.resync > 10*time.Minute:
-		return usageError{fmt.Errorf("--resync %s: it may be 5s to 10m", s.resync)}
+		return usageError{fmt.Errorf("--resync %s: must be 5s to 10m", s.resync)}
 	case s.lease < 2*s.resync:
-		return usageError{fmt.Errorf("--lease %s: it must be at least twice --resync (%s), or acting stops between two calls", s.lease, s.resync)}
+		return usageError{fmt.Errorf("--lease %s: must be at least twice --resync (%s), or the server stops acting between two calls", s.lease, s.resync)}
 	}
 	return nil
 }
 
 const (
-	stopTimeout = 8 * time.Second // for the hooks that run when the process is told to stop
-	readyAnyway = 30 * time.Second
+	stopTimeout = 8 * time.Second  // for the hooks that run when the process stops
+	readyAnyway = 30 * time.Second // after this, the server is ready without vCenter's inventory
 )
 
 func (s *serveSettings) run(ctx context.Context) error {
@@ -88,7 +87,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	open, err := s.doors.open(log, registry)
+	open, err := s.listeners.open(log, registry)
 	if err != nil {
 		return err
 	}
@@ -97,7 +96,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 	s.vcenter.Metrics = registry
 	s.vcenter.Changed = func(uid types.UID) { groups.Changed(uid) }
 	s.vcenter.Leased = func(uid types.UID, vm string) bool { return groups.Leased(uid, vm) }
-	s.simulatorForAll = s.doors.allowUnauthenticated
+	s.simulatorForAll = s.listeners.allowUnauthenticated
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
 		open.close()
@@ -113,14 +112,14 @@ func (s *serveSettings) run(ctx context.Context) error {
 			if err := open.guard.Ready(); err != nil {
 				return err
 			}
-			if vc.WasRead() || time.Since(began) > readyAnyway { // with vCenter down the hooks must answer all the same
+			if vc.WasRead() || time.Since(began) > readyAnyway { // with vCenter down the hooks must still answer
 				return nil
 			}
 			return errors.New("vCenter's inventory has not been read yet")
 		},
 	}
 
-	// The order of stopping: no new action; running hooks are answered; the session is logged out last.
+	// On shutdown: start no new action, answer running hooks, and log out last.
 	vcContext, stopVC := context.WithCancel(context.WithoutCancel(ctx))
 	var vcDone, loopDone sync.WaitGroup
 	var vcErr error
@@ -136,11 +135,11 @@ func (s *serveSettings) run(ctx context.Context) error {
 
 	select {
 	case <-ctx.Done():
-		log.Info().Msg("stopping: no new action; running tasks are left to vCenter")
+		log.Info().Msg("stopping: starting no new action; vCenter finishes running tasks")
 		stopContext, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		err = servers[0].Shutdown(stopContext)
-		for _, server := range servers[1:] { // a probe shall not fail while hooks are answered
+		for _, server := range servers[1:] { // probes must not fail while hooks are answered
 			_ = server.Close()
 		}
 		loopDone.Wait()

@@ -10,8 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
-// No two of these may run at once: they set variables.
-func TestAdoptionIsAllowedByTheFlagOrElseByItsVariable(t *testing.T) {
+// Not parallel, because it sets environment variables.
+func TestAdoptFromComesFromTheFlagOrItsVariable(t *testing.T) {
 	type rules = []inventory.AdoptRule
 	for _, c := range []struct {
 		variable string
@@ -40,7 +40,7 @@ func TestAdoptionIsAllowedByTheFlagOrElseByItsVariable(t *testing.T) {
 	}
 }
 
-func TestTheShellIsOfferedValuesAndNoFiles(t *testing.T) {
+func TestShellCompletionOffersValuesAndNoFiles(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{"--adopt-from": "*=/\n:4\n", "--log-format": "json\nconsole\n:4\n"} {
 		out, err := vmgroup(nil, "__complete", "serve", flag, "").Output()

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is stamped in by the linker (-X main.version=…).
+// version is set by the linker (-X main.version=…).
 var version = "devel"
 
 func versionCommand() *cobra.Command {

@@ -12,10 +12,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// anywhere is an address that is not loopback, as far as the server can tell; nothing outside is called.
+// anywhere is not a loopback address to the server; nothing outside calls it.
 const anywhere = "0.0.0.0:0"
 
-func TestWithoutALockItServesNobodyButThisMachine(t *testing.T) {
+func TestWithoutAuthenticationItServesOnlyLoopback(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
 	lock := k.flags()
@@ -24,21 +24,21 @@ func TestWithoutALockItServesNobodyButThisMachine(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--listen", anywhere}, "--listen 0.0.0.0:0 can be reached by others, and who calls the hooks makes and destroys VMs: give --token-file, or --client-ca-file"},
-		{[]string{"--listen", ":0"}, "or say --allow-unauthenticated"},
-		{[]string{"--listen", "[::]:0"}, "or say --allow-unauthenticated"},
-		{append([]string{"--listen", anywhere}, pair...), "or say --allow-unauthenticated"},
-		{append([]string{"--listen", anywhere, "--allow-plain-http"}, pair...), "or say --allow-unauthenticated"},
-		{append([]string{"--listen", anywhere}, tokens...), "without TLS whoever is on the way reads the token"},
-		{append([]string{"--listen", anywhere, "--allow-unauthenticated"}, tokens...), "say --allow-plain-http"},
+		{[]string{"--listen", anywhere}, "--listen 0.0.0.0:0: others can reach it, and whoever calls the hooks creates and destroys VMs: set --token-file or --client-ca-file"},
+		{[]string{"--listen", ":0"}, "or set --allow-unauthenticated"},
+		{[]string{"--listen", "[::]:0"}, "or set --allow-unauthenticated"},
+		{append([]string{"--listen", anywhere}, pair...), "or set --allow-unauthenticated"},
+		{append([]string{"--listen", anywhere, "--allow-plain-http"}, pair...), "or set --allow-unauthenticated"},
+		{append([]string{"--listen", anywhere}, tokens...), "without TLS they can read the token"},
+		{append([]string{"--listen", anywhere, "--allow-unauthenticated"}, tokens...), "where something else encrypts the connection, --allow-plain-http"},
 		{[]string{"--token-file", k.path("nothing")}, "--token-file: there is no token in"},
 		{[]string{"--tls-cert-file", k.path("tls.crt")}, "--tls-cert-file and --tls-private-key-file: give both, or none"},
 		{[]string{"--client-ca-file", k.path("ca.crt")}, "--client-ca-file: it needs --tls-cert-file"},
 		{[]string{"--health-listen", "nowhere"}, "--health-listen nowhere"},
-		{append([]string{"--simulator-listen", anywhere}, lock...), "--simulator-listen 0.0.0.0:0 can be reached by others"},
-		// A shell's variable that is not set shall not take the lock away.
-		{[]string{"--token-file", ""}, "--token-file: it is empty"},
-		{append([]string{"--client-ca-file="}, lock...), "--client-ca-file: it is empty"},
+		{append([]string{"--simulator-listen", anywhere}, lock...), "--simulator-listen 0.0.0.0:0: others can reach it"},
+		// A shell variable that is not set must not disable authentication.
+		{[]string{"--token-file", ""}, "--token-file: is empty"},
+		{append([]string{"--client-ca-file="}, lock...), "--client-ca-file: is empty"},
 	} {
 		out, err := vmgroup(nil, append([]string{"serve", "--simulator", "--health-listen", "127.0.0.1:0"}, c.args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.says) || strings.Count(string(out), "\n") > 2 {
@@ -47,7 +47,7 @@ func TestWithoutALockItServesNobodyButThisMachine(t *testing.T) {
 	}
 }
 
-func TestItServesEverybodyOnlyWhenToldInSoManyWords(t *testing.T) {
+func TestServingWithoutProtectionNeedsAFlagAndWarns(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
 	tokens := k.flags()[4:8]
@@ -55,10 +55,10 @@ func TestItServesEverybodyOnlyWhenToldInSoManyWords(t *testing.T) {
 		env, args []string
 		warns     string
 	}{
-		{nil, []string{"--listen", anywhere, "--allow-unauthenticated"}, "whoever reaches this address may make and destroy VMs"},
-		{nil, []string{"--simulator-listen", anywhere, "--allow-unauthenticated"}, "whoever reaches the embedded vCenter"},
-		{[]string{"VMGROUP_ALLOW_UNAUTHENTICATED=true"}, []string{"--listen", anywhere}, "whoever reaches this address may make and destroy VMs"},
-		{nil, append([]string{"--listen", anywhere, "--allow-plain-http"}, tokens...), "whoever is on the way can read the token"},
+		{nil, []string{"--listen", anywhere, "--allow-unauthenticated"}, "whoever can reach this address may create and destroy VMs"},
+		{nil, []string{"--simulator-listen", anywhere, "--allow-unauthenticated"}, "whoever can reach the embedded vCenter"},
+		{[]string{"VMGROUP_ALLOW_UNAUTHENTICATED=true"}, []string{"--listen", anywhere}, "whoever can reach this address may create and destroy VMs"},
+		{nil, append([]string{"--listen", anywhere, "--allow-plain-http"}, tokens...), "others on the network can read the token"},
 		{nil, append([]string{"--listen", anywhere}, k.flags()...), ""},
 		{nil, nil, ""},
 	} {
@@ -71,8 +71,8 @@ func TestItServesEverybodyOnlyWhenToldInSoManyWords(t *testing.T) {
 	}
 }
 
-// Kubernetes restarts a server whose probes find no place, so nobody may take them all alone, or keep them for nothing.
-func TestNobodyTakesAllPlacesOfTheProbes(t *testing.T) {
+// Kubernetes restarts a server whose probes get no connection, so one address must not take them all, or keep idle ones.
+func TestOneAddressCannotTakeAllProbeConnections(t *testing.T) {
 	t.Parallel()
 	if l := healthLimits; l.PerAddress < 8 || l.Connections < 16*l.PerAddress || l.Idle > 10*time.Second {
 		t.Errorf("%+v", l)
@@ -117,8 +117,8 @@ func do(t *testing.T, c *http.Client, method, url string) (code int, body string
 	return response.StatusCode, string(raw)
 }
 
-// This is the rotation of SECURITY.md, at the running program.
-func TestTokensAndCertificatesAreChangedWhileItRuns(t *testing.T) {
+// This is the key rotation of SECURITY.md, with a running process.
+func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
 	p := serve(t, nil, append([]string{"--simulator"}, k.flags()...)...)
@@ -128,20 +128,20 @@ func TestTokensAndCertificatesAreChangedWhileItRuns(t *testing.T) {
 		eventually(t, what, func() bool { got, _ := do(t, c, method, p.url+path); return got == code })
 	}
 	want("the token opens the hooks", old, "POST", "/sync", 200)
-	want("another does not", next, "POST", "/sync", 401)
-	want("nor does none", k.client(""), "POST", "/sync", 401)
-	want("nor one that reads", reader, "POST", "/sync", 403)
-	want("nor may it look ahead", reader, "POST", "/plan", 403)
-	want("it may read", reader, "GET", "/groups", 200)
-	want("nobody reads without", k.client(""), "GET", "/groups", 401)
-	want("nor learns what there is", k.client(""), "GET", "/nothing", 401)
+	want("another token does not", next, "POST", "/sync", 401)
+	want("no token does not", k.client(""), "POST", "/sync", 401)
+	want("a reader's does not", reader, "POST", "/sync", 403)
+	want("a reader may not plan", reader, "POST", "/plan", 403)
+	want("a reader may read", reader, "GET", "/groups", 200)
+	want("nobody reads without a token", k.client(""), "GET", "/groups", 401)
+	want("nor learns which paths exist", k.client(""), "GET", "/nothing", 401)
 
 	k.write("token-next", nextToken)
-	want("both open it", next, "POST", "/sync", 200)
-	want("both open it", old, "POST", "/sync", 200)
+	want("both tokens open the hooks", next, "POST", "/sync", 200)
+	want("both tokens open the hooks", old, "POST", "/sync", 200)
 	k.write("token", nextToken)
-	want("the old one is out", old, "POST", "/sync", 401)
-	want("the new one is in", next, "POST", "/sync", 200)
+	want("the old token is refused", old, "POST", "/sync", 401)
+	want("the new token is accepted", next, "POST", "/sync", 200)
 
 	serial := func() string {
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(p.url, "https://"), &tls.Config{InsecureSkipVerify: true})
@@ -152,8 +152,8 @@ func TestTokensAndCertificatesAreChangedWhileItRuns(t *testing.T) {
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	before := serial()
-	k.issue("tls") // the certificate first and its key after it: for a moment they are no pair
-	eventually(t, "the new certificate is shown", func() bool { return serial() != before })
+	k.issue("tls") // the certificate before its key: for a moment they do not match
+	eventually(t, "the new certificate is used", func() bool { return serial() != before })
 
 	if code, body := do(t, http.DefaultClient, "GET", p.health+"/readyz"); code != 200 && code != 503 {
 		t.Errorf("health: %d %s", code, body)
@@ -173,7 +173,7 @@ func TestTokensAndCertificatesAreChangedWhileItRuns(t *testing.T) {
 	p.stop(t)
 }
 
-func TestPlanAsksALockedServer(t *testing.T) {
+func TestPlanAsksAServerWithAuthentication(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
 	k.issue("client")
@@ -193,14 +193,14 @@ func TestPlanAsksALockedServer(t *testing.T) {
 	k.write("wrong", "a-token-that-is-not-good")
 	k.write("none", "")
 	for says, args := range map[string][]string{
-		"the server answered 401 Unauthorized: give its token":   append(lock, "--server-token-file", k.path("wrong")),
-		"the server answered 403 Forbidden":                      append(lock, "--server-token-file", k.path("reader")),
-		"does not hold one token":                                append(lock, "--server-token-file", k.path("none")),
-		"failed to verify certificate":                           {"--server", p.url},
-		"certificate required":                                   lock[:6],
-		"plain HTTP to another machine":                          {"--server", "http://vmgroup.example.com", "--server-token-file", k.path("token")},
-		"--server: give a URL":                                   {"--server", "vmgroup:8443"},
-		"--server-ca-file: " + k.path("none") + " holds no cert": {"--server", p.url, "--server-ca-file", k.path("none")},
+		"the server answered 401 Unauthorized: give the hooks' token": append(lock, "--server-token-file", k.path("wrong")),
+		"the server answered 403 Forbidden":                           append(lock, "--server-token-file", k.path("reader")),
+		"does not hold one token":                                     append(lock, "--server-token-file", k.path("none")),
+		"failed to verify certificate":                                {"--server", p.url},
+		"certificate required":                                        lock[:6],
+		"plain HTTP to another machine":                               {"--server", "http://vmgroup.example.com", "--server-token-file", k.path("token")},
+		"--server: give a URL":                                        {"--server", "vmgroup:8443"},
+		"--server-ca-file: " + k.path("none") + " holds no PEM cert":  {"--server", p.url, "--server-ca-file", k.path("none")},
 	} {
 		if out, err := plan(args...); err == nil || !strings.Contains(out, says) || strings.Contains(out, "planted") {
 			t.Errorf("%q: %v: %s", says, err, out)

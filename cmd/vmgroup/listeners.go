@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"codeconnect.vmworld.com/vmgroup/sync/hook/guard"
+)
+
+// listeners are the server's addresses, and what callers must present there.
+type listeners struct {
+	listen, healthListen                 string
+	guard                                guard.Config
+	allowUnauthenticated, allowPlainHTTP bool
+}
+
+func (d *listeners) flags(c *cobra.Command) {
+	f := c.Flags()
+	text := func(p *string, name, variable, value, usage string) {
+		f.StringVar(p, name, value, usage)
+		env(f, name, variable)
+		if value == "" {
+			_ = c.MarkFlagFilename(name)
+		}
+	}
+	text(&d.listen, "listen", "VMGROUP_LISTEN", "127.0.0.1:8080", "address of the hooks, /plan, /groups and /sd")
+	text(&d.healthListen, "health-listen", "VMGROUP_HEALTH_LISTEN", "127.0.0.1:8081", "address of /healthz, /readyz and /metrics, in plain HTTP; empty for none")
+	text(&d.guard.CertFile, "tls-cert-file", "VMGROUP_TLS_CERT_FILE", "", "PEM file of the hooks' certificate, with its chain; all files here are read again when they change")
+	text(&d.guard.KeyFile, "tls-private-key-file", "VMGROUP_TLS_PRIVATE_KEY_FILE", "", "PEM file of its key")
+	text(&d.guard.ClientCAFile, "client-ca-file", "VMGROUP_CLIENT_CA_FILE", "", "PEM file of the authorities that must have signed callers' certificates")
+	f.StringSliceVar(&d.guard.TokenFiles, "token-file", nil, "file with a bearer `token` that callers must present; repeat the flag, or separate several with commas: each is valid, and one may be missing (so that you can change a token without a gap)")
+	env(f, "token-file", "VMGROUP_TOKEN_FILE")
+	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that may only GET /groups and /sd; like --token-file, but all may be missing")
+	env(f, "reader-token-file", "VMGROUP_READER_TOKEN_FILE")
+	f.BoolVar(&d.allowUnauthenticated, "allow-unauthenticated", false, "serve the hooks without authentication on an address that is not loopback: whoever can reach it may create and destroy VMs")
+	env(f, "allow-unauthenticated", "VMGROUP_ALLOW_UNAUTHENTICATED")
+	f.BoolVar(&d.allowPlainHTTP, "allow-plain-http", false, "accept tokens without TLS on an address that is not loopback, where something else encrypts the connection, such as a service mesh")
+	env(f, "allow-plain-http", "VMGROUP_ALLOW_PLAIN_HTTP")
+}
+
+// refuseEmptyFiles refuses a file flag with an empty value, as from a shell variable that is not set: the hooks would be served
+// without authentication.
+func refuseEmptyFiles(c *cobra.Command) error {
+	for _, name := range []string{"tls-cert-file", "tls-private-key-file", "client-ca-file", "token-file", "reader-token-file"} {
+		f := c.Flags().Lookup(name)
+		if text := f.Value.String(); f.Changed && (text == "" || text == "[]") {
+			return usageError{fmt.Errorf("--%s: is empty; name a file, or omit the flag", name)}
+		}
+	}
+	return nil
+}
+
+// Limits of one HTTP exchange. They cut off slow clients; Metacontroller itself gives up after 10 s. It has a connection for each of
+// its five workers and three hooks; half of all connections may come from one address, because behind some networks all
+// callers have the same. Probes and scrapes are few, and each opens a new connection; Kubernetes restarts the pods if probes get none.
+var (
+	hookLimits = guard.Limits{
+		Header: 5 * time.Second, Read: 15 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute, HeaderBytes: 8 << 10,
+		Connections: 1024, PerAddress: 512,
+	}
+	healthLimits = guard.Limits{
+		Header: 5 * time.Second, Read: 5 * time.Second, Write: 10 * time.Second, Idle: 5 * time.Second, HeaderBytes: 8 << 10,
+		Connections: 256, PerAddress: 16,
+	}
+)
+
+// opened holds the two open listeners, and the guard of the hooks.
+type opened struct {
+	hooks, health net.Listener // health may be nil
+	guard         *guard.Guard
+}
+
+func (o *opened) close() {
+	_ = o.hooks.Close()
+	if o.health != nil {
+		_ = o.health.Close()
+	}
+}
+
+// open listens, and refuses to serve the hooks without authentication where others can reach them.
+func (d *listeners) open(log zerolog.Logger, meter prometheus.Registerer) (*opened, error) {
+	hooks, err := net.Listen("tcp", d.listen)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--listen %s: %w", d.listen, err)}
+	}
+	o := &opened{hooks: hooks}
+	here := loopback(hooks.Addr())
+	cfg := d.guard
+	cfg.Log, cfg.Meter = log, meter
+	cfg.LocalNames = here && len(cfg.TokenFiles) == 0 && cfg.ClientCAFile == ""
+	if o.guard, err = guard.New(cfg); err == nil && !here {
+		err = d.checkExposure(o.guard, log)
+	}
+	if err != nil {
+		o.close()
+		return nil, usageError{err}
+	}
+	o.hooks = o.guard.Listen(hooks, hookLimits)
+	if d.healthListen == "" {
+		return o, nil
+	}
+	health, err := net.Listen("tcp", d.healthListen)
+	if err != nil {
+		o.close()
+		return nil, usageError{fmt.Errorf("--health-listen %s: %w", d.healthListen, err)}
+	}
+	o.health = guard.Bound(health, healthLimits, func(string) {})
+	return o, nil
+}
+
+// checkExposure checks the protection of an address that others can reach.
+func (d *listeners) checkExposure(g *guard.Guard, log zerolog.Logger) error {
+	switch {
+	case !g.Authenticates() && !d.allowUnauthenticated:
+		return fmt.Errorf("--listen %s: others can reach it, and whoever calls the hooks creates and destroys VMs: set --token-file or --client-ca-file, with --tls-cert-file and --tls-private-key-file; or set --allow-unauthenticated", d.listen)
+	case !g.Authenticates():
+		log.Warn().Msg("--allow-unauthenticated: whoever can reach this address may create and destroy VMs")
+	case !g.Encrypts() && !d.allowPlainHTTP:
+		return fmt.Errorf("--listen %s: others can reach it, and without TLS they can read the token on the network: set --tls-cert-file and --tls-private-key-file; or, where something else encrypts the connection, --allow-plain-http", d.listen)
+	case !g.Encrypts():
+		log.Warn().Msg("--allow-plain-http: unless something else encrypts the connection, others on the network can read the token and the user data")
+	}
+	return nil
+}
+
+func loopback(a net.Addr) bool {
+	tcp, isTCP := a.(*net.TCPAddr)
+	return isTCP && tcp.IP.IsLoopback()
+}
+
+// serve serves both listeners, the hooks by the first server of the result. failed gets the error of the first that ends by itself.
+func (o *opened) serve(hooks, health http.Handler, log zerolog.Logger, failed chan<- error) (servers []*http.Server) {
+	serve := func(s *http.Server, l net.Listener) {
+		run := s.Serve
+		if s.TLSConfig != nil {
+			run = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+		}
+		go func() {
+			if err := run(l); !errors.Is(err, http.ErrServerClosed) {
+				select {
+				case failed <- err:
+				default: // the other was first
+				}
+			}
+		}()
+		servers = append(servers, s)
+	}
+	serve(o.guard.Server(hooks, hookLimits), o.hooks)
+	if o.health != nil {
+		serve(guard.NewServer(health, healthLimits, log, nil), o.health)
+	}
+	return servers
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+)
+
+// remote is a running server: its address, how to verify it, and how to authenticate.
+type remote struct {
+	server, caFile, serverName, tokenFile, certFile, keyFile string
+}
+
+func (r *remote) flags(c *cobra.Command) {
+	f := c.Flags()
+	text := func(p *string, name, variable, usage string) {
+		f.StringVar(p, name, "", usage)
+		env(f, name, variable)
+	}
+	text(&r.server, "server", "VMGROUP_SERVER", "URL of a running vmgroup server; if empty, look at vCenter directly")
+	text(&r.tokenFile, "server-token-file", "VMGROUP_SERVER_TOKEN_FILE", "file with the bearer token for --server's hooks")
+	text(&r.caFile, "server-ca-file", "VMGROUP_SERVER_CA_FILE", "PEM file of the authority of --server's certificate (default: the system's authorities)")
+	text(&r.serverName, "tls-server-name", "VMGROUP_TLS_SERVER_NAME", "name in --server's certificate, if its URL has another (a forwarded port)")
+	text(&r.certFile, "server-client-cert-file", "VMGROUP_SERVER_CLIENT_CERT_FILE", "PEM file of the client certificate for --server, if it requires one")
+	text(&r.keyFile, "server-client-key-file", "VMGROUP_SERVER_CLIENT_KEY_FILE", "PEM file of its key")
+}
+
+// asker returns the function that asks the server for a plan.
+func (r *remote) asker(remove bool) (func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), error) {
+	target, err := url.Parse(r.server)
+	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return nil, usageError{fmt.Errorf(`--server: give a URL such as "https://127.0.0.1:8443"`)}
+	}
+	token, err := r.token(target)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	client, err := r.client()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return func(ctx context.Context, g *v1alpha1.VmGroup) (answer hook.PlanAnswer, err error) {
+		body, err := json.Marshal(map[string]any{"parent": g, "children": map[string]any{}, "finalizing": remove})
+		if err != nil {
+			return answer, err
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.JoinPath("plan").String(), bytes.NewReader(body))
+		if err != nil {
+			return answer, err
+		}
+		request.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		return r.send(client, request)
+	}, nil
+}
+
+// token reads the token. It refuses to send it unencrypted to another machine.
+func (r *remote) token(target *url.URL) (string, error) {
+	if r.tokenFile == "" {
+		return "", nil
+	}
+	if ip := net.ParseIP(target.Hostname()); target.Scheme == "http" && target.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", errors.New("--server-token-file: --server is plain HTTP to another machine, so others on the network could read the token; use https://")
+	}
+	text, err := os.ReadFile(r.tokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--server-token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return "", fmt.Errorf("--server-token-file: %s does not hold one token of printable characters", r.tokenFile)
+	}
+	return token, nil
+}
+
+func (r *remote) client() (*http.Client, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: r.serverName}
+	if r.caFile != "" {
+		pem, err := os.ReadFile(r.caFile)
+		if err != nil {
+			return nil, fmt.Errorf("--server-ca-file: %w", err)
+		}
+		if cfg.RootCAs = x509.NewCertPool(); !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--server-ca-file: %s holds no PEM certificate", r.caFile)
+		}
+	}
+	if r.certFile != "" || r.keyFile != "" {
+		pair, err := tls.LoadX509KeyPair(r.certFile, r.keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--server-client-cert-file, --server-client-key-file: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = cfg
+	// The server sends no redirects; following one would send the manifest elsewhere.
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+}
+
+func (r *remote) send(client *http.Client, request *http.Request) (answer hook.PlanAnswer, err error) {
+	response, err := client.Do(request)
+	if err != nil {
+		return answer, err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	if err != nil {
+		return answer, err
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return answer, fmt.Errorf("the server answered %s: give the hooks' token with --server-token-file (a reader's does not suffice)", response.Status)
+	default:
+		return answer, fmt.Errorf("the server answered %s: %s", response.Status, bytes.TrimSpace(text))
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return answer, fmt.Errorf("%s is not a vmgroup server: %w", r.server, err)
+	}
+	return answer, nil
+}
