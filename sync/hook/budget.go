@@ -11,38 +11,38 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What requests may hold in memory while they are read and decoded, all of them together, in bytes. Whatever Kubernetes
-// can send is far below what one may hold; but 64 bodies of the largest size at once would be half a gigabyte, and a body
-// of 8 MiB that says [{},{},{},…] becomes one as well, by itself. A pod has 256 MiB in the manifests.
+// Bounds, in bytes, on the memory of all requests together while they are read and decoded. Whatever Kubernetes
+// can send is far below the share of one; but 64 bodies of the largest size at once would take half a gigabyte, and so would
+// a single body of 8 MiB with [{},{},{},…]. A pod has 256 MiB in the manifests.
 const (
 	readingBudget  = 32 << 20
 	decodingBudget = 64 << 20
-	// budgetWait is how long a request waits for its share, in both places together. It comes on top of backlogWait.
+	// budgetWait is how long a request waits for its shares of both budgets together, in addition to backlogWait.
 	budgetWait = 2 * time.Second
-	// smallPart is what counts for nothing: 64 of them are 16 MiB.
+	// smallPart is the size below which a part is free: 64 of them are 16 MiB.
 	smallPart = 256 << 10
-	// maxValues is how many values a body may have: a group of 1,000 members, with a Service, has some 40,000.
+	// maxValues bounds the JSON values of a body: a group of 1,000 members, with a Service, has some 40,000.
 	maxValues = 200_000
-	// valueBytes is what one decoded value takes at the most: a member of 192 bytes, in a list that doubles as it grows.
+	// valueBytes bounds the memory of one decoded value: a member of 192 bytes, in a list that doubles as it grows.
 	valueBytes = 400
 )
 
-// budget shares the memory among the requests.
+// budget shares the memory among requests.
 type budget struct{ reading, decoding *semaphore.Weighted }
 
 func newBudget() budget {
 	return budget{semaphore.NewWeighted(readingBudget), semaphore.NewWeighted(decodingBudget)}
 }
 
-// body reads a request's body within the budget, and takes what its decoding will need; done gives all back. If it gives
-// no body, the request was refused.
+// body reads a request's body within the budget, and reserves what its decoding needs; done releases both. If it returns
+// no body, it has refused the request.
 func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, done func(), ok bool) {
 	length := r.ContentLength
 	if length > s.MaxBody {
 		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", s.MaxBody))
 		return nil, nil, false
 	}
-	if length < 0 { // it does not say: any length is possible
+	if length < 0 { // unknown: any length is possible
 		length = s.MaxBody
 	}
 	waiting := time.Now()
@@ -71,8 +71,8 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, done
 	return body, func() { decoded(); read() }, true
 }
 
-// share takes a part of a budget, all of it at the most, and gives what gives it back. Small parts are free: that many as
-// run at once come to little, and they shall not wait behind large ones.
+// share reserves a part of a budget, at most all of it, and returns the function that releases it. Small parts are free: all that
+// run at once need little, and they must not wait behind large ones.
 func share(ctx context.Context, of *semaphore.Weighted, all, part int64, wait time.Duration) (back func(), ok bool) {
 	if part <= smallPart {
 		return func() {}, true
@@ -86,15 +86,15 @@ func share(ctx context.Context, of *semaphore.Weighted, all, part int64, wait ti
 	return func() { of.Release(part) }, true
 }
 
-// busy asks the caller to come again. Metacontroller takes whole seconds; anything else, or none, would make it call again
+// busy asks the caller to retry. In whole seconds: with anything else, or without the header, Metacontroller would call again
 // at once.
 func busy(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
-	refuse(w, http.StatusTooManyRequests, "many large requests come at once: call again later")
+	refuse(w, http.StatusTooManyRequests, "too many large requests at once: try again later")
 }
 
-// countValues says how many values a JSON text has at the most: what opens, and what follows a comma, outside of strings.
-// It does not matter here whether it is JSON.
+// countValues returns an upper bound of the values in a JSON text: it counts opening brackets and commas outside of strings.
+// The text need not be valid JSON.
 func countValues(body []byte) (n int) {
 	for len(body) > 0 {
 		at := bytes.IndexByte(body, '"')
@@ -115,7 +115,7 @@ func countValues(body []byte) (n int) {
 	return n
 }
 
-// afterString is what comes after a string's closing quote.
+// afterString returns the text after a string's closing quote.
 func afterString(text []byte) []byte {
 	for {
 		at := bytes.IndexByte(text, '"')

@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// slow is a body that does not come before the gate opens.
+// slow is a body that waits for the gate to open.
 type slow struct {
 	io.Reader
 	gate  <-chan struct{}
@@ -36,9 +36,9 @@ func (s *slow) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// Of 64 bodies of the largest size, as many are read at once as fit into the memory; the others are asked to come again,
+// Of 64 bodies of the largest size, the server reads as many at once as fit into its memory; it asks the others to retry,
 // and small requests pass meanwhile.
-func TestAStormOfLargeBodiesStaysWithinItsMemory(t *testing.T) {
+func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const size, fit = 8 << 20, 4
 	k := &keeper{sight: healthy()}
@@ -103,7 +103,7 @@ func TestABodyOfVeryManyValuesIsRefused(t *testing.T) {
 	}
 }
 
-func TestALengthBeyondTheLimitIsRefusedUnread(t *testing.T) {
+func TestATooLongBodyIsRefusedUnread(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest(http.MethodPost, "/sync", &slow{Reader: strings.NewReader("")})
 	r.Header.Set("Content-Type", "application/json")
@@ -115,7 +115,7 @@ func TestALengthBeyondTheLimitIsRefusedUnread(t *testing.T) {
 	}
 }
 
-// The largest group there may be, with everything that Metacontroller sends along, passes with room to spare.
+// The largest possible group, with everything that Metacontroller sends, passes with room to spare.
 func TestTheLargestGroupPassesThreeTimesOver(t *testing.T) {
 	t.Parallel()
 	sight := healthy()

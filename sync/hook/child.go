@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// childHead is what children of all kinds have; the fields of each kind follow.
+// childHead is common to children of all kinds; the fields of each kind follow.
 type childHead struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
@@ -22,8 +22,8 @@ type childMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// encodeChild writes a child as a Kubernetes object. One that is to stay as it was applied last is passed on as it is;
-// where somebody made another thing of that record, the child is but named, and loses at most what the record has.
+// encodeChild writes a child as a Kubernetes object. A child that stays as it was last applied is passed on unchanged;
+// if somebody changed that record, only the child's name is, and it loses at most what the record has.
 func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
 	if c.LastApplied != "" && isRecordOf(namespace, c.Key, c.LastApplied) {
 		return json.RawMessage(c.LastApplied), nil
@@ -38,16 +38,16 @@ func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(fields) <= len("{}") || fields[0] != '{' {
-		return nil, fmt.Errorf("the fields of %s are no JSON object with something in it", c.Key)
+		return nil, fmt.Errorf("the fields of %s are not a non-empty JSON object", c.Key)
 	}
 	object[len(object)-1] = ',' // the two objects become one
 	return append(object, fields[1:]...), nil
 }
 
-// isRecordOf tells whether a text is the JSON object of that child. Anything else in an answer fails the whole sync; and
-// what names another namespace, Metacontroller would write there, with its own rights
+// isRecordOf reports whether a text is the JSON object of that child. Anything else in an answer fails the whole sync; and
+// an object that names another namespace Metacontroller would write there, with its own rights
 // (https://github.com/metacontroller/metacontroller/blob/master/pkg/controller/common/manage_children.go): whoever may edit
-// a child here could write there. Keys are compared as Kubernetes does, by case.
+// a child here could write there. Keys are compared with case, as in Kubernetes.
 func isRecordOf(namespace string, key plan.ChildKey, text string) bool {
 	var object, meta map[string]json.RawMessage
 	var labels map[string]string

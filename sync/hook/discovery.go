@@ -12,21 +12,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// targetGroup is what Prometheus' HTTP service discovery takes: a member, and its labels.
+// targetGroup is an entry of Prometheus' HTTP service discovery: a member, and its labels.
 type targetGroup struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`
 }
 
-// discovery are the parameters of GET /sd. Each may be given several times.
+// discovery holds the parameters of GET /sd. Each may be given several times.
 type discovery struct {
-	namespaces, groups []string // only these; all if there are none
-	ports              []string // a target for each; the bare address if there are none
+	namespaces, groups []string // only these; all if empty
+	ports              []string // a target for each; the bare address if empty
 }
 
-// sd serves Prometheus' HTTP service discovery from vCenter's stamps: every copy of the server answers for all groups of
-// its cluster. While the inventory is not known it answers with an error: Prometheus then keeps the targets that it has,
-// and an empty list would take them away.
+// sd serves Prometheus' HTTP service discovery from vCenter's stamps: every replica of the server answers for all groups of
+// its cluster. While the inventory is unknown it answers with an error, so that Prometheus keeps the targets that it has;
+// an empty list would remove them.
 func (s *server) sd(w http.ResponseWriter, r *http.Request) {
 	want, err := parseDiscovery(r.URL.RawQuery)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *server) sd(w http.ResponseWriter, r *http.Request) {
 		listed, known = s.Roster()
 	}
 	if !known {
-		refuse(w, http.StatusServiceUnavailable, "vCenter's inventory is not known now: keep the targets that you have")
+		refuse(w, http.StatusServiceUnavailable, "vCenter's inventory is unknown: keep the targets that you have")
 		return
 	}
 	write(w, want.targets(listed))
@@ -48,7 +48,7 @@ func (s *server) sd(w http.ResponseWriter, r *http.Request) {
 func parseDiscovery(query string) (d discovery, err error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return d, fmt.Errorf("the query cannot be read: write it as /sd?namespace=shop&group=web&port=9100")
+		return d, fmt.Errorf("invalid query: write it as /sd?namespace=shop&group=web&port=9100")
 	}
 	for name, given := range values {
 		switch name {
@@ -58,25 +58,25 @@ func parseDiscovery(query string) (d discovery, err error) {
 			d.groups = given
 		case "port":
 			d.ports = given
-		default: // a misspelt one would change what is scraped, and nobody would know
-			return d, fmt.Errorf("there is no parameter %q: namespace, group and port may be given, each several times", name)
+		default: // a misspelled one would silently change what is scraped
+			return d, fmt.Errorf("there is no parameter %q, only namespace, group and port, each as often as you like", name)
 		}
 		if name != "port" && slices.Contains(given, "") {
-			return d, fmt.Errorf("%s is empty: name one, or leave it out", name)
+			return d, fmt.Errorf("%s is empty: name one, or omit it", name)
 		}
 	}
 	for i, text := range d.ports {
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || port == 0 {
-			return d, fmt.Errorf("port %q: it may be 1 to 65535", text)
+			return d, fmt.Errorf("port %q: must be 1 to 65535", text)
 		}
 		d.ports[i] = strconv.FormatUint(port, 10)
 	}
 	return d, nil
 }
 
-// targets are the members that run and have an address. One that is off has none of its own: what vCenter shows may have
-// been given to another machine meanwhile, which would be scraped under its name.
+// targets returns the members that run and have an address. One that is off has none: the address that vCenter shows may
+// be another machine's by now, which would be scraped under the member's name.
 func (d *discovery) targets(listed []plan.Listed) []targetGroup {
 	all := []targetGroup{}
 	for i := range listed {
@@ -98,13 +98,13 @@ func among(wanted []string, name string) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, name)
 }
 
-// target is a member by its first IPv4 address, else its first IPv6 address: one target for each port, so that nothing is
+// target returns a member with its first IPv4 address, else its first IPv6 address: one target for each port, so that nothing is
 // scraped twice.
 func (d *discovery) target(g *plan.Listed, vm *plan.VM, ips []netip.Addr) targetGroup {
 	v4, v6 := firstOf(ips, netip.Addr.Is4), firstOf(ips, netip.Addr.Is6)
 	address := v4
 	if address == "" {
-		address = "[" + v6 + "]" // also without a port: Prometheus adds one only to what it can tell from a port
+		address = "[" + v6 + "]" // also without a port, so that Prometheus can append one
 	}
 	texts := make([]string, len(ips))
 	for i := range ips {

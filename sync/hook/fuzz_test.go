@@ -26,10 +26,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// fuzzPaths are the hooks that are posted to.
+// fuzzPaths are the paths of the hooks.
 var fuzzPaths = []string{"/sync", "/finalize", "/customize", "/plan"}
 
-// thinker plans each call by itself, and counts the calls that permit acting.
+// thinker plans each call on its own, and counts the calls that permit acting.
 type thinker struct {
 	sight   plan.Sight
 	renewed []plan.Call
@@ -56,8 +56,8 @@ func (k *thinker) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 
 func (k *thinker) Groups() []plan.Report { return nil }
 
-// judge posts a body to a hook, and says what is wrong with the answer: a body that is no good is refused and permits
-// nothing, any other is answered within the contract, twice alike.
+// judge posts a body to a hook, and returns what is wrong with the answer: an invalid body must be refused and permit
+// nothing, any other must get an answer within the contract, twice the same.
 func judge(path string, known bool, body []byte) error {
 	k := &thinker{}
 	if known {
@@ -101,7 +101,7 @@ func send(h http.Handler, path string, body []byte) *httptest.ResponseRecorder {
 	return w
 }
 
-// contract says in what an answer departs from what Metacontroller takes: it decodes strictly, has all its keys, no null
+// contract returns how an answer violates what Metacontroller accepts: it must decode strictly, with all its keys, no null
 // anywhere, and children that are objects with a name.
 func contract(path string, answer []byte) error {
 	into, keys := any(&hook.SyncResponse{}), []string{"children", "resyncAfterSeconds", "status"}
@@ -149,7 +149,7 @@ func contract(path string, answer []byte) error {
 	return nil
 }
 
-// requests are those that a real Metacontroller sent, and the samples.
+// requests returns those that a real Metacontroller sent, and the samples.
 func requests(tb testing.TB) [][]byte {
 	tb.Helper()
 	var all [][]byte
@@ -169,8 +169,8 @@ func requests(tb testing.TB) [][]byte {
 	return all
 }
 
-// Any bytes at all: refused with 4xx and no effect, or answered within the contract; never 5xx, never a panic (which the
-// handler would turn into 500).
+// Any bytes are refused with 4xx and no effect, or answered within the contract; never 5xx, never a panic (which the
+// handler turns into 500).
 func FuzzHookRequest(f *testing.F) {
 	for i, body := range requests(f) {
 		f.Add(uint8(i), i%2 == 0, body)
@@ -186,12 +186,12 @@ func FuzzHookRequest(f *testing.F) {
 	})
 }
 
-// odd are values that stand where others are expected.
+// odd are values of unexpected types.
 var odd = []any{nil, true, false, 0, -1, 1, 2.5, 1e18, json.Number("1e400"), json.Number("99999999999999999999"), "", "x", "null", "{}", "[]", `{"kind":1}`, "0001-01-01T00:00:00Z",
 	"9999-12-31T23:59:59-23:59", "2026-11-21T03:00:00Z", "100%", "-5%", "999999999999999999%", "\x00", "\u2028\\\"", strings.Repeat("x", 300),
 	"10.0.0.1-10.0.0.3", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", []any{}, map[string]any{}, []any{nil}, map[string]any{"": nil}}
 
-// bend replaces, removes, doubles or adds something somewhere in a JSON value.
+// bend replaces, removes, duplicates or adds something somewhere in a JSON value.
 func bend(t *rapid.T, v any, parts []any) any {
 	what := rapid.IntRange(0, 9).Draw(t, "what")
 	switch x := v.(type) {
@@ -223,7 +223,7 @@ func bend(t *rapid.T, v any, parts []any) any {
 	return fresh(rapid.SampledFrom(odd).Draw(t, "instead"))
 }
 
-// fresh is a deep copy: what is put into a request is not to be bent in its other places, nor to hold itself.
+// fresh returns a deep copy: a value inserted into a request must not change in other places, nor contain itself.
 func fresh(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -242,7 +242,7 @@ func fresh(v any) any {
 	return v
 }
 
-// Requests of a real Metacontroller that were bent in a few places: they get further than bytes at random do.
+// Requests of a real Metacontroller, bent in a few places: they get further than random bytes.
 func FuzzBentHookRequest(f *testing.F) {
 	seeds := requests(f)
 	for seed := range uint64(16) { // the bytes decide what is drawn, eight for each draw: too few of them draw nothing
@@ -280,16 +280,16 @@ func bentRequest(t *rapid.T, seeds [][]byte) {
 	}
 }
 
-// The same as a property, so that the default suite tries some, too.
+// The same as a property, so that the default suite tries some as well.
 func TestBentRequestsAreRefusedOrAnsweredWithinTheContract(t *testing.T) {
 	t.Parallel()
 	seeds := requests(t)
 	rapid.Check(t, func(t *rapid.T) { bentRequest(t, seeds) })
 }
 
-// Found by FuzzBentHookRequest: while vCenter is unknown a child is answered as its last-applied annotation has it, and
+// Found by FuzzBentHookRequest: while vCenter is unknown the answer has a child as its last-applied annotation does, and
 // people can edit that.
-func TestARecordOfAChildThatSomebodyEditedIsNotPassedOn(t *testing.T) {
+func TestAnEditedRecordOfAChildIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	for _, record := range []string{`null`, `7`, `[]`, `{}`, `{"kind":1}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"another"}}`,
 		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"web-members","namespace":"default"}}`,

@@ -10,13 +10,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// groups answers what this copy of the server knows of all groups.
+// groups answers with what this replica knows of all groups.
 func (s *server) groups(w http.ResponseWriter, _ *http.Request) {
 	all, _ := s.reports()
 	write(w, all)
 }
 
-// group answers what it knows of one. While vCenter's inventory is not known, what is not found may exist all the same.
+// group answers with one group. While vCenter's inventory is unknown, a group that is not found may still exist.
 func (s *server) group(w http.ResponseWriter, r *http.Request) {
 	namespace, name := chi.URLParam(r, "namespace"), chi.URLParam(r, "name")
 	all, known := s.reports()
@@ -27,14 +27,14 @@ func (s *server) group(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if !known {
-		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("this copy of the server was not called for a group %q, and vCenter's inventory is not known now", namespace+"/"+name))
+		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("this replica of the server was not called for a group %q, and vCenter's inventory is unknown", namespace+"/"+name))
 		return
 	}
-	refuse(w, http.StatusNotFound, fmt.Sprintf("there is no group %q: this copy of the server was not called for one lately, and no VM in vCenter bears its stamp", namespace+"/"+name))
+	refuse(w, http.StatusNotFound, fmt.Sprintf("there is no group %q: this replica of the server was not called for it recently, and no VM in vCenter has its stamp", namespace+"/"+name))
 }
 
-// reports are those of the keeper's groups, and of those that only vCenter's stamps tell of. known tells that those are
-// all.
+// reports returns the keeper's groups, and those that are only in vCenter's stamps. known reports whether the list is
+// complete.
 func (s *server) reports() (all []plan.Report, known bool) {
 	all = s.Keeper.Groups()
 	if all == nil {

@@ -33,7 +33,7 @@ func listed() []plan.Listed {
 	}
 }
 
-// both serves hooks and metrics at one address, for tests that look at both.
+// both serves hooks and metrics at one address, for tests that use both.
 func both(cfg hook.Config) http.Handler {
 	all := http.NewServeMux()
 	all.Handle("/", hook.New(cfg))
@@ -41,7 +41,7 @@ func both(cfg hook.Config) http.Handler {
 	return all
 }
 
-// look is a server whose inventory may be known, and a GET from it over the network.
+// look starts a server whose inventory may be known, and returns a GET from it over the network.
 func look(t *testing.T, k *keeper, known *bool) func(path string) (code int, body string, header http.Header) {
 	t.Helper()
 	meter := prometheus.NewRegistry()
@@ -119,14 +119,14 @@ func TestServiceDiscoveryListsTheMembersThatRunAndHaveAnAddress(t *testing.T) {
 	}
 }
 
-func TestServiceDiscoverySaysWhatIsWrongWithARequest(t *testing.T) {
+func TestServiceDiscoverySaysWhatIsWrongWithAQuery(t *testing.T) {
 	t.Parallel()
 	known := true
 	get := look(t, &keeper{}, &known)
 	for path, says := range map[string]string{
 		"/sd?port=0": `port "0"`, "/sd?port=65536": `port "65536"`, "/sd?port=": `port ""`, "/sd?port=%2B80": `port "+80"`, "/sd?port=80,81": `port "80,81"`,
-		"/sd?port=http": "it may be 1 to 65535", "/sd?port=80&port=x": `port "x"`, "/sd?ports=80": `no parameter "ports"`, "/sd?namespace=": "namespace is empty",
-		"/sd?group=": "group is empty", "/sd?a;b": "cannot be read", "/sd?port=%zz": "cannot be read",
+		"/sd?port=http": "must be 1 to 65535", "/sd?port=80&port=x": `port "x"`, "/sd?ports=80": `no parameter "ports"`, "/sd?namespace=": "namespace is empty",
+		"/sd?group=": "group is empty", "/sd?a;b": "invalid query", "/sd?port=%zz": "invalid query",
 	} {
 		if code, body, _ := get(path); code != 400 || !strings.Contains(body, says) || strings.Contains(body, "\n") {
 			t.Errorf("%s: %d %s", path, code, body)
@@ -134,11 +134,11 @@ func TestServiceDiscoverySaysWhatIsWrongWithARequest(t *testing.T) {
 	}
 }
 
-func TestAnInventoryThatIsNotKnownIsAnErrorAndNoEmptyList(t *testing.T) {
+func TestAnUnknownInventoryIsAnErrorAndNotAnEmptyList(t *testing.T) {
 	t.Parallel()
 	known := false
 	get := look(t, &keeper{}, &known)
-	if code, body, _ := get("/sd"); code != 503 || !strings.Contains(body, "not known") {
+	if code, body, _ := get("/sd"); code != 503 || !strings.Contains(body, "unknown") {
 		t.Errorf("/sd: %d %s", code, body)
 	}
 	if code, body, _ := get("/groups/shop/none"); code != 503 || !strings.Contains(body, `"shop/none"`) {
@@ -154,7 +154,7 @@ func TestAnInventoryThatIsNotKnownIsAnErrorAndNoEmptyList(t *testing.T) {
 	}
 }
 
-func TestGroupsAreThoseUnderLeaseAndThoseThatStampsTellOf(t *testing.T) {
+func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 	t.Parallel()
 	known := true
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)

@@ -1,10 +1,10 @@
-// Package hook speaks Metacontroller's JSON over HTTP: it decodes a hook request, hands it to the keeper of the
-// groups, and encodes the answer. It knows no vSphere, and answers from memory.
+// Package hook speaks Metacontroller's JSON over HTTP: it decodes a hook request, passes it to the keeper of the
+// groups, and encodes the answer. It knows nothing of vSphere, and answers from memory.
 //
-// Only HTTP 200 counts for Metacontroller; anything else leaves children and status alone and shows the body as
-// an Event on the VmGroup. So a hook never fails because vCenter does (that is a status); 4xx is for what is not
-// a hook request, in one sentence that says what to change, and for a finalize of a group that is not being deleted
-// (plan.Refusal); 429 with Retry-After is for overload, and for what will be known soon.
+// Metacontroller acts only on HTTP 200; on anything else it leaves children and status alone and shows the body as
+// an Event on the VmGroup. So a hook never fails because vCenter does (that is a status). 4xx is for invalid
+// requests, in one sentence that says what to change, and for a finalize of a group that is not being deleted
+// (plan.Refusal). 429 with Retry-After is for overload, and for answers that will be known soon.
 package hook
 
 import (
@@ -30,21 +30,21 @@ import (
 
 // Keeper keeps the groups.
 type Keeper interface {
-	// Renew takes in a hook call, which permits acting for a while, and answers it from memory.
+	// Renew processes a hook call, which permits acting for a while, and answers it from memory.
 	Renew(plan.Call) plan.Result
 	// Preview says what would be done for a call, and does nothing.
 	Preview(plan.Call) (plan.Result, plan.Outlook, error)
-	// Groups tells what is known of the groups that it was called for. It may be called at any time.
+	// Groups reports the groups that Renew was called for. It may be called at any time.
 	Groups() []plan.Report
 }
 
-// Config is what the server is made of. New needs Keeper and Log, Health needs Ready.
+// Config holds the parts of the server. New needs Keeper and Log, Health needs Ready.
 type Config struct {
 	Keeper Keeper
-	// Roster lists the groups that vCenter's stamps tell of, whoever was called for them, and whether that is all of
-	// them; nil if there is none. It must answer from memory.
+	// Roster lists the groups in vCenter's stamps, whichever replica was called for them, and reports whether the list is
+	// complete. It may be nil. It must answer from memory.
 	Roster func() (groups []plan.Listed, known bool)
-	// Ready says why hooks should not be sent here yet; nil if they should.
+	// Ready returns why the server is not ready for hooks; nil if it is.
 	Ready   func() error
 	Metrics http.Handler          // serves /metrics; none if nil
 	Meter   prometheus.Registerer // counts the hook calls; may be nil
@@ -54,7 +54,7 @@ type Config struct {
 	MaxBody int64
 }
 
-// Limits of hook calls at once. Metacontroller has five workers; a call takes well under a millisecond.
+// Limits of simultaneous hook calls. Metacontroller has five workers; a call takes well under a millisecond.
 const (
 	atOnce       = 64
 	backlog      = 256
@@ -68,8 +68,8 @@ type server struct {
 	budget budget
 }
 
-// New makes the handler of the hooks, of /plan, and of what may be read: /groups and /sd. It lets everybody in (package guard does
-// not). Whatever is read with GET changes nothing.
+// New returns the handler of the hooks, of /plan, and of /groups and /sd. It authenticates nobody (package guard does).
+// GET requests change nothing.
 func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultLimit
@@ -80,12 +80,12 @@ func New(cfg Config) http.Handler {
 		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /groups, /groups/{namespace}/{name} or /sd")
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusMethodNotAllowed, r.Method+" is not for "+r.URL.Path+": /sync, /finalize, /customize and /plan are POSTed to, the others are read with GET")
+		refuse(w, http.StatusMethodNotAllowed, r.Method+" is not allowed for "+r.URL.Path+": POST to /sync, /finalize, /customize and /plan, and GET the others")
 	})
 	r.Group(func(r chi.Router) {
 		r.Use(s.measure(), s.recoverer, middleware.ThrottleWithOpts(middleware.ThrottleOpts{
 			Limit: atOnce, BacklogLimit: backlog, BacklogTimeout: backlogWait, StatusCode: http.StatusTooManyRequests,
-			// Metacontroller takes whole seconds; anything else, or none, would make it call again at once.
+			// In whole seconds: with anything else, or without the header, Metacontroller would call again at once.
 			RetryAfterFn: func(bool) time.Duration { return retryAfter },
 		}))
 		r.Post("/sync", s.sync)
@@ -108,7 +108,7 @@ func (s *server) sync(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnprocessableEntity, "finalizing is true: this request belongs to /finalize (set spec.hooks.finalize in the CompositeController)")
 		return
 	}
-	if r.Context().Err() != nil { // whoever called has gone, and may have called another copy since
+	if r.Context().Err() != nil { // the caller has gone, and may have called another replica since
 		return
 	}
 	result := s.Keeper.Renew(call.Call)
@@ -167,7 +167,7 @@ func (s *server) answer(w http.ResponseWriter, call plan.Call, result *plan.Resu
 	write(w, as(out))
 }
 
-// call decodes a request of sync or finalize, which needs a UID: it is the group's identity.
+// call decodes a request of sync or finalize, which needs a UID, the group's identity.
 func (s *server) call(w http.ResponseWriter, r *http.Request) (received, bool) {
 	call, ok := s.decode(w, r)
 	if ok && call.Group.UID == "" {
@@ -189,7 +189,7 @@ func (s *server) decode(w http.ResponseWriter, r *http.Request) (received, bool)
 	defer done()
 	var req Request
 	if err := json.Unmarshal(body, &req); err != nil {
-		refuse(w, http.StatusBadRequest, "the body is not a hook request in JSON: "+notJSON(err))
+		refuse(w, http.StatusBadRequest, "the body is not a JSON hook request: "+decodeError(err))
 		return received{}, false
 	}
 	call, err := req.call()
@@ -200,18 +200,18 @@ func (s *server) decode(w http.ResponseWriter, r *http.Request) (received, bool)
 	in := received{Call: call}
 	if call.Unselected() {
 		if in.status, err = statusOf(body); err != nil {
-			refuse(w, http.StatusBadRequest, "the body is not a hook request in JSON: "+notJSON(err))
+			refuse(w, http.StatusBadRequest, "the body is not a JSON hook request: "+decodeError(err))
 			return received{}, false
 		}
 	}
 	return in, true
 }
 
-// notJSON says what is wrong with a body. Where that is its syntax, the decoder quotes what it met, which may be a part of
-// a Secret; so the place alone is told.
-func notJSON(err error) string {
+// decodeError describes a decoding error. A syntax error of the decoder quotes the input, which may be a part of
+// a Secret, so the description has only the position.
+func decodeError(err error) string {
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-		return fmt.Sprintf("the syntax is broken at byte %d", syntax.Offset)
+		return fmt.Sprintf("syntax error at byte %d", syntax.Offset)
 	}
 	return err.Error()
 }
@@ -229,7 +229,7 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return body, true
 }
 
-// readAll reads a body, in one piece where its length is told.
+// readAll reads a body, into one buffer if its length is known.
 func readAll(r io.Reader, length int64) ([]byte, error) {
 	if length <= 0 {
 		return io.ReadAll(r)
@@ -239,13 +239,13 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 	return body, err
 }
 
-// Health makes the handler of /healthz, /readyz and /metrics, which has an address of its own: nothing there is secret, and what
-// probes and scrapes shall need no key to the hooks.
+// Health returns the handler of /healthz, /readyz and /metrics, which has an address of its own: nothing there is secret, and
+// probes and scrapes need no key to the hooks.
 func Health(cfg Config) http.Handler {
 	s := &server{Config: cfg}
 	r := chi.NewRouter()
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "there are /healthz, /readyz and /metrics here; the hooks have another address")
+		refuse(w, http.StatusNotFound, "only /healthz, /readyz and /metrics are here; the hooks have another address")
 	})
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	r.Get("/readyz", s.readyz)
@@ -263,8 +263,8 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// recoverer answers a panic with 500 and logs it with its stack; the body tells nothing of it. The value of a panic may be
-// anything, a part of a Secret too: only the runtime's own faults, which hold no data, are told. The stack shows no strings.
+// recoverer answers a panic with 500 and logs it with its stack; the body has no details. The value of a panic may be
+// anything, even a part of a Secret: the log has only the runtime's own errors, which hold no data. The stack has no strings.
 func (s *server) recoverer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -277,14 +277,14 @@ func (s *server) recoverer(next http.Handler) http.Handler {
 					what = fault.Error()
 				}
 				s.Log.Error().Str("path", r.URL.Path).Str("panic", what).Bytes("stack", debug.Stack()).Msg("a hook panicked")
-				refuse(w, http.StatusInternalServerError, "an internal error; the server's log has it")
+				refuse(w, http.StatusInternalServerError, "internal error: see the server's log")
 			}
 		}()
 		next.ServeHTTP(w, r)
 	})
 }
 
-// measure counts the calls of hooks, /groups and /sd and how long they take.
+// measure counts and times the calls of hooks, /groups and /sd.
 func (s *server) measure() func(http.Handler) http.Handler {
 	seconds := promauto.With(s.Meter).NewHistogramVec(prometheus.HistogramOpts{
 		Name: "vmgroup_hook_seconds", Help: "How long calls of hooks, /groups and /sd took, by path and HTTP status.",
@@ -298,7 +298,7 @@ func (s *server) measure() func(http.Handler) http.Handler {
 			if code == 0 {
 				code = http.StatusOK
 			}
-			// The pattern, not the path: names of groups are no labels.
+			// The pattern, not the path: names of groups must not be labels.
 			hook := chi.RouteContext(r.Context()).RoutePattern()
 			seconds.WithLabelValues(hook, strconv.Itoa(code)).Observe(time.Since(began).Seconds())
 			s.Log.Debug().Str("hook", hook).Int("code", code).Dur("took", time.Since(began)).Msg("hook call")
@@ -309,7 +309,7 @@ func (s *server) measure() func(http.Handler) http.Handler {
 func write(w http.ResponseWriter, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "the answer could not be encoded: "+err.Error())
+		refuse(w, http.StatusInternalServerError, "could not encode the answer: "+err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

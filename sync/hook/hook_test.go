@@ -24,7 +24,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// keeper plans each call by itself, in a vCenter that looks as sight says.
+// keeper plans each call on its own, with the vCenter of sight.
 type keeper struct {
 	sight   plan.Sight
 	emptied bool
@@ -89,7 +89,7 @@ func captured(t *testing.T, pattern string) map[string][]byte {
 	return all
 }
 
-// nulls finds null anywhere in a JSON value: stored as absent, it would be written again at every sync.
+// nulls finds null anywhere in a JSON value: Kubernetes stores it as absent, so every sync would write it again.
 func nulls(path string, v any) []string {
 	var found []string
 	switch v := v.(type) {
@@ -201,7 +201,7 @@ func TestASettledGroupIsAnsweredWithItsMembersAndTheirConfigMap(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoHookRequestIsRefusedInOneSentence(t *testing.T) {
+func TestAnInvalidRequestIsRefusedInOneSentence(t *testing.T) {
 	parent := func(edit string) string {
 		return `{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"default","uid":"u"},"spec":{"cpu":1,"memory":1,"template":"t"}},"finalizing":false}` + edit
 	}
@@ -210,8 +210,8 @@ func TestWhatIsNoHookRequestIsRefusedInOneSentence(t *testing.T) {
 		code                          int
 		says                          string
 	}{
-		{"malformed JSON", "/sync", "application/json", `{"parent":`, 400, "not a hook request in JSON"},
-		{"something behind the JSON", "/sync", "application/json", parent("x"), 400, "broken at byte"},
+		{"malformed JSON", "/sync", "application/json", `{"parent":`, 400, "not a JSON hook request"},
+		{"trailing text after the JSON", "/sync", "application/json", parent("x"), 400, "error at byte"},
 		{"a word for a number", "/sync", "application/json", strings.Replace(parent(""), `"cpu":1`, `"cpu":"one"`, 1), 400, "spec.cpu"},
 		{"no parent", "/sync", "application/json", `{}`, 422, "no parent"},
 		{"null", "/sync", "application/json", `null`, 422, "no parent"},
@@ -224,10 +224,10 @@ func TestWhatIsNoHookRequestIsRefusedInOneSentence(t *testing.T) {
 		{"a form", "/sync", "application/x-www-form-urlencoded", parent(""), 415, "application/json"},
 		{"no content type", "/sync", "", parent(""), 415, "application/json"},
 		{"too large", "/sync", "application/json", `{"x":"` + strings.Repeat("x", 2000) + `"}`, 413, "larger than 1024 bytes"},
-		{"a path that is not", "/snyc", "application/json", parent(""), 404, "/sync"},
-		{"a path below one that is", "/groups/default", "application/json", parent(""), 404, "/groups/{namespace}/{name}"},
-		{"a POST to what is read", "/groups", "application/json", parent(""), 405, "POST is not for /groups"},
-		{"a POST to what is discovered", "/sd", "application/json", parent(""), 405, "POST is not for /sd"},
+		{"an unknown path", "/snyc", "application/json", parent(""), 404, "/sync"},
+		{"a path below a known one", "/groups/default", "application/json", parent(""), 404, "/groups/{namespace}/{name}"},
+		{"a POST to a path for GET", "/groups", "application/json", parent(""), 405, "POST is not allowed for /groups"},
+		{"a POST to service discovery", "/sd", "application/json", parent(""), 405, "POST is not allowed for /sd"},
 		{"two groups of that name", "/plan", "application/json", strings.Replace(parent(""), "web", "twice", 1), 422, "several groups"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestWhatIsNoHookRequestIsRefusedInOneSentence(t *testing.T) {
 				t.Errorf("%d %q, want %d and %q", w.Code, w.Body, c.code, c.says)
 			}
 			if len(k.calls) > 0 {
-				t.Error("it was taken in all the same")
+				t.Error("the keeper got it")
 			}
 		})
 	}
@@ -280,7 +280,7 @@ func TestASpecThatSlippedPastTheSchemaIsAStatus(t *testing.T) {
 	}
 }
 
-func TestOverloadIsSaidWithAWholeNumberOfSeconds(t *testing.T) {
+func TestOverloadIsAnsweredWithAWholeNumberOfSeconds(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{}, 1000)
 	k := &keeper{sight: healthy(), before: func() { entered <- struct{}{}; <-release }}
 	h := serve(k)
@@ -311,7 +311,7 @@ func TestOverloadIsSaidWithAWholeNumberOfSeconds(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAnsweredWithoutTellingIt(t *testing.T) {
+func TestTheAnswerToAPanicHasNoDetails(t *testing.T) {
 	for name, c := range map[string]struct {
 		panics func()
 		logged string
@@ -367,12 +367,12 @@ func TestReadinessAndHealth(t *testing.T) {
 			t.Errorf("the hooks' address answers %s with %d", path, code)
 		}
 	}
-	if code, body := get("/sync", hooks); code != 405 || !strings.Contains(body, "GET is not for /sync") {
+	if code, body := get("/sync", hooks); code != 405 || !strings.Contains(body, "GET is not allowed for /sync") {
 		t.Errorf("GET /sync: %d %s", code, body)
 	}
 }
 
-func TestPlanAnswersTheSteps(t *testing.T) {
+func TestPlanAnswersWithTheSteps(t *testing.T) {
 	w := post(serve(&keeper{sight: healthy()}), "/plan", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
 	var a hook.PlanAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Group != "default/web" || len(a.Steps) != 1 || a.Steps[0].VM != "web-0" {

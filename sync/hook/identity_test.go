@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// taking is a keeper that counts what reaches it.
+// taking is a keeper that counts its calls.
 type taking struct{ calls []plan.Call }
 
 func (k *taking) Renew(c plan.Call) plan.Result { k.calls = append(k.calls, c); return plan.Result{} }
@@ -23,7 +23,7 @@ func (k *taking) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 }
 func (k *taking) Groups() []plan.Report { return nil }
 
-// postTo posts a hook call of a parent with that metadata, and spec.adopt of so many entries.
+// postTo posts a hook call of a parent with that metadata, and as many entries of spec.adopt.
 func postTo(t *testing.T, k *taking, path string, metadata map[string]any, adopt int) *httptest.ResponseRecorder {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"finalizing": path == "/finalize", "children": map[string]any{}, "parent": map[string]any{
@@ -39,7 +39,7 @@ func postTo(t *testing.T, k *taking, path string, metadata map[string]any, adopt
 	return w
 }
 
-func TestAHookTakesOnlyNamesThatAnAPIServerGives(t *testing.T) {
+func TestHooksAcceptOnlyNamesThatAnAPIServerAccepts(t *testing.T) {
 	good := func() map[string]any {
 		return map[string]any{"namespace": "shop", "name": "web", "uid": "5f0c", "generation": 1}
 	}
@@ -70,7 +70,7 @@ func TestAHookTakesOnlyNamesThatAnAPIServerGives(t *testing.T) {
 	}
 }
 
-func TestAListThatIsTooLongIsCutBeforeAnybodyKeepsIt(t *testing.T) {
+func TestATooLongListIsCutBeforeTheKeeperGetsIt(t *testing.T) {
 	k := &taking{}
 	postTo(t, k, "/sync", map[string]any{"namespace": "shop", "name": "web", "uid": "5f0c", "generation": 1}, 60_000)
 	if len(k.calls) != 1 || len(k.calls[0].Group.Spec.Adopt) != 1001 {

@@ -10,22 +10,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What is wrong with related objects is told without a word of what is in them: Metacontroller shows what a hook refuses
-// as an Event, and encoding/json's errors quote what they do not understand.
+// Errors about related objects never contain their data: Metacontroller shows a refusal as an Event, and encoding/json's
+// errors quote their input.
 var (
 	errRelated = errors.New("related is not what Metacontroller sends: objects by kind (Secret.v1), and in that by namespace/name")
-	errObject  = errors.New("the related object that spec.userData names is no Secret or ConfigMap in JSON")
-	errValue   = errors.New("the key that spec.userData names has a value that is no text, or in a Secret or in binaryData no base64")
+	errObject  = errors.New("the related object that spec.userData names is not a Secret or ConfigMap in JSON")
+	errValue   = errors.New("the key that spec.userData names has a value that is not text, or, in a Secret or in binaryData, not base64")
 )
 
-// relatedData is what a Secret and a ConfigMap have.
+// relatedData holds the fields of a Secret or a ConfigMap.
 type relatedData struct {
 	Data       map[string]json.RawMessage `json:"data"`
 	BinaryData map[string]json.RawMessage `json:"binaryData"`
 }
 
-// userData takes the user data of a group out of the related objects of a request; the rest of them is not kept. Only
-// what is no request at all is an error; what is missing is a fault.
+// userData extracts the user data of a group from the related objects of a request; it keeps nothing else of them. Only
+// an invalid request is an error; missing user data is a fault.
 func userData(g *v1alpha1.VmGroup, related json.RawMessage) (plan.Related, error) {
 	ref, wanted := plan.UserDataOf(g)
 	if !wanted {
@@ -79,7 +79,7 @@ func take(ref plan.UserDataRef, value json.RawMessage, base64 bool) (plan.Relate
 	return ref.Take(binary), nil
 }
 
-// RelatedRule asks Metacontroller for objects (its RelatedResourceRule).
+// RelatedRule requests objects from Metacontroller (its RelatedResourceRule).
 type RelatedRule struct {
 	APIVersion string   `json:"apiVersion"`
 	Resource   string   `json:"resource"`
@@ -87,15 +87,15 @@ type RelatedRule struct {
 	Names      []string `json:"names"`
 }
 
-// CustomizeResponse names the related objects. Metacontroller remembers it for each generation of a group, so it depends
-// on spec and metadata alone.
+// CustomizeResponse names the related objects. Metacontroller caches it for each generation of a group, so it must depend
+// only on spec and metadata.
 type CustomizeResponse struct {
 	RelatedResources []RelatedRule `json:"relatedResources"`
 }
 
-// customizeResponse asks for the Secret or ConfigMap that spec.userData names, if it does. A group in deletion needs
-// none, and without the right to read it Metacontroller would call no hook: the deletion must not hang on that. (The
-// deletion raises the generation, so it is asked anew.)
+// customizeResponse requests the Secret or ConfigMap that spec.userData names, if any. A group in deletion needs
+// none, and without the right to read it Metacontroller would call no hook: the deletion must not depend on that. (The
+// deletion raises the generation, so Metacontroller asks again.)
 func customizeResponse(g *v1alpha1.VmGroup) CustomizeResponse {
 	ref, wanted := plan.UserDataOf(g)
 	if !wanted || g.DeletionTimestamp != nil {

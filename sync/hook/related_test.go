@@ -19,12 +19,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// planted is what must not be found anywhere but in the call that is handed to the keeper.
+// planted must occur only in the call that the keeper gets.
 const planted = "#cloud-config\npassword: planted-secret\n"
 
 func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// request is a hook request of a group with that userData, and those related objects ("" for no such key).
+// request returns a hook request of a group with that userData and those related objects ("" omits the key).
 func request(userData, related string) []byte {
 	if related != "" {
 		related = `,"related":` + related
@@ -39,7 +39,7 @@ const (
 	fromConfigMap = `{"configMapKeyRef":{"name":"web-data","key":"k"}}`
 )
 
-func TestCustomizeAsksForWhatSpecUserDataNames(t *testing.T) {
+func TestCustomizeRequestsTheObjectOfSpecUserData(t *testing.T) {
 	t.Parallel()
 	for userData, want := range map[string]string{
 		`null`: `{"relatedResources":[]}`, `{}`: `{"relatedResources":[]}`,
@@ -126,7 +126,7 @@ func quoted(text string) string {
 	return string(b)
 }
 
-func TestRelatedObjectsThatNobodyAskedForAreNotKept(t *testing.T) {
+func TestUnrequestedRelatedObjectsAreNotKept(t *testing.T) {
 	t.Parallel()
 	k := &keeper{sight: healthy()}
 	object := `{"metadata":{"annotations":{"a":"kept-1"}},"data":{"user-data":"` + base64Of("#cloud-config") + `","other":"` + base64Of("kept-2") + `"}}`
@@ -146,7 +146,7 @@ func TestRelatedObjectsThatNobodyAskedForAreNotKept(t *testing.T) {
 	}
 }
 
-// walkStrings shows all strings that a value leads to.
+// walkStrings calls show with all strings that a value leads to.
 func walkStrings(v reflect.Value, show func(string)) {
 	switch v.Kind() {
 	case reflect.String:
@@ -175,8 +175,8 @@ func walkStrings(v reflect.Value, show func(string)) {
 	}
 }
 
-// Whatever is sent, and however broken it is, no answer but the call itself holds a part of it, nor does the log.
-func TestNoAnswerAndNoLogLineTellsUserData(t *testing.T) {
+// Whatever the request, and however broken, no answer and no log line has a part of its user data.
+func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	meter := prometheus.NewRegistry()

@@ -8,14 +8,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// received is a decoded request. Of a finalize for a group that is not being deleted it also has the status as it came,
-// fields included that this version does not know: it is answered unchanged.
+// received is a decoded request. For a finalize of a group that is not being deleted it also has the status as received,
+// including fields that this version does not know, because the answer returns it unchanged.
 type received struct {
 	plan.Call
 	status json.RawMessage
 }
 
-// statusOf is the status of the parent in a request, as it is written there; {} if it has none.
+// statusOf returns the text of the parent's status in a request; {} if it has none.
 func statusOf(body []byte) (json.RawMessage, error) {
 	var r struct {
 		Parent struct {
@@ -39,15 +39,15 @@ type letGoResponse struct {
 	Finalized          bool              `json:"finalized"`
 }
 
-// letGo answers for a group that this server has nothing of any more, so that Metacontroller takes its finalizer off.
+// letGo answers for a group of which this server holds nothing any more, so that Metacontroller removes its finalizer.
 func (s *server) letGo(w http.ResponseWriter, call received, result *plan.Result) {
 	s.answer(w, call.Call, result, func(out SyncResponse) any {
 		return letGoResponse{call.status, out.Children, out.ResyncAfterSeconds, result.Finalized}
 	})
 }
 
-// refuseCall refuses a call. With 422 Metacontroller shows the message as an Event of the group; with 429 it says nothing and
-// calls again after that many seconds. With both it leaves status and children alone.
+// refuseCall refuses a call. On 422 Metacontroller shows the message as an Event of the group; on 429 it says nothing and
+// calls again after that many seconds. On both it leaves status and children alone.
 func refuseCall(w http.ResponseWriter, why *plan.Refusal) {
 	if why.Retry == 0 {
 		refuse(w, http.StatusUnprocessableEntity, why.Message)

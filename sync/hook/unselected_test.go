@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// unselected is a captured finalize without its deletionTimestamp: Metacontroller sends it when the CompositeController's
-// labelSelector does not match the group any more.
+// unselected returns a captured finalize without its deletionTimestamp: Metacontroller sends it when the CompositeController's
+// labelSelector no longer matches the group.
 func unselected(t *testing.T, edit func(parent map[string]any)) []byte {
 	t.Helper()
 	var request map[string]any
@@ -60,14 +60,14 @@ func TestAFinalizeWithoutDeletionTimestampIsRefusedWhileThereAreVMs(t *testing.T
 	}
 }
 
-func TestAFinalizeWithoutDeletionTimestampIsAskedForAgainWhereNobodyHasToAct(t *testing.T) {
+func TestAFinalizeWithoutDeletionTimestampIsRetriedWhereNobodyHasToAct(t *testing.T) {
 	w := post(serve(&keeper{}), "/finalize", unselected(t, asItIs)) // the inventory is being read
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "5" || strings.Count(w.Body.String(), "\n") != 1 {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
 
-func TestAGroupThatIsLetGoIsAnsweredAsItWasReceived(t *testing.T) {
+func TestTheAnswerThatLetsAGroupGoReturnsItUnchanged(t *testing.T) {
 	empty := plan.Sight{Known: true, VCenter: "vc-2"}
 	for name, c := range map[string]struct{ status, want any }{
 		"a status":                     {map[string]any{"phase": "RUNNING", "currentReplicas": 3, "vCenterUUID": "vc-1", "ofALaterVersion": []any{"kept"}}, map[string]any{"phase": "RUNNING", "currentReplicas": 3.0, "vCenterUUID": "vc-1", "ofALaterVersion": []any{"kept"}}},
@@ -123,7 +123,7 @@ func TestAGroupThatIsLetGoIsAnsweredAsItWasReceived(t *testing.T) {
 	}
 }
 
-func TestThePlanOfAGroupThatIsNotSelectedSaysThatNothingIsRemoved(t *testing.T) {
+func TestThePlanOfAnUnselectedGroupRemovesNothing(t *testing.T) {
 	w := post(serve(&keeper{sight: healthy()}), "/plan", unselected(t, asItIs))
 	var a hook.PlanAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusOK || !strings.Contains(a.Message, "Nothing is removed") {

@@ -11,20 +11,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The two annotations that hold a copy of an object as it was applied last: kubectl's, which is of no use here,
-// and Metacontroller's, which says how a child is to stay while vCenter is unknown.
+// The two annotations with a copy of an object as it was last applied: kubectl's, which is not used here,
+// and Metacontroller's, which keeps a child unchanged while vCenter is unknown.
 const (
 	kubectlLastApplied        = "kubectl.kubernetes.io/last-applied-configuration"
 	metacontrollerLastApplied = "metacontroller.k8s.io/last-applied-configuration"
 )
 
-// Request is what Metacontroller posts to a hook (hook version v2; of v1 the keys of children differ, and both are
-// understood). Keys that are not listed here are ignored: a newer Metacontroller or CRD may come first.
+// Request is what Metacontroller posts to a hook (hook version v2; v1 has other keys for children, and both are
+// accepted). Other keys are ignored, because Metacontroller or the CRD may be newer.
 type Request struct {
 	Parent     *v1alpha1.VmGroup                 `json:"parent"`
 	Children   map[string]map[string]childObject `json:"children"`
 	Finalizing bool                              `json:"finalizing"`
-	// Related is decoded where it is known what is wanted of it, and by code whose errors tell nothing of it.
+	// Related is decoded later, by code that knows what it needs and whose errors contain nothing of it.
 	Related json.RawMessage `json:"related"`
 }
 
@@ -34,12 +34,12 @@ type childObject struct {
 	} `json:"metadata"`
 }
 
-// call turns a request into the planner's words, or says what is wrong with it.
+// call turns a request into the planner's types, or returns what is wrong with it.
 func (r *Request) call() (plan.Call, error) {
 	g := r.Parent
 	switch {
 	case g == nil:
-		return plan.Call{}, fmt.Errorf("this is no hook request: it has no parent")
+		return plan.Call{}, fmt.Errorf("this is not a hook request: it has no parent")
 	case g.Kind != v1alpha1.Kind || g.APIVersion != v1alpha1.GroupVersion.String():
 		return plan.Call{}, fmt.Errorf("parent is a %s of %q: this hook serves %s of %q", orNothing(g.Kind), g.APIVersion, v1alpha1.Kind, v1alpha1.GroupVersion)
 	case g.Name == "" || g.Namespace == "":
@@ -48,7 +48,7 @@ func (r *Request) call() (plan.Call, error) {
 	if err := identity(g); err != nil {
 		return plan.Call{}, err
 	}
-	g.ManagedFields = nil // of no use here, and the largest part of what would be remembered
+	g.ManagedFields = nil // not used here, and the largest part of what would stay in memory
 	delete(g.Annotations, kubectlLastApplied)
 	g.Bound()
 	if err := statusBounds(&g.Status); err != nil {
@@ -70,7 +70,7 @@ func (r *Request) call() (plan.Call, error) {
 			}
 			applied := child.Metadata.Annotations[metacontrollerLastApplied]
 			if !json.Valid([]byte(applied)) {
-				applied = "" // somebody edited it: the planner makes the child anew
+				applied = "" // somebody edited it: the planner recreates the child
 			}
 			c.Children[plan.ChildKey{Kind: kind, Name: name}] = plan.ObservedChild{LastApplied: applied}
 		}
@@ -78,35 +78,35 @@ func (r *Request) call() (plan.Call, error) {
 	return c, nil
 }
 
-// identity checks what folders and stamps are made of as an API server does: Kubernetes sends nothing else, but somebody who has
+// identity checks the names in folders and stamps as an API server does: Kubernetes sends nothing else, but whoever has
 // the token could.
 func identity(g *v1alpha1.VmGroup) error {
 	if faults := validation.IsDNS1123Label(g.Namespace); len(faults) > 0 {
-		return fmt.Errorf("parent.metadata.namespace is no name of a namespace: %s", faults[0])
+		return fmt.Errorf("parent.metadata.namespace is not a namespace name: %s", faults[0])
 	}
 	if faults := validation.IsDNS1123Subdomain(g.Name); len(faults) > 0 {
-		return fmt.Errorf("parent.metadata.name is no name of an object: %s", faults[0])
+		return fmt.Errorf("parent.metadata.name is not an object name: %s", faults[0])
 	}
 	if len(g.UID) > maxUID || strings.ContainsFunc(string(g.UID), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("parent.metadata.uid may have %d printable characters of ASCII", maxUID)
+		return fmt.Errorf("parent.metadata.uid may have at most %d printable ASCII characters", maxUID)
 	}
 	if g.Generation < 0 || g.Generation > v1alpha1.MaxGeneration {
-		return fmt.Errorf("parent.metadata.generation may be 0 to %d", int64(v1alpha1.MaxGeneration))
+		return fmt.Errorf("parent.metadata.generation must be 0 to %d", int64(v1alpha1.MaxGeneration))
 	}
 	return nil
 }
 
-// maxUID bounds a UID, in characters; Kubernetes' have 36.
+// maxUID bounds a UID, in characters; those of Kubernetes have 36.
 const maxUID = 128
 
-// maxRecorded bounds the lists of a status: ten times what a group of the largest size has. They are ours, and cutting them would
-// forget members; so a longer one is refused.
+// maxRecorded bounds the lists of a status: ten times those of the largest group. The server wrote them, and cutting them would
+// forget members, so a longer one is refused.
 const maxRecorded = 10 * v1alpha1.MaxReplicas
 
 func statusBounds(s *v1alpha1.VmGroupStatus) error {
 	for name, n := range map[string]int{"members": len(s.Members), "quarantined": len(s.Quarantined), "adopted": len(s.Adopted), "conditions": len(s.Conditions)} {
 		if n > maxRecorded {
-			return fmt.Errorf("parent.status.%s has %d entries: it may have %d", name, n, maxRecorded)
+			return fmt.Errorf("parent.status.%s has %d entries: it may have at most %d", name, n, maxRecorded)
 		}
 	}
 	return nil
@@ -114,13 +114,13 @@ func statusBounds(s *v1alpha1.VmGroupStatus) error {
 
 func orNothing(s string) string {
 	if s == "" {
-		return "thing without a kind"
+		return "object without a kind"
 	}
 	return s
 }
 
-// SyncResponse and FinalizeResponse are the whole of what the contract allows in an answer: under hook version v2
-// an unknown key fails the sync, and finalized in a sync's answer would be obeyed.
+// SyncResponse and FinalizeResponse hold everything that Metacontroller allows in an answer: with hook version v2
+// an unknown key fails the sync, and Metacontroller would obey finalized in a sync's answer.
 type SyncResponse struct {
 	Status             v1alpha1.VmGroupStatus `json:"status"`
 	Children           []json.RawMessage      `json:"children"`
@@ -144,7 +144,7 @@ func respond(namespace string, r *plan.Result) (SyncResponse, error) {
 	return out, nil
 }
 
-// PlanAnswer is what POST /plan answers: what would be done for a group, and why.
+// PlanAnswer is the answer of POST /plan: what the server would do for a group, and why.
 type PlanAnswer struct {
 	// Group is namespace/name.
 	Group string `json:"group"`
@@ -152,23 +152,23 @@ type PlanAnswer struct {
 	// and Phase is that of the stored status.
 	Phase   v1alpha1.Phase `json:"phase"`
 	Message string         `json:"message"`
-	// Steps lead to the wanted state, or to what holds the group back, if every one succeeds.
+	// Steps lead to the desired state, or to what blocks the group, if each succeeds.
 	Steps []PlanStep `json:"steps"`
-	// More tells that the steps go on, and that the rest is not listed.
+	// More reports that there are more steps than listed.
 	More bool `json:"more,omitempty"`
 }
 
 // PlanStep is one action. Steps of one round can run side by side.
 type PlanStep struct {
 	Round int `json:"round"`
-	// AfterSeconds is how long nothing is done before the round: a time has to pass.
+	// AfterSeconds is how long the server waits before the round, in seconds.
 	AfterSeconds float64 `json:"afterSeconds,omitempty"`
 	Op           string  `json:"op"`
 	VM           string  `json:"vm,omitempty"`
 	Reason       string  `json:"reason"`
 }
 
-// Answer puts a preview into the words of POST /plan.
+// Answer turns a preview into the answer of POST /plan.
 func Answer(ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
 	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
 	if r.Refusal != nil {
