@@ -32,8 +32,8 @@ func TestWithoutAuthenticationItServesOnlyLoopback(t *testing.T) {
 		{append([]string{"--listen", anywhere}, tokens...), "without TLS they can read the token"},
 		{append([]string{"--listen", anywhere, "--allow-unauthenticated"}, tokens...), "where something else encrypts the connection, --allow-plain-http"},
 		{[]string{"--token-file", k.path("nothing")}, "--token-file: there is no token in"},
-		{[]string{"--tls-cert-file", k.path("tls.crt")}, "--tls-cert-file and --tls-private-key-file: give both, or none"},
-		{[]string{"--client-ca-file", k.path("ca.crt")}, "--client-ca-file: it needs --tls-cert-file"},
+		{[]string{"--tls-cert-file", k.path("tls.crt")}, "--tls-cert-file and --tls-private-key-file: set both, or neither"},
+		{[]string{"--client-ca-file", k.path("ca.crt")}, "--client-ca-file requires --tls-cert-file"},
 		{[]string{"--health-listen", "nowhere"}, "--health-listen nowhere"},
 		{append([]string{"--simulator-listen", anywhere}, lock...), "--simulator-listen 0.0.0.0:0: others can reach it"},
 		// A shell variable that is not set must not disable authentication.

@@ -115,10 +115,10 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	send(k.client(""), "POST", "/sync", string(good))
 	k.write("token-next", "planted\ntoken\nthat is broken")
 	k.write("tls.key", string(key)[:len(key)/2])
-	eventually(t, "both are told to be broken", func() bool {
+	eventually(t, "both are reported as broken", func() bool {
 		send(caller, "GET", "/groups", "")
 		_, _ = do(t, k.client(hookToken), "GET", p.url+"/groups") // a handshake
-		return strings.Contains(p.logged(), "a token is not taken") && strings.Contains(p.logged(), "the one before is shown on")
+		return strings.Contains(p.logged(), "ignoring a token") && strings.Contains(p.logged(), "still using the one before")
 	})
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/nothing"} {
 		_, body := do(t, http.DefaultClient, "GET", p.health+path)

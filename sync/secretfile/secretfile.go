@@ -1,5 +1,5 @@
 // Package secretfile reads small files that others write while the server runs: tokens, passwords, certificates. Whatever
-// stands in a file's place, reading it ends, and gives what the file holds as a whole.
+// is in a file's place, reading it ends, and returns the file complete or not at all.
 package secretfile
 
 import (
@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	// Largest is the size up to which a file is read, in bytes. Bundles of authorities are the largest of them.
+	// Largest is the largest size of a file, in bytes. Bundles of authorities are the largest files.
 	Largest = 1 << 20
 	// patience bounds a reading, on a file system that does not answer.
 	patience = 5 * time.Second
-	// settle is how long a file must not have been written to, for it to be read: somebody may be in the midst of it.
+	// settle is how long a file must be unchanged: somebody may still be writing it.
 	settle = 100 * time.Millisecond
-	// tries is how often a file is looked at that goes on to change.
+	// tries is how often a file is read that keeps changing.
 	tries = 20
 )
 
-// ErrHangs means that a file could not be read in time. It is not read by anybody else until that reading has ended.
+// ErrHangs means that a file could not be read in time. Nobody else reads it until that reading has ended.
 var ErrHangs = errors.New("the file system does not answer")
 
-// Read gives what a regular file holds; symbolic links are followed, as Kubernetes mounts Secrets by them. It reads until two
-// readings agree. Errors are fs.ErrNotExist and the like, by their types, and hold nothing of the content.
+// Read returns the content of a regular file. It follows symbolic links, because Kubernetes mounts Secrets with them. It reads until
+// two readings agree. Errors are of package fs, such as fs.ErrNotExist, and hold nothing of the content.
 func Read(path string) ([]byte, error) { return readings.of(path, patience, wholeFile) }
 
 var readings = shared{running: map[string]*reading{}}
 
-// shared has one reading of each file at a time: one that hangs stays the only one.
+// shared runs one reading of each file at a time: one that hangs stays the only one.
 type shared struct {
 	mu      sync.Mutex
 	running map[string]*reading
 }
 
-// reading is one that is under way. text and err are read after done is closed.
+// reading is a reading in progress. text and err are valid once done is closed.
 type reading struct {
 	done  chan struct{}
 	until time.Time
@@ -75,7 +75,7 @@ func (s *shared) of(path string, patience time.Duration, read func(string) ([]by
 
 func wholeFile(path string) ([]byte, error) { return whole(path, time.Sleep) }
 
-// whole reads until a file has not been written to for a while, and two readings agree.
+// whole reads until a file has been unchanged for settle, and two readings agree.
 func whole(path string, sleep func(time.Duration)) ([]byte, error) {
 	text, written, err := once(path)
 	for range tries {
@@ -94,11 +94,11 @@ func whole(path string, sleep func(time.Duration)) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is being written to all the time")}
+	return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it keeps changing")}
 }
 
-// once reads a file, and when it was written to last. Neither a FIFO nor a device blocks it: what is no regular file is not
-// opened, and what has become none meanwhile is opened without waiting.
+// once reads a file, and when it was last written. Neither a FIFO nor a device blocks it: it opens only regular files, and
+// without waiting, in case the file is no longer regular.
 func once(path string) (text []byte, written time.Time, err error) {
 	fail := func(why error) ([]byte, time.Time, error) {
 		return nil, written, &fs.PathError{Op: "read", Path: path, Err: why}
@@ -108,7 +108,7 @@ func once(path string) (text []byte, written time.Time, err error) {
 		return nil, written, err
 	}
 	if !info.Mode().IsRegular() {
-		return fail(fmt.Errorf("it is no regular file but %s", info.Mode().Type()))
+		return fail(fmt.Errorf("not a regular file but %s", info.Mode().Type()))
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -119,7 +119,7 @@ func once(path string) (text []byte, written time.Time, err error) {
 		return nil, written, err
 	}
 	if !info.Mode().IsRegular() {
-		return fail(fmt.Errorf("it is no regular file but %s", info.Mode().Type()))
+		return fail(fmt.Errorf("not a regular file but %s", info.Mode().Type()))
 	}
 	if text, err = io.ReadAll(io.LimitReader(f, Largest+1)); err != nil {
 		return nil, written, err

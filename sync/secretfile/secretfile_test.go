@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestWhatIsNoRegularFileIsNotWaitedFor(t *testing.T) {
+func TestAnIrregularFileDoesNotBlock(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -22,7 +22,7 @@ func TestWhatIsNoRegularFileIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{fifo, link, dir, "/dev/zero"} {
-		if text, err := Read(path); err == nil || !strings.Contains(err.Error(), "no regular file") || len(text) > 0 {
+		if text, err := Read(path); err == nil || !strings.Contains(err.Error(), "not a regular file") || len(text) > 0 {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestWhatIsNoRegularFileIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestASecretIsReadThroughTheLinksByWhichKubernetesMountsIt(t *testing.T) {
+func TestASecretIsReadThroughKubernetesLinks(t *testing.T) {
 	dir := t.TempDir()
 	must := func(err error) {
 		t.Helper()
@@ -70,7 +70,7 @@ func TestAFileThatIsBeingRewrittenIsReadAsAWhole(t *testing.T) {
 	now := time.Now()
 	write(token[:16], now)
 	parts := []string{token[:20], token[:20], token}
-	text, err := whole(path, func(time.Duration) { // somebody writes on, now and then
+	text, err := whole(path, func(time.Duration) { // somebody keeps writing
 		if len(parts) > 0 {
 			now = now.Add(time.Millisecond)
 			write(parts[0], now)
@@ -82,11 +82,11 @@ func TestAFileThatIsBeingRewrittenIsReadAsAWhole(t *testing.T) {
 	}
 	always := 0
 	if _, err = whole(path, func(time.Duration) { always++; write(strings.Repeat("x", always), time.Now()) }); err == nil {
-		t.Error("one that never settles is read")
+		t.Error("a file that keeps changing is read")
 	}
 }
 
-func TestAFileSystemThatHangsHoldsUpOneReadingAndNobodyElse(t *testing.T) {
+func TestAHangingFileSystemBlocksOneReadingAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shared{running: map[string]*reading{}}
 		release, begun := make(chan struct{}), 0

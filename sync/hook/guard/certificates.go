@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// shown is the certificate that callers see, and why the files hold no better one.
+// shown is the server's certificate, and the error of the last reload.
 type shown struct {
 	pair *tls.Certificate // nil only before the first good one
 	err  error
 }
 
-// parsePair keeps the pair before when the new one is broken: callers are served on, and the log says so.
+// parsePair keeps the pair before if the new one is invalid, so that callers are still served.
 func parsePair(before shown, files []content) shown {
 	fail := func(err error) shown { return shown{pair: before.pair, err: err} }
 	for _, f := range files {
@@ -24,7 +24,7 @@ func parsePair(before shown, files []content) shown {
 	}
 	pair, err := tls.X509KeyPair(files[0].text, files[1].text)
 	if err != nil {
-		return fail(fmt.Errorf("%s and %s are no pair: %w", files[0].path, files[1].path, err))
+		return fail(fmt.Errorf("%s and %s do not match: %w", files[0].path, files[1].path, err))
 	}
 	if pair.Leaf == nil {
 		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
@@ -34,13 +34,13 @@ func parsePair(before shown, files []content) shown {
 	return shown{pair: &pair}
 }
 
-// callers are the authorities of those who may call, and why the file holds none.
+// callers holds the authorities of callers, or why the file has none.
 type callers struct {
 	pool *x509.CertPool
 	err  error
 }
 
-// parseCallers trusts nobody while the file says nothing: to empty it is to lock all out.
+// parseCallers trusts nobody while the file has no authority: emptying it locks everybody out.
 func parseCallers(_ callers, files []content) callers {
 	nobody := x509.NewCertPool() // nil would be the system's authorities
 	if err := files[0].unreadable(); err != nil {
@@ -48,7 +48,7 @@ func parseCallers(_ callers, files []content) callers {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(files[0].text) {
-		return callers{nobody, fmt.Errorf("%s holds no certificate in PEM", files[0].path)}
+		return callers{nobody, fmt.Errorf("%s holds no PEM certificate", files[0].path)}
 	}
 	return callers{pool: pool}
 }
@@ -60,16 +60,16 @@ func (c *content) unreadable() error {
 	return c.err
 }
 
-// expires is when the shown certificate ends, in seconds since 1970.
+// expires returns when the certificate expires, in seconds since 1970.
 func (s shown) expires() float64 { return float64(s.pair.Leaf.NotAfter.Unix()) }
 
 func (s shown) expired(now time.Time) bool { return now.After(s.pair.Leaf.NotAfter) }
 
-// TLS is how connections are made; nil where no certificate is given. Each handshake takes the certificate and the authorities of
-// its time. There are no session tickets, since a resumed session would skip both.
+// TLS returns the configuration of the listener; nil without a certificate. Each handshake uses the current certificate and
+// authorities. There are no session tickets, because a resumed session would skip both.
 //
-// HTTP/2 is not offered: one connection is one call then, so that the bound on connections bounds the calls of strangers, too. Who
-// calls us (Metacontroller has five workers, Prometheus one scrape) gains nothing by it.
+// There is no HTTP/2: one connection is one call at a time, so that the bound on connections also bounds the calls of unauthenticated
+// clients. Our callers (Metacontroller has five workers, Prometheus one scrape) would gain nothing from HTTP/2.
 func (g *Guard) TLS() *tls.Config {
 	if g.pair == nil {
 		return nil
@@ -93,8 +93,8 @@ func (g *Guard) TLS() *tls.Config {
 	}
 }
 
-// trusts tells that the caller's certificate is good at this moment: a connection may be older than the file that says whom to
-// trust, and than the certificate's end.
+// trusts reports whether the caller's certificate is valid now: a connection may have begun before the authorities changed, or
+// before the certificate expired.
 func (g *Guard) trusts(state *tls.ConnectionState) bool {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return false

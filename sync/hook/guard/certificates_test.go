@@ -23,8 +23,8 @@ func withPair(v *volume, cfg Config) Config {
 	return cfg
 }
 
-// shownTo is the serial number of the certificate that a new connection sees.
-func (d *door) shownTo() string {
+// shownTo returns the serial number of the certificate that a new connection gets.
+func (d *guarded) shownTo() string {
 	d.t.Helper()
 	conn, err := tls.Dial("tcp", d.addr, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -34,7 +34,7 @@ func (d *door) shownTo() string {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-func TestAReplacedCertificateIsShownAtOnceAndABrokenOneNever(t *testing.T) {
+func TestAReplacedCertificateIsUsedAtOnceAndABrokenOneNever(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	good := pairFiles(a)
@@ -50,18 +50,18 @@ func TestAReplacedCertificateIsShownAtOnceAndABrokenOneNever(t *testing.T) {
 		"the key is missing": {"tls.crt": other["tls.crt"]},
 	} {
 		v.swap(broken)
-		was := strings.Count(d.log.String(), "the one before is shown on")
+		was := strings.Count(d.log.String(), "still using the one before")
 		for range 5 {
 			if got := d.shownTo(); got != before {
 				t.Errorf("%s: shown is %s", name, got)
 			}
 		}
-		if n := strings.Count(d.log.String(), "the one before is shown on") - was; n != 1 {
+		if n := strings.Count(d.log.String(), "still using the one before") - was; n != 1 {
 			t.Errorf("%s: said %d times: %s", name, n, d.log)
 		}
 	}
 	v.swap(other)
-	if after := d.shownTo(); after == before || !strings.Contains(d.log.String(), "certificate read again") {
+	if after := d.shownTo(); after == before || !strings.Contains(d.log.String(), "reloaded the certificate") {
 		t.Errorf("shown is still %s", after)
 	}
 	if strings.Contains(d.log.String(), "PRIVATE") {
@@ -74,8 +74,8 @@ func TestAReplacedCertificateIsShownAtOnceAndABrokenOneNever(t *testing.T) {
 	}
 }
 
-// The pair may be swapped between the reading of the certificate and of its key.
-func TestASwapInMidReadingIsNoBrokenPair(t *testing.T) {
+// The pair may be swapped between reading the certificate and reading its key.
+func TestASwapDuringAReadingIsNotABrokenPair(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	pairs := []map[string][]byte{pairFiles(a), pairFiles(a)}
@@ -125,7 +125,7 @@ func TestConnectionsAreTLS12OrNewerAndHTTP11(t *testing.T) {
 		_ = conn.Close()
 	}
 	cache := tls.NewLRUClientSessionCache(1)
-	for range 2 { // a resumed session would be of the certificate, and the authorities, of before
+	for range 2 { // a resumed session would use the old certificate and authorities
 		conn, err := tls.Dial("tcp", d.addr, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, ClientSessionCache: cache})
 		if err != nil || conn.ConnectionState().DidResume {
 			t.Errorf("resumed: %v", err)
@@ -144,7 +144,7 @@ func TestConnectionsAreTLS12OrNewerAndHTTP11(t *testing.T) {
 	}
 }
 
-func TestCallersMustShowACertificateOfTheAuthorityOfNow(t *testing.T) {
+func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 	t.Parallel()
 	a, callers, others := newAuthority(t), newAuthority(t), newAuthority(t)
 	files := pairFiles(a)
@@ -157,12 +157,12 @@ func TestCallersMustShowACertificateOfTheAuthorityOfNow(t *testing.T) {
 		authorization string
 		want          int
 	}{
-		"a good one and the token":      {good, right, 200},
-		"a good one alone":              {good, "", 401},
+		"a valid one and the token":     {good, right, 200},
+		"a valid one alone":             {good, "", 401},
 		"the token alone":               {nil, right, 0},
 		"another authority's":           {others.client(x509.ExtKeyUsageClientAuth, later()), right, 0},
 		"a server's":                    {callers.client(x509.ExtKeyUsageServerAuth, later()), right, 0},
-		"one that has ended":            {callers.client(x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute)), right, 0},
+		"an expired one":                {callers.client(x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute)), right, 0},
 		"one of the server's authority": {a.client(x509.ExtKeyUsageClientAuth, later()), right, 0},
 	} {
 		if got := d.code(client(t, a, c.shows), "POST", c.authorization); got != c.want {
@@ -193,12 +193,12 @@ func TestCallersMustShowACertificateOfTheAuthorityOfNow(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(d.log.String(), "no authority for callers is left"); n != 2 {
+	if n := strings.Count(d.log.String(), "no authority of callers left"); n != 2 {
 		t.Errorf("said %d times: %s", n, d.log)
 	}
 }
 
-func TestCertificatesThatCannotBeRightAreRefusedAtTheStart(t *testing.T) {
+func TestInvalidCertificatesAreRefusedAtStart(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	files := pairFiles(a)
@@ -206,11 +206,11 @@ func TestCertificatesThatCannotBeRightAreRefusedAtTheStart(t *testing.T) {
 	v := newVolume(t, files)
 	full := withPair(v, Config{})
 	for want, change := range map[string]func(*Config){
-		"give both, or none":               func(c *Config) { c.KeyFile = "" },
-		"are no pair":                      func(c *Config) { c.KeyFile = v.path("other.key") },
+		"set both, or neither":             func(c *Config) { c.KeyFile = "" },
+		"do not match":                     func(c *Config) { c.KeyFile = v.path("other.key") },
 		"does not exist":                   func(c *Config) { c.CertFile = v.path("nothing") },
-		"--client-ca-file: it needs":       func(c *Config) { *c = Config{ClientCAFile: v.path("tls.crt")} },
-		"empty holds no certificate":       func(c *Config) { c.ClientCAFile = v.path("empty") },
+		"--client-ca-file requires":        func(c *Config) { *c = Config{ClientCAFile: v.path("tls.crt")} },
+		"empty holds no PEM certificate":   func(c *Config) { c.ClientCAFile = v.path("empty") },
 		"--client-ca-file: " + v.path("n"): func(c *Config) { c.ClientCAFile = v.path("n") },
 	} {
 		cfg := full

@@ -1,12 +1,12 @@
-// Package guard is the door of the hooks: it tells callers from strangers (a bearer token, a client's certificate, or both),
-// before a byte of a body is read and before a stranger can take a place in a queue, and it bounds what a stranger can hold open
+// Package guard protects the hooks' listener: it authenticates callers (by a bearer token, a client certificate, or both)
+// before it reads a byte of a body or queues a request, and bounds what unauthenticated clients can hold open
 // meanwhile. It knows nothing of hooks.
 //
-//	a certificate or key that is broken     the pair before is shown on
-//	a token file, an authority that is      nobody gets in by it: to empty the file is to lock out
+//	a broken certificate or key             the server keeps using the pair before
+//	a token file or authority that is       it admits nobody: emptying the file locks callers out
 //	broken, empty or gone
 //
-// All files are read again when they change; nothing is started anew for it.
+// It reloads all files when they change, without a restart.
 package guard
 
 import (
@@ -24,34 +24,34 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Config says what callers must show. With neither tokens nor ClientCAFile anybody may call.
+// Config says what callers must present. With neither tokens nor ClientCAFile anybody may call.
 type Config struct {
 	// CertFile and KeyFile are the server's certificate, with its chain, and its key, in PEM; both or none.
 	CertFile, KeyFile string
 	// ClientCAFile holds the authorities, in PEM, one of which must have signed a caller's certificate.
 	ClientCAFile string
-	// TokenFiles hold a token each, of those who may do everything. One that is missing or empty holds none.
+	// TokenFiles hold a token each, for callers that may do everything. A missing or empty file holds none.
 	TokenFiles []string
-	// ReaderTokenFiles hold a token each, of those who may GET, and nothing else.
+	// ReaderTokenFiles hold a token each, for callers that may only GET.
 	ReaderTokenFiles []string
-	// LocalNames admits only requests for localhost or an address: on loopback without authentication, a web page that has
-	// its own name lead to 127.0.0.1 would get through otherwise.
+	// LocalNames admits only requests for localhost or an IP address. Otherwise, on loopback without authentication, a web page
+	// whose host name resolves to 127.0.0.1 could call the hooks.
 	LocalNames bool
 	Log        zerolog.Logger
 	Meter      prometheus.Registerer // may be nil
 }
 
-// Guard lets callers in. All methods may be called from any goroutine.
+// Guard admits callers. All methods may be called from any goroutine.
 type Guard struct {
 	cfg     Config
-	keys    *watched[keys]    // nil: no token is asked for
+	keys    *watched[keys]    // nil: no token required
 	pair    *watched[shown]   // nil: no TLS
-	callers *watched[callers] // nil: no certificate is asked for
+	callers *watched[callers] // nil: no certificate required
 	refused *prometheus.CounterVec
 	quiet   map[reason]*quiet
 }
 
-// reason says in the metric and the log why a caller was refused.
+// reason is why a caller was refused, for the metric and the log.
 type reason string
 
 const (
@@ -64,7 +64,7 @@ const (
 	tooMany     reason = "connections"
 )
 
-// New reads all files, and says what is wrong with them by their flags.
+// New reads all files. Its errors name the flags of files that are invalid.
 func New(cfg Config) (*Guard, error) {
 	g := &Guard{cfg: cfg, quiet: map[reason]*quiet{}}
 	g.refused = promauto.With(cfg.Meter).NewCounterVec(prometheus.CounterOpts{
@@ -94,13 +94,13 @@ func (g *Guard) unreadable() (n int) {
 	return n
 }
 
-// Ready says why nobody can call the hooks, whatever they show; nil if somebody can.
+// Ready returns why no caller at all can be admitted; nil if some can.
 func (g *Guard) Ready() error {
 	if g.keys != nil && len(g.keys.now().hooks) == 0 {
-		return errors.New("no token for the hooks can be read: see to the files of --token-file")
+		return errors.New("no token for the hooks can be read: check the files of --token-file")
 	}
 	if g.callers != nil && g.callers.now().err != nil {
-		return errors.New("no authority of callers can be read: see to the file of --client-ca-file")
+		return errors.New("no authority of callers can be read: check the file of --client-ca-file")
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (g *Guard) openPair() error {
 		return nil
 	}
 	if cert == "" || key == "" {
-		return errors.New("--tls-cert-file and --tls-private-key-file: give both, or none")
+		return errors.New("--tls-cert-file and --tls-private-key-file: set both, or neither")
 	}
 	first := true
 	g.pair = &watched[shown]{paths: []string{cert, key}, every: rereadEvery, parse: func(before shown, files []content) shown {
@@ -119,9 +119,9 @@ func (g *Guard) openPair() error {
 		switch {
 		case first:
 		case s.err != nil:
-			g.cfg.Log.Error().Err(s.err).Msg("the new certificate is broken: the one before is shown on")
+			g.cfg.Log.Error().Err(s.err).Msg("the new certificate is invalid: still using the one before")
 		default:
-			g.cfg.Log.Info().Str("file", cert).Time("expires", s.pair.Leaf.NotAfter).Msg("certificate read again")
+			g.cfg.Log.Info().Str("file", cert).Time("expires", s.pair.Leaf.NotAfter).Msg("reloaded the certificate")
 		}
 		if s.pair != nil && s.expired(time.Now()) {
 			g.cfg.Log.Error().Str("file", cert).Time("expires", s.pair.Leaf.NotAfter).Msg("the certificate has expired: callers will refuse it")
@@ -143,7 +143,7 @@ func (g *Guard) openCallers() error {
 		return nil
 	}
 	if g.pair == nil {
-		return errors.New("--client-ca-file: it needs --tls-cert-file and --tls-private-key-file")
+		return errors.New("--client-ca-file requires --tls-cert-file and --tls-private-key-file")
 	}
 	first := true
 	g.callers = &watched[callers]{paths: []string{g.cfg.ClientCAFile}, every: rereadEvery, parse: func(before callers, files []content) callers {
@@ -151,9 +151,9 @@ func (g *Guard) openCallers() error {
 		switch {
 		case first:
 		case c.err != nil:
-			g.cfg.Log.Error().Err(c.err).Msg("no authority for callers is left: nobody may call")
+			g.cfg.Log.Error().Err(c.err).Msg("no authority of callers left: nobody may call")
 		default:
-			g.cfg.Log.Info().Str("file", g.cfg.ClientCAFile).Msg("authorities of callers read again")
+			g.cfg.Log.Info().Str("file", g.cfg.ClientCAFile).Msg("reloaded the authorities of callers")
 		}
 		return c
 	}}
@@ -167,7 +167,7 @@ func (g *Guard) openCallers() error {
 func (g *Guard) openTokens() error {
 	if len(g.cfg.TokenFiles) == 0 {
 		if len(g.cfg.ReaderTokenFiles) > 0 {
-			return errors.New("--reader-token-file: it needs --token-file, or readers alone would have to show a token")
+			return errors.New("--reader-token-file requires --token-file, or only readers would need a token")
 		}
 		return nil
 	}
@@ -183,12 +183,12 @@ func (g *Guard) openTokens() error {
 			return k
 		}
 		for _, p := range k.problems {
-			g.cfg.Log.Error().Str("problem", p).Msg("a token is not taken")
+			g.cfg.Log.Error().Str("problem", p).Msg("ignoring a token")
 		}
 		if len(k.hooks) == 0 {
-			g.cfg.Log.Error().Strs("files", g.cfg.TokenFiles).Msg("no token is left: nobody may call the hooks")
+			g.cfg.Log.Error().Strs("files", g.cfg.TokenFiles).Msg("no token left: nobody may call the hooks")
 		} else {
-			g.cfg.Log.Info().Int("hooks", len(k.hooks)).Int("readers", len(k.readers)).Msg("tokens read again")
+			g.cfg.Log.Info().Int("hooks", len(k.hooks)).Int("readers", len(k.readers)).Msg("reloaded the tokens")
 		}
 		return k
 	}}
@@ -202,13 +202,13 @@ func (g *Guard) openTokens() error {
 	return nil
 }
 
-// Authenticates tells whether strangers are told from callers.
+// Authenticates reports whether callers must authenticate.
 func (g *Guard) Authenticates() bool { return g.keys != nil || g.callers != nil }
 
-// Encrypts tells whether there is TLS.
+// Encrypts reports whether the listener uses TLS.
 func (g *Guard) Encrypts() bool { return g.pair != nil }
 
-// Wrap lets through to next whoever may call.
+// Wrap passes requests of admitted callers to next.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		why := g.judge(r)
@@ -217,17 +217,17 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		case onlyReads:
-			g.refuse(w, r, why, http.StatusForbidden, "this token may not do that")
+			g.refuse(w, r, why, http.StatusForbidden, "this token may only GET")
 		case foreignName:
 			g.refuse(w, r, why, http.StatusForbidden, "call this server by its address or as localhost")
 		default:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="vmgroup"`)
-			g.refuse(w, r, why, http.StatusUnauthorized, "who calls must say who it is")
+			g.refuse(w, r, why, http.StatusUnauthorized, "authentication required")
 		}
 	})
 }
 
-// judge gives why a call is refused; "" if it is not.
+// judge returns why a call is refused; "" if it is admitted.
 func (g *Guard) judge(r *http.Request) reason {
 	if g.cfg.LocalNames && !localName(r.Host) {
 		return foreignName
@@ -253,7 +253,7 @@ func (g *Guard) judge(r *http.Request) reason {
 	return wrongToken
 }
 
-// bearer gives the token of the one Authorization header.
+// bearer returns the token of the single Authorization header.
 func bearer(h http.Header) (token string, some bool) {
 	values := h.Values("Authorization")
 	if len(values) != 1 {
@@ -271,12 +271,12 @@ func localName(host string) bool {
 	return strings.EqualFold(host, "localhost") || net.ParseIP(strings.Trim(host, "[]")) != nil
 }
 
-// goodbye is how long what a stranger still sends is thrown away, by net/http and up to 256 KiB. Without it the connection would
-// be reset, and a caller that is still writing would see that, and not why it is refused.
+// goodbye is how long net/http discards what a refused client still sends, up to 256 KiB. Without it the connection would
+// be reset, and a client that is still writing would see that, and not why it is refused.
 const goodbye = 500 * time.Millisecond
 
-// refuse answers with one sentence that tells nothing, and is done with the connection: what else would come on it, the body
-// above all, is neither waited for nor looked at.
+// refuse answers with one sentence without details, and closes the connection: it neither waits for nor looks at anything else
+// on it, such as the body.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, why reason, code int, sentence string) {
 	g.count(why, r.RemoteAddr)
 	w.Header().Set("Connection", "close")
@@ -289,7 +289,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, why reason, code 
 	_ = control.SetReadDeadline(time.Now().Add(goodbye))
 }
 
-// count counts a refusal, and logs the first of many.
+// count counts a refusal, and logs at most one of a kind in quietFor.
 func (g *Guard) count(why reason, from string) {
 	g.refused.WithLabelValues(string(why)).Inc()
 	if n, say := g.quiet[why].say(time.Now()); say {

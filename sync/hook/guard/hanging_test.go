@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-func TestAFIFOInPlaceOfTheTokenLocksOutAndHoldsUpNobody(t *testing.T) {
+func TestAFIFOInPlaceOfTheTokenLocksOutAndBlocksNobody(t *testing.T) {
 	const token = "0123456789abcdef0123456789abcdef"
 	path := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
@@ -55,7 +55,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutAndHoldsUpNobody(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip(err)
 	}
-	g.keys.every = 0 // look each time
+	g.keys.every = 0 // read each time
 	if code := call(); code != http.StatusUnauthorized {
 		t.Errorf("%d", code)
 	}
@@ -65,8 +65,8 @@ func TestAFIFOInPlaceOfTheTokenLocksOutAndHoldsUpNobody(t *testing.T) {
 	unreadable(1)
 }
 
-// The reading goes on in the background; who calls meanwhile goes by what the file said before.
-func TestAReadingThatHangsIsNotWaitedForUnderALock(t *testing.T) {
+// The reading continues in the background; meanwhile callers use the value before.
+func TestAHangingReadingHoldsNoLock(t *testing.T) {
 	release := make(chan struct{})
 	w := &watched[int]{every: time.Nanosecond, parse: func(before int, _ []content) int {
 		if before == 1 {
@@ -77,7 +77,7 @@ func TestAReadingThatHangsIsNotWaitedForUnderALock(t *testing.T) {
 	if w.now() != 1 {
 		t.Fatal("the first reading is not waited for")
 	}
-	w.digest[0]++ // as if the file were another
+	w.digest[0]++ // as if the file had changed
 	done := make(chan int)
 	for range 8 {
 		go func() { done <- w.now() }()

@@ -33,7 +33,7 @@ const (
 	right                 = "Bearer " + first
 )
 
-// authority signs certificates, for as long as a test wants.
+// authority signs certificates with any expiry.
 type authority struct {
 	t    *testing.T
 	cert *x509.Certificate
@@ -70,7 +70,7 @@ func (a *authority) make(c *x509.Certificate) (der []byte, key *ecdsa.PrivateKey
 	return der, key
 }
 
-// sign makes a certificate for 127.0.0.1 that ends then, and its key, in PEM.
+// sign returns a certificate for 127.0.0.1 with that expiry, and its key, in PEM.
 func (a *authority) sign(ends time.Time, use x509.ExtKeyUsage) (cert, key []byte) {
 	a.t.Helper()
 	der, private := a.make(&x509.Certificate{
@@ -96,7 +96,7 @@ func (a *authority) client(use x509.ExtKeyUsage, ends time.Time) *tls.Certificat
 	return &pair
 }
 
-// volume is a directory of files that change as Kubernetes changes a mounted Secret: a link is swapped, and with it all files.
+// volume is a directory of files that change like a mounted Secret: swapping a link changes all files.
 type volume struct {
 	t   *testing.T
 	dir string
@@ -150,8 +150,8 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// door is a guarded server whose handler answers "in", once it has read the body.
-type door struct {
+// guarded is a guarded server whose handler answers "in" after reading the body.
+type guarded struct {
 	t      *testing.T
 	guard  *Guard
 	url    string
@@ -160,17 +160,17 @@ type door struct {
 	meter  *prometheus.Registry
 	server *http.Server
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	// calls counts who got in.
+	// calls counts admitted calls.
 	calls atomic.Int64
 }
 
-// patience is how long a test waits for what should happen at once.
+// patience is how long a test waits for something immediate.
 const patience = 2 * time.Minute
 
-// generous are limits that no test meets by accident.
+// generous are limits that no test reaches by accident.
 var generous = Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute, Idle: time.Minute, HeaderBytes: 16 << 10, Connections: 100, PerAddress: 100}
 
-func open(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *door {
+func open(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *guarded {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -181,8 +181,8 @@ func open(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *door {
 	return d
 }
 
-// openInMemory opens a door in a bubble.
-func openInMemory(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *door {
+// openInMemory opens a guarded server in a bubble.
+func openInMemory(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *guarded {
 	t.Helper()
 	network := memnet.New()
 	d := openOn(t, network.Listen(), cfg, l, inner...)
@@ -190,15 +190,15 @@ func openInMemory(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *do
 	return d
 }
 
-func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...http.Handler) *door {
+func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...http.Handler) *guarded {
 	t.Helper()
-	d := &door{t: t, log: &syncBuffer{}, meter: prometheus.NewRegistry()}
+	d := &guarded{t: t, log: &syncBuffer{}, meter: prometheus.NewRegistry()}
 	cfg.Log, cfg.Meter = zerolog.New(d.log), d.meter
 	g, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.guard = g; g.keys != nil { // files are looked at with every call
+	if d.guard = g; g.keys != nil { // read the files at every call
 		g.keys.every = 0
 	}
 	if g.pair != nil {
@@ -231,7 +231,7 @@ func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...
 	return d
 }
 
-// client makes one that trusts an authority, and may show a certificate. Its connections are its own.
+// client returns a client that trusts an authority, and may present a certificate. It shares no connections.
 func client(t *testing.T, trusts *authority, shows *tls.Certificate) *http.Client {
 	cfg := &tls.Config{RootCAs: x509.NewCertPool()}
 	if trusts != nil {
@@ -245,7 +245,7 @@ func client(t *testing.T, trusts *authority, shows *tls.Certificate) *http.Clien
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
-func (d *door) ask(c *http.Client, method, authorization string) *http.Response {
+func (d *guarded) ask(c *http.Client, method, authorization string) *http.Response {
 	d.t.Helper()
 	r, err := http.NewRequest(method, d.url+"/groups", strings.NewReader("body"))
 	if err != nil {
@@ -264,8 +264,8 @@ func (d *door) ask(c *http.Client, method, authorization string) *http.Response 
 	return response
 }
 
-// code is the answer's status, 0 if there was none.
-func (d *door) code(c *http.Client, method, authorization string) int {
+// code returns the answer's status, 0 if there was no answer.
+func (d *guarded) code(c *http.Client, method, authorization string) int {
 	d.t.Helper()
 	if r := d.ask(c, method, authorization); r != nil {
 		return r.StatusCode
@@ -273,8 +273,8 @@ func (d *door) code(c *http.Client, method, authorization string) int {
 	return 0
 }
 
-// counted is the metric's value for that reason.
-func (d *door) counted(why reason) float64 {
+// counted returns the metric's value for that reason.
+func (d *guarded) counted(why reason) float64 {
 	d.t.Helper()
 	families, err := d.meter.Gather()
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Limits of what callers, and strangers, can hold open.
+// Limits bounds what clients, authenticated or not, can hold open.
 type Limits struct {
-	// Header bounds the time of the handshake, and then of the header's arrival; Read, that of the header and the body; Write,
-	// that from the header's end to the answer's; Idle, that between two calls of a connection.
+	// Header bounds the time of the handshake, and then of the header; Read, that of header and body; Write,
+	// that from the end of the header to the end of the answer; Idle, that between two calls of a connection.
 	Header, Read, Write, Idle time.Duration
 	// HeaderBytes bounds the header (net/http allows about 4 KiB more).
 	HeaderBytes int
-	// Connections bounds those that are open at once, and PerAddress those from one address (of IPv6, from one /64): what is
-	// beyond is closed at once, so that one stranger cannot lock all others out.
+	// Connections bounds the open connections, and PerAddress those from one address (in IPv6, from one /64): the listener closes
+	// more at once, so that one client cannot lock all others out.
 	Connections, PerAddress int
 }
 
-// NewServer makes a server of HTTP/1.1 with the limits of time and header. handshakes is told where a failed handshake came
-// from; it may be nil.
+// NewServer returns an HTTP/1.1 server with the limits of time and header. It calls handshakes, which may be nil, with the address
+// of each failed handshake.
 func NewServer(h http.Handler, l Limits, log zerolog.Logger, handshakes func(from string)) *http.Server {
 	if handshakes == nil {
 		handshakes = func(string) {}
@@ -33,11 +33,11 @@ func NewServer(h http.Handler, l Limits, log zerolog.Logger, handshakes func(fro
 	return &http.Server{
 		Handler: h, Protocols: only, MaxHeaderBytes: l.HeaderBytes, ErrorLog: serverLog(log, handshakes),
 		ReadHeaderTimeout: l.Header, ReadTimeout: l.Read, WriteTimeout: l.Write, IdleTimeout: l.Idle,
-		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * before h is asked who calls
+		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * without authentication
 	}
 }
 
-// Server is one that serves next, over TLS where there is a certificate, to those who may call and within the limits of time and
+// Server returns a server that serves next to admitted callers, over TLS if there is a certificate, within the limits of time and
 // header.
 func (g *Guard) Server(next http.Handler, l Limits) *http.Server {
 	s := NewServer(g.Wrap(next), l, g.cfg.Log, func(from string) { g.count(handshake, from) })
@@ -50,7 +50,7 @@ func (g *Guard) Listen(inner net.Listener, l Limits) net.Listener {
 	return Bound(inner, l, func(from string) { g.count(tooMany, from) })
 }
 
-// Bound bounds the connections of a listener; beyond is told where one too many came from.
+// Bound bounds the connections of a listener. It calls beyond with the address of each connection that it refuses.
 func Bound(inner net.Listener, l Limits, beyond func(from string)) net.Listener {
 	return &bounded{Listener: inner, limits: l, beyond: beyond, by: map[netip.Prefix]int{}}
 }
@@ -100,7 +100,7 @@ func (b *bounded) giveBack(from netip.Prefix) {
 	}
 }
 
-// origin is who a connection counts for. What is no address (a test's pipe) counts as one.
+// origin returns the network that a connection counts for. All connections without a TCP address (a test's pipe) have the same.
 func origin(a net.Addr) netip.Prefix {
 	tcp, isTCP := a.(*net.TCPAddr)
 	if !isTCP {

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// impatient are limits that a slow client meets soon.
+// impatient are limits that a slow client soon reaches.
 func impatient() Limits {
 	l := generous
 	l.Header, l.Read, l.Write, l.Idle = 2*time.Second, 4*time.Second, 6*time.Second, 3*time.Second
 	return l
 }
 
-func dial(t *testing.T, d *door) net.Conn {
+func dial(t *testing.T, d *guarded) net.Conn {
 	t.Helper()
 	conn, err := d.dial(t.Context(), "tcp", d.addr)
 	if err != nil {
@@ -31,7 +31,7 @@ func dial(t *testing.T, d *door) net.Conn {
 	return conn
 }
 
-// cutOff tells that the server ends the connection, though the client does not.
+// cutOff waits until the server closes the connection, and returns its answer.
 func cutOff(t *testing.T, conn net.Conn) (answer string) {
 	t.Helper()
 	text, err := io.ReadAll(conn)
@@ -41,7 +41,7 @@ func cutOff(t *testing.T, conn net.Conn) (answer string) {
 	return string(text)
 }
 
-// drip sends a byte now and then, until it cannot, or the test ends.
+// drip sends a byte now and then, until it can't, or the test ends.
 func drip(t *testing.T, conn net.Conn) {
 	var dripping sync.WaitGroup
 	stop := make(chan struct{})
@@ -65,7 +65,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	_, cfg := tokenFiles(t, first, "", "")
 	for name, send := range map[string]string{
 		"nothing at all":        "",
-		"a header by the drip":  "POST /sync HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+		"a dripping header":     "POST /sync HTTP/1.1\r\nHost: x\r\nX-Slow: ",
 		"a caller's slow body":  "POST /sync HTTP/1.1\r\nHost: x\r\nAuthorization: " + right + "\r\nContent-Length: 100000\r\n\r\n",
 		"one in endless chunks": "POST /sync HTTP/1.1\r\nHost: x\r\nAuthorization: " + right + "\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n",
 	} {
@@ -89,7 +89,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotReadItsAnswerIsCutOff(t *testing.T) {
+func TestAClientThatDoesNotReadItsAnswerIsCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 1)
@@ -133,7 +133,7 @@ func TestALargeHeaderIsRefused(t *testing.T) {
 	}
 }
 
-// A handshake that is never finished is bounded, too.
+// A handshake that never finishes is also bounded.
 func TestASlowHandshakeIsCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestASlowHandshakeIsCutOff(t *testing.T) {
 	})
 }
 
-func TestConnectionsAreBoundedInAllAndByAddress(t *testing.T) {
+func TestConnectionsAreBoundedInTotalAndByAddress(t *testing.T) {
 	t.Parallel()
 	l := generous
 	l.Connections, l.PerAddress = 4, 3
@@ -178,14 +178,14 @@ func TestConnectionsAreBoundedInAllAndByAddress(t *testing.T) {
 		t.Error("one address locks another out")
 	}
 	if alive(from("127.0.0.3")) {
-		t.Error("a fifth in all")
+		t.Error("a fifth in total")
 	}
 	eventually(t, "both are counted", func() bool { return d.counted(tooMany) == 2 })
 	_ = held[0].Close()
 	eventually(t, "there is room again", func() bool { return alive(from("127.0.0.1")) })
 }
 
-func TestAPanicThatNobodyCatchesTellsNoValue(t *testing.T) {
+func TestTheLogOfAnUncaughtPanicHasNoValue(t *testing.T) {
 	t.Parallel()
 	d := open(t, Config{}, generous, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the secret is 4242") }))
 	if got := d.code(client(t, nil, nil), "GET", ""); got != 0 {

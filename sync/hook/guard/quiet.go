@@ -9,17 +9,17 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// quietFor is how long a log line stands for all of its kind: strangers shall not fill the log.
+// quietFor is the time between two log lines of a kind, so that unauthenticated clients cannot fill the log.
 const quietFor = 10 * time.Second
 
-// quiet lets one log line through in a while.
+// quiet limits the log lines of one kind to one in quietFor.
 type quiet struct {
 	mu    sync.Mutex
 	until time.Time
 	times int
 }
 
-// say tells whether to log now, and how often it happened since the line before, this time included.
+// say reports whether to log now, and how often it happened since the last line, including now.
 func (q *quiet) say(now time.Time) (times int, say bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -31,8 +31,8 @@ func (q *quiet) say(now time.Time) (times int, say bool) {
 	return times, true
 }
 
-// serverLog is what net/http says by itself: of failed handshakes, and of panics that nobody else caught. handshakes is called
-// with where one came from; it logs them in its own measure.
+// serverLog handles net/http's own log: failed handshakes, and panics that nothing else caught. It calls handshakes with the
+// address of each failed handshake instead of logging it.
 func serverLog(to zerolog.Logger, handshakes func(from string)) *log.Logger {
 	return log.New(lines{to: to, handshakes: handshakes, quiet: &quiet{}}, "", 0)
 }
@@ -51,7 +51,7 @@ func (l lines) Write(line []byte) (int, error) {
 		return written, nil
 	}
 	if bytes.HasPrefix(line, []byte("http: panic serving ")) {
-		// The value of a panic may be anything, a secret too; the stack has addresses and no strings.
+		// The value of a panic may be anything, even a secret; the stack has addresses and no strings.
 		_, stack, _ := bytes.Cut(line, []byte("\ngoroutine "))
 		l.to.Error().Str("stack", "goroutine "+string(stack)).Msg("a handler panicked")
 		return written, nil

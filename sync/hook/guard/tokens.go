@@ -9,21 +9,22 @@ import (
 	"strings"
 )
 
-// A token is at least so long, in bytes: more than 16 random ones cannot be guessed. `openssl rand -hex 32` makes 64.
+// The bounds of a token's length, in bytes. More than 16 random bytes cannot be guessed; `openssl rand -hex 32` prints 64.
 const (
 	shortest = 17
 	longest  = 4096
 )
 
-// keys are the digests of the tokens that are good now: tokens themselves are not kept.
+// keys holds the digests of the valid tokens, never the tokens themselves.
 type keys struct {
 	hooks, readers [][sha256.Size]byte
-	// problems say what is wrong with the files; no token is in them.
+	// problems describes invalid files, without their tokens.
 	problems []string
 }
 
-// parseKeys takes every good token and says what is wrong with the others. A file that is missing or empty holds none, so that
-// the Secret's second key need not exist between two rotations. A reader's token never opens the hooks, whatever else it is.
+// parseKeys collects every valid token, and the problems of the others. A missing or empty file holds none, so that
+// the Secret's second key need not exist between two rotations. A reader's token never opens the hooks, even if it is also one
+// of theirs.
 func parseKeys(files []content, hookFiles []string) (k keys) {
 	for _, f := range files {
 		digest, some, problem := parseToken(f)
@@ -40,7 +41,7 @@ func parseKeys(files []content, hookFiles []string) (k keys) {
 	k.hooks = slices.DeleteFunc(k.hooks, func(d [sha256.Size]byte) bool {
 		shared := slices.Contains(k.readers, d)
 		if shared {
-			k.problems = append(k.problems, "a reader's token is a token for the hooks, too: a reader would hold the hooks' key, so it opens no hook")
+			k.problems = append(k.problems, "a reader's token is also a token for the hooks: a reader would hold the hooks' key, so it opens no hook")
 		}
 		return shared
 	})
@@ -56,16 +57,16 @@ func parseToken(f content) (digest [sha256.Size]byte, some bool, problem string)
 	case len(text) == 0:
 		return digest, false, ""
 	case len(text) < shortest:
-		return digest, false, fmt.Sprintf("holds a token of %d bytes: one needs at least %d (openssl rand -hex 32 makes a good one)", len(text), shortest)
+		return digest, false, fmt.Sprintf("holds a token of %d bytes: a token needs at least %d (openssl rand -hex 32 prints a good one)", len(text), shortest)
 	case len(text) > longest:
 		return digest, false, fmt.Sprintf("holds %d bytes: a token has at most %d", len(text), longest)
 	case bytes.ContainsFunc(text, notToken):
-		return digest, false, "holds more than one token of printable characters: give each a file of its own"
+		return digest, false, "holds more than one token of printable characters: use one file for each token"
 	}
 	return sha256.Sum256(text), true, ""
 }
 
-// among compares with every one, in a time that tells neither which it was nor how much of it was right.
+// among compares with every token, in a time that reveals neither which one matched nor how much of it.
 func among(tokens [][sha256.Size]byte, presented [sha256.Size]byte) bool {
 	found := 0
 	for i := range tokens {

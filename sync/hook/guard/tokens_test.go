@@ -23,7 +23,7 @@ func tokenFiles(t *testing.T, hooks, next, readers string) (*volume, Config) {
 	return v, Config{TokenFiles: []string{v.path("token"), v.path("token-next")}, ReaderTokenFiles: []string{v.path("reader")}}
 }
 
-func TestOnlyWhoShowsAGoodTokenGetsIn(t *testing.T) {
+func TestOnlyCallersWithAValidTokenAreAdmitted(t *testing.T) {
 	t.Parallel()
 	_, cfg := tokenFiles(t, first+"\n", second, reader)
 	d := open(t, cfg, generous)
@@ -74,7 +74,7 @@ func TestOnlyWhoShowsAGoodTokenGetsIn(t *testing.T) {
 	}
 }
 
-func TestATokenIsChangedWithoutAGapAndTheOldOneIsGoneAtOnce(t *testing.T) {
+func TestATokenChangesWithoutAGapAndTheOldOneIsInvalidAtOnce(t *testing.T) {
 	t.Parallel()
 	v, cfg := tokenFiles(t, first, "", "")
 	d := open(t, cfg, generous)
@@ -95,8 +95,8 @@ func TestATokenIsChangedWithoutAGapAndTheOldOneIsGoneAtOnce(t *testing.T) {
 	}
 }
 
-// To empty the file is the quickest way to lock out who holds the token: so nothing that was good before stays good.
-func TestWithoutATokenNobodyGetsIn(t *testing.T) {
+// Emptying the file is the quickest way to lock out whoever holds the token: so no former token stays valid.
+func TestWithoutATokenNobodyIsAdmitted(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string][]byte{
 		"gone":      {"reader": []byte(reader)},
@@ -127,8 +127,8 @@ func TestWithoutATokenNobodyGetsIn(t *testing.T) {
 	}
 }
 
-// A mistake with the next token must not lock out who shows the present one.
-func TestOneBrokenTokenDoesNotSpoilTheOther(t *testing.T) {
+// A mistake in the next token must not lock out callers with the current one.
+func TestAnInvalidTokenDoesNotAffectTheOther(t *testing.T) {
 	t.Parallel()
 	v, cfg := tokenFiles(t, first, "", reader)
 	d := open(t, cfg, generous)
@@ -140,14 +140,14 @@ func TestOneBrokenTokenDoesNotSpoilTheOther(t *testing.T) {
 	if log := d.log.String(); !strings.Contains(log, "token-next holds a token of 5 bytes") {
 		t.Errorf("the log says %s", log)
 	}
-	// A reader that is handed the hooks' token must not become a caller.
+	// A reader that is given the hooks' token must not become a caller.
 	v.swap(map[string][]byte{"token": []byte(first), "token-next": []byte(second), "reader": []byte(second)})
 	if a, b, c := d.code(c, "POST", right), d.code(c, "POST", "Bearer "+second), d.code(c, "GET", "Bearer "+second); a != 200 || b != 403 || c != 200 {
 		t.Errorf("the hooks' %d, the shared one %d and to read %d", a, b, c)
 	}
 }
 
-func TestTokensThatCannotBeRightAreRefusedAtTheStart(t *testing.T) {
+func TestInvalidTokensAreRefusedAtStart(t *testing.T) {
 	t.Parallel()
 	for want, given := range map[string][3]string{
 		"there is no token in":                            {"", "", reader},
@@ -155,7 +155,7 @@ func TestTokensThatCannotBeRightAreRefusedAtTheStart(t *testing.T) {
 		"token-next holds more than one token":            {first, first + "\n" + second, ""},
 		"reader holds more than one token":                {first, "", "a token with spaces in it"},
 		"token holds 4097 bytes":                          {strings.Repeat("a", 4097), "", ""},
-		"a reader's token is a token for the hooks":       {first, second, second},
+		"a reader's token is also a token for the hooks":  {first, second, second},
 		"token holds more than one token of printable ch": {"ein-schlüssel-für-alle-haken", "", ""},
 	} {
 		_, cfg := tokenFiles(t, given[0], given[1], given[2])
@@ -172,7 +172,7 @@ func TestTokensThatCannotBeRightAreRefusedAtTheStart(t *testing.T) {
 	}
 	_, cfg := tokenFiles(t, first, "", reader)
 	cfg.TokenFiles = nil
-	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "it needs --token-file") {
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "requires --token-file") {
 		t.Errorf("readers alone: %v", err)
 	}
 	if _, err := New(Config{TokenFiles: []string{t.TempDir()}}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
@@ -180,8 +180,8 @@ func TestTokensThatCannotBeRightAreRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-// A stranger's body is never waited for: the answer comes with the header, and the connection is closed.
-func TestAStrangersBodyIsNotRead(t *testing.T) {
+// The server never waits for an unauthenticated body: it answers after the header, and closes the connection.
+func TestAnUnauthenticatedBodyIsNotRead(t *testing.T) {
 	t.Parallel()
 	_, cfg := tokenFiles(t, first, "", "")
 	d := open(t, cfg, generous)
@@ -208,8 +208,8 @@ func TestAStrangersBodyIsNotRead(t *testing.T) {
 	}
 }
 
-// OPTIONS * asks about the server as a whole: net/http answers it by itself, unless told not to.
-func TestAStrangerLearnsNothingOfTheServerAsAWhole(t *testing.T) {
+// OPTIONS * asks about the server as a whole: by default net/http answers it itself.
+func TestOPTIONSNeedsAuthentication(t *testing.T) {
 	t.Parallel()
 	_, cfg := tokenFiles(t, first, "", "")
 	d := open(t, cfg, generous)
@@ -220,9 +220,9 @@ func TestAStrangerLearnsNothingOfTheServerAsAWhole(t *testing.T) {
 	}
 }
 
-// A caller with an old token shall learn that it is old. A connection that is reset while it still writes looks like a broken
-// network to it.
-func TestWhoSendsABodyIsToldWhyItIsRefused(t *testing.T) {
+// A caller with an old token must learn that. A connection that is reset while it still writes looks like a broken
+// network.
+func TestASenderOfABodyLearnsWhyItIsRefused(t *testing.T) {
 	t.Parallel()
 	_, cfg := tokenFiles(t, first, "", "")
 	d := open(t, cfg, generous)
@@ -238,7 +238,7 @@ func TestWhoSendsABodyIsToldWhyItIsRefused(t *testing.T) {
 	}
 }
 
-func TestManyRefusalsAreFewLines(t *testing.T) {
+func TestManyRefusalsAreFewLogLines(t *testing.T) {
 	t.Parallel()
 	_, cfg := tokenFiles(t, first, "", "")
 	d := open(t, cfg, generous)
@@ -253,7 +253,7 @@ func TestManyRefusalsAreFewLines(t *testing.T) {
 		t.Errorf("%d lines: %s", n, log)
 	}
 	if strings.Contains(log, "a-wrong-token") {
-		t.Error("the log tells what was tried, which may be a token of another door")
+		t.Error("the log has the token tried, which may be that of another server")
 	}
 	if n := d.counted(wrongToken); n != 50 {
 		t.Errorf("counted are %v", n)

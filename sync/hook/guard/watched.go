@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
-// content is what a file held when it was read last.
+// content is a file as last read.
 type content struct {
 	path    string
 	text    []byte
@@ -18,35 +18,35 @@ type content struct {
 	err     error // any other reason why it could not be read
 }
 
-// watched is what some files say together. They are read, whole, when somebody asks, at most once a second, and parsed when they
-// are another than before. So neither the swap of a mounted volume's symbolic link nor a file written in place can be missed, and
+// watched is the value of one or more files. It reads them when asked, at most once a second, and parses them when they
+// changed. So it misses neither the swap of a mounted volume's symbolic link nor a file written in place, and
 // there is nothing to start or to stop. (certwatcher of sigs.k8s.io/controller-runtime and dynamiccertificates of
-// k8s.io/apiserver do this by inotify and a timer; each would bring more dependencies than this server has.)
+// k8s.io/apiserver use inotify and a timer; each would bring more dependencies than this server has.)
 type watched[T any] struct {
 	paths []string
-	// parse is given the value before, and what the files hold now.
+	// parse gets the value before, and the files' content now.
 	parse func(before T, files []content) T
-	// every is how long an answer holds.
+	// every is how long a value is valid.
 	every time.Duration
 
 	mu      sync.Mutex
 	checked time.Time
 	digest  [sha256.Size]byte
 	value   T
-	// unread is how many files could not be read the last time.
+	// unread is the number of files that could not be read the last time.
 	unread int
-	// reading is closed when the reading that is under way has ended; nil if there is none.
+	// reading is closed when the current reading ends; nil if there is none.
 	reading chan struct{}
 }
 
 const (
 	rereadEvery = time.Second
-	// waitMost is how long a caller waits for a reading. Then what the files said before holds, until the reading has ended or
-	// was given up (secretfile.Read).
+	// waitMost is how long a caller waits for a reading. Then the value before holds, until the reading ends or
+	// times out (secretfile.Read).
 	waitMost = 500 * time.Millisecond
 )
 
-// now gives what the files say. They are read without the lock, by one at a time: a file system that hangs holds up nobody for
+// now returns the current value. One goroutine at a time reads the files, without the lock: a hanging file system blocks nobody for
 // longer than waitMost.
 func (w *watched[T]) now() T {
 	w.mu.Lock()
@@ -62,7 +62,7 @@ func (w *watched[T]) now() T {
 	reading := w.reading
 	w.mu.Unlock()
 	var enough <-chan time.Time
-	if !first { // before the first reading there is nothing to go by
+	if !first { // before the first reading there is no value
 		timer := time.NewTimer(waitMost)
 		defer timer.Stop()
 		enough = timer.C
@@ -76,14 +76,14 @@ func (w *watched[T]) now() T {
 	return w.value
 }
 
-// refresh reads the files, and parses them if they are others than before.
+// refresh reads the files, and parses them if they changed.
 func (w *watched[T]) refresh(done chan struct{}) {
 	files, digest := w.read()
 	w.mu.Lock()
 	before, changed := w.value, digest != w.digest || w.checked.IsZero()
 	w.mu.Unlock()
 	if changed {
-		// A certificate and its key may be swapped between the reading of the one and the other: read until twice is the same.
+		// A certificate and its key may be swapped between reading the one and the other: read until two readings are the same.
 		for range 3 {
 			last := digest
 			if files, digest = w.read(); digest == last {
@@ -104,7 +104,7 @@ func (w *watched[T]) refresh(done chan struct{}) {
 	close(done)
 }
 
-// unreadable is how many of the files could not be read the last time.
+// unreadable returns the number of files that could not be read the last time.
 func (w *watched[T]) unreadable() int {
 	w.now()
 	w.mu.Lock()
