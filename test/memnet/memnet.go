@@ -1,9 +1,9 @@
 // Package memnet is a network in memory. A server and its clients that listen on it and dial through it need no socket, so
-// they can live in a testing/synctest bubble: a goroutine that waits for a socket is not durably blocked there, and time
-// would stand still for ever.
+// they can run in a testing/synctest bubble: a goroutine that waits for a socket is not durably blocked there, and time
+// would stand still forever.
 //
-// It is for tests alone. Connections behave like TCP on loopback as far as HTTP and TLS can tell: they have addresses,
-// honour deadlines, refuse who dials where nobody listens, and can be reset.
+// It is only for tests. Connections behave like TCP on loopback as far as HTTP and TLS can tell: they have addresses,
+// honor deadlines, are refused where nobody listens, and can be reset.
 package memnet
 
 import (
@@ -17,7 +17,7 @@ import (
 	"syscall"
 )
 
-// Network connects those who dial with those who listen. Create one inside the bubble that uses it. Its methods may be
+// Network connects dialers with listeners. Create one inside the bubble that uses it. Its methods may be
 // called at any time from any goroutine.
 type Network struct {
 	mu        sync.Mutex
@@ -25,7 +25,7 @@ type Network struct {
 	listeners map[string]*listener
 }
 
-// New makes a network on which nobody listens.
+// New returns a network without listeners.
 func New() *Network { return &Network{last: 1024, listeners: make(map[string]*listener)} }
 
 // Listen listens on a free port of 127.0.0.1.
@@ -38,8 +38,8 @@ func (n *Network) Listen() net.Listener {
 	return l
 }
 
-// DialContext connects to who listens on an address, as net.Dialer.DialContext does. It fails with ECONNREFUSED if nobody
-// does, and with the context's error if nobody accepts before that ends.
+// DialContext connects to the listener of an address, like net.Dialer.DialContext. It fails with ECONNREFUSED if there is
+// none, and with the context's error if nobody accepts before the context ends.
 func (n *Network) DialContext(ctx context.Context, network, to string) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[to]
@@ -60,7 +60,7 @@ func (n *Network) DialContext(ctx context.Context, network, to string) (net.Conn
 	}
 }
 
-// Transport makes an HTTP transport that dials through the network. It verifies no certificates: nothing leaves the process.
+// Transport returns an HTTP transport that dials through the network. It verifies no certificates: nothing leaves the process.
 // Close its idle connections before the bubble ends.
 func (n *Network) Transport() *http.Transport {
 	return &http.Transport{DialContext: n.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 100}
@@ -90,7 +90,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept, and refuses whoever dials from now on. Connections stay.
+// Close ends Accept, and refuses later dials. Connections stay open.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		close(l.closed)
@@ -101,7 +101,7 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// Addr is a *net.TCPAddr of 127.0.0.1.
+// Addr returns a *net.TCPAddr of 127.0.0.1.
 func (l *listener) Addr() net.Addr { return l.address }
 
 // conn is one end of a connection.
@@ -121,7 +121,7 @@ func pipe(a, b net.Addr) (net.Conn, net.Conn) {
 func (c *conn) LocalAddr() net.Addr  { return c.local }
 func (c *conn) RemoteAddr() net.Addr { return c.remote }
 
-// SetLinger has Close reset the connection if seconds is 0, as that of net.TCPConn does.
+// SetLinger has Close reset the connection if seconds is 0, like that of net.TCPConn.
 func (c *conn) SetLinger(seconds int) error {
 	c.abrupt.Store(seconds == 0)
 	return nil
@@ -145,7 +145,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.cause("write", err)
 }
 
-// cause is the error of TCP for one of net.Pipe.
+// cause turns an error of net.Pipe into that of TCP.
 func (c *conn) cause(op string, err error) error {
 	if err == nil || !c.reset.Load() {
 		return err

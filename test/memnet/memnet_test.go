@@ -46,7 +46,7 @@ func TestAServerOnTheNetworkAnswersInABubble(t *testing.T) {
 	})
 }
 
-func TestADialThatNobodyAcceptsEndsWithItsContext(t *testing.T) {
+func TestADialWithoutAcceptEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := memnet.New()
 		listener := network.Listen()

@@ -1,5 +1,5 @@
 // Package metacontroller stands in for Metacontroller in tests, as far as a hook can tell: it keeps one VmGroup
-// and its children, posts them to the hooks as hook version v2 has it, and stores what is answered.
+// and its children, posts them to the hooks in hook version v2, and stores the answers.
 package metacontroller
 
 import (
@@ -22,19 +22,18 @@ import (
 
 const lastApplied = "metacontroller.k8s.io/last-applied-configuration"
 
-// Group is a VmGroup in a cluster of its own. It is not for several goroutines.
+// Group is a VmGroup in a cluster of its own. It must not be used from several goroutines at once.
 type Group struct {
 	v1alpha1.VmGroup
-	// URL is where the hooks are, such as http://127.0.0.1:8080.
+	// URL is the address of the hooks, such as http://127.0.0.1:8080.
 	URL string
-	// Children are the group's child objects, by Metacontroller's key of their kind and by name, as they were applied
-	// last.
+	// Children are the group's child objects, by Metacontroller's key of their kind and by name, as last applied.
 	Children map[string]map[string]json.RawMessage
-	// Related are the objects that the hooks may ask for: Secrets and ConfigMaps of the group's namespace.
+	// Related are the objects that the hooks may request: Secrets and ConfigMaps of the group's namespace.
 	Related []Related
 	// Client posts the hook calls; http.DefaultClient if nil.
 	Client *http.Client
-	// Every is how long Until and Delete wait between two calls, 20 ms of a new group; if zero, as long as the answer asks for.
+	// Every is how long Until and Delete wait between two calls, 20 ms for a new group; if zero, as long as the answer says.
 	Every time.Duration
 	// Writes counts the status writes: a settled group causes none.
 	Writes int
@@ -42,7 +41,7 @@ type Group struct {
 	observed map[string]json.RawMessage // the children as the hook sees them, by their text as they were applied
 }
 
-// New makes a group as kubectl apply would.
+// New returns a group as kubectl apply would create it.
 func New(url, namespace, name, uid string, replicas int32) *Group {
 	g := &Group{URL: url, Every: 20 * time.Millisecond}
 	g.APIVersion, g.Kind = v1alpha1.GroupVersion.String(), v1alpha1.Kind
@@ -63,13 +62,13 @@ func (g *Group) Edit(change func(*v1alpha1.VmGroupSpec)) {
 	g.Generation++
 }
 
-// Related is a Secret (or a ConfigMap) of the group's namespace, its data in the clear.
+// Related is a Secret (or a ConfigMap) of the group's namespace, with its data in plain text.
 type Related struct {
 	Kind, Name string
 	Data       map[string]string
 }
 
-// Answer is what a hook answered.
+// Answer is a hook's answer.
 type Answer struct {
 	Status             v1alpha1.VmGroupStatus `json:"status"`
 	Children           []json.RawMessage      `json:"children"`
@@ -77,7 +76,7 @@ type Answer struct {
 	Finalized          bool                   `json:"finalized"`
 }
 
-// Resync is how long after the answer Metacontroller calls again by itself: a second at least here.
+// Resync returns how long after the answer Metacontroller calls again by itself: here at least a second.
 func (a *Answer) Resync() time.Duration {
 	return max(time.Second, time.Duration(a.ResyncAfterSeconds*float64(time.Second)))
 }
@@ -85,19 +84,19 @@ func (a *Answer) Resync() time.Duration {
 // Sync calls the sync hook and stores its answer.
 func (g *Group) Sync(ctx context.Context) (Answer, error) { return g.call(ctx, "/sync", false) }
 
-// Finalize calls the finalize hook for the group, which is being deleted from now on, and stores its answer.
+// Finalize begins the group's deletion, if it has not begun, calls the finalize hook, and stores its answer.
 func (g *Group) Finalize(ctx context.Context) (Answer, error) {
 	if g.DeletionTimestamp == nil {
-		// In whole seconds, as the API server has it; but up, so that no drain of a few seconds is shorter than it says.
+		// In whole seconds, like the API server, but rounded up, so that no drain of a few seconds is too short.
 		at := metav1.NewTime(time.Now().Add(time.Second).Truncate(time.Second))
 		g.DeletionTimestamp = &at
 	}
 	return g.call(ctx, "/finalize", true)
 }
 
-// Unselect calls the finalize hook for a group that is not being deleted, as Metacontroller does once its labelSelector does
-// not match it. letGo reports whether the finalizer may go; else the hook refused, and said why. Nothing else may be
-// answered, and status and children stay as they are.
+// Unselect calls the finalize hook for a group that is not being deleted, as Metacontroller does when its labelSelector does
+// not match. letGo reports whether the finalizer may go; otherwise the hook refused, and said why. Any other answer, and any
+// change of status and children, is an error.
 func (g *Group) Unselect(ctx context.Context) (letGo bool, said string, err error) {
 	if g.DeletionTimestamp != nil {
 		return false, "", errors.New("the group is being deleted")
@@ -120,15 +119,15 @@ func (g *Group) Unselect(ctx context.Context) (letGo bool, said string, err erro
 	return a.Finalized, "", err
 }
 
-// refusal is an answer after which Metacontroller stores nothing and calls again.
+// refusal is an answer on which Metacontroller stores nothing and calls again.
 type refusal struct{ status, text string }
 
 func (r *refusal) Error() string { return r.status + ": " + r.text }
 
-// kinds are those of the CompositeController's childResources: each is in every request.
+// kinds are the CompositeController's childResources: each is in every request.
 var kinds = []string{"ConfigMap.v1", "EndpointSlice.discovery.k8s.io/v1", "Service.v1"}
 
-// Body is the request of a hook call.
+// Body returns the request of a hook call.
 func (g *Group) Body(finalizing bool) ([]byte, error) {
 	children, observed := map[string]map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for _, kind := range kinds {
@@ -154,7 +153,7 @@ func (g *Group) Body(finalizing bool) ([]byte, error) {
 	})
 }
 
-// withLastApplied is a child as Metacontroller leaves it.
+// withLastApplied returns a child as Metacontroller leaves it.
 func withLastApplied(applied json.RawMessage) (json.RawMessage, error) {
 	var object map[string]any
 	if err := json.Unmarshal(applied, &object); err != nil {
@@ -170,7 +169,7 @@ func withLastApplied(applied json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(object)
 }
 
-// related are the objects that spec.userData names: what the customize hook asks for.
+// related returns the objects that spec.userData names, which the customize hook requests.
 func (g *Group) related() map[string]map[string]any {
 	related := map[string]map[string]any{}
 	for _, r := range g.Related {
@@ -226,14 +225,14 @@ func (g *Group) call(ctx context.Context, path string, finalizing bool) (a Answe
 		return a, errors.New(refused.Error())
 	}
 	strict := json.NewDecoder(bytes.NewReader(text))
-	strict.DisallowUnknownFields() // as Metacontroller does under v2
+	strict.DisallowUnknownFields() // like Metacontroller with v2
 	if err := strict.Decode(&a); err != nil {
 		return a, fmt.Errorf("%s: %w", text, err)
 	}
 	return a, g.store(a)
 }
 
-// store replaces the status, if it changed, and the children: what is not returned is deleted.
+// store replaces the status, if it changed, and the children: it deletes those that the answer doesn't have.
 func (g *Group) store(a Answer) error {
 	was, err := json.Marshal(g.Status)
 	if err != nil {
@@ -268,9 +267,9 @@ func (g *Group) store(a Answer) error {
 	return nil
 }
 
-// Until syncs again and again until the answer is as wished, or says what it was last.
-func (g *Group) Until(ctx context.Context, wish func(Answer) bool) (Answer, error) {
-	return g.until(ctx, g.Sync, wish)
+// Until syncs until holds returns true for an answer. Its error has the last answer.
+func (g *Group) Until(ctx context.Context, holds func(Answer) bool) (Answer, error) {
+	return g.until(ctx, g.Sync, holds)
 }
 
 // Delete finalizes until the hook says finalized.
@@ -280,15 +279,15 @@ func (g *Group) Delete(ctx context.Context) error {
 	return err
 }
 
-// UntilFinalizing finalizes until the answer is as wished, of a group that was deleted (its generation raised) before.
-func (g *Group) UntilFinalizing(ctx context.Context, wish func(Answer) bool) (Answer, error) {
-	return g.until(ctx, g.Finalize, wish)
+// UntilFinalizing finalizes a group whose generation the deletion has raised, until holds returns true for an answer.
+func (g *Group) UntilFinalizing(ctx context.Context, holds func(Answer) bool) (Answer, error) {
+	return g.until(ctx, g.Finalize, holds)
 }
 
-func (g *Group) until(ctx context.Context, call func(context.Context) (Answer, error), wish func(Answer) bool) (Answer, error) {
+func (g *Group) until(ctx context.Context, call func(context.Context) (Answer, error), holds func(Answer) bool) (Answer, error) {
 	for {
 		a, err := call(ctx)
-		if err == nil && wish(a) {
+		if err == nil && holds(a) {
 			return a, nil
 		}
 		select {
@@ -299,5 +298,5 @@ func (g *Group) until(ctx context.Context, call func(context.Context) (Answer, e
 	}
 }
 
-// Running is the wish for a group that is as it should be.
+// Running reports whether the group is RUNNING.
 func Running(a Answer) bool { return a.Status.Phase == v1alpha1.PhaseRunning }
