@@ -194,6 +194,32 @@ func TestEveryReasonIsInTroubleshooting(t *testing.T) {
 	}
 }
 
+// metacontrollers are messages of Metacontroller that troubleshooting.md quotes.
+var metacontrollers = []string{"secrets is forbidden", "unsupported status code: 401"}
+
+// The first cell of a row quotes the server's messages; N stands for a number.
+func TestEveryMessageInTroubleshootingIsOneOfTheServers(t *testing.T) {
+	var sources strings.Builder
+	for _, text := range production(files(t, ".go")) {
+		sources.WriteString(text)
+	}
+	seen := 0
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]*) \|`).FindAllStringSubmatch(read(t, "troubleshooting.md"), -1) {
+		for _, m := range regexp.MustCompile("`([a-z][^` ]* [^`]* [^`]*)`").FindAllStringSubmatch(row[1], -1) {
+			if slices.Contains(metacontrollers, m[1]) {
+				continue
+			}
+			seen++
+			if !strings.Contains(sources.String(), strings.TrimSuffix(m[1], " N")) {
+				t.Errorf("the server never says %q", m[1])
+			}
+		}
+	}
+	if seen < 4 {
+		t.Fatalf("only %d messages are quoted", seen)
+	}
+}
+
 // A newcomer follows "Where to start": each file, test and function that a row names exists, the functions in a file of that row.
 func TestWhereToStartLeadsSomewhere(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, "design.md"), "\n## Where to start\n")
