@@ -164,15 +164,23 @@ func TestEveryMetricIsInTheReferenceAndNoOther(t *testing.T) {
 	}
 }
 
-func TestEveryConditionIsInTheReference(t *testing.T) {
-	conditions := regexp.MustCompile(`(?m)^\tCondition\w+ += "(\w+)"`).FindAllStringSubmatch(read(t, "../api/v1alpha1/conditions.go"), -1)
+func TestEveryConditionIsSetAndInTheReference(t *testing.T) {
+	conditions := regexp.MustCompile(`(?m)^\t(Condition\w+) += "(\w+)"`).FindAllStringSubmatch(read(t, "../api/v1alpha1/conditions.go"), -1)
 	if len(conditions) < 10 {
 		t.Fatalf("only %d conditions were found", len(conditions))
 	}
-	reference := read(t, "reference.md")
+	reference, planner := read(t, "reference.md"), ""
+	for path, text := range production(files(t, ".go")) {
+		if strings.Contains(filepath.ToSlash(path), "/sync/plan/") {
+			planner += text
+		}
+	}
 	for _, c := range conditions {
-		if !strings.Contains(reference, "\n| "+c[1]+" |") {
-			t.Errorf("reference.md has no row for the condition %s", c[1])
+		if !strings.Contains(reference, "\n| "+c[2]+" |") {
+			t.Errorf("reference.md has no row for the condition %s", c[2])
+		}
+		if !regexp.MustCompile(`\bv1alpha1\.` + c[1] + `\b`).MatchString(planner) {
+			t.Errorf("sync/plan never sets the condition %s", c[2])
 		}
 	}
 }
