@@ -32,7 +32,7 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	case plan.Unmark:
 		next.Unmark()
 		if !next.Shutdown.Boot.Equal(m.Boot) { // else its guest may still halt: nobody else goes on the strength of it
-			next.Shutdown = plan.Shutdown{}
+			next.Shutdown = plan.Moment{}
 		}
 	}
 	next.Generation = max(next.Generation, a.Generation)

@@ -19,7 +19,7 @@ import (
 // settled is a VM as it is seen, without what a step that is tried again may change: the guard, and when a guest was
 // asked. (Tools stop at a reset, which is told later.)
 func settled(vm plan.VM) plan.VM {
-	vm.ChangeVersion, vm.Shutdown, vm.Tools = "", plan.Shutdown{}, false
+	vm.ChangeVersion, vm.Shutdown, vm.Tools = "", plan.Moment{}, false
 	return vm
 }
 

@@ -162,7 +162,7 @@ func TestWhoHaltsForItsSizeStaysMarkedAndIsNotCutOffWhileTooFewServe(t *testing.
 	marked(&o, 2, plan.WhyPowerCycle)
 	m := &o.Sight.VMs[2]
 	m.Boot = now.Add(-time.Hour)
-	m.Shutdown = plan.Shutdown{At: now.Add(-70 * time.Second), Boot: m.Boot} // its time is over
+	m.Shutdown = plan.Moment{At: now.Add(-70 * time.Second), Boot: m.Boot} // its time is over
 	if r := plan.Make(o); !r.Wants("web-2", plan.PowerOff) {
 		t.Fatalf("enough serve, and it does %+v", r.Actions)
 	}

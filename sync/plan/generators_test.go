@@ -119,7 +119,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 			m.IPs = []string{"192.0.2.7"}
 		}
 		if rapid.IntRange(0, 5).Draw(t, "asked to halt") == 0 {
-			m.Shutdown = plan.Shutdown{At: ago("asked"), Boot: m.Boot}
+			m.Shutdown = plan.Moment{At: ago("asked"), Boot: m.Boot}
 		}
 	}
 	if m.Marked = rapid.IntRange(0, 3).Draw(t, "marked") == 0; m.Marked {

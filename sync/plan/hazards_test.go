@@ -254,7 +254,7 @@ func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 		o.Sight.VMs = append(o.Sight.VMs, m)
 	}
 	halts := &o.Sight.VMs[2]
-	halts.Marked, halts.Shutdown = true, plan.Shutdown{At: now.Add(-5 * time.Second), Boot: halts.Boot}
+	halts.Marked, halts.Shutdown = true, plan.Moment{At: now.Add(-5 * time.Second), Boot: halts.Boot}
 	o.Group.Spec.ScaleIn.Protected = []string{"web-2"}
 	r := plan.Make(o)
 	if len(r.Actions) != 1 || !r.Wants("web-2", plan.Unmark) {
@@ -264,7 +264,7 @@ func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 	if r = plan.Make(o); len(r.Actions) > 0 {
 		t.Errorf("while one of three halts, and two are promised, it does %+v", r.Actions)
 	}
-	halts.Shutdown = plan.Shutdown{} // as if its guest had never been asked
+	halts.Shutdown = plan.Moment{} // as if its guest had never been asked
 	if r = plan.Make(o); !r.Wants("web-1", plan.Mark) {
 		t.Errorf("it does %+v: %s", r.Actions, r.Status.LastMessage)
 	}

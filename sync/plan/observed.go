@@ -230,7 +230,7 @@ type VM struct {
 	Why         Why
 	Quarantined time.Time
 	// Shutdown is the last time that its guest was asked to shut down.
-	Shutdown Shutdown
+	Shutdown Moment
 	// Restarted is when it was last reset because it stayed unready; else zero.
 	Restarted time.Time
 	// Former is what an adopted VM was before.
@@ -259,9 +259,9 @@ const (
 	WhyPowerCycle Why = "PowerCycle"
 )
 
-// Shutdown is a guest's being asked to shut down: when, and the VM's Boot then. So it is known whether the VM was
-// powered on again since, without a comparison of vCenter's clock and ours.
-type Shutdown struct{ At, Boot time.Time }
+// Moment is a time in the life of a VM that is on, and the VM's Boot then. So it is known whether the VM was powered on again
+// since, without a comparison of vCenter's clock and ours.
+type Moment struct{ At, Boot time.Time }
 
 // Former is what an adopted VM was before: the entry of spec.adopt, its name, and the moRef of its folder.
 type Former struct{ Entry, Name, Folder string }

@@ -106,7 +106,7 @@ func (w *world) apply(a plan.Action) {
 		return
 	}
 	if m := w.vm(a.MoRef); a.Op == plan.ShutdownGuest && m != nil && w.one("guest does not heed", 4) {
-		m.Shutdown = plan.Shutdown{At: w.o.Now, Boot: m.Boot}
+		m.Shutdown = plan.Moment{At: w.o.Now, Boot: m.Boot}
 		return
 	}
 	plan.Apply(&w.o, a)

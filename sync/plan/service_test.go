@@ -68,7 +68,7 @@ func TestAnEndpointSaysHowItsMemberIs(t *testing.T) {
 		}, "false false true"},
 		"asked to halt": {func(_ *plan.Observed, m *plan.VM) {
 			m.Boot, m.Marked = now.Add(-time.Hour), true
-			m.Shutdown = plan.Shutdown{At: now, Boot: m.Boot}
+			m.Shutdown = plan.Moment{At: now, Boot: m.Boot}
 		}, "false false true"},
 		"without an address": {func(_ *plan.Observed, m *plan.VM) { m.IPs = nil }, ""},
 		"with addresses that nobody can be led to": {func(_ *plan.Observed, m *plan.VM) {

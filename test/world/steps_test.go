@@ -398,7 +398,7 @@ func (s *step) changes(m *machine) error {
 			vc.power(m, false)
 		}
 	case plan.ShutdownGuest:
-		m.Shutdown = plan.Shutdown{At: seconds(time.Now().Add(time.Second)), Boot: s.boot}
+		m.Shutdown = plan.Moment{At: seconds(time.Now().Add(time.Second)), Boot: s.boot}
 		m.reconfigured()
 	case plan.Reset:
 		if m.Power != plan.PoweredOn {

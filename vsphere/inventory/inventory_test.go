@@ -142,8 +142,8 @@ func TestEveryFactOfAVMCounts(t *testing.T) {
 			switch f.Interface().(type) {
 			case time.Time:
 				f.Set(reflect.ValueOf(time.Unix(1, 0).UTC()))
-			case plan.Shutdown:
-				f.Set(reflect.ValueOf(plan.Shutdown{Boot: time.Unix(1, 0).UTC()}))
+			case plan.Moment:
+				f.Set(reflect.ValueOf(plan.Moment{Boot: time.Unix(1, 0).UTC()}))
 			case plan.Former:
 				f.Set(reflect.ValueOf(plan.Former{Folder: "x"}))
 			default:

@@ -67,7 +67,7 @@ type Stamp struct {
 	Quarantined time.Time
 	// Shutdown is the last time that the guest was asked to shut down. Its Boot is vCenter's word, kept in full: it is
 	// compared with what vCenter says later.
-	Shutdown plan.Shutdown
+	Shutdown plan.Moment
 	// Restarted is when the VM was last reset because it stayed unready.
 	Restarted time.Time
 	// Former is what the VM was before it was adopted.
@@ -101,7 +101,7 @@ func (s *Stamp) optional() map[string]any {
 		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "why": &s.Why,
 		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
 		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared,
-		"shutdown": (*stampedShutdown)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
+		"shutdown": (*stampedMoment)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
 	}
 }
 

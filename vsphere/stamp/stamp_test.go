@@ -33,7 +33,7 @@ func fullStamp() Stamp {
 	s.Why, s.Fingerprint = plan.WhyHealing, "0a1b2c3d4e"
 	s.Created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s.Quarantined, s.Restarted = s.Created.Add(time.Hour), s.Created.Add(time.Minute)
-	s.Shutdown = plan.Shutdown{At: s.Created.Add(time.Second), Boot: time.Date(2026, 1, 2, 3, 0, 0, 123456789, time.UTC)}
+	s.Shutdown = plan.Moment{At: s.Created.Add(time.Second), Boot: time.Date(2026, 1, 2, 3, 0, 0, 123456789, time.UTC)}
 	s.Former = plan.Former{Entry: "/DC0/vm/legacy/a", Name: "a", Folder: "group-v7"}
 	return s
 }

@@ -11,15 +11,15 @@ import (
 // How the optional parts of a stamp are written. What is inside "shutdown" and "adopted" is a version's own: a newer
 // server adds keys beside them, not in them, for only those beside them are given back by an older one.
 type (
-	stampedTime     time.Time
-	stampedShutdown plan.Shutdown
-	stampedFormer   struct {
+	stampedTime   time.Time
+	stampedMoment plan.Moment
+	stampedFormer struct {
 		Entry  string `json:"entry"`
 		Name   string `json:"name"`
 		Folder string `json:"folder"`
 	}
-	// shutdownKeys are the two times of a stampedShutdown, as text.
-	shutdownKeys struct {
+	// momentKeys are the two times of a stampedMoment, as text.
+	momentKeys struct {
 		At   string `json:"at,omitempty"`
 		Boot string `json:"boot,omitempty"`
 	}
@@ -44,8 +44,8 @@ func (t *stampedTime) UnmarshalJSON(text []byte) error {
 }
 
 // MarshalJSON gives both times in RFC 3339, boot in full.
-func (s *stampedShutdown) MarshalJSON() ([]byte, error) {
-	var k shutdownKeys
+func (s *stampedMoment) MarshalJSON() ([]byte, error) {
+	var k momentKeys
 	if !s.At.IsZero() {
 		k.At = Time(s.At).Format(time.RFC3339)
 	}
@@ -56,8 +56,8 @@ func (s *stampedShutdown) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads both times.
-func (s *stampedShutdown) UnmarshalJSON(text []byte) error {
-	var k shutdownKeys
+func (s *stampedMoment) UnmarshalJSON(text []byte) error {
+	var k momentKeys
 	if err := json.Unmarshal(text, &k); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *stampedShutdown) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	boot, err := parseStamped(k.Boot)
-	*s = stampedShutdown{At: Time(at), Boot: boot}
+	*s = stampedMoment{At: Time(at), Boot: boot}
 	return err
 }
 
