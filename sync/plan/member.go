@@ -101,10 +101,15 @@ func (v *view) record(moRef string, i int) *v1alpha1.Member {
 // halting tells that the member's guest was asked to halt, since the VM was last powered on, and may still do so. Boot
 // is vCenter's own word, so no two clocks are compared. A request that is long past is void: the guest did not heed it.
 func (v *view) halting(m *member) bool {
-	if m.Power != PoweredOn || m.Shutdown.At.IsZero() || !m.Shutdown.Boot.Equal(m.Boot) {
+	return v.mayHalt(m, m.Shutdown)
+}
+
+// mayHalt reports whether a guest that was asked at that moment may still halt.
+func (v *view) mayHalt(m *member, asked Moment) bool {
+	if m.Power != PoweredOn || asked.At.IsZero() || !asked.Boot.Equal(m.Boot) {
 		return false
 	}
-	over := m.Shutdown.At.Add(v.policy.shutdown + haltGrace)
+	over := asked.At.Add(v.policy.shutdown + haltGrace)
 	v.wakeAt(over)
 	return v.Now.Before(over)
 }
@@ -113,15 +118,13 @@ func (v *view) halting(m *member) bool {
 // still has to go.
 const haltGrace = time.Minute
 
-// takenDown tells that a step which takes the member down is under way, or was tried: its fate is not known then. A mark that
-// is taken off may be one for which another replica takes the member down at this moment; Unmark waits for that, but
-// one that failed may have written and not waited.
+// takenDown reports whether a step that takes the member down is under way, or was tried: its fate is not known then. By a mark
+// that is withdrawn another replica may be taking the member down at this moment: it may have asked the guest to halt, and
+// its word of that comes later, or never.
 func (v *view) takenDown(m *member) bool {
 	p := v.Pending[m.name]
-	if p.MoRef != "" && p.MoRef != m.MoRef { // another VM had that name
-		return false
-	}
-	return p.Op.TakesDown() || p.Tried.TakesDown()
+	tried := (p.MoRef == "" || p.MoRef == m.MoRef) && (p.Op.TakesDown() || p.Tried.TakesDown()) // else another VM had that name
+	return v.mayHalt(m, m.Withdrawn) || tried
 }
 
 // TakesDown reports whether the member may be down while the step runs, or after it.
