@@ -2,6 +2,8 @@ package vsphere
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -17,18 +19,27 @@ type freshState struct {
 	stamp, instanceUUID, changeVersion, file string
 	power                                    types.VirtualMachinePowerState
 	devices                                  []types.BaseVirtualDevice
+	others                                   int // how many of those that are counted on are as they were
 }
 
-func (v *VCenter) readFresh(ctx context.Context, vm types.ManagedObjectReference) (*freshState, error) {
+func (v *VCenter) readFresh(ctx context.Context, vm types.ManagedObjectReference, others ...plan.Other) (*freshState, error) {
+	specs := []types.PropertyFilterSpec{{
+		ObjectSet: []types.ObjectSpec{{Obj: vm}},
+		PropSet: []types.PropertySpec{{Type: vm.Type, PathSet: []string{stamp.Path, "config.instanceUuid",
+			"config.changeVersion", "config.files.vmPathName", "config.hardware.device", "runtime.powerState"}}},
+	}}
+	if len(others) > 0 {
+		specs = append(specs, othersSpec(others))
+	}
 	var now freshState
 	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: vm}},
-			PropSet: []types.PropertySpec{{Type: vm.Type, PathSet: []string{stamp.Path, "config.instanceUuid",
-				"config.changeVersion", "config.files.vmPathName", "config.hardware.device", "runtime.powerState"}}},
-		})
+		objects, err := session.Retrieve(ctx, s, specs...)
 		now = freshState{}
 		for _, o := range objects {
+			if o.Obj != vm {
+				now.others += countUnchanged(others, o)
+				continue
+			}
 			for _, p := range o.PropSet {
 				now.take(p)
 			}
@@ -36,6 +47,36 @@ func (v *VCenter) readFresh(ctx context.Context, vm types.ManagedObjectReference
 		return err
 	})
 	return &now, err
+}
+
+func othersSpec(others []plan.Other) types.PropertyFilterSpec {
+	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine",
+		PathSet: []string{"config.changeVersion", "runtime.powerState", "runtime.bootTime"}}}}
+	for _, o := range others {
+		spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: inventory.VMRef(o.MoRef)})
+	}
+	return spec
+}
+
+// countUnchanged returns 1 if a VM that was read is one of the others, and as it was; else 0.
+func countUnchanged(others []plan.Other, read types.ObjectContent) int {
+	now, on := plan.Other{MoRef: read.Obj.Value}, false
+	for _, p := range read.PropSet {
+		switch p.Name {
+		case "config.changeVersion":
+			now.ChangeVersion, _ = p.Val.(string)
+		case "runtime.bootTime":
+			now.Boot, _ = p.Val.(time.Time)
+		case "runtime.powerState":
+			on = p.Val == types.VirtualMachinePowerStatePoweredOn
+		}
+	}
+	if on && slices.ContainsFunc(others, func(o plan.Other) bool {
+		return o.MoRef == now.MoRef && o.ChangeVersion == now.ChangeVersion && o.Boot.Equal(now.Boot)
+	}) {
+		return 1
+	}
+	return 0
 }
 
 // lookUnchanged looks at a member whose configuration must be the one that is known of it.
@@ -96,12 +137,24 @@ func wantedAfterAll(a plan.Action) *vcfault.Error {
 	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The mark of %s was withdrawn, so it is wanted after all and stays.", a.VM)
 }
 
-// lookAgain looks afresh at a member that goes because it is marked, or is powered on because it is not: another copy of the
-// server may have withdrawn the mark a moment ago, or set it.
+// lookAgain looks afresh at a member that goes because it is marked, or is powered on because it is not: another replica may
+// have withdrawn the mark a moment ago, or set it. In the same call it looks at those that are counted on while the member is
+// down: the stream may not have told yet that they are marked, or down.
 func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	now, err := v.readFresh(ctx, inventory.VMRef(a.MoRef))
-	if err != nil {
-		return err
+	now, err := v.readFresh(ctx, inventory.VMRef(a.MoRef), a.Others...)
+	if err == nil {
+		err = now.check(ref, a)
 	}
-	return now.check(ref, a)
+	if gone := vcfault.MissingObject(err); err == nil && now.others < a.Least || gone.Value != "" && gone.Value != a.MoRef {
+		return v.tooFew(a)
+	}
+	return err
+}
+
+// tooFew refuses to take a member down because too few of those that the plan counts on are as it knows them.
+func (v *VCenter) tooFew(a plan.Action) *vcfault.Error {
+	for _, o := range a.Others {
+		v.reader.Touch(inventory.VMRef(o.MoRef))
+	}
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Fewer of the other members are at work than was known, so %s was not taken down; they are read anew.", a.VM)
 }

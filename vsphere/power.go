@@ -89,7 +89,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 		return err
 	}
 	asked := plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
-	for tries := 1; ; tries++ {                                                       // another replica may have written to the stamp since; that the guest halts must not be lost
+	for tries := 1; ; tries++ {                                                     // another replica may have written to the stamp since; that the guest halts must not be lost
 		err = v.restamp(ctx, m, func(s *stamp.Stamp) { s.Shutdown = asked })
 		if tries == 3 || !vcfault.Has[*types.ConcurrentAccess](err) {
 			return err

@@ -102,9 +102,19 @@ type Action struct {
 	// Marked tells that ShutdownGuest, PowerOff, Quarantine and Destroy are for a member that bears the mark, and for
 	// no other: if the mark was withdrawn meanwhile, it stays.
 	Marked bool
+	// Others are the members that stay at work while ShutdownGuest or PowerOff takes this one down. At least Least of them must be
+	// as they were when it was planned; else it stays.
+	Others []Other
+	Least  int
 	// Since is, for a ConfirmGone of a group that is no longer selected, since when it is not; else zero. The clones that
 	// are waited for are listed anew for each.
 	Since time.Time
+}
+
+// Other is a member that is counted upon: on since Boot, and unchanged since ChangeVersion.
+type Other struct {
+	MoRef, ChangeVersion string
+	Boot                 time.Time
 }
 
 // MemberKey tells that the action concerns one member, whose name is VM.

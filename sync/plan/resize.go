@@ -94,6 +94,22 @@ func (v *view) takeDown(m *member, reason string) bool {
 	case m.Tools && !(p.Op == ShutdownGuest && p.Fault.Reason == ReasonToolsUnavailable):
 		a.Op, a.ChangeVersion = ShutdownGuest, m.ChangeVersion
 	}
+	if m.ready && !v.Finalizing {
+		a.Others = v.countedUpon()
+		a.Least = min(v.policy.minAvailable, len(a.Others))
+	}
 	v.act(a)
 	return true
+}
+
+// countedUpon are the members that are at work, and stay so while others are taken down. It is the same for all of these.
+func (v *view) countedUpon() []Other {
+	if v.others == nil {
+		for i := range v.members {
+			if m := &v.members[i]; m.serving && !m.leaves && !m.cycles {
+				v.others = append(v.others, Other{MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Boot: m.Boot})
+			}
+		}
+	}
+	return v.others
 }

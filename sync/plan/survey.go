@@ -38,6 +38,7 @@ type view struct {
 	stuck     *Fault                   // why an update has stopped
 	suspended string                   // what was seen when healing was suspended
 	actions   []Action
+	others    []Other         // see countedUpon
 	acted     map[string]bool // the members that an action was found for, pending or not
 	cloning   int             // members being cloned, and to be cloned
 	missing   int             // of these, those that are not under way

@@ -21,6 +21,7 @@ var (
 	notOurs        = passing("ConcurrentAccess")
 	changed        = passing("ConcurrentAccess")
 	wantedAfterAll = passing("ConcurrentAccess")
+	tooFew         = passing("ConcurrentAccess")
 	leaseOver      = passing("ConcurrentAccess")
 	replyLost      = passing("VCenterUnreachable")
 	objectGone     = passing("Gone")

@@ -189,7 +189,9 @@ func (s *step) start() (over bool, err error) {
 		}
 	case plan.PowerOn, plan.PowerOff, plan.ShutdownGuest:
 		if g := v.vms[a.MoRef]; a.Marked || a.Op == plan.PowerOn && time.Since(g.read) > 100*time.Millisecond {
-			err = s.look()
+			if err = s.look(); err == nil {
+				err = s.lookAtOthers()
+			}
 		}
 	case plan.Quarantine, plan.Reset:
 		err = s.look()
@@ -261,6 +263,25 @@ func (s *step) look() error {
 		return wrongPower
 	}
 	return nil
+}
+
+// lookAtOthers looks at those that are counted upon while the member is down.
+func (s *step) lookAtOthers() error {
+	n, gone := 0, false
+	for _, o := range s.a.Others {
+		m := s.vc.find(o.MoRef)
+		gone = gone || m.gone
+		if !m.hidden && m.Power == plan.PoweredOn && m.ChangeVersion == o.ChangeVersion && m.Boot.Equal(o.Boot) {
+			n++
+		}
+	}
+	if n >= s.a.Least && !gone {
+		return nil
+	}
+	for _, o := range s.a.Others {
+		s.by.view.wanted[o.MoRef] = true
+	}
+	return tooFew
 }
 
 // ask makes the call of a step that is two: a guest is asked to halt before the stamp says so, and the stamp says that a

@@ -20,10 +20,10 @@ func Endless(method string) *vcfault.Error {
 }
 
 // Retrieve makes one RetrievePropertiesEx, however many pages its answer has.
-func Retrieve(ctx context.Context, s *Session, spec types.PropertyFilterSpec) ([]types.ObjectContent, error) {
+func Retrieve(ctx context.Context, s *Session, specs ...types.PropertyFilterSpec) ([]types.ObjectContent, error) {
 	pc := s.Vim.ServiceContent.PropertyCollector
 	res, err := methods.RetrievePropertiesEx(ctx, s.Vim, &types.RetrievePropertiesEx{
-		This: pc, SpecSet: []types.PropertyFilterSpec{spec}})
+		This: pc, SpecSet: specs})
 	if err != nil || res.Returnval == nil {
 		return nil, err
 	}
