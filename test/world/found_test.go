@@ -1,0 +1,63 @@
+package world
+
+import (
+	"bufio"
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+//go:embed testdata/found
+var found embed.FS
+
+// Lives that broke an invariant once, shrunk, with the seed of their setting and their events, one a line. What a file is named for
+// has a test of its own where it was put right.
+func TestLivesThatWereFoundOnceHold(t *testing.T) {
+	files, err := found.ReadDir("testdata/found")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(file.Name(), ".txt"), func(t *testing.T) {
+			text, err := found.ReadFile(path.Join("testdata/found", file.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			seed, events, err := eventsIn(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := settingOf(seed)
+			if o := lead(t, set, events, false); o.wrong != "" {
+				t.Errorf("%s\n%+v\n%s", o.wrong, describe(&set), lead(t, set, events, true).history)
+			}
+		})
+	}
+}
+
+// eventsIn reads a life: "seed <n>", and then its events as they are written in a history.
+func eventsIn(text string) (seed uint64, events []event, err error) {
+	lines := bufio.NewScanner(strings.NewReader(text))
+	lines.Scan()
+	if _, err = fmt.Sscanf(lines.Text(), "seed %d", &seed); err != nil {
+		return 0, nil, fmt.Errorf("%q: %w", lines.Text(), err)
+	}
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		e := event{at: len(events)}
+		name := max(0, len(words)-2)
+		if _, err = fmt.Sscan(strings.Join(words[name:], " "), &e.a, &e.b); err != nil {
+			return 0, nil, fmt.Errorf("%q: %w", lines.Text(), err)
+		}
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == strings.Join(words[:name], " ") })
+		if i < 0 {
+			return 0, nil, fmt.Errorf("%q is no event", lines.Text())
+		}
+		e.kind = kinds[i]
+		events = append(events, e)
+	}
+	return seed, events, lines.Err()
+}
