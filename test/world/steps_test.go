@@ -73,9 +73,6 @@ func (w *world) advance(s *step, how, which int) {
 		if s.overtakes() {
 			return
 		}
-		if s.a.Op == plan.ShutdownGuest && w.set.peaceful {
-			how = well // see halfDone
-		}
 		if how == late && !s.orphan && !s.by.paused {
 			w.say("  %s: its reply is lost, and it goes on", s)
 			s.orphan = true
@@ -87,9 +84,6 @@ func (w *world) advance(s *step, how, which int) {
 			if err := s.effect(); err != nil {
 				s.err = err
 			}
-		}
-		if s.err != nil {
-			s.halfDone()
 		}
 		w.say("  %s has ended: %v", s, s.err)
 		if s.phase = answered; s.orphan {
@@ -108,13 +102,6 @@ func (w *world) advance(s *step, how, which int) {
 // overtakes: a clone that ends between the look into an empty folder and its removal a moment later would be taken off the
 // inventory with it. No call can prevent that; it takes far longer than the removal.
 func (s *step) overtakes() bool { return s.a.Op == plan.Clone && s.removesFolder() }
-
-// halfDone: a guest was asked to halt, and its stamp does not say so. Nobody else can know of that.
-func (s *step) halfDone() {
-	if m := s.vc.find(s.a.MoRef); s.a.Op == plan.ShutdownGuest && m != nil {
-		m.faulty = true
-	}
-}
 
 // changesPower reports whether such a task of a VM is under way.
 func (w *world) changesPower(moRef string, op plan.Op) bool {

@@ -126,11 +126,8 @@ func (w *world) kill(r *replica, halfway bool) {
 		if s.by != r {
 			continue
 		}
-		if s.orphan = true; s.phase != underWay || halfway && !w.set.peaceful && (s.a.Op == plan.ShutdownGuest || s.a.Op == plan.Reset) {
+		if s.orphan = true; s.phase != underWay || halfway && (s.a.Op == plan.ShutdownGuest || s.a.Op == plan.Reset) {
 			w.drop(s)
-			if s.phase == underWay {
-				s.halfDone()
-			}
 		}
 	}
 	w.replicas = slices.DeleteFunc(w.replicas, func(x *replica) bool { return x == r })
