@@ -2,6 +2,7 @@ package world
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -69,4 +70,128 @@ func (w *world) says(r *replica) string {
 		w.violated("5: %v", err)
 	}
 	return string(text)
+}
+
+// rest is the end of a life: no more harm is done, what is going on goes on, and all must come to what is wanted.
+func (w *world) rest() {
+	w.say("no more harm is done")
+	w.calm = true
+	for len(w.replicas) < w.set.replicas {
+		w.start()
+	}
+	sleepers := slices.Clone(w.replicas)
+	if !w.set.buries || len(w.atWork()) == 0 { // else they wake up when all is over
+		for _, r := range sleepers {
+			w.resume(r, false)
+		}
+	}
+	for _, m := range w.vc.vms {
+		if m.hidden {
+			m.hidden = false
+			m.changed()
+		}
+		if m.foreign && m.Folder != elsewhere && !m.gone { // it was in the way
+			w.vc.removes(m)
+		}
+	}
+	if w.await("the wanted members", w.off); w.wrong != "" {
+		return
+	}
+	w.atRest()
+	if w.wrong == "" && w.set.buries && w.kube.group != nil {
+		w.delete()
+		w.await("the end", w.off)
+	}
+	for i, r := range sleepers {
+		w.resume(r, i%2 == 0)
+	}
+	for n := range 4 {
+		w.goOn(n)
+		w.pass(time.Second)
+	}
+	w.lastLook()
+}
+
+// await leads the world on until nothing is off.
+func (w *world) await(what string, off func() string) {
+	idle, began := time.Second, time.Now()
+	for n := 0; w.wrong == ""; n++ {
+		if off() == "" && !w.moves() && !slices.ContainsFunc(w.atWork(), func(r *replica) bool { return !r.view.known || len(r.view.late()) > 0 }) {
+			return
+		}
+		if n > 500 || time.Since(began) > time.Hour {
+			w.violated("never at %s: %s", what, off())
+			return
+		}
+		if w.goOn(n) {
+			idle = time.Second
+		}
+		w.pass(idle)
+		idle = min(2*idle, 25*time.Second)
+	}
+}
+
+// atWork are the replicas that are not paused.
+func (w *world) atWork() []*replica {
+	return slices.DeleteFunc(slices.Clone(w.replicas), func(r *replica) bool { return r.paused })
+}
+
+// moves reports whether a step can go on.
+func (w *world) moves() bool {
+	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == underWay || !s.by.paused })
+}
+
+// goOn lets everything go on that can, and says whether there was anything.
+func (w *world) goOn(n int) (busy bool) {
+	w.resolveTwins()
+	for _, m := range w.vc.vms {
+		switch {
+		case m.gone:
+		case m.halting(), m.Power == plan.PoweredOn && !m.Quarantined.IsZero(): // whoever powered that on is done
+			w.vc.power(m, false)
+		case m.Power == plan.PoweredOn && !m.Tools && !m.halting():
+			w.vc.boots(m)
+		}
+	}
+	w.call(one(w.atWork(), n), 0, false)
+	for range 20 {
+		for _, r := range w.atWork() {
+			if len(r.view.late()) > 0 || !r.view.known {
+				w.tell(r, 0, true)
+				busy = true
+			}
+		}
+		if !w.moves() || w.wrong != "" {
+			break
+		}
+		for _, s := range slices.Clone(w.steps) {
+			if slices.Contains(w.steps, s) {
+				w.advance(s, well, 0)
+			}
+		}
+		busy = true
+		w.look()
+	}
+	w.show()
+	return busy
+}
+
+// resolveTwins is what the operator does who made twins: the one that works stays.
+func (w *world) resolveTwins() {
+	kept := map[int32]*machine{}
+	for _, m := range w.vc.vms {
+		if !m.member(w.kube.uid()) {
+			continue
+		}
+		other := kept[m.Ordinal]
+		switch {
+		case other == nil:
+			kept[m.Ordinal] = m
+		case m.Power == plan.PoweredOn && other.Power != plan.PoweredOn:
+			w.vc.removes(other)
+			kept[m.Ordinal] = m
+		case m.tampered || other.tampered:
+			w.vc.removes(m)
+		}
+	}
 }

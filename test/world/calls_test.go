@@ -1,0 +1,209 @@
+package world
+
+import (
+	"slices"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// start makes the calls before the task, and starts it. over: nothing is left to do.
+func (s *step) start() (over bool, err error) {
+	v, a := s.by.view, s.a
+	switch a.Op {
+	case plan.CreateFolder:
+		over = v.folder != ""
+	case plan.CreateQuarantine:
+		over = v.quarantine != ""
+	case plan.Clone, plan.ConfirmGone, plan.RemoveFolder, plan.Destroy:
+	default:
+		over, err = s.startOwn()
+	}
+	if over || err != nil {
+		v.read("")
+		return over, err
+	}
+	if !s.by.loop.Leased(s.ref.UID, a.VM) { // right before the calls
+		return false, leaseOver
+	}
+	switch a.Op {
+	case plan.ConfirmGone:
+		return false, s.noCloneUnderWay()
+	case plan.RemoveFolder:
+		return s.startRemoveFolder()
+	case plan.Destroy:
+		err = s.look()
+		if err == objectGone {
+			v.read(a.MoRef)
+			return true, nil
+		}
+		if m := s.vc.find(a.MoRef); err == nil && a.NeverOn && (m.Power != plan.PoweredOff || m.wasOn) {
+			err = twin
+		}
+	case plan.PowerOn, plan.PowerOff, plan.ShutdownGuest:
+		if g := v.vms[a.MoRef]; a.Marked || a.Op == plan.PowerOn && time.Since(g.read) > 100*time.Millisecond {
+			if err = s.look(); err == nil {
+				err = s.lookAtOthers()
+			}
+		}
+	case plan.Quarantine, plan.Reset:
+		err = s.look()
+		if m := s.vc.find(a.MoRef); err == nil && m.ChangeVersion != s.guard {
+			err = changed
+		}
+	}
+	if err == nil {
+		err = s.ask()
+	}
+	if err == nil {
+		s.judge()
+	}
+	return false, err
+}
+
+// startOwn looks at what the replica knows of the member that the step is for.
+func (s *step) startOwn() (over bool, err error) {
+	a := s.a
+	m, err := s.by.view.own(s.ref, a)
+	if err != nil {
+		return false, err
+	}
+	s.guard, s.boot = m.ChangeVersion, m.Boot
+	unchanged := a.ChangeVersion == "" || a.ChangeVersion == m.ChangeVersion
+	switch a.Op {
+	case plan.Rename:
+		return m.Name == a.NewName, nil
+	case plan.Move:
+		return m.Folder == a.Folder, nil
+	case plan.Mark:
+		over = m.Marked && (a.Why == "" || m.Why == a.Why) && m.Generation >= a.Generation
+	case plan.Unmark:
+		over = !m.Marked && m.Quarantined.IsZero() && m.Generation >= a.Generation
+	case plan.Quarantine:
+		over = !m.Quarantined.IsZero()
+	case plan.Reconfigure:
+		if on := m.Power == plan.PoweredOn; unchanged && on != a.Hot {
+			return false, wrongPower
+		}
+	case plan.Reset:
+		if unchanged && m.Marked {
+			return false, changed
+		}
+	default:
+		return false, nil
+	}
+	if !over && !unchanged {
+		err = changed
+	}
+	return over, err
+}
+
+// look looks at the VM afresh.
+func (s *step) look() error {
+	m, a := s.vc.find(s.a.MoRef), s.a
+	switch {
+	case m == nil || m.gone:
+		return objectGone
+	case m.hidden:
+		return unreadable
+	case m.uid != s.ref.UID || m.Ordinal != a.Ordinal:
+		return notOurs
+	case a.Marked && !(m.Marked && (m.Why != plan.WhyPowerCycle || a.Op == plan.PowerOff || a.Op == plan.ShutdownGuest) || !m.Quarantined.IsZero() && m.Marked):
+		return wantedAfterAll
+	case a.Op == plan.PowerOn && m.Marked:
+		return changed
+	case a.Op == plan.Quarantine && m.Power != plan.PoweredOff, a.Op == plan.Reset && m.Power != plan.PoweredOn:
+		return wrongPower
+	}
+	return nil
+}
+
+// lookAtOthers looks at those that are counted upon while the member is down.
+func (s *step) lookAtOthers() error {
+	n, gone := 0, false
+	for _, o := range s.a.Others {
+		m := s.vc.find(o.MoRef)
+		gone = gone || m.gone
+		if !m.hidden && m.Power == plan.PoweredOn && m.ChangeVersion == o.ChangeVersion && m.Boot.Equal(o.Boot) {
+			n++
+		}
+	}
+	if n >= s.a.Least && !gone {
+		return nil
+	}
+	for _, o := range s.a.Others {
+		s.by.view.wanted[o.MoRef] = true
+	}
+	return tooFew
+}
+
+// ask makes the call of a step that is two: a guest is asked to halt before the stamp says so, and the stamp says that a
+// member is restarted before it is.
+func (s *step) ask() error {
+	m := s.vc.find(s.a.MoRef)
+	switch s.a.Op {
+	case plan.ShutdownGuest:
+		switch {
+		case m == nil || m.gone:
+			return objectGone
+		case m.hidden:
+			return noPermission
+		case m.Power != plan.PoweredOn:
+			s.by.view.read(m.MoRef)
+			return nil
+		case !m.Tools:
+			return noTools
+		}
+		m.asked, m.heeds = time.Now(), s.set.heeds
+	case plan.Reset:
+		s.vc.apply(m, plan.Action{Op: plan.Reset, MoRef: m.MoRef})
+		m.Restarted = seconds(time.Now())
+		m.reconfigured()
+	}
+	return nil
+}
+
+func (s *step) startRemoveFolder() (over bool, err error) {
+	if err := s.noCloneUnderWay(); err != nil {
+		return false, err
+	}
+	v := s.by.view
+	if v.read(""); !s.vc.standing(s.a.MoRef) {
+		return true, nil
+	}
+	foreign := false
+	for _, m := range s.vc.vms {
+		if m.gone || m.Folder != s.vc.folder && m.Folder != s.vc.quarantine {
+			continue
+		}
+		v.read(m.MoRef)
+		if g := v.vms[m.MoRef]; (g.blind || g.uid == s.ref.UID) && s.set.defect != removesBlindly {
+			return false, removing
+		}
+		foreign = true
+	}
+	if foreign && s.set.defect != removesBlindly {
+		return false, strangers
+	}
+	return false, nil
+}
+
+// noCloneUnderWay waits for the clones that ran when the replica first asked for this group.
+func (s *step) noCloneUnderWay() error {
+	var running []int
+	for _, x := range s.steps {
+		if x.a.Op == plan.Clone && x.phase == underWay {
+			running = append(running, x.id)
+		}
+	}
+	awaited, known := s.by.clones[s.ref.UID]
+	if !known {
+		awaited = running
+	}
+	awaited = slices.DeleteFunc(slices.Clone(awaited), func(id int) bool { return !slices.Contains(running, id) })
+	s.by.clones[s.ref.UID] = awaited
+	if len(awaited) > 0 {
+		return cloneUnderWay
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package world
+
+import (
+	"math/rand/v2"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// setting is how a life is set up. It is not shrunk.
+type setting struct {
+	seed     uint64
+	spec     v1alpha1.VmGroupSpec
+	replicas int  // how many servers run
+	slots    int  // of each
+	up       bool // the group is at work when the life begins
+	tools    bool // readiness is asked of the guests
+	heeds    bool // guests halt when they are asked to
+	// peaceful: nobody but users and our own servers does anything, so availability must never fall below the promise.
+	peaceful bool
+	buries   bool // the group is deleted in the end
+	defect   defect
+}
+
+func settingOf(seed uint64) setting {
+	r := rand.New(rand.NewPCG(seed, 1))
+	n := int32(r.IntN(5))
+	s := setting{seed: seed, replicas: []int{1, 2, 2, 2, 2, 2, 3, 3}[r.IntN(8)], slots: 1 + r.IntN(6), up: r.IntN(4) > 0,
+		tools: r.IntN(3) == 0, heeds: r.IntN(4) > 0, peaceful: seed%3 == 2, buries: r.IntN(2) == 0}
+	s.spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Replicas: &n, Inventory: v1alpha1.InventoryNone}
+	if r.IntN(4) == 0 {
+		s.spec.Inventory = ""
+	}
+	timeout := []int32{0, 0, 60}[r.IntN(3)]
+	s.spec.Deletion.ShutdownTimeoutSeconds = &timeout
+	s.spec.Deletion.QuarantineSeconds = []int32{0, 0, 0, 120}[r.IntN(4)]
+	s.spec.Update.Resize = []v1alpha1.ResizeWay{"", "", v1alpha1.ResizeReplace}[r.IntN(3)]
+	s.spec.ScaleIn.Order = []v1alpha1.ScaleInOrder{"", v1alpha1.ScaleInOldest, v1alpha1.ScaleInNewest}[r.IntN(3)]
+	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
+	switch r.IntN(4) {
+	case 0:
+		s.spec.Update.MaxUnavailable, s.spec.Update.MaxSurge = &one, &none
+	case 1:
+		s.spec.Update.MaxUnavailable, s.spec.Update.MaxSurge = &none, &one
+	}
+	if s.tools {
+		s.spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+	}
+	return s
+}
+
+// begin is how a life begins.
+func (w *world) begin() {
+	w.create()
+	for range w.set.replicas {
+		w.tell(w.start(), 0, true)
+	}
+	stranger := w.vc.add("", plan.Action{Op: plan.Clone, VM: "web-0", Folder: elsewhere})
+	stranger.foreign = true
+	if w.set.up {
+		g := w.kube.group
+		w.vc.folder, w.vc.folders = w.vc.ref("group"), 1
+		for i := range *g.Spec.Replicas {
+			m := w.vc.add(g.UID, plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, i), Ordinal: i, Folder: w.vc.folder,
+				Revision: plan.Revision(&g.Spec), Generation: 1, CPU: g.Spec.CPU, MemoryMB: g.MemoryMB(), Details: &plan.Details{Home: plan.HomeOf(&g.Spec).String()}})
+			w.vc.power(m, true)
+			w.vc.boots(m)
+		}
+		for _, r := range w.replicas {
+			w.tell(r, 0, true)
+		}
+	}
+	w.look()
+}

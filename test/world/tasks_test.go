@@ -1,0 +1,140 @@
+package world
+
+import (
+	"slices"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// overtakes: a clone that ends between the look into an empty folder and its removal a moment later would be taken off the
+// inventory with it. No call can prevent that; it takes far longer than the removal.
+func (s *step) overtakes() bool { return s.a.Op == plan.Clone && s.removesFolder() }
+
+// changesPower reports whether such a task of a VM is under way.
+func (w *world) changesPower(moRef string, op plan.Op) bool {
+	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == underWay && s.a.Op == op && s.a.MoRef == moRef })
+}
+
+// effect is what the task does in vCenter.
+func (s *step) effect() error {
+	vc, a := s.vc, s.a
+	switch a.Op {
+	case plan.CreateFolder:
+		if vc.folder == "" {
+			vc.folder, vc.folders = vc.ref("group"), vc.folders+1
+		}
+		return nil
+	case plan.CreateQuarantine:
+		if a.Folder != vc.folder {
+			return objectGone
+		}
+		if vc.quarantine == "" {
+			vc.quarantine, vc.folders = vc.ref("group"), vc.folders+1
+		}
+		return nil
+	case plan.Clone:
+		return s.cloned()
+	case plan.RemoveFolder:
+		if a.MoRef == vc.folder {
+			s.folderRemoved()
+		}
+		return nil
+	case plan.ConfirmGone:
+		return nil
+	}
+	m := vc.find(a.MoRef)
+	switch {
+	case m == nil || m.gone:
+		if a.Op == plan.Destroy {
+			return nil
+		}
+		return objectGone
+	case m.hidden:
+		return noPermission
+	case m.uid != s.ref.UID:
+		s.violated("2: %s is carried out on a VM that is not the group's", s)
+	}
+	return s.changes(m)
+}
+
+// changes is what the task does to one VM.
+func (s *step) changes(m *machine) error {
+	vc, a := s.vc, s.a
+	switch a.Op {
+	case plan.Mark, plan.Unmark, plan.Quarantine, plan.Reconfigure:
+		if m.ChangeVersion != s.guard {
+			return changed
+		}
+		if on := m.Power == plan.PoweredOn; a.Op == plan.Reconfigure && on != a.Hot {
+			return wrongPower
+		}
+		vc.apply(m, a)
+		m.reconfigured()
+	case plan.PowerOn:
+		if m.Power != plan.PoweredOn {
+			vc.power(m, true)
+		}
+	case plan.PowerOff:
+		if m.Power == plan.PoweredOn {
+			vc.power(m, false)
+		}
+	case plan.ShutdownGuest:
+		m.Shutdown = plan.Moment{At: seconds(time.Now().Add(time.Second)), Boot: s.boot}
+		m.reconfigured()
+	case plan.Reset:
+		if m.Power != plan.PoweredOn {
+			return wrongPower
+		}
+		m.Tools, m.IPs, m.asked = false, nil, time.Time{}
+		m.changed()
+	case plan.Rename, plan.Move:
+		folder, name := m.Folder, a.NewName
+		if a.Op == plan.Move {
+			if folder, name = a.Folder, m.Name; !vc.standing(folder) {
+				return objectGone
+			}
+		}
+		if holder := vc.named(folder, name); holder != nil && holder != m {
+			if holder.uid == s.ref.UID || holder.hidden {
+				return nameHeld
+			}
+			return nameConflict
+		}
+		vc.apply(m, a)
+		m.reconfigured()
+	case plan.Destroy:
+		if m.Power == plan.PoweredOn {
+			return wrongPower
+		}
+		vc.removes(m)
+	default:
+		panic("the model does not know the step " + string(a.Op))
+	}
+	return nil
+}
+
+func (s *step) cloned() error {
+	vc, a := s.vc, s.a
+	if a.Folder != vc.folder {
+		return objectGone
+	}
+	if holder := vc.named(a.Folder, a.VM); holder != nil {
+		s.holder = holder.MoRef
+		return nil // the replica looks whose it is
+	}
+	m := vc.add(s.ref.UID, a)
+	s.made = m.MoRef
+	s.arrives(m)
+	return nil
+}
+
+func (s *step) folderRemoved() {
+	vc := s.vc
+	for _, m := range vc.vms {
+		if !m.gone && (m.Folder == vc.folder || m.Folder == vc.quarantine) {
+			s.violated("4: %s takes %s (%s) off the inventory with its folder", s, m.Name, m.MoRef)
+		}
+	}
+	vc.folder, vc.quarantine, vc.folders = "", "", vc.folders+1
+}
