@@ -32,7 +32,7 @@ func TestAMemberIsNotTakenDownWhenTooFewOfThoseAreAtWorkThatAreCountedUpon(t *te
 					other = p.vm(other.MoRef)
 					a.Marked, a.Least, a.Others = true, 1, []plan.Other{{MoRef: other.MoRef, ChangeVersion: other.ChangeVersion, Boot: other.Boot}}
 					lost(w)
-					if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+					if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing || !f.Untried {
 						t.Errorf("%+v", f)
 					}
 					if calls := w.Calls(); calls["ShutdownGuest"]+calls["PowerOffVM_Task"] != 0 {

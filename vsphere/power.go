@@ -24,7 +24,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	}
 	if a.Marked || a.Op == plan.PowerOn && time.Since(m.ReadAt) > fresh {
 		if err := v.lookAgain(ctx, ref, a); err != nil {
-			return err
+			return vcfault.Untried(err)
 		}
 	}
 	vm := inventory.VMRef(a.MoRef)
@@ -74,7 +74,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	}
 	if a.Marked {
 		if err := v.lookAgain(ctx, ref, a); err != nil {
-			return err
+			return vcfault.Untried(err)
 		}
 	}
 	vm := inventory.VMRef(a.MoRef)

@@ -93,7 +93,7 @@ func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
 		p := w.start()
 		a := guarded(plan.ShutdownGuest, p.running(0, true))
 		a.Marked = true
-		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
+		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Untried {
 			t.Errorf("%+v", f)
 		}
 		if n := w.Calls()["ShutdownGuest"]; n != 0 {
@@ -110,7 +110,7 @@ func TestALostReplyToAShutdownAsksOnceMore(t *testing.T) {
 		vm := p.running(0, true)
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		w.LoseReply("ShutdownGuest", 1)
-		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonVCenterUnreachable {
+		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonVCenterUnreachable || f.Untried {
 			t.Errorf("%+v", f)
 		}
 		p.until("it is known again", func() bool { return p.sight().Known })

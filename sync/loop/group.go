@@ -62,7 +62,7 @@ func (f *failure) before(a plan.Action) plan.Op {
 	switch {
 	case f.action.MoRef != a.MoRef:
 		return ""
-	case f.action.Op != a.Op && f.action.Op.TakesDown():
+	case f.action.Op != a.Op && f.action.Op.TakesDown() && !f.fault.Untried:
 		return f.action.Op
 	}
 	return f.tried
@@ -266,6 +266,8 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	f := failure{action: a, fault: faultOf(err), tries: was.tries + 1, tried: was.before(a)}
 	if was.action.Op != a.Op {
 		f.tries = 1
+	} else if was.action.MoRef == a.MoRef && !was.fault.Untried {
+		f.fault.Untried = false // the try before may have been carried out
 	}
 	first, last := waitFirst, waitLast
 	switch {

@@ -8,6 +8,29 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
+// What was given up before anything was done puts nothing in doubt; but for what was tried before, it is no proof.
+func TestAStepThatWasGivenUpIsNotTold(t *testing.T) {
+	none := func(time.Duration) time.Duration { return 0 }
+	off, mark := plan.Action{Op: plan.PowerOff, VM: "web-0", MoRef: "vm-7"}, plan.Action{Op: plan.Mark, VM: "web-0", MoRef: "vm-7"}
+	for _, lost := range []bool{false, true} {
+		g, now := newGroup(call("web", 2)), time.Now()
+		g.renew(call("web", 2), now)
+		if lost {
+			g.ended(off, errors.New("the reply was lost"), now, none)
+		}
+		for range 2 {
+			g.ended(off, fault{Reason: "ConcurrentAccess", Untried: true}, now, none)
+		}
+		if p := g.observe(Config{}, now).Pending["web-0"]; p.Fault.Untried == lost {
+			t.Errorf("a reply was lost before: %v; %+v", lost, p)
+		}
+		g.running["web-0"] = mark
+		if p := g.observe(Config{}, now).Pending["web-0"]; (p.Tried == plan.PowerOff) != lost {
+			t.Errorf("a reply was lost before: %v; with the next step %+v", lost, p)
+		}
+	}
+}
+
 func TestAStepThatFailedIsToldWhileTheNextOneForItsVMRuns(t *testing.T) {
 	none := func(time.Duration) time.Duration { return 0 }
 	g, now := newGroup(call("web", 2)), time.Now()

@@ -270,6 +270,35 @@ func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 	}
 }
 
+// A step that was given up before its call is known to have done nothing. Were its member in doubt for this replica alone, it would
+// choose another one than the others do, and each would withdraw the other's mark. (The exact world found it, with seed 3025541.)
+func TestAMemberIsCountedUponWhoseStepWasGivenUp(t *testing.T) {
+	o := observed(1)
+	o.Sight.Folder = "group-v7"
+	for i := range int32(2) {
+		o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+	}
+	goes := &o.Sight.VMs[1]
+	goes.Marked, goes.Why, goes.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
+	none := intstr.FromInt32(0)
+	o.Group.Spec.Update.MaxUnavailable = &none
+	for _, p := range []struct {
+		plan.Pending
+		goes bool
+	}{
+		{plan.Pending{State: plan.Due, Fault: plan.Fault{Reason: "ConcurrentAccess", Untried: true}}, true},
+		{plan.Pending{State: plan.Due, Fault: plan.Fault{Reason: "ConcurrentAccess"}}, false},
+		{plan.Pending{State: plan.Running, Fault: plan.Fault{Reason: "ConcurrentAccess", Untried: true}}, false},
+		{plan.Pending{State: plan.Due, Fault: plan.Fault{Reason: "ConcurrentAccess", Untried: true}, Tried: plan.Reset}, false},
+	} {
+		p.Op, p.MoRef = plan.PowerOff, o.Sight.VMs[0].MoRef
+		o.Pending = map[string]plan.Pending{"web-0": p.Pending}
+		if r := plan.Make(o); r.Wants("web-1", plan.PowerOff) != p.goes {
+			t.Errorf("%+v: it does %+v", p, r.Actions)
+		}
+	}
+}
+
 // Another replica may have asked the guest to halt right before the mark was withdrawn, and has yet to write that into the
 // stamp, or was killed. (The exact world found it, with seeds 431897 and 22961.)
 func TestAMemberWhoseMarkWasWithdrawnAMomentAgoIsNotCountedUpon(t *testing.T) {

@@ -53,7 +53,7 @@ func (v *view) judge(i int) {
 	m.ready = v.isReady(m)
 	m.since = v.readySince(m, i)
 	halting := v.halting(m)
-	m.serving = m.ready && !halting && !v.takenDown(m)
+	m.serving = m.ready && !halting && !v.takenDown(m) && !v.justWithdrawn(m)
 	if m.serving && v.Now.Sub(m.since) < v.policy.minReady {
 		m.serving = false
 		v.wakeAt(m.since.Add(v.policy.minReady))
@@ -118,14 +118,21 @@ func (v *view) mayHalt(m *member, asked Moment) bool {
 // still has to go.
 const haltGrace = time.Minute
 
-// takenDown reports whether a step that takes the member down is under way, or was tried: its fate is not known then. By a mark
-// that is withdrawn another replica may be taking the member down at this moment: it may have asked the guest to halt, and
-// its word of that comes later, or never.
+// takenDown reports whether a step that takes the member down is under way, or was tried: its fate is not known then. A mark that
+// is taken off may be one for which another replica takes the member down at this moment; Unmark waits for that, but
+// one that failed may have written and not waited.
 func (v *view) takenDown(m *member) bool {
 	p := v.Pending[m.name]
-	tried := (p.MoRef == "" || p.MoRef == m.MoRef) && (p.Op.TakesDown() || p.Tried.TakesDown()) // else another VM had that name
-	return v.mayHalt(m, m.Withdrawn) || tried
+	if p.MoRef != "" && p.MoRef != m.MoRef { // another VM had that name
+		return false
+	}
+	return p.Op.TakesDown() && (p.State == Running || !p.Fault.Untried) || p.Tried.TakesDown()
 }
+
+// justWithdrawn reports whether another replica may be taking the member down by the mark that was withdrawn: it may have asked
+// the guest to halt, and its word of that comes a moment later, or never. The member is not chosen for a power cycle again before
+// that is over, or two replicas that count differently would mark it and withdraw the mark in turns.
+func (v *view) justWithdrawn(m *member) bool { return v.mayHalt(m, m.Withdrawn) }
 
 // TakesDown reports whether the member may be down while the step runs, or after it.
 func (op Op) TakesDown() bool {

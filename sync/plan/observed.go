@@ -315,4 +315,6 @@ type Fault struct {
 	Person bool
 	// Passing tells that it goes by itself within seconds or minutes, and that looking again costs little.
 	Passing bool
+	// Untried tells that the step was given up before the call that would have changed anything.
+	Untried bool
 }

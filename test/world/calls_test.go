@@ -45,6 +45,7 @@ func (s *step) start() (over bool, err error) {
 			if err = s.look(); err == nil {
 				err = s.lookAtOthers()
 			}
+			err = untried(err)
 		}
 	case plan.Quarantine, plan.Reset:
 		err = s.look()

@@ -16,6 +16,17 @@ func person(reason string) *fault {
 	return &fault{Reason: reason, Message: reason + ": somebody has to act", Person: true}
 }
 
+// untried says of a fault that nothing was done.
+func untried(err error) error {
+	f, is := err.(*fault)
+	if !is {
+		return err
+	}
+	given := *f
+	given.Untried = true
+	return &given
+}
+
 // What the model of vsphere answers, with the marks that vsphere's faults have.
 var (
 	notOurs        = passing("ConcurrentAccess")

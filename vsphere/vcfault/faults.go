@@ -53,6 +53,13 @@ func New(reason string, person bool, format string, args ...any) *Error {
 	return &Error{Fault: mayPass(plan.Fault{Reason: reason, Person: person, Message: fmt.Sprintf(format, args...)})}
 }
 
+// Untried says of an error that nothing was done.
+func Untried(err error) *Error {
+	e := *Classify("", err)
+	e.Untried = true
+	return &e
+}
+
 // Classify says what an error means, by the types in its tree and never by its text. nil gives nil; what is an
 // *Error already stays as it is and only gains op if it has none.
 //
