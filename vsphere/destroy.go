@@ -52,6 +52,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	if err != nil && vcfault.MissingObject(err) != vm {
 		return err
 	}
+	v.asked.Delete(a.MoRef)
 	return v.reader.Read(ctx, vm)
 }
 

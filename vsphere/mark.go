@@ -30,9 +30,6 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 			next.Why = a.Why
 		}
 	case plan.Unmark:
-		if m.Stamp.Marked && m.Power == plan.PoweredOn {
-			next.Withdrawn = plan.Moment{At: stamp.Time(time.Now()), Boot: m.Boot}
-		}
 		next.Unmark()
 		if !next.Shutdown.Boot.Equal(m.Boot) { // else its guest may still halt: nobody else goes on the strength of it
 			next.Shutdown = plan.Moment{}

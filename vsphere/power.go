@@ -22,6 +22,11 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if err != nil {
 		return err
 	}
+	if a.Unheeded && !v.unheeded(m) {
+		if err := v.shutdownGuest(ctx, ref, a); err == nil || vcfault.Classify("", err).Reason != vcfault.ReasonToolsUnavailable {
+			return err
+		}
+	}
 	if a.Marked || a.Op == plan.PowerOn && time.Since(m.ReadAt) > fresh {
 		if err := v.lookAgain(ctx, ref, a); err != nil {
 			return vcfault.Untried(err)
@@ -49,6 +54,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if _, err := v.task(ctx, start); err != nil && !vcfault.AlreadyIn(err, wanted) {
 		return err
 	}
+	v.asked.Delete(a.MoRef)
 	return v.reader.Read(ctx, vm)
 }
 
@@ -65,41 +71,63 @@ const (
 // shutdownGuest asks a member's guest to halt, and writes into its stamp when. VirtualMachine.ShutdownGuest returns
 // at once; that the VM is off is seen later.
 //
-// It asks first and stamps afterwards: a crash in between asks once more, which harms nothing. The other way round, a
-// guest that was never asked could have its plug pulled when the time is over.
+// The stamp comes first, guarded by changeVersion: so of this and of a withdrawal of the mark by another replica only one has its
+// way, and from then on everybody takes the member for halting. Whoever pulls the plug when the time is over, and has not
+// asked the guest itself, asks once more before (unheeded): the process that wrote the stamp may have been killed before it asked.
 func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {
-		return err
+		return vcfault.Untried(err)
+	}
+	vm := inventory.VMRef(a.MoRef)
+	switch {
+	case m.Power != plan.PoweredOn:
+		return v.reader.Read(ctx, vm)
+	case !m.Tools:
+		return vcfault.Untried(vcfault.New(vcfault.ReasonToolsUnavailable, false, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", a.VM))
 	}
 	if a.Marked {
 		if err := v.lookAgain(ctx, ref, a); err != nil {
 			return vcfault.Untried(err)
 		}
 	}
-	vm := inventory.VMRef(a.MoRef)
+	next := m.Stamp
+	next.Shutdown = plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
+	if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
+		return vcfault.Untried(err)
+	}
 	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
 		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: vm})
 		return err
 	})
-	if vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
+	switch {
+	case err == nil:
+		v.asked.Store(a.MoRef, next.Shutdown.Boot)
+		return nil
+	case vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff):
 		return v.reader.Read(ctx, vm)
 	}
-	if err != nil {
-		return err
+	if vcfault.Refused(err) {
+		v.undoStamp(ctx, ref, a, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
 	}
-	asked := plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
-	for tries := 1; ; tries++ {                                                     // another replica may have written to the stamp since; that the guest halts must not be lost
-		err = v.restamp(ctx, m, func(s *stamp.Stamp) { s.Shutdown = asked })
-		if tries == 3 || !vcfault.Has[*types.ConcurrentAccess](err) {
-			return err
-		}
-		if err := v.reader.Read(ctx, vm); err != nil {
-			return err
-		}
-		if m, err = v.own(ref, a); err != nil {
-			return err
-		}
+	return err
+}
+
+// unheeded reports whether a step may pull the plug of a guest that did not halt in time: this process has asked it in this
+// boot, or cannot ask it.
+func (v *VCenter) unheeded(m *inventory.Member) bool {
+	boot, asked := v.asked.Load(m.MoRef)
+	return !m.Tools || asked && m.Boot.Equal(boot.(time.Time))
+}
+
+// undoStamp takes back what a stamp says that was not done after all.
+func (v *VCenter) undoStamp(ctx context.Context, ref plan.Ref, a plan.Action, what string, change func(*stamp.Stamp)) {
+	stamped := v.inventory.Member(a.MoRef)
+	if stamped == nil || ctx.Err() != nil {
+		return
+	}
+	if err := v.restamp(ctx, stamped, change); err != nil {
+		v.log.Warn().Err(err).Str("group", ref.String()).Str("vm", a.VM).Msg("the stamp still says that the VM " + what)
 	}
 }
 
@@ -138,10 +166,6 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return v.reader.Read(ctx, vm)
 	}
 	// It was not restarted, so the stamp shall not say so: else the member would be replaced without having been.
-	if stamped := v.inventory.Member(a.MoRef); stamped != nil && ctx.Err() == nil {
-		if undo := v.restamp(ctx, stamped, func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted }); undo != nil {
-			v.log.Warn().Err(undo).Str("group", ref.String()).Str("vm", a.VM).Msg("the stamp still says that the VM was restarted")
-		}
-	}
+	v.undoStamp(ctx, ref, a, "was restarted", func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted })
 	return err
 }

@@ -359,19 +359,3 @@ func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T)
 		}
 	})
 }
-
-// Whoever asks a guest to halt must leave word of it, though somebody writes to the stamp at that moment.
-func TestAGuestThatWasAskedIsKnownToHaltThoughItsVMChangedMeanwhile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
-		vm := p.running(0, true)
-		w.HangShutdown(func(vcsim.VM) bool { return true })
-		w.FailTask(vcsim.Reconfigure, nil, &vim.ConcurrentAccess{}, 1)
-		p.do(guarded(plan.ShutdownGuest, vm))
-		if n := w.Calls()["ShutdownGuest"]; n != 1 || p.vm(vm.MoRef).Shutdown.At.IsZero() {
-			t.Errorf("asked %d times, and the stamp says %v", n, p.vm(vm.MoRef).Shutdown)
-		}
-	})
-}

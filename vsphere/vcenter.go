@@ -29,6 +29,7 @@ type VCenter struct {
 	lookups   lookups
 	tagBook   *tagBook
 	fields    fieldBook
+	asked     sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
 }
 
 // New checks the configuration. Nothing is sent before Run.

@@ -44,7 +44,8 @@ const (
 	// Reset restarts a member that stays unready: it writes into the stamp when, guarded by its changeVersion, and then
 	// resets the VM, as its button would.
 	Reset Op = "Reset"
-	// ShutdownGuest asks a member's guest to shut down, and writes into the stamp when.
+	// ShutdownGuest writes into a member's stamp that its guest is asked to shut down, and when, guarded by its changeVersion, and then
+	// asks it.
 	ShutdownGuest Op = "ShutdownGuest"
 	// PowerOff powers a member off that is to be destroyed, or to be changed.
 	PowerOff Op = "PowerOff"
@@ -102,6 +103,8 @@ type Action struct {
 	// Marked tells that ShutdownGuest, PowerOff, Quarantine and Destroy are for a member that bears the mark, and for
 	// no other: if the mark was withdrawn meanwhile, it stays.
 	Marked bool
+	// Unheeded tells that PowerOff is for a guest that was asked to halt, and did not in time. Who has not asked it asks it now.
+	Unheeded bool
 	// Others are the members that stay at work while ShutdownGuest or PowerOff takes this one down. At least Least of them must be
 	// as they were when it was planned; else it stays.
 	Others []Other

@@ -239,7 +239,6 @@ var oddities = []func(*rapid.T, *plan.Observed){
 			m.Ordinal = rapid.SampledFrom([]int32{0, 1, 5000, math.MaxInt32}).Draw(t, "its ordinal")
 			m.MarkedAt, m.Quarantined, m.Restarted, m.Created = anyTime(t, "marked"), anyTime(t, "quarantined"), anyTime(t, "restarted"), anyTime(t, "created")
 			m.Shutdown, m.Boot = plan.Moment{At: anyTime(t, "asked"), Boot: anyTime(t, "booted")}, anyTime(t, "boot")
-			m.Withdrawn = plan.Moment{At: anyTime(t, "withdrawn"), Boot: anyTime(t, "then booted")}
 			m.IPs, m.VCenter = []string{anyText(t, "ip"), "10.0.0.1"}, rapid.SampledFrom([]string{"", vcenter, "another"}).Draw(t, "its vCenter")
 		}
 	},

@@ -121,9 +121,6 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 		if rapid.IntRange(0, 5).Draw(t, "asked to halt") == 0 {
 			m.Shutdown = plan.Moment{At: ago("asked"), Boot: m.Boot}
 		}
-		if rapid.IntRange(0, 5).Draw(t, "wanted after all") == 0 {
-			m.Withdrawn = plan.Moment{At: ago("withdrawn"), Boot: m.Boot}
-		}
 	}
 	if m.Marked = rapid.IntRange(0, 3).Draw(t, "marked") == 0; m.Marked {
 		m.MarkedAt = rapid.SampledFrom([]time.Time{{}, ago("marked at")}).Draw(t, "marked when")

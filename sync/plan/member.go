@@ -53,7 +53,7 @@ func (v *view) judge(i int) {
 	m.ready = v.isReady(m)
 	m.since = v.readySince(m, i)
 	halting := v.halting(m)
-	m.serving = m.ready && !halting && !v.takenDown(m) && !v.justWithdrawn(m)
+	m.serving = m.ready && !halting && !v.takenDown(m)
 	if m.serving && v.Now.Sub(m.since) < v.policy.minReady {
 		m.serving = false
 		v.wakeAt(m.since.Add(v.policy.minReady))
@@ -101,15 +101,10 @@ func (v *view) record(moRef string, i int) *v1alpha1.Member {
 // halting tells that the member's guest was asked to halt, since the VM was last powered on, and may still do so. Boot
 // is vCenter's own word, so no two clocks are compared. A request that is long past is void: the guest did not heed it.
 func (v *view) halting(m *member) bool {
-	return v.mayHalt(m, m.Shutdown)
-}
-
-// mayHalt reports whether a guest that was asked at that moment may still halt.
-func (v *view) mayHalt(m *member, asked Moment) bool {
-	if m.Power != PoweredOn || asked.At.IsZero() || !asked.Boot.Equal(m.Boot) {
+	if m.Power != PoweredOn || m.Shutdown.At.IsZero() || !m.Shutdown.Boot.Equal(m.Boot) {
 		return false
 	}
-	over := asked.At.Add(v.policy.shutdown + haltGrace)
+	over := m.Shutdown.At.Add(v.policy.shutdown + haltGrace)
 	v.wakeAt(over)
 	return v.Now.Before(over)
 }
@@ -128,11 +123,6 @@ func (v *view) takenDown(m *member) bool {
 	}
 	return p.Op.TakesDown() && (p.State == Running || !p.Fault.Untried) || p.Tried.TakesDown()
 }
-
-// justWithdrawn reports whether another replica may be taking the member down by the mark that was withdrawn: it may have asked
-// the guest to halt, and its word of that comes a moment later, or never. The member is not chosen for a power cycle again before
-// that is over, or two replicas that count differently would mark it and withdraw the mark in turns.
-func (v *view) justWithdrawn(m *member) bool { return v.mayHalt(m, m.Withdrawn) }
 
 // TakesDown reports whether the member may be down while the step runs, or after it.
 func (op Op) TakesDown() bool {

@@ -121,9 +121,6 @@ func (vm *VM) change(a Action, now time.Time) {
 		}
 		vm.Marked, vm.Why, vm.Generation = true, a.Why, max(vm.Generation, a.Generation)
 	case Unmark:
-		if vm.Marked && vm.Power == PoweredOn {
-			vm.Withdrawn = Moment{At: now, Boot: vm.Boot}
-		}
 		vm.Marked, vm.Why, vm.Quarantined, vm.Generation = false, "", time.Time{}, max(vm.Generation, a.Generation)
 		vm.MarkedAt = time.Time{}
 	case Quarantine:

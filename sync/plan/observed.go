@@ -231,8 +231,6 @@ type VM struct {
 	Quarantined time.Time
 	// Shutdown is the last time that its guest was asked to shut down.
 	Shutdown Moment
-	// Withdrawn is when its mark was withdrawn last, if it was on then.
-	Withdrawn Moment
 	// Restarted is when it was last reset because it stayed unready; else zero.
 	Restarted time.Time
 	// Former is what an adopted VM was before.

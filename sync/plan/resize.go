@@ -90,6 +90,7 @@ func (v *view) takeDown(m *member, reason string) bool {
 			v.wakeAt(due)
 			return false
 		}
+		a.Unheeded = true
 		a.Reason += fmt.Sprintf("; its guest did not halt within %d s", int(v.policy.shutdown.Seconds()))
 	case m.Tools && !(p.Op == ShutdownGuest && p.Fault.Reason == ReasonToolsUnavailable):
 		a.Op, a.ChangeVersion = ShutdownGuest, m.ChangeVersion

@@ -27,7 +27,6 @@ package plan_test
 //     come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's time-out.
 //     So no guest is asked to halt: PowerOff is the step that takes down. Members that are on are ready, and nobody heals.
 //   - The look at those that are counted upon while a member is down is left out: it only refuses.
-//   - For how long a member whose mark was withdrawn is not counted upon is left out: that time is always over.
 //   - Back-off and slow start are left out: they only delay. A step that failed may be tried again at once, or later, or never;
 //     the next one in the plan begins where the first may be backing off.
 //   - status.members and status.update are empty, as in a stale parent: a stored one makes a plan hold more, and take no more.

@@ -54,9 +54,7 @@ func (s *step) start() (over bool, err error) {
 		}
 	}
 	if err == nil {
-		err = s.ask()
-	}
-	if err == nil {
+		s.stamp()
 		s.judge()
 	}
 	return false, err
@@ -70,6 +68,13 @@ func (s *step) startOwn() (over bool, err error) {
 		return false, err
 	}
 	s.guard, s.boot = m.ChangeVersion, m.Boot
+	s.asks = a.Op == plan.ShutdownGuest || s.asksFirst(m)
+	switch {
+	case s.asks && m.Power != plan.PoweredOn:
+		return true, nil
+	case s.asks && !m.Tools:
+		return false, untried(noTools)
+	}
 	unchanged := a.ChangeVersion == "" || a.ChangeVersion == m.ChangeVersion
 	switch a.Op {
 	case plan.Rename:
@@ -138,30 +143,43 @@ func (s *step) lookAtOthers() error {
 	return tooFew
 }
 
-// ask makes the call of a step that is two: a guest is asked to halt before the stamp says so, and the stamp says that a
-// member is restarted before it is.
-func (s *step) ask() error {
-	m := s.vc.find(s.a.MoRef)
-	switch s.a.Op {
-	case plan.ShutdownGuest:
-		switch {
-		case m == nil || m.gone:
-			return objectGone
-		case m.hidden:
-			return noPermission
-		case m.Power != plan.PoweredOn:
-			s.by.view.read(m.MoRef)
-			return nil
-		case !m.Tools:
-			return noTools
-		}
-		m.asked, m.heeds = time.Now(), s.set.heeds
-	case plan.Reset:
+// stamp is what a step writes before it acts: that a member is restarted.
+func (s *step) stamp() {
+	if m := s.vc.find(s.a.MoRef); s.a.Op == plan.Reset {
 		s.vc.apply(m, plan.Action{Op: plan.Reset, MoRef: m.MoRef})
 		m.Restarted = seconds(time.Now())
 		m.reconfigured()
 	}
-	return nil
+}
+
+// ask asks a guest to halt, once its stamp says so. Where that is refused, the stamp is put back.
+func (s *step) ask() error {
+	m := s.vc.find(s.a.MoRef)
+	err := leaseOver
+	switch {
+	case m.gone:
+		return objectGone
+	case m.hidden:
+		return noPermission
+	case m.Power != plan.PoweredOn:
+		return nil
+	case !m.Tools:
+		err = noTools
+	case s.by.loop.Leased(s.ref.UID, s.a.VM):
+		s.judgePromise(m)
+		m.asked, m.heeds = time.Now(), s.set.heeds
+		s.by.asked[m.MoRef] = m.Boot
+		return nil
+	}
+	m.Shutdown = plan.Moment{}
+	m.reconfigured()
+	return err
+}
+
+// asksFirst reports whether a PowerOff is for a guest that did not heed a request that this replica does not know to be made.
+func (s *step) asksFirst(m *plan.VM) bool {
+	boot, asked := s.by.asked[m.MoRef]
+	return s.a.Unheeded && m.Tools && !(asked && boot.Equal(m.Boot))
 }
 
 func (s *step) startRemoveFolder() (over bool, err error) {

@@ -150,7 +150,14 @@ func (s *step) judge() {
 	if s.a.Op != plan.Reset && !s.a.NeverOn && !m.Marked {
 		s.violated("7: %s takes down a member that is not marked", s)
 	}
-	if s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
+	if !s.asks {
+		s.judgePromise(m)
+	}
+}
+
+// judgePromise looks at those that are left when a step takes a member down.
+func (s *step) judgePromise(m *machine) {
+	if s.deleted(s.ref.UID) || s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
 		return
 	}
 	// 10: who is down by nobody's step counts as the replica saw it when the step was planned.

@@ -28,6 +28,7 @@ type step struct {
 	done   chan error
 	id     int
 	phase  phase
+	asks   bool      // its task writes the stamp before a guest is asked to halt
 	guard  string    // the changeVersion that a reconfigure brings
 	boot   time.Time // of a guest that was asked to halt
 	made   string    // by a clone
@@ -137,6 +138,12 @@ func (s *step) finish() {
 	v, a := s.by.view, s.a
 	if s.by.paused || s.err == nil && a.Op == plan.Unmark && s.changesPower(a.MoRef, plan.PowerOff) {
 		return
+	}
+	switch {
+	case s.asks && s.err != nil:
+		s.err = untried(s.err)
+	case s.asks:
+		s.err = s.ask()
 	}
 	if s.err != nil {
 		s.end(s.err)

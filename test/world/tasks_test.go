@@ -61,6 +61,14 @@ func (s *step) effect() error {
 // changes is what the task does to one VM.
 func (s *step) changes(m *machine) error {
 	vc, a := s.vc, s.a
+	if s.asks {
+		if m.ChangeVersion != s.guard {
+			return untried(changed)
+		}
+		m.Shutdown = plan.Moment{At: seconds(time.Now().Add(time.Second)), Boot: s.boot}
+		m.reconfigured()
+		return nil
+	}
 	switch a.Op {
 	case plan.Mark, plan.Unmark, plan.Quarantine, plan.Reconfigure:
 		if m.ChangeVersion != s.guard {
@@ -79,9 +87,6 @@ func (s *step) changes(m *machine) error {
 		if m.Power == plan.PoweredOn {
 			vc.power(m, false)
 		}
-	case plan.ShutdownGuest:
-		m.Shutdown = plan.Moment{At: seconds(time.Now().Add(time.Second)), Boot: s.boot}
-		m.reconfigured()
 	case plan.Reset:
 		if m.Power != plan.PoweredOn {
 			return wrongPower

@@ -68,6 +68,7 @@ type replica struct {
 	parked  bool          // its loop stands in Sight
 	waiting []waitingCall // came while it was paused
 	clones  map[types.UID][]int
+	asked   map[string]time.Time // the guests that it asked to halt, and their boot then
 	called  time.Time
 	told    time.Time         // when its view was up to date last
 	spec    map[types.UID]int // the newest generation that it was called for
@@ -107,7 +108,7 @@ func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 func (w *world) start() *replica {
 	w.started++
 	r := &replica{world: w, name: fmt.Sprint("r", w.started), view: newView(w.vc), beats: make(chan time.Time), stopped: make(chan struct{}),
-		clones: map[types.UID][]int{}, spec: map[types.UID]int{}}
+		clones: map[types.UID][]int{}, asked: map[string]time.Time{}, spec: map[types.UID]int{}}
 	random := rand.New(rand.NewPCG(w.set.seed, uint64(w.started)))
 	r.loop = loop.New(loop.Config{Slots: w.set.slots, Lease: lease, Resync: resync, Log: zerolog.Nop(), Beats: r.beats,
 		Jitter: func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }}, r)
@@ -126,7 +127,7 @@ func (w *world) kill(r *replica, halfway bool) {
 		if s.by != r {
 			continue
 		}
-		if s.orphan = true; s.phase != underWay || halfway && (s.a.Op == plan.ShutdownGuest || s.a.Op == plan.Reset) {
+		if s.orphan = true; s.phase != underWay || halfway && s.a.Op == plan.Reset {
 			w.drop(s)
 		}
 	}

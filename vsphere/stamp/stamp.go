@@ -41,7 +41,7 @@ var (
 // and, where they are set:
 //
 //	{"created":"2026-01-02T03:04:05Z", "fingerprint":"0a1b2c3d4e", "why":"Healing", "quarantined":"…", "restarted":"…",
-//	 "shutdown":{"at":"…", "boot":"…"}, "withdrawn":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"},
+//	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"},
 //	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}"}
 type Stamp struct {
 	Cluster         string
@@ -68,8 +68,6 @@ type Stamp struct {
 	// Shutdown is the last time that the guest was asked to shut down. Its Boot is vCenter's word, kept in full: it is
 	// compared with what vCenter says later.
 	Shutdown plan.Moment
-	// Withdrawn is when the mark was withdrawn last from a VM that was on.
-	Withdrawn plan.Moment
 	// Restarted is when the VM was last reset because it stayed unready.
 	Restarted time.Time
 	// Former is what the VM was before it was adopted.
@@ -103,7 +101,7 @@ func (s *Stamp) optional() map[string]any {
 		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "why": &s.Why,
 		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
 		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared,
-		"shutdown": (*stampedMoment)(&s.Shutdown), "withdrawn": (*stampedMoment)(&s.Withdrawn), "adopted": (*stampedFormer)(&s.Former),
+		"shutdown": (*stampedMoment)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
 	}
 }
 
@@ -186,7 +184,7 @@ func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter
 	vm.Marked, vm.Why, vm.Quarantined = s.Marked, s.Why, s.Quarantined
 	vm.Created, vm.Fingerprint, vm.Former = s.Created, s.Fingerprint, s.Former
-	vm.Shutdown, vm.Withdrawn, vm.Restarted, vm.MarkedAt = s.Shutdown, s.Withdrawn, s.Restarted, s.MarkedAt
+	vm.Shutdown, vm.Restarted, vm.MarkedAt = s.Shutdown, s.Restarted, s.MarkedAt
 	vm.Home, vm.Addresses, vm.Prepared = s.Home, s.Addresses, s.Prepared
 	return vm
 }

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// How the optional parts of a stamp are written. What is inside "shutdown", "withdrawn" and "adopted" is a version's own: a newer
+// How the optional parts of a stamp are written. What is inside "shutdown" and "adopted" is a version's own: a newer
 // server adds keys beside them, not in them, for only those beside them are given back by an older one.
 type (
 	stampedTime   time.Time

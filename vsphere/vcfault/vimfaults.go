@@ -1,6 +1,7 @@
 package vcfault
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -138,6 +139,13 @@ func vimFault(err error) (plan.Fault, bool) {
 		message = err.Error()
 	}
 	return internal(message), true
+}
+
+// Refused reports whether an error says that a call was not carried out: vCenter answered it with a fault, or it was not sent.
+func Refused(err error) bool {
+	faults, _ := faultsIn(err)
+	var own *Error
+	return len(faults) > 0 || errors.As(err, &own) && own.Err == nil
 }
 
 // faultsIn lists the faults in an error's tree from the outside in, and vCenter's own message: that of the

@@ -1,0 +1,139 @@
+package vsphere
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+// Of the word that a guest is asked and the withdrawal of its mark one has its way: else the member would count as wanted and at
+// work while its guest halts, and another one go on the strength of it. (The exact world found it, with seeds 431897 and 22961.)
+func TestTheStampSaysThatAGuestIsAskedBeforeItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.start(), w.start()
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		vm := one.running(0, true)
+		one.do(guarded(plan.Mark, vm))
+		marked := one.vm(vm.MoRef)
+		two.until("it sees the mark", func() bool { return two.vm(vm.MoRef).ChangeVersion == marked.ChangeVersion })
+		ask := guarded(plan.ShutdownGuest, marked)
+		ask.Marked = true
+		w.Hold(vcsim.Reconfigure)
+		before := w.Calls()["ReconfigVM_Task"]
+		done := make(chan error, 1)
+		go func() { done <- one.Do(context.Background(), web, ask) }()
+		one.until("the stamp is being written", func() bool { return w.Calls()["ReconfigVM_Task"] > before })
+		if n := w.Calls()["ShutdownGuest"]; n != 0 {
+			t.Error("the guest was asked, and no stamp says so")
+		}
+		w.Release(vcsim.Reconfigure)
+		w.Must(<-done)
+		if n := w.Calls()["ReconfigVM_Task"]; n != before+1 {
+			t.Errorf("%d stamps were written for one request", n-before)
+		}
+		if f := two.fault(guarded(plan.Unmark, marked)); f.Reason != vcfault.ReasonConcurrentAccess {
+			t.Errorf("the mark was withdrawn by what was known before: %+v", f)
+		}
+		if now := one.vm(vm.MoRef); now.Shutdown.At.IsZero() || !now.Marked || w.Calls()["ShutdownGuest"] != 1 {
+			t.Errorf("%+v after %v", now, w.Calls())
+		}
+	})
+}
+
+func TestAGuestIsNotAskedWhenItsVMChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, true)
+		w.FailTask(vcsim.Reconfigure, nil, &vim.ConcurrentAccess{}, 1)
+		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Untried {
+			t.Errorf("%+v", f)
+		}
+		if n := w.Calls()["ShutdownGuest"]; n != 0 || !p.vm(vm.MoRef).Shutdown.At.IsZero() {
+			t.Errorf("asked %d times, and the stamp says %v", n, p.vm(vm.MoRef).Shutdown)
+		}
+	})
+}
+
+// Tools that stop at that moment: the stamp says that the guest was asked, and it was not.
+func TestAGuestThatCouldNotBeAskedIsNotTakenForHalting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, true)
+		w.Hold(vcsim.Reconfigure)
+		done := make(chan error, 1)
+		go func() { done <- p.Do(context.Background(), web, guarded(plan.ShutdownGuest, vm)) }()
+		p.until("the stamp is being written", func() bool { return w.Calls()["ReconfigVM_Task"] == 1 })
+		w.Must(w.SetTools("web-0", false))
+		w.Release(vcsim.Reconfigure)
+		if err := <-done; vctest.ReasonOf(t, err) != vcfault.ReasonToolsUnavailable {
+			t.Errorf("%v", err)
+		}
+		if now := p.vm(vm.MoRef); !now.Shutdown.At.IsZero() {
+			t.Errorf("%+v", now)
+		}
+	})
+}
+
+// The process that wrote the stamp may have been killed before it asked the guest.
+func TestOnlyWhoAskedAGuestPullsItsPlugForNotHeeding(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.start(), w.start()
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		vm := one.running(0, true)
+		off := func(p *process, unheeded bool) {
+			t.Helper()
+			a := step(plan.PowerOff, vm)
+			a.Unheeded = unheeded
+			p.do(a)
+		}
+		for _, c := range []struct {
+			name     string
+			who      *process
+			unheeded bool
+			asked    int
+			tools    bool
+		}{
+			{"who asked", one, true, 0, true},
+			{"who did not", two, true, 1, true},
+			{"who did not, and need not", two, false, 0, true},
+			{"who cannot", two, true, 0, false},
+		} {
+			one.until("it runs", func() bool { return one.vm(vm.MoRef).Tools })
+			one.do(guarded(plan.ShutdownGuest, one.vm(vm.MoRef)))
+			w.Must(w.SetTools("web-0", c.tools))
+			asked := one.vm(vm.MoRef).Shutdown
+			c.who.until("it knows", func() bool { now := c.who.vm(vm.MoRef); return now.Shutdown == asked && now.Tools == c.tools })
+			time.Sleep(time.Minute)
+			before := w.Calls()["ShutdownGuest"]
+			for n := range c.asked {
+				off(c.who, c.unheeded)
+				if now := c.who.vm(vm.MoRef); now.Power != plan.PoweredOn || !now.Shutdown.At.After(asked.At) {
+					t.Errorf("%s, time %d: %+v", c.name, n, now)
+				}
+			}
+			off(c.who, c.unheeded)
+			if n := w.Calls()["ShutdownGuest"] - before; n != c.asked || c.who.vm(vm.MoRef).Power != plan.PoweredOff {
+				t.Errorf("%s: asked %d times more; %+v", c.name, n, c.who.vm(vm.MoRef))
+			}
+			one.until("it is seen to be off", func() bool { return one.vm(vm.MoRef).Power == plan.PoweredOff })
+			one.do(step(plan.PowerOn, vm))
+			w.Must(w.SetTools("web-0", true))
+		}
+	})
+}
