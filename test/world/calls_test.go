@@ -134,7 +134,7 @@ func (s *step) lookAtOthers() error {
 			n++
 		}
 	}
-	if n >= s.a.Least && !gone {
+	if n >= s.a.Least && !gone || s.set.defect == seesAllWell {
 		return nil
 	}
 	for _, o := range s.a.Others {

@@ -34,7 +34,7 @@ var kinds []kind
 
 func init() { // they lead to lead, which knows them
 
-	kinds = slices.Concat(ordinary, users, servers, operators)
+	kinds = slices.Concat(ordinary, users, selections, servers, operators)
 }
 
 // one gives one of a list, or the zero value of an empty one.

@@ -64,6 +64,7 @@ var planted = []struct {
 	{"a folder is removed with what is in it", removesBlindly, "4", 12},
 	{"a VM that cannot be read is taken for gone", hidesAsGone, "3", 8},
 	{"whatever exists is taken for being at work", seesAllWell, "10", 12},
+	{"a group that is not selected is removed", endsUnselected, "11", 3},
 	{"a process that stood still does not notice", feelsNoPause, "4", 12},
 }
 

@@ -25,6 +25,10 @@ type kube struct {
 	// finalizing: the finalize hook was called for the group.
 	finalizing bool
 	buried     []types.UID // of groups that were finalized
+	// held: Metacontroller's finalizer is on the group. It is put on before the first sync.
+	held       bool
+	unselected bool
+	letGoAsked time.Time // when it was last asked whether the group may be let go
 }
 
 // waitingCall is a hook call that waits in the socket of a replica that is paused.
@@ -54,7 +58,7 @@ func (w *world) create() {
 	g := &v1alpha1.VmGroup{Spec: *w.set.spec.DeepCopy()}
 	g.Namespace, g.Name, g.UID, g.Generation = "default", "web", types.UID(fmt.Sprint("uid-", k.uids)), 1
 	k.versions, k.promises, k.children = nil, []int{least(&g.Spec)}, map[plan.ChildKey]plan.ObservedChild{}
-	k.finalizing = false
+	k.finalizing, k.held, k.unselected, k.letGoAsked = false, false, false, time.Time{}
 	k.store(g)
 	w.promise = 0
 }
@@ -77,6 +81,10 @@ func (w *world) delete() {
 	if w.kube.group == nil || w.kube.deleting() {
 		return
 	}
+	if !w.kube.held {
+		w.gone()
+		return
+	}
 	g := *w.kube.group
 	now := metav1.NewTime(seconds(time.Now()))
 	g.DeletionTimestamp, g.Generation = &now, g.Generation+1
@@ -88,7 +96,7 @@ func (w *world) delete() {
 // that is lost; or, what the stale parent's is not worth.
 func (w *world) call(r *replica, ago int, lost bool) {
 	k := &w.kube
-	if k.group == nil {
+	if k.group == nil || k.unselected && !k.held {
 		return
 	}
 	g := k.versions[max(0, len(k.versions)-1-ago)]
@@ -99,7 +107,11 @@ func (w *world) call(r *replica, ago int, lost bool) {
 		k.finalizing = true
 		w.foldersAreMade()
 	}
-	call := plan.Call{Group: g, Finalizing: g.DeletionTimestamp != nil, Children: k.children}
+	call := plan.Call{Group: g, Finalizing: g.DeletionTimestamp != nil || k.unselected, Children: k.children}
+	k.held = true
+	if call.Unselected() {
+		k.letGoAsked = time.Now()
+	}
 	if r.paused {
 		w.say("  the call waits")
 		r.waiting = append(r.waiting, waitingCall{call, time.Now()})
@@ -131,7 +143,12 @@ func (w *world) foldersAreMade() {
 // renew hands a call to a replica's loop.
 func (w *world) renew(r *replica, c waitingCall) plan.Result {
 	g := c.call.Group
-	result := r.loop.Renew(c.call)
+	result := r.loop.Renew(w.set.defect.twistCall(c.call))
+	if c.call.Unselected() {
+		w.say("  %s is called to finalize %s, which is not being deleted; it says finalized: %v, and refuses: %v", r.name, g.UID, result.Finalized, result.Refusal != nil)
+		w.judgeUnselected(r, c.call, &result)
+		return result
+	}
 	r.called = time.Now()
 	r.spec[g.UID] = max(r.spec[g.UID], int(g.Generation))
 	if w.history != nil {
@@ -148,17 +165,30 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 	return result
 }
 
+// gone: the group is no more.
+func (w *world) gone() {
+	w.say("  the group is gone")
+	w.kube.buried = append(w.kube.buried, w.kube.group.UID)
+	w.kube.group, w.kube.versions = nil, nil
+}
+
 // stored is what Metacontroller does with an answer.
 func (w *world) stored(result *plan.Result) {
 	k := &w.kube
+	if result.Refusal != nil {
+		return
+	}
+	if result.Finalized && !k.deleting() {
+		w.say("  the group is let go")
+		k.held = false
+		return
+	}
 	k.children = map[plan.ChildKey]plan.ObservedChild{}
 	for _, c := range result.Children {
 		k.children[c.Key] = plan.ObservedChild{}
 	}
 	if result.Finalized {
-		w.say("  the group is gone")
-		k.buried = append(k.buried, k.group.UID)
-		k.group, k.versions = nil, nil
+		w.gone()
 		return
 	}
 	g := *k.group

@@ -76,6 +76,7 @@ func (w *world) says(r *replica) string {
 func (w *world) rest() {
 	w.say("no more harm is done")
 	w.calm = true
+	w.selectAgain()
 	for len(w.replicas) < w.set.replicas {
 		w.start()
 	}

@@ -61,6 +61,7 @@ func (w *world) begin() {
 	stranger.foreign = true
 	if w.set.up {
 		g := w.kube.group
+		w.kube.held = true
 		w.vc.folder, w.vc.folders = w.vc.ref("group"), 1
 		for i := range *g.Spec.Replicas {
 			m := w.vc.add(g.UID, plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, i), Ordinal: i, Folder: w.vc.folder,

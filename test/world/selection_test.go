@@ -1,0 +1,57 @@
+package world
+
+import (
+	"slices"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// A CompositeController stops selecting a group when its labels, or the controller's labelSelector, are edited. Metacontroller calls
+// the finalize hook of such a group then, although it is not being deleted, until it is let go or selected again. What the group
+// is wanted to be does not change: labels raise no generation.
+
+// selections are edits of what is selected.
+var selections = []kind{
+	{"the group is no longer selected", 2, false, func(w *world, _, _ int) { w.unselect() }},
+	{"the group is selected again", 6, false, func(w *world, _, _ int) { w.selectAgain() }},
+}
+
+func (w *world) unselect() {
+	k := &w.kube
+	if k.group == nil || k.deleting() || k.unselected {
+		return
+	}
+	// That a label which changes and changes back within a third of a lease may be told to different replicas is a known limit
+	// (docs/design.md, "A finalize without deletionTimestamp").
+	if since := time.Since(k.letGoAsked); !k.letGoAsked.IsZero() && since <= lease/3 {
+		w.pass(lease/3 - since + time.Second)
+	}
+	k.unselected = true
+}
+
+func (w *world) selectAgain() { w.kube.unselected = false }
+
+// judgeUnselected looks at the answer to a finalize of a group that is not being deleted. Nothing is removed for it (11).
+func (w *world) judgeUnselected(r *replica, c plan.Call, result *plan.Result) {
+	if result.Finalized == (result.Refusal != nil) {
+		w.violated("11: of a group that is not selected %s says finalized: %v, and refuses: %v", r.name, result.Finalized, result.Refusal)
+	}
+	if slices.ContainsFunc(result.Actions, func(a plan.Action) bool { return a.Op != plan.ConfirmGone }) {
+		w.violated("11: for a group that is not selected %s wants %v", r.name, result.Actions)
+	}
+	if !result.Finalized {
+		return
+	}
+	w.judgeFinalized(c.Group.UID)
+	if len(result.Children) != len(c.Children) {
+		w.violated("11: a group is let go with %d children of %d", len(result.Children), len(c.Children))
+	}
+}
+
+// judgeLease looks at a step that begins: its replica may act for a lease after it was called to sync, or to remove the group.
+func (w *world) judgeLease(s *step) {
+	if s.a.Op != plan.ConfirmGone && time.Since(s.by.called) > lease+atOnce { // it may have begun that much earlier
+		w.violated("11: %s begins, and the last sync was %s ago", s, time.Since(s.by.called))
+	}
+}
