@@ -62,7 +62,7 @@ var planted = []struct {
 	{"a member is taken down instead of marked", takesNoMark, "7", 4},
 	{"a clone's name is no lock", clonesBeside, "1", 10},
 	{"a folder is removed with what is in it", removesBlindly, "4", 12},
-	{"a VM that cannot be read is taken for gone", hidesAsGone, "3", 8},
+	{"a VM that cannot be read is taken for gone", hidesAsGone, "3", 14},
 	{"whatever exists is taken for being at work", seesAllWell, "10", 12},
 	{"a group that is not selected is removed", endsUnselected, "11", 3},
 	{"a process that stood still does not notice", feelsNoPause, "4", 12},
