@@ -26,6 +26,7 @@ func (s *step) start() (over bool, err error) {
 	if !s.by.loop.Leased(s.ref.UID, a.VM) { // right before the calls
 		return false, leaseOver
 	}
+	s.judgeLease()
 	switch a.Op {
 	case plan.ConfirmGone:
 		return false, s.noCloneUnderWay()

@@ -108,7 +108,6 @@ func (w *world) floor() int {
 // judgeBegun looks at a step that a loop has begun.
 func (w *world) judgeBegun(s *step) {
 	s.promised = w.promisedBy(s.by)
-	w.judgeLease(s)
 	for _, m := range w.vc.vms {
 		if g := s.by.view.vms[m.MoRef]; g != nil && !g.gone && g.uid == s.ref.UID && g.vm.Reachable && g.vm.Power == plan.PoweredOn && (g.vm.Tools || !w.set.tools) {
 			s.saw = append(s.saw, m.MoRef)

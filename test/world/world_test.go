@@ -29,8 +29,6 @@ const (
 	resync = 30 * time.Second
 	// lag is how late the stream may be. One that is later is taken for lost, and the inventory for unknown.
 	lag = 10 * time.Second
-	// atOnce is how much time passes before the world is looked at.
-	atOnce = 2500 * time.Millisecond
 )
 
 // world is one life under way.
@@ -213,7 +211,7 @@ func (w *world) settle() {
 // pass lets time pass, from one deadline to the next.
 func (w *world) pass(d time.Duration) {
 	for d > 0 {
-		piece := min(d, atOnce)
+		piece := min(d, 2500*time.Millisecond)
 		d -= piece
 		w.mu.Lock() // so what was changed so far is what the loops see when a timer wakes them
 		w.slept += piece
