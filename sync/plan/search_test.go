@@ -26,7 +26,8 @@ package plan_test
 //   - Times are told by what a decision asks of them (a lease has ended or not, a mark is older than the last call or not), and
 //     come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's time-out.
 //     So no guest is asked to halt: PowerOff is the step that takes down. Members that are on are ready, and nobody heals.
-//   - The look at those that are counted upon while a member is down is left out: it only refuses.
+//   - The look at those that are counted upon while a member is down is left out: it only refuses. So is a step that this look, or
+//     the one at the member, has refused for certain (Fault.Untried): its copy is where it was before the step began.
 //   - Back-off and slow start are left out: they only delay. A step that failed may be tried again at once, or later, or never;
 //     the next one in the plan begins where the first may be backing off.
 //   - status.members and status.update are empty, as in a stale parent: a stored one makes a plan hold more, and take no more.
