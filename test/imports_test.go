@@ -29,6 +29,7 @@ var walls = map[string]struct {
 	"sync/hook/guard":     {ours: []string{"sync/secretfile"}, theirs: []string{"zerolog", "prometheus"}},
 	"sync/loop":           {ours: []string{"api/v1alpha1", "sync/plan"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
 	"vsphere":             {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/inventory", "vsphere/session", "vsphere/stamp", "vsphere/tasks", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog", "prometheus", "uuid"}},
+	"vsphere/check":       {ours: []string{"api/v1alpha1", "sync/plan", "vsphere", "vsphere/inventory", "vsphere/session", "vsphere/stamp", "vsphere/vcfault"}, theirs: []string{"govmomi", "uuid"}},
 	"vsphere/inventory":   {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/stamp", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/session":     {ours: []string{"sync/plan", "sync/secretfile", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog", "prometheus"}},
 	"vsphere/stamp":       {ours: []string{"sync/plan"}},
@@ -36,7 +37,7 @@ var walls = map[string]struct {
 	"vsphere/vcfault":     {ours: []string{"sync/plan"}, theirs: []string{"govmomi"}},
 	"vsphere/vcsim":       {theirs: []string{"govmomi", "uuid"}},
 	"vsphere/vctest":      {ours: []string{"test/memnet", "vsphere/vcfault", "vsphere/vcsim"}, theirs: []string{"govmomi", "prometheus"}},
-	"cmd/vmgroup":         {ours: []string{"api/v1alpha1", "sync/plan", "sync/hook", "sync/hook/guard", "sync/loop", "vsphere", "vsphere/inventory", "vsphere/vcsim"}, theirs: []string{"chi", "cobra", "zerolog", "prometheus"}},
+	"cmd/vmgroup":         {ours: []string{"api/v1alpha1", "sync/plan", "sync/hook", "sync/hook/guard", "sync/loop", "vsphere", "vsphere/check", "vsphere/inventory", "vsphere/vcsim"}, theirs: []string{"chi", "cobra", "zerolog", "prometheus"}},
 	"test/metacontroller": {ours: []string{"api/v1alpha1"}},
 	"test/memnet":         {},
 }

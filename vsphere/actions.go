@@ -103,8 +103,8 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	return vcfault.New(vcfault.ReasonInternal, true, "The server does not know the step %q.", a.Op)
 }
 
-// call makes a call that was planned from the inventory: not in another vCenter than that was read from.
-func (v *VCenter) call(ctx context.Context, f func(context.Context, *session.Session) error) error {
+// Call makes a call that was planned from the inventory: not in another vCenter than that was read from.
+func (v *VCenter) Call(ctx context.Context, f func(context.Context, *session.Session) error) error {
 	return v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		if v.inventory.VCenter() != s.UUID {
 			return vcfault.New(plan.ReasonVCenterChanged, false, "Another vCenter answers than before; its inventory is read first.")
@@ -116,10 +116,10 @@ func (v *VCenter) call(ctx context.Context, f func(context.Context, *session.Ses
 	})
 }
 
-// task starts a task and awaits it.
-func (v *VCenter) task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
+// Task starts a task and awaits it.
+func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
 	var task types.ManagedObjectReference
-	err := v.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+	err := v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		task, err = start(ctx, s)
 		return err
 	})

@@ -232,14 +232,14 @@ func TestDisksFromElsewhereAreDetachedAndKept(t *testing.T) {
 	}
 	all := devices("[ds] web-0/web-0.vmdk", "[ds] web-0/web-0_1.vmdk", "[ds] fcd/1.vmdk", "[ds2] web-0/web-0.vmdk", "")
 	var kept []string
-	for _, d := range foreignDisks(all, "[ds] web-0/web-0.vmx") {
-		kept = append(kept, fileOf(d))
+	for _, d := range ForeignDisks(all, "[ds] web-0/web-0.vmx") {
+		kept = append(kept, DiskFile(d))
 	}
 	if want := []string{"[ds] fcd/1.vmdk", "[ds2] web-0/web-0.vmdk"}; !slices.Equal(kept, want) {
 		t.Errorf("kept %v, not %v", kept, want)
 	}
 	all[0].(*vim.VirtualDisk).VDiskId = &vim.ID{Id: "a volume"}
-	if len(foreignDisks(all, "[ds] web-0/web-0.vmx")) != 3 {
+	if len(ForeignDisks(all, "[ds] web-0/web-0.vmx")) != 3 {
 		t.Error("a first-class disk in the VM's directory is to be kept, too")
 	}
 }
@@ -261,7 +261,7 @@ func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
 		if names := w.Names(); slices.Contains(names, "web-0") {
 			t.Errorf("vCenter has %v", names)
 		}
-		if now, err := p.readFresh(context.Background(), w.Unmanaged); err != nil || len(now.devices) == 0 {
+		if now, err := p.ReadFresh(context.Background(), w.Unmanaged); err != nil || len(now.Devices) == 0 {
 			t.Errorf("the stranger: %+v, %v", now, err)
 		}
 	})
@@ -295,9 +295,9 @@ func (p *process) devices(name string) []vim.BaseVirtualDevice {
 	}
 	ref, err := p.world.Find(at)
 	p.world.must(err)
-	now, err := p.readFresh(context.Background(), ref)
+	now, err := p.ReadFresh(context.Background(), ref)
 	p.world.must(err)
-	return now.devices
+	return now.Devices
 }
 
 func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {

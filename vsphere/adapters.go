@@ -170,7 +170,7 @@ func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
 
 // backingOf finds a network by its name or path.
 func (v *VCenter) backingOf(ctx context.Context, b *cloneBuilder, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
-	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		ask := func() (*networks, error) { return readNetworks(ctx, s, b.datacenter) }
 		backing, err = looking(ctx, s, &v.lookups.networks, b.datacenter.ref.Value, ask, func(n *networks) (types.BaseVirtualDeviceBackingInfo, error) {
 			found, err := n.find(name, nil)

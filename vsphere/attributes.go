@@ -40,7 +40,7 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 	if len(wanted)+len(former) == 0 {
 		return nil
 	}
-	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		manager := s.Vim.ServiceContent.CustomFieldsManager
 		if manager == nil {
 			return vcfault.New(vcfault.ReasonInternal, true, "vCenter has no custom attributes: take spec.customAttributes out.")

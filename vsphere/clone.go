@@ -50,10 +50,8 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if err != nil {
 		return err
 	}
-	for _, fill := range []func(context.Context, *cloneBuilder) error{
-		v.fillSource, v.fillSize, v.fillPool, v.fillStorage, v.fillAdapters, v.fillGuest, v.fillOwner, v.fillCustomization, v.checkTags, v.fillDatastore,
-	} {
-		if err := fill(ctx, b); err != nil {
+	for _, step := range v.cloneSteps() {
+		if err := step.fill(ctx, b); err != nil {
 			return v.cloneFailure(ctx, b, err)
 		}
 	}
@@ -75,10 +73,48 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	return v.reader.Read(ctx, vm)
 }
 
+// cloneStep is one step of putting a clone together.
+type cloneStep struct {
+	name string
+	fill func(context.Context, *cloneBuilder) error
+	// only says which VMs it is for.
+	only scopeOfStep
+	// base reports whether what comes after is built upon it; last, that it is built upon all others.
+	base, last bool
+}
+
+// scopeOfStep says which VMs a step is for.
+type scopeOfStep int
+
+const (
+	// anyVM: what any VM of that source needs.
+	anyVM scopeOfStep = iota
+	// aMember: what a member of a group needs, and is known from the group alone.
+	aMember
+	// aClone: what needs data that only a clone is given.
+	aClone
+)
+
+// cloneSteps are the steps of putting a clone together, in their order. The check takes them, too, as far as it can.
+func (v *VCenter) cloneSteps() []cloneStep {
+	return []cloneStep{
+		{name: "template and snapshot", fill: v.fillSource, base: true},
+		{name: "size", fill: v.fillSize, base: true},
+		{name: "resource pool", fill: v.fillPool, base: true},
+		{name: "storage", fill: v.fillStorage},
+		{name: "networks", fill: v.fillAdapters},
+		{name: "guest", fill: v.fillGuest, only: aClone},
+		{name: "owner", fill: v.fillOwner, only: aMember},
+		{name: "customization", fill: v.fillCustomization, only: aMember},
+		{name: "tags", fill: v.checkTags, only: aMember},
+		{name: "datastore", fill: v.fillDatastore, last: true},
+	}
+}
+
 // begin clones, and awaits it.
 func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, error) {
 	a := b.action
-	return v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	return v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		spec, config := b.spec, *b.spec.Config
 		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(v.cfg.ClusterID, s.UUID).Encode()}}, config.ExtraConfig...)
 		spec.Config = &config
@@ -158,7 +194,7 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.Action, holder types.ManagedObjectReference) error {
 	if holder.Value == "" {
 		var err error
-		if holder, err = v.child(ctx, inventory.FolderRef(a.Folder), a.VM); err != nil {
+		if holder, err = v.Child(ctx, inventory.FolderRef(a.Folder), a.VM); err != nil {
 			return err
 		}
 	}
@@ -181,9 +217,9 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 	return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not this member of the group: rename, move or remove it.", a.VM, path)
 }
 
-// child finds an object by its name in a folder; the zero reference if there is none.
-func (v *VCenter) child(ctx context.Context, folder types.ManagedObjectReference, name string) (found types.ManagedObjectReference, err error) {
-	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
+// Child finds an object by its name in a folder; the zero reference if there is none.
+func (v *VCenter) Child(ctx context.Context, folder types.ManagedObjectReference, name string) (found types.ManagedObjectReference, err error) {
+	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.FindChild(ctx, s.Vim, &types.FindChild{This: *s.Vim.ServiceContent.SearchIndex, Entity: folder, Name: name})
 		if err == nil && res.Returnval != nil {
 			found = *res.Returnval

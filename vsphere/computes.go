@@ -109,7 +109,7 @@ func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
 		b.spec.Location.Pool = &b.settings.Pool
 		return nil
 	}
-	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		pool, err := looking(ctx, s, &v.lookups.computes, b.datacenter.ref.Value,
 			func() (*computes, error) { return readComputes(ctx, s, b.datacenter) },
 			func(c *computes) (types.ManagedObjectReference, error) { return c.pool(name, field) })

@@ -25,7 +25,7 @@ func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error 
 	if name == "" {
 		return nil
 	}
-	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		kept, err := v.lookups.customs.get(ctx, s, name, knownFor, func() (*types.CustomizationSpec, error) { return readCustomization(ctx, s, name) })
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ import (
 func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	vm := inventory.VMRef(a.MoRef)
 	for {
-		now, err := v.readFresh(ctx, vm)
+		now, err := v.ReadFresh(ctx, vm)
 		if vcfault.MissingObject(err) == vm {
 			return v.reader.Read(ctx, vm)
 		}
@@ -34,7 +34,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 				return err
 			}
 		}
-		kept := foreignDisks(now.devices, now.file)
+		kept := ForeignDisks(now.Devices, now.File)
 		if len(kept) == 0 {
 			break
 		}
@@ -42,7 +42,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 			return err
 		}
 	}
-	_, err := v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
@@ -57,22 +57,22 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 }
 
 // detach takes disks off a VM and keeps their files: an operation without a file operation.
-func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *freshState, disks []*types.VirtualDisk) error {
+func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *FreshVM, disks []*types.VirtualDisk) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.changeVersion}
 	for _, disk := range disks {
 		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
 			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
-		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", fileOf(disk)).Msg("a disk that the clone did not make is detached and kept")
+		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", DiskFile(disk)).Msg("a disk that the clone did not make is detached and kept")
 	}
 	return v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
 }
 
-// foreignDisks are the disks that the VM's clone did not make, as far as can be told: a clone's disks lie in the
+// ForeignDisks are the disks that the VM's clone did not make, as far as can be told: a clone's disks lie in the
 // directory of its .vmx file. What lies elsewhere was attached later: another VM's disk, a Kubernetes volume (those
 // are first-class disks, in a directory of their own, and have an id). Kept by mistake is what a clone left on other
 // datastores, because its template's disks are on several and the settings name none: better a disk too many
 // than one too few, and the log names it.
-func foreignDisks(devices []types.BaseVirtualDevice, vmx string) []*types.VirtualDisk {
+func ForeignDisks(devices []types.BaseVirtualDevice, vmx string) []*types.VirtualDisk {
 	var own object.DatastorePath
 	if !own.FromString(vmx) {
 		return nil
@@ -84,7 +84,7 @@ func foreignDisks(devices []types.BaseVirtualDevice, vmx string) []*types.Virtua
 			continue
 		}
 		var at object.DatastorePath
-		if file := fileOf(disk); file == "" || !at.FromString(file) {
+		if file := DiskFile(disk); file == "" || !at.FromString(file) {
 			continue
 		}
 		if disk.VDiskId != nil || at.Datastore != own.Datastore || path.Dir(at.Path) != path.Dir(own.Path) {
@@ -94,7 +94,7 @@ func foreignDisks(devices []types.BaseVirtualDevice, vmx string) []*types.Virtua
 	return foreign
 }
 
-func fileOf(disk *types.VirtualDisk) string {
+func DiskFile(disk *types.VirtualDisk) string {
 	if backing, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is {
 		return backing.GetVirtualDeviceFileBackingInfo().FileName
 	}

@@ -55,7 +55,7 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		}
 		return err
 	}
-	_, err := v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
 		if err == nil {
 			task = res.Returnval
@@ -106,7 +106,7 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 
 // inside reads what is in a folder, and each of that; nothing if the folder is gone.
 func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (children []types.ManagedObjectReference, err error) {
-	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: folder}},
 			PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"childEntity"}}},
@@ -142,8 +142,8 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 // be so several times: another since begins a list again.
 func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
 	var running []string
-	err := v.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		running, err = cloneTasks(ctx, s)
+	err := v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		running, err = CloneTasks(ctx, s)
 		return err
 	})
 	if err != nil {

@@ -83,7 +83,7 @@ func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectRe
 		return inventory.FolderRef(known), nil
 	}
 	var folder types.ManagedObjectReference
-	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: parent, Name: name})
 		if err == nil {
 			folder = res.Returnval
@@ -93,7 +93,7 @@ func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectRe
 	var taken *types.DuplicateName
 	if _, is := fault.As(err, &taken); is {
 		if folder, err = taken.Object, nil; folder.Value == "" {
-			folder, err = v.child(ctx, parent, name)
+			folder, err = v.Child(ctx, parent, name)
 		}
 		if err == nil && folder.Type != "Folder" {
 			return folder, vcfault.New(vcfault.ReasonNameConflict, true, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)

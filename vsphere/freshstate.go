@@ -14,15 +14,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// freshState is what is looked at right before a VM is destroyed.
-type freshState struct {
-	stamp, instanceUUID, changeVersion, file string
+// FreshVM is what is looked at right before a VM is destroyed.
+type FreshVM struct {
+	stamp, instanceUUID, changeVersion, File string
 	power                                    types.VirtualMachinePowerState
-	devices                                  []types.BaseVirtualDevice
+	Devices                                  []types.BaseVirtualDevice
 	others                                   int // how many of those that are counted on are as they were
 }
 
-func (v *VCenter) readFresh(ctx context.Context, vm types.ManagedObjectReference, others ...plan.Other) (*freshState, error) {
+func (v *VCenter) ReadFresh(ctx context.Context, vm types.ManagedObjectReference, others ...plan.Other) (*FreshVM, error) {
 	specs := []types.PropertyFilterSpec{{
 		ObjectSet: []types.ObjectSpec{{Obj: vm}},
 		PropSet: []types.PropertySpec{{Type: vm.Type, PathSet: []string{stamp.Path, "config.instanceUuid",
@@ -31,10 +31,10 @@ func (v *VCenter) readFresh(ctx context.Context, vm types.ManagedObjectReference
 	if len(others) > 0 {
 		specs = append(specs, othersSpec(others))
 	}
-	var now freshState
-	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	var now FreshVM
+	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.Retrieve(ctx, s, specs...)
-		now = freshState{}
+		now = FreshVM{}
 		for _, o := range objects {
 			if o.Obj != vm {
 				now.others += countUnchanged(others, o)
@@ -80,8 +80,8 @@ func countUnchanged(others []plan.Other, read types.ObjectContent) int {
 }
 
 // lookUnchanged looks at a member whose configuration must be the one that is known of it.
-func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member) (*freshState, error) {
-	now, err := v.readFresh(ctx, inventory.VMRef(a.MoRef))
+func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member) (*FreshVM, error) {
+	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
 	if err == nil {
 		err = now.check(ref, a)
 	}
@@ -91,14 +91,14 @@ func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action
 	return now, err
 }
 
-func (x *freshState) take(p types.DynamicProperty) {
+func (x *FreshVM) take(p types.DynamicProperty) {
 	switch val := p.Val.(type) {
 	case types.OptionValue:
 		x.stamp, _ = val.Value.(string)
 	case types.VirtualMachinePowerState:
 		x.power = val
 	case types.ArrayOfVirtualDevice:
-		x.devices = val.VirtualDevice
+		x.Devices = val.VirtualDevice
 	case string:
 		switch p.Name {
 		case "config.instanceUuid":
@@ -106,15 +106,15 @@ func (x *freshState) take(p types.DynamicProperty) {
 		case "config.changeVersion":
 			x.changeVersion = val
 		case "config.files.vmPathName":
-			x.file = val
+			x.File = val
 		}
 	}
 }
 
 // check reports whether the VM may be destroyed: it is the group's, that ordinal, no copy, and, unless the whole group
 // goes, still marked for it: another replica may have withdrawn the mark.
-func (x *freshState) check(ref plan.Ref, a plan.Action) error {
-	bears, owner := stamp.Read(x.stamp, x.instanceUUID, x.instanceUUID != "" && x.file != "")
+func (x *FreshVM) check(ref plan.Ref, a plan.Action) error {
+	bears, owner := stamp.Read(x.stamp, x.instanceUUID, x.instanceUUID != "" && x.File != "")
 	switch {
 	case owner == stamp.Unreadable:
 		return vcfault.New(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
@@ -141,7 +141,7 @@ func wantedAfterAll(a plan.Action) *vcfault.Error {
 // have withdrawn the mark a moment ago, or set it. In the same call it looks at those that are counted on while the member is
 // down: the stream may not have told yet that they are marked, or down.
 func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	now, err := v.readFresh(ctx, inventory.VMRef(a.MoRef), a.Others...)
+	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef), a.Others...)
 	if err == nil {
 		err = now.check(ref, a)
 	}

@@ -21,7 +21,7 @@ var (
 )
 
 // neverOn gives nil if a VM is off and, by vCenter's events, never was on; else the fault that a person decides.
-func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *freshState) error {
+func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) error {
 	undecided := vcfault.New(plan.ReasonDuplicateMember, true, "Several VMs claim to be this member, and %s may have been in use: remove all but one.", a.VM)
 	if now.power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
@@ -42,7 +42,7 @@ func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *freshState) e
 
 // hadEvents reports whether vCenter has any of these events of a VM.
 func (v *VCenter) hadEvents(ctx context.Context, a plan.Action, kinds []string) (had bool, err error) {
-	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager, Filter: types.EventFilterSpec{
 			Entity:      &types.EventFilterSpecByEntity{Entity: inventory.VMRef(a.MoRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
 			EventTypeId: kinds,

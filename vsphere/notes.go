@@ -43,7 +43,7 @@ func formerNoteOf(ref plan.Ref, member string) string {
 
 // disown has the notes and managedBy of a VM say no longer that it is the group's, if they do.
 func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec *types.VirtualMachineConfigSpec) error {
-	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: inventory.VMRef(a.MoRef)}},
 			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: []string{"config.annotation", "config.managedBy"}}},
@@ -95,7 +95,7 @@ func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
 		return nil
 	}
 	b.spec.Config.Annotation = noteOf(b.ref, b.action.VM, v.cfg.ClusterID)
-	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		manager := s.Vim.ServiceContent.ExtensionManager
 		if manager == nil {
 			return nil

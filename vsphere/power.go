@@ -51,7 +51,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return task, err
 		}
 	}
-	if _, err := v.task(ctx, start); err != nil && !vcfault.AlreadyIn(err, wanted) {
+	if _, err := v.Task(ctx, start); err != nil && !vcfault.AlreadyIn(err, wanted) {
 		return err
 	}
 	v.asked.Delete(a.MoRef)
@@ -96,7 +96,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)
 	}
-	err = v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: vm})
 		return err
 	})
@@ -155,7 +155,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return err
 	}
 	vm := inventory.VMRef(a.MoRef)
-	_, err = v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.ResetVM_Task(ctx, s.Vim, &types.ResetVM_Task{This: vm})
 		if err == nil {
 			task = res.Returnval

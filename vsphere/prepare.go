@@ -140,7 +140,7 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 		paths = append(paths, "config.hardware.device")
 	}
 	var now unprepared
-	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: inventory.VMRef(a.MoRef)}},
 			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: paths}},

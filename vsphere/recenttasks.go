@@ -28,8 +28,8 @@ func recentTasks(ctx context.Context, s *session.Session) ([]types.TaskInfo, err
 	return infos, err
 }
 
-// cloneTasks are the clones of our user that are queued or running.
-func cloneTasks(ctx context.Context, s *session.Session) (running []string, err error) {
+// CloneTasks are the clones of our user that are queued or running.
+func CloneTasks(ctx context.Context, s *session.Session) (running []string, err error) {
 	infos, err := recentTasks(ctx, s)
 	for i := range infos {
 		if cloning(&infos[i], s.User) {
@@ -60,7 +60,7 @@ func cloning(info *types.TaskInfo, user string) bool {
 // may have begun one before this one marked the VM, or took the mark off; until it has ended the VM shows as it was.
 func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReference, what string) error {
 	var under []types.ManagedObjectReference
-	err := v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		infos, err := recentTasks(ctx, s)
 		under = nil
 		for i := range infos {

@@ -28,7 +28,7 @@ func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error
 	if err != nil || m.Name == a.NewName {
 		return err
 	}
-	_, err = v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.Rename_Task(ctx, s.Vim, &types.Rename_Task{This: inventory.VMRef(a.MoRef), NewName: a.NewName})
 		if err == nil {
 			task = res.Returnval
@@ -50,7 +50,7 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err != nil || m.Folder == a.Folder {
 		return err
 	}
-	_, err = v.task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.MoveIntoFolder_Task(ctx, s.Vim, &types.MoveIntoFolder_Task{
 			This: inventory.FolderRef(a.Folder), List: []types.ManagedObjectReference{inventory.VMRef(a.MoRef)}})
 		if err == nil {
@@ -83,7 +83,7 @@ func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, 
 	holder := duplicate.Object
 	if holder.Value == "" {
 		var lookErr error
-		if holder, lookErr = v.child(ctx, inventory.FolderRef(folder), name); lookErr != nil {
+		if holder, lookErr = v.Child(ctx, inventory.FolderRef(folder), name); lookErr != nil {
 			return lookErr
 		}
 	}

@@ -37,16 +37,16 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}
 	}
 	if err := v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec); err != nil {
-		return sizeRefusal(a, err)
+		return SizeRefusal(a, err)
 	}
 	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
 }
 
-// sizeRefusal tells a VM that cannot take the size from everything else that can go wrong. What vCenter refuses for the
+// SizeRefusal tells a VM that cannot take the size from everything else that can go wrong. What vCenter refuses for the
 // VM's own sake is a VmConfigFault (CpuHotPlugNotSupported, MemorySizeNotSupported, TooManyCpus and the like), a
 // NotSupported or an InvalidArgument; of a running VM also that it would have to be off, or that the licence knows no
 // hot-add. Resources, privileges and other tasks stay what they are.
-func sizeRefusal(a plan.Action, err error) error {
+func SizeRefusal(a plan.Action, err error) error {
 	e := vcfault.Classify("", err)
 	refused := e.Reason == vcfault.ReasonInvalidConfiguration ||
 		e.Reason == vcfault.ReasonInternal && (vcfault.Has[types.BaseNotSupported](err) || vcfault.Has[types.BaseInvalidArgument](err))

@@ -73,7 +73,7 @@ func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference
 func (v *VCenter) changeRules(ctx context.Context, ref plan.Ref, changes []inventory.RuleChange) error {
 	var failed []error
 	for _, c := range changes {
-		_, err := v.task(ctx, func(ctx context.Context, s *session.Session) (task vim.ManagedObjectReference, err error) {
+		_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task vim.ManagedObjectReference, err error) {
 			res, err := methods.ReconfigureComputeResource_Task(ctx, s.Vim, &vim.ReconfigureComputeResource_Task{
 				This: vim.ManagedObjectReference{Type: "ClusterComputeResource", Value: c.Cluster},
 				Spec: &vim.ClusterConfigSpecEx{RulesSpec: ruleSpecs(c, ref)}, Modify: true,

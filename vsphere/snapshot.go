@@ -21,7 +21,7 @@ import (
 //	Linked, snapshot     child disks of that one; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
 func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
 	key := sourceKey{inventory.VMRef(b.action.Template), b.action.Fingerprint}
-	return v.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		ask := func() (*source, error) { return readSource(ctx, s, key.ref) }
 		clone := b.details.Spec.Clone
 		if clone.Mode != v1alpha1.CloneLinked && clone.Snapshot == "" {

@@ -89,7 +89,7 @@ func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 	if p.Datastore == "" && p.StoragePolicy == "" {
 		return nil
 	}
-	return v.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		b.pod, b.spec.Location.Profile = nil, nil
 		if p.Datastore != "" {
 			found, err := looking(ctx, s, &v.lookups.storage, b.datacenter.ref.Value,
@@ -128,7 +128,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
 	vm, folder := inventory.VMRef(b.action.Template), inventory.FolderRef(b.action.Folder)
-	return v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.RecommendDatastores(ctx, s.Vim, &types.RecommendDatastores{
 			This: *s.Vim.ServiceContent.StorageResourceManager,
 			StorageSpec: types.StoragePlacementSpec{

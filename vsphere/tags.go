@@ -91,7 +91,7 @@ func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
 // rest makes calls of the REST API of the vCenter that the inventory is of.
 func (v *VCenter) rest(ctx context.Context, f func(context.Context, *session.RESTSession) error) error {
 	var now *session.Session
-	if err := v.call(ctx, func(_ context.Context, s *session.Session) error { now = s; return nil }); err != nil {
+	if err := v.Call(ctx, func(_ context.Context, s *session.Session) error { now = s; return nil }); err != nil {
 		return err
 	}
 	return v.client.REST(ctx, now, f)

@@ -60,6 +60,18 @@ func New(cfg Config) (*VCenter, error) {
 // logoutTimeout bounds the logout at the end.
 const logoutTimeout = 2 * time.Second
 
+// Parts are what a VCenter is made of, for the check, which uses them instead of running it.
+type Parts struct {
+	Config    Config
+	Client    *session.Client
+	Inventory *inventory.Inventory
+	Reader    *inventory.Reader
+	Tasks     *tasks.Tasks
+}
+
+// Parts gives them.
+func (v *VCenter) Parts() Parts { return Parts{v.cfg, v.client, v.inventory, v.reader, v.tasks} }
+
 // changed says that something of a group changed.
 func (v *VCenter) changed(uid types.UID) {
 	if v.cfg.Changed != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/check"
 )
 
 type checkSettings struct {
@@ -90,7 +90,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	case s.guestTimeout <= 0:
 		return usageError{fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)}
 	}
-	o := vsphere.CheckOptions{Templates: s.templates, Networks: s.networks, Deep: s.deep, GuestPatience: s.guestTimeout}
+	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, GuestPatience: s.guestTimeout}
 	if s.file != "" {
 		groups, err := (&planSettings{file: s.file, namespace: s.namespace}).read(in)
 		if err != nil {
@@ -115,7 +115,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		o.Progress = func(text string) { fmt.Fprintln(progress, "…", text) }
 		table.begin()
 	}
-	found := vc.Check(ctx, o)
+	found := check.Run(ctx, vc, o)
 	if s.output == "json" {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
@@ -127,15 +127,15 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 }
 
 // result turns the findings into the command's error.
-func (s *checkSettings) result(ctx context.Context, found []vsphere.Finding, table *findings) error {
-	count := map[vsphere.CheckResult]int{}
+func (s *checkSettings) result(ctx context.Context, found []check.Finding, table *findings) error {
+	count := map[check.Result]int{}
 	for _, f := range found {
 		count[f.Result]++
 	}
 	if s.output == "table" {
 		table.end(count)
 	}
-	switch failed, warned := count[vsphere.CheckFail], count[vsphere.CheckWarn]; {
+	switch failed, warned := count[check.Fail], count[check.Warn]; {
 	case ctx.Err() != nil:
 		return fmt.Errorf("check: stopped")
 	case failed > 0:

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/check"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -52,12 +52,12 @@ func TestACheckOfTheEmbeddedVCenterIsAllGreen(t *testing.T) {
 func TestACheckThatFailsHasExitStatus1AndSaysInJSONWhatToDo(t *testing.T) {
 	t.Parallel()
 	out, errs, status := runCheck(t, nil, "--simulator", "--template", "windows", "-o", "json")
-	var found []vsphere.Finding
+	var found []check.Finding
 	if err := json.Unmarshal([]byte(out), &found); err != nil || status != 1 {
 		t.Fatalf("exit status %d, %v: %s%s", status, err, out, errs)
 	}
 	for _, f := range found {
-		if f.Check == "template" && f.Result == vsphere.CheckFail && strings.Contains(f.Advice, "vm-operator-template-2") {
+		if f.Check == "template" && f.Result == check.Fail && strings.Contains(f.Advice, "vm-operator-template-2") {
 			return
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/check"
 )
 
 // The widths of the table, in characters: of a line, and of the columns. A longer name of a check has a line of its own.
@@ -29,7 +29,7 @@ func (t *findings) begin() {
 }
 
 // write writes one finding: its check, its result, what was seen, and below that what to do.
-func (t *findings) write(f vsphere.Finding) {
+func (t *findings) write(f check.Finding) {
 	f.Check, f.Seen, f.Advice = plan.Printable(f.Check), plan.Printable(f.Seen), plan.Printable(f.Advice)
 	name := f.Check
 	if len([]rune(name)) > checkWidth {
@@ -54,17 +54,17 @@ func (t *findings) write(f vsphere.Finding) {
 	}
 }
 
-func (t *findings) colored(r vsphere.CheckResult) string {
-	color := map[vsphere.CheckResult]int{vsphere.CheckOK: 32, vsphere.CheckWarn: 33, vsphere.CheckFail: 31, vsphere.CheckSkip: 90}[r]
+func (t *findings) colored(r check.Result) string {
+	color := map[check.Result]int{check.OK: 32, check.Warn: 33, check.Fail: 31, check.Skip: 90}[r]
 	if !t.colors {
 		return fmt.Sprintf("%-4s", r)
 	}
 	return fmt.Sprintf("\x1b[%dm%-4s\x1b[0m", color, r)
 }
 
-func (t *findings) end(count map[vsphere.CheckResult]int) {
+func (t *findings) end(count map[check.Result]int) {
 	fmt.Fprintf(t.w, "\nOK %d, WARN %d, FAIL %d, SKIP %d\n",
-		count[vsphere.CheckOK], count[vsphere.CheckWarn], count[vsphere.CheckFail], count[vsphere.CheckSkip])
+		count[check.OK], count[check.Warn], count[check.Fail], count[check.Skip])
 }
 
 // fold breaks a text into lines of at most width characters, between words; a longer word has a line of its own. An empty text

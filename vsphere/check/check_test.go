@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"context"
@@ -23,6 +23,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -38,7 +39,7 @@ type results struct {
 }
 
 // checked looks at the vCenter; change may be nil.
-func (w *world) checked(change func(*Config), o CheckOptions, also ...func(*checker)) results {
+func (w *world) checked(change func(*vsphere.Config), o Options, also ...func(*checker)) results {
 	w.t.Helper()
 	cfg := w.config()
 	cfg.Insecure, cfg.Thumbprint = false, w.ThumbprintSHA256()
@@ -46,12 +47,12 @@ func (w *world) checked(change func(*Config), o CheckOptions, also ...func(*chec
 	if change != nil {
 		change(&cfg)
 	}
-	v, err := New(cfg)
+	v, err := vsphere.New(cfg)
 	w.must(err)
 	if o.GuestPatience == 0 {
 		o.GuestPatience = 5 * time.Minute
 	}
-	c := &checker{CheckOptions: o, v: v, now: time.Now}
+	c := newChecker(v, o)
 	for _, f := range also {
 		f(c)
 	}
@@ -66,7 +67,7 @@ func (w *world) checked(change func(*Config), o CheckOptions, also ...func(*chec
 }
 
 // has wants a finding with that result, and words in what was seen and in the advice; "" is in any.
-func (r results) has(check string, result CheckResult, seen, advice string) {
+func (r results) has(check string, result Result, seen, advice string) {
 	r.t.Helper()
 	for _, f := range r.all {
 		if f.Check == check && f.Result == result && strings.Contains(f.Seen, seen) && strings.Contains(f.Advice, advice) {
@@ -88,7 +89,7 @@ func (r results) String() string {
 func (r results) only(but ...string) {
 	r.t.Helper()
 	for _, f := range r.all {
-		bad := f.Result == CheckWarn || f.Result == CheckFail
+		bad := f.Result == Warn || f.Result == Fail
 		if bad && !slices.Contains(but, f.Check) {
 			r.t.Errorf("%s %s: %s → %s", f.Result, f.Check, f.Seen, f.Advice)
 		}
@@ -103,32 +104,32 @@ func TestACheckOfAVCenterThatIsAsItShouldBeFindsNothingAndChangesNothing(t *test
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Restrict(roleIDs()...)
-		r := w.checked(nil, CheckOptions{Templates: []string{"ubuntu"}, Networks: []string{"VM Network"}})
+		r := w.checked(nil, Options{Templates: []string{"ubuntu"}, Networks: []string{"VM Network"}})
 		r.only()
-		r.has("address", CheckOK, "127.0.0.1", "")
-		r.has("certificate", CheckOK, "verified by its thumbprint", "")
-		r.has("login", CheckOK, "vmgroup", "")
-		r.has("vCenter", CheckOK, "8.0.3", "")
-		r.has("folder", CheckOK, "/DC0/vm/vm-operator is not there yet", "")
-		r.has("resource pool", CheckOK, "/DC0/host/DC0_C0/Resources", "")
-		r.has("inventory", CheckOK, "2 VMs and templates", "")
-		r.has("template", CheckOK, "/DC0/vm/ubuntu", "")
-		r.has("hot-add", CheckOK, "more CPUs by a power cycle", "")
-		r.has("network", CheckOK, "/DC0/network/VM Network", "")
-		r.has("privileges", CheckOK, "all 34", "")
+		r.has("address", OK, "127.0.0.1", "")
+		r.has("certificate", OK, "verified by its thumbprint", "")
+		r.has("login", OK, "vmgroup", "")
+		r.has("vCenter", OK, "8.0.3", "")
+		r.has("folder", OK, "/DC0/vm/vm-operator is not there yet", "")
+		r.has("resource pool", OK, "/DC0/host/DC0_C0/Resources", "")
+		r.has("inventory", OK, "2 VMs and templates", "")
+		r.has("template", OK, "/DC0/vm/ubuntu", "")
+		r.has("hot-add", OK, "more CPUs by a power cycle", "")
+		r.has("network", OK, "/DC0/network/VM Network", "")
+		r.has("privileges", OK, "all 34", "")
 		for method := range w.Calls() {
 			if strings.HasSuffix(method, "_Task") || strings.HasPrefix(method, "Create") {
 				t.Errorf("it called %s", method)
 			}
 		}
-		if outside := OutsideRole(w.Calls()); len(outside) > 0 {
+		if outside := vsphere.OutsideRole(w.Calls()); len(outside) > 0 {
 			t.Errorf("it called %v, which is outside the least role", outside)
 		}
 	})
 }
 
 func roleIDs() (ids []string) {
-	for _, p := range LeastRole() {
+	for _, p := range vsphere.LeastRole() {
 		ids = append(ids, p.ID)
 	}
 	return ids
@@ -142,23 +143,23 @@ func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	w.must(os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.certificate()}), 0o600))
 
-	r := w.checked(func(c *Config) { c.Host = "127.0.0.1:1" }, CheckOptions{})
-	r.has("address", CheckFail, "port 1", "see whether vCenter runs")
-	r.has("the rest", CheckSkip, "", "")
-	w.checked(func(c *Config) { c.Host = "no..name" }, CheckOptions{}).has("address", CheckFail, "cannot be resolved", "--host")
-	r = w.checked(func(c *Config) { c.CAFile, c.Thumbprint = ca, "" }, CheckOptions{})
-	r.has("certificate", CheckFail, "CN=vcsim", "--ca-file")
-	r.has("certificate", CheckFail, "authority is unknown", w.ThumbprintSHA256())
-	w.checked(func(c *Config) { c.Thumbprint = other.ThumbprintSHA256() }, CheckOptions{}).has("certificate", CheckFail, w.ThumbprintSHA256(), "--thumbprint")
+	r := w.checked(func(c *vsphere.Config) { c.Host = "127.0.0.1:1" }, Options{})
+	r.has("address", Fail, "port 1", "see whether vCenter runs")
+	r.has("the rest", Skip, "", "")
+	w.checked(func(c *vsphere.Config) { c.Host = "no..name" }, Options{}).has("address", Fail, "cannot be resolved", "--host")
+	r = w.checked(func(c *vsphere.Config) { c.CAFile, c.Thumbprint = ca, "" }, Options{})
+	r.has("certificate", Fail, "CN=vcsim", "--ca-file")
+	r.has("certificate", Fail, "authority is unknown", w.ThumbprintSHA256())
+	w.checked(func(c *vsphere.Config) { c.Thumbprint = other.ThumbprintSHA256() }, Options{}).has("certificate", Fail, w.ThumbprintSHA256(), "--thumbprint")
 	if ok, refused := w.Logins(); ok+refused != 0 {
 		t.Errorf("%d logins were tried without trust", ok+refused)
 	}
-	w.checked(func(c *Config) { c.Thumbprint, c.Insecure = "", true }, CheckOptions{}).has("certificate", CheckWarn, "not verified", w.ThumbprintSHA256())
-	w.checked(func(c *Config) { c.Password = "wrong " + planted }, CheckOptions{}).has("login", CheckFail, "InvalidLogin", "VC_PASS")
+	w.checked(func(c *vsphere.Config) { c.Thumbprint, c.Insecure = "", true }, Options{}).has("certificate", Warn, "not verified", w.ThumbprintSHA256())
+	w.checked(func(c *vsphere.Config) { c.Password = "wrong " + planted }, Options{}).has("login", Fail, "InvalidLogin", "VC_PASS")
 	if _, refused := w.Logins(); refused != 1 {
 		t.Errorf("a wrong password was tried %d times: vCenter locks accounts for that", refused)
 	}
-	w.checked(func(c *Config) { c.Password, c.PasswordFile = "", filepath.Join(t.TempDir(), "none") }, CheckOptions{}).has("login", CheckFail, "CredentialsUnreadable", "VC_PASS_FILE")
+	w.checked(func(c *vsphere.Config) { c.Password, c.PasswordFile = "", filepath.Join(t.TempDir(), "none") }, Options{}).has("login", Fail, "CredentialsUnreadable", "VC_PASS_FILE")
 }
 
 func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) {
@@ -181,8 +182,8 @@ func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) 
 			web.Config.ErrorLog = log.New(io.Discard, "", 0)
 			web.StartTLS()
 			t.Cleanup(web.Close)
-			r := w.checked(func(c *Config) { c.Host, c.Insecure, c.Thumbprint = web.Listener.Addr().String(), true, "" }, CheckOptions{})
-			r.has(want[0], CheckFail, want[1], want[2])
+			r := w.checked(func(c *vsphere.Config) { c.Host, c.Insecure, c.Thumbprint = web.Listener.Addr().String(), true, "" }, Options{})
+			r.has(want[0], Fail, want[1], want[2])
 			if sent.Load() {
 				t.Error("it was sent the password")
 			}
@@ -193,9 +194,9 @@ func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) 
 // certificate is what vCenter shows.
 func (w *world) certificate() []byte {
 	w.t.Helper()
-	v, err := New(w.config())
+	v, err := vsphere.New(w.config())
 	w.must(err)
-	c := &checker{v: v, now: time.Now}
+	c := newChecker(v, Options{})
 	state, err := c.handshake(w.t.Context(), &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true})
 	w.must(err)
 	return state.PeerCertificates[0].Raw
@@ -206,19 +207,19 @@ func TestACheckComparesTheClocksAndTellsOfACertificateThatExpires(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		shifted := func(d time.Duration) results {
-			return w.checked(nil, CheckOptions{}, func(c *checker) { c.now = func() time.Time { return time.Now().Add(d) } })
+			return w.checked(nil, Options{}, func(c *checker) { c.now = func() time.Time { return time.Now().Add(d) } })
 		}
-		shifted(0).has("clock", CheckOK, "off by 0s", "")
-		shifted(-time.Minute).has("clock", CheckWarn, "off by 1m0s", "NTP")
-		shifted(time.Hour).has("clock", CheckFail, "off by -1h0m0s", "NTP")
-		shifted(350*24*time.Hour).has("certificate", CheckWarn, "in 1", "renew it in time")
-		shifted(370*24*time.Hour).has("certificate", CheckWarn, "which is over", "renew it")
+		shifted(0).has("clock", OK, "off by 0s", "")
+		shifted(-time.Minute).has("clock", Warn, "off by 1m0s", "NTP")
+		shifted(time.Hour).has("clock", Fail, "off by -1h0m0s", "NTP")
+		shifted(350*24*time.Hour).has("certificate", Warn, "in 1", "renew it in time")
+		shifted(370*24*time.Hour).has("certificate", Warn, "which is over", "renew it")
 	})
 }
 
 func TestACheckTellsWhichVCentersAreTooOld(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[string]CheckResult{"6.0": CheckFail, "6.5": CheckWarn, "6.7.3": CheckWarn, "7.0.3.0": CheckOK, "9.0.0.0": CheckOK, "": CheckFail} {
+	for version, want := range map[string]Result{"6.0": Fail, "6.5": Warn, "6.7.3": Warn, "7.0.3.0": OK, "9.0.0.0": OK, "": Fail} {
 		s := &session.Session{Vim: &vim25.Client{}}
 		s.Vim.ServiceContent.About = types.AboutInfo{ApiVersion: version, InstanceUuid: "uuid"}
 		c := &checker{s: s}
@@ -234,20 +235,20 @@ func TestACheckListsWhatThereIsWhereTheSettingsNameNothing(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}})
 		_, err := w.AddVM("/DC0/vm", "plain")
 		w.must(err)
-		in := func(change func(*Config)) func(*Config) {
-			return func(c *Config) { c.Datacenter, c.Pool = "DC0", "DC0_C0"; change(c) }
+		in := func(change func(*vsphere.Config)) func(*vsphere.Config) {
+			return func(c *vsphere.Config) { c.Datacenter, c.Pool = "DC0", "DC0_C0"; change(c) }
 		}
-		same := in(func(*Config) {})
-		w.checked(nil, CheckOptions{}).has("datacenter", CheckFail, "more than one datacenter", "/DC0, /DC1")
-		w.checked(func(c *Config) { c.Datacenter = "DC7" }, CheckOptions{}).has("datacenter", CheckFail, `"DC7"`, "/DC0, /DC1")
-		w.checked(in(func(c *Config) { c.Pool = "" }), CheckOptions{}).has("resource pool", CheckFail, "more than one", "/DC0/host/DC0_C0, /DC0/host/DC0_C1")
-		w.checked(in(func(c *Config) { c.Datastore = "nowhere" }), CheckOptions{}).has("datastore", CheckFail, `"nowhere"`, "LocalDS_0")
-		w.checked(in(func(c *Config) { c.Datastore = "LocalDS_1" }), CheckOptions{}).has("datastore", CheckOK, "/DC0/datastore/LocalDS_1, ", "")
-		w.checked(in(func(c *Config) { c.Folder = "plain/x" }), CheckOptions{}).has("folder", CheckFail, "/DC0/vm/plain is no folder", "--folder")
-		w.checked(same, CheckOptions{}).has("template", CheckSkip, "debian, ubuntu", "--template")
-		w.checked(same, CheckOptions{Templates: []string{"windows"}}).has("template", CheckFail, `"windows"`, "debian, ubuntu")
-		w.checked(same, CheckOptions{Templates: []string{"plain"}}).has("template", CheckFail, "no template", "/DC0/vm/plain")
-		w.checked(same, CheckOptions{Networks: []string{"web-tier"}}).has("network", CheckFail, `"web-tier"`, "VM Network")
+		same := in(func(*vsphere.Config) {})
+		w.checked(nil, Options{}).has("datacenter", Fail, "more than one datacenter", "/DC0, /DC1")
+		w.checked(func(c *vsphere.Config) { c.Datacenter = "DC7" }, Options{}).has("datacenter", Fail, `"DC7"`, "/DC0, /DC1")
+		w.checked(in(func(c *vsphere.Config) { c.Pool = "" }), Options{}).has("resource pool", Fail, "more than one", "/DC0/host/DC0_C0, /DC0/host/DC0_C1")
+		w.checked(in(func(c *vsphere.Config) { c.Datastore = "nowhere" }), Options{}).has("datastore", Fail, `"nowhere"`, "LocalDS_0")
+		w.checked(in(func(c *vsphere.Config) { c.Datastore = "LocalDS_1" }), Options{}).has("datastore", OK, "/DC0/datastore/LocalDS_1, ", "")
+		w.checked(in(func(c *vsphere.Config) { c.Folder = "plain/x" }), Options{}).has("folder", Fail, "/DC0/vm/plain is no folder", "--folder")
+		w.checked(same, Options{}).has("template", Skip, "debian, ubuntu", "--template")
+		w.checked(same, Options{Templates: []string{"windows"}}).has("template", Fail, `"windows"`, "debian, ubuntu")
+		w.checked(same, Options{Templates: []string{"plain"}}).has("template", Fail, "no template", "/DC0/vm/plain")
+		w.checked(same, Options{Networks: []string{"web-tier"}}).has("network", Fail, `"web-tier"`, "VM Network")
 	})
 }
 
@@ -255,7 +256,7 @@ func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.must(w.RegisterExtension(extensionKey))
+		w.must(w.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
 		w.must(w.AddCustomizationSpec("linux", false))
 		_, err := w.AddTag("team", "shop")
 		w.must(err)
@@ -264,7 +265,7 @@ func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
 			g.Namespace, g.Name = "shop", "web"
 			g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
 			change(&g.Spec)
-			return w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}})
+			return w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}})
 		}
 		all := group(func(s *v1alpha1.VmGroupSpec) {
 			s.CustomizationSpec, s.Tags = "linux", []v1alpha1.Tag{{Category: "team", Name: "shop"}}
@@ -272,19 +273,19 @@ func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
 			s.Networks = []v1alpha1.Network{{Network: "VM Network"}}
 		})
 		all.only()
-		all.has("group shop/web", CheckOK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "")
-		group(func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }).has("group shop/web", CheckFail, "spec.cpu", "correct the field")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }).has("group shop/web", CheckFail, "TemplateNotFound", "ubuntu")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }).has("group shop/web: template and snapshot", CheckFail, "SnapshotNotFound", "take one")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "other" }).has("group shop/web: resource pool", CheckFail, "ResourcePoolNotFound", "DC0_C0")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Zones = []string{"DC0_C0", "other"} }).has("group shop/web: resource pool", CheckFail, "ResourcePoolNotFound", "spec.placement.zones")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "gold" }).has("group shop/web: storage", CheckFail, "StoragePolicyNotFound", "VM Encryption Policy")
+		all.has("group shop/web", OK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "")
+		group(func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }).has("group shop/web", Fail, "spec.cpu", "correct the field")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }).has("group shop/web", Fail, "TemplateNotFound", "ubuntu")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }).has("group shop/web: template and snapshot", Fail, "SnapshotNotFound", "take one")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "other" }).has("group shop/web: resource pool", Fail, "ResourcePoolNotFound", "DC0_C0")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Zones = []string{"DC0_C0", "other"} }).has("group shop/web: resource pool", Fail, "ResourcePoolNotFound", "spec.placement.zones")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "gold" }).has("group shop/web: storage", Fail, "StoragePolicyNotFound", "VM Encryption Policy")
 		several := group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy, s.CustomizationSpec = "gold", "other" })
-		several.has("group shop/web: storage", CheckFail, "", "")
-		several.has("group shop/web: customization", CheckFail, "", "")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Networks = []v1alpha1.Network{{Network: "other"}} }).has("group shop/web: networks", CheckFail, "NetworkNotFound", "VM Network")
-		group(func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "other" }).has("group shop/web: customization", CheckFail, "CustomizationSpecNotFound", "linux")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "other"}} }).has("group shop/web: tags", CheckFail, "TagNotFound", "")
+		several.has("group shop/web: storage", Fail, "", "")
+		several.has("group shop/web: customization", Fail, "", "")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Networks = []v1alpha1.Network{{Network: "other"}} }).has("group shop/web: networks", Fail, "NetworkNotFound", "VM Network")
+		group(func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "other" }).has("group shop/web: customization", Fail, "CustomizationSpecNotFound", "linux")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "other"}} }).has("group shop/web: tags", Fail, "TagNotFound", "")
 	})
 }
 
@@ -292,16 +293,16 @@ func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		o := CheckOptions{Templates: []string{"ubuntu"}}
-		for _, p := range leastRole {
-			if slices.Contains(p.On, OnRoot) && p.Needed() {
+		o := Options{Templates: []string{"ubuntu"}}
+		for _, p := range vsphere.LeastRole() {
+			if slices.Contains(p.On, vsphere.OnRoot) && p.Needed() {
 				continue // every role has these
 			}
 			w.Restrict(roleIDs()...)
 			w.Withdraw(p.ID)
-			want := CheckWarn
+			want := Warn
 			if p.Needed() {
-				want = CheckFail
+				want = Fail
 			}
 			r := w.checked(nil, o)
 			r.has("privilege "+p.ID, want, "vmgroup does not hold it on ", "grant it")
@@ -309,18 +310,18 @@ func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 		}
 		w.Restrict(roleIDs()...)
 		w.Withdraw("Datastore.AllocateSpace", vctest.Value(w.Find("/DC0/datastore/LocalDS_0")))
-		w.checked(nil, o).has("privilege Datastore.AllocateSpace", CheckFail, "the datastore LocalDS_0", "")
+		w.checked(nil, o).has("privilege Datastore.AllocateSpace", Fail, "the datastore LocalDS_0", "")
 		w.Restrict(roleIDs()...)
 		w.Withdraw("VirtualMachine.Provisioning.DeployTemplate", vctest.Value(w.Find("/DC0/vm")))
-		w.checked(nil, o).has("privilege VirtualMachine.Provisioning.DeployTemplate", CheckFail, "/DC0/vm/ubuntu", "")
+		w.checked(nil, o).has("privilege VirtualMachine.Provisioning.DeployTemplate", Fail, "/DC0/vm/ubuntu", "")
 		w.Restrict(roleIDs()...)
-		w.Withdraw(privTagging + "AttachTag")
+		w.Withdraw("InventoryService.Tagging." + "AttachTag")
 		g := &v1alpha1.VmGroup{}
 		g.Namespace, g.Name = "shop", "web"
 		g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Tags: []v1alpha1.Tag{{Category: "a", Name: "b", Create: true}}}
-		w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privTagging+"AttachTag", CheckFail, "", "the group needs it")
+		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+"InventoryService.Tagging."+"AttachTag", Fail, "", "the group needs it")
 		w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
-		w.checked(nil, o).has("privileges", CheckWarn, "System.View", "docs/reference.md")
+		w.checked(nil, o).has("privileges", Warn, "System.View", "docs/reference.md")
 	})
 }
 
@@ -340,12 +341,12 @@ func TestACheckLooksForPrivilegesWhereAGroupLivesAndOnItsNetworks(t *testing.T) 
 		plain := &v1alpha1.VmGroup{}
 		plain.Namespace, plain.Name = "shop", "plain"
 		plain.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
-		w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain}}).only()
-		r := w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}})
-		r.has("privilege Folder.Create", CheckFail, "/DC0/vm/teams ", "")
-		r.has("privilege Network.Assign", CheckFail, "DC0_DVPG0", "")
+		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{plain}}).only()
+		r := w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{plain, away}})
+		r.has("privilege Folder.Create", Fail, "/DC0/vm/teams ", "")
+		r.has("privilege Network.Assign", Fail, "DC0_DVPG0", "")
 		w.Withdraw("Network.Assign", vctest.Value(w.Find("/DC0/network/VM Network")))
-		w.checked(nil, CheckOptions{Groups: []*v1alpha1.VmGroup{plain, away}}).has("privilege Network.Assign", CheckFail, "VM Network", "")
+		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{plain, away}}).has("privilege Network.Assign", Fail, "VM Network", "")
 	})
 }
 
@@ -354,15 +355,15 @@ func TestACheckThatIsStoppedSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		cfg := w.config()
-		v, err := New(cfg)
+		v, err := vsphere.New(cfg)
 		w.must(err)
 		ctx, cancel := context.WithCancel(t.Context())
-		found := v.Check(ctx, CheckOptions{Found: func(f Finding) {
+		found := Run(ctx, v, Options{Found: func(f Finding) {
 			if f.Check == "login" {
 				cancel()
 			}
 		}})
-		results{t, found}.has("the rest", CheckSkip, "stopped", "")
+		results{t, found}.has("the rest", Skip, "stopped", "")
 		if n := w.Sessions(); n > 0 {
 			t.Errorf("%d sessions are left", n)
 		}

@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"cmp"
@@ -11,36 +11,37 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// CheckResult says how a check ended.
-type CheckResult string
+// Result says how a check ended.
+type Result string
 
 // The results of a check. A Warn keeps nothing from working, or something that not everybody uses; Skip: it could not, or
 // need not, be looked at.
 const (
-	CheckOK   CheckResult = "OK"
-	CheckWarn CheckResult = "WARN"
-	CheckFail CheckResult = "FAIL"
-	CheckSkip CheckResult = "SKIP"
+	OK   Result = "OK"
+	Warn Result = "WARN"
+	Fail Result = "FAIL"
+	Skip Result = "SKIP"
 )
 
 // Finding is what one check found.
 type Finding struct {
 	// Check names it, in a few words.
-	Check  string      `json:"check"`
-	Result CheckResult `json:"result"`
+	Check  string `json:"check"`
+	Result Result `json:"result"`
 	// Seen is what there is.
 	Seen string `json:"seen"`
 	// Advice says what to do about it; empty if nothing is.
 	Advice string `json:"advice,omitempty"`
 }
 
-// CheckOptions say what to look at besides the settings.
-type CheckOptions struct {
+// Options say what to look at besides the settings.
+type Options struct {
 	// Templates and Networks are names or inventory paths, as a VmGroup has them.
 	Templates, Networks []string
 	// Groups are looked at as if each were to be cloned.
@@ -56,9 +57,10 @@ type CheckOptions struct {
 
 // checker looks at a vCenter as the server would use it, with the server's own code.
 type checker struct {
-	CheckOptions
-	v   *VCenter
-	now func() time.Time
+	Options
+	v     *vsphere.VCenter
+	parts vsphere.Parts
+	now   func() time.Time
 
 	s  *session.Session
 	at *inventory.Settings
@@ -83,33 +85,37 @@ type foundTemplate struct {
 	nature                         nature
 }
 
-// Check looks whether the server will work with this vCenter: the way there, the account, what the settings name, and,
-// with CheckOptions.Deep, what vCenter does. It logs in and out by itself; the VCenter is not to be run, nor used afterwards.
-func (v *VCenter) Check(ctx context.Context, o CheckOptions) []Finding {
-	c := &checker{CheckOptions: o, v: v, now: time.Now}
+// Run looks whether the server will work with this vCenter: the way there, the account, what the settings name, and,
+// with Options.Deep, what vCenter does. It logs in and out by itself; the VCenter is not to be run, nor used afterwards.
+func Run(ctx context.Context, v *vsphere.VCenter, o Options) []Finding {
+	return newChecker(v, o).run(ctx)
+}
+
+func newChecker(v *vsphere.VCenter, o Options) *checker {
+	c := &checker{Options: o, v: v, parts: v.Parts(), now: time.Now}
 	c.GuestPatience = cmp.Or(c.GuestPatience, 3*time.Minute)
-	return c.run(ctx)
+	return c
 }
 
 func (c *checker) run(ctx context.Context) []Finding {
-	defer c.v.client.Logout(context.WithoutCancel(ctx))
+	defer c.parts.Client.Logout(context.WithoutCancel(ctx))
 	for _, look := range []func(context.Context) bool{
 		c.address, c.certificate, c.login, c.version, c.clock, c.sessions, c.places, c.inventory, c.lookAtTemplates,
 		c.lookAtNetworks, c.lookAtGroups, c.role, c.deep,
 	} {
 		if !look(ctx) {
-			c.add("the rest", CheckSkip, "not looked at, because of the failure before", "")
+			c.add("the rest", Skip, "not looked at, because of the failure before", "")
 			break
 		}
 		if ctx.Err() != nil {
-			c.add("the rest", CheckSkip, "not looked at: stopped", "")
+			c.add("the rest", Skip, "not looked at: stopped", "")
 			break
 		}
 	}
 	return c.findings
 }
 
-func (c *checker) add(check string, result CheckResult, seen, advice string) {
+func (c *checker) add(check string, result Result, seen, advice string) {
 	f := Finding{Check: check, Result: result, Seen: seen, Advice: advice}
 	c.findings = append(c.findings, f)
 	if c.Found != nil {
@@ -118,14 +124,14 @@ func (c *checker) add(check string, result CheckResult, seen, advice string) {
 }
 
 func (c *checker) ok(check, format string, args ...any) {
-	c.add(check, CheckOK, fmt.Sprintf(format, args...), "")
+	c.add(check, OK, fmt.Sprintf(format, args...), "")
 }
 
 // failed reports an error in the words that a group's status would have for it: what is wrong, and what to do.
 // That the user stopped the check is no failure of vCenter's.
 func (c *checker) failed(check string, err error) {
 	if errors.Is(err, context.Canceled) {
-		c.add(check, CheckSkip, "stopped", "")
+		c.add(check, Skip, "stopped", "")
 		return
 	}
 	e := vcfault.Classify("", err)
@@ -133,7 +139,7 @@ func (c *checker) failed(check string, err error) {
 	if advice == "" {
 		advice = "see docs/troubleshooting.md, " + e.Reason
 	}
-	c.add(check, CheckFail, fmt.Sprintf("%s (%s)", strings.TrimSuffix(seen, "."), e.Reason), advice)
+	c.add(check, Fail, fmt.Sprintf("%s (%s)", strings.TrimSuffix(seen, "."), e.Reason), advice)
 }
 
 func (c *checker) progress(format string, args ...any) {
@@ -144,7 +150,7 @@ func (c *checker) progress(format string, args ...any) {
 
 // call makes calls on the session, which is logged in again if it was lost.
 func (c *checker) call(ctx context.Context, f func(context.Context, *session.Session) error) error {
-	return c.v.client.Call(ctx, f)
+	return c.parts.Client.Call(ctx, f)
 }
 
 // among lists what there is to choose from.

@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -38,7 +39,8 @@ type trial struct {
 	id       string // of the trial; also the instanceUuid of its VM
 	stamp    string
 	template foundTemplate
-	builder  *cloneBuilder
+	draft    *vsphere.Draft
+	spec     types.VirtualMachineCloneSpec // of its clones
 
 	scratch, vm types.ManagedObjectReference
 	// taken reports whether the scratch folder's name was somebody's already: that folder is not ours to remove.
@@ -61,20 +63,20 @@ func (c *checker) deep(ctx context.Context) bool {
 	switch {
 	case !c.Deep:
 		return true
-	case slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Result == CheckFail }):
-		c.add("deep", CheckSkip, "nothing was made, because of the failures above", "correct them, and run it again")
+	case slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Result == Fail }):
+		c.add("deep", Skip, "nothing was made, because of the failures above", "correct them, and run it again")
 		return true
 	case !c.asked:
-		c.add("deep", CheckFail, "nothing was made: vCenter does not say which privileges are held, so it is not certain that what is made can be removed", "see the warning about privileges")
+		c.add("deep", Fail, "nothing was made: vCenter does not say which privileges are held, so it is not certain that what is made can be removed", "see the warning about privileges")
 		return true
 	case len(c.templates) == 0:
-		c.add("deep", CheckFail, "nothing was made: no template was named", "name one by --template, or a group by -f")
+		c.add("deep", Fail, "nothing was made: no template was named", "name one by --template, or a group by -f")
 		return true
 	}
 	t := &trial{checker: c, id: uuid.NewString(), template: c.templates[0], disks: map[string]bool{}, end: context.WithoutCancel(ctx)}
 	running, stop := context.WithCancel(t.end)
 	var awaiting sync.WaitGroup
-	awaiting.Go(func() { c.v.tasks.Run(running) })
+	awaiting.Go(func() { c.parts.Tasks.Run(running) })
 	defer awaiting.Wait()
 	defer stop()
 	t.run(ctx)
@@ -97,7 +99,7 @@ func (t *trial) run(ctx context.Context) {
 	}()
 	for _, step := range []func(context.Context) bool{t.prepare, t.watch, t.compete, t.readStamp, t.seen, t.powerOn, t.hotAdd, t.shutDown, t.destroy} {
 		if ctx.Err() != nil {
-			t.add("deep", CheckSkip, "stopped", "run it again for the rest")
+			t.add("deep", Skip, "stopped", "run it again for the rest")
 			return
 		}
 		if !step(ctx) {
@@ -109,7 +111,7 @@ func (t *trial) run(ctx context.Context) {
 // makeFolder makes the scratch folder, and looks whether what is in it can be removed: whether the permissions propagate.
 func (t *trial) makeFolder(name string) bool {
 	const check = "deep: scratch folder"
-	err := t.v.call(t.end, func(ctx context.Context, s *session.Session) error {
+	err := t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: t.at.Root, Name: name})
 		if err == nil {
 			t.scratch = res.Returnval
@@ -126,9 +128,9 @@ func (t *trial) makeFolder(name string) bool {
 		t.failed(check, err)
 		return false
 	}
-	for _, p := range leastRole {
-		if slices.Contains(p.On, OnFolder) && p.Needed() && !held[t.scratch][p.ID] {
-			t.add(check, CheckFail, p.ID+" is not held in a new folder", "grant it on "+t.at.RootPath+" with propagation to what is inside")
+	for _, p := range vsphere.LeastRole() {
+		if slices.Contains(p.On, vsphere.OnFolder) && p.Needed() && !held[t.scratch][p.ID] {
+			t.add(check, Fail, p.ID+" is not held in a new folder", "grant it on "+t.at.RootPath+" with propagation to what is inside")
 			return false
 		}
 	}
@@ -141,25 +143,29 @@ func (t *trial) prepare(ctx context.Context) bool {
 	g := &v1alpha1.VmGroup{}
 	g.Name, g.Spec.Template = "vmgroup-check", t.template.name
 	g.Spec.CPU, g.Spec.Memory = t.template.nature.cpu, t.template.nature.memory>>10
-	at := t.v.inventory.OwnFolder()
+	at := t.parts.Inventory.OwnFolder()
 	like := t.group(at)
 	if like != nil {
 		g = like
 	}
-	t.builder = t.checker.cloneBuilder(plan.Ref{Namespace: g.Namespace, Name: g.Name}, g, at, &t.template, 0)
-	b := t.builder
-	b.id, b.action.VM, b.action.Folder = t.id, trialName, t.scratch.Value
+	memory := g.Spec.Memory << 10
 	if like == nil {
-		b.action.MemoryMB = int64(t.template.nature.memory)
+		memory = t.template.nature.memory
 	}
-	for _, fill := range []func(context.Context, *cloneBuilder) error{t.v.fillSource, t.v.fillSize, t.v.fillPool, t.v.fillStorage, t.v.fillAdapters, t.v.fillDatastore} {
-		if err := fill(ctx, b); err != nil {
-			t.failed("deep: clone", err)
-			return false
-		}
+	var err error
+	if t.draft, err = t.checker.draft(plan.Ref{Namespace: g.Namespace, Name: g.Name}, g, at, &t.template, 0, memory); err == nil {
+		t.draft.As(t.id, trialName, t.scratch.Value)
+		err = t.draft.FillBare(ctx)
+	}
+	if err != nil {
+		t.failed("deep: clone", err)
+		return false
 	}
 	t.stamp = stamp.Stamp{Cluster: "vmgroup check", Namespace: "vmgroup-check", Name: "vmgroup-check", UID: "vmgroup-check", InstanceUUID: t.id, VCenter: t.s.UUID, Created: stamp.Time(t.now())}.Encode()
-	b.spec.Config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
+	config := *t.draft.Spec().Config
+	config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
+	t.spec = t.draft.Spec()
+	t.spec.Config = &config
 	return true
 }
 
@@ -170,7 +176,7 @@ func (t *trial) group(at *inventory.GroupFolder) *v1alpha1.VmGroup {
 		if g.Spec.Placement.Datacenter != "" {
 			continue
 		}
-		if x, _, _ := t.v.inventory.FindTemplate(at, g.Spec.Template); x.MoRef == t.template.moRef {
+		if x, _, _ := t.parts.Inventory.FindTemplate(at, g.Spec.Template); x.MoRef == t.template.moRef {
 			return g
 		}
 	}
@@ -185,8 +191,8 @@ type ended struct {
 
 // clone makes one of the clones and awaits it.
 func (t *trial) clone() (e ended) {
-	info, err := t.v.task(t.end, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(t.template.moRef), Folder: t.scratch, Name: trialName, Spec: t.builder.spec})
+	info, err := t.v.Task(t.end, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(t.template.moRef), Folder: t.scratch, Name: trialName, Spec: t.spec})
 		if err == nil {
 			task = res.Returnval
 			t.mu.Lock()
@@ -204,17 +210,17 @@ func (t *trial) clone() (e ended) {
 
 // note keeps what a clone made, as it is before anybody else can have changed it.
 func (t *trial) note(e ended) {
-	now := new(freshState)
+	now := new(vsphere.FreshVM)
 	if e.vm.Value != "" {
-		now, _ = t.v.readFresh(t.end, e.vm) // what is not known of its disks is not destroyed
+		now, _ = t.v.ReadFresh(t.end, e.vm) // what is not known of its disks is not destroyed
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e.vm.Value != "" {
 		t.made = append(t.made, e.vm)
 	}
-	for file := range filesOf(now.devices) {
-		if !filesOf(t.builder.source.devices)[file] {
+	for file := range filesOf(now.Devices) {
+		if !filesOf(t.draft.Devices())[file] {
 			t.disks[file] = true
 		}
 	}
@@ -252,9 +258,9 @@ func (t *trial) compete(context.Context) bool {
 	case found:
 		t.ok(check, "found among vCenter's recent tasks while it ran")
 	case took < time.Second:
-		t.add(check, CheckSkip, fmt.Sprintf("the clone ended before it could be looked for (%s)", took), "try a larger template")
+		t.add(check, Skip, fmt.Sprintf("the clone ended before it could be looked for (%s)", took), "try a larger template")
 	default:
-		t.add(check, CheckFail, fmt.Sprintf("not found among the recent tasks of %s in %d looks", t.s.User, looks), "the end of a group could miss a clone that is under way: tell the project, with the vCenter's version and the task's descriptionId")
+		t.add(check, Fail, fmt.Sprintf("not found among the recent tasks of %s in %d looks", t.s.User, looks), "the end of a group could miss a clone that is under way: tell the project, with the vCenter's version and the task's descriptionId")
 	}
 	return good
 }
@@ -262,8 +268,8 @@ func (t *trial) compete(context.Context) bool {
 // cloning reports whether one of the trial's clones is among those that the end of a group waits for.
 func (t *trial) cloning() bool {
 	var running []string
-	_ = t.v.call(t.end, func(ctx context.Context, s *session.Session) (err error) { // the next look may succeed
-		running, err = cloneTasks(ctx, s)
+	_ = t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) { // the next look may succeed
+		running, err = vsphere.CloneTasks(ctx, s)
 		return err
 	})
 	t.mu.Lock()
@@ -288,7 +294,7 @@ func (t *trial) judge(all []ended, took time.Duration) bool {
 		t.failed("deep: clone", refused)
 		return false
 	case refused == nil:
-		t.add(check, CheckFail, "vCenter made two VMs of one name in one folder", "do not use this server here: its one lock on members does not hold. Tell the project, with the vCenter's version")
+		t.add(check, Fail, "vCenter made two VMs of one name in one folder", "do not use this server here: its one lock on members does not hold. Tell the project, with the vCenter's version")
 		return false
 	}
 	if _, is := fault.As(refused, &taken); !is {
@@ -307,9 +313,9 @@ func (t *trial) readStamp(ctx context.Context) bool {
 	case err != nil:
 		t.failed(check, err)
 	case stamp != t.stamp:
-		t.add(check, CheckFail, "the clone does not have the extraConfig that was in its spec, or it cannot be read by its key", "members could not be told from strangers: tell the project, with the vCenter's version")
+		t.add(check, Fail, "the clone does not have the extraConfig that was in its spec, or it cannot be read by its key", "members could not be told from strangers: tell the project, with the vCenter's version")
 	case instance != t.id:
-		t.add(check, CheckFail, "the clone has another instanceUuid than its spec had", "members would be taken for copies: tell the project, with the vCenter's version")
+		t.add(check, Fail, "the clone has another instanceUuid than its spec had", "members would be taken for copies: tell the project, with the vCenter's version")
 	default:
 		t.ok(check, "%d bytes, written by the clone itself and read by their key; the instanceUuid is the one in the spec", len(stamp))
 		return true
@@ -319,7 +325,7 @@ func (t *trial) readStamp(ctx context.Context) bool {
 
 // readTrial gives the stamp of a trial's VM, which is empty for any other, and its instanceUuid.
 func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) (stamp, instance string, err error) {
-	err = t.v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: vm}},
 			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: []string{trialPath, "config.instanceUuid"}}},
@@ -341,6 +347,6 @@ func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) 
 
 // task starts a task about the trial's VM, and awaits it.
 func (t *trial) task(start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) error {
-	_, err := t.v.task(t.end, start)
+	_, err := t.v.Task(t.end, start)
 	return err
 }

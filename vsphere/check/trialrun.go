@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -24,7 +25,7 @@ type trialState struct {
 }
 
 func (t *trial) state(ctx context.Context) (x trialState, err error) {
-	err = t.v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: t.vm}},
 			PropSet: []types.PropertySpec{{Type: session.VMType, PathSet: []string{"runtime.powerState", "runtime.bootTime", "guest.toolsRunningStatus", "guest.ipAddress",
@@ -88,9 +89,9 @@ func (t *trial) powerOn(ctx context.Context) bool {
 	case err != nil:
 		t.failed(check, err)
 	case x.power != types.VirtualMachinePowerStatePoweredOn:
-		t.add(check, CheckFail, fmt.Sprintf("it is %s at the end of the task", x.power), "look at its events")
+		t.add(check, Fail, fmt.Sprintf("it is %s at the end of the task", x.power), "look at its events")
 	case x.boot == nil:
-		t.add(check, CheckWarn, "it is on, and has no bootTime", "a guest's shutdown is asked for by the bootTime: tell the project, with the vCenter's version")
+		t.add(check, Warn, "it is on, and has no bootTime", "a guest's shutdown is asked for by the bootTime: tell the project, with the vCenter's version")
 	default:
 		t.ok(check, "it is on, and has a bootTime")
 	}
@@ -101,14 +102,14 @@ func (t *trial) powerOn(ctx context.Context) bool {
 func (t *trial) hotAdd(ctx context.Context) bool {
 	x, err := t.state(ctx)
 	if err != nil || x.power != types.VirtualMachinePowerStatePoweredOn {
-		t.add("deep: hot-add", CheckSkip, "the VM does not run", "")
+		t.add("deep: hot-add", Skip, "the VM does not run", "")
 		return true
 	}
-	more := x.cpu + max(1, t.builder.source.perSocket)
+	more := x.cpu + max(1, t.draft.CoresPerSocket())
 	t.hotAddOf("CPUs", t.template.nature.addCPU, fmt.Sprintf("%d instead of %d", more, x.cpu), types.VirtualMachineConfigSpec{NumCPUs: more})
 	memory := int64(x.memory) + max(x.increment, 1024)
 	if t.template.nature.addMem && x.limit > 0 && memory > x.limit {
-		t.add("deep: hot-add of memory", CheckSkip, fmt.Sprintf("the VM, powered on with %d MB, may have %d MB at most while it runs", x.memory, x.limit), "")
+		t.add("deep: hot-add of memory", Skip, fmt.Sprintf("the VM, powered on with %d MB, may have %d MB at most while it runs", x.memory, x.limit), "")
 		return true
 	}
 	t.hotAddOf("memory", t.template.nature.addMem, fmt.Sprintf("%d MB instead of %d", memory, x.memory), types.VirtualMachineConfigSpec{MemoryMB: memory})
@@ -126,7 +127,7 @@ func (t *trial) hotAddOf(what string, flag bool, change string, spec types.Virtu
 	})
 	var refusal *vcfault.Error // as a resize of the server's would have it
 	if err != nil {
-		refusal = vcfault.Classify("", sizeRefusal(plan.Action{Hot: true, CPU: spec.NumCPUs, MemoryMB: spec.MemoryMB}, err))
+		refusal = vcfault.Classify("", vsphere.SizeRefusal(plan.Action{Hot: true, CPU: spec.NumCPUs, MemoryMB: spec.MemoryMB}, err))
 	}
 	switch {
 	case err == nil && flag:
@@ -136,9 +137,9 @@ func (t *trial) hotAddOf(what string, flag bool, change string, spec types.Virtu
 	case err != nil && !flag:
 		t.failed(check, err)
 	case err == nil:
-		t.add(check, CheckWarn, change+" while it runs, although its flag says that it cannot", "nothing: the server takes a power cycle all the same")
+		t.add(check, Warn, change+" while it runs, although its flag says that it cannot", "nothing: the server takes a power cycle all the same")
 	default:
-		t.add(check, CheckWarn, fmt.Sprintf("refused, although its flag says that it can: %s", refusal.Message), "nothing: the server then takes a power cycle")
+		t.add(check, Warn, fmt.Sprintf("refused, although its flag says that it can: %s", refusal.Message), "nothing: the server then takes a power cycle")
 	}
 }
 
@@ -155,11 +156,11 @@ func (t *trial) shutDown(ctx context.Context) bool {
 		return true // which run tells
 	}
 	if !up {
-		t.add(check, CheckSkip, fmt.Sprintf("no VMware Tools run in the guest after %s", t.GuestPatience), "without them members are powered off without being asked; install open-vm-tools in the template (a guest that boots slowly: --guest-timeout)")
+		t.add(check, Skip, fmt.Sprintf("no VMware Tools run in the guest after %s", t.GuestPatience), "without them members are powered off without being asked; install open-vm-tools in the template (a guest that boots slowly: --guest-timeout)")
 		return true
 	}
 	t.progress("asking the guest to shut down")
-	err := t.v.call(t.end, func(ctx context.Context, s *session.Session) error {
+	err := t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
 		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: t.vm})
 		return err
 	})
@@ -173,7 +174,7 @@ func (t *trial) shutDown(ctx context.Context) bool {
 		return err == nil && now.power == types.VirtualMachinePowerStatePoweredOff, err
 	})
 	if !off {
-		t.add(check, CheckWarn, fmt.Sprintf("the guest was asked, and is not off after %s", t.GuestPatience), "see what keeps it; the server powers it off after shutdown.timeoutSeconds")
+		t.add(check, Warn, fmt.Sprintf("the guest was asked, and is not off after %s", t.GuestPatience), "see what keeps it; the server powers it off after shutdown.timeoutSeconds")
 		return true
 	}
 	t.ok(check, "asked by its Tools, and off after %s", t.now().Sub(began).Round(100*time.Millisecond))

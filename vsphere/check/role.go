@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -22,8 +23,8 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"VirtualMachine.Provisioning.ReadCustSpecs": func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"StorageProfile.View":                       func(s *v1alpha1.VmGroupSpec) bool { return s.Placement.StoragePolicy != "" },
 	"Host.Inventory.EditCluster":                func(s *v1alpha1.VmGroupSpec) bool { return inventory.WantsRules(s.Placement.AntiAffinity) },
-	privTagging + "AttachTag":                   func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
-	privTagging + "ObjectAttachable":            func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
+	"InventoryService.Tagging.AttachTag":        func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
+	"InventoryService.Tagging.ObjectAttachable": func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"Global.SetCustomField":                     func(s *v1alpha1.VmGroupSpec) bool { return len(s.CustomAttributes) > 0 },
 	"VirtualMachine.Config.Rename":              moves,
 	"VirtualMachine.Inventory.Move":             moves,
@@ -49,12 +50,12 @@ func (c *checker) role(ctx context.Context) bool {
 	}
 	held, err := c.privileges(ctx, all)
 	if err != nil {
-		c.add("privileges", CheckWarn, fmt.Sprintf("they cannot be asked for (%s)", vcfault.Classify("", err).Message), "compare the role with the table in docs/reference.md")
+		c.add("privileges", Warn, fmt.Sprintf("they cannot be asked for (%s)", vcfault.Classify("", err).Message), "compare the role with the table in docs/reference.md")
 		return true
 	}
 	c.asked = true
 	lacking, looked := 0, 0
-	for _, p := range leastRole {
+	for _, p := range vsphere.LeastRole() {
 		var without []string
 		for _, scope := range p.On {
 			for _, x := range on[scope] {
@@ -69,39 +70,39 @@ func (c *checker) role(ctx context.Context) bool {
 		}
 	}
 	switch {
-	case len(on[OnTemplate]) == 0:
-		c.add("privileges", CheckSkip, "those on templates, and on their datastores and networks, were not looked at", "name a template by --template")
+	case len(on[vsphere.OnTemplate]) == 0:
+		c.add("privileges", Skip, "those on templates, and on their datastores and networks, were not looked at", "name a template by --template")
 	case lacking == 0:
-		c.ok("privileges", "all %d of the least role are held, on %d objects (%d looked at)", len(leastRole), len(all), looked)
+		c.ok("privileges", "all %d of the least role are held, on %d objects (%d looked at)", len(vsphere.LeastRole()), len(all), looked)
 	}
 	return true
 }
 
 // lacks adds a finding that a privilege is not held. It is a failure if nothing, or a group that was given, works without it.
-func (c *checker) lacks(p Privilege, without []string) {
+func (c *checker) lacks(p vsphere.Privilege, without []string) {
 	check := "privilege " + p.ID
 	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.User, vcfault.Listing(without), p.Why)
 	advice := "grant it there, with propagation to what is inside"
-	if slices.Contains(p.On, OnGlobal) {
+	if slices.Contains(p.On, vsphere.OnGlobal) {
 		advice = "grant it as a global permission"
 	}
 	wants := slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return used[p.ID] != nil && used[p.ID](&g.Spec) })
 	switch {
 	case p.Needed():
-		c.add(check, CheckFail, seen, advice)
+		c.add(check, Fail, seen, advice)
 	case wants:
-		c.add(check, CheckFail, seen, advice+"; the group needs it")
+		c.add(check, Fail, seen, advice+"; the group needs it")
 	default:
-		c.add(check, CheckWarn, seen, advice+", or do without: "+p.Without)
+		c.add(check, Warn, seen, advice+", or do without: "+p.Without)
 	}
 }
 
 // holders are the objects on which privileges are needed.
-func (c *checker) holders(ctx context.Context) (map[Scope][]inventory.Candidate, error) {
+func (c *checker) holders(ctx context.Context) (map[vsphere.Scope][]inventory.Candidate, error) {
 	root := []inventory.Candidate{{Path: "the root", Ref: c.s.Vim.ServiceContent.RootFolder}}
-	on := map[Scope][]inventory.Candidate{
-		OnRoot: root, OnGlobal: root,
-		OnFolder: append([]inventory.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.homes...), OnNetwork: c.networks,
+	on := map[vsphere.Scope][]inventory.Candidate{
+		vsphere.OnRoot: root, vsphere.OnGlobal: root,
+		vsphere.OnFolder: append([]inventory.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.homes...), vsphere.OnNetwork: c.networks,
 	}
 	// The template's own networks are of no account where all that is cloned has others.
 	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))
@@ -114,7 +115,7 @@ func (c *checker) holders(ctx context.Context) (map[Scope][]inventory.Candidate,
 	}
 	var networks []types.ManagedObjectReference
 	for _, t := range c.templates {
-		on[OnTemplate] = append(on[OnTemplate], inventory.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
+		on[vsphere.OnTemplate] = append(on[vsphere.OnTemplate], inventory.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
 		if len(datastores) == 0 {
 			datastores = t.nature.datastores
 		}
@@ -124,7 +125,7 @@ func (c *checker) holders(ctx context.Context) (map[Scope][]inventory.Candidate,
 	}
 	var owners []types.ManagedObjectReference
 	for _, pool := range pools {
-		owner, err := c.ownerOf(ctx, pool)
+		owner, err := c.v.OwnerOf(ctx, pool)
 		if err != nil {
 			return nil, err
 		}
@@ -142,8 +143,8 @@ func (c *checker) holders(ctx context.Context) (map[Scope][]inventory.Candidate,
 		}
 		return all
 	}
-	on[OnPool], on[OnDatastore], on[OnCluster] = list(pools), list(datastores), list(owners)
-	on[OnNetwork] = append(on[OnNetwork], list(networks)...)
+	on[vsphere.OnPool], on[vsphere.OnDatastore], on[vsphere.OnCluster] = list(pools), list(datastores), list(owners)
+	on[vsphere.OnNetwork] = append(on[vsphere.OnNetwork], list(networks)...)
 	return on, nil
 }
 

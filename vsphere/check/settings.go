@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -26,7 +27,7 @@ func (c *checker) places(ctx context.Context) (good bool) {
 }
 
 func (c *checker) lookUpPlaces(ctx context.Context) bool {
-	l := inventory.NewLookup(c.s, c.v.cfg.Selection)
+	l := inventory.NewLookup(c.s, c.parts.Config.Selection)
 	at := l.Settings()
 	err := l.Datacenter(ctx)
 	if at.DatacenterPath != "" {
@@ -73,34 +74,31 @@ func (c *checker) root(ctx context.Context, l *inventory.Lookup) bool {
 
 // datastore looks whether VMs can be put on the one that the settings name.
 func (c *checker) datastore(ctx context.Context, at *inventory.Settings) bool {
-	all, err := readStorage(ctx, c.s, datacenter{ref: at.Datacenter, path: at.DatacenterPath, ofSettings: true})
-	if err != nil {
+	state, err := vsphere.ReadDatastore(ctx, c.s, at)
+	switch {
+	case err != nil:
 		c.failed("datastore", err)
 		return false
-	}
-	t := all.of(*at.Datastore)
-	switch {
-	case t == nil:
-		c.add("datastore", CheckFail, "its state cannot be read", "grant System.Read on it")
+	case state == nil:
+		c.add("datastore", Fail, "its state cannot be read", "grant System.Read on it")
 		return false
-	case !usable(t):
-		c.add("datastore", CheckFail, t.Path+" is not accessible, or in maintenance", "see to it in vCenter, or name another by --datastore")
+	case !state.Usable:
+		c.add("datastore", Fail, state.Path+" is not accessible, or in maintenance", "see to it in vCenter, or name another by --datastore")
 		return false
 	}
-	free, _ := t.props["summary.freeSpace"].(int64)
-	c.ok("datastore", "%s, %d GB free", t.Path, free>>30)
+	c.ok("datastore", "%s, %d GB free", state.Path, state.Free>>30)
 	return true
 }
 
 // inventory reads everything once, as the server does at its start.
 func (c *checker) inventory(ctx context.Context) bool {
-	c.v.inventory.SetSettings(c.at, nil)
+	c.parts.Inventory.SetSettings(c.at, nil)
 	began := c.now()
-	if err := c.v.reader.ScanNow(ctx); err != nil {
+	if err := c.parts.Reader.ScanNow(ctx); err != nil {
 		c.failed("inventory", err)
 		return false
 	}
-	n := c.v.inventory
+	n := c.parts.Inventory
 	if c.absent { // what is read of homes goes by the path, and not by what is there of it
 		n.ForgetRoot()
 	}
@@ -109,10 +107,10 @@ func (c *checker) inventory(ctx context.Context) bool {
 	seen := fmt.Sprintf("%d VMs and templates, %d folders and datacenters, read in %s; %d VMs bear stamps of %d groups",
 		has.Members+has.Unmanaged, has.Places, c.now().Sub(began).Round(1e6), has.Members, has.Groups)
 	if old := n.FoldersNamed(scratchPrefix); len(old) > 0 {
-		c.add("leftovers", CheckWarn, "of a check that could not clean up: "+vcfault.Listing(old), "remove these folders by hand, with the VM in each, if no check is under way")
+		c.add("leftovers", Warn, "of a check that could not clean up: "+vcfault.Listing(old), "remove these folders by hand, with the VM in each, if no check is under way")
 	}
 	if has.StampsUnknown > 0 {
-		c.add("inventory", CheckWarn, fmt.Sprintf("%s; %d of a newer version", seen, has.StampsUnknown), "a newer server works here: run no older one on the same groups")
+		c.add("inventory", Warn, fmt.Sprintf("%s; %d of a newer version", seen, has.StampsUnknown), "a newer server works here: run no older one on the same groups")
 		return true
 	}
 	c.ok("inventory", "%s", seen)
@@ -122,10 +120,10 @@ func (c *checker) inventory(ctx context.Context) bool {
 // lookAtTemplates looks for the templates, and at what a clone of each will be like.
 func (c *checker) lookAtTemplates(ctx context.Context) bool {
 	if len(c.Templates)+len(c.Groups) == 0 {
-		c.add("template", CheckSkip, "none was named; "+among(c.v.inventory.TemplatesIn(c.v.inventory.OwnFolder())), "name one by --template, or a group by -f")
+		c.add("template", Skip, "none was named; "+among(c.parts.Inventory.TemplatesIn(c.parts.Inventory.OwnFolder())), "name one by --template, or a group by -f")
 	}
 	for _, name := range c.Templates {
-		if t := c.template("template", c.v.inventory.OwnFolder(), name); t != nil {
+		if t := c.template("template", c.parts.Inventory.OwnFolder(), name); t != nil {
 			c.keepTemplate(ctx, *t)
 		}
 	}
@@ -142,16 +140,16 @@ func (c *checker) keepTemplate(ctx context.Context, t foundTemplate) {
 
 // template finds one, in the way of the server; nil if it was not found, which is then told.
 func (c *checker) template(check string, at *inventory.GroupFolder, name string) *foundTemplate {
-	x, others, plain := c.v.inventory.FindTemplate(at, name)
+	x, others, plain := c.parts.Inventory.FindTemplate(at, name)
 	switch {
 	case len(x.Paths) == 1:
 		return &foundTemplate{name: name, path: x.Paths[0], moRef: x.MoRef, fingerprint: x.Fingerprint}
 	case len(x.Paths) > 1:
-		c.add(check, CheckFail, fmt.Sprintf("%q is the name of several (%s)", name, vcfault.ReasonTemplateAmbiguous), "give the inventory path of one of "+vcfault.Listing(x.Paths))
+		c.add(check, Fail, fmt.Sprintf("%q is the name of several (%s)", name, vcfault.ReasonTemplateAmbiguous), "give the inventory path of one of "+vcfault.Listing(x.Paths))
 	case plain != "":
-		c.add(check, CheckFail, fmt.Sprintf("%q is a VM and no template (%s)", name, vcfault.ReasonTemplateNotFound), "mark "+plain+" as a template, or name another")
+		c.add(check, Fail, fmt.Sprintf("%q is a VM and no template (%s)", name, vcfault.ReasonTemplateNotFound), "mark "+plain+" as a template, or name another")
 	default:
-		c.add(check, CheckFail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, vcfault.ReasonTemplateNotFound), "name another: "+among(others))
+		c.add(check, Fail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, vcfault.ReasonTemplateNotFound), "name another: "+among(others))
 	}
 	return nil
 }
@@ -209,10 +207,14 @@ func (x *nature) take(p types.DynamicProperty) {
 		x.datastores = refs.ManagedObjectReference
 	case "config.hardware.device":
 		devices, _ := p.Val.(types.ArrayOfVirtualDevice)
-		from := &source{devices: devices.VirtualDevice}
-		x.disks, x.cards = len(from.disks()), len(from.cards())
-		for _, disk := range from.disks() {
-			x.space += max(disk.CapacityInBytes, disk.CapacityInKB<<10)
+		for _, device := range devices.VirtualDevice {
+			switch d := device.(type) {
+			case *types.VirtualDisk:
+				x.disks++
+				x.space += max(d.CapacityInBytes, d.CapacityInKB<<10)
+			case types.BaseVirtualEthernetCard:
+				x.cards++
+			}
 		}
 	}
 }
@@ -230,16 +232,16 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 		c.failed(check, err)
 		return
 	case x.cpu == 0:
-		c.add(check, CheckFail, t.path+": its configuration cannot be read", "grant System.Read on it, and see whether its host and datastore can be reached")
+		c.add(check, Fail, t.path+": its configuration cannot be read", "grant System.Read on it, and see whether its host and datastore can be reached")
 		return
 	}
 	t.nature = *x
 	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MB, disks %d (%d GB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.cards, x.version)
 	switch {
 	case x.disks == 0:
-		c.add(check, CheckWarn, seen, "its clones have no disk to boot from: is it the right one?")
+		c.add(check, Warn, seen, "its clones have no disk to boot from: is it the right one?")
 	case t.fingerprint == "":
-		c.add(check, CheckWarn, seen+"; its disks have no fingerprint", "that it was published anew under its name will not be noticed; nothing else is lost")
+		c.add(check, Warn, seen+"; its disks have no fingerprint", "that it was published anew under its name will not be noticed; nothing else is lost")
 	default:
 		c.ok(check, "%s", seen)
 	}
@@ -254,12 +256,12 @@ func (c *checker) tools(t *foundTemplate, x *nature) {
 	const check = "VMware Tools"
 	switch types.VirtualMachineToolsVersionStatus(x.toolsOf) {
 	case types.VirtualMachineToolsVersionStatusGuestToolsNotInstalled:
-		c.add(check, CheckWarn, t.name+": vCenter knows of none in it", "install open-vm-tools (if they are there, take no notice: vCenter learns it when a clone runs). Without, guests are powered off without being asked, and have no address")
+		c.add(check, Warn, t.name+": vCenter knows of none in it", "install open-vm-tools (if they are there, take no notice: vCenter learns it when a clone runs). Without, guests are powered off without being asked, and have no address")
 	case "":
 		if c.Deep {
 			return
 		}
-		c.add(check, CheckSkip, t.name+": not known before a clone runs (--deep shows it)", "")
+		c.add(check, Skip, t.name+": not known before a clone runs (--deep shows it)", "")
 	default:
 		c.ok(check, "%s: %s", t.name, x.toolsOf)
 	}

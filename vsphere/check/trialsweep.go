@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -29,7 +30,7 @@ type trialView struct {
 // watch begins to follow what is in the scratch folder.
 func (t *trial) watch(ctx context.Context) bool {
 	w := &trialView{in: map[types.ManagedObjectReference]bool{}}
-	err := t.v.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err := t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
 		if err != nil {
 			return err
@@ -100,7 +101,7 @@ func (t *trial) destroy(ctx context.Context) bool {
 	}
 	_, _, err := t.readTrial(ctx, vm)
 	if vcfault.MissingObject(err) != vm {
-		t.add(check, CheckFail, "a read of its moRef is not answered by ManagedObjectNotFound", "members that are gone would never count as gone: tell the project, with the vCenter's version")
+		t.add(check, Fail, "a read of its moRef is not answered by ManagedObjectNotFound", "members that are gone would never count as gone: tell the project, with the vCenter's version")
 		return true
 	}
 	t.ok(check, "it left the stream of changes, and %s is ManagedObjectNotFound", vm.Value)
@@ -120,12 +121,12 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 	if err != nil && !vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
 		return err
 	}
-	now, err := t.v.readFresh(t.end, vm)
+	now, err := t.v.ReadFresh(t.end, vm)
 	if err != nil {
 		return err
 	}
-	for _, disk := range foreignDisks(now.devices, now.file) {
-		if file := fileOf(disk); disk.VDiskId != nil || !t.disks[file] {
+	for _, disk := range vsphere.ForeignDisks(now.Devices, now.File) {
+		if file := vsphere.DiskFile(disk); disk.VDiskId != nil || !t.disks[file] {
 			return vcfault.New(vcfault.ReasonInternal, true, "%s has a disk from elsewhere, %s: detach it.", vm.Value, file)
 		}
 	}
@@ -143,7 +144,7 @@ func filesOf(devices []types.BaseVirtualDevice) map[string]bool {
 	files := map[string]bool{}
 	for _, device := range devices {
 		if disk, is := device.(*types.VirtualDisk); is {
-			files[fileOf(disk)] = true
+			files[vsphere.DiskFile(disk)] = true
 		}
 	}
 	return files
@@ -172,7 +173,7 @@ func (t *trial) sweep(name string) {
 	if err != nil {
 		seen += " (" + vcfault.Classify("", err).Message + ")"
 	}
-	t.add(check, CheckFail, seen, fmt.Sprintf("remove the folder %q by hand, and the VM %s in it", t.path, trialName))
+	t.add(check, Fail, seen, fmt.Sprintf("remove the folder %q by hand, and the VM %s in it", t.path, trialName))
 }
 
 // awaitClones waits, if vCenter's answer to a clone was lost, until all clones of our user have ended that ran when it began:
@@ -185,8 +186,8 @@ func (t *trial) awaitClones() error {
 	var awaited []string
 	for known, failures := false, 0; ; {
 		var running []string
-		err := t.v.call(t.end, func(ctx context.Context, s *session.Session) (err error) {
-			running, err = cloneTasks(ctx, s)
+		err := t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) {
+			running, err = vsphere.CloneTasks(ctx, s)
 			return err
 		})
 		switch {
@@ -211,7 +212,7 @@ func (t *trial) awaitClones() error {
 func (t *trial) sweepOnce(name string) (left []string, err error) {
 	folder := t.scratch
 	if folder.Value == "" {
-		if folder, err = t.v.child(t.end, t.at.Root, name); err != nil || folder.Value == "" {
+		if folder, err = t.v.Child(t.end, t.at.Root, name); err != nil || folder.Value == "" {
 			return nil, err
 		}
 	}
@@ -289,7 +290,7 @@ func errStill(err error, children []types.ManagedObjectReference) error {
 
 // children reads what is in a folder now.
 func (t *trial) children(folder types.ManagedObjectReference) (all []types.ManagedObjectReference, err error) {
-	err = t.v.call(t.end, func(ctx context.Context, s *session.Session) error {
+	err = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
 			ObjectSet: []types.ObjectSpec{{Obj: folder}},
 			PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"childEntity"}}},

@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"context"
@@ -34,7 +34,7 @@ const (
 
 // hostPort is where vCenter listens.
 func (c *checker) hostPort() (host, port string) {
-	u := c.v.client.Endpoint()
+	u := c.parts.Client.Endpoint()
 	if port = u.Port(); port == "" {
 		if port = "443"; u.Scheme == "http" {
 			port = "80"
@@ -45,7 +45,7 @@ func (c *checker) hostPort() (host, port string) {
 
 // proxy is the proxy on the way to vCenter; empty if there is none.
 func (c *checker) proxy() string {
-	p, err := http.ProxyFromEnvironment(&http.Request{URL: c.v.client.Endpoint()})
+	p, err := http.ProxyFromEnvironment(&http.Request{URL: c.parts.Client.Endpoint()})
 	if err != nil || p == nil {
 		return ""
 	}
@@ -56,23 +56,23 @@ func (c *checker) proxy() string {
 func (c *checker) address(ctx context.Context) bool {
 	host, port := c.hostPort()
 	if p := c.proxy(); p != "" {
-		c.add("address", CheckSkip, fmt.Sprintf("%s is reached by the proxy %s", host, p), "")
+		c.add("address", Skip, fmt.Sprintf("%s is reached by the proxy %s", host, p), "")
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil {
-		c.add("address", CheckFail, fmt.Sprintf("the name %q cannot be resolved", host), "correct --host (VC_HOST), or the name server that this machine asks")
+		c.add("address", Fail, fmt.Sprintf("the name %q cannot be resolved", host), "correct --host (VC_HOST), or the name server that this machine asks")
 		return false
 	}
-	conn, err := c.v.client.Transport().DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	conn, err := c.parts.Client.Transport().DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		seen := fmt.Sprintf("nobody answers at %s port %s", host, port)
 		if f, known := vcfault.OfNetwork(err); known {
 			seen += " (" + strings.TrimSuffix(strings.TrimPrefix(strings.Split(f.Message, "):")[0], "vCenter cannot be reached ("), ".") + ")"
 		}
-		c.add("address", CheckFail, seen, "see whether vCenter runs, and whether a firewall or a NetworkPolicy keeps this machine from it")
+		c.add("address", Fail, seen, "see whether vCenter runs, and whether a firewall or a NetworkPolicy keeps this machine from it")
 		return false
 	}
 	_ = conn.Close()
@@ -85,16 +85,16 @@ func (c *checker) address(ctx context.Context) bool {
 
 // certificate looks whether vCenter's certificate is verified, and by what. The password is sent to nobody whose is not.
 func (c *checker) certificate(ctx context.Context) bool {
-	trusted, err := c.v.cfg.TLS(c.v.client.Endpoint().Hostname())
+	trusted, err := c.parts.Config.TLS(c.parts.Client.Endpoint().Hostname())
 	switch {
 	case err != nil: // a file that went since the settings were read
-		c.add("certificate", CheckFail, err.Error(), "correct the setting")
+		c.add("certificate", Fail, err.Error(), "correct the setting")
 		return false
-	case c.v.client.Endpoint().Scheme == "http":
-		c.add("certificate", CheckWarn, "none: the password is sent in the clear", "use https://")
+	case c.parts.Client.Endpoint().Scheme == "http":
+		c.add("certificate", Warn, "none: the password is sent in the clear", "use https://")
 		return true
 	case c.proxy() != "":
-		c.add("certificate", CheckSkip, "behind a proxy it is verified at the login", "")
+		c.add("certificate", Skip, "behind a proxy it is verified at the login", "")
 		return true
 	}
 	state, err := c.handshake(ctx, trusted)
@@ -105,21 +105,21 @@ func (c *checker) certificate(ctx context.Context) bool {
 	leaf := state.PeerCertificates[0]
 	by := "the system's authorities"
 	switch {
-	case c.v.cfg.Insecure:
-		c.add("certificate", CheckWarn, "not verified (--insecure); it is "+describe(leaf), "anybody on the way can read the password: verify by --ca-file, or by --thumbprint "+vcfault.Thumbprint(leaf))
+	case c.parts.Config.Insecure:
+		c.add("certificate", Warn, "not verified (--insecure); it is "+describe(leaf), "anybody on the way can read the password: verify by --ca-file, or by --thumbprint "+vcfault.Thumbprint(leaf))
 		return true
-	case c.v.cfg.Thumbprint != "":
+	case c.parts.Config.Thumbprint != "":
 		by = "its thumbprint"
-	case c.v.cfg.CAFile != "":
-		by = "the authorities in " + c.v.cfg.CAFile
+	case c.parts.Config.CAFile != "":
+		by = "the authorities in " + c.parts.Config.CAFile
 	}
 	left := leaf.NotAfter.Sub(c.now())
 	seen := fmt.Sprintf("verified by %s; %s", by, describe(leaf))
 	switch {
 	case left <= 0: // by its thumbprint it is trusted all the same
-		c.add("certificate", CheckWarn, seen+", which is over", "renew it, and set --thumbprint to the new one's")
+		c.add("certificate", Warn, seen+", which is over", "renew it, and set --thumbprint to the new one's")
 	case left < expiresSoon:
-		c.add("certificate", CheckWarn, fmt.Sprintf("%s, in %d days", seen, int(left.Hours()/24)), "renew it in time; with --thumbprint, the server has to be told the new one's")
+		c.add("certificate", Warn, fmt.Sprintf("%s, in %d days", seen, int(left.Hours()/24)), "renew it in time; with --thumbprint, the server has to be told the new one's")
 	default:
 		c.ok("certificate", "%s", seen)
 	}
@@ -142,7 +142,7 @@ func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*tls.Connecti
 	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout+session.HandshakeTimeout)
 	defer cancel()
 	host, port := c.hostPort()
-	raw, err := c.v.client.Transport().DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	raw, err := c.parts.Client.Transport().DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, err
 	}
@@ -172,18 +172,18 @@ func (c *checker) untrusted(ctx context.Context, err error) {
 			advice += " (vCenter's own authority is at https://<vCenter>/certs/download.zip.)"
 		}
 	}
-	c.add("certificate", CheckFail, seen, advice)
+	c.add("certificate", Fail, seen, advice)
 }
 
 // login logs in; Check logs out at its end.
 func (c *checker) login(ctx context.Context) bool {
-	s, err := c.v.client.Session(ctx)
+	s, err := c.parts.Client.Session(ctx)
 	if err != nil {
 		switch e := vcfault.Classify("", err); e.Reason {
 		case vcfault.ReasonNotVCenter:
 			c.failed("vCenter", err)
 		case vcfault.ReasonInternal, vcfault.ReasonNotVCenterAPI: // no fault of vCenter's and none of the network's
-			c.add("vCenter", CheckFail, "what answers there does not speak as a vCenter does: "+e.Message, "see whether --host (VC_HOST) is a vCenter, and not another web server or a proxy")
+			c.add("vCenter", Fail, "what answers there does not speak as a vCenter does: "+e.Message, "see whether --host (VC_HOST) is a vCenter, and not another web server or a proxy")
 		default:
 			c.failed("login", err)
 		}
@@ -203,11 +203,11 @@ func (c *checker) version(context.Context) bool {
 	major, minor := versionOf(about.ApiVersion)
 	switch {
 	case about.InstanceUuid == "":
-		c.add("vCenter", CheckFail, seen, "a vCenter without an instanceUuid cannot be told from another: ask VMware's support")
+		c.add("vCenter", Fail, seen, "a vCenter without an instanceUuid cannot be told from another: ask VMware's support")
 	case major < 6 || major == 6 && minor < 5:
-		c.add("vCenter", CheckFail, seen, "it is too old: vSphere 7.0 or newer is supported")
+		c.add("vCenter", Fail, seen, "it is too old: vSphere 7.0 or newer is supported")
 	case major < 7:
-		c.add("vCenter", CheckWarn, seen, "vSphere 7.0 or newer is supported; this one may do, but nobody tries it")
+		c.add("vCenter", Warn, seen, "vSphere 7.0 or newer is supported; this one may do, but nobody tries it")
 	default:
 		c.ok("vCenter", "%s", seen)
 	}
@@ -245,9 +245,9 @@ func (c *checker) clock(ctx context.Context) bool {
 	const advice = "have both keep their time by NTP; the server's own times (drain, quarantine) go by this machine's clock"
 	switch {
 	case off.Abs() > skewedMuch:
-		c.add("clock", CheckFail, seen, advice)
+		c.add("clock", Fail, seen, advice)
 	case off.Abs() > skewed:
-		c.add("clock", CheckWarn, seen, advice)
+		c.add("clock", Warn, seen, advice)
 	default:
 		c.ok("clock", "%s", seen)
 	}
@@ -274,7 +274,7 @@ func (c *checker) sessions(ctx context.Context) bool {
 		return err
 	})
 	if err != nil || !visible {
-		c.add("sessions", CheckSkip, "not visible to this user; the server does not need that (Sessions.TerminateSession)", "")
+		c.add("sessions", Skip, "not visible to this user; the server does not need that (Sessions.TerminateSession)", "")
 		return true
 	}
 	ours := 0
@@ -286,9 +286,9 @@ func (c *checker) sessions(ctx context.Context) bool {
 	seen := fmt.Sprintf("%d, %d of them of this user; vCenter's limit is %d by default", len(all), ours, sessionsMost)
 	switch {
 	case len(all) > sessionsMost*8/10:
-		c.add("sessions", CheckWarn, seen, "find out who does not log out: at the limit nobody can log in any more")
+		c.add("sessions", Warn, seen, "find out who does not log out: at the limit nobody can log in any more")
 	case ours > sessionsMany:
-		c.add("sessions", CheckWarn, seen, "a copy of the server has two at most: see who else uses this account, and give the server one of its own")
+		c.add("sessions", Warn, seen, "a copy of the server has two at most: see who else uses this account, and give the server one of its own")
 	default:
 		c.ok("sessions", "%s", seen)
 	}

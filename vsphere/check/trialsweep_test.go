@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -46,7 +47,7 @@ func TestADeepCheckLeavesACopyThatSomebodyMadeOfItsVM(t *testing.T) {
 				t.Error("the copy bears no stamp, so that it shows nothing")
 			}
 		})
-		r.has("deep: clean-up", CheckFail, "left in vCenter", "by hand")
+		r.has("deep: clean-up", Fail, "left in vCenter", "by hand")
 		if names := w.Names(); strings.Join(names, " ") != "a-copy ubuntu" {
 			t.Errorf("there are %v", names)
 		}
@@ -63,7 +64,7 @@ func TestADeepCheckLeavesAFolderThatHadItsScratchFoldersName(t *testing.T) {
 			w.must(err)
 			taken = made.Reference()
 		})
-		r.has("deep: scratch folder", CheckFail, "", "")
+		r.has("deep: scratch folder", Fail, "", "")
 		if name, err := object.NewCommon(w.Admin().Client, taken).ObjectName(t.Context()); err != nil {
 			t.Errorf("%s is gone: %v\n%s", name, err, r)
 		}
@@ -80,7 +81,7 @@ func TestADeepCheckRemovesItsFolderAndItsVMWhereverSomebodyPutsThem(t *testing.T
 			f := object.NewFolder(w.Admin().Client, vctest.Value(w.Find(folder)))
 			w.Done(f.Rename(t.Context(), "renamed"))
 		})
-		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+		r.has("deep: clean-up", OK, "nothing is left", "")
 		if ref, err := w.Find("/DC0/vm/renamed"); err == nil {
 			t.Errorf("%s is left", ref)
 		}
@@ -105,8 +106,8 @@ func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T)
 			w.must(w.Reconfigure(trialName, types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
 				&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: disk}}}))
 		})
-		r.has("deep: destroyed VM", CheckFail, "a disk from elsewhere", "detach")
-		r.has("deep: clean-up", CheckFail, "a disk from elsewhere", "by hand")
+		r.has("deep: destroyed VM", Fail, "a disk from elsewhere", "detach")
+		r.has("deep: clean-up", Fail, "a disk from elsewhere", "by hand")
 		if names := w.Names(); !slices.Contains(names, trialName) || w.Calls()["Destroy_Task"] > 0 {
 			t.Errorf("it was destroyed, and the disk with it: there are %v", names)
 		}
@@ -120,8 +121,8 @@ func TestADeepCheckThatIsNotToldOfItsClonesAwaitsAndRemovesThem(t *testing.T) {
 		w.LoseReply("CloneVM_Task", 2) // one runs, and nobody was told which task it is
 		w.Hold(vcsim.Clone)
 		r := w.whileDeep("waiting for the clones", func(string) { time.AfterFunc(time.Minute, func() { w.Release(vcsim.Clone) }) })
-		r.has("deep: clone", CheckFail, "VCenterUnreachable", "")
-		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+		r.has("deep: clone", Fail, "VCenterUnreachable", "")
+		r.has("deep: clean-up", OK, "nothing is left", "")
 		w.clean()
 	})
 }
@@ -131,7 +132,7 @@ func TestADeepCheckThatIsStoppedReportsNoFailureOfVCenters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, begins := range []string{"making", "powering", "waiting"} {
 			w := deepWorld(t)
-			v, err := New(w.config())
+			v, err := vsphere.New(w.config())
 			w.must(err)
 			ctx, cancel := context.WithCancel(t.Context())
 			o := deepOptions
@@ -141,9 +142,9 @@ func TestADeepCheckThatIsStoppedReportsNoFailureOfVCenters(t *testing.T) {
 					cancel()
 				}
 			}
-			r := results{t, v.Check(ctx, o)}
+			r := results{t, Run(ctx, v, o)}
 			r.only("certificate")
-			r.has("deep", CheckSkip, "stopped", "")
+			r.has("deep", Skip, "stopped", "")
 			w.clean()
 		}
 	})

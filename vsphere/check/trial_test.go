@@ -1,4 +1,4 @@
-package vsphere
+package check
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -29,7 +30,7 @@ func deepWorld(t testing.TB, change ...func(*vcsim.Config)) *world {
 	return newWorldOf(t, c)
 }
 
-var deepOptions = CheckOptions{Templates: []string{"ubuntu"}, Deep: true}
+var deepOptions = Options{Templates: []string{"ubuntu"}, Deep: true}
 
 // clean wants nothing in vCenter but the template.
 func (w *world) clean() {
@@ -37,7 +38,7 @@ func (w *world) clean() {
 	if names := w.Names(); strings.Join(names, " ") != "ubuntu" {
 		w.t.Errorf("there are %v", names)
 	}
-	if old := w.checked(nil, CheckOptions{}); strings.Contains(old.String(), "leftovers") {
+	if old := w.checked(nil, Options{}); strings.Contains(old.String(), "leftovers") {
 		w.t.Errorf("a folder is left:\n%s", old)
 	}
 }
@@ -54,13 +55,13 @@ func TestADeepCheckShowsWhatSafetyRestsOnAndLeavesNothing(t *testing.T) {
 			"deep: stamp": "read by their key", "deep: new VM in view": "tells of vm-", "deep: power-on": "bootTime", "deep: hot-add of CPUs": "refused while it runs",
 			"deep: hot-add of memory": "refused while it runs", "deep: guest shutdown": "off after", "deep: destroyed VM": "ManagedObjectNotFound", "deep: clean-up": "nothing is left",
 		} {
-			r.has(check, CheckOK, seen, "")
+			r.has(check, OK, seen, "")
 		}
 		calls := w.Calls()
 		if calls["CloneVM_Task"] != 2 || calls["PowerOnVM_Task"] != 1 || calls["CreateFolder"] != 1 {
 			t.Errorf("it made more than one VM and one folder: %v", calls)
 		}
-		if outside := OutsideRole(calls); len(outside) > 0 {
+		if outside := vsphere.OutsideRole(calls); len(outside) > 0 {
 			t.Errorf("it called %v, which is outside the least role", outside)
 		}
 		w.clean()
@@ -75,9 +76,9 @@ func TestADeepCheckTriesHotAddWhereTheFlagsAllowIt(t *testing.T) {
 		w.reconfigured("ubuntu", types.VirtualMachineConfigSpec{CpuHotAddEnabled: yes, MemoryHotAddEnabled: yes})
 		r := w.checked(nil, deepOptions)
 		r.only()
-		r.has("hot-add", CheckOK, "more CPUs while it runs, more memory while it runs", "")
-		r.has("deep: hot-add of CPUs", CheckOK, "2 instead of 1 while it runs", "")
-		r.has("deep: hot-add of memory", CheckOK, "2048 MB instead of 1024 while it runs", "")
+		r.has("hot-add", OK, "more CPUs while it runs, more memory while it runs", "")
+		r.has("deep: hot-add of CPUs", OK, "2 instead of 1 while it runs", "")
+		r.has("deep: hot-add of memory", OK, "2048 MB instead of 1024 while it runs", "")
 		w.clean()
 	})
 }
@@ -100,8 +101,8 @@ func TestADeepCheckWithoutToolsSkipsTheShutdownAndStillCleansUp(t *testing.T) {
 		o := deepOptions
 		r := w.checked(nil, o)
 		r.only()
-		r.has("deep: guest shutdown", CheckSkip, "no VMware Tools run", "open-vm-tools")
-		r.has("deep: destroyed VM", CheckOK, "", "")
+		r.has("deep: guest shutdown", Skip, "no VMware Tools run", "open-vm-tools")
+		r.has("deep: destroyed VM", OK, "", "")
 		w.clean()
 	})
 }
@@ -113,12 +114,12 @@ func TestADeepCheckDoesNotBeginWhereItCouldNotCleanUp(t *testing.T) {
 		for _, privilege := range []string{"Folder.Delete", "VirtualMachine.Inventory.Delete", "VirtualMachine.Interact.PowerOff"} {
 			w.Restrict(roleIDs()...)
 			w.Withdraw(privilege)
-			w.checked(nil, deepOptions).has("deep", CheckSkip, "nothing was made", "correct them")
+			w.checked(nil, deepOptions).has("deep", Skip, "nothing was made", "correct them")
 		}
 		w.Unrestrict()
 		w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
-		w.checked(nil, deepOptions).has("deep", CheckFail, "nothing was made", "privileges")
-		w.checked(nil, CheckOptions{Deep: true}).has("deep", CheckFail, "no template", "--template")
+		w.checked(nil, deepOptions).has("deep", Fail, "nothing was made", "privileges")
+		w.checked(nil, Options{Deep: true}).has("deep", Fail, "no template", "--template")
 		if n := w.Calls()["CreateFolder"]; n > 0 {
 			t.Errorf("%d folders were made", n)
 		}
@@ -132,8 +133,8 @@ func TestADeepCheckThatIsNotToldOfItsFolderRemovesIt(t *testing.T) {
 		w.Restrict(roleIDs()...)
 		w.LoseReply("CreateFolder", 1) // the folder is there, and nobody was told of it
 		r := w.checked(nil, deepOptions)
-		r.has("deep: scratch folder", CheckFail, "VCenterUnreachable", "")
-		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+		r.has("deep: scratch folder", Fail, "VCenterUnreachable", "")
+		r.has("deep: clean-up", OK, "nothing is left", "")
 		if n := w.Calls()["CloneVM_Task"]; n > 0 {
 			t.Errorf("%d clones were made", n)
 		}
@@ -145,7 +146,7 @@ func TestADeepCheckThatIsStoppedDuringTheCloneLeavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := deepWorld(t)
-		v, err := New(w.config())
+		v, err := vsphere.New(w.config())
 		w.must(err)
 		ctx, cancel := context.WithCancel(t.Context())
 		o := deepOptions
@@ -154,9 +155,9 @@ func TestADeepCheckThatIsStoppedDuringTheCloneLeavesNothing(t *testing.T) {
 				cancel()
 			}
 		}
-		r := results{t, v.Check(ctx, o)}
-		r.has("deep", CheckSkip, "stopped", "")
-		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+		r := results{t, Run(ctx, v, o)}
+		r.has("deep", Skip, "stopped", "")
+		r.has("deep: clean-up", OK, "nothing is left", "")
 		w.clean()
 	})
 }
@@ -167,10 +168,10 @@ func TestADeepCheckThatCannotCleanUpSaysWhatIsLeftAndTheNextOneTellsOfIt(t *test
 		w := deepWorld(t)
 		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 0)
 		r := w.checked(nil, deepOptions)
-		r.has("deep: destroyed VM", CheckFail, "", "")
-		r.has("deep: clean-up", CheckFail, "left in vCenter: /DC0/vm/vmgroup check ", "by hand")
+		r.has("deep: destroyed VM", Fail, "", "")
+		r.has("deep: clean-up", Fail, "left in vCenter: /DC0/vm/vmgroup check ", "by hand")
 		w.Heal()
-		w.checked(nil, CheckOptions{}).has("leftovers", CheckWarn, "/DC0/vm/vmgroup check ", "by hand")
+		w.checked(nil, Options{}).has("leftovers", Warn, "/DC0/vm/vmgroup check ", "by hand")
 	})
 }
 
@@ -190,7 +191,7 @@ func TestADeepCheckLeavesWhatIsNotItsOwn(t *testing.T) {
 			}
 		}
 		r := w.checked(nil, o)
-		r.has("deep: clean-up", CheckFail, "left in vCenter", "by hand")
+		r.has("deep: clean-up", Fail, "left in vCenter", "by hand")
 		if names := w.Names(); strings.Join(names, " ") != "a-person's ubuntu" {
 			t.Errorf("there are %v", names)
 		}
@@ -205,10 +206,10 @@ func TestADeepCheckSeesAVCenterThatDoesNotKeepItsWord(t *testing.T) {
 	if two.judge([]ended{vm("vm-1"), vm("vm-2")}, time.Second) {
 		t.Error("two VMs of one name are good enough")
 	}
-	results{t, two.findings}.has("deep: one name, one VM", CheckFail, "two VMs", "do not use this server")
+	results{t, two.findings}.has("deep: one name, one VM", Fail, "two VMs", "do not use this server")
 	other := begun()
 	other.judge([]ended{vm("vm-1"), {err: vcfault.New(vcfault.ReasonResourceLimit, false, "No room: make some.")}}, time.Second)
-	results{t, other.findings}.has("deep: one name, one VM", CheckFail, "No room", "make some")
+	results{t, other.findings}.has("deep: one name, one VM", Fail, "No room", "make some")
 }
 
 func TestADeepCheckMissesARunningCloneThatIsNotAmongTheTasks(t *testing.T) {
@@ -222,7 +223,7 @@ func TestADeepCheckMissesARunningCloneThatIsNotAmongTheTasks(t *testing.T) {
 				c.s.User = "somebody else" // as if the task were another's
 			}
 		}
-		w.checked(nil, o, func(x *checker) { c = x }).has("deep: running clone", CheckFail, "not found", "tell the project")
+		w.checked(nil, o, func(x *checker) { c = x }).has("deep: running clone", Fail, "not found", "tell the project")
 	})
 }
 
@@ -239,6 +240,6 @@ func TestADeepCheckTakesNothingFromAGroupOfAnotherTemplate(t *testing.T) {
 		o.Groups = []*v1alpha1.VmGroup{g}
 		r := w.checked(nil, o)
 		r.only()
-		r.has("deep: clean-up", CheckOK, "nothing is left", "")
+		r.has("deep: clean-up", OK, "nothing is left", "")
 	})
 }

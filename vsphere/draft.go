@@ -1,0 +1,167 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Draft is a clone that is put together as the server does it, and not made.
+type Draft struct {
+	v *VCenter
+	b *cloneBuilder
+}
+
+// Draft begins one for an action, a Clone with details.
+func (v *VCenter) Draft(ref plan.Ref, a plan.Action) (*Draft, error) {
+	b, err := v.newCloneBuilder(ref, a)
+	return &Draft{v, b}, err
+}
+
+// As gives the VM to be that instanceUuid and name, and the folder that it is to be made in.
+func (d *Draft) As(instanceUUID, name, folder string) {
+	d.b.id, d.b.action.VM, d.b.action.Folder = instanceUUID, name, folder
+}
+
+// Fill takes the steps of a clone, but for those that need data that only a clone is given, and reports each that failed. Without what
+// the rest is built upon nothing more is looked at, and the last step only if all others went well.
+func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (good bool) {
+	good = true
+	for _, step := range d.v.cloneSteps() {
+		if step.only == aClone {
+			continue
+		}
+		if step.last && !good {
+			break
+		}
+		if err := step.fill(ctx, d.b); err != nil {
+			failed(step.name, err)
+			if good = false; step.base {
+				break
+			}
+		}
+	}
+	return good
+}
+
+// FillBare takes the steps that make a VM like a member, and none that says whose it is.
+func (d *Draft) FillBare(ctx context.Context) error {
+	for _, step := range d.v.cloneSteps() {
+		if step.only != anyVM {
+			continue
+		}
+		if err := step.fill(ctx, d.b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Spec is what the steps have filled.
+func (d *Draft) Spec() types.VirtualMachineCloneSpec { return d.b.spec }
+
+// Folder is the moRef of the folder that it would be made in.
+func (d *Draft) Folder() string { return d.b.action.Folder }
+
+// Group is the details of the action.
+func (d *Draft) Group() *plan.Details { return d.b.details }
+
+// Devices are those of what is cloned.
+func (d *Draft) Devices() []types.BaseVirtualDevice { return d.b.source.devices }
+
+// CoresPerSocket are those of what is cloned; 0 if vCenter does not say.
+func (d *Draft) CoresPerSocket() int32 { return d.b.source.perSocket }
+
+// Network finds a network that the hosts have to which it would go.
+func (d *Draft) Network(ctx context.Context, name string) (inventory.Candidate, error) {
+	return d.v.networkAt(ctx, d.b.datacenter, *d.b.spec.Location.Pool, name)
+}
+
+// NetworkOf finds a network of the settings' datacenter that the hosts of a pool have.
+func (v *VCenter) NetworkOf(ctx context.Context, pool types.ManagedObjectReference, name string) (inventory.Candidate, error) {
+	in, err := v.ownDatacenter()
+	if err != nil {
+		return inventory.Candidate{}, err
+	}
+	return v.networkAt(ctx, in, pool, name)
+}
+
+func (v *VCenter) networkAt(ctx context.Context, in datacenter, pool types.ManagedObjectReference, name string) (found inventory.Candidate, err error) {
+	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		all, err := readNetworks(ctx, s, in)
+		if err != nil {
+			return err
+		}
+		reached, err := v.reachOf(ctx, s, in, pool)
+		if err != nil {
+			return err
+		}
+		x, err := all.find(name, reached)
+		if err != nil {
+			return err
+		}
+		if _, err = all.backing(x); err != nil {
+			return err
+		}
+		if reached != nil && !slices.Contains(reached.networks, x.Ref) {
+			return vcfault.New(vcfault.ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or see to the hosts.", x.Path)
+		}
+		found = x.Candidate
+		return nil
+	})
+	return found, err
+}
+
+// OwnerOf is the cluster or host of a pool in the settings' datacenter; the zero reference if that cannot be told.
+func (v *VCenter) OwnerOf(ctx context.Context, pool types.ManagedObjectReference) (owner types.ManagedObjectReference, err error) {
+	in, err := v.ownDatacenter()
+	if err != nil {
+		return owner, err
+	}
+	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		all, err := readComputes(ctx, s, in)
+		if err == nil {
+			owner = all.owner[pool]
+		}
+		return err
+	})
+	return owner, err
+}
+
+// ownDatacenter is that of the settings.
+func (v *VCenter) ownDatacenter() (datacenter, error) {
+	at, err := v.settings()
+	if err != nil {
+		return datacenter{}, err
+	}
+	return datacenter{ref: at.Datacenter, path: at.DatacenterPath, ofSettings: true}, nil
+}
+
+// DatastoreState is what there is to know of the datastore of the settings before a VM is put on it.
+type DatastoreState struct {
+	Path string
+	// Usable reports whether VMs can be put on it now.
+	Usable bool
+	// Free is the space that is left, in bytes.
+	Free int64
+}
+
+// ReadDatastore reads the state of the datastore of some settings, which name one; nil if it cannot be read.
+func ReadDatastore(ctx context.Context, s *session.Session, at *inventory.Settings) (*DatastoreState, error) {
+	all, err := readStorage(ctx, s, datacenter{ref: at.Datacenter, path: at.DatacenterPath, ofSettings: true})
+	if err != nil {
+		return nil, err
+	}
+	t := all.of(*at.Datastore)
+	if t == nil {
+		return nil, nil
+	}
+	free, _ := t.props["summary.freeSpace"].(int64)
+	return &DatastoreState{Path: t.Path, Usable: usable(t), Free: free}, nil
+}
