@@ -27,6 +27,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -191,7 +192,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 		<-loopDone
 		stopVC()
 		<-vcDone
-		if outside := vsphere.OutsideRole(callsIn(r.t, vcCfg.Metrics.(*prometheus.Registry))); len(outside) > 0 {
+		if outside := role.Outside(callsIn(r.t, vcCfg.Metrics.(*prometheus.Registry))); len(outside) > 0 {
 			r.t.Errorf("calls that the least role does not tell of: %v", outside)
 		}
 	}}

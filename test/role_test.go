@@ -16,12 +16,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // leastRole are the ids of its privileges.
 func leastRole() (ids []string) {
-	for _, p := range vsphere.LeastRole() {
+	for _, p := range role.Least() {
 		ids = append(ids, p.ID)
 	}
 	return ids
@@ -87,7 +88,7 @@ func TestALifeWithExactlyTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing
 		up(t, g)
 		remove(t, g)
 		made := callsIn(t, registry)
-		if outside := vsphere.OutsideRole(made); len(outside) > 0 {
+		if outside := role.Outside(made); len(outside) > 0 {
 			t.Errorf("calls outside the least role: %v", outside)
 		}
 		for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",

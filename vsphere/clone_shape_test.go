@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -294,7 +295,7 @@ func TestAMemberSaysWhoOwnsIt(t *testing.T) {
 		if d := p.made(0, v1alpha1.VmGroupSpec{}); !vctest.Mentions(d.Annotation, "web-0", "shop/web", "test", "kubectl edit vmgroup web -n shop") || d.ManagedBy != nil {
 			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
 		}
-		w.must(w.RegisterExtension(extensionKey))
+		w.must(w.RegisterExtension(role.ExtensionKey))
 		p.made(1, v1alpha1.VmGroupSpec{})
 		if n := w.Calls()["FindExtension"]; n != 1 {
 			t.Errorf("the extension was looked for %d times in one session", n)
@@ -302,7 +303,7 @@ func TestAMemberSaysWhoOwnsIt(t *testing.T) {
 		was := p.told("")
 		w.DropSessions()
 		p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.sight().Known })
-		if d := p.made(2, v1alpha1.VmGroupSpec{}); d.ManagedBy == nil || *d.ManagedBy != (vim.ManagedByInfo{ExtensionKey: extensionKey, Type: "vm"}) {
+		if d := p.made(2, v1alpha1.VmGroupSpec{}); d.ManagedBy == nil || *d.ManagedBy != (vim.ManagedByInfo{ExtensionKey: role.ExtensionKey, Type: "vm"}) {
 			t.Errorf("it is managed by %+v", d.ManagedBy)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -294,7 +295,7 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 	must(e)
 	_, e = vc.AddTag("tier", "db")
 	must(e)
-	must(vc.RegisterExtension(extensionKey))
+	must(vc.RegisterExtension(role.ExtensionKey))
 	v, e := New(hostileConfig(vc.URL().Host))
 	must(e)
 	if err != nil {

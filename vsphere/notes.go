@@ -12,14 +12,12 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 const (
-	// extensionKey is the key under which somebody may register this server with vCenter, which then warns people who
-	// edit its VMs by hand.
-	extensionKey = "com.vmworld.codeconnect.vmgroup"
 	// managedType is the type that members then have, if the extension names no other.
 	managedType = "vm"
 	// extensionKnownFor is how long it is remembered whether the extension is registered.
@@ -56,7 +54,7 @@ func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec 
 						spec.Annotation = formerNoteOf(ref, a.VM)
 					}
 				case types.ManagedByInfo:
-					if val.ExtensionKey == extensionKey { // [doc] an empty key unsets it
+					if val.ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets it
 						spec.ManagedBy = &types.ManagedByInfo{}
 					}
 				}
@@ -100,8 +98,8 @@ func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
 		if manager == nil {
 			return nil
 		}
-		found, err := v.lookups.extensions.get(ctx, s, extensionKey, extensionKnownFor, func() (*types.Extension, error) {
-			res, err := methods.FindExtension(ctx, s.Vim, &types.FindExtension{This: *manager, ExtensionKey: extensionKey})
+		found, err := v.lookups.extensions.get(ctx, s, role.ExtensionKey, extensionKnownFor, func() (*types.Extension, error) {
+			res, err := methods.FindExtension(ctx, s.Vim, &types.FindExtension{This: *manager, ExtensionKey: role.ExtensionKey})
 			switch e := vcfault.Classify("", err); {
 			case e == nil:
 				return res.Returnval, nil
@@ -113,7 +111,7 @@ func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
 		if err != nil || found == nil {
 			return err
 		}
-		b.spec.Config.ManagedBy = &types.ManagedByInfo{ExtensionKey: extensionKey, Type: managedType}
+		b.spec.Config.ManagedBy = &types.ManagedByInfo{ExtensionKey: role.ExtensionKey, Type: managedType}
 		if len(found.ManagedEntityInfo) > 0 {
 			b.spec.Config.ManagedBy.Type = found.ManagedEntityInfo[0].Type
 		}

@@ -8,6 +8,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -16,7 +17,7 @@ func TestNoCloneFailsForItsNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
-		w.must(w.RegisterExtension(extensionKey))
+		w.must(w.RegisterExtension(role.ExtensionKey))
 		w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
 		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Annotation != "" || d.ManagedBy == nil {
 			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)

@@ -24,6 +24,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -122,14 +123,14 @@ func TestACheckOfAVCenterThatIsAsItShouldBeFindsNothingAndChangesNothing(t *test
 				t.Errorf("it called %s", method)
 			}
 		}
-		if outside := vsphere.OutsideRole(w.Calls()); len(outside) > 0 {
+		if outside := role.Outside(w.Calls()); len(outside) > 0 {
 			t.Errorf("it called %v, which is outside the least role", outside)
 		}
 	})
 }
 
 func roleIDs() (ids []string) {
-	for _, p := range vsphere.LeastRole() {
+	for _, p := range role.Least() {
 		ids = append(ids, p.ID)
 	}
 	return ids
@@ -294,8 +295,8 @@ func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		o := Options{Templates: []string{"ubuntu"}}
-		for _, p := range vsphere.LeastRole() {
-			if slices.Contains(p.On, vsphere.OnRoot) && p.Needed() {
+		for _, p := range role.Least() {
+			if slices.Contains(p.On, role.OnRoot) && p.Needed() {
 				continue // every role has these
 			}
 			w.Restrict(roleIDs()...)

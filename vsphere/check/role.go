@@ -10,8 +10,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -55,7 +55,7 @@ func (c *checker) role(ctx context.Context) bool {
 	}
 	c.asked = true
 	lacking, looked := 0, 0
-	for _, p := range vsphere.LeastRole() {
+	for _, p := range role.Least() {
 		var without []string
 		for _, scope := range p.On {
 			for _, x := range on[scope] {
@@ -70,20 +70,20 @@ func (c *checker) role(ctx context.Context) bool {
 		}
 	}
 	switch {
-	case len(on[vsphere.OnTemplate]) == 0:
+	case len(on[role.OnTemplate]) == 0:
 		c.add("privileges", Skip, "those on templates, and on their datastores and networks, were not looked at", "name a template by --template")
 	case lacking == 0:
-		c.ok("privileges", "all %d of the least role are held, on %d objects (%d looked at)", len(vsphere.LeastRole()), len(all), looked)
+		c.ok("privileges", "all %d of the least role are held, on %d objects (%d looked at)", len(role.Least()), len(all), looked)
 	}
 	return true
 }
 
 // lacks adds a finding that a privilege is not held. It is a failure if nothing, or a group that was given, works without it.
-func (c *checker) lacks(p vsphere.Privilege, without []string) {
+func (c *checker) lacks(p role.Privilege, without []string) {
 	check := "privilege " + p.ID
 	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.User, vcfault.Listing(without), p.Why)
 	advice := "grant it there, with propagation to what is inside"
-	if slices.Contains(p.On, vsphere.OnGlobal) {
+	if slices.Contains(p.On, role.OnGlobal) {
 		advice = "grant it as a global permission"
 	}
 	wants := slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return used[p.ID] != nil && used[p.ID](&g.Spec) })
@@ -98,11 +98,11 @@ func (c *checker) lacks(p vsphere.Privilege, without []string) {
 }
 
 // holders are the objects on which privileges are needed.
-func (c *checker) holders(ctx context.Context) (map[vsphere.Scope][]inventory.Candidate, error) {
+func (c *checker) holders(ctx context.Context) (map[role.Scope][]inventory.Candidate, error) {
 	root := []inventory.Candidate{{Path: "the root", Ref: c.s.Vim.ServiceContent.RootFolder}}
-	on := map[vsphere.Scope][]inventory.Candidate{
-		vsphere.OnRoot: root, vsphere.OnGlobal: root,
-		vsphere.OnFolder: append([]inventory.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.homes...), vsphere.OnNetwork: c.networks,
+	on := map[role.Scope][]inventory.Candidate{
+		role.OnRoot: root, role.OnGlobal: root,
+		role.OnFolder: append([]inventory.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.homes...), role.OnNetwork: c.networks,
 	}
 	// The template's own networks are of no account where all that is cloned has others.
 	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))
@@ -115,7 +115,7 @@ func (c *checker) holders(ctx context.Context) (map[vsphere.Scope][]inventory.Ca
 	}
 	var networks []types.ManagedObjectReference
 	for _, t := range c.templates {
-		on[vsphere.OnTemplate] = append(on[vsphere.OnTemplate], inventory.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
+		on[role.OnTemplate] = append(on[role.OnTemplate], inventory.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
 		if len(datastores) == 0 {
 			datastores = t.nature.datastores
 		}
@@ -143,8 +143,8 @@ func (c *checker) holders(ctx context.Context) (map[vsphere.Scope][]inventory.Ca
 		}
 		return all
 	}
-	on[vsphere.OnPool], on[vsphere.OnDatastore], on[vsphere.OnCluster] = list(pools), list(datastores), list(owners)
-	on[vsphere.OnNetwork] = append(on[vsphere.OnNetwork], list(networks)...)
+	on[role.OnPool], on[role.OnDatastore], on[role.OnCluster] = list(pools), list(datastores), list(owners)
+	on[role.OnNetwork] = append(on[role.OnNetwork], list(networks)...)
 	return on, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -128,8 +129,8 @@ func (t *trial) makeFolder(name string) bool {
 		t.failed(check, err)
 		return false
 	}
-	for _, p := range vsphere.LeastRole() {
-		if slices.Contains(p.On, vsphere.OnFolder) && p.Needed() && !held[t.scratch][p.ID] {
+	for _, p := range role.Least() {
+		if slices.Contains(p.On, role.OnFolder) && p.Needed() && !held[t.scratch][p.ID] {
 			t.add(check, Fail, p.ID+" is not held in a new folder", "grant it on "+t.at.RootPath+" with propagation to what is inside")
 			return false
 		}

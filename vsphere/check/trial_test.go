@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -61,7 +62,7 @@ func TestADeepCheckShowsWhatSafetyRestsOnAndLeavesNothing(t *testing.T) {
 		if calls["CloneVM_Task"] != 2 || calls["PowerOnVM_Task"] != 1 || calls["CreateFolder"] != 1 {
 			t.Errorf("it made more than one VM and one folder: %v", calls)
 		}
-		if outside := vsphere.OutsideRole(calls); len(outside) > 0 {
+		if outside := role.Outside(calls); len(outside) > 0 {
 			t.Errorf("it called %v, which is outside the least role", outside)
 		}
 		w.clean()

@@ -1,4 +1,4 @@
-package vsphere
+package role
 
 import (
 	"fmt"
@@ -95,9 +95,9 @@ var calls = map[string]calling{
 	"POST tagging/tag":                              {needs: []string{privTagging + "CreateTag"}, doc: docTags},
 }
 
-// OutsideRole gives those of some calls, by the names that the metrics or the embedded vCenter's Calls have for them, that
+// Outside gives those of some calls, by the names that the metrics or the embedded vCenter's Calls have for them, that
 // are not among the methods that the least role is made for.
-func OutsideRole(made map[string]int) []string {
+func Outside(made map[string]int) []string {
 	var outside []string
 	for name := range made {
 		if _, known := calls[plainCall(name)]; !known {

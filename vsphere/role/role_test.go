@@ -1,4 +1,4 @@
-package vsphere
+package role
 
 import (
 	"go/ast"
@@ -40,15 +40,15 @@ func TestNoSourceCallsAMethodOutsideTheLeastRole(t *testing.T) {
 	if len(found) < 25 {
 		t.Fatalf("only %d methods were found in the sources", len(found))
 	}
-	if outside := OutsideRole(found); len(outside) > 0 {
-		t.Errorf("the least role is not made for %v: add them to calls, with their privileges, and these to leastRole", outside)
+	if outside := Outside(found); len(outside) > 0 {
+		t.Errorf("the least role is not made for %v: add them to calls, with their privileges, and these to least", outside)
 	}
 }
 
-// sources are the files of this package and of those below it, without tests and the embedded vCenter.
+// sources are the files of vsphere and of all packages below it, without tests and the embedded vCenter.
 func sources(t *testing.T) (files []string) {
 	t.Helper()
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == "vcsim" {
 			return fs.SkipDir
 		}
@@ -65,7 +65,7 @@ func sources(t *testing.T) (files []string) {
 
 func TestACallOutsideTheLeastRoleIsTold(t *testing.T) {
 	t.Parallel()
-	got := OutsideRole(map[string]int{
+	got := Outside(map[string]int{
 		"CloneVM_Task": 1, "CreateVM_Task": 1, "POST /rest/com/vmware/cis/tagging/tag": 1, "DELETE /rest/com/vmware/cis/tagging/tag/id:": 1,
 		"POST /rest/com/vmware/cis/tagging/tag-association?~action=attach-multiple-tags-to-object": 1,
 		"POST /rest/com/vmware/cis/tagging/tag/id:?~action=list-tags-for-category":                 1,
@@ -82,16 +82,16 @@ func TestThePrivilegesOfTheCallsAreThoseOfTheLeastRole(t *testing.T) {
 	for name, c := range calls {
 		for _, id := range c.needs {
 			needed[id] = true
-			if id != privAnyone && !slices.ContainsFunc(leastRole, func(p Privilege) bool { return p.ID == id }) {
+			if id != privAnyone && !slices.ContainsFunc(least, func(p Privilege) bool { return p.ID == id }) {
 				t.Errorf("%s needs %s, which is not in the least role", name, id)
 			}
 		}
 	}
-	for i, p := range leastRole {
+	for i, p := range least {
 		if !needed[p.ID] {
 			t.Errorf("no call needs %s: take it out of the least role", p.ID)
 		}
-		if slices.ContainsFunc(leastRole[:i], func(q Privilege) bool { return q.ID == p.ID }) {
+		if slices.ContainsFunc(least[:i], func(q Privilege) bool { return q.ID == p.ID }) {
 			t.Errorf("%s is in the least role twice", p.ID)
 		}
 	}
@@ -99,7 +99,7 @@ func TestThePrivilegesOfTheCallsAreThoseOfTheLeastRole(t *testing.T) {
 
 func TestTheTablesInTheDocumentsAreThoseOfTheSources(t *testing.T) {
 	t.Parallel()
-	for file, table := range map[string]string{"../docs/reference.md": RoleTable(), "../docs/vcenter.md": CallTable()} {
+	for file, table := range map[string]string{"../../docs/reference.md": Table(), "../../docs/vcenter.md": CallTable()} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -112,12 +112,12 @@ func TestTheTablesInTheDocumentsAreThoseOfTheSources(t *testing.T) {
 
 func TestTheTestsAndChecksThatAreNamedInTheDocumentExist(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/vcenter.md")
+	text, err := os.ReadFile("../../docs/vcenter.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sources strings.Builder
-	for _, pattern := range []string{"*.go", "*/*.go", "../test/*_test.go"} {
+	for _, pattern := range []string{"../*.go", "../*/*.go", "../../test/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -145,10 +145,10 @@ func TestTheTestsAndChecksThatAreNamedInTheDocumentExist(t *testing.T) {
 		}
 	}
 	for _, file := range regexp.MustCompile("`([a-z/]+\\.go)`").FindAllStringSubmatch(string(text), -1) {
-		if _, err := os.Stat(file[1]); err == nil {
+		if _, err := os.Stat("../" + file[1]); err == nil {
 			continue
 		}
-		if _, err := os.Stat("../" + file[1]); err != nil { // from the root of the repository
+		if _, err := os.Stat("../../" + file[1]); err != nil { // from the root of the repository
 			t.Error(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package vsphere
+package role
 
 import (
 	"fmt"
@@ -46,11 +46,15 @@ const (
 	privTagging = "InventoryService.Tagging."
 )
 
-// LeastRole is the least role of the server's user, in the order in which its table lists it. Nothing that the server
-// calls needs more: OutsideRole tells if that ceases to be so.
-func LeastRole() []Privilege { return slices.Clone(leastRole) }
+// ExtensionKey is the key under which somebody may register this server with vCenter, which then warns people who
+// edit its VMs by hand.
+const ExtensionKey = "com.vmworld.codeconnect.vmgroup"
 
-var leastRole = []Privilege{
+// Least is the least role of the server's user, in the order in which its table lists it. Nothing that the server
+// calls needs more: Outside tells if that ceases to be so.
+func Least() []Privilege { return slices.Clone(least) }
+
+var least = []Privilege{
 	{ID: privView, On: []Scope{OnRoot}, Why: "the inventory (every role has it)"},
 	{ID: privRead, On: []Scope{OnRoot}, Why: "the inventory (every role has it)"},
 	{ID: "Folder.Create", On: []Scope{OnFolder}, Why: "the groups' folders, and the folder `quarantine` in each", Also: "the VM folder, if the root folder of all groups is to be made; `placement.folder`"},
@@ -74,7 +78,7 @@ var leastRole = []Privilege{
 	{ID: "VirtualMachine.Config.Rename", On: []Scope{OnFolder}, Why: "quarantine, adopt, Retain of what was adopted", Without: "no quarantine and no adoption", Also: "VMs to adopt"},
 	{ID: "VirtualMachine.Inventory.Move", On: []Scope{OnFolder}, Why: "the same", Without: "no quarantine and no adoption", Also: "VMs to adopt, and the folders they come from"},
 	{ID: "VirtualMachine.Config.Annotation", On: []Scope{OnFolder}, Why: "the members' notes say who owns them", Without: "members have the template's notes"},
-	{ID: "VirtualMachine.Config.ManagedBy", On: []Scope{OnFolder}, Why: "`managedBy`, where the extension `" + extensionKey + "` is registered", Without: "people are not warned who edit members by hand"},
+	{ID: "VirtualMachine.Config.ManagedBy", On: []Scope{OnFolder}, Why: "`managedBy`, where the extension `" + ExtensionKey + "` is registered", Without: "people are not warned who edit members by hand"},
 	{ID: "VirtualMachine.Config.AddRemoveDevice", On: []Scope{OnFolder}, Why: "`networks`: a clone's own adapters", Without: "no `networks`"},
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "VirtualMachine.Provisioning.ReadCustSpecs", On: []Scope{OnRoot}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
@@ -88,11 +92,11 @@ var leastRole = []Privilege{
 	{ID: "Global.ManageCustomFields", On: []Scope{OnRoot}, Why: "`customAttributes` that are not there yet", Without: "no attribute is made"},
 }
 
-// RoleTable is the least role as a table in Markdown: the one in docs/reference.md.
-func RoleTable() string {
+// Table is the least role as a table in Markdown: the one in docs/reference.md.
+func Table() string {
 	var b strings.Builder
 	b.WriteString("| privilege | on | why | without it |\n|---|---|---|---|\n")
-	for _, p := range leastRole {
+	for _, p := range least {
 		on := make([]string, 0, len(p.On)+1)
 		for _, scope := range p.On {
 			on = append(on, string(scope))
