@@ -144,21 +144,11 @@ func (v *VCenter) fieldDefs(ctx context.Context, s *session.Session, manager typ
 	if defs, known := v.fields.read(s); known {
 		return defs, nil
 	}
-	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: manager}},
-		PropSet:   []types.PropertySpec{{Type: manager.Type, PathSet: []string{"field"}}},
-	})
+	o, err := session.ReadProps(ctx, s, manager, "field")
 	if err != nil {
 		return nil, err
 	}
-	var defs []types.CustomFieldDef
-	for _, o := range objects {
-		for _, p := range o.PropSet {
-			if all, is := p.Val.(types.ArrayOfCustomFieldDef); is {
-				defs = all.CustomFieldDef
-			}
-		}
-	}
+	defs := session.Prop[types.ArrayOfCustomFieldDef](o, "field").CustomFieldDef
 	v.fields.write(s, defs)
 	return defs, nil
 }

@@ -65,22 +65,13 @@ type reach struct {
 }
 
 func readReach(ctx context.Context, s *session.Session, compute types.ManagedObjectReference) (*reach, error) {
-	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: compute}},
-		PropSet:   []types.PropertySpec{{Type: compute.Type, PathSet: []string{"datastore", "network"}}},
-	})
+	o, err := session.ReadProps(ctx, s, compute, "datastore", "network")
 	if err != nil {
 		return nil, err
 	}
-	r := &reach{}
-	for _, o := range objects {
-		for _, p := range o.PropSet {
-			if refs, is := p.Val.(types.ArrayOfManagedObjectReference); is && p.Name == "datastore" {
-				r.datastores = refs.ManagedObjectReference
-			} else if is {
-				r.networks = refs.ManagedObjectReference
-			}
-		}
+	r := &reach{
+		datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
+		networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
 	}
 	return r, nil
 }

@@ -52,22 +52,13 @@ func readCustomization(ctx context.Context, s *session.Session, name string) (*t
 	if !vcfault.Has[*types.NotFound](err) {
 		return nil, err
 	}
-	objects, listErr := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: manager}},
-		PropSet:   []types.PropertySpec{{Type: manager.Type, PathSet: []string{"info"}}},
-	})
+	o, listErr := session.ReadProps(ctx, s, manager, "info")
 	if listErr != nil {
 		return nil, listErr
 	}
 	var names []string
-	for _, o := range objects {
-		for _, p := range o.PropSet {
-			if infos, is := p.Val.(types.ArrayOfCustomizationSpecInfo); is {
-				for _, info := range infos.CustomizationSpecInfo {
-					names = append(names, info.Name)
-				}
-			}
-		}
+	for _, info := range session.Prop[types.ArrayOfCustomizationSpecInfo](o, "info").CustomizationSpecInfo {
+		names = append(names, info.Name)
 	}
 	if len(names) == 0 {
 		return nil, vcfault.New(vcfault.ReasonCustomizationSpecNotFound, true, "vCenter shows its user no guest customization specification, and so not %q of spec.customizationSpec: make it, or grant the right to read it.", name)

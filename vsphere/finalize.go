@@ -107,22 +107,12 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 // inside reads what is in a folder, and each of that; nothing if the folder is gone.
 func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (children []types.ManagedObjectReference, err error) {
 	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: folder}},
-			PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"childEntity"}}},
-		})
+		o, err := session.ReadProps(ctx, s, folder, "childEntity")
 		if err != nil {
 			return err
 		}
-		known := false
-		for _, o := range objects {
-			known = len(o.MissingSet) == 0 // an empty list may be left out
-			for _, p := range o.PropSet {
-				refs, _ := p.Val.(types.ArrayOfManagedObjectReference)
-				children = refs.ManagedObjectReference
-			}
-		}
-		if !known {
+		children = session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference // an empty list may be left out
+		if !o.Told || o.Withheld {
 			return vcfault.New(vcfault.ReasonMissingPrivilege, true, "What is in the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
 		}
 		return nil

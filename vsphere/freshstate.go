@@ -22,6 +22,7 @@ type FreshVM struct {
 	others                                   int // how many of those that are counted on are as they were
 }
 
+// ReadFresh reads it now, and in the same call the others.
 func (v *VCenter) ReadFresh(ctx context.Context, vm types.ManagedObjectReference, others ...plan.Other) (*FreshVM, error) {
 	specs := []types.PropertyFilterSpec{{
 		ObjectSet: []types.ObjectSpec{{Obj: vm}},
@@ -33,20 +34,27 @@ func (v *VCenter) ReadFresh(ctx context.Context, vm types.ManagedObjectReference
 	}
 	var now FreshVM
 	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.Retrieve(ctx, s, specs...)
+		objects, err := session.ReadObjects(ctx, s, specs...)
 		now = FreshVM{}
 		for _, o := range objects {
-			if o.Obj != vm {
+			if o.Ref == vm {
+				now.take(o)
+			} else {
 				now.others += countUnchanged(others, o)
-				continue
-			}
-			for _, p := range o.PropSet {
-				now.take(p)
 			}
 		}
 		return err
 	})
 	return &now, err
+}
+
+func (x *FreshVM) take(o session.Object) {
+	x.instanceUUID = session.Prop[string](o, "config.instanceUuid")
+	x.changeVersion = session.Prop[string](o, "config.changeVersion")
+	x.File = session.Prop[string](o, "config.files.vmPathName")
+	x.Devices = session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
+	x.power = session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState")
+	x.stamp, _ = session.Only[types.OptionValue](o).Value.(string)
 }
 
 func othersSpec(others []plan.Other) types.PropertyFilterSpec {
@@ -59,20 +67,11 @@ func othersSpec(others []plan.Other) types.PropertyFilterSpec {
 }
 
 // countUnchanged returns 1 if a VM that was read is one of the others, and as it was; else 0.
-func countUnchanged(others []plan.Other, read types.ObjectContent) int {
-	now, on := plan.Other{MoRef: read.Obj.Value}, false
-	for _, p := range read.PropSet {
-		switch p.Name {
-		case "config.changeVersion":
-			now.ChangeVersion, _ = p.Val.(string)
-		case "runtime.bootTime":
-			now.Boot, _ = p.Val.(time.Time)
-		case "runtime.powerState":
-			on = p.Val == types.VirtualMachinePowerStatePoweredOn
-		}
-	}
+func countUnchanged(others []plan.Other, read session.Object) int {
+	version, boot := session.Prop[string](read, "config.changeVersion"), session.Prop[time.Time](read, "runtime.bootTime")
+	on := session.Prop[types.VirtualMachinePowerState](read, "runtime.powerState") == types.VirtualMachinePowerStatePoweredOn
 	if on && slices.ContainsFunc(others, func(o plan.Other) bool {
-		return o.MoRef == now.MoRef && o.ChangeVersion == now.ChangeVersion && o.Boot.Equal(now.Boot)
+		return o.MoRef == read.Ref.Value && o.ChangeVersion == version && o.Boot.Equal(boot)
 	}) {
 		return 1
 	}
@@ -89,26 +88,6 @@ func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action
 		err = changedMeanwhile()
 	}
 	return now, err
-}
-
-func (x *FreshVM) take(p types.DynamicProperty) {
-	switch val := p.Val.(type) {
-	case types.OptionValue:
-		x.stamp, _ = val.Value.(string)
-	case types.VirtualMachinePowerState:
-		x.power = val
-	case types.ArrayOfVirtualDevice:
-		x.Devices = val.VirtualDevice
-	case string:
-		switch p.Name {
-		case "config.instanceUuid":
-			x.instanceUUID = val
-		case "config.changeVersion":
-			x.changeVersion = val
-		case "config.files.vmPathName":
-			x.File = val
-		}
-	}
 }
 
 // check reports whether the VM may be destroyed: it is the group's, that ordinal, no copy, and, unless the whole group

@@ -42,23 +42,12 @@ func formerNoteOf(ref plan.Ref, member string) string {
 // disown has the notes and managedBy of a VM say no longer that it is the group's, if they do.
 func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec *types.VirtualMachineConfigSpec) error {
 	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: inventory.VMRef(a.MoRef)}},
-			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: []string{"config.annotation", "config.managedBy"}}},
-		})
-		for _, o := range objects {
-			for _, p := range o.PropSet {
-				switch val := p.Val.(type) {
-				case string:
-					if val == noteOf(ref, a.VM, v.cfg.ClusterID) {
-						spec.Annotation = formerNoteOf(ref, a.VM)
-					}
-				case types.ManagedByInfo:
-					if val.ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets it
-						spec.ManagedBy = &types.ManagedByInfo{}
-					}
-				}
-			}
+		o, err := session.ReadProps(ctx, s, inventory.VMRef(a.MoRef), "config.annotation", "config.managedBy")
+		if session.Prop[string](o, "config.annotation") == noteOf(ref, a.VM, v.cfg.ClusterID) {
+			spec.Annotation = formerNoteOf(ref, a.VM)
+		}
+		if session.Prop[types.ManagedByInfo](o, "config.managedBy").ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets it
+			spec.ManagedBy = &types.ManagedByInfo{}
 		}
 		return err
 	})

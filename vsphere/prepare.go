@@ -141,22 +141,11 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 	}
 	var now unprepared
 	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: inventory.VMRef(a.MoRef)}},
-			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: paths}},
-		})
-		now = unprepared{}
-		for _, o := range objects {
-			for _, p := range o.PropSet {
-				switch val := p.Val.(type) {
-				case string:
-					now.changeVersion = val
-				case types.ArrayOfCustomFieldValue:
-					now.values = val.CustomFieldValue
-				case types.ArrayOfVirtualDevice:
-					now.devices = val.VirtualDevice
-				}
-			}
+		o, err := session.ReadProps(ctx, s, inventory.VMRef(a.MoRef), paths...)
+		now = unprepared{
+			changeVersion: session.Prop[string](o, "config.changeVersion"),
+			values:        session.Prop[types.ArrayOfCustomFieldValue](o, "customValue").CustomFieldValue,
+			devices:       session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice,
 		}
 		return err
 	})

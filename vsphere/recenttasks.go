@@ -11,18 +11,16 @@ import (
 
 // recentTasks are those that vCenter lists of all that our user may see.
 func recentTasks(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
-	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
+	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: *s.Vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
 		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info"}}},
 	})
 	var infos []types.TaskInfo
 	for _, o := range objects {
-		for _, p := range o.PropSet {
-			if info, is := p.Val.(types.TaskInfo); is {
-				info.Task = o.Obj
-				infos = append(infos, info)
-			}
+		if info, is := session.LookUp[types.TaskInfo](o, "info"); is {
+			info.Task = o.Ref
+			infos = append(infos, info)
 		}
 	}
 	return infos, err

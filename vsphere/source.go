@@ -70,29 +70,17 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 	if ref.Type == session.VMType {
 		paths = append(paths, "snapshot")
 	}
-	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: ref}},
-		PropSet:   []types.PropertySpec{{Type: ref.Type, PathSet: paths}},
-	})
+	o, err := session.ReadProps(ctx, s, ref, paths...)
 	if err != nil {
 		return nil, err
 	}
-	x := &source{}
-	for _, o := range objects {
-		for _, p := range o.PropSet {
-			switch val := p.Val.(type) {
-			case int32: // in the API of old; a pointer in newer ones
-				x.perSocket = val
-			case *int32:
-				x.perSocket = *val
-			case types.ArrayOfVirtualDevice:
-				x.devices = val.VirtualDevice
-			case string:
-				x.file = val
-			case types.VirtualMachineSnapshotInfo:
-				x.snapshots = &val
-			}
-		}
+	x := &source{
+		perSocket: session.Prop[int32](o, "config.hardware.numCoresPerSocket"),
+		devices:   session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice,
+		file:      session.Prop[string](o, "config.files.vmPathName"),
+	}
+	if snapshots, has := session.LookUp[types.VirtualMachineSnapshotInfo](o, "snapshot"); has {
+		x.snapshots = &snapshots
 	}
 	return x, nil
 }

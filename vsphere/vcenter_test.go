@@ -36,11 +36,6 @@ func newWorldOf(t testing.TB, c vcsim.Config) *world {
 	return &world{vctest.Of(t, c), t}
 }
 
-func newRealWorld(t testing.TB, c vcsim.Config) *world {
-	t.Helper()
-	return &world{vctest.Real(t, c), t}
-}
-
 func (w *world) must(err error) {
 	w.t.Helper()
 	w.Must(err)

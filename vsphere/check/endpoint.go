@@ -259,18 +259,9 @@ func (c *checker) sessions(ctx context.Context) bool {
 	var all []types.UserSession
 	visible := false
 	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
-		manager := *s.Vim.ServiceContent.SessionManager
-		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: manager}},
-			PropSet:   []types.PropertySpec{{Type: manager.Type, PathSet: []string{"sessionList"}}},
-		})
-		for _, o := range objects {
-			for _, p := range o.PropSet {
-				if list, is := p.Val.(types.ArrayOfUserSession); is {
-					all, visible = list.UserSession, true
-				}
-			}
-		}
+		o, err := session.ReadProps(ctx, s, *s.Vim.ServiceContent.SessionManager, "sessionList")
+		list, is := session.LookUp[types.ArrayOfUserSession](o, "sessionList")
+		all, visible = list.UserSession, is
 		return err
 	})
 	if err != nil || !visible {

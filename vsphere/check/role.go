@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,14 +164,10 @@ func (c *checker) names(ctx context.Context, refs []types.ManagedObjectReference
 		return names, nil
 	}
 	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.Retrieve(ctx, s, spec)
+		objects, err := session.ReadObjects(ctx, s, spec)
 		for _, o := range objects {
-			for _, p := range o.PropSet {
-				word, known := words[o.Obj.Type]
-				if !known {
-					word = "the network "
-				}
-				names[o.Obj] = fmt.Sprintf("%s%s (%s)", word, p.Val, o.Obj.Value)
+			if name := session.Prop[string](o, "name"); name != "" {
+				names[o.Ref] = fmt.Sprintf("%s%s (%s)", cmp.Or(words[o.Ref.Type], "the network "), name, o.Ref.Value)
 			}
 		}
 		return err

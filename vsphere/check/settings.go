@@ -166,57 +166,28 @@ type nature struct {
 }
 
 func readNature(ctx context.Context, s *session.Session, vm types.ManagedObjectReference) (*nature, error) {
-	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: vm}},
-		PropSet: []types.PropertySpec{{Type: session.VMType, PathSet: []string{"config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
-			"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore"}}},
-	})
+	o, err := session.ReadProps(ctx, s, vm, "config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
+		"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore")
 	if err != nil {
 		return nil, err
 	}
-	x := &nature{}
-	for _, o := range objects {
-		for _, p := range o.PropSet {
-			x.take(p)
+	x := &nature{
+		cpu: session.Prop[int32](o, "config.hardware.numCPU"), memory: session.Prop[int32](o, "config.hardware.memoryMB"),
+		addCPU: session.Prop[bool](o, "config.cpuHotAddEnabled"), addMem: session.Prop[bool](o, "config.memoryHotAddEnabled"),
+		version: session.Prop[string](o, "config.version"), toolsOf: session.Prop[string](o, "guest.toolsVersionStatus2"),
+		networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
+		datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
+	}
+	for _, device := range session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice {
+		switch d := device.(type) {
+		case *types.VirtualDisk:
+			x.disks++
+			x.space += max(d.CapacityInBytes, d.CapacityInKB<<10)
+		case types.BaseVirtualEthernetCard:
+			x.cards++
 		}
 	}
 	return x, nil
-}
-
-func (x *nature) take(p types.DynamicProperty) {
-	number, _ := p.Val.(int32)
-	text, _ := p.Val.(string)
-	is, _ := p.Val.(bool)
-	refs, _ := p.Val.(types.ArrayOfManagedObjectReference)
-	switch p.Name {
-	case "config.hardware.numCPU":
-		x.cpu = number
-	case "config.hardware.memoryMB":
-		x.memory = number
-	case "config.cpuHotAddEnabled":
-		x.addCPU = is
-	case "config.memoryHotAddEnabled":
-		x.addMem = is
-	case "config.version":
-		x.version = text
-	case "guest.toolsVersionStatus2":
-		x.toolsOf = text
-	case "network":
-		x.networks = refs.ManagedObjectReference
-	case "datastore":
-		x.datastores = refs.ManagedObjectReference
-	case "config.hardware.device":
-		devices, _ := p.Val.(types.ArrayOfVirtualDevice)
-		for _, device := range devices.VirtualDevice {
-			switch d := device.(type) {
-			case *types.VirtualDisk:
-				x.disks++
-				x.space += max(d.CapacityInBytes, d.CapacityInKB<<10)
-			case types.BaseVirtualEthernetCard:
-				x.cards++
-			}
-		}
-	}
 }
 
 // shape says what a template's clones will be like.

@@ -327,20 +327,9 @@ func (t *trial) readStamp(ctx context.Context) bool {
 // readTrial gives the stamp of a trial's VM, which is empty for any other, and its instanceUuid.
 func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) (stamp, instance string, err error) {
 	err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: vm}},
-			PropSet:   []types.PropertySpec{{Type: session.VMType, PathSet: []string{trialPath, "config.instanceUuid"}}},
-		})
-		for _, o := range objects {
-			for _, p := range o.PropSet {
-				switch val := p.Val.(type) {
-				case types.OptionValue:
-					stamp, _ = val.Value.(string)
-				case string:
-					instance = val
-				}
-			}
-		}
+		o, err := session.ReadProps(ctx, s, vm, trialPath, "config.instanceUuid")
+		stamp, _ = session.Only[types.OptionValue](o).Value.(string)
+		instance = session.Prop[string](o, "config.instanceUuid")
 		return err
 	})
 	return stamp, instance, err

@@ -26,47 +26,23 @@ type trialState struct {
 
 func (t *trial) state(ctx context.Context) (x trialState, err error) {
 	err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: t.vm}},
-			PropSet: []types.PropertySpec{{Type: session.VMType, PathSet: []string{"runtime.powerState", "runtime.bootTime", "guest.toolsRunningStatus", "guest.ipAddress",
-				"config.hardware.numCPU", "config.hardware.memoryMB", "config.hotPlugMemoryLimit", "config.hotPlugMemoryIncrementSize"}}},
-		})
-		x = trialState{}
-		for _, o := range objects {
-			for _, p := range o.PropSet {
-				x.take(p)
-			}
+		o, err := session.ReadProps(ctx, s, t.vm, "runtime.powerState", "runtime.bootTime", "guest.toolsRunningStatus", "guest.ipAddress",
+			"config.hardware.numCPU", "config.hardware.memoryMB", "config.hotPlugMemoryLimit", "config.hotPlugMemoryIncrementSize")
+		x = trialState{
+			power:     session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState"),
+			tools:     session.Prop[string](o, "guest.toolsRunningStatus"),
+			address:   session.Prop[string](o, "guest.ipAddress"),
+			cpu:       session.Prop[int32](o, "config.hardware.numCPU"),
+			memory:    session.Prop[int32](o, "config.hardware.memoryMB"),
+			limit:     session.Prop[int64](o, "config.hotPlugMemoryLimit"),
+			increment: session.Prop[int64](o, "config.hotPlugMemoryIncrementSize"),
+		}
+		if boot, on := session.LookUp[time.Time](o, "runtime.bootTime"); on {
+			x.boot = &boot
 		}
 		return err
 	})
 	return x, err
-}
-
-func (x *trialState) take(p types.DynamicProperty) {
-	switch val := p.Val.(type) {
-	case types.VirtualMachinePowerState:
-		x.power = val
-	case time.Time:
-		x.boot = &val
-	case string:
-		if p.Name == "guest.ipAddress" {
-			x.address = val
-		} else {
-			x.tools = val
-		}
-	case int32:
-		if p.Name == "config.hardware.numCPU" {
-			x.cpu = val
-		} else {
-			x.memory = val
-		}
-	case int64:
-		if p.Name == "config.hotPlugMemoryLimit" {
-			x.limit = val
-		} else {
-			x.increment = val
-		}
-	}
 }
 
 // powerOn powers the VM on: the rest needs it.

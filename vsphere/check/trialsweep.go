@@ -291,21 +291,11 @@ func errStill(err error, children []types.ManagedObjectReference) error {
 // children reads what is in a folder now.
 func (t *trial) children(folder types.ManagedObjectReference) (all []types.ManagedObjectReference, err error) {
 	err = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: folder}},
-			PropSet:   []types.PropertySpec{{Type: "Folder", PathSet: []string{"childEntity"}}},
-		})
-		all = nil
-		for _, o := range objects {
-			if len(o.MissingSet) > 0 {
-				return vcfault.New(vcfault.ReasonMissingPrivilege, true, "what is in the scratch folder cannot be seen: grant System.View on it")
-			}
-			for _, p := range o.PropSet {
-				if refs, is := p.Val.(types.ArrayOfManagedObjectReference); is {
-					all = refs.ManagedObjectReference
-				}
-			}
+		o, err := session.ReadProps(ctx, s, folder, "childEntity")
+		if o.Withheld {
+			return vcfault.New(vcfault.ReasonMissingPrivilege, true, "what is in the scratch folder cannot be seen: grant System.View on it")
 		}
+		all = session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference
 		return err
 	})
 	return all, err

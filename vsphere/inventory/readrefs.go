@@ -74,9 +74,8 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 			return err
 		}
 		for _, o := range objects {
-			m := templates[o.Obj]
-			for _, p := range o.PropSet {
-				if devices, is := p.Val.(types.ArrayOfVirtualDevice); is && m != nil {
+			if m := templates[o.Ref]; m != nil {
+				if devices, is := session.LookUp[types.ArrayOfVirtualDevice](o, "config.hardware.device"); is {
 					m.Disks = fingerprint(m.InstanceUUID, devices.VirtualDevice)
 				}
 			}
@@ -86,14 +85,14 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 }
 
 // retrieveLiving reads a property of those VMs that are still there.
-func retrieveLiving(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, path string) ([]types.ObjectContent, error) {
+func retrieveLiving(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, path string) ([]session.Object, error) {
 	refs = slices.Clone(refs)
 	for len(refs) > 0 {
 		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{path}}}}
 		for _, ref := range refs {
 			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 		}
-		objects, err := session.Retrieve(ctx, s, spec)
+		objects, err := session.ReadObjects(ctx, s, spec)
 		at := slices.Index(refs, vcfault.MissingObject(err))
 		if err == nil || at < 0 {
 			return objects, err

@@ -1,0 +1,44 @@
+package session
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+func TestAPropertyIsOfTheTypeThatIsAskedForOrNone(t *testing.T) {
+	eight := int32(8)
+	o := Object{props: map[string]types.AnyType{"name": "web-0", "cpu": &eight, "none": (*int32)(nil),
+		`config.extraConfig["key"]`: types.OptionValue{Key: "key", Value: "text"}}}
+	if Prop[string](o, "name") != "web-0" || Prop[int32](o, "cpu") != 8 || Prop[int32](o, "none") != 0 || Prop[int32](o, "name") != 0 || Prop[string](o, "gone") != "" {
+		t.Errorf("%+v", o)
+	}
+	if _, is := LookUp[int32](o, "none"); is {
+		t.Error("a nil pointer is taken for a value")
+	}
+	if Only[types.OptionValue](o).Value != "text" || Only[types.OptionValue](Object{}).Value != nil {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestWhatIsReadOfAnObjectIsToldFromWhatIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := startLab(t)
+		vm, err := l.AddVM("/DC0/vm", "db-a")
+		l.must(err)
+		s, err := l.client(l.config()).Session(t.Context())
+		l.must(err)
+		o, err := ReadProps(t.Context(), s, vm, "name", "config.instanceUuid")
+		if err != nil || !o.Told || o.Withheld || Prop[string](o, "name") != "db-a" || Prop[string](o, "config.instanceUuid") == "" {
+			t.Errorf("%+v, %v", o, err)
+		}
+		l.must(l.Destroy("db-a"))
+		if o, err = ReadProps(t.Context(), s, vm, "name"); vcfault.MissingObject(err) != vm || o.Told {
+			t.Errorf("%+v, %v", o, err)
+		}
+	})
+}
