@@ -94,6 +94,7 @@ func ForeignDisks(devices []types.BaseVirtualDevice, vmx string) []*types.Virtua
 	return foreign
 }
 
+// DiskFile is the file that a disk is in; empty if it is in none.
 func DiskFile(disk *types.VirtualDisk) string {
 	if backing, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is {
 		return backing.GetVirtualDeviceFileBackingInfo().FileName

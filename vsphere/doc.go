@@ -1,8 +1,13 @@
-// Package vsphere is this server's hands and eyes in vCenter.
+// Package vsphere acts on one vCenter: each action is one task, awaited, and its VM read afterwards, so that whoever looks after Do
+// returned sees what was done.
 //
-// One session serves the whole process (client.go): it logs in once, again when vCenter forgot it, and out at
-// the end. One watch says which VMs changed and one reader reads them (inventory). Each action is one vCenter
-// task, and all running tasks are awaited together (tasks.go). A stamp in every VM says whose it is (stamp.go),
-// and whatever goes wrong becomes a typed fault here, at the edge, so that nobody else reads error texts
-// (vcfault).
+// It puts the packages below it together: vsphere/session has one login for the whole process, vsphere/inventory what vCenter said
+// last, vsphere/tasks one wait for all running tasks, vsphere/stamp whose a VM is, and vsphere/vcfault the typed faults. A clone is
+// put together in steps, which are one list (clone.go).
+//
+// It promises that nothing is acted on but the group's own members and folder; that every step may be tried again, whatever became of
+// the last try; that no call is made for a step whose lease has ended; and that errors are *vcfault.Error.
+//
+// Locks: memo, fieldBook and clones each have a mutex that guards their fields, taken alone and held across no call. Who has a turn at
+// a kept answer, or the tag book open, has it alone while vCenter is asked, and takes no other turn meanwhile.
 package vsphere

@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // namedObject is an object of a datacenter that a spec may name.
@@ -98,11 +99,19 @@ func (d datacenter) pathOf(known map[types.ManagedObjectReference]*namedObject, 
 }
 
 // candidatesAmong are the things of some types.
-func candidatesAmong(things []namedObject, kinds ...string) (some []inventory.Candidate) {
-	for _, t := range things {
+func candidatesAmong(all []namedObject, kinds ...string) (some []inventory.Candidate) {
+	for _, t := range all {
 		if slices.Contains(kinds, t.Ref.Type) {
 			some = append(some, t.Candidate)
 		}
 	}
 	return some
 }
+
+// The fields of a spec that name something a clone is connected with.
+var (
+	poolField      = inventory.Naming{Word: "cluster, host or resource pool", Flag: "spec.placement.pool", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}
+	zonesField     = inventory.Naming{Word: "cluster, host or resource pool", Flag: "spec.placement.zones", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}
+	datastoreField = inventory.Naming{Word: "datastore or datastore cluster", Flag: "spec.placement.datastore", Missing: vcfault.ReasonDatastoreNotFound, Ambiguous: vcfault.ReasonDatastoreAmbiguous}
+	networkField   = inventory.Naming{Word: "network", Flag: "spec.networks", Missing: vcfault.ReasonNetworkNotFound, Ambiguous: vcfault.ReasonNetworkAmbiguous}
+)

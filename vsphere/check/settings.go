@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// places looks up what the settings name, as resolveSite does, but makes nothing.
+// places looks up what the settings name, as the server does, but makes nothing.
 func (c *checker) places(ctx context.Context) (good bool) {
 	err := session.Contained("the lookup of the settings", func() error {
 		good = c.lookUpPlaces(ctx)

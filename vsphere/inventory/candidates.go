@@ -167,8 +167,8 @@ func (n *Inventory) adoptable(ref plan.Ref, home *GroupFolder, moRef string) (m 
 	switch {
 	case !n.inReach(ref, moRef):
 		return nil, -1, outOfReach(ref, moRef)
-	case n.places.datacenter(x.parent) != home.Datacenter:
-		return nil, -1, vcfault.New(vcfault.ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, home.Name)
+	case n.places.datacenter(x.parent) != home.datacenter:
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, home.name)
 	case x.unknown:
 		return nil, -1, newerStamp(at)
 	case x.template:

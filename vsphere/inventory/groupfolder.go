@@ -24,8 +24,8 @@ func parseHome(text string) plan.Home {
 // GroupFolder is where in this vCenter a home is, as the places were when it was looked up. It is not changed.
 type GroupFolder struct {
 	home plan.Home
-	// Datacenter is a moRef, and its name is for people; templates are looked for in it. vmFolder is its VM folder.
-	Datacenter, Name, VMFolder string
+	// datacenter is a moRef, and its name is for people; templates are looked for in it. vmFolder is its VM folder.
+	datacenter, name, VMFolder string
 	// Root is the moRef of the folder that holds <namespace>/<group>; empty while there is none. path are the names that
 	// lead from vmFolder to it.
 	Root string
@@ -37,7 +37,7 @@ type GroupFolder struct {
 
 // sameAs compares what two lookups found, but for the root: what is in a root that comes, comes by itself.
 func (f *GroupFolder) sameAs(same *GroupFolder) bool {
-	return f.Datacenter == same.Datacenter && f.Name == same.Name && f.VMFolder == same.VMFolder && equalFault(f.fault, same.fault)
+	return f.datacenter == same.datacenter && f.name == same.name && f.VMFolder == same.VMFolder && equalFault(f.fault, same.fault)
 }
 
 // refusal tells why a group may not live there; nil if it may.
@@ -146,9 +146,9 @@ func (n *Inventory) groupFolder(home plan.Home) *GroupFolder {
 // lookUp finds a home among the places that are known. A datacenter that was found before is the one that is meant, even
 // if it was renamed since, or another one has its name now; old may be nil. The caller holds mu.
 func (n *Inventory) lookUp(home plan.Home, old *GroupFolder) *GroupFolder {
-	f := &GroupFolder{home: home, Datacenter: n.own.Datacenter, Name: n.own.Name, VMFolder: n.own.VMFolder}
+	f := &GroupFolder{home: home, datacenter: n.own.datacenter, name: n.own.name, VMFolder: n.own.VMFolder}
 	if kept, is := n.keptDatacenter(old); is && home.Datacenter != "" {
-		f.Datacenter, f.Name, f.VMFolder = old.Datacenter, kept, old.VMFolder
+		f.datacenter, f.name, f.VMFolder = old.datacenter, kept, old.VMFolder
 	} else if home.Datacenter != "" {
 		if err := n.lookUpDatacenter(f); err != nil {
 			f.fault = &err.Fault
@@ -183,10 +183,10 @@ func (n *Inventory) lookUp(home plan.Home, old *GroupFolder) *GroupFolder {
 
 // keptDatacenter is the name of the datacenter that a home was found in before, if that is still there. The caller holds mu.
 func (n *Inventory) keptDatacenter(old *GroupFolder) (name string, is bool) {
-	if old == nil || old.Datacenter == "" || old.VMFolder == "" {
+	if old == nil || old.datacenter == "" || old.VMFolder == "" {
 		return "", false
 	}
-	p, is := n.places.byRef[old.Datacenter]
+	p, is := n.places.byRef[old.datacenter]
 	return Unescape(p.Name), is
 }
 
@@ -204,9 +204,9 @@ func (n *Inventory) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 	if err != nil {
 		return vcfault.Classify("", err)
 	}
-	f.Datacenter, f.Name = all[i].MoRef, Unescape(all[i].Name)
-	if f.VMFolder = n.places.vmFolder(f.Datacenter); f.VMFolder == "" {
-		return vcfault.New(vcfault.ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.Name)
+	f.datacenter, f.name = all[i].MoRef, Unescape(all[i].Name)
+	if f.VMFolder = n.places.vmFolder(f.datacenter); f.VMFolder == "" {
+		return vcfault.New(vcfault.ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.name)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func TestAHomeThatCannotBeIsTheTroubleOfItsGroupAlone(t *testing.T) {
 		t.Errorf("in another datacenter than the server's own folder: %+v", got.Trouble)
 	}
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"deep", "Folder", "deep", "shop"}}})
-	s.Locate("dc", "DC0", "vm", "deep") // --folder vm-operator/shop/deep
+	s.locate("dc", "DC0", "vm", "deep") // --folder vm-operator/shop/deep
 	for namespace, trouble := range map[string]bool{"shop": true, "bank": false} {
 		got := s.Sight(plan.Ref{Namespace: namespace, Name: "deep", UID: "uid"}, plan.Ask{Home: plan.Home{Folder: "vm-operator"}})
 		if (got.Trouble != nil) != trouble {

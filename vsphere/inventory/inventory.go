@@ -147,14 +147,14 @@ func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
 	return was != known
 }
 
-// Locate says where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
+// locate says where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
 // folder in that. It is for those who fill an inventory by hand.
-func (n *Inventory) Locate(datacenter, name, vmFolder, root string) {
+func (n *Inventory) locate(datacenter, name, vmFolder, root string) {
 	n.mu.RLock()
 	path := n.places.between(vmFolder, root)
 	n.mu.RUnlock()
-	n.SetSettings(&Settings{Datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, DatacenterName: name,
-		VMFolder: FolderRef(vmFolder), Root: FolderRef(root), Path: path}, nil)
+	n.SetSettings(&Settings{Datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, datacenterName: name,
+		VMFolder: FolderRef(vmFolder), Root: FolderRef(root), path: path}, nil)
 }
 
 // SetSettings says what the settings name, or what is wrong with them.
@@ -164,8 +164,8 @@ func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
 		(s == nil || s.Root == n.settings.Root && s.Datacenter == n.settings.Datacenter)
 	n.settings, n.unfit = s, unfit // while they do not fit, the groups' folders are where they were
 	if s != nil {
-		n.own = &GroupFolder{Datacenter: s.Datacenter.Value, Name: s.DatacenterName, VMFolder: s.VMFolder.Value, Root: s.Root.Value,
-			Path: canonicalPath(s.Path)}
+		n.own = &GroupFolder{datacenter: s.Datacenter.Value, name: s.datacenterName, VMFolder: s.VMFolder.Value, Root: s.Root.Value,
+			Path: canonicalPath(s.path)}
 	}
 	n.interest.Lock()
 	clear(n.homes)

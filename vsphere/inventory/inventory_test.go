@@ -25,7 +25,7 @@ func newShelf() *shelf {
 	s.Inventory = New(func(uid types.UID) { s.told = append(s.told, uid) })
 	s.want = func(moRef string) { s.asked = append(s.asked, moRef) }
 	s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
-	s.Locate("dc", "DC0", "vm", "root")
+	s.locate("dc", "DC0", "vm", "root")
 	s.SetKnown()
 	s.told = nil
 	return s

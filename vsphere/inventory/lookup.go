@@ -52,6 +52,7 @@ func (n *Inventory) fits() bool {
 	return n.unfit == nil && n.own != nil
 }
 
+// StampsUnknown is how many VMs have a stamp of a version that this server does not know.
 func (n *Inventory) StampsUnknown() int {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -156,6 +157,7 @@ func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 	return refs
 }
 
+// Roster lists the groups of a cluster that have VMs, by namespace, name and UID; known is false while the inventory is not.
 func (n *Inventory) Roster(cluster string) (groups []plan.Listed, known bool) {
 	n.mu.RLock()
 	for uid, g := range n.groups {
@@ -212,8 +214,8 @@ func (n *Inventory) FolderAt(moRef string) Candidate {
 func (n *Inventory) Standing(at *GroupFolder) (in Candidate, folder string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	dc := n.places.byRef[at.Datacenter]
-	in = Candidate{n.places.path(dc.Parent, dc.Name), vim.ManagedObjectReference{Type: "Datacenter", Value: at.Datacenter}}
+	dc := n.places.byRef[at.datacenter]
+	in = Candidate{n.places.path(dc.Parent, dc.Name), vim.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}}
 	folder = at.VMFolder
 	for _, name := range at.Path {
 		next := n.places.below(folder, name)

@@ -29,9 +29,9 @@ type Candidate struct {
 	Ref  types.ManagedObjectReference
 }
 
-// Named reports whether name, a whole inventory path or the end of one, names the choice. In a path '/' within a name is
+// named reports whether name, a whole inventory path or the end of one, names the choice. In a path '/' within a name is
 // %2f; people may write it as they see it.
-func (c Candidate) Named(name string) bool {
+func (c Candidate) named(name string) bool {
 	for _, path := range []string{c.Path, Unescape(c.Path)} {
 		if path == name || strings.HasSuffix(path, "/"+strings.Trim(name, "/")) && !strings.HasPrefix(name, "/") {
 			return true
@@ -43,7 +43,7 @@ func (c Candidate) Named(name string) bool {
 // Matching gives the indices of the candidates that are named; an empty name names all.
 func Matching(name string, all []Candidate) (fits []int) {
 	for i, c := range all {
-		if name == "" || c.Named(name) {
+		if name == "" || c.named(name) {
 			fits = append(fits, i)
 		}
 	}
@@ -85,8 +85,8 @@ func (s Naming) Refuse(name string, all []Candidate, fits []int) *vcfault.Error 
 	return vcfault.New(s.Missing, true, "There is no %s %q: set %s to one of %s.", s.Word, name, s.Flag, there(every))
 }
 
-// Found tells a search that found nothing from one that failed.
-func Found[T any](all []T, err error) ([]T, error) {
+// found tells a search that found nothing from one that failed.
+func found[T any](all []T, err error) ([]T, error) {
 	var none *find.NotFoundError
 	if errors.As(err, &none) {
 		return nil, nil

@@ -30,6 +30,7 @@ func RuleOwner(name string) types.UID {
 	return ""
 }
 
+// WantsRules reports whether spec.placement.antiAffinity asks for DRS rules.
 func WantsRules(request v1alpha1.AntiAffinity) bool {
 	return request == v1alpha1.AntiAffinityPreferred || request == v1alpha1.AntiAffinityRequired
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// DefaultFolder is the root folder when Selection.Folder is empty.
-const DefaultFolder = "vm-operator"
+// defaultFolder is the root folder when Selection.Folder is empty.
+const defaultFolder = "vm-operator"
 
 // Selection says which part of a vCenter the server uses. It is validated once and not changed later.
 type Selection struct {
@@ -40,7 +40,7 @@ func (c Selection) validateFolder() error {
 // folderPath gives the names of the root folder's path.
 func (c Selection) folderPath() []string {
 	if c.Folder == "" {
-		return []string{DefaultFolder}
+		return []string{defaultFolder}
 	}
 	return strings.Split(strings.Trim(c.Folder, "/"), "/")
 }

@@ -15,13 +15,13 @@ import (
 // Settings is where in this vCenter the settings point to. It is resolved once a session.
 type Settings struct {
 	Datacenter     types.ManagedObjectReference
-	DatacenterName string // "DC0"
+	datacenterName string // "DC0"
 	DatacenterPath string // "/DC0"
 	// VMFolder is the datacenter's VM folder, root is Config.Folder below it.
 	VMFolder types.ManagedObjectReference
 	Root     types.ManagedObjectReference
 	RootPath string   // "/DC0/vm/vm-operator"
-	Path     []string // the names that lead from vmFolder to root
+	path     []string // the names that lead from vmFolder to root
 	Pool     types.ManagedObjectReference
 	PoolPath string // "/DC0/host/C0/Resources"
 	// Datastore is nil for the template's own.
@@ -61,7 +61,7 @@ type Lookup struct {
 
 // NewLookup makes one. It calls nothing.
 func NewLookup(s *session.Session, selection Selection) *Lookup {
-	return &Lookup{s: s, selection: selection, finder: find.NewFinder(s.Bounded()), at: &Settings{Path: selection.folderPath()}}
+	return &Lookup{s: s, selection: selection, finder: find.NewFinder(s.Bounded()), at: &Settings{path: selection.folderPath()}}
 }
 
 // Settings is what was found so far.
@@ -69,7 +69,7 @@ func (l *Lookup) Settings() *Settings { return l.at }
 
 // Datacenter finds the datacenter and its VM folder.
 func (l *Lookup) Datacenter(ctx context.Context) error {
-	all, err := Found(l.finder.DatacenterList(ctx, "/..."))
+	all, err := found(l.finder.DatacenterList(ctx, "/..."))
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (l *Lookup) Datacenter(ctx context.Context) error {
 		return err
 	}
 	dc := all[i]
-	l.at.Datacenter, l.at.DatacenterName, l.at.DatacenterPath = dc.Reference(), dc.Name(), dc.InventoryPath
+	l.at.Datacenter, l.at.datacenterName, l.at.DatacenterPath = dc.Reference(), dc.Name(), dc.InventoryPath
 	l.finder.SetDatacenter(dc)
 	folders, err := dc.Folders(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (l *Lookup) Datacenter(ctx context.Context) error {
 // host there is.
 func (l *Lookup) Pool(ctx context.Context) error {
 	at, name := l.at, l.selection.Pool
-	computes, err := Found(l.finder.ComputeResourceList(ctx, at.DatacenterPath+"/host/..."))
+	computes, err := found(l.finder.ComputeResourceList(ctx, at.DatacenterPath+"/host/..."))
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (l *Lookup) Pool(ctx context.Context) error {
 	if name == "" || vcfault.Classify("", err).Reason != poolFlag.Missing {
 		return err
 	}
-	pools, err := Found(l.finder.ResourcePoolList(ctx, at.DatacenterPath+"/host/..."))
+	pools, err := found(l.finder.ResourcePoolList(ctx, at.DatacenterPath+"/host/..."))
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (l *Lookup) Datastore(ctx context.Context) error {
 	if name == "" {
 		return nil
 	}
-	all, err := Found(l.finder.DatastoreList(ctx, at.DatacenterPath+"/datastore/..."))
+	all, err := found(l.finder.DatastoreList(ctx, at.DatacenterPath+"/datastore/..."))
 	if err != nil {
 		return err
 	}
@@ -156,13 +156,13 @@ func (l *Lookup) Datastore(ctx context.Context) error {
 func (l *Lookup) FindRoot(ctx context.Context) (missing []string, err error) {
 	at := l.at
 	at.Root, at.RootPath = at.VMFolder, at.DatacenterPath+"/vm"
-	for i, name := range at.Path {
+	for i, name := range at.path {
 		child, err := object.NewSearchIndex(l.s.Vim).FindChild(ctx, at.Root, name)
 		switch {
 		case err != nil:
 			return nil, err
 		case child == nil:
-			return at.Path[i:], nil
+			return at.path[i:], nil
 		case child.Reference().Type != "Folder":
 			return nil, noFolder(at.RootPath + "/" + name)
 		}
@@ -181,7 +181,7 @@ func noFolder(path string) *vcfault.Error {
 func (l *Lookup) makeRoot(ctx context.Context) error {
 	at := l.at
 	at.Root, at.RootPath = at.VMFolder, at.DatacenterPath+"/vm"
-	for _, name := range at.Path {
+	for _, name := range at.path {
 		ref, err := childFolder(ctx, l.s, at.Root, at.RootPath+"/"+name, name)
 		if err != nil {
 			return err

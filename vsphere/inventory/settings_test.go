@@ -41,7 +41,7 @@ func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsMade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at.DatacenterPath != "/DC0" || at.DatacenterName != "DC0" || at.RootPath != "/DC0/vm/vm-operator" ||
+		if at.DatacenterPath != "/DC0" || at.datacenterName != "DC0" || at.RootPath != "/DC0/vm/vm-operator" ||
 			at.PoolPath != "/DC0/host/DC0_C0/Resources" || at.Pool.Type != "ResourcePool" || at.Datastore != nil {
 			t.Errorf("got %+v", at)
 		}

@@ -97,11 +97,11 @@ type templateKey struct{ datacenter, wanted string }
 // or the one at "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
 // within a name is written %2f. The caller holds mu.
 func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
-	answers, key := n.answers.Load(), templateKey{at.Datacenter, wanted}
+	answers, key := n.answers.Load(), templateKey{at.datacenter, wanted}
 	if t, found := answers.Load(key); found {
 		return t.(plan.Template)
 	}
-	t := plan.Template{Datacenter: at.Name}
+	t := plan.Template{Datacenter: at.name}
 	name := Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
 	for _, ref := range n.templates[name] {
 		x := n.machine(ref)
@@ -134,7 +134,7 @@ func (n *Inventory) machine(ref string) unmanagedVM {
 // matches reports whether a VM whose name is right is also where it is looked for. The caller holds mu.
 func (n *Inventory) matches(x unmanagedVM, at *GroupFolder, wanted string) bool {
 	if !strings.Contains(wanted, "/") {
-		return n.places.datacenter(x.parent) == at.Datacenter
+		return n.places.datacenter(x.parent) == at.datacenter
 	}
 	parts := strings.Split(wanted, "/")
 	for i := range parts {
@@ -187,7 +187,7 @@ func (n *Inventory) otherTemplates(at *GroupFolder) []string {
 	var names []string
 	for name, refs := range n.templates {
 		if slices.ContainsFunc(refs, func(ref string) bool {
-			return n.places.datacenter(n.machine(ref).parent) == at.Datacenter
+			return n.places.datacenter(n.machine(ref).parent) == at.datacenter
 		}) {
 			names = append(names, name)
 		}

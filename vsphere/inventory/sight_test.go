@@ -98,7 +98,7 @@ func many() *Inventory {
 			Parent: "vm", Readable: true, InstanceUUID: "x"})
 	}
 	n.Publish(r)
-	n.Locate("dc", "DC0", "vm", "root")
+	n.locate("dc", "DC0", "vm", "root")
 	n.SetKnown()
 	return n
 }

@@ -37,7 +37,7 @@ const (
 	docSelf = "whoever has a session"
 )
 
-// calls are all methods that the server, and `vmgroup check`, may make use of. Those of REST are named as restCall does.
+// calls are all methods that the server, and `vmgroup check`, may make use of. Those of REST are named as session.RESTCall does.
 var calls = map[string]calling{
 	"RetrieveServiceContent":          {needs: []string{privAnyone}},
 	"Login":                           {needs: []string{privAnyone}},

@@ -56,8 +56,9 @@ const (
 	VMType = "VirtualMachine"
 	// associationPath is where tags are attached; the actions of many tags at once are since vSphere 6.5.
 	associationPath = "/com/vmware/cis/tagging/tag-association"
-	AttachTags      = "attach-multiple-tags-to-object"
-	DetachTags      = "detach-multiple-tags-from-object"
+	// AttachTags and DetachTags are the actions of BatchTags.
+	AttachTags = "attach-multiple-tags-to-object"
+	DetachTags = "detach-multiple-tags-from-object"
 	// tagGone is what these say of a tag that is not there.
 	tagGone = "cis.tagging.objectNotFound.error"
 )

@@ -20,6 +20,7 @@ import (
 )
 
 const (
+	// DialTimeout and HandshakeTimeout bound the way to vCenter.
 	DialTimeout      = 10 * time.Second
 	HandshakeTimeout = 10 * time.Second
 	// answerTimeout bounds the wait for a call's answer. Tasks run on their own, so only WaitForUpdatesEx takes

@@ -72,7 +72,7 @@ func New(s Sessions, log zerolog.Logger) *Tasks {
 
 // Wait blocks until the task has ended and gives its state, result, error and completeTime; the rest of the
 // TaskInfo but its keys stays empty. A task that failed gives a task.Error too; one that vCenter no longer knows
-// gives errLost. If ctx ends, or run does, the task goes on and its context's error is given.
+// gives vcfault.ErrTaskLost. If ctx ends, or run does, the task goes on and its context's error is given.
 func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]

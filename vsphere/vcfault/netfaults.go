@@ -19,6 +19,7 @@ import (
 // PinError says that the server shows another certificate than the one pinned by its thumbprint.
 type PinError struct{ Actual, Pinned string }
 
+// Error names both thumbprints.
 func (e *PinError) Error() string {
 	return fmt.Sprintf("certificate has thumbprint %s, not %s", e.Actual, e.Pinned)
 }
