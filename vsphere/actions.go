@@ -15,7 +15,7 @@ import (
 )
 
 // Do carries out one step: it starts the step's task, awaits it, and awaits a read of its VM that was begun after
-// the task had ended and is published. So whoever looks after Do returned sees what was done. Errors are *Error.
+// the task had ended and is published. So whoever looks after Do returned sees what was done. Errors are *vcfault.Error.
 //
 // Every step may be tried again, whatever became of the last try: what is already as wanted is success.
 func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {

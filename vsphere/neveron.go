@@ -20,7 +20,7 @@ var (
 	onEvents   = []string{"VmStartingEvent", "VmPoweredOnEvent", "DrsVmPoweredOnEvent", "VmResumingEvent"}
 )
 
-// neverOn gives nil if a VM is off and, by vCenter's events, never was on; else the fault that a person decides.
+// neverOn gives nil if a VM is off and, by vCenter's events, never was on; else the fault that an operator has to decide.
 func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) error {
 	undecided := vcfault.New(plan.ReasonDuplicateMember, true, "Several VMs claim to be this member, and %s may have been in use: remove all but one.", a.VM)
 	if now.power != types.VirtualMachinePowerStatePoweredOff {

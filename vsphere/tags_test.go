@@ -36,15 +36,15 @@ func startTagging(t testing.TB) *tagging {
 
 // vm makes a VM of that name.
 func (l *restLab) vm(name string) string {
-	l.t.Helper()
+	l.T.Helper()
 	ref, err := l.AddVM("/DC0/vm", name)
-	l.must(err)
+	l.Must(err)
 	return ref.Value
 }
 
 // set is setTags without a vCenter around it.
 func (x *tagging) set(wanted []v1alpha1.Tag, former ...string) error {
-	return x.c.REST(x.t.Context(), x.s, func(ctx context.Context, rs *session.RESTSession) error {
+	return x.c.REST(x.T.Context(), x.s, func(ctx context.Context, rs *session.RESTSession) error {
 		change, err := x.book.change(ctx, rs, x.a, wanted, former)
 		if err != nil {
 			return err
@@ -57,15 +57,15 @@ func (x *tagging) set(wanted []v1alpha1.Tag, former ...string) error {
 }
 
 func (x *tagging) must(do func(context.Context, *session.RESTSession) error) {
-	x.t.Helper()
-	if err := x.c.REST(x.t.Context(), x.s, do); err != nil {
-		x.t.Fatal(err)
+	x.T.Helper()
+	if err := x.c.REST(x.T.Context(), x.s, do); err != nil {
+		x.T.Fatal(err)
 	}
 }
 
 // make makes a category with tags.
 func (x *tagging) make(category tags.Category, names ...string) {
-	x.t.Helper()
+	x.T.Helper()
 	x.must(func(ctx context.Context, rs *session.RESTSession) error {
 		id, err := rs.CreateCategory(ctx, &category)
 		for _, name := range names {
@@ -79,7 +79,7 @@ func (x *tagging) make(category tags.Category, names ...string) {
 
 // has are the tags of the VM.
 func (x *tagging) has() (names string) {
-	x.t.Helper()
+	x.T.Helper()
 	x.must(func(ctx context.Context, rs *session.RESTSession) error {
 		var all []string
 		found, err := rs.GetAttachedTags(ctx, inventory.VMRef(x.a.MoRef))

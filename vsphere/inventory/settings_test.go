@@ -1,29 +1,27 @@
 package inventory
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
-	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // resolved resolves a change of the lab's settings.
-func resolved(t *testing.T, l *lab, change func(*Selection)) (*Settings, *vcfault.Error) {
+func resolved(t *testing.T, l *sessiontest.Lab, change func(*Selection)) (*Settings, *vcfault.Error) {
 	t.Helper()
 	var selection Selection
 	change(&selection)
-	c := l.client(l.config())
+	c := l.Client(l.Config())
 	s, err := c.Session(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +34,7 @@ func resolved(t *testing.T, l *lab, change func(*Selection)) (*Settings, *vcfaul
 func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsMade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+		l := sessiontest.Start(t, vcsim.Config{})
 		at, err := resolved(t, l, func(*Selection) {})
 		if err != nil {
 			t.Fatal(err)
@@ -53,28 +51,28 @@ func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsMade(t *testing.T) {
 }
 
 // addHost adds a host that is in no cluster.
-func (l *lab) addHost(name string) {
-	l.t.Helper()
+func addHost(l *sessiontest.Lab, name string) {
+	l.T.Helper()
 	hosts := object.NewFolder(l.Admin().Client, vctest.Value(l.Find("/DC0/host")))
-	l.Done(hosts.AddStandaloneHost(l.t.Context(), types.HostConnectSpec{HostName: name}, true, nil, nil))
+	l.Done(hosts.AddStandaloneHost(l.T.Context(), types.HostConnectSpec{HostName: name}, true, nil, nil))
 }
 
 // folder makes a folder.
-func (l *lab) folder(parent, name string) *object.Folder {
-	l.t.Helper()
-	folder, err := object.NewFolder(l.Admin().Client, vctest.Value(l.Find(parent))).CreateFolder(l.t.Context(), name)
-	l.must(err)
+func folder(l *sessiontest.Lab, parent, name string) *object.Folder {
+	l.T.Helper()
+	folder, err := object.NewFolder(l.Admin().Client, vctest.Value(l.Find(parent))).CreateFolder(l.T.Context(), name)
+	l.Must(err)
 	return folder
 }
 
 func TestSettingsAreNamesOrPaths(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{vctest.NewLab(t, vcsim.Config{Datacenters: 2, Clusters: 2, Pools: 2, Datastores: 2}), t}
-		l.addHost("DC0_H0")
-		_, err := l.folder("/DC1/host", "F0").CreateCluster(t.Context(), "DC1_C9", types.ClusterConfigSpecEx{})
-		l.must(err)
-		l.Done(l.folder("/", "F0").MoveInto(t.Context(), []types.ManagedObjectReference{vctest.Value(l.Find("/DC1"))}))
+		l := sessiontest.Start(t, vcsim.Config{Datacenters: 2, Clusters: 2, Pools: 2, Datastores: 2})
+		addHost(l, "DC0_H0")
+		_, err := folder(l, "/DC1/host", "F0").CreateCluster(t.Context(), "DC1_C9", types.ClusterConfigSpecEx{})
+		l.Must(err)
+		l.Done(folder(l, "/", "F0").MoveInto(t.Context(), []types.ManagedObjectReference{vctest.Value(l.Find("/DC1"))}))
 		for name, tc := range map[string]struct {
 			change func(*Selection)
 			want   func(*Settings) bool
@@ -119,14 +117,14 @@ func TestSettingsAreNamesOrPaths(t *testing.T) {
 func TestWhatIsMissingOrAmbiguousIsSaidWithWhatThereIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{vctest.NewLab(t, vcsim.Config{Datacenters: 2, Datastores: 2}), t}
+		l := sessiontest.Start(t, vcsim.Config{Datacenters: 2, Datastores: 2})
 		hosts := object.NewFolder(l.Admin().Client, vctest.Value(l.Find("/DC0/host")))
 		for i := range 12 {
 			_, err := hosts.CreateCluster(t.Context(), fmt.Sprintf("DC0_C%d", i+1), types.ClusterConfigSpecEx{})
-			l.must(err)
+			l.Must(err)
 		}
 		_, err := l.AddVM("/DC0/vm", "plain")
-		l.must(err)
+		l.Must(err)
 		in := func(f func(*Selection)) func(*Selection) {
 			return func(c *Selection) { c.Datacenter, c.Pool = "DC0", "DC0_C1"; f(c) }
 		}
@@ -155,11 +153,11 @@ func TestWhatIsMissingOrAmbiguousIsSaidWithWhatThereIs(t *testing.T) {
 func TestCopiesOfTheServerMakeOneRootFolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+		l := sessiontest.Start(t, vcsim.Config{})
 		var all sync.WaitGroup
 		roots := make(chan string, 8)
 		for range 8 {
-			c := l.client(l.config())
+			c := l.Client(l.Config())
 			s, err := c.Session(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -197,40 +195,4 @@ func TestAListingIsInOrderAndBounded(t *testing.T) {
 	if got := vcfault.Listing(names); got != "n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 15 more" {
 		t.Errorf("got %q", got)
 	}
-}
-
-// lab is a vCenter with one account, whose password can change, and clients of it that are no whole servers.
-type lab struct {
-	*vctest.Lab
-	t testing.TB
-}
-
-// startLab makes one in a bubble.
-func startLab(t testing.TB) *lab {
-	t.Helper()
-	return &lab{vctest.NewLab(t, vcsim.Config{}), t}
-}
-
-func (l *lab) must(err error) {
-	l.t.Helper()
-	l.Must(err)
-}
-
-// config is one that works, given the account's password in a file.
-func (l *lab) config() session.Config {
-	cfg := session.Config{Host: l.URL().Host, User: vctest.User, PasswordFile: l.PasswordFile(), Thumbprint: l.ThumbprintSHA256(),
-		UserAgent: "vmgroup-test", Log: zerolog.Nop(), Metrics: l.Metrics}
-	if l.Network != nil {
-		cfg.Dial, cfg.Through = l.Network.DialContext, l.Direct
-	}
-	return cfg
-}
-
-// client makes one that logs out when the test ends.
-func (l *lab) client(cfg session.Config) *session.Client {
-	l.t.Helper()
-	c, err := session.New(cfg)
-	l.must(err)
-	l.t.Cleanup(func() { c.Logout(context.Background()) })
-	return c
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Call runs f on the current session, with an operationID. NotAuthenticated says that nothing was done, so f
-// is then run once more, on a new session. Errors are *Error.
+// is then run once more, on a new session. Errors are *vcfault.Error.
 func (c *Client) Call(ctx context.Context, f func(context.Context, *Session) error) error {
 	ctx = WithOperationID(ctx)
 	for again := true; ; again = false {

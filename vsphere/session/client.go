@@ -95,7 +95,7 @@ func New(cfg Config) (*Client, error) {
 }
 
 // Session gives the current session, and logs in if there is none. While a back-off lasts it gives the last
-// error at once and calls nobody. Errors are *Error.
+// error at once and calls nobody. Errors are *vcfault.Error.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	c.mu.Lock()
 	var fresh *digest

@@ -45,7 +45,7 @@ func newRESTLogins(c *Client) *restLogins {
 }
 
 // call runs f on the session. 401 says that nothing was done, so f is then run once more, on a new session. Errors are
-// *Error.
+// *vcfault.Error.
 func (r *restLogins) call(ctx context.Context, s *Session, f func(context.Context, *RESTSession) error) error {
 	ctx = WithOperationID(ctx)
 	for again := true; ; again = false {

@@ -17,6 +17,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -59,7 +60,7 @@ func get[T any](t testing.TB, c <-chan T) T {
 }
 
 // pending waits until a WaitForUpdatesEx of the waiter is under way for those tasks.
-func pending(t testing.TB, l *lab, ts *Tasks, tasks int) {
+func pending(t testing.TB, l *sessiontest.Lab, ts *Tasks, tasks int) {
 	t.Helper()
 	vctest.Eventually(t, "the tasks are awaited", func() bool {
 		ts.mu.Lock()
@@ -72,8 +73,8 @@ func pending(t testing.TB, l *lab, ts *Tasks, tasks int) {
 func TestTasksEndWithTheirResultOrTheirFault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, _ := awaiting(t, c)
 
 		good, bad := l.Task(), l.Task()
@@ -97,8 +98,8 @@ func TestTasksEndWithTheirResultOrTheirFault(t *testing.T) {
 func TestATaskThatHasEndedAlreadyIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, _ := awaiting(t, c)
 		ref := l.Task()
 		l.End(ref, nil, nil)
@@ -111,8 +112,8 @@ func TestATaskThatHasEndedAlreadyIsSeenAtOnce(t *testing.T) {
 func TestATaskThatVCenterForgotIsLostAndDisturbsNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, _ := awaiting(t, c)
 		other := l.Task()
 		otherEnds := waitFor(t.Context(), ts, other)
@@ -130,8 +131,8 @@ func TestATaskThatVCenterForgotIsLostAndDisturbsNoOther(t *testing.T) {
 func TestWaitsOutliveALostSessionAndAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, _ := awaiting(t, c)
 
 		first, second := l.Task(), l.Task()
@@ -158,8 +159,8 @@ func TestWaitsOutliveALostSessionAndAnOutage(t *testing.T) {
 func TestTasksAddedOneByOneDuringAWaitAreSeenSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, _ := awaiting(t, c)
 		var refs []types.ManagedObjectReference
 		var ends []<-chan outcome
@@ -191,8 +192,8 @@ func TestTasksAddedOneByOneDuringAWaitAreSeenSoon(t *testing.T) {
 func TestAWaitThatIsGivenUpLeavesTheOthersAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, _ := awaiting(t, c)
 		ref := l.Task()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -212,8 +213,8 @@ func TestAWaitThatIsGivenUpLeavesTheOthersAlone(t *testing.T) {
 func TestTheEndOfRunEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, stop := awaiting(t, c)
 		ends := waitFor(context.Background(), ts, l.Task())
 		pending(t, l, ts, 1)
@@ -243,8 +244,8 @@ func TestTheEndOfRunEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
 func TestAWatchThatBreaksInALivingSessionIsBuiltAnewAndNotLeaked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, stop := awaiting(t, c)
 		ref := l.Task()
 		ends := waitFor(t.Context(), ts, ref)
@@ -274,8 +275,8 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 		t.Run(fmt.Sprintf("%d at once", tc.slots), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := startLab(t)
-				c := l.client(l.config())
+				l := sessiontest.Start(t, vcsim.Config{})
+				c := l.Client(l.Config())
 				ts, _ := awaiting(t, c)
 				if _, err := c.Session(t.Context()); err != nil {
 					t.Fatal(err)
@@ -310,8 +311,8 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 func TestNoCallIsMadeWhileThereIsNothingToAwait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, _ := awaiting(t, c)
 		ref := l.Task()
 		l.End(ref, nil, nil)
@@ -330,8 +331,8 @@ func TestNoCallIsMadeWhileThereIsNothingToAwait(t *testing.T) {
 func TestAfterAnIdleTimeInWhichTheSessionWentTasksAreAwaitedAllTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts, _ := awaiting(t, c)
 		for range 2 {
 			ref := l.Task()
@@ -348,8 +349,8 @@ func TestAfterAnIdleTimeInWhichTheSessionWentTasksAreAwaitedAllTheSame(t *testin
 func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
-		c := l.client(l.config())
+		l := sessiontest.Start(t, vcsim.Config{})
+		c := l.Client(l.Config())
 		ts := New(c, zerolog.Nop()) // nobody runs it: no update comes
 		done, gone := l.Task(), types.ManagedObjectReference{Type: "Task", Value: "task-none"}
 		doneEnds, goneEnds := waitFor(t.Context(), ts, done), waitFor(t.Context(), ts, gone)
@@ -374,14 +375,14 @@ func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
 
 func TestNoGoroutineOutlivesTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+		l := sessiontest.Start(t, vcsim.Config{})
 		if l.Sessions() != 0 {
 			t.Fatal("a session of ours at the start")
 		}
 		synctest.Wait()
 		before := inBubble(t)
 		for range 5 {
-			c := l.client(l.config())
+			c := l.Client(l.Config())
 			ts, stop := awaiting(t, c)
 			ref := l.Task()
 			l.End(ref, nil, nil)
@@ -406,40 +407,4 @@ func inBubble(t *testing.T) int {
 		t.Fatal("the caller is in no bubble")
 	}
 	return bytes.Count(all, bubble)
-}
-
-// lab is a vCenter with one account, whose password can change, and clients of it that are no whole servers.
-type lab struct {
-	*vctest.Lab
-	t testing.TB
-}
-
-// startLab makes one in a bubble.
-func startLab(t testing.TB) *lab {
-	t.Helper()
-	return &lab{vctest.NewLab(t, vcsim.Config{}), t}
-}
-
-func (l *lab) must(err error) {
-	l.t.Helper()
-	l.Must(err)
-}
-
-// config is one that works, given the account's password in a file.
-func (l *lab) config() session.Config {
-	cfg := session.Config{Host: l.URL().Host, User: vctest.User, PasswordFile: l.PasswordFile(), Thumbprint: l.ThumbprintSHA256(),
-		UserAgent: "vmgroup-test", Log: zerolog.Nop(), Metrics: l.Metrics}
-	if l.Network != nil {
-		cfg.Dial, cfg.Through = l.Network.DialContext, l.Direct
-	}
-	return cfg
-}
-
-// client makes one that logs out when the test ends.
-func (l *lab) client(cfg session.Config) *session.Client {
-	l.t.Helper()
-	c, err := session.New(cfg)
-	l.must(err)
-	l.t.Cleanup(func() { c.Logout(context.Background()) })
-	return c
 }

@@ -197,14 +197,14 @@ func Eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// AsError gives err as the *Error it is, or nil.
+// AsError gives err as the *vcfault.Error it is, or nil.
 func AsError(err error) *vcfault.Error {
 	var e *vcfault.Error
 	errors.As(err, &e)
 	return e
 }
 
-// ReasonOf gives the reason of an *Error, and fails for any other error.
+// ReasonOf gives the reason of an *vcfault.Error, and fails for any other error.
 func ReasonOf(t testing.TB, err error) string {
 	t.Helper()
 	var e *vcfault.Error

@@ -1,0 +1,45 @@
+// Package sessiontest makes clients of an embedded vCenter for the tests of the packages that use vsphere/session.
+package sessiontest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+// Lab is a vCenter with one account, whose password can change, and clients of it that are no whole servers.
+type Lab struct {
+	*vctest.Lab
+	T testing.TB
+}
+
+// Start makes one in a bubble.
+func Start(t testing.TB, c vcsim.Config) *Lab {
+	t.Helper()
+	return &Lab{vctest.NewLab(t, c), t}
+}
+
+// Config is one that works, given the account's password in a file.
+func (l *Lab) Config() session.Config {
+	l.T.Helper()
+	cfg := session.Config{Host: l.URL().Host, User: vctest.User, PasswordFile: l.PasswordFile(), Thumbprint: l.ThumbprintSHA256(),
+		UserAgent: "vmgroup-test", Log: zerolog.Nop(), Metrics: l.Metrics}
+	if l.Network != nil {
+		cfg.Dial, cfg.Through = l.Network.DialContext, l.Direct
+	}
+	return cfg
+}
+
+// Client makes one that logs out when the test ends.
+func (l *Lab) Client(cfg session.Config) *session.Client {
+	l.T.Helper()
+	c, err := session.New(cfg)
+	l.Must(err)
+	l.T.Cleanup(func() { c.Logout(context.Background()) })
+	return c
+}
