@@ -39,16 +39,16 @@ func placed(t testing.TB, c vcsim.Config, change ...func(*Config)) (*world, *pro
 func (p *process) shaped(ordinal int32, spec v1alpha1.VmGroupSpec) plan.Action {
 	p.t.Helper()
 	spec.Template = "ubuntu"
-	home := plan.HomeOf(&spec)
-	folder := func() string { return p.Sight(web, plan.Ask{Template: "ubuntu", Home: home}).Folder }
+	placement := plan.HomeOf(&spec)
+	folder := func() string { return p.Sight(web, plan.Ask{Template: "ubuntu", Home: placement}).Folder }
 	if folder() == "" {
 		p.do(plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &spec}})
 	}
-	s := p.Sight(web, plan.Ask{Template: "ubuntu", Home: home})
+	s := p.Sight(web, plan.Ask{Template: "ubuntu", Home: placement})
 	addresses, _ := plan.AddressesOf(&spec, ordinal)
 	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Folder: s.Folder, Template: s.Template.MoRef,
 		Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Generation: 1,
-		Details: &plan.Details{Spec: &spec, Zone: plan.ZoneOf(&spec, ordinal), Addresses: addresses, Home: home.String()}}
+		Details: &plan.Details{Spec: &spec, Zone: plan.ZoneOf(&spec, ordinal), Addresses: addresses, Home: placement.String()}}
 }
 
 // made is what a clone of that spec comes out as.

@@ -16,8 +16,8 @@ import (
 
 // createFolder makes the group's folder <root>/<namespace>/<group>, and what is missing above it.
 func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if home := homeIn(a); home != (plan.Home{}) {
-		return v.createAway(ctx, ref, home)
+	if placement := placementIn(a); placement != (plan.Home{}) {
+		return v.createAway(ctx, ref, placement)
 	}
 	at, err := v.settings()
 	if err != nil {
@@ -32,19 +32,19 @@ func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	return err
 }
 
-// homeIn is the home that an action is about; that of the settings if it has no details.
-func homeIn(a plan.Action) plan.Home {
+// placementIn is the placement that an action is about; that of the settings if it has no details.
+func placementIn(a plan.Action) plan.Home {
 	if a.Details == nil || a.Details.Spec == nil {
 		return plan.Home{}
 	}
 	return plan.HomeOf(a.Details.Spec)
 }
 
-// createAway does so in another home than that of the settings. Of the folders that are known somebody may have removed
+// createAway does so for another placement than that of the settings. Of the folders that are known somebody may have removed
 // some: that is seen at the first try.
-func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) error {
+func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, placement plan.Home) error {
 	for range 2 {
-		at, err := v.inventory.GroupFolderFor(ref, home)
+		at, err := v.inventory.GroupFolderFor(ref, placement)
 		if err != nil {
 			return err
 		}
@@ -55,12 +55,12 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, home plan.Home) 
 		if err != nil {
 			return err
 		}
-		if at, err = v.inventory.GroupFolderFor(ref, home); err != nil || v.inventory.Below(at.Root, ref.Namespace, ref.Name) != "" {
+		if at, err = v.inventory.GroupFolderFor(ref, placement); err != nil || v.inventory.Below(at.Root, ref.Namespace, ref.Name) != "" {
 			return err
 		}
 	}
 	return vcfault.New(vcfault.ReasonFolderNotFound, true, // and not success, for then it would be made again and again
-		"The folder %q of spec.placement.folder is not found by that name when it was made: set spec.placement.folder to names that vCenter keeps as they are.", home.Folder)
+		"The folder %q of spec.placement.folder is not found by that name when it was made: set spec.placement.folder to names that vCenter keeps as they are.", placement.Folder)
 }
 
 // createBelow finds or makes one folder in the other, the first one in base.

@@ -12,9 +12,9 @@ import (
 )
 
 // creating is the step that makes a group's folder in a home.
-func creating(home plan.Home) plan.Action {
+func creating(placement plan.Home) plan.Action {
 	return plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
-		Placement: v1alpha1.Placement{Datacenter: home.Datacenter, Folder: home.Folder}}}}
+		Placement: v1alpha1.Placement{Datacenter: placement.Datacenter, Folder: placement.Folder}}}}
 }
 
 func TestAGroupsFolderIsMadeInAnotherHomeAndGoesWithoutIt(t *testing.T) {
@@ -26,36 +26,36 @@ func TestAGroupsFolderIsMadeInAnotherHomeAndGoesWithoutIt(t *testing.T) {
 		v, err := New(c)
 		w.must(err)
 		p := w.run(v)
-		folderIn := func(home plan.Home) string { return p.Sight(web, plan.Ask{Home: home}).Folder }
-		for path, home := range map[string]plan.Home{
+		folderIn := func(placement plan.Home) string { return p.Sight(web, plan.Ask{Home: placement}).Folder }
+		for path, placement := range map[string]plan.Home{
 			"/DC1/vm/teams/a b/shop/web":     {Datacenter: "DC1", Folder: "teams/a b"},
 			"/DC1/vm/vm-operator/shop/web":   {Datacenter: "DC1"},
 			"/DC0/vm/teams/shop/web":         {Folder: "teams"},
 			"/DC0/vm/vm-operator/shop/web":   {Datacenter: "DC0", Folder: "vm-operator"},
 			"/DC0/vm/vm-operator.2/shop/web": {Folder: "vm-operator.2"},
 		} {
-			if got := folderIn(home); got != "" {
+			if got := folderIn(placement); got != "" {
 				t.Errorf("%s: before it is made it is %s", path, got)
 			}
-			p.do(creating(home))
-			p.do(creating(home)) // already so: success
-			folder := folderIn(home)
+			p.do(creating(placement))
+			p.do(creating(placement)) // already so: success
+			folder := folderIn(placement)
 			at, err := w.Find(path)
 			if err != nil || folder == "" || at.Value != folder {
 				t.Errorf("%s: %v is seen as %s: %v", path, at, folder, err)
 			}
 			p.do(plan.Action{Op: plan.RemoveFolder, MoRef: folder})
-			if _, err := w.Find(path); err == nil || folderIn(home) != "" {
+			if _, err := w.Find(path); err == nil || folderIn(placement) != "" {
 				t.Errorf("%s is still there", path)
 			}
 			if _, err := w.Find(strings.TrimSuffix(path, "/web")); err != nil {
 				t.Errorf("%s: the namespace's folder is gone", path)
 			}
-			p.do(creating(home))
-			again := folderIn(home)
+			p.do(creating(placement))
+			again := folderIn(placement)
 			w.must(w.destroyFolder(strings.TrimSuffix(path, "/shop/web")))
-			p.do(creating(home)) // whether or not it was seen
-			if now := folderIn(home); now == "" || now == again {
+			p.do(creating(placement)) // whether or not it was seen
+			if now := folderIn(placement); now == "" || now == again {
 				t.Errorf("%s: after somebody removed the home, its folder is %q", path, now)
 			}
 		}
@@ -67,13 +67,13 @@ func TestAFolderIsNotMadeWhereItMayNotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
-		for reason, home := range map[string]plan.Home{
+		for reason, placement := range map[string]plan.Home{
 			vcfault.ReasonHomeForbidden:      {Folder: "vm-operator/shop"},
 			vcfault.ReasonDatacenterNotFound: {Datacenter: "DC9"},
 			vcfault.ReasonNameConflict:       {Folder: "stranger/x"},
 		} {
-			if f := p.fault(creating(home)); f.Reason != reason || !f.Person {
-				t.Errorf("%+v: %+v", home, f)
+			if f := p.fault(creating(placement)); f.Reason != reason || !f.Person {
+				t.Errorf("%+v: %+v", placement, f)
 			}
 		}
 	})

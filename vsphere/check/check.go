@@ -70,8 +70,8 @@ type checker struct {
 	templates []foundTemplate
 	// networks are those that were asked for, or that groups name, and that were found.
 	networks []inventory.Candidate
-	// homes are the folders that groups live in elsewhere, as far down as they are there.
-	homes []inventory.Candidate
+	// folders are those of groups that are elsewhere, as far down as they are there.
+	folders []inventory.Candidate
 	// pools and datastores are those that the groups' clones go to.
 	pools, datastores []types.ManagedObjectReference
 	// asked reports whether vCenter said which privileges are held.

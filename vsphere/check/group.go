@@ -130,8 +130,8 @@ func (c *checker) remember(ctx context.Context, d *vsphere.Draft) error {
 	if ds := to.Datastore; ds != nil && !slices.Contains(c.datastores, *ds) {
 		c.datastores = append(c.datastores, *ds)
 	}
-	if at := c.parts.Inventory.FolderAt(d.Folder()); at.Ref != c.at.Root && !slices.Contains(c.homes, at) {
-		c.homes = append(c.homes, at)
+	if at := c.parts.Inventory.FolderAt(d.Folder()); at.Ref != c.at.Root && !slices.Contains(c.folders, at) {
+		c.folders = append(c.folders, at)
 	}
 	for _, n := range d.Group().Spec.Networks {
 		found, err := d.Network(ctx, n.Network)

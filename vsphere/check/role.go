@@ -103,7 +103,7 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]inventory.Candi
 	root := []inventory.Candidate{{Path: "the root", Ref: c.s.Vim.ServiceContent.RootFolder}}
 	on := map[role.Scope][]inventory.Candidate{
 		role.OnRoot: root, role.OnGlobal: root,
-		role.OnFolder: append([]inventory.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.homes...), role.OnNetwork: c.networks,
+		role.OnFolder: append([]inventory.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.folders...), role.OnNetwork: c.networks,
 	}
 	// The template's own networks are of no account where all that is cloned has others.
 	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))

@@ -99,7 +99,7 @@ func (c *checker) inventory(ctx context.Context) bool {
 		return false
 	}
 	n := c.parts.Inventory
-	if c.absent { // what is read of homes goes by the path, and not by what is there of it
+	if c.absent { // what is read of placements goes by the path, and not by what is there of it
 		n.ForgetRoot()
 	}
 	n.SetKnown()

@@ -161,14 +161,14 @@ func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef
 
 // adoptable reports whether a group may adopt a VM that is not its own, and the ordinal that it had in a former
 // incarnation of the group; -1 if it had none. What is out of reach comes first: nothing is told of it. The caller holds mu.
-func (n *Inventory) adoptable(ref plan.Ref, home *GroupFolder, moRef string) (m *Machine, ordinal int32, fault *vcfault.Error) {
+func (n *Inventory) adoptable(ref plan.Ref, in *GroupFolder, moRef string) (m *Machine, ordinal int32, fault *vcfault.Error) {
 	x := n.machine(moRef)
 	at := n.places.path(x.parent, x.name)
 	switch {
 	case !n.inReach(ref, moRef):
 		return nil, -1, outOfReach(ref, moRef)
-	case n.places.datacenter(x.parent) != home.datacenter:
-		return nil, -1, vcfault.New(vcfault.ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, home.name)
+	case n.places.datacenter(x.parent) != in.datacenter:
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, in.name)
 	case x.unknown:
 		return nil, -1, newerStamp(at)
 	case x.template:
@@ -192,7 +192,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
 	asked, _ := n.requesterOf(ref.Namespace, ref.Name)
-	at := n.groupFolder(asked.home)
+	at := n.groupFolder(asked.placement)
 	if fault := n.refusal(ref, at); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
 	}

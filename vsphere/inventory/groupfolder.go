@@ -14,23 +14,23 @@ import (
 // datacenterField is what spec.placement.datacenter names.
 var datacenterField = Naming{"datacenter", "spec.placement.datacenter", vcfault.ReasonDatacenterNotFound, vcfault.ReasonDatacenterAmbiguous}
 
-// parseHome reads a home as plan.Home.String writes it into a stamp. A ':' in a datacenter's name is taken for the end of
-// it: the home is then looked for in vain, and nothing is done.
-func parseHome(text string) plan.Home {
+// parsePlacement reads a placement as plan.Home.String writes it into a stamp. A ':' in a datacenter's name is taken for the end of
+// it: the placement is then looked for in vain, and nothing is done.
+func parsePlacement(text string) plan.Home {
 	datacenter, folder, _ := strings.Cut(text, ":")
 	return plan.Home{Datacenter: datacenter, Folder: folder}
 }
 
-// GroupFolder is where in this vCenter a home is, as the places were when it was looked up. It is not changed.
+// GroupFolder is where in this vCenter the folders of a placement are, as the places were when it was looked up. It is not changed.
 type GroupFolder struct {
-	home plan.Home
+	placement plan.Home
 	// datacenter is a moRef, and its name is for people; templates are looked for in it. vmFolder is its VM folder.
 	datacenter, name, VMFolder string
 	// Root is the moRef of the folder that holds <namespace>/<group>; empty while there is none. path are the names that
 	// lead from vmFolder to it.
 	Root string
 	Path []string
-	// reserved is the namespace whose groups may not live here: their folders would hold the server's own.
+	// reserved is the namespace whose groups may not be here: their folders would hold the server's own.
 	reserved string
 	fault    *plan.Fault
 }
@@ -40,15 +40,15 @@ func (f *GroupFolder) sameAs(same *GroupFolder) bool {
 	return f.datacenter == same.datacenter && f.name == same.name && f.VMFolder == same.VMFolder && equalFault(f.fault, same.fault)
 }
 
-// refusal tells why a group may not live there; nil if it may.
+// refusal tells why a group may not have its folder there; nil if it may.
 func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
 	if f.fault == nil && f.reserved != "" && strings.EqualFold(f.reserved, ref.Namespace) {
-		return forbidden(f.home.Folder)
+		return forbidden(f.placement.Folder)
 	}
 	return f.fault
 }
 
-// refusal tells why a group may not live there; nil if it may. The caller holds mu.
+// refusal tells why a group may not have its folder there; nil if it may. The caller holds mu.
 func (n *Inventory) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
 	if fault := f.refusal(ref); fault != nil {
 		return fault
@@ -60,7 +60,7 @@ func (n *Inventory) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
 	return nil
 }
 
-// isAnothersQuarantine reports whether the folder that holds a group's is itself that of a group: one of another home, whose path
+// isAnothersQuarantine reports whether the folder that holds a group's is itself that of a group: one of another placement, whose path
 // ends with this one's namespace as the group's name. Such a group is known by its VMs in it, or because it asks.
 // The caller holds mu.
 func (n *Inventory) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
@@ -78,7 +78,7 @@ func (n *Inventory) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
 	maps.Copy(asking, n.requesters)
 	n.interest.Unlock()
 	for at, a := range asking {
-		if a.uid != ref.UID && n.places.below(n.groupFolder(a.home).Root, at.parent, at.name) == above {
+		if a.uid != ref.UID && n.places.below(n.groupFolder(a.placement).Root, at.parent, at.name) == above {
 			return true
 		}
 	}
@@ -92,78 +92,78 @@ func forbidden(folder string) *plan.Fault {
 
 // requester is who asks for a group's folder, and where it looks for it.
 type requester struct {
-	uid  types.UID
-	home plan.Home
+	uid       types.UID
+	placement plan.Home
 }
 
-// homeOf is where a group has its folder: where its VMs' stamps say, if one of them says otherwise than what is asked
+// placementOf is where a group has its folder: where its VMs' stamps say, if one of them says otherwise than what is asked
 // for. The name's lock is in one folder: it must not split.
-func (g *group) homeOf(asked plan.Home) plan.Home {
+func (g *group) placementOf(asked plan.Home) plan.Home {
 	if g == nil || len(g.vms) == 0 {
 		return asked
 	}
-	if g.homes == nil {
+	if g.placements == nil {
 		return plan.Home{}
 	}
 	text := asked.String()
-	for _, home := range g.homes {
-		if home != text {
-			return parseHome(home)
+	for _, placement := range g.placements {
+		if placement != text {
+			return parsePlacement(placement)
 		}
 	}
 	return asked
 }
 
-// homesOf lists the homes that stamps name; nil if all name that of the server's settings, as nearly all do.
-func homesOf(vms []plan.VM) []string {
+// placementsOf lists the placements that stamps name; nil if all name that of the server's settings, as nearly all do.
+func placementsOf(vms []plan.VM) []string {
 	if !slices.ContainsFunc(vms, func(vm plan.VM) bool { return vm.Home != "" }) {
 		return nil
 	}
-	var homes []string
+	var placements []string
 	for i := range vms {
-		if !slices.Contains(homes, vms[i].Home) {
-			homes = append(homes, vms[i].Home)
+		if !slices.Contains(placements, vms[i].Home) {
+			placements = append(placements, vms[i].Home)
 		}
 	}
-	return homes
+	return placements
 }
 
-// groupFolder is where a home is. It is looked up once, until a place changes. The settings must be known. The caller holds mu.
-func (n *Inventory) groupFolder(home plan.Home) *GroupFolder {
-	if home == (plan.Home{}) {
+// groupFolder is where the folders of a placement are. It is looked up once, until a place changes. The settings must be known. The caller holds mu.
+func (n *Inventory) groupFolder(placement plan.Home) *GroupFolder {
+	if placement == (plan.Home{}) {
 		return n.own
 	}
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	f := n.homes[home]
+	f := n.placements[placement]
 	if f == nil {
-		f = n.lookUp(home, nil)
-		n.homes[home] = f
+		f = n.lookUp(placement, nil)
+		n.placements[placement] = f
 	}
 	return f
 }
 
-// lookUp finds a home among the places that are known. A datacenter that was found before is the one that is meant, even
+// lookUp finds a placement among the places that are known. A datacenter that was found before is the one that is meant, even
 // if it was renamed since, or another one has its name now; old may be nil. The caller holds mu.
-func (n *Inventory) lookUp(home plan.Home, old *GroupFolder) *GroupFolder {
-	f := &GroupFolder{home: home, datacenter: n.own.datacenter, name: n.own.name, VMFolder: n.own.VMFolder}
-	if kept, is := n.keptDatacenter(old); is && home.Datacenter != "" {
+func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
+	f := &GroupFolder{placement: placement, datacenter: n.own.datacenter, name: n.own.name, VMFolder: n.own.VMFolder}
+	if kept, is := n.keptDatacenter(old); is && placement.Datacenter != "" {
 		f.datacenter, f.name, f.VMFolder = old.datacenter, kept, old.VMFolder
-	} else if home.Datacenter != "" {
+	} else if placement.Datacenter != "" {
 		if err := n.lookUpDatacenter(f); err != nil {
 			f.fault = &err.Fault
 			return f
 		}
 	}
 	f.Path = n.own.Path
-	if home.Folder != "" {
-		f.Path = canonicalPath(strings.Split(strings.Trim(home.Folder, "/"), "/"))
+	if placement.Folder != "" {
+		f.Path = canonicalPath(strings.Split(strings.Trim(placement.Folder, "/"), "/"))
 	}
 	if f.VMFolder == n.own.VMFolder {
 		here, own := len(f.Path), len(n.own.Path)
 		switch {
 		case here > own && slices.EqualFunc(f.Path[:own], n.own.Path, strings.EqualFold):
-			f.fault = forbidden(home.Folder)
+			f.fault = forbidden(placement.Folder)
 			return f
 		case here < own && slices.EqualFunc(f.Path, n.own.Path[:here], strings.EqualFold):
 			f.reserved = n.own.Path[here]
@@ -181,7 +181,7 @@ func (n *Inventory) lookUp(home plan.Home, old *GroupFolder) *GroupFolder {
 	return f
 }
 
-// keptDatacenter is the name of the datacenter that a home was found in before, if that is still there. The caller holds mu.
+// keptDatacenter is the name of the datacenter that a placement was found in before, if that is still there. The caller holds mu.
 func (n *Inventory) keptDatacenter(old *GroupFolder) (name string, is bool) {
 	if old == nil || old.datacenter == "" || old.VMFolder == "" {
 		return "", false
@@ -200,7 +200,7 @@ func (n *Inventory) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 			candidates = append(candidates, Candidate{Path: n.places.path(p.Parent, p.Name)})
 		}
 	}
-	i, err := datacenterField.Choose(f.home.Datacenter, candidates)
+	i, err := datacenterField.Choose(f.placement.Datacenter, candidates)
 	if err != nil {
 		return vcfault.Classify("", err)
 	}
@@ -232,23 +232,23 @@ func (n *Inventory) lookUpRoot(w *changes) {
 	w.fire[""] = true
 }
 
-// lookUpHomes looks all homes up again, after places changed. The caller holds mu.
-func (n *Inventory) lookUpHomes(w *changes) {
+// lookUpPlacements looks all placements up again, after places changed. The caller holds mu.
+func (n *Inventory) lookUpPlacements(w *changes) {
 	if n.own == nil {
 		return
 	}
 	n.lookUpRoot(w)
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	for home, old := range n.homes {
-		f := n.lookUp(home, old)
-		if n.homes[home] = f; !f.sameAs(old) {
+	for placement, old := range n.placements {
+		f := n.lookUp(placement, old)
+		if n.placements[placement] = f; !f.sameAs(old) {
 			w.fire[""] = true
 		}
 	}
 }
 
-// isRoot reports whether a place is a folder that holds <namespace>/<group>, of the settings or of a home that somebody
+// isRoot reports whether a place is a folder that holds <namespace>/<group>, of the settings or of a placement that somebody
 // asked for. The caller holds mu.
 func (n *Inventory) isRoot(ref string) bool {
 	if n.own == nil || ref == "" {
@@ -259,7 +259,7 @@ func (n *Inventory) isRoot(ref string) bool {
 	}
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	for _, f := range n.homes {
+	for _, f := range n.placements {
 		if f.Root == ref {
 			return true
 		}
@@ -268,9 +268,9 @@ func (n *Inventory) isRoot(ref string) bool {
 }
 
 // noteRequest notes whom a group's folder concerns, and whether it wants DRS rules.
-func (n *Inventory) noteRequest(ref plan.Ref, home plan.Home, rules bool) {
+func (n *Inventory) noteRequest(ref plan.Ref, placement plan.Home, rules bool) {
 	n.interest.Lock()
-	n.requesters[placeKey{ref.Namespace, ref.Name}] = requester{ref.UID, home}
+	n.requesters[placeKey{ref.Namespace, ref.Name}] = requester{ref.UID, placement}
 	if rules {
 		n.ruleRequests[ref.UID] = true
 	}
@@ -288,7 +288,7 @@ func (n *Inventory) requesterOf(namespace, name string) (requester, bool) {
 	return a, found
 }
 
-// forgetRequesters drops those who did not ask since the time before, and the homes that nobody asks for.
+// forgetRequesters drops those who did not ask since the time before, and the placements that nobody asks for.
 func (n *Inventory) forgetRequesters() {
 	n.interest.Lock()
 	defer n.interest.Unlock()
@@ -296,22 +296,22 @@ func (n *Inventory) forgetRequesters() {
 	clear(n.requesters)
 	clear(n.ruleRequests)
 	clear(n.ruleChecks)
-	if len(n.homes) == 0 {
+	if len(n.placements) == 0 {
 		return
 	}
 	used := map[plan.Home]bool{}
 	for _, a := range n.formerRequesters {
-		used[a.home] = true
+		used[a.placement] = true
 	}
-	for home := range n.homes {
-		if !used[home] {
-			delete(n.homes, home)
+	for placement := range n.placements {
+		if !used[placement] {
+			delete(n.placements, placement)
 		}
 	}
 }
 
-// GroupFolderFor is where a group of that home is to live, or why it may not.
-func (n *Inventory) GroupFolderFor(ref plan.Ref, home plan.Home) (*GroupFolder, error) {
+// GroupFolderFor is where a group of that placement has its folder, or why it may not.
+func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFolder, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	switch {
@@ -320,7 +320,7 @@ func (n *Inventory) GroupFolderFor(ref plan.Ref, home plan.Home) (*GroupFolder, 
 	case n.own == nil:
 		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
-	f := n.groupFolder(home)
+	f := n.groupFolder(placement)
 	if fault := n.refusal(ref, f); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
 	}

@@ -27,8 +27,8 @@ func abroad() *shelf {
 	return s
 }
 
-func (s *shelf) at(home plan.Home) plan.Sight {
-	return s.Sight(web, plan.Ask{Template: "ubuntu", Home: home})
+func (s *shelf) at(placement plan.Home) plan.Sight {
+	return s.Sight(web, plan.Ask{Template: "ubuntu", Home: placement})
 }
 
 func TestAGroupsFolderAndTemplateAreLookedForInItsHome(t *testing.T) {
@@ -135,9 +135,9 @@ func TestAGroupKeepsTheHomeThatItsStampsName(t *testing.T) {
 
 func TestAHomesTextIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
-	for _, home := range []plan.Home{{}, {Datacenter: "DC1"}, {Folder: "a/b"}, {Datacenter: "/x/DC1", Folder: "a:b"}} {
-		if got := parseHome(home.String()); got != home {
-			t.Errorf("%+v became %+v", home, got)
+	for _, placement := range []plan.Home{{}, {Datacenter: "DC1"}, {Folder: "a/b"}, {Datacenter: "/x/DC1", Folder: "a:b"}} {
+		if got := parsePlacement(placement.String()); got != placement {
+			t.Errorf("%+v became %+v", placement, got)
 		}
 	}
 }
@@ -145,8 +145,8 @@ func TestAHomesTextIsReadAsItWasWritten(t *testing.T) {
 func TestAGroupIsToldOfItsFolderInAnotherHome(t *testing.T) {
 	t.Parallel()
 	s := abroad()
-	home := plan.Home{Datacenter: "DC1", Folder: "new/teams"}
-	s.at(home)
+	placement := plan.Home{Datacenter: "DC1", Folder: "new/teams"}
+	s.at(placement)
 	tell := func(what string, r Reading, want ...types.UID) {
 		t.Helper()
 		s.told, r.VCenter = nil, "vc"
@@ -157,7 +157,7 @@ func TestAGroupIsToldOfItsFolderInAnotherHome(t *testing.T) {
 	}
 	tell("the folder and those that it is in come, in any order", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"},
 		{"shop2", "Folder", "shop", "teams2"}, {"teams2", "Folder", "teams", "new"}, {"new", "Folder", "new", "vm1"}}}, web.UID)
-	if got := s.at(home); got.Folder != "web2" {
+	if got := s.at(placement); got.Folder != "web2" {
 		t.Fatalf("%+v", got)
 	}
 	tell("its quarantine comes", Reading{Places: []Place{{"q2", "Folder", plan.QuarantineFolder, "web2"}}}, web.UID)
@@ -165,18 +165,18 @@ func TestAGroupIsToldOfItsFolderInAnotherHome(t *testing.T) {
 	tell("a folder of nobody goes", Reading{Places: []Place{{"x", "Folder", "x", "vm1"}}})
 	tell("it goes", Reading{Gone: []string{"web2"}}, web.UID)
 	tell("its datacenter is renamed: it is the same one", Reading{Places: []Place{{"dc1", "Datacenter", "DC7", "top"}}}, "")
-	if got := s.at(home); got.Trouble != nil || got.Template.MoRef != "vm-2" {
+	if got := s.at(placement); got.Trouble != nil || got.Template.MoRef != "vm-2" {
 		t.Errorf("%+v", got)
 	}
 	tell("and back", Reading{Places: []Place{{"dc1", "Datacenter", "DC1", "top"}}}, "")
-	if got := s.at(home); got.Trouble != nil || got.Template.MoRef != "vm-2" {
+	if got := s.at(placement); got.Trouble != nil || got.Template.MoRef != "vm-2" {
 		t.Errorf("%+v", got)
 	}
 	for range 2 { // scans
 		s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
 	}
-	if len(s.homes) != 0 {
-		t.Errorf("nobody asks any more, and remembered are %v", s.homes)
+	if len(s.placements) != 0 {
+		t.Errorf("nobody asks any more, and remembered are %v", s.placements)
 	}
 }
 
@@ -186,8 +186,8 @@ func TestVMsAreAdoptedFromTheGroupsOwnDatacenter(t *testing.T) {
 	s.adopting = newAdopting(Selection{AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/legacy"}, {"shop", "/DC1/vm/legacy"}}})
 	here, there := old("vm-1", "a", "legacy"), old("vm-2", "a", "legacy1")
 	s.publish(here, there)
-	look := func(home plan.Home) []plan.Candidate {
-		return s.Sight(web, plan.Ask{Home: home, Adopt: []string{"legacy/a", "vm-1", "vm-2"}}).Candidates
+	look := func(placement plan.Home) []plan.Candidate {
+		return s.Sight(web, plan.Ask{Home: placement, Adopt: []string{"legacy/a", "vm-1", "vm-2"}}).Candidates
 	}
 	away := plan.Home{Datacenter: "DC1", Folder: "teams"}
 	look(plan.Home{})

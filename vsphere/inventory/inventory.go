@@ -57,7 +57,7 @@ type Inventory struct {
 	// requesters says by namespace and name whose folder that would be: of those who asked since the last complete reading;
 	// askedBefore, of those in the time before.
 	requesters, formerRequesters map[placeKey]requester
-	homes                        map[plan.Home]*GroupFolder // but for that of the settings
+	placements                   map[plan.Home]*GroupFolder // but for that of the settings
 	awaited                      map[string]types.UID       // VMs that a read was asked for, and the group that did
 	adoptions                    map[types.UID]*adoption
 	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
@@ -77,7 +77,7 @@ type group struct {
 	namespace, name, cluster string
 	refs                     map[string]*Member
 	vms                      []plan.VM // immutable
-	homes                    []string  // that the stamps name; nil if all name that of the settings
+	placements               []string  // that the stamps name; nil if all name that of the settings
 	version                  uint64    // another one whenever one of its members was read
 }
 
@@ -123,7 +123,7 @@ func (n *Inventory) clear() {
 	n.answers.Store(&sync.Map{})
 	n.interest.Lock()
 	n.requesters, n.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
-	n.homes, n.awaited = map[plan.Home]*GroupFolder{}, map[string]types.UID{}
+	n.placements, n.awaited = map[plan.Home]*GroupFolder{}, map[string]types.UID{}
 	n.adoptions, n.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
 	n.ruleRequests, n.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
 	n.interest.Unlock()
@@ -168,7 +168,7 @@ func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
 			Path: canonicalPath(s.path)}
 	}
 	n.interest.Lock()
-	clear(n.homes)
+	clear(n.placements)
 	n.interest.Unlock()
 	n.answers.Store(&sync.Map{})
 	n.version++

@@ -158,7 +158,7 @@ func (n *Inventory) putPlaces(r Reading, w *changes) {
 		fresh = append(fresh, p)
 	}
 	if w.places {
-		n.lookUpHomes(w)
+		n.lookUpPlacements(w)
 		w.places = false
 	}
 	for _, p := range fresh { // once all are filed, for a folder may come before the one it is in

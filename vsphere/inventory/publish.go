@@ -49,7 +49,7 @@ func (n *Inventory) Publish(r Reading) {
 		n.sweep(r, &w)
 	}
 	if w.places {
-		n.lookUpHomes(&w)
+		n.lookUpPlacements(&w)
 	}
 	for uid := range w.groups {
 		if n.rebuild(uid) {
@@ -255,7 +255,7 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	if equalVMs(was, vms) {
 		return false
 	}
-	g.vms, g.homes = vms, homesOf(vms)
+	g.vms, g.placements = vms, placementsOf(vms)
 	return true
 }
 

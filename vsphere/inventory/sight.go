@@ -27,8 +27,8 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 	if g != nil {
 		s.VMs = g.vms
 	}
-	home := g.homeOf(ask.Home)
-	n.noteRequest(ref, home, WantsRules(ask.AntiAffinity))
+	placement := g.placementOf(ask.Home)
+	n.noteRequest(ref, placement, WantsRules(ask.AntiAffinity))
 	if !n.known {
 		return s
 	}
@@ -45,7 +45,7 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 		s.FolderUnknown = true
 		return s
 	}
-	at := n.groupFolder(home)
+	at := n.groupFolder(placement)
 	if fault := n.refusal(ref, at); fault != nil {
 		if s.Trouble == nil {
 			s.Trouble = fault
