@@ -20,22 +20,7 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err != nil {
 		return err
 	}
-	next := m.Stamp
-	switch a.Op {
-	case plan.Mark:
-		if next.Marked = true; !m.Stamp.Marked || m.Stamp.Why == plan.WhyPowerCycle && a.Why != plan.WhyPowerCycle {
-			next.MarkedAt = stamp.Time(time.Now())
-		}
-		if a.Why != "" || !m.Stamp.Marked || m.Stamp.Why == plan.WhyPowerCycle {
-			next.Why = a.Why
-		}
-	case plan.Unmark:
-		next.Unmark()
-		if !next.Shutdown.Boot.Equal(m.Boot) { // else its guest may still halt: nobody else goes on the strength of it
-			next.Shutdown = plan.Moment{}
-		}
-	}
-	next.Generation = max(next.Generation, a.Generation)
+	next := stampAfter(m, a)
 	done := next == m.Stamp // as wanted, and published
 	if done && a.Op == plan.Unmark {
 		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), poweringOff)
@@ -62,6 +47,15 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return err
 	}
 	return v.reader.Read(ctx, inventory.VMRef(m.MoRef))
+}
+
+// stampAfter returns the member's stamp as a step leaves it that marks it, or takes its mark off.
+func stampAfter(m *inventory.Member, a plan.Action) stamp.Stamp {
+	vm, next := m.Stamp.Onto(m.VM), m.Stamp
+	vm.Restamp(&a, stamp.Time(time.Now()))
+	next.Marked, next.Why, next.MarkedAt, next.Generation = vm.Marked, vm.Why, vm.MarkedAt, vm.Generation
+	next.Quarantined, next.Shutdown = vm.Quarantined, vm.Shutdown
+	return next
 }
 
 // quarantine writes into a marked member's stamp that it is no member any more. It must be off, and another copy of the

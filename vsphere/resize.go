@@ -32,8 +32,7 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 		}
 		spec.NumCoresPerSocket = fits
 	}
-	if next := m.Stamp; next.Why == plan.WhyPowerCycle && !a.Hot { // it was marked for this alone
-		next.Unmark()
+	if next := stampAfter(m, a); next != m.Stamp { // it was marked for this alone
 		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}
 	}
 	if err := v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec); err != nil {

@@ -97,6 +97,7 @@ func (a *Action) addresses() string {
 
 // change is what an action does to the VM it is for.
 func (vm *VM) change(a Action, now time.Time) {
+	vm.Restamp(&a, now)
 	switch a.Op {
 	case PowerOn:
 		vm.Power, vm.Boot = PoweredOn, now
@@ -108,21 +109,10 @@ func (vm *VM) change(a Action, now time.Time) {
 		vm.Power, vm.Boot, vm.Tools, vm.IPs = PoweredOff, time.Time{}, false, nil
 	case Reconfigure:
 		vm.CPU, vm.MemoryMB = a.CPU, a.MemoryMB
-		if vm.Why == WhyPowerCycle && !a.Hot {
-			vm.Marked, vm.Why, vm.MarkedAt = false, "", time.Time{}
-		}
 	case Rename:
 		vm.Name = a.NewName
 	case Move:
 		vm.Folder = a.Folder
-	case Mark:
-		if !vm.Marked || vm.Why == WhyPowerCycle && a.Why != WhyPowerCycle {
-			vm.MarkedAt = now
-		}
-		vm.Marked, vm.Why, vm.Generation = true, a.Why, max(vm.Generation, a.Generation)
-	case Unmark:
-		vm.Marked, vm.Why, vm.Quarantined, vm.Generation = false, "", time.Time{}, max(vm.Generation, a.Generation)
-		vm.MarkedAt = time.Time{}
 	case Quarantine:
 		vm.Quarantined = now
 	case Prepare:

@@ -95,13 +95,9 @@ func (v *vcenter) standing(folder string) bool {
 
 // apply changes a VM as the success of an action does, by the planner's own model.
 func (v *vcenter) apply(m *machine, a plan.Action) {
-	mark := m.VM
 	o := plan.Observed{Group: &nobody, Now: seconds(time.Now()), Sight: plan.Sight{VMs: []plan.VM{m.VM}}}
 	plan.Apply(&o, a)
 	m.VM = o.Sight.VMs[0]
-	if a.Op == plan.Mark && a.Why == "" && mark.Marked && mark.Why != plan.WhyPowerCycle {
-		m.Why = mark.Why // as vsphere does: a deletion's mark leaves the reason of an earlier one
-	}
 	m.marked = m.marked || m.Marked
 }
 

@@ -174,11 +174,6 @@ func Decode(text string) (Stamp, error) {
 // Unprepared reports whether the VM is to be prepared before it is powered on for the first time.
 func (s *Stamp) Unprepared() bool { return strings.HasPrefix(s.Prepared, plan.Unprepared) }
 
-// Unmark takes the mark off.
-func (s *Stamp) Unmark() {
-	s.Marked, s.MarkedAt, s.Why, s.Quarantined = false, time.Time{}, "", time.Time{}
-}
-
 // Onto says of a VM what its stamp says.
 func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter

@@ -1,0 +1,42 @@
+package plan
+
+import "time"
+
+// Restamp changes what the VM's stamp says of its mark, as the step does: Mark, Unmark, and a Reconfigure of a member that
+// was marked to be powered off for it. Other steps change nothing of that. now is in whole seconds, as stamps have times.
+//
+//	step         before                          after
+//	-----------  ------------------------------  ---------------------------------------------------------------
+//	Mark         not marked, or PowerCycle only  marked now, for the reason of the step
+//	Mark         marked to go                    marked since then; a deletion, which has no reason, leaves the former one
+//	Unmark       marked, or in quarantine        a member like any other; its guest may still halt if it was asked to
+//	Reconfigure  PowerCycle, and powered off     a member like any other
+//
+// A Mark and an Unmark leave the newest generation, so that who knows only an older one leaves the group alone.
+func (vm *VM) Restamp(a *Action, now time.Time) {
+	switch a.Op {
+	case Mark:
+		chosen := vm.Marked && (vm.Why != WhyPowerCycle || a.Why == WhyPowerCycle)
+		if !chosen {
+			vm.MarkedAt = now
+		}
+		if !chosen || a.Why != "" {
+			vm.Why = a.Why
+		}
+		vm.Marked, vm.Generation = true, max(vm.Generation, a.Generation)
+	case Unmark:
+		vm.unmark()
+		vm.Generation = max(vm.Generation, a.Generation)
+		if !vm.Shutdown.Boot.Equal(vm.Boot) { // it was powered off or on since it was asked
+			vm.Shutdown = Moment{}
+		}
+	case Reconfigure:
+		if vm.Why == WhyPowerCycle && !a.Hot {
+			vm.unmark()
+		}
+	}
+}
+
+func (vm *VM) unmark() {
+	vm.Marked, vm.MarkedAt, vm.Why, vm.Quarantined = false, time.Time{}, "", time.Time{}
+}
