@@ -126,10 +126,10 @@ func are(n int) string {
 	return fmt.Sprintf("%d are", n)
 }
 
-// remove marks the members that go, and takes the marked ones away. Marks of those that stay are taken off first:
+// removeChosen marks the members that go, and removes the marked ones. Marks of those that stay are taken off first:
 // two copies of the server may have marked at once, or the spec has changed. While there are such, none is taken down:
 // which ones stay is settled before.
-func (v *view) remove() {
+func (v *view) removeChosen() {
 	for i := range v.members {
 		m := &v.members[i]
 		if m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable {
@@ -154,24 +154,9 @@ func (v *view) remove() {
 			v.act(v.marking(m, why, m.matter))
 		case !v.drained(m):
 			v.draining++
-		case !v.withdrawing && !(m.ready && v.announcing()):
-			v.takeAway(m)
+		default:
+			v.remove(m, chosen, m.matter+"; this one is marked to go")
 		}
-	}
-}
-
-// takeAway is the next step of removing a marked member: it is powered off, and then destroyed, or put into
-// quarantine first.
-func (v *view) takeAway(m *member) {
-	reason := m.matter + "; this one is marked to go"
-	switch {
-	case m.Power != PoweredOff:
-		v.takeDown(m, reason)
-	case v.policy.quarantine > 0:
-		v.act(Action{Op: Quarantine, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Marked: true,
-			Reason: fmt.Sprintf("%s, and is kept for %d s", reason, int(v.policy.quarantine.Seconds()))})
-	default:
-		v.act(Action{Op: Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: true, Reason: reason})
 	}
 }
 

@@ -85,9 +85,8 @@ func (v *view) left() int {
 func (v *view) removeAll() {
 	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen)
 	v.setRules()
-	last := v.lastToGo()
-	if last >= 0 && !v.announced(&v.members[last]) {
-		v.act(v.marking(&v.members[last], "", "the group is deleted, and other copies of the server shall know"))
+	if !v.isAnnounced() {
+		v.act(v.marking(&v.members[v.lastToGo()], "", "the group is deleted, and other copies of the server shall know"))
 		return
 	}
 	if v.drainsAll() {
@@ -95,48 +94,17 @@ func (v *view) removeAll() {
 		return
 	}
 	for i := range v.quarantined {
-		if q := &v.quarantined[i]; q.Reachable {
-			a := Action{Op: Destroy, VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "the group is deleted"}
-			if q.Power != PoweredOff {
-				a.Op = PowerOff
-			}
-			v.act(a)
-		}
+		v.remove(&v.quarantined[i], deleted, "the group is deleted")
+	}
+	on, reason := deleted, "the group is deleted"
+	if v.policy.retain {
+		on, reason = retained, "the group is deleted, and its VMs are retained"
 	}
 	for i := range v.members {
-		m := &v.members[i]
-		if !m.Reachable || i > 0 && v.members[i-1].Ordinal == m.Ordinal {
-			continue
-		}
-		waits := i == last && len(v.members)+len(v.quarantined) > 1
-		switch {
-		case v.policy.retain:
-			v.release(m, waits || i == last && !v.leaseOver())
-		case m.Power != PoweredOff:
-			v.takeDown(m, "the group is deleted")
-		case !waits:
-			v.act(Action{Op: Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "the group is deleted"})
+		if i == 0 || v.members[i-1].Ordinal != v.members[i].Ordinal {
+			v.remove(&v.members[i], on, reason)
 		}
 	}
-}
-
-// release is the next step of making a member an ordinary VM: an adopted one gets back its name and its folder, as
-// far as that is possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the deletion,
-// until no other copy of the server can hold a lease any more: one that sees no stamp and has seen no mark would clone
-// the member anew.
-func (v *view) release(m *member, waits bool) {
-	a := Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "the group is deleted, and its VMs are retained"}
-	switch {
-	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, Rename):
-		a.Op, a.NewName = Rename, m.Former.Name
-	case m.Former.Folder != "" && m.VM.Folder == v.Sight.Folder && m.Former.Folder != v.Sight.Folder && !v.refused(m, Move):
-		a.Op, a.Folder = Move, m.Former.Folder
-	case waits:
-		return
-	default:
-		a.Op, a.ChangeVersion = Release, m.ChangeVersion
-	}
-	v.act(a)
 }
 
 // leaseOver tells that every lease of another copy of the server has ended: none was renewed since finalizing began.
@@ -158,8 +126,19 @@ func (v *view) lastToGo() int {
 	return slices.IndexFunc(v.members, func(m member) bool { return m.Reachable })
 }
 
-// announced tells that a member bears the mark of the deletion, or cannot be given it: the deletion goes on then.
-func (v *view) announced(m *member) bool {
+// isLastToGo reports whether a member is the one that bears the mark of the deletion.
+func (v *view) isLastToGo(m *member) bool {
+	last := v.lastToGo()
+	return last >= 0 && v.members[last].MoRef == m.MoRef
+}
+
+// isAnnounced reports whether a member bears the mark of the deletion. The deletion goes on as well if none can be given it.
+func (v *view) isAnnounced() bool {
+	last := v.lastToGo()
+	if last < 0 {
+		return true
+	}
+	m := &v.members[last]
 	return m.Marked && m.Generation >= v.Group.Generation || v.refused(m, Mark)
 }
 

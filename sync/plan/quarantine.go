@@ -86,7 +86,9 @@ func (v *view) keepInQuarantine() {
 				Message: "its quarantine is over, and somebody powered it on, so it is kept: power it off and it is destroyed"}})
 			continue
 		case v.due(q):
-			a.Op, a.Marked, a.Reason = Destroy, true, fmt.Sprintf("it was taken away, and its %d s of quarantine are over", int(v.policy.quarantine.Seconds()))
+			v.tidying++
+			v.remove(q, expired, fmt.Sprintf("it was taken away, and its %d s of quarantine are over", int(v.policy.quarantine.Seconds())))
+			continue
 		case q.VM.Name == q.name:
 			a.Op, a.NewName = Rename, v.key(q)
 		case q.VM.Folder != v.Sight.Folder || q.VM.Folder == "":

@@ -17,7 +17,7 @@ func (v *view) steer() {
 	v.heal(order)
 	slack := v.depart(order)
 	v.chooseCycles(order, slack)
-	v.remove()
+	v.removeChosen()
 	v.settle()
 	v.restart()
 	v.setRules()
