@@ -86,7 +86,7 @@ func (v *view) settle() {
 		if m.Former.Name == "" || m.duplicate || m.leaves || !m.Reachable {
 			continue
 		}
-		a := Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "it was adopted, and is brought to its place and name"}
+		a := Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "adopted: it gets a member's folder and name"}
 		switch {
 		case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.Sight.Folder:
 			if v.Sight.Folder == "" {

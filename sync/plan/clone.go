@@ -44,9 +44,13 @@ func (v *view) clone(count int) {
 		v.createFolder()
 		return
 	}
-	why := fmt.Sprintf("%d exist, %s wanted", v.ordinals, are(v.want))
+	missing, extra := max(0, v.want-v.ordinals-len(v.arriving)), v.surgeText(count)
 	ordinals, held := v.pickOrdinals(), v.heldAddresses()
-	for range count {
+	for n := range count {
+		why := v.membersText()
+		if n >= missing {
+			why = extra
+		}
 		ordinal := ordinals.pick()
 		name := MemberName(v.Group.Name, ordinal)
 		details, ok := v.details(ordinal)
@@ -72,6 +76,18 @@ func (v *view) clone(count int) {
 			v.cloneFaults = append(v.cloneFaults, named{who: name, Fault: p.Fault})
 		}
 	}
+}
+
+// surgeText says why some of the members that are made now are more than replicas.
+func (v *view) surgeText(made int) string {
+	extra, what := v.ordinals+len(v.arriving)+made-v.want, "the update"
+	if v.helpers() > 0 {
+		what = "the power cycles"
+	}
+	if extra == 1 {
+		return "surge: one extra member during " + what
+	}
+	return fmt.Sprintf("surge: %d extra members during %s", extra, what)
 }
 
 // blockClone notes why a member cannot be cloned until a person acts.

@@ -113,17 +113,15 @@ func (v *view) depart(order []int) (slack int) {
 			slack--
 		}
 		if m.leaves && m.retire == "" {
-			m.matter = fmt.Sprintf("%d exist, %s wanted", v.ordinals, are(v.want))
+			m.matter = fmt.Sprintf("scale-in: from %s to %d", count(v.ordinals, "member"), v.want)
 		}
 	}
 	return slack
 }
 
-func are(n int) string {
-	if n == 1 {
-		return "1 is"
-	}
-	return fmt.Sprintf("%d are", n)
+// membersText says how many members there are and should be: "2 of 3 members exist".
+func (v *view) membersText() string {
+	return fmt.Sprintf("%d of %s exist", v.ordinals, count(v.want, "member"))
 }
 
 // removeChosen marks the members that go, and removes the marked ones. Marks of those that stay are taken off first:
@@ -138,7 +136,7 @@ func (v *view) removeChosen() {
 				continue
 			}
 			v.act(Action{Op: Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-				Generation: v.Group.Generation, Reason: "it was chosen to go, and is wanted after all"})
+				Generation: v.Group.Generation, Reason: "it is wanted after all, so its mark is withdrawn"})
 		}
 	}
 	for i := range v.members {
@@ -155,7 +153,7 @@ func (v *view) removeChosen() {
 		case !v.drained(m):
 			v.draining++
 		default:
-			v.remove(m, chosen, m.matter+"; this one is marked to go")
+			v.remove(m, chosen, m.matter)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (v *view) removeAll() {
 	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen)
 	v.setRules()
 	if !v.isAnnounced() {
-		v.act(v.marking(&v.members[v.lastToGo()], "", "the group is deleted, and other copies of the server shall know"))
+		v.act(v.marking(&v.members[v.lastToGo()], "", "the group is deleted: other copies of the server must know before anything is removed"))
 		return
 	}
 	if v.drainsAll() {
@@ -98,7 +98,7 @@ func (v *view) removeAll() {
 	}
 	on, reason := deleted, "the group is deleted"
 	if v.policy.retain {
-		on, reason = retained, "the group is deleted, and its VMs are retained"
+		on, reason = retained, "the group is deleted, and its VMs are retained (deletion.policy)"
 	}
 	for i := range v.members {
 		if i == 0 || v.members[i-1].Ordinal != v.members[i].Ordinal {
@@ -156,7 +156,7 @@ func (v *view) removeFolder() {
 		return
 	}
 	if !v.Emptied {
-		v.act(Action{Op: ConfirmGone, VM: ConfirmKey, Reason: "a fresh read has to show that nothing of the group is left"})
+		v.act(Action{Op: ConfirmGone, VM: ConfirmKey, Reason: "a fresh read must show that nothing of the group is left"})
 	}
 }
 

@@ -64,7 +64,7 @@ func (v *view) heal(order []int) {
 		}
 		switch {
 		case m.Marked && m.Why == WhyHealing && !m.ready: // begun is carried through, unless it recovered
-			m.retire, m.matter = WhyHealing, "it stayed unready"
+			m.retire, m.matter = WhyHealing, "healing: it stayed unready"
 			underWay++
 		case m.retire != "" || m.leaves:
 		case v.sick(m):
@@ -93,7 +93,7 @@ func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted
 func (v *view) healOne(m *member) {
 	limit := int((v.policy.initialDelay + v.policy.timeout).Seconds())
 	if v.policy.heal == v1alpha1.HealRestartThenReplace && !m.restarted() {
-		m.restart = fmt.Sprintf("it has not been ready for %d s (%s)", limit, v.policy.check)
+		m.restart = fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.check)
 		return
 	}
 	if v.stuck != nil && m.differs() == "" {
@@ -102,7 +102,7 @@ func (v *view) healOne(m *member) {
 	if v.sourceFault() != nil {
 		return // it could not be made anew
 	}
-	m.retire, m.matter = WhyHealing, fmt.Sprintf("it has not been ready for %d s (%s)", limit, v.policy.check)
+	m.retire, m.matter = WhyHealing, fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.check)
 	if m.restarted() {
 		m.matter += ", in spite of a restart"
 	}

@@ -26,7 +26,7 @@ func (v *view) prepareLater() {
 		if m.Prepared == v.prepared || !v.preparable(m) || m.leaves || m.Marked || m.duplicate || !m.Reachable {
 			continue
 		}
-		v.prepare(m, "its tags or attributes are not as the spec says")
+		v.prepare(m, "its tags or attributes differ from the spec")
 	}
 }
 
@@ -47,9 +47,9 @@ func (v *view) setRules() {
 	if !v.Sight.RulesOff {
 		return
 	}
-	spec, reason := &v.Group.Spec, "the DRS rules shall be as spec.placement.antiAffinity says, for the members that exist"
+	spec, reason := &v.Group.Spec, "the DRS rules differ from spec.placement.antiAffinity, or from the members that exist"
 	if v.Finalizing {
-		spec, reason = spec.DeepCopy(), "the group is deleted, and its DRS rules with it"
+		spec, reason = spec.DeepCopy(), "the group is deleted"
 		spec.Placement.AntiAffinity = v1alpha1.AntiAffinityNone
 	}
 	v.act(Action{Op: SetRules, VM: RulesKey, Reason: reason, Generation: v.Group.Generation, Details: &Details{Spec: spec}})

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -42,7 +43,7 @@ func (v *view) bringBack(count int) (back int) {
 			back++
 			q.leaves = true // leaves quarantine
 			v.arriving = append(v.arriving, q.Ordinal)
-			a := Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: fmt.Sprintf("%s wanted, and this one is kept in quarantine", are(v.want))}
+			a := Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "it is back from quarantine instead of a new clone"}
 			switch {
 			case q.VM.Name != q.name:
 				a.Op, a.NewName = Rename, q.name
@@ -79,7 +80,7 @@ func (v *view) keepInQuarantine() {
 			continue
 		}
 		v.wakeAt(q.Quarantined.Add(v.policy.quarantine))
-		a := Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "it was taken away, and is kept in quarantine"}
+		a := Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "removed, and kept in quarantine"}
 		switch {
 		case v.due(q) && q.Power != PoweredOff:
 			v.faults = append(v.faults, named{who: q.VM.Name, Fault: Fault{Reason: ReasonQuarantinedOn,
@@ -87,14 +88,14 @@ func (v *view) keepInQuarantine() {
 			continue
 		case v.due(q):
 			v.tidying++
-			v.remove(q, expired, fmt.Sprintf("it was taken away, and its %d s of quarantine are over", int(v.policy.quarantine.Seconds())))
+			v.remove(q, expired, fmt.Sprintf("its %d s of quarantine are over (%s)", int(v.policy.quarantine.Seconds()), cmp.Or(q.Why, "removed")))
 			continue
 		case q.VM.Name == q.name:
 			a.Op, a.NewName = Rename, v.key(q)
 		case q.VM.Folder != v.Sight.Folder || q.VM.Folder == "":
 			continue
 		case v.Sight.Quarantine == "":
-			a = Action{Op: CreateQuarantine, VM: FolderKey, Folder: v.Sight.Folder, Reason: "members that are taken away are kept in it"}
+			a = Action{Op: CreateQuarantine, VM: FolderKey, Folder: v.Sight.Folder, Reason: "removed members are kept in it"}
 		default:
 			a.Op, a.Folder = Move, v.Sight.Quarantine
 		}

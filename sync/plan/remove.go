@@ -51,7 +51,7 @@ func (v *view) remove(m *member, on ground, reason string) {
 		v.takeDown(m, reason)
 	case on == chosen && v.policy.quarantine > 0:
 		a.Op, a.ChangeVersion = Quarantine, m.ChangeVersion
-		a.Reason += fmt.Sprintf(", and is kept for %d s", int(v.policy.quarantine.Seconds()))
+		a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(v.policy.quarantine.Seconds()))
 		v.act(a)
 	case on == deleted && v.outlasts(m):
 	default:

@@ -59,7 +59,7 @@ func (v *view) resizeInPlace(order []int, slack int) {
 		}
 		v.resizing++
 		a := Action{Op: Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: "it " + m.resize}
+			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: "resize: it " + m.resize}
 		switch {
 		case m.Power == PoweredOff:
 			v.act(a)
@@ -68,12 +68,12 @@ func (v *view) resizeInPlace(order []int, slack int) {
 			v.act(a)
 		case !m.cycles:
 		case !m.Marked:
-			v.act(v.marking(m, WhyPowerCycle, fmt.Sprintf("it %s, which cannot be changed while it runs", m.resize)))
+			v.act(v.marking(m, WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
 		case !v.drained(m):
 			v.draining++
 		case v.withdrawing, m.ready && v.announcing(), v.halting(m) && m.ready && slack < 0:
 		default:
-			v.takeDown(m, fmt.Sprintf("it %s; this one is marked to be powered off for it", m.resize))
+			v.takeDown(m, "power cycle: it "+m.resize)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (v *view) takeDown(m *member, reason string) bool {
 			return false
 		}
 		a.Unheeded = true
-		a.Reason += fmt.Sprintf("; its guest did not halt within %d s", int(v.policy.shutdown.Seconds()))
+		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(v.policy.shutdown.Seconds()))
 	case m.Tools && !(p.Op == ShutdownGuest && p.Fault.Reason == ReasonToolsUnavailable):
 		a.Op, a.ChangeVersion = ShutdownGuest, m.ChangeVersion
 	}

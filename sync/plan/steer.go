@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -40,7 +39,7 @@ func (v *view) powerOn() {
 		v.starting++
 		switch {
 		case m.unprepared() && v.preparable(m):
-			v.prepare(m, "it is prepared before it is powered on")
+			v.prepare(m, "it is prepared before its first power-on")
 			continue
 		case m.unprepared():
 			continue // it is to go
@@ -48,8 +47,15 @@ func (v *view) powerOn() {
 			continue
 		}
 		v.act(Action{Op: PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
-			Reason: fmt.Sprintf("the member is %s and shall run", m.Power)})
+			Reason: powerText(m.Power) + "; should be on"})
 	}
+}
+
+func powerText(p PowerState) string {
+	if p == Suspended {
+		return "suspended"
+	}
+	return "powered off"
 }
 
 // act adds an action unless one is there or pending for its member: at most one a member, ever. What hindered the

@@ -58,7 +58,7 @@ func unselected(o *Observed) Result {
 		r.Finalized = true
 	}
 	if o.Sight.Known && len(o.Sight.VMs) == 0 && !o.Emptied && !anyRunning(o) && !o.Now.Before(over) && confirm.State != BackingOff {
-		r.Actions = []Action{{Op: ConfirmGone, VM: ConfirmKey, Since: o.FinalizingSince, Reason: "the group is no longer selected: a fresh read has to show that nothing of it is here"}}
+		r.Actions = []Action{{Op: ConfirmGone, VM: ConfirmKey, Since: o.FinalizingSince, Reason: "the group is no longer selected: a fresh read must show that nothing of it is here"}}
 	}
 	return r
 }

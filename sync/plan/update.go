@@ -39,9 +39,9 @@ func (v *view) findChanges(order []int) {
 		case n >= len(differ)-keep && !(m.unprepared() && !v.preparable(m)): // who never ran is not worth keeping
 			m.held = true
 		case m.outdated != "":
-			m.retire, m.matter = WhyUpdate, "it "+m.outdated
+			m.retire, m.matter = WhyUpdate, "update: it "+m.outdated
 		case v.policy.resize == v1alpha1.ResizeReplace || v.refusesResize(m):
-			m.retire, m.matter = WhyResize, "it "+m.resize
+			m.retire, m.matter = WhyResize, "resize by a new clone: it "+m.resize
 		}
 		if !m.held {
 			v.updating++
