@@ -26,7 +26,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err != nil {
 		line, what = v.log.Warn().Err(err), "failed"
 	}
-	line = line.Str("group", ref.String()).Str("op", string(a.Op)).Str("opID", opID).Stringer("took", time.Since(began).Round(time.Millisecond))
+	line = line.Str("group", ref.String()).Str("op", string(a.Op)).Str("reason", a.Reason).Str("opID", opID).Dur("durationSeconds", time.Since(began))
 	if a.MemberKey() {
 		line = line.Str("vm", a.VM)
 		what = a.VM + " " + what

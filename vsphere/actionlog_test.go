@@ -1,0 +1,43 @@
+package vsphere
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Who asks afterwards why a VM was destroyed finds it in the log.
+func TestTheLogLineOfAnActionHasItsReason(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		var log bytes.Buffer
+		p.log = zerolog.New(&log)
+		p.do(plan.Action{Op: plan.CreateFolder, Reason: "members need a folder"})
+		p.fault(plan.Action{Op: plan.PowerOff, VM: "web-0", MoRef: "vm-none", Reason: "scale-in: from 3 members to 2"})
+		want := []map[string]any{
+			{"level": "info", "group": "shop/web", "op": "CreateFolder", "reason": "members need a folder"},
+			{"level": "warn", "group": "shop/web", "op": "PowerOff", "vm": "web-0", "reason": "scale-in: from 3 members to 2"},
+		}
+		for lines := json.NewDecoder(&log); len(want) > 0; want = want[1:] {
+			var line map[string]any
+			if err := lines.Decode(&line); err != nil {
+				t.Fatal(err)
+			}
+			for key, value := range want[0] {
+				if line[key] != value {
+					t.Errorf("%v has %s %q, want %q", line, key, line[key], value)
+				}
+			}
+			if _, is := line["durationSeconds"].(float64); !is {
+				t.Errorf("%v has no durationSeconds", line)
+			}
+		}
+	})
+}
