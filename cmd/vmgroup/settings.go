@@ -110,6 +110,14 @@ func adoptRules(texts []string) ([]inventory.AdoptRule, error) {
 	return rules, nil
 }
 
+// One representation for all log lines: times in UTC with milliseconds (RFC 3339), durations as a number of seconds, always
+// under the key durationSeconds. zerolog has that in variables, which are set before anybody reads them.
+func init() {
+	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	zerolog.DurationFieldUnit = time.Second
+}
+
 // logger returns the log, which writes to w.
 func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {
 	level, err := zerolog.ParseLevel(s.logLevel)

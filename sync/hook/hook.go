@@ -301,7 +301,7 @@ func (s *server) measure() func(http.Handler) http.Handler {
 			// The pattern, not the path: names of groups must not be labels.
 			hook := chi.RouteContext(r.Context()).RoutePattern()
 			seconds.WithLabelValues(hook, strconv.Itoa(code)).Observe(time.Since(began).Seconds())
-			s.Log.Debug().Str("hook", hook).Int("code", code).Dur("took", time.Since(began)).Msg("hook call")
+			s.Log.Debug().Str("hook", hook).Int("code", code).Dur("durationSeconds", time.Since(began)).Msg("hook call")
 		})
 	}
 }

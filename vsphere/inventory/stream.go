@@ -186,7 +186,7 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 			}
 			st.whole.Store(true)
 			if st.inventory.setKnown(true, nil) {
-				st.log.Info().Dur("took", time.Since(began)).Msg("vCenter's inventory is known")
+				st.log.Info().Dur("durationSeconds", time.Since(began)).Msg("vCenter's inventory is known")
 			}
 		case <-rescans.C:
 			if scanned == nil {

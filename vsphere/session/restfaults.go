@@ -61,7 +61,7 @@ func (w restWire) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = res.Body.Close()
 		res = nil
 	}
-	w.log.Debug().Str("method", call).Str("opID", operationID(req.Context())).Dur("ms", took).Err(err).Msg("vCenter call")
+	w.log.Debug().Str("method", call).Str("opID", operationID(req.Context())).Dur("durationSeconds", took).Err(err).Msg("vCenter call")
 	return res, err
 }
 

@@ -71,7 +71,7 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 	if method != "WaitForUpdatesEx" {
 		r.seconds.WithLabelValues(method).Observe(took.Seconds())
 	}
-	r.log.Debug().Str("method", method).Str("opID", operationID(ctx)).Dur("ms", took).Err(err).Msg("vCenter call")
+	r.log.Debug().Str("method", method).Str("opID", operationID(ctx)).Dur("durationSeconds", took).Err(err).Msg("vCenter call")
 	return err
 }
 

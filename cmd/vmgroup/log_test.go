@@ -1,0 +1,29 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+func TestLogLinesHaveMillisecondsInUTCAndDurationsInSeconds(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log, err := (&settings{logLevel: "info", logFormat: "json"}).logger(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Info().Dur("durationSeconds", 1500*time.Millisecond).Msg("done")
+	var line struct {
+		Time            string
+		DurationSeconds float64
+	}
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	at, err := time.Parse("2006-01-02T15:04:05.000Z", line.Time)
+	if err != nil || time.Since(at).Abs() > time.Minute || line.DurationSeconds != 1.5 {
+		t.Errorf("%s (%v)", out.String(), err)
+	}
+}
