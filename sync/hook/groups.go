@@ -10,9 +10,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// groups answers with what this replica knows of all groups.
+// groups answers with what this replica knows of all groups, without the actions that ended.
 func (s *server) groups(w http.ResponseWriter, _ *http.Request) {
 	all, _ := s.reports()
+	for i := range all {
+		all[i].Actions = nil
+	}
 	write(w, all)
 }
 

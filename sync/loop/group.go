@@ -45,6 +45,7 @@ type group struct {
 	awaited  map[plan.ChildKey]time.Time // children that were answered and not seen yet, since when
 	lastLine string                      // the last transition that was logged
 	planned  planned                     // the newest plan
+	history  []plan.ActionReport         // the last actions that ended, oldest first
 }
 
 // failure is why an action's last try failed, and until when the next one waits.
@@ -311,7 +312,11 @@ func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
 // maxPace is where slow start ends: more at once is bounded by the slots alone.
 const maxPace = 64
 
+// faultOf is why an action failed; the zero Fault if it did not.
 func faultOf(err error) plan.Fault {
+	if err == nil {
+		return plan.Fault{}
+	}
 	var typed interface{ PlanFault() plan.Fault }
 	if errors.As(err, &typed) {
 		return typed.PlanFault()

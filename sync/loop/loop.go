@@ -323,10 +323,12 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 	l.actions.Go(func() {
 		began := time.Now()
 		err := l.do(ctx, g.ref, a)
-		l.metrics.ended(a.Op, err, time.Since(began))
 		now := time.Now()
+		ended := plan.ReportEnded(&a, faultOf(err), now.UTC().Truncate(time.Millisecond), now.Sub(began))
+		l.metrics.ended(&ended)
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		g.note(ended)
 		l.running--
 		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {
 			l.queue.AddAfter(g.ref.UID, retry)

@@ -1,8 +1,6 @@
 package loop
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -39,11 +37,7 @@ func newMetrics(r prometheus.Registerer, l *Loop) metrics {
 	}
 }
 
-func (m metrics) ended(op plan.Op, err error, took time.Duration) {
-	result := "ok"
-	if err != nil {
-		result = faultOf(err).Reason
-	}
-	m.actions.WithLabelValues(string(op), result).Inc()
-	m.seconds.WithLabelValues(string(op)).Observe(took.Seconds())
+func (m metrics) ended(a *plan.ActionReport) {
+	m.actions.WithLabelValues(string(a.Op), a.Result).Inc()
+	m.seconds.WithLabelValues(string(a.Op)).Observe(a.DurationSeconds)
 }

@@ -31,6 +31,17 @@ func (g *group) remember(o *plan.Observed, r *plan.Result) {
 	}
 }
 
+// historyMost is how many ended actions of a group are kept.
+const historyMost = 50
+
+// note keeps an action that ended.
+func (g *group) note(ended plan.ActionReport) {
+	if len(g.history) == historyMost {
+		g.history = slices.Delete(g.history, 0, 1)
+	}
+	g.history = append(g.history, ended)
+}
+
 // Groups tells what is known of the groups that may be acted for, or that something is under way for. It plans nothing,
 // and shares with the groups only what is never changed.
 func (l *Loop) Groups() []plan.Report {
@@ -56,7 +67,8 @@ func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Rep
 	if r.Members == nil {
 		r.Members = []v1alpha1.Member{}
 	}
-	r.Faults, r.LastPlan = plan.ReportFaults(s, r.Pending), g.planned.last
+	r.Faults, r.LastPlan, r.Actions = plan.ReportFaults(s, r.Pending), g.planned.last, slices.Clone(g.history)
+	slices.Reverse(r.Actions)
 	return r
 }
 

@@ -63,7 +63,7 @@ func TestWhatIsKnownOfAGroupIsToldAsItChanges(t *testing.T) {
 			!web.LastCall.Equal(began) || !web.LeaseEnds.Equal(began.Add(90*time.Second)) || !strings.Contains(web.Message, "cloning 2 of 2") {
 			t.Errorf("%+v", web)
 		}
-		if p := web.Pending; len(p) != 2 || p[0].VM != "web-0" || p[0].Op != plan.Clone || p[0].State != plan.Running || p[0].Since.IsZero() || p[0].Reason != "0 exist, 2 are wanted" || p[0].Fault != nil || p[1].VM != "web-1" {
+		if p := web.Pending; len(p) != 2 || p[0].VM != "web-0" || p[0].Op != plan.Clone || p[0].State != plan.Running || p[0].Since.IsZero() || p[0].Reason != "0 of 2 members exist" || p[0].Fault != nil || p[1].VM != "web-1" {
 			t.Errorf("pending %+v", p)
 		}
 		if db := all[0]; db.Phase != v1alpha1.PhaseRunning || db.LastPlan != nil || db.Members == nil || db.Pending == nil || db.Faults == nil {
@@ -88,12 +88,35 @@ func TestWhatIsKnownOfAGroupIsToldAsItChanges(t *testing.T) {
 		if web.LastPlan == nil || !slices.ContainsFunc(web.LastPlan.Steps, func(s plan.StepReport) bool { return s.Op == plan.PowerOn && s.VM == "web-0" && s.Reason != "" }) {
 			t.Errorf("plan %+v", web.LastPlan)
 		}
+		failed := slices.IndexFunc(web.Actions, func(a plan.ActionReport) bool { return a.VM == "web-1" })
+		if len(web.Actions) < 3 || !slices.IsSortedFunc(web.Actions, func(a, b plan.ActionReport) int { return b.Time.Compare(a.Time) }) {
+			t.Fatalf("actions %+v", web.Actions)
+		}
+		if a := web.Actions[failed]; a.Op != plan.Clone || a.Result != "DatastoreFull" || a.Message != "the datastore is full" || a.Reason != "0 of 2 members exist" {
+			t.Errorf("%+v", a)
+		}
+		made := slices.IndexFunc(web.Actions, func(a plan.ActionReport) bool { return a.VM == "web-0" && a.Op == plan.Clone })
+		if a := web.Actions[made]; a.Result != plan.ResultOK || a.Message != "" || a.Reason != "0 of 2 members exist" || a.DurationSeconds != 10 || a.Time.Sub(began) != 10*time.Second {
+			t.Errorf("%+v", a)
+		}
 		m.setFault(nil)
 		time.Sleep(time.Hour)
 		if all := l.Groups(); len(all) != 0 {
 			t.Errorf("without a lease: %+v", all)
 		}
 	})
+}
+
+func TestTheLastFiftyActionsAreKept(t *testing.T) {
+	g := newGroup(call("web", 1))
+	g.renew(call("web", 1), time.Now())
+	for n := range 2*historyMost + 1 {
+		g.note(plan.ActionReport{DurationSeconds: float64(n)})
+	}
+	r := g.report(time.Minute, true, time.Now())
+	if len(r.Actions) != 50 || r.Actions[0].DurationSeconds != 100 || r.Actions[49].DurationSeconds != 51 {
+		t.Errorf("%d actions: %+v", len(r.Actions), r.Actions)
+	}
 }
 
 func TestAFinalizedGroupIsToldNoMore(t *testing.T) {

@@ -39,6 +39,33 @@ type Report struct {
 	Faults  []FaultReport   `json:"faults"`
 	// LastPlan is the last one that wanted anything; a settled group is planned again and again, and wants nothing.
 	LastPlan *PlanReport `json:"lastPlan,omitempty"`
+	// Actions are the last that ended, the newest first. Only the report of a single group has them.
+	Actions []ActionReport `json:"actions,omitempty"`
+}
+
+// ActionReport is an action that ended.
+type ActionReport struct {
+	// Time is when it ended.
+	Time time.Time `json:"time"`
+	Op   Op        `json:"op"`
+	// VM is the member's name; empty for what concerns no single member.
+	VM string `json:"vm,omitempty"`
+	// Reason says in words why the action was there.
+	Reason string `json:"reason"`
+	// Result is ResultOK, or the reason of the fault; then Message says more of that.
+	Result  string `json:"result"`
+	Message string `json:"message,omitempty"`
+	// DurationSeconds is how long it took, until what it did was visible.
+	DurationSeconds float64 `json:"durationSeconds"`
+}
+
+// ResultOK is the result of an action that succeeded.
+const ResultOK = "ok"
+
+// ReportEnded tells of an action that ended; the zero Fault is success.
+func ReportEnded(a *Action, fault Fault, at time.Time, took time.Duration) ActionReport {
+	return ActionReport{Time: at, Op: a.Op, VM: a.MemberName(), Reason: a.Reason, Result: cmp.Or(fault.Reason, ResultOK), Message: fault.Message,
+		DurationSeconds: took.Seconds()}
 }
 
 // PendingReport is an action that is under way, or failed and waits.
