@@ -143,27 +143,6 @@ func TestEveryTestThatTheDocumentsNameExists(t *testing.T) {
 	}
 }
 
-func TestEveryMetricIsInTheReferenceAndNoOther(t *testing.T) {
-	documented := regexp.MustCompile("`(vmgroup_[a-z_]+)[`{]").FindAllStringSubmatch(read(t, "reference.md"), -1)
-	registered := map[string]bool{}
-	for path, text := range production(files(t, ".go")) {
-		for _, m := range regexp.MustCompile(`"(vmgroup_[a-z_]+)"`).FindAllStringSubmatch(text, -1) {
-			registered[m[1]] = true
-			if !slices.ContainsFunc(documented, func(d []string) bool { return d[1] == m[1] }) {
-				t.Errorf("%s registers %s, which reference.md doesn't list under Metrics", path, m[1])
-			}
-		}
-	}
-	for _, d := range documented {
-		if !registered[d[1]] {
-			t.Errorf("reference.md lists %s, which nothing registers", d[1])
-		}
-	}
-	if len(registered) < 10 {
-		t.Fatalf("only %d metrics were found", len(registered))
-	}
-}
-
 func TestEveryConditionIsSetAndInTheReference(t *testing.T) {
 	conditions := regexp.MustCompile(`(?m)^\t(Condition\w+) += "(\w+)"`).FindAllStringSubmatch(read(t, "../api/v1alpha1/conditions.go"), -1)
 	if len(conditions) < 10 {

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -45,15 +45,8 @@ func New(cfg Config) (*VCenter, error) {
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
-	if cfg.Metrics != nil {
-		err = cfg.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "vmgroup_stamps_unknown",
-			Help: "VMs whose stamp is of a version that this server does not know; they are never touched.",
-		}, func() float64 { return float64(v.inventory.StampsUnknown()) }))
-		if err != nil {
-			return nil, err
-		}
-	}
+	metrics.StampsUnknown.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(float64(v.inventory.StampsUnknown())) })
+	metrics.VCenterUp.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(map[bool]float64{true: 1}[v.inventory.IsKnown()]) })
 	return v, nil
 }
 

@@ -165,7 +165,7 @@ func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 		t.Errorf("the hooks' address answers /metrics: %d", code)
 	}
 	_, metrics := do(t, http.DefaultClient, "GET", p.health+"/metrics")
-	for _, m := range []string{`vmgroup_refused_total{reason="wrong-token"}`, `vmgroup_refused_total{reason="reader"}`, "vmgroup_certificate_expiry_seconds"} {
+	for _, m := range []string{`vmgroup_refused_total{reason="wrong-token"}`, `vmgroup_refused_total{reason="reader"}`, "vmgroup_certificate_expiry_timestamp_seconds"} {
 		if !strings.Contains(metrics, m) {
 			t.Errorf("no %s", m)
 		}

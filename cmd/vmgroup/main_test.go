@@ -198,7 +198,7 @@ func TestTheReadmesSession(t *testing.T) {
 	}
 	metrics, _ := io.ReadAll(response.Body)
 	_ = response.Body.Close()
-	for _, m := range []string{"vmgroup_hook_seconds", "vmgroup_actions_total", "vmgroup_groups", "vmgroup_vcenter_calls_total", "go_goroutines"} {
+	for _, m := range []string{"vmgroup_hook_duration_seconds", "vmgroup_actions_total", "vmgroup_groups", "vmgroup_vcenter_calls_total", "go_goroutines"} {
 		if !bytes.Contains(metrics, []byte(m)) {
 			t.Errorf("/metrics has no %s", m)
 		}

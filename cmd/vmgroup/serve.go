@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 )
 
 type serveSettings struct {
@@ -23,6 +25,7 @@ type serveSettings struct {
 	listeners     listeners
 	slots         int
 	lease, resync time.Duration
+	groupMetrics  bool
 }
 
 func serveCommand() *cobra.Command {
@@ -56,6 +59,8 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	env(f, "resync", "VMGROUP_RESYNC")
 	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call lets the server act for its group; at least twice --resync")
 	env(f, "lease", "VMGROUP_LEASE")
+	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups Prometheus may want none")
+	env(f, "group-metrics", "VMGROUP_GROUP_METRICS")
 	s.settings.flags(c)
 	return c
 }
@@ -87,6 +92,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.BuildInfo.Gauge(registry, func(set func(float64, ...string)) { set(1, version, runtime.Version()) })
 	open, err := s.listeners.open(log, registry)
 	if err != nil {
 		return err
@@ -103,7 +109,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 		return err
 	}
 	defer closeSimulator()
-	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry}, vc)
+	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics}, vc)
 
 	began := time.Now()
 	handlers := hook.Config{

@@ -22,9 +22,9 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 
+	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -286,10 +286,7 @@ func (s *server) recoverer(next http.Handler) http.Handler {
 
 // measure counts and times the calls of hooks, /groups and /sd.
 func (s *server) measure() func(http.Handler) http.Handler {
-	seconds := promauto.With(s.Meter).NewHistogramVec(prometheus.HistogramOpts{
-		Name: "vmgroup_hook_seconds", Help: "How long calls of hooks, /groups and /sd took, by path and HTTP status.",
-		Buckets: prometheus.ExponentialBuckets(0.0001, 3, 11),
-	}, []string{"hook", "code"})
+	duration := metrics.HookDuration.Histogram(s.Meter)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			began, status := time.Now(), middleware.NewWrapResponseWriter(w, r.ProtoMajor)
@@ -300,7 +297,7 @@ func (s *server) measure() func(http.Handler) http.Handler {
 			}
 			// The pattern, not the path: names of groups must not be labels.
 			hook := chi.RouteContext(r.Context()).RoutePattern()
-			seconds.WithLabelValues(hook, strconv.Itoa(code)).Observe(time.Since(began).Seconds())
+			duration.WithLabelValues(hook, strconv.Itoa(code)).Observe(time.Since(began).Seconds())
 			s.Log.Debug().Str("hook", hook).Int("code", code).Dur("durationSeconds", time.Since(began)).Msg("hook call")
 		})
 	}

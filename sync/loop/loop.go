@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -47,6 +46,7 @@ type Config struct {
 	Lease, Resync time.Duration
 	Log           zerolog.Logger
 	Metrics       prometheus.Registerer // may be nil
+	GroupMetrics  bool                  // metrics of each single group, too
 
 	// Jitter draws by how much a retry is put off, at least 0 and less than most, so that many do not come back as one.
 	// nil draws at random; a test that must repeat exactly brings a source of its own.
@@ -61,7 +61,7 @@ type Loop struct {
 	cfg     Config
 	vcenter VCenter
 	queue   workqueue.TypedDelayingInterface[types.UID]
-	metrics metrics
+	metrics meters
 	actions sync.WaitGroup
 
 	mu       sync.Mutex
@@ -82,7 +82,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{},
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
-	l.metrics = newMetrics(cfg.Metrics, l)
+	l.metrics = newMeters(cfg.Metrics, l)
 	return l
 }
 
@@ -364,17 +364,4 @@ func (l *Loop) forget(now time.Time) {
 			delete(l.groups, uid)
 		}
 	}
-}
-
-// phases counts the groups under lease by phase, for the metrics.
-func (l *Loop) phases() map[v1alpha1.Phase]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := map[v1alpha1.Phase]int{v1alpha1.PhasePending: 0, v1alpha1.PhaseRunning: 0, v1alpha1.PhaseError: 0}
-	for _, g := range l.groups {
-		if time.Since(g.renewed) <= l.cfg.Lease && g.status.Phase != "" {
-			n[g.status.Phase]++
-		}
-	}
-	return n
 }

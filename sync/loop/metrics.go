@@ -1,43 +1,86 @@
 package loop
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// metrics are what the loop tells Prometheus. promauto with a nil registerer registers nowhere.
-type metrics struct {
-	actions *prometheus.CounterVec
-	seconds *prometheus.HistogramVec
+// meters are what the loop tells Prometheus.
+type meters struct {
+	actions  *prometheus.CounterVec
+	duration *prometheus.HistogramVec
 }
 
-func newMetrics(r prometheus.Registerer, l *Loop) metrics {
-	f := promauto.With(r)
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "vmgroup_actions_running", Help: "vCenter actions under way now."}, func() float64 {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return float64(l.running)
-	})
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "vmgroup_groups_waiting", Help: "Groups that wait for a free slot."}, func() float64 {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return float64(len(l.waiting))
-	})
-	for _, phase := range []v1alpha1.Phase{v1alpha1.PhasePending, v1alpha1.PhaseRunning, v1alpha1.PhaseError} {
-		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "vmgroup_groups", Help: "Groups under lease, by phase.",
-			ConstLabels: prometheus.Labels{"phase": string(phase)}}, func() float64 { return float64(l.phases()[phase]) })
+// newMeters registers the metrics; r may be nil.
+func newMeters(r prometheus.Registerer, l *Loop) meters {
+	gauge := func(m *metrics.Metric, read func() int) {
+		m.Gauge(r, func(set func(float64, ...string)) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			set(float64(read()))
+		})
 	}
-	return metrics{
-		actions: f.NewCounterVec(prometheus.CounterOpts{Name: "vmgroup_actions_total", Help: "vCenter actions that ended, by kind and result (ok, or the fault's reason)."}, []string{"op", "result"}),
-		seconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "vmgroup_action_seconds", Help: "How long vCenter actions took, until they were visible.",
-			Buckets: prometheus.ExponentialBuckets(0.1, 2, 14)}, []string{"op"}),
+	gauge(metrics.ActionsRunning, func() int { return l.running })
+	gauge(metrics.GroupsWaiting, func() int { return len(l.waiting) })
+	metrics.Groups.Gauge(r, func(set func(float64, ...string)) {
+		for phase, n := range l.phases() {
+			set(float64(n), string(phase))
+		}
+	})
+	if l.cfg.GroupMetrics {
+		for m, count := range map[*metrics.Metric]func(*v1alpha1.VmGroupStatus) int32{
+			metrics.DesiredReplicas: func(s *v1alpha1.VmGroupStatus) int32 { return s.DesiredReplicas },
+			metrics.ReadyReplicas:   func(s *v1alpha1.VmGroupStatus) int32 { return s.ReadyReplicas },
+			metrics.AvailReplicas:   func(s *v1alpha1.VmGroupStatus) int32 { return s.AvailableReplicas },
+		} {
+			m.Gauge(r, func(set func(float64, ...string)) { l.eachGroup(count, set) })
+		}
 	}
+	return meters{actions: metrics.Actions.Counter(r), duration: metrics.ActionDuration.Histogram(r)}
 }
 
-func (m metrics) ended(a *plan.ActionReport) {
+func (m meters) ended(a *plan.ActionReport) {
 	m.actions.WithLabelValues(string(a.Op), a.Result).Inc()
-	m.seconds.WithLabelValues(string(a.Op)).Observe(a.DurationSeconds)
+	m.duration.WithLabelValues(string(a.Op)).Observe(a.DurationSeconds)
+}
+
+// eachGroup sets a figure of each group under lease. Of two with one name (one that is gone, and one applied anew) the one
+// that was called for last counts.
+func (l *Loop) eachGroup(count func(*v1alpha1.VmGroupStatus) int32, set func(value float64, labels ...string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	type name struct{ namespace, group string }
+	newest := map[name]*group{}
+	for _, g := range l.groups {
+		n := name{g.ref.Namespace, g.ref.Name}
+		if was := newest[n]; g.shown(l.cfg.Lease) && (was == nil || was.renewed.Before(g.renewed)) {
+			newest[n] = g
+		}
+	}
+	for n, g := range newest {
+		set(float64(count(&g.status)), n.namespace, n.group)
+	}
+}
+
+// phases counts the groups under lease by phase.
+func (l *Loop) phases() map[v1alpha1.Phase]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := map[v1alpha1.Phase]int{v1alpha1.PhasePending: 0, v1alpha1.PhaseRunning: 0, v1alpha1.PhaseError: 0}
+	for _, g := range l.groups {
+		if g.shown(l.cfg.Lease) {
+			n[g.status.Phase]++
+		}
+	}
+	return n
+}
+
+// shown reports whether the figures of a group are told: it is under lease, was answered, and is not gone.
+func (g *group) shown(lease time.Duration) bool {
+	return time.Since(g.renewed) <= lease && g.status.Phase != "" && !g.finalized
 }

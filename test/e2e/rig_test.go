@@ -232,7 +232,7 @@ func (r *rig) calls(t *testing.T) map[string]int {
 	for line := range strings.Lines(text) {
 		var code, hook string
 		var n int
-		if _, err := fmt.Sscanf(line, `vmgroup_hook_seconds_count{code=%q,hook=%q} %d`, &code, &hook, &n); err == nil {
+		if _, err := fmt.Sscanf(line, `vmgroup_hook_duration_seconds_count{code=%q,hook=%q} %d`, &code, &hook, &n); err == nil {
 			calls[hook+" "+code] = n
 		}
 	}

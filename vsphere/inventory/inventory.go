@@ -132,6 +132,13 @@ func (n *Inventory) clear() {
 // SetKnown says that what was published is all there is, and that changes will follow.
 func (n *Inventory) SetKnown() { n.setKnown(true, nil) }
 
+// IsKnown reports whether the facts are complete and fresh.
+func (n *Inventory) IsKnown() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.known
+}
+
 // setUnknown says that changes are missed from now on. The facts stay as they were.
 func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(false, why) }
 

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"strings"
 	"time"
@@ -10,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/soap"
+
+	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 )
 
 // rounds counts, times and logs the calls to vCenter, by method. It never sees a call's contents.
@@ -21,35 +22,7 @@ type rounds struct {
 
 // newRounds registers the metrics; registerer may be nil.
 func newRounds(log zerolog.Logger, registerer prometheus.Registerer) *rounds {
-	r := &rounds{
-		log: log,
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "vmgroup_vcenter_calls_total",
-			Help: "Calls to vCenter, by method.",
-		}, []string{"method"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "vmgroup_vcenter_call_duration_seconds",
-			Help:    "How long calls to vCenter take, by method; those that wait for news are not timed.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"method"}),
-	}
-	r.calls = registered(registerer, r.calls)
-	r.seconds = registered(registerer, r.seconds)
-	return r
-}
-
-// registered gives the collector that is registered: c, or an equal one that was there before.
-func registered[C prometheus.Collector](r prometheus.Registerer, c C) C {
-	if r == nil {
-		return c
-	}
-	var before prometheus.AlreadyRegisteredError
-	if err := r.Register(c); errors.As(err, &before) {
-		if same, ok := before.ExistingCollector.(C); ok {
-			return same
-		}
-	}
-	return c
+	return &rounds{log: log, calls: metrics.VCenterCalls.Counter(registerer), seconds: metrics.VCenterCallDuration.Histogram(registerer)}
 }
 
 // on puts r in front of next.

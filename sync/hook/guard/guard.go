@@ -20,8 +20,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 )
 
 // Config says what callers must present. With neither tokens nor ClientCAFile anybody may call.
@@ -67,17 +68,13 @@ const (
 // New reads all files. Its errors name the flags of files that are invalid.
 func New(cfg Config) (*Guard, error) {
 	g := &Guard{cfg: cfg, quiet: map[reason]*quiet{}}
-	g.refused = promauto.With(cfg.Meter).NewCounterVec(prometheus.CounterOpts{
-		Name: "vmgroup_refused_total", Help: "Connections and calls that were refused before they were looked at, by reason.",
-	}, []string{"reason"})
+	g.refused = metrics.Refused.Counter(cfg.Meter)
 	for _, r := range []reason{noToken, wrongToken, onlyReads, certificate, handshake, foreignName, tooMany} {
 		g.refused.WithLabelValues(string(r))
 		g.quiet[r] = &quiet{}
 	}
 	err := errors.Join(g.openPair(), g.openCallers(), g.openTokens())
-	promauto.With(cfg.Meter).NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "vmgroup_key_files_unreadable", Help: "Files of tokens, certificates and authorities that cannot be read.",
-	}, func() float64 { return float64(g.unreadable()) })
+	metrics.KeyFilesUnreadable.Gauge(cfg.Meter, func(set func(float64, ...string)) { set(float64(g.unreadable())) })
 	return g, err
 }
 
@@ -132,9 +129,7 @@ func (g *Guard) openPair() error {
 	if first = false; s.err != nil {
 		return fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w", s.err)
 	}
-	promauto.With(g.cfg.Meter).NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "vmgroup_certificate_expiry_seconds", Help: "When the certificate that callers see ends, in seconds since 1970.",
-	}, func() float64 { return g.pair.now().expires() })
+	metrics.CertificateExpiry.Gauge(g.cfg.Meter, func(set func(float64, ...string)) { set(g.pair.now().expires()) })
 	return nil
 }
 

@@ -1,0 +1,57 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// gathered are the samples of gauges and counters, one text each.
+func gathered(t *testing.T, r prometheus.Gatherer) (all []string) {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			all = append(all, fmt.Sprintf("%s{%s} %v", strings.TrimPrefix(f.GetName(), "vmgroup_"), strings.Join(labels, ","),
+				m.GetGauge().GetValue()+m.GetCounter().GetValue()))
+		}
+	}
+	return all
+}
+
+func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
+	for _, each := range []bool{true, false} {
+		r := prometheus.NewRegistry()
+		bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: each}, func(t *testing.T, l *Loop) {
+			for range 10 {
+				l.Renew(call("web", 2))
+				time.Sleep(5 * time.Second)
+			}
+			all := gathered(t, r)
+			for sample, want := range map[string]bool{
+				`groups{phase=RUNNING} 1`: true, `groups{phase=ERROR} 0`: true, `actions_running{} 0`: true, `actions_total{op=Clone,result=ok} 2`: true,
+				`group_replicas_desired{group=web,namespace=default} 2`: each, `group_replicas_ready{group=web,namespace=default} 2`: each,
+				`group_replicas_available{group=web,namespace=default} 2`: each,
+			} {
+				if slices.Contains(all, sample) != want {
+					t.Errorf("GroupMetrics %v: %s is there: %v; all: %q", each, sample, !want, all)
+				}
+			}
+			time.Sleep(time.Hour)
+			if all := gathered(t, r); slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, "group_replicas") }) || !slices.Contains(all, `groups{phase=RUNNING} 0`) {
+				t.Errorf("without a lease: %q", all)
+			}
+		})
+	}
+}

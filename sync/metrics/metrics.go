@@ -1,0 +1,109 @@
+// Package metrics is the list of the server's metrics, and the one way to register them. To add one, add it to the list and
+// to the table of metrics in docs; a test compares the two. Names follow
+// https://prometheus.io/docs/practices/naming/: the unit is the last word, counters end in _total, and of a time its
+// _duration_seconds or _timestamp_seconds is told.
+package metrics
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metric is one metric: its name, what it says, its labels, and the buckets of a histogram.
+type Metric struct {
+	Name, Help string
+	Labels     []string
+	Buckets    []float64
+}
+
+// The metrics.
+var (
+	BuildInfo = add("vmgroup_build_info", "Always 1; the labels tell which build runs.", "version", "goversion")
+
+	Groups          = add("vmgroup_groups", "Groups under lease, by phase.", "phase")
+	GroupsWaiting   = add("vmgroup_groups_waiting", "Groups that wait for a free slot.")
+	DesiredReplicas = add("vmgroup_group_replicas_desired", "spec.replicas of a group under lease.", "namespace", "group")
+	ReadyReplicas   = add("vmgroup_group_replicas_ready", "Members of a group under lease that are ready.", "namespace", "group")
+	AvailReplicas   = add("vmgroup_group_replicas_available", "Members of a group under lease that are available.", "namespace", "group")
+
+	ActionsRunning = add("vmgroup_actions_running", "vCenter actions under way.")
+	Actions        = add("vmgroup_actions_total", "vCenter actions that ended, by kind and result (ok, or the fault's reason).", "op", "result")
+	ActionDuration = add("vmgroup_action_duration_seconds", "How long vCenter actions took until their result was visible, by kind.", "op").
+			in(prometheus.ExponentialBuckets(0.1, 2, 14))
+
+	VCenterUp           = add("vmgroup_vcenter_up", "1 while vCenter's inventory is known and fresh, else 0.")
+	VCenterCalls        = add("vmgroup_vcenter_calls_total", "Calls to vCenter, by method.", "method")
+	VCenterCallDuration = add("vmgroup_vcenter_call_duration_seconds", "How long calls to vCenter took, by method; those that wait for changes are not timed.", "method").
+				in([]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
+	StampsUnknown = add("vmgroup_stamps_unknown", "VMs whose stamp a newer server wrote; they are never touched.")
+
+	HookDuration = add("vmgroup_hook_duration_seconds", "How long calls of the hooks, /groups and /sd took, by path and HTTP status.", "hook", "code").
+			in(prometheus.ExponentialBuckets(0.0001, 3, 11))
+	Refused            = add("vmgroup_refused_total", "Connections and calls that were refused before they were looked at, by reason.", "reason")
+	KeyFilesUnreadable = add("vmgroup_key_files_unreadable", "Files of tokens, certificates and authorities that cannot be read.")
+	CertificateExpiry  = add("vmgroup_certificate_expiry_timestamp_seconds", "When the hooks' certificate expires, in seconds since 1970.")
+)
+
+var all []*Metric
+
+func add(name, help string, labels ...string) *Metric {
+	m := &Metric{Name: name, Help: help, Labels: labels}
+	all = append(all, m)
+	return m
+}
+
+func (m *Metric) in(buckets []float64) *Metric {
+	m.Buckets = buckets
+	return m
+}
+
+// All lists the metrics. The list is not changed.
+func All() []*Metric { return all }
+
+// Counter registers the metric as a counter, or gives the one that is registered; r may be nil.
+func (m *Metric) Counter(r prometheus.Registerer) *prometheus.CounterVec {
+	return registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels))
+}
+
+// Histogram registers the metric as a histogram, or gives the one that is registered; r may be nil.
+func (m *Metric) Histogram(r prometheus.Registerer) *prometheus.HistogramVec {
+	return registered(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, m.Labels))
+}
+
+// Gauge registers the metric as a gauge that is read when it is asked for: read calls set once for each combination of
+// labels. r may be nil.
+func (m *Metric) Gauge(r prometheus.Registerer, read func(set func(value float64, labels ...string))) {
+	registered(r, prometheus.Collector(&gauge{desc: prometheus.NewDesc(m.Name, m.Help, m.Labels, nil), read: read}))
+}
+
+// registered gives the collector that is registered: c, or an equal one that was there before.
+func registered[C prometheus.Collector](r prometheus.Registerer, c C) C {
+	if r == nil {
+		return c
+	}
+	var before prometheus.AlreadyRegisteredError
+	switch err := r.Register(c); {
+	case errors.As(err, &before):
+		if same, is := before.ExistingCollector.(C); is {
+			return same
+		}
+	case err != nil:
+		panic(err) // the list has one name twice
+	}
+	return c
+}
+
+type gauge struct {
+	desc *prometheus.Desc
+	read func(set func(value float64, labels ...string))
+}
+
+// Describe and Collect are prometheus.Collector's.
+func (g *gauge) Describe(to chan<- *prometheus.Desc) { to <- g.desc }
+
+func (g *gauge) Collect(to chan<- prometheus.Metric) {
+	g.read(func(value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, value, labels...)
+	})
+}
