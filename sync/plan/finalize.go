@@ -45,6 +45,7 @@ func (v *view) finalize() Result {
 		r.Resync = min(resyncHindered, v.Resync)
 	}
 	r.Status = v.status(v.message())
+	r.Notes = v.notes(&r.Status)
 	return r
 }
 

@@ -35,6 +35,8 @@ type Result struct {
 	Wake time.Duration
 	// SlowStart tells that several members were lost at once: a few are made anew first, before the others.
 	SlowStart bool
+	// Notes are what is new since the status that is stored.
+	Notes []Note
 	// Refusal is why the call is refused instead of answered; nil if it is answered.
 	Refusal *Refusal
 }
@@ -89,6 +91,7 @@ func Make(o Observed) Result {
 		r.Resync = min(r.Resync, max(r.Wake, time.Second))
 	}
 	r.Status = v.status(v.message())
+	r.Notes = v.notes(&r.Status)
 	return r
 }
 

@@ -212,6 +212,9 @@ func TestEveryObservation(t *testing.T) {
 		if first.SlowStart = false; second.SlowStart {
 			t.Fatal("members are lost that were confirmed to be gone before")
 		}
+		if first.Notes = nil; len(second.Notes) > 0 {
+			t.Fatalf("what is stored is told again: %+v", second.Notes)
+		}
 		if a, b := asJSON(t, first), asJSON(t, second); a != b {
 			t.Fatalf("%s later, with equal facts:\n%s", later, parting(a, b))
 		}

@@ -47,8 +47,18 @@ func (s *story) happens(what string, change func(o *plan.Observed)) {
 		if s.heard != nil {
 			s.heard(&r)
 		}
+		for i := range r.Notes {
+			if n := &r.Notes[i]; !s.said[n.Key] { // as one Event
+				s.said[n.Key] = true
+				fields := plan.EventOf(plan.Ref{Name: "web"}, r.Notes[i:i+1]).Fields.(plan.EventFields)
+				fmt.Fprintf(&s.diary, "        %s %s: %s\n", fields.Type, fields.Reason, fields.Message)
+			}
+		}
 		for _, a := range r.Actions {
 			fmt.Fprintf(&s.diary, "    %-12s %-8s %s\n", a.Op, a.VM, a.Reason)
+			if n, worth := a.Note(s.o.Now); worth {
+				s.said[n.Key] = true
+			}
 			plan.Apply(&s.o, a)
 			if s.boot != nil {
 				s.boot(&s.o, a)

@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// KindEvent is the kind of an Event among a group's children. The CompositeController does not list it in childResources, so
+// Metacontroller creates what is answered once, never observes, updates or deletes it, and takes another answer of the same
+// name for done (https://github.com/metacontroller/metacontroller/blob/v4.17.2/pkg/controller/common/manage_children.go).
+const KindEvent = "Event.v1"
+
+// EventFields are what an Event has beside its metadata: core/v1, as client-go's recorder writes it, since kubectl describe
+// shows these.
+type EventFields struct {
+	InvolvedObject EventObject `json:"involvedObject"`
+	Reason         string      `json:"reason"`
+	Message        string      `json:"message"`
+	Type           string      `json:"type"`
+	Source         EventSource `json:"source"`
+	FirstTimestamp metav1.Time `json:"firstTimestamp"`
+	LastTimestamp  metav1.Time `json:"lastTimestamp"`
+	// Count is how many notes the Event tells.
+	Count              int    `json:"count"`
+	ReportingComponent string `json:"reportingComponent"`
+}
+
+// EventObject is what an Event is about.
+type EventObject struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+}
+
+// EventSource is who reports an Event.
+type EventSource struct {
+	Component string `json:"component"`
+}
+
+const (
+	eventComponent = "vmgroup"
+	// eventMessageMost is the longest message that the API server takes, in bytes
+	// (https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
+	eventMessageMost = 1024
+	// eventMembersMost is how many members one Event names.
+	eventMembersMost = 20
+)
+
+// together reports whether two notes are told as one.
+func (n *Note) together(with *Note) bool {
+	return n.Warning == with.Warning && n.Reason == with.Reason && n.What == with.What && n.Why == with.Why && n.Member != "" && with.Member != ""
+}
+
+// Together takes the first note, and those that are told with it, out of notes.
+func Together(notes []Note) (told, left []Note) {
+	for i := range notes {
+		if i == 0 || notes[0].together(&notes[i]) {
+			told = append(told, notes[i])
+		} else {
+			left = append(left, notes[i])
+		}
+	}
+	return told, left
+}
+
+// EventOf is the Event that tells these notes, which belong together. Its name is made of their keys: however often it is
+// answered, and by whom, it is one Event.
+func EventOf(ref Ref, notes []Note) Child {
+	n := &notes[0]
+	var members, keys []string
+	first, last := n.At, n.At
+	for i := range notes {
+		keys = append(keys, notes[i].Key)
+		if m := notes[i].Member; m != "" && !slices.Contains(members, m) {
+			members = append(members, m)
+		}
+		if notes[i].At.Before(first) {
+			first = notes[i].At
+		}
+		if notes[i].At.After(last) {
+			last = notes[i].At
+		}
+	}
+	slices.SortFunc(members, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) // web-2, web-10
+	message := n.What
+	if len(members) > 0 {
+		message += " " + atMost(members, eventMembersMost)
+	}
+	if n.Why != "" {
+		message += ": " + n.Why
+	}
+	kind := "Normal"
+	if n.Warning {
+		kind = "Warning"
+	}
+	slices.Sort(keys)
+	sum := sha256.Sum256([]byte(string(ref.UID) + "\n" + n.Reason + "\n" + strings.Join(keys, "\n")))
+	return Child{
+		Key: ChildKey{Kind: KindEvent, Name: ref.Name + "." + hex.EncodeToString(sum[:8])},
+		Fields: EventFields{
+			InvolvedObject: EventObject{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)},
+			Reason:         n.Reason, Message: bounded(Printable(message), eventMessageMost), Type: kind, Source: EventSource{eventComponent},
+			FirstTimestamp: metav1.NewTime(first.UTC().Truncate(time.Second)), LastTimestamp: metav1.NewTime(last.UTC().Truncate(time.Second)),
+			Count: len(notes), ReportingComponent: eventComponent,
+		},
+	}
+}
+
+// bounded cuts a text to so many bytes, between two runes.
+func bounded(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	cut := most - len("…")
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return fmt.Sprint(text[:cut], "…")
+}
