@@ -161,7 +161,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 	if r.direct {
 		vcCfg.Through = r.Direct
 	}
-	loopCfg := loop.Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop()}
+	loopCfg := loop.Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop(), Events: true}
 	for _, c := range change {
 		c(&vcCfg, &loopCfg)
 	}

@@ -26,6 +26,7 @@ type serveSettings struct {
 	slots         int
 	lease, resync time.Duration
 	groupMetrics  bool
+	events        bool
 }
 
 func serveCommand() *cobra.Command {
@@ -61,6 +62,8 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	env(f, "lease", "VMGROUP_LEASE")
 	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups Prometheus may want none")
 	env(f, "group-metrics", "VMGROUP_GROUP_METRICS")
+	f.BoolVar(&s.events, "events", true, "Kubernetes Events on the groups; Metacontroller creates them, and needs the right to")
+	env(f, "events", "VMGROUP_EVENTS")
 	s.settings.flags(c)
 	return c
 }
@@ -109,7 +112,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 		return err
 	}
 	defer closeSimulator()
-	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics}, vc)
+	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events}, vc)
 
 	began := time.Now()
 	handlers := hook.Config{

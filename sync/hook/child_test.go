@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 func TestChildrenAreWholeObjectsOfTheirKinds(t *testing.T) {
@@ -32,5 +35,24 @@ func TestChildrenAreWholeObjectsOfTheirKinds(t *testing.T) {
 		if string(answer.Children[i]) != want[i] {
 			t.Errorf("child %d is\n%s\nwant\n%s", i, answer.Children[i], want[i])
 		}
+	}
+}
+
+func TestAnEventIsWholeAndGoesWithTheOtherChildren(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 5, 6, 7, 0, time.UTC)
+	event := plan.EventOf(plan.Ref{Namespace: "default", Name: "web", UID: "u-1"}, []plan.Note{{Warning: true, Reason: "MemberGone",
+		What: "Gone from vCenter:", Member: "web-0 (vm-7)", Key: "gone/vm-7", At: at}})
+	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+	var answer struct{ Children []json.RawMessage }
+	if err := json.Unmarshal(post(serve(&keeper{sight: healthy(), more: []plan.Child{event}}), "/sync", body).Body.Bytes(), &answer); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"apiVersion":"v1","kind":"Event","metadata":{"name":"` + event.Key.Name + `","namespace":"default"},` +
+		`"involvedObject":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","namespace":"default","name":"web","uid":"u-1"},` +
+		`"reason":"MemberGone","message":"Gone from vCenter: web-0 (vm-7)","type":"Warning","source":{"component":"vmgroup"},` +
+		`"firstTimestamp":"2026-11-22T05:06:07Z","lastTimestamp":"2026-11-22T05:06:07Z","count":1,"reportingComponent":"vmgroup"}`
+	if n := len(answer.Children); n != 2 || string(answer.Children[n-1]) != want {
+		t.Errorf("the children are\n%s\nnot\n%s", answer.Children, want)
 	}
 }

@@ -30,6 +30,7 @@ type keeper struct {
 	emptied bool
 	before  func()
 	reports []plan.Report
+	more    []plan.Child // are answered, too
 	calls   []plan.Call
 	mu      sync.Mutex
 }
@@ -44,8 +45,10 @@ func (k *keeper) Renew(c plan.Call) plan.Result {
 	k.calls = append(k.calls, c)
 	k.mu.Unlock()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	return plan.Make(plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Related: c.Related, Sight: k.sight, Emptied: k.emptied,
+	r := plan.Make(plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Related: c.Related, Sight: k.sight, Emptied: k.emptied,
 		Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second})
+	r.Children = append(r.Children, k.more...)
+	return r
 }
 
 func (k *keeper) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {

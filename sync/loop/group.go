@@ -46,6 +46,7 @@ type group struct {
 	lastLine string                      // the last transition that was logged
 	planned  planned                     // the newest plan
 	history  []plan.ActionReport         // the last actions that ended, oldest first
+	events   events
 }
 
 // failure is why an action's last try failed, and until when the next one waits.

@@ -47,6 +47,8 @@ type Config struct {
 	Log           zerolog.Logger
 	Metrics       prometheus.Registerer // may be nil
 	GroupMetrics  bool                  // metrics of each single group, too
+	// Events adds Kubernetes Events to the children that are answered.
+	Events bool
 
 	// Jitter draws by how much a retry is put off, at least 0 and less than most, so that many do not come back as one.
 	// nil draws at random; a test that must repeat exactly brings a source of its own.
@@ -166,6 +168,10 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		l.queue.Add(call.Group.UID)
 	}
 	l.wake(g, &result)
+	if l.cfg.Events && !echo {
+		g.events.hear(now, &observed.Sight, result.Notes...)
+		result.Children = append(slices.Clip(result.Children), g.events.answer(g.ref, now)...)
+	}
 	return result
 }
 
@@ -329,6 +335,9 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		g.note(ended)
+		if note, worth := a.Note(now); worth && err == nil && l.cfg.Events {
+			g.events.hear(now, nil, note)
+		}
 		l.running--
 		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {
 			l.queue.AddAfter(g.ref.UID, retry)

@@ -29,6 +29,9 @@ type Group struct {
 	URL string
 	// Children are the group's child objects, by Metacontroller's key of their kind and by name, as last applied.
 	Children map[string]map[string]json.RawMessage
+	// Events are the children of kind Event, by name, as first answered: childResources does not list the kind, so
+	// Metacontroller creates them once, and never observes them.
+	Events map[string]json.RawMessage
 	// Related are the objects that the hooks may request: Secrets and ConfigMaps of the group's namespace.
 	Related []Related
 	// Client posts the hook calls; http.DefaultClient if nil.
@@ -256,6 +259,15 @@ func (g *Group) store(a Answer) error {
 			return err
 		}
 		kind := object.Kind + "." + object.APIVersion
+		if kind == "Event.v1" {
+			if g.Events == nil {
+				g.Events = map[string]json.RawMessage{}
+			}
+			if _, exists := g.Events[object.Metadata.Name]; !exists { // else a POST that is answered 409
+				g.Events[object.Metadata.Name] = child
+			}
+			continue
+		}
 		if !slices.Contains(kinds, kind) {
 			return fmt.Errorf("a child of kind %s, which childResources does not list", kind)
 		}

@@ -1,0 +1,81 @@
+package loop
+
+import (
+	"slices"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Events are children that Metacontroller creates once. For each in an answer it sends the API server a POST, also if that
+// Event exists; so an Event is in two answers, in case the first got lost, and then in none.
+//
+// They are bounded as client-go bounds its own (https://pkg.go.dev/k8s.io/client-go/tools/record#EventCorrelator), but
+// nothing is dropped for that: what has no Event yet is told later, with what has come meanwhile.
+const (
+	eventAnswers = 2
+	eventBurst   = 10
+	eventEvery   = 30 * time.Second // beyond the burst
+	// notesMost bounds the notes that wait. When there are more, the oldest are lost.
+	notesMost = 200
+	// heardFor is how long a note is not told again: as long as the API server keeps Events, by default.
+	heardFor = time.Hour
+)
+
+// events are what is to be told of a group. Loop.mu guards them.
+type events struct {
+	notes []plan.Note          // that wait for an Event
+	heard map[string]time.Time // by key: when it was heard of
+	told  []toldEvent          // Events that are in answers
+	spent float64              // of the burst
+	since time.Time            // spent is as of then
+}
+
+type toldEvent struct {
+	event   plan.Child
+	answers int // that it is to be in
+}
+
+// hear takes notes in, unless they were heard of before. s may be nil; it shows which VM a clone made.
+func (e *events) hear(now time.Time, s *plan.Sight, notes ...plan.Note) {
+	if s != nil {
+		for i := range e.notes {
+			e.notes[i] = e.notes[i].Seen(s)
+		}
+	}
+	for _, n := range notes {
+		if at, before := e.heard[n.Key]; before && now.Sub(at) < heardFor {
+			continue
+		}
+		if e.heard == nil {
+			e.heard = map[string]time.Time{}
+		}
+		e.heard[n.Key] = now
+		e.notes = append(e.notes, n)
+	}
+	e.notes = slices.Delete(e.notes, 0, max(0, len(e.notes)-notesMost))
+	if len(e.heard) > 2*notesMost {
+		for key, at := range e.heard {
+			if now.Sub(at) >= heardFor {
+				delete(e.heard, key)
+			}
+		}
+	}
+}
+
+// answer are the Events for an answer that is given now.
+func (e *events) answer(ref plan.Ref, now time.Time) (children []plan.Child) {
+	e.spent, e.since = max(0, e.spent-now.Sub(e.since).Seconds()/eventEvery.Seconds()), now
+	for len(e.notes) > 0 && e.spent+1 <= eventBurst {
+		var together []plan.Note
+		together, e.notes = plan.Together(e.notes)
+		e.told = append(e.told, toldEvent{plan.EventOf(ref, together), eventAnswers})
+		e.spent++
+	}
+	for i := range e.told {
+		children = append(children, e.told[i].event)
+		e.told[i].answers--
+	}
+	e.told = slices.DeleteFunc(e.told, func(t toldEvent) bool { return t.answers == 0 })
+	return children
+}

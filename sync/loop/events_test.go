@@ -1,0 +1,213 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// cluster calls for a group as Metacontroller does: it stores the status, and creates an Event once.
+type cluster struct {
+	plan.Call
+	events  map[string]plan.EventFields
+	order   []string // their names
+	answers map[string]int
+}
+
+func newCluster(c plan.Call) *cluster {
+	return &cluster{Call: c, events: map[string]plan.EventFields{}, answers: map[string]int{}}
+}
+
+func (c *cluster) sync(l *Loop) (events int) {
+	r := l.Renew(c.Call)
+	c.Group = c.Group.DeepCopy()
+	c.Group.Status = r.Status
+	c.Children = map[plan.ChildKey]plan.ObservedChild{}
+	for _, child := range r.Children {
+		if child.Key.Kind != plan.KindEvent {
+			c.Children[child.Key] = plan.ObservedChild{}
+			continue
+		}
+		events++
+		c.answers[child.Key.Name]++
+		if _, exists := c.events[child.Key.Name]; !exists {
+			c.events[child.Key.Name] = child.Fields.(plan.EventFields)
+			c.order = append(c.order, child.Key.Name)
+		}
+	}
+	return events
+}
+
+// calls for a while, every two seconds.
+func (c *cluster) calls(l *Loop, during time.Duration) {
+	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(2 * time.Second) {
+		c.sync(l)
+	}
+}
+
+func (c *cluster) edit(change func(*v1alpha1.VmGroupSpec)) {
+	c.Group = c.Group.DeepCopy()
+	change(&c.Group.Spec)
+	c.Group.Generation++
+}
+
+// says are the Events from one on, one text each.
+func (c *cluster) says(from int) (all []string) {
+	for _, name := range c.order[from:] {
+		e := c.events[name]
+		all = append(all, fmt.Sprintf("%s %s x%d: %s", e.Type, e.Reason, e.Count, e.Message))
+	}
+	return all
+}
+
+func TestEventsTellOnceWhatHappenedAndWhy(t *testing.T) {
+	m := newModel(11 * time.Second) // ends between two calls
+	m.took[plan.Reconfigure] = 3 * time.Second
+	web := newCluster(call("web", 3))
+	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+		web.calls(l, time.Minute)
+		expect := func(want ...string) {
+			t.Helper()
+			from := len(web.order)
+			web.calls(l, 5*time.Minute)
+			if got := web.says(from); !slices.Equal(got, want) {
+				t.Errorf("Events:\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			if n := web.sync(l); n > 0 {
+				t.Errorf("a settled group is answered with %d Events", n)
+			}
+		}
+		if got := web.says(0); !slices.Equal(got, []string{"Normal MemberCreated x3: Created web-0 (new-web-0), web-1 (new-web-1), web-2 (new-web-2): 0 of 3 members exist"}) {
+			t.Errorf("%q", got)
+		}
+		web.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(2)) })
+		expect("Normal MemberRemoved x1: Removed web-2 (new-web-2): scale-in: from 3 members to 2")
+
+		m.change(web.Ref(), func(s *plan.Sight) { // somebody destroys one in vCenter
+			gone := slices.IndexFunc(s.VMs, func(vm plan.VM) bool { return vm.Ordinal == 0 })
+			s.Gone = append(s.Gone, s.VMs[gone].MoRef)
+			s.VMs = slices.Delete(slices.Clone(s.VMs), gone, gone+1)
+		})
+		expect("Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)",
+			"Normal MemberCreated x1: Created web-0 (new-web-0-again): 1 of 2 members exist")
+
+		m.change(web.Ref(), func(s *plan.Sight) {
+			s.VMs[slices.IndexFunc(s.VMs, func(vm plan.VM) bool { return vm.Ordinal == 1 })].Power = plan.PoweredOff
+		})
+		expect("Normal MemberPoweredOff x1: Found powered off: web-1 (new-web-1)")
+
+		web.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = 2 })
+		target := plan.Revision(&web.Group.Spec) + ", 2 CPUs, 1 GB"
+		expect("Normal UpdateStarted x1: Update to "+target+" started: web-0 has 1 CPU instead of 2, web-1 has 1 CPU instead of 2",
+			"Normal MemberCreated x1: Created web-2 (new-web-2-again): surge: one extra member during the power cycles",
+			"Normal MemberResized x1: Resized web-1 (new-web-1): resize: it has 1 CPU instead of 2",
+			"Normal MemberResized x1: Resized web-0 (new-web-0-again): resize: it has 1 CPU instead of 2",
+			"Normal MemberRemoved x1: Removed web-2 (new-web-2-again): scale-in: from 3 members to 2",
+			"Normal UpdateFinished x1: Update to "+target+" finished")
+
+		m.change(web.Ref(), func(s *plan.Sight) { s.Template = plan.Template{Datacenter: "DC0"} })
+		web.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(3)) })
+		expect(`Warning TemplateNotFound x1: template "t" not found in datacenter DC0; no templates there`)
+		for name, n := range web.answers {
+			if n != eventAnswers {
+				t.Errorf("%s was in %d answers", web.events[name].Message, n)
+			}
+		}
+	})
+	// Another process finds the group as it was stored, and has nothing to tell.
+	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+		from := len(web.order)
+		web.calls(l, time.Minute)
+		if got := web.says(from); len(got) > 0 {
+			t.Errorf("after a restart: %q", got)
+		}
+	})
+}
+
+func TestTwoReplicasTellOneThingByOneName(t *testing.T) {
+	var names [2]string
+	for i := range names {
+		m := newModel(time.Second)
+		bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+			m.world(plan.Ref{UID: "uid-web"}).Sight.Template = plan.Template{Datacenter: "DC0"}
+			c := newCluster(call("web", 1))
+			time.Sleep(time.Duration(i) * time.Minute)
+			c.sync(l)
+			if names[i] = strings.Join(c.order, " "); len(c.order) != 1 {
+				t.Errorf("%q", c.says(0))
+			}
+		})
+	}
+	if names[0] != names[1] {
+		t.Errorf("%q", names)
+	}
+}
+
+func TestAStaleParentIsToldNothingTwice(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+		c := newCluster(call("web", 1))
+		c.calls(l, time.Minute)
+		m.change(c.Ref(), func(s *plan.Sight) { s.Gone, s.VMs = []string{s.VMs[0].MoRef}, nil })
+		stale := *c.Group
+		c.sync(l)
+		c.Group = &stale
+		c.sync(l)
+		c.calls(l, time.Minute)
+		if got := c.says(1); len(got) != 2 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestEventsAreBoundedAndNothingIsLostForIt(t *testing.T) {
+	var e events
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ref, count, members := plan.Ref{Name: "web", UID: "u"}, 0, 0
+	for i := range 100 { // each with a reason of its own kind, then the same one
+		why := "always the same"
+		if i < 50 {
+			why = fmt.Sprint("reason ", i%25)
+		}
+		e.hear(now, nil, plan.Note{Reason: "MemberRemoved", What: "Removed", Member: fmt.Sprint("web-", i), Why: why, Key: fmt.Sprint(i), At: now})
+		for range 2 * eventAnswers {
+			for _, c := range e.answer(ref, now) {
+				count++
+				members += c.Fields.(plan.EventFields).Count
+			}
+		}
+		now = now.Add(time.Second)
+	}
+	if most := eventAnswers * (eventBurst + 100/30 + 1); count > most {
+		t.Errorf("%d Events in 100 s, at most %d were expected", count, most)
+	}
+	for range 30 {
+		now = now.Add(eventEvery)
+		for range eventAnswers {
+			for _, c := range e.answer(ref, now) {
+				members += c.Fields.(plan.EventFields).Count
+			}
+		}
+	}
+	if members != eventAnswers*100 {
+		t.Errorf("%d members were told of, %d times each", members/eventAnswers, eventAnswers)
+	}
+	if children := e.answer(ref, now); len(children) > 0 {
+		t.Errorf("%d more", len(children))
+	}
+}
+
+func TestEventsCanBeSwitchedOff(t *testing.T) {
+	bubble(t, newModel(time.Second), Config{Slots: 8}, func(t *testing.T, l *Loop) {
+		c := newCluster(call("web", 2))
+		c.calls(l, time.Minute)
+		if len(c.events) > 0 {
+			t.Errorf("%q", c.says(0))
+		}
+	})
+}
