@@ -112,7 +112,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 		return err
 	}
 	defer closeSimulator()
-	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events}, vc)
+	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who}, vc)
 
 	began := time.Now()
 	handlers := hook.Config{

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -26,6 +28,7 @@ const (
 type events struct {
 	notes []plan.Note          // that wait for an Event
 	heard map[string]time.Time // by key: when it was heard of
+	asked []plan.Note          // that wait for who did it
 	told  []toldEvent          // Events that are in answers
 	spent float64              // of the burst
 	since time.Time            // spent is as of then
@@ -61,6 +64,72 @@ func (e *events) hear(now time.Time, s *plan.Sight, notes ...plan.Note) {
 			}
 		}
 	}
+}
+
+// hold keeps notes back until it is known who did that, and reports whether there are such.
+func (e *events) hold() bool {
+	ask := func(n plan.Note) bool { return n.Deed != "" }
+	for _, n := range e.notes {
+		if ask(n) {
+			e.asked = append(e.asked, n)
+		}
+	}
+	e.notes = slices.DeleteFunc(e.notes, ask)
+	return len(e.asked) > 0
+}
+
+// askTimeout is how long it is waited for who did something.
+const askTimeout = 10 * time.Second
+
+// askWho asks vCenter about the notes of a group that are held back, and lets them go. l.mu is held.
+func (l *Loop) askWho(ctx context.Context, g *group) {
+	if g == nil || len(g.events.asked) == 0 {
+		return
+	}
+	notes := g.events.asked
+	g.events.asked = nil
+	l.actions.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		for _, deed := range []plan.Deed{plan.DeedRemoved, plan.DeedPoweredOff} {
+			l.complete(ctx, g.ref, deed, notes)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		g.events.notes = append(g.events.notes, notes...)
+	})
+}
+
+// complete asks about the notes of one kind of deed, by one call.
+func (l *Loop) complete(ctx context.Context, ref plan.Ref, deed plan.Deed, notes []plan.Note) {
+	var refs []string
+	for _, n := range notes {
+		if n.Deed == deed {
+			refs = append(refs, n.MoRef)
+		}
+	}
+	if len(refs) == 0 {
+		return
+	}
+	who, err := l.who(ctx, deed, refs)
+	if err != nil {
+		l.cfg.Log.Debug().Err(err).Stringer("group", ref).Msg("vCenter's events do not tell who did what befell members")
+	}
+	for i, n := range notes {
+		if n.Deed == deed {
+			notes[i] = n.By(who[n.MoRef])
+		}
+	}
+}
+
+// who asks; a panic in it is a fault of this one question.
+func (l *Loop) who(ctx context.Context, deed plan.Deed, moRefs []string) (who map[string]string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %s", panicked(p))
+		}
+	}()
+	return l.cfg.Who(ctx, deed, moRefs)
 }
 
 // answer are the Events for an answer that is given now.

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -210,4 +211,31 @@ func TestEventsCanBeSwitchedOff(t *testing.T) {
 			t.Errorf("%q", c.says(0))
 		}
 	})
+}
+
+func TestAnEventNamesWhoDidThatIfVCenterTells(t *testing.T) {
+	for want, who := range map[string]func() (map[string]string, error){
+		`Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0): removed by VSPHERE.LOCAL\alice`: func() (map[string]string, error) {
+			return map[string]string{"new-web-0": `VSPHERE.LOCAL\alice`}, nil
+		},
+		"Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)": func() (map[string]string, error) { panic("a mistake") },
+	} {
+		m, asked := newModel(time.Second), 0
+		answer := func(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error) {
+			if asked++; deed != plan.DeedRemoved || !slices.Equal(moRefs, []string{"new-web-0"}) {
+				t.Errorf("asked about %s of %v", deed, moRefs)
+			}
+			time.Sleep(3 * time.Second)
+			return who()
+		}
+		bubble(t, m, Config{Events: true, Who: answer}, func(t *testing.T, l *Loop) {
+			c := newCluster(call("web", 1))
+			c.calls(l, time.Minute)
+			m.change(c.Ref(), func(s *plan.Sight) { s.Gone, s.VMs = []string{s.VMs[0].MoRef}, nil })
+			c.calls(l, time.Minute)
+			if got := c.says(1); !slices.Contains(got, want) || len(got) != 2 || asked != 1 {
+				t.Errorf("asked %d times: %q", asked, got)
+			}
+		})
+	}
 }

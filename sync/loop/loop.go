@@ -49,6 +49,8 @@ type Config struct {
 	GroupMetrics  bool                  // metrics of each single group, too
 	// Events adds Kubernetes Events to the children that are answered.
 	Events bool
+	// Who says who did that to these VMs, by moRef, as far as vCenter's events tell; nil if nobody is to be asked.
+	Who func(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error)
 
 	// Jitter draws by how much a retry is put off, at least 0 and less than most, so that many do not come back as one.
 	// nil draws at random; a test that must repeat exactly brings a source of its own.
@@ -169,7 +171,9 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	}
 	l.wake(g, &result)
 	if l.cfg.Events && !echo {
-		g.events.hear(now, &observed.Sight, result.Notes...)
+		if g.events.hear(now, &observed.Sight, result.Notes...); l.cfg.Who != nil && g.events.hold() {
+			l.queue.Add(g.ref.UID)
+		}
 		result.Children = append(slices.Clip(result.Children), g.events.answer(g.ref, now)...)
 	}
 	return result
@@ -239,6 +243,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	now := time.Now()
 	l.mu.Lock()
 	g := l.groups[uid]
+	l.askWho(ctx, g)
 	if !l.leased(g, now) {
 		l.takeChoice(g)
 		l.confirmUnselected(ctx, g, now)

@@ -29,6 +29,27 @@ type Note struct {
 	// Key tells notes apart.
 	Key string
 	At  time.Time
+	// Deed is what somebody did to the VM MoRef; vCenter's events may tell who.
+	Deed  Deed
+	MoRef string
+}
+
+// Deed is what somebody other than this server did to a VM.
+type Deed string
+
+// The deeds that are asked about.
+const (
+	DeedRemoved    Deed = "removed"
+	DeedPoweredOff Deed = "powered off"
+)
+
+// By is the note with the user who did it, if vCenter's events tell; nobody is to be asked any more.
+func (n Note) By(user string) Note {
+	if user != "" {
+		n.Why = string(n.Deed) + " by " + user
+	}
+	n.Deed = ""
+	return n
 }
 
 const noteCreated = "MemberCreated"
@@ -137,7 +158,8 @@ func (v *view) deedsOfOthers() (all []Note) {
 			v.Pending[MemberName(v.Group.Name, r.Ordinal)].Op == Destroy {
 			continue
 		}
-		all = append(all, Note{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: r.Name + " (" + r.MoRef + ")", Key: keyGone(r.MoRef), At: v.Now})
+		all = append(all, Note{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: r.Name + " (" + r.MoRef + ")", Key: keyGone(r.MoRef), At: v.Now,
+			Deed: DeedRemoved, MoRef: r.MoRef})
 	}
 	for i := range v.members {
 		m := &v.members[i]
@@ -147,7 +169,7 @@ func (v *view) deedsOfOthers() (all []Note) {
 		}
 		if r := v.record(m.MoRef, i); r != nil && r.PowerState == string(PoweredOn) && r.Reason != ReasonPowerCycling && r.Reason != ReasonRemoving {
 			all = append(all, Note{Reason: "MemberPoweredOff", What: "Found powered off:", Member: m.name + " (" + m.MoRef + ")",
-				Key: "off/" + m.MoRef + "/" + r.LastTransitionTime.UTC().Format(time.RFC3339), At: v.Now})
+				Key: "off/" + m.MoRef + "/" + r.LastTransitionTime.UTC().Format(time.RFC3339), At: v.Now, Deed: DeedPoweredOff, MoRef: m.MoRef})
 		}
 	}
 	return all

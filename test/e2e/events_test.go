@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// events are the Events on a group, by reason. Each must be whole as kubectl shows it.
+func (r *rig) events(t *testing.T, namespace, name string) map[string][]string {
+	t.Helper()
+	var list struct {
+		Items []struct {
+			Reason, Message, Type, ReportingComponent string
+			Source                                    struct{ Component string }
+			FirstTimestamp, LastTimestamp             time.Time
+			Count                                     int
+		}
+	}
+	out := r.kubectl(t, "-n", namespace, "get", "events", "--field-selector=involvedObject.kind=VmGroup,involvedObject.name="+name, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for _, e := range list.Items {
+		all[e.Reason] = append(all[e.Reason], e.Message)
+		if e.Source.Component != "vmgroup" {
+			continue
+		}
+		if e.ReportingComponent != "vmgroup" || e.Count < 1 || e.FirstTimestamp.IsZero() || e.LastTimestamp.Before(e.FirstTimestamp) || e.Type != "Normal" && e.Type != "Warning" {
+			t.Errorf("%+v", e)
+		}
+	}
+	return all
+}
+
+func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "events")
+	r.kubectlWith(t, webYAML, "-n", namespace, "apply", "-f", "-")
+	r.settled(t, namespace, "web", 3)
+	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=2")
+	g := r.settled(t, namespace, "web", 2)
+	gone := g.Status.Members[0].MoRef
+	r.destroy(t, gone)
+	eventually(t, func() string {
+		if g := r.group(t, namespace, "web"); slices.Contains(moRefs(g), gone) {
+			return gone + " is a member still"
+		}
+		return ""
+	})
+	r.settled(t, namespace, "web", 2)
+	r.kubectl(t, "-n", namespace, "patch", "vg", "web", "--type=merge", "-p", `{"spec":{"template":"vm-operator-template-2"}}`)
+	r.settled(t, namespace, "web", 2)
+	r.kubectl(t, "-n", namespace, "patch", "vg", "web", "--type=merge", "-p", `{"spec":{"replicas":3,"template":"typo"}}`)
+
+	var all map[string][]string
+	eventually(t, func() string {
+		all = r.events(t, namespace, "web")
+		for _, reason := range []string{"MemberCreated", "MemberRemoved", "MemberGone", "UpdateStarted", "UpdateFinished", "TemplateNotFound"} {
+			if len(all[reason]) == 0 {
+				return fmt.Sprintf("no %s among %v", reason, all)
+			}
+		}
+		return ""
+	})
+	says := func(reason string, texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if n := strings.Count(strings.Join(all[reason], "\n"), text); n != 1 {
+				t.Errorf("%s says %q %d times: %q", reason, text, n, all[reason])
+			}
+		}
+	}
+	says("MemberRemoved", "web-2 (", "scale-in: from 3 members to 2")
+	says("MemberGone", "("+gone+"): removed by ") // vCenter's events tell the user
+	says("UpdateFinished", "finished")
+	says("TemplateNotFound", `template "typo" not found`)
+	if bad := all["SyncError"]; len(bad) > 0 {
+		t.Errorf("%q", bad)
+	}
+
+	r.kubectl(t, "-n", namespace, "patch", "vg", "web", "--type=merge", "-p", `{"spec":{"replicas":2,"template":"vm-operator-template-2"}}`)
+	r.settled(t, namespace, "web", 2)
+	time.Sleep(2 * resync) // what was told goes out of the answers
+	before := fmt.Sprint(r.events(t, namespace, "web"))
+	time.Sleep(2 * resync)
+	if after := fmt.Sprint(r.events(t, namespace, "web")); after != before {
+		t.Errorf("a settled group has new Events:\n%s\n%s", before, after)
+	}
+	described := r.kubectl(t, "-n", namespace, "describe", "vg", "web")
+	if _, events, _ := strings.Cut(described, "Events:"); !strings.Contains(events, "MemberRemoved") || strings.Contains(events, "<unknown>") {
+		t.Errorf("kubectl describe shows %s", events)
+	}
+	t.Log(described[strings.Index(described, "Events:"):])
+}
