@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,8 +47,11 @@ func (e *events) hear(now time.Time, s *plan.Sight, notes ...plan.Note) {
 			e.notes[i] = e.notes[i].Seen(s)
 		}
 	}
+	if len(notes) > 0 {
+		maps.DeleteFunc(e.heard, func(_ string, at time.Time) bool { return now.Sub(at) >= heardFor })
+	}
 	for _, n := range notes {
-		if at, before := e.heard[n.Key]; before && now.Sub(at) < heardFor {
+		if _, before := e.heard[n.Key]; before {
 			continue
 		}
 		if e.heard == nil {
@@ -57,13 +61,6 @@ func (e *events) hear(now time.Time, s *plan.Sight, notes ...plan.Note) {
 		e.notes = append(e.notes, n)
 	}
 	e.notes = slices.Delete(e.notes, 0, max(0, len(e.notes)-notesMost))
-	if len(e.heard) > 2*notesMost {
-		for key, at := range e.heard {
-			if now.Sub(at) >= heardFor {
-				delete(e.heard, key)
-			}
-		}
-	}
 }
 
 // hold keeps notes back until it is known who did that, and reports whether there are such.

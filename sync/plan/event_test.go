@@ -2,11 +2,13 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -63,5 +65,27 @@ func TestWhichActionsAreTold(t *testing.T) {
 		if n, worth := a.Note(now); worth != told[op] || worth && (n.Why != "because" || n.Key == "" || n.What == "") {
 			t.Errorf("%s is told: %v, %+v", op, worth, n)
 		}
+	}
+}
+
+func TestAnUpdateThatIsTakenBackIsNotFinished(t *testing.T) {
+	o := observed(1)
+	o.Sight.VMs = []plan.VM{vm(&o, 0)}
+	o.Group.Status = plan.Make(o).Status
+	as := func(template string) (reasons []string) {
+		edit(func(spec *v1alpha1.VmGroupSpec) { spec.Template = template })(&o)
+		r := plan.Make(o)
+		o.Group.Status = r.Status
+		for _, n := range r.Notes {
+			reasons = append(reasons, n.Reason)
+		}
+		return reasons
+	}
+	was := o.Group.Spec.Template
+	if got := as("another"); !slices.Equal(got, []string{"UpdateStarted"}) {
+		t.Errorf("another template: %v", got)
+	}
+	if got := as(was); !slices.Equal(got, []string{"UpdateWithdrawn"}) {
+		t.Errorf("taken back: %v", got)
 	}
 }

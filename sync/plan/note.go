@@ -104,6 +104,7 @@ func keyGone(moRef string) string { return "gone/" + moRef }
 //	  generation
 //	no update, or another target    an update                            UpdateStarted
 //	an update                       none, all members as the spec says   UpdateFinished
+//	an update                       none, and another target             UpdateWithdrawn
 //	an update                       none, members held as they are       UpdateHeld
 //	any                             the update has stopped               Warning UpdateStopped
 //	healing not suspended           suspended                            Warning HealingSuspended
@@ -143,6 +144,8 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []Note) {
 	case was.Update == nil || v.update != nil:
 	case held != "":
 		say(false, ReasonUpdateHeld, held, was.Update.Target)
+	case was.Update.Target != v.target():
+		say(false, "UpdateWithdrawn", fmt.Sprintf("Update to %s withdrawn: no member differs from the spec", was.Update.Target), was.Update.Target)
 	default:
 		say(false, "UpdateFinished", fmt.Sprintf("Update to %s finished", was.Update.Target), was.Update.Target)
 	}
