@@ -169,6 +169,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	loopCfg.Who = vc.Who
 	groups = loop.New(loopCfg, vc)
 	listener := r.listen()
 	hooks := hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})

@@ -29,6 +29,7 @@ const (
 type events struct {
 	notes []plan.Note          // that wait for an Event
 	heard map[string]time.Time // by key: when it was heard of
+	down  map[string]bool      // VMs that this server took down, by moRef
 	asked []plan.Note          // that wait for who did it
 	told  []toldEvent          // Events that are in answers
 	spent float64              // of the burst
@@ -51,7 +52,7 @@ func (e *events) hear(now time.Time, s *plan.Sight, notes ...plan.Note) {
 		maps.DeleteFunc(e.heard, func(_ string, at time.Time) bool { return now.Sub(at) >= heardFor })
 	}
 	for _, n := range notes {
-		if _, before := e.heard[n.Key]; before {
+		if _, before := e.heard[n.Key]; before || n.Deed == plan.DeedPoweredOff && e.down[n.MoRef] {
 			continue
 		}
 		if e.heard == nil {
@@ -61,6 +62,28 @@ func (e *events) hear(now time.Time, s *plan.Sight, notes ...plan.Note) {
 		e.notes = append(e.notes, n)
 	}
 	e.notes = slices.Delete(e.notes, 0, max(0, len(e.notes)-notesMost))
+}
+
+// hear takes notes in, and reports whether vCenter is to be asked about some that are held back. l.mu is held.
+func (l *Loop) hear(g *group, s *plan.Sight, notes []plan.Note) (ask bool) {
+	if !l.cfg.Events {
+		return false
+	}
+	g.events.hear(time.Now(), s, notes...)
+	return l.cfg.Who != nil && g.events.hold()
+}
+
+// tookDown keeps what this server did from being told as another's deed: the stored status may be older than that.
+func (e *events) tookDown(a *plan.Action) {
+	switch a.Op {
+	case plan.PowerOff, plan.ShutdownGuest:
+		if e.down == nil {
+			e.down = map[string]bool{}
+		}
+		e.down[a.MoRef] = true
+	case plan.PowerOn, plan.Destroy:
+		delete(e.down, a.MoRef)
+	}
 }
 
 // hold keeps notes back until it is known who did that, and reports whether there are such.
@@ -80,9 +103,6 @@ const askTimeout = 10 * time.Second
 
 // askWho asks vCenter about the notes of a group that are held back, and lets them go. l.mu is held.
 func (l *Loop) askWho(ctx context.Context, g *group) {
-	if g == nil || len(g.events.asked) == 0 {
-		return
-	}
 	notes := g.events.asked
 	g.events.asked = nil
 	l.actions.Go(func() {

@@ -171,7 +171,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	}
 	l.wake(g, &result)
 	if l.cfg.Events && !echo {
-		if g.events.hear(now, &observed.Sight, result.Notes...); l.cfg.Who != nil && g.events.hold() {
+		if l.hear(g, &observed.Sight, result.Notes) {
 			l.queue.Add(g.ref.UID)
 		}
 		result.Children = append(slices.Clip(result.Children), g.events.answer(g.ref, now)...)
@@ -243,7 +243,6 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	now := time.Now()
 	l.mu.Lock()
 	g := l.groups[uid]
-	l.askWho(ctx, g)
 	if !l.leased(g, now) {
 		l.takeChoice(g)
 		l.confirmUnselected(ctx, g, now)
@@ -268,6 +267,10 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	g.doubt(result.SlowStart)
 	g.forgetUnwanted(&result, now)
 	l.wake(g, &result)
+	// What is new in a status is told with the answer that has that status. What befell members is told as of now.
+	if l.hear(g, &observed.Sight, slices.DeleteFunc(result.Notes, func(n plan.Note) bool { return n.Deed == "" })) {
+		l.askWho(ctx, g)
+	}
 	actions := g.startable(result.Actions)
 	chosen := l.takeChoice(g)
 	switch {
@@ -340,8 +343,11 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		g.note(ended)
-		if note, worth := a.Note(now); worth && err == nil && l.cfg.Events {
-			g.events.hear(now, nil, note)
+		if note, worth := a.Note(now); worth && err == nil {
+			l.hear(g, nil, []plan.Note{note})
+		}
+		if l.cfg.Events {
+			g.events.tookDown(&a)
 		}
 		l.running--
 		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {

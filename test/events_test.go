@@ -1,0 +1,82 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// eventsOf are the messages of a group's Events, by reason.
+func eventsOf(t *testing.T, g *metacontroller.Group) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, text := range g.Events {
+		var e plan.EventFields
+		if err := json.Unmarshal(text, &e); err != nil {
+			t.Fatal(err)
+		}
+		all[e.Reason] += e.Message + "\n"
+	}
+	return all
+}
+
+func TestEventsTellOfAGroupsLife(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 3)
+		up(t, g)
+		if all := eventsOf(t, g); !strings.Contains(all["MemberCreated"], "web-1 (vm-") || all["MemberGone"] != "" || len(all) != 1 {
+			t.Errorf("a new group: %q", all)
+		}
+		ctx := context.Background()
+		r.task(r.vm(web + "/web-1").PowerOff(ctx))
+		up(t, g)
+		gone := r.vm(web + "/web-0").Reference().Value
+		r.task(r.vm(web + "/web-0").PowerOff(ctx))
+		r.task(r.vm(web + "/web-0").Destroy(ctx))
+		eventually(t, patience, "web-0 is cloned anew", func() bool {
+			up(t, g)
+			return r.vm(web+"/web-0") != nil
+		})
+		g.Scale(2)
+		up(t, g)
+		eventually(t, patience, "all is told", func() bool {
+			up(t, g)
+			all := eventsOf(t, g)
+			return all["MemberPoweredOff"] != "" && all["MemberGone"] != "" && all["MemberRemoved"] != ""
+		})
+		all := eventsOf(t, g)
+		if !strings.Contains(all["MemberPoweredOff"], "web-1 (") || !strings.Contains(all["MemberPoweredOff"], "): powered off by ") {
+			t.Errorf("%q", all["MemberPoweredOff"])
+		}
+		if all["MemberGone"] != "Gone from vCenter: web-0 ("+gone+"): removed by "+r.URL().User.Username()+"\n" {
+			t.Errorf("%q", all["MemberGone"])
+		}
+		if !strings.Contains(all["MemberRemoved"], "Removed web-2 (") || !strings.Contains(all["MemberRemoved"], "scale-in: from 3 members to 2") {
+			t.Errorf("%q", all["MemberRemoved"])
+		}
+		before := len(g.Events)
+		for range 100 {
+			if a, err := g.Sync(within(t)); err != nil || strings.Contains(string(join(a.Children)), `"kind":"Event"`) {
+				t.Fatalf("a settled group: %s (%v)", join(a.Children), err)
+			}
+		}
+		if len(g.Events) != before {
+			t.Errorf("%d Events, %d before", len(g.Events), before)
+		}
+	})
+}
+
+func join(all []json.RawMessage) (text []byte) {
+	for _, one := range all {
+		text = append(text, one...)
+	}
+	return text
+}
