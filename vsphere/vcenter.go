@@ -29,6 +29,7 @@ type VCenter struct {
 	lookups   lookups
 	tagBook   *tagBook
 	fields    fieldBook
+	witness   *witness
 	asked     sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
 }
 
@@ -41,7 +42,7 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: newTagBook(), tasks: tasks.New(c, cfg.Log), clones: newClones()}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: newTagBook(), tasks: tasks.New(c, cfg.Log), clones: newClones(), witness: newWitness()}
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // deeds are vCenter's events of each kind of deed. Those of a VM that is gone cannot be asked for by the VM; without an entity
@@ -22,28 +23,68 @@ var deeds = map[plan.Deed][]string{
 // deedsSince is how far back is asked for: what is noted happened moments ago; vCenter's clock may differ.
 const deedsSince = 15 * time.Minute
 
+// Who did it is asked for one at a time, and at most once a second: when a host fails, many groups ask at once.
+const (
+	deedsEvery = time.Second
+	deedsFresh = 2 * time.Second // for how long others may go by an answer
+)
+
+// witness is what vCenter's events told last. turn is held by whoever reads and asks.
+type witness struct {
+	turn chan struct{}
+	last map[plan.Deed]testimony
+}
+
+type testimony struct {
+	at  time.Time
+	who map[string]string
+}
+
+func newWitness() *witness {
+	return &witness{turn: make(chan struct{}, 1), last: map[plan.Deed]testimony{}}
+}
+
 // Who says who did that to these VMs lately: the user, by moRef, as far as vCenter's events tell.
 func (v *VCenter) Who(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error) {
+	w := v.witness
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	last := w.last[deed]
+	told := !slices.ContainsFunc(moRefs, func(ref string) bool { return last.who[ref] == "" })
+	if told && time.Since(last.at) < deedsFresh {
+		return last.who, nil
+	}
+	if !session.Sleep(ctx, deedsEvery-time.Since(last.at)) {
+		return nil, ctx.Err()
+	}
+	who, err := v.askWho(ctx, deed)
+	w.last[deed] = testimony{time.Now(), who}
+	return who, err
+}
+
+// askWho reads who did that to any VM lately.
+func (v *VCenter) askWho(ctx context.Context, deed plan.Deed) (map[string]string, error) {
 	begin := time.Now().Add(-deedsSince)
 	var events []types.BaseEvent
-	err := v.client.call(ctx, func(ctx context.Context, s *session) error {
-		res, err := methods.QueryEvents(ctx, s.vim, &types.QueryEvents{This: *s.vim.ServiceContent.EventManager,
+	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager,
 			Filter: types.EventFilterSpec{EventTypeId: deeds[deed], Time: &types.EventFilterSpecByTime{BeginTime: &begin}}})
 		if err == nil {
 			events = res.Returnval
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
 	who, last := map[string]string{}, map[string]time.Time{}
 	for _, event := range events {
 		e := event.GetEvent()
-		if e.Vm == nil || e.UserName == "" || !slices.Contains(moRefs, e.Vm.Vm.Value) || e.CreatedTime.Before(last[e.Vm.Vm.Value]) {
+		if e.Vm == nil || e.UserName == "" || e.CreatedTime.Before(last[e.Vm.Vm.Value]) {
 			continue
 		}
 		who[e.Vm.Vm.Value], last[e.Vm.Vm.Value] = e.UserName, e.CreatedTime
 	}
-	return who, nil
+	return who, err
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/vmware/govmomi/object"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
 func TestVCentersEventsTellWhoPoweredOffOrRemovedAVM(t *testing.T) {
@@ -19,21 +21,29 @@ func TestVCentersEventsTellWhoPoweredOffOrRemovedAVM(t *testing.T) {
 		p.do(p.cloning(0))
 		p.do(p.cloning(1))
 		ctx, vms := context.Background(), p.sight().VMs
-		admin := object.NewVirtualMachine(w.Admin().Client, vmRef(vms[0].MoRef))
+		admin := object.NewVirtualMachine(w.Admin().Client, inventory.VMRef(vms[0].MoRef))
 		for _, do := range []func(context.Context) (*object.Task, error){admin.PowerOn, admin.PowerOff, admin.Destroy} {
 			task, err := do(ctx)
-			w.must(err)
-			w.must(task.Wait(ctx))
+			w.Must(err)
+			w.Must(task.Wait(ctx))
 		}
 		for _, deed := range []plan.Deed{plan.DeedPoweredOff, plan.DeedRemoved} {
 			who, err := p.Who(ctx, deed, []string{vms[0].MoRef, vms[1].MoRef})
 			if err != nil || len(who) != 1 || who[vms[0].MoRef] == "" {
 				t.Errorf("%s: %v %v", deed, who, err)
 			}
-			t.Log(deed, who)
 		}
-		if who, err := p.Who(ctx, plan.DeedRemoved, []string{"vm-none"}); err != nil || len(who) > 0 {
+		if who, err := p.Who(ctx, plan.DeedRemoved, []string{"vm-none"}); err != nil || who["vm-none"] != "" {
 			t.Errorf("of a VM that nothing befell: %v %v", who, err)
+		}
+		calls, began := w.Calls()["QueryEvents"], time.Now()
+		for _, of := range []string{vms[0].MoRef, "vm-1", "vm-2", "vm-3"} {
+			if _, err := p.Who(ctx, plan.DeedRemoved, []string{of}); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := w.Calls()["QueryEvents"] - calls; n != 3 || time.Since(began) < 3*deedsEvery-time.Millisecond {
+			t.Errorf("%d calls in %s for one VM that is known and three that are not", n, time.Since(began))
 		}
 	})
 }
