@@ -70,7 +70,8 @@ func TestEveryReplicaReportsAGroupAndNoneItsUserData(t *testing.T) {
 		_, all := get(t, p.url+"/groups")
 		_, metrics := get(t, p.health+"/metrics")
 		told += body + all + metrics
-		if all != "["+strings.TrimSpace(body)+"]\n" {
+		r.Actions = nil // are told of a single group alone
+		if short, err := json.Marshal(r); err != nil || strings.TrimSpace(all) != "["+string(short)+"]" {
 			t.Errorf("/groups says %s", all)
 		}
 		if code, _ := get(t, p.url+"/groups/default/db"); code != 404 {
