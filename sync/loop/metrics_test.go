@@ -34,10 +34,7 @@ func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
 	for _, each := range []bool{true, false} {
 		r := prometheus.NewRegistry()
 		bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: each}, func(t *testing.T, l *Loop) {
-			for range 10 {
-				l.Renew(call("web", 2))
-				time.Sleep(5 * time.Second)
-			}
+			newCluster(call("web", 2)).calls(l, time.Minute)
 			all := gathered(t, r)
 			for sample, want := range map[string]bool{
 				`groups{phase=RUNNING} 1`: true, `groups{phase=ERROR} 0`: true, `actions_running{} 0`: true, `actions_total{op=Clone,result=ok} 2`: true,
