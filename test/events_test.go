@@ -71,6 +71,10 @@ func TestEventsTellOfAGroupsLife(t *testing.T) {
 		if len(g.Events) != before {
 			t.Errorf("%d Events, %d before", len(g.Events), before)
 		}
+		remove(t, g)
+		if all := eventsOf(t, g); strings.Count(all["MemberRemoved"], "web-") != 3 || !strings.Contains(all["MemberRemoved"], ": the group is deleted") {
+			t.Errorf("%q", all["MemberRemoved"])
+		}
 	})
 }
 

@@ -73,7 +73,7 @@ func uid(group int) types.UID {
 }
 
 func server(vc loop.VCenter) http.Handler {
-	l := loop.New(loop.Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop()}, vc)
+	l := loop.New(loop.Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop(), Events: true}, vc)
 	return hook.New(hook.Config{Keeper: l, Ready: func() error { return nil }, Log: zerolog.Nop()})
 }
 
