@@ -66,6 +66,10 @@ func TestWhichActionsAreTold(t *testing.T) {
 			t.Errorf("%s is told: %v, %+v", op, worth, n)
 		}
 	}
+	back := plan.Action{Op: plan.Unmark, VM: plan.QuarantineName("web", 0, "vm-1"), MoRef: "vm-1", ChangeVersion: "7", Reason: "because"}
+	if n, worth := back.Note(now); !worth || n.Reason != "MemberReturned" || n.Member != "web-0-vm-1" || n.Key != "MemberReturned/vm-1/7" {
+		t.Errorf("back from quarantine: %v, %+v", worth, n)
+	}
 }
 
 func TestAnUpdateThatIsTakenBackIsNotFinished(t *testing.T) {

@@ -61,7 +61,11 @@ func (a *Action) Note(at time.Time) (n Note, worth bool) {
 		Reconfigure: {"MemberResized", "Resized"}, Quarantine: {"MemberQuarantined", "Quarantined"},
 		Release: {"MemberReleased", "Released"}, Destroy: {"MemberRemoved", "Removed"},
 	}[a.Op]
-	if what[0] == "" {
+	kept := a.MoRef != "" && strings.HasSuffix(a.VM, a.MoRef) // in quarantine
+	switch {
+	case a.Op == Unmark && kept:
+		what = [2]string{"MemberReturned", "Returned"}
+	case what[0] == "":
 		return Note{}, false
 	}
 	n = Note{Reason: what[0], What: what[1], Member: a.VM, Why: a.Reason, Key: what[0] + "/" + cmp.Or(a.MoRef, a.VM), At: at}
@@ -70,10 +74,10 @@ func (a *Action) Note(at time.Time) (n Note, worth bool) {
 		n.Key = keyGone(a.MoRef)
 	case a.Op == Clone: // until the VM is seen
 		n.Key += "/" + at.UTC().Format(time.RFC3339Nano)
-	case a.Op == Reset || a.Op == Reconfigure: // may happen again
+	case a.ChangeVersion != "": // may happen again
 		n.Key += "/" + a.ChangeVersion
 	}
-	if a.MoRef != "" && !strings.HasSuffix(a.VM, a.MoRef) {
+	if a.MoRef != "" && !kept {
 		n.Member += " (" + a.MoRef + ")"
 	}
 	return n, true
