@@ -17,8 +17,8 @@ func crd(t *testing.T) apiextensionsv1.CustomResourceDefinitionVersion {
 	if len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Name != v1alpha1.GroupVersion.Version {
 		t.Fatalf("not one version v1alpha1: %v", crd.Spec.Versions)
 	}
-	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped || !slices.Equal(crd.Spec.Names.ShortNames, []string{"vg"}) {
-		t.Errorf("scope %s, short names %v", crd.Spec.Scope, crd.Spec.Names.ShortNames)
+	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped || !slices.Equal(crd.Spec.Names.ShortNames, []string{"vg"}) || !slices.Equal(crd.Spec.Names.Categories, []string{"all"}) {
+		t.Errorf("scope %s, short names %v, categories %v", crd.Spec.Scope, crd.Spec.Names.ShortNames, crd.Spec.Names.Categories)
 	}
 	return crd.Spec.Versions[0]
 }
@@ -53,6 +53,7 @@ func TestEveryRuleSaysWhatIsWrongAndWhere(t *testing.T) {
 	}
 }
 
+// Scripts count columns: those of the ancestor stay where they were, but for the message, which is long and goes last.
 func TestTheColumnsAreThoseOfTheAncestorInItsOrder(t *testing.T) {
 	var columns, wide []string
 	for _, column := range crd(t).AdditionalPrinterColumns {
@@ -62,11 +63,11 @@ func TestTheColumnsAreThoseOfTheAncestorInItsOrder(t *testing.T) {
 		}
 		columns = append(columns, column.Name)
 	}
-	want := []string{"Phase", "Current", "Desired", "CPU", "Memory", "Template", "Last_Message"}
+	want := []string{"Phase", "Current", "Desired", "CPU", "Memory", "Template", "Ready", "Age", "Last_Message"}
 	if !slices.Equal(columns, want) {
 		t.Errorf("the columns are %v, not %v", columns, want)
 	}
-	if want := []string{"Ready", "Available", "Updated"}; !slices.Equal(wide, want) {
+	if want := []string{"Available", "Updated"}; !slices.Equal(wide, want) {
 		t.Errorf("the further columns of -o wide are %v, not %v", wide, want)
 	}
 }

@@ -32,7 +32,7 @@ const (
 // and removed with the group.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:shortName=vg
+// +kubebuilder:resource:shortName=vg,categories=all
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.currentReplicas,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="PENDING, RUNNING or ERROR"
@@ -41,9 +41,10 @@ const (
 // +kubebuilder:printcolumn:name="CPU",type=integer,JSONPath=`.spec.cpu`,description="Virtual CPUs of a member"
 // +kubebuilder:printcolumn:name="Memory",type=integer,JSONPath=`.spec.memory`,description="Memory of a member, in GB"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`,description="The template that members are cloned from"
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Members that are ready"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the group was created"
 // +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What happens, or what hinders it"
-// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,priority=1,description="Members that are ready (with -o wide)"
-// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,priority=1,description="Members that have been ready for long enough"
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,priority=1,description="Members that have been ready for long enough (with -o wide)"
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,priority=1,description="Members that match the spec"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 57 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 57 characters (a-z, 0-9 and '-'; no dots), because members are named <name>-<ordinal>",fieldPath=".metadata"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.scaleIn) || !has(self.spec.scaleIn.protected) || self.spec.scaleIn.protected.all(e, e.matches('-(0|[1-9][0-9]{0,4})$') && e.substring(0, e.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.scaleIn.protected",reason=FieldValueInvalid

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,21 +39,25 @@ func TestKubectlShowsAGroupInItsColumns(t *testing.T) {
 	k.stored(t, namespace, "web", map[string]any{"replicas": int64(3), "template": "ubuntu-24.04"}, report)
 	for _, c := range []struct{ args, want string }{
 		{"vg", `
-NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      LAST_MESSAGE
-web   PENDING  2        3        2    4       ubuntu-24.04  cloning 1 of 3
+NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE
+web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 of 3
 `},
 		{"vmgroups -o wide", `
-NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      LAST_MESSAGE    READY  AVAILABLE  UPDATED
-web   PENDING  2        3        2    4       ubuntu-24.04  cloning 1 of 3  1      0          2
+NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE    AVAILABLE  UPDATED
+web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 of 3  0          2
 `},
 		{"vmgroup/web -o name", `
 vmgroup.vm.codeconnect.vmworld.com/web
 `},
 	} {
 		out := k.kubectl(t, append([]string{"-n", namespace, "get"}, strings.Fields(c.args)...)...)
+		out = regexp.MustCompile(`  [0-9]+[sm] `).ReplaceAllString(out, "  AGE ") // seconds, on a slow machine a minute
 		if got, want := table(out), table(strings.TrimPrefix(c.want, "\n")); got != want {
 			t.Errorf("kubectl get %s shows\n%s\nnot\n%s", c.args, got, want)
 		}
+	}
+	if out := k.kubectl(t, "-n", namespace, "get", "all", "-o", "name"); !strings.Contains(out, "vmgroup.vm.codeconnect.vmworld.com/web") {
+		t.Errorf("kubectl get all does not show it: %s", out)
 	}
 	k.kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.status.phase}=PENDING", "--timeout=5s", "vg/web")
 	if out := k.kubectl(t, "explain", "vg.spec.cpu"); !strings.Contains(out, "1 to 768") {
