@@ -180,7 +180,7 @@ func TestARepublishedTemplateIsToldAndRolledOnlyWhereTheSpecSaysSo(t *testing.T)
 		r.sameVMs(was)
 		g.Edit(func(s *spec) { s.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace })
 		a := up(t, g)
-		if c := condition(a, v1alpha1.ConditionTemplateChanged); c.Type != "" {
+		if c := condition(a, v1alpha1.ConditionTemplateChanged); c.Status == "True" {
 			t.Errorf("%+v", c)
 		}
 		r.allGone(was)

@@ -30,7 +30,7 @@ func (l *life) calm() {
 		}
 		a := l.call(l.any())
 		for _, condition := range a.Status.Conditions {
-			if condition.Type == v1alpha1.ConditionDuplicateMember {
+			if condition.Type == v1alpha1.ConditionDuplicateMember && condition.Status == "True" {
 				l.decide()
 			}
 		}

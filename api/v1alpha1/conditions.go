@@ -2,7 +2,8 @@ package v1alpha1
 
 import "strconv"
 
-// The types of a group's conditions. The first three are always there; the others only while they are true.
+// The types of a group's conditions. The first ten are always present; another one appears when it becomes True for the
+// first time, and then stays as False, so that `kubectl wait` can wait for its end.
 const (
 	// ConditionReady is True when exactly the desired members exist, all are ready and nothing is under way.
 	ConditionReady = "Ready"
@@ -10,6 +11,23 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionVCenterReachable is True while what vCenter holds is known and fresh.
 	ConditionVCenterReachable = "VCenterReachable"
+	// ConditionReconciling is True while the group is not as its spec says and the server works on it, or waits for what
+	// passes by itself. It and Stalled are those of kstatus, by which Flux, Argo CD and others tell how a resource is
+	// (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md); they are never True together.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is True while the group waits for a person: in phase ERROR.
+	ConditionStalled = "Stalled"
+	// ConditionMembersDiffer says which members have another size or revision than the spec.
+	ConditionMembersDiffer = "MembersDiffer"
+	// ConditionUpdateHeld says that members differ from the spec and are kept so, and by which field.
+	ConditionUpdateHeld = "UpdateHeld"
+	// ConditionCloneBlocked says why no member can be cloned until a person acts: the template, its snapshot, the
+	// placement, a network, the user data and the like.
+	ConditionCloneBlocked = "CloneBlocked"
+	// ConditionHealingSuspended says that more members are unready than spec.healing.maxUnhealthy allows, and which.
+	ConditionHealingSuspended = "HealingSuspended"
+	// ConditionPaused says that spec.paused keeps everything as it is.
+	ConditionPaused = "Paused"
 
 	// ConditionSpecInvalid names the field of the spec that is out of bounds, and its bound.
 	ConditionSpecInvalid = "SpecInvalid"
@@ -19,23 +37,12 @@ const (
 	ConditionNameConflict = "NameConflict"
 	// ConditionDuplicateMember says that two VMs claim to be the same member.
 	ConditionDuplicateMember = "DuplicateMember"
-	// ConditionMembersDiffer says which members have another size or revision than the spec.
-	ConditionMembersDiffer = "MembersDiffer"
 	// ConditionMembersUnreachable says which members vCenter cannot reach or show; they are left alone.
 	ConditionMembersUnreachable = "MembersUnreachable"
 	// ConditionTemplateChanged says that members were cloned from another template of the same name.
 	ConditionTemplateChanged = "TemplateChanged"
-	// ConditionHealingSuspended says that more members are unready than spec.healing.maxUnhealthy allows, and which.
-	ConditionHealingSuspended = "HealingSuspended"
-	// ConditionUpdateHeld says which field keeps members that differ from the spec as they are.
-	ConditionUpdateHeld = "UpdateHeld"
-	// ConditionPaused says that spec.paused keeps everything as it is.
-	ConditionPaused = "Paused"
 	// ConditionAdoptionFailed says which entries of spec.adopt cannot be carried out, and why.
 	ConditionAdoptionFailed = "AdoptionFailed"
-	// ConditionCloneBlocked says why no member can be cloned until an operator acts: the template, its snapshot, the
-	// placement, a network, the user data and the like.
-	ConditionCloneBlocked = "CloneBlocked"
 	// ConditionChildConflict says that another Kubernetes object has the name of one of the group's children.
 	ConditionChildConflict = "ChildConflict"
 )

@@ -254,7 +254,8 @@ type VmGroupStatus struct {
 	// VCenterUUID is the instanceUuid of the vCenter that holds the members. The server never acts on another vCenter.
 	// +optional
 	VCenterUUID string `json:"vCenterUUID,omitempty"`
-	// Conditions: Ready, Progressing and VCenterReachable always; others only while they are true.
+	// Conditions: Ready, Progressing, VCenterReachable, Reconciling, Stalled, MembersDiffer, UpdateHeld, CloneBlocked,
+	// HealingSuspended and Paused always; another one from when it is first True.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

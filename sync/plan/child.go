@@ -174,7 +174,7 @@ func (v *view) conflicts(key ChildKey) bool {
 
 func (v *view) saidToConflict(name string) bool {
 	return slices.ContainsFunc(v.Group.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Type == v1alpha1.ConditionChildConflict &&
+		return c.Type == v1alpha1.ConditionChildConflict && c.Status == metav1.ConditionTrue &&
 			(strings.Contains(c.Message, " "+name+",") || strings.Contains(c.Message, " "+name+":"))
 	})
 }

@@ -7,6 +7,7 @@ const (
 	ReasonFinalizing          = "Finalizing"
 	ReasonAbandoned           = "Abandoned"
 	ReasonConnected           = "Connected"
+	ReasonAsExpected          = "AsExpected"
 	ReasonInvalidSpec         = "InvalidSpec"
 	ReasonInventoryNotRead    = "InventoryNotRead"
 	ReasonVCenterChanged      = "VCenterChanged"

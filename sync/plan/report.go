@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -130,19 +131,18 @@ func (a Action) MemberName() string {
 	return a.VM
 }
 
-// ReportFaults tells what hinders: the conditions that stand only while something does, and the faults of what is
+// ReportFaults tells what hinders: the conditions that are True only while something does, and the faults of what is
 // pending.
 func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []FaultReport {
 	faults := []FaultReport{}
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		switch c.Type {
-		case v1alpha1.ConditionReady, v1alpha1.ConditionProgressing:
+		case v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled:
+			continue // they sum up the others
+		}
+		if hinders := c.Status == metav1.ConditionTrue; hinders == (c.Type == v1alpha1.ConditionVCenterReachable) {
 			continue
-		case v1alpha1.ConditionVCenterReachable:
-			if c.Status == "True" {
-				continue
-			}
 		}
 		faults = append(faults, FaultReport{Condition: c.Type, Reason: c.Reason, Message: c.Message})
 	}

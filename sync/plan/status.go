@@ -126,8 +126,12 @@ func (v *view) why(m *member) (reason, message string) {
 	return "", ""
 }
 
-// conditions are Ready, Progressing and VCenterReachable always, and the others while they are true. A
-// condition's time is carried over from the stored status unless its status changed.
+// conditions are, in the order of conditionKinds, those that sum up the group, the exceptions that are true, and those that
+// were, or that a user may wait for, as False. A condition's time is carried over from the stored status unless its status
+// changed.
+//
+// kstatus takes a group for failed where Stalled is True, for in progress where Reconciling is True or Ready is not, and for
+// current otherwise; so exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
 func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
 	c := conditionList{stored: v.Group.Status.Conditions, generation: v.Group.Generation, now: metav1.NewTime(v.Now.UTC().Truncate(1e9))}
 	reason := v.reason(phase)
@@ -139,18 +143,54 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 	default:
 		c.add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
 	}
-	if phase == v1alpha1.PhasePending && v.hold == nil && !v.paused() && v.busy() {
-		c.add(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, message)
-	} else {
-		c.add(v1alpha1.ConditionProgressing, metav1.ConditionFalse, reason, message)
-	}
+	pending := phase == v1alpha1.PhasePending && !v.paused()
+	c.addIf(v1alpha1.ConditionProgressing, pending && v.hold == nil && v.busy(), reason, message)
+	c.addIf(v1alpha1.ConditionReconciling, pending, reason, message)
+	c.addIf(v1alpha1.ConditionStalled, phase == v1alpha1.PhaseError, reason, message)
 	if v.Sight.Known {
 		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, ReasonConnected, "the inventory is known and fresh")
 	} else {
 		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, message)
 	}
 	v.exceptions(&c)
+	for _, kind := range conditionKinds {
+		if !c.has(kind) && (slices.Contains(awaitedKinds, kind) || c.was(kind)) {
+			v.addAbsent(&c, kind, reason)
+		}
+	}
+	slices.SortFunc(c.list, func(a, b metav1.Condition) int {
+		return cmp.Compare(slices.Index(conditionKinds, a.Type), slices.Index(conditionKinds, b.Type))
+	})
 	return c.list
+}
+
+// conditionKinds are all conditions, in the order in which they are told.
+var conditionKinds = append([]string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionVCenterReachable,
+	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}, append(awaitedKinds, v1alpha1.ConditionSpecInvalid, v1alpha1.ConditionVCenterChanged,
+	v1alpha1.ConditionNameConflict, v1alpha1.ConditionDuplicateMember, v1alpha1.ConditionMembersUnreachable, v1alpha1.ConditionTemplateChanged,
+	v1alpha1.ConditionAdoptionFailed, v1alpha1.ConditionChildConflict)...)
+
+// awaitedKinds are the exceptions that are present from the first status on: `kubectl wait --for=condition=MembersDiffer=false`
+// would wait for ever for one that is absent. The others are present from when they are first true.
+var awaitedKinds = []string{v1alpha1.ConditionMembersDiffer, v1alpha1.ConditionUpdateHeld, v1alpha1.ConditionCloneBlocked,
+	v1alpha1.ConditionHealingSuspended, v1alpha1.ConditionPaused}
+
+// addAbsent adds an exception that is not true: as False where that is known, and as Unknown while it was not looked for.
+func (v *view) addAbsent(c *conditionList, kind, reason string) {
+	known := v.hold == nil && !v.Finalizing
+	switch kind {
+	case v1alpha1.ConditionPaused:
+		known = true
+	case v1alpha1.ConditionSpecInvalid:
+		known = v.invalid == nil
+	case v1alpha1.ConditionVCenterChanged:
+		known = v.Sight.Known
+	}
+	if known {
+		c.add(kind, metav1.ConditionFalse, ReasonAsExpected, "")
+	} else {
+		c.add(kind, metav1.ConditionUnknown, reason, "")
+	}
 }
 
 // reason is one word for why the group is in its phase.
@@ -184,7 +224,7 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 	return ReasonReconciling
 }
 
-// exceptions adds the conditions that stand only while they are true.
+// exceptions adds the conditions that tell of something unusual, as far as they are true.
 func (v *view) exceptions(c *conditionList) {
 	if v.hold != nil {
 		switch v.hold.Reason {
@@ -266,6 +306,23 @@ type conditionList struct {
 	now        metav1.Time
 }
 
+// has reports whether a condition was added; was, whether it is in the stored status.
+func (c *conditionList) has(kind string) bool { return hasCondition(c.list, kind) }
+func (c *conditionList) was(kind string) bool { return hasCondition(c.stored, kind) }
+
+func hasCondition(list []metav1.Condition, kind string) bool {
+	return slices.ContainsFunc(list, func(c metav1.Condition) bool { return c.Type == kind })
+}
+
+// addIf adds a condition as True with its message, or as False without one: what is the matter stands elsewhere then.
+func (c *conditionList) addIf(kind string, is bool, reason, message string) {
+	if is {
+		c.add(kind, metav1.ConditionTrue, reason, message)
+	} else {
+		c.add(kind, metav1.ConditionFalse, reason, "")
+	}
+}
+
 func (c *conditionList) add(kind string, status metav1.ConditionStatus, reason, message string) {
 	since := c.now
 	for i := range c.stored {
@@ -274,7 +331,7 @@ func (c *conditionList) add(kind string, status metav1.ConditionStatus, reason, 
 		}
 	}
 	if c.list == nil {
-		c.list = make([]metav1.Condition, 0, 4)
+		c.list = make([]metav1.Condition, 0, len(conditionKinds))
 	}
 	c.list = append(c.list, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: Printable(message), LastTransitionTime: since, ObservedGeneration: c.generation,

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -80,7 +82,10 @@ func (s *story) happens(what string, change func(o *plan.Observed)) {
 func (s *story) tell(r *plan.Result) {
 	fmt.Fprintf(&s.diary, "%-7s %d/%d ready %d  %s\n", r.Status.Phase, r.Status.CurrentReplicas, r.Status.DesiredReplicas,
 		r.Status.ReadyReplicas, r.Status.LastMessage)
-	for _, c := range r.Status.Conditions[3:] {
+	for _, c := range r.Status.Conditions[5:] { // those before sum up what is told already
+		if c.Status != metav1.ConditionTrue {
+			continue
+		}
 		if said := c.Type + c.Message; !s.said[said] { // once
 			s.said[said] = true
 			fmt.Fprintf(&s.diary, "        %s=%s: %s\n", c.Type, c.Status, c.Message)
