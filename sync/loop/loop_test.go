@@ -217,6 +217,7 @@ func TestAFailingGroupGoesSlowlyAndHindersNoOther(t *testing.T) {
 	}
 	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
 		bad, good := call("bad", 50), call("good", 20)
+		bad.Group.Spec.Inventory = v1alpha1.InventoryNone // nobody shows its children here
 		l.Renew(bad)
 		l.Renew(good)
 		took := until(t, time.Minute, "the good group is up", func() bool { _, on := m.members(good.Ref()); return on == 20 })

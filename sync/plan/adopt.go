@@ -31,8 +31,7 @@ func (v *view) adopt(count int) (used int) {
 			v.adoption = append(v.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
 		default:
 			used++
-			v.adopting++
-			v.adoptOne(&c)
+			v.adopting += int(oneIf(v.adoptOne(&c)))
 		}
 	}
 	return used
@@ -48,19 +47,19 @@ func (v *view) beingAdopted(moRef string) bool {
 	return false
 }
 
-func (v *view) adoptOne(c *Candidate) {
+// adoptOne reports whether that is not hindered.
+func (v *view) adoptOne(c *Candidate) bool {
 	if v.Sight.Folder == "" {
-		v.createFolder()
-		return
+		return v.createFolder()
 	}
 	ordinal := v.ordinalFor(c)
 	details, _ := v.details(ordinal)
 	if fault := v.Related.Fault; fault != nil { // the revision that it is to be stamped with is not known
 		v.faults = append(v.faults, named{who: c.Entry, Fault: *fault})
-		return
+		return false
 	}
 	v.arriving = append(v.arriving, ordinal)
-	v.act(Action{Op: Adopt, VM: MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
+	return v.act(Action{Op: Adopt, VM: MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
 		Entry: c.Entry, Details: details, Revision: v.revision, Fingerprint: v.Sight.Template.Fingerprint, Generation: v.Group.Generation,
 		Reason: fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry)})
 }

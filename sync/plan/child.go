@@ -138,6 +138,11 @@ func (v *view) conflictingChildren() []string {
 	return names
 }
 
+// conflictText says so for people. saidToConflict reads it again.
+func conflictText(names []string) string {
+	return "a foreign object has the name of " + strings.Join(names, ", ") + ": remove or rename it"
+}
+
 // wants tells whether a child that was answered before is wanted still: the spec may have changed.
 func (v *view) wants(key ChildKey) bool {
 	switch {

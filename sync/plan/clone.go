@@ -23,8 +23,7 @@ func (v *view) fill() {
 		most += v.policy.surge
 	}
 	count := min(v.want+helpers-keep, most-v.ordinals-len(v.arriving))
-	v.returning = v.bringBack(count)
-	count -= v.returning
+	count -= v.bringBack(count)
 	count -= v.adopt(max(0, min(count, v.want-v.ordinals-len(v.arriving))))
 	v.clone(count)
 }
@@ -35,17 +34,19 @@ func (v *view) clone(count int) {
 		return
 	}
 	v.missing = count
-	v.cloning += count
 	if fault := v.sourceFault(); fault != nil {
 		v.blockClone("", *fault)
 		return
 	}
 	if v.Sight.Folder == "" {
-		v.createFolder()
+		if v.createFolder() {
+			v.cloning += count
+		}
 		return
 	}
 	missing, extra := max(0, v.want-v.ordinals-len(v.arriving)), v.surgeText(count)
 	ordinals, held := v.pickOrdinals(), v.heldAddresses()
+	fresh, failed := 0, 0
 	for n := range count {
 		why := v.membersText()
 		if n >= missing {
@@ -63,18 +64,25 @@ func (v *view) clone(count int) {
 			v.blockClone(name, Fault{Reason: ReasonAddressesExhausted, Person: true, Message: fmt.Sprintf(
 				"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one that is not still another member's: add some to the ranges (updates need maxSurge more than replicas), or set update.maxSurge to 0",
 				addressCount(&v.Group.Spec))})
-			return
+			break
 		}
 		v.arriving = append(v.arriving, ordinal)
-		v.act(Action{
+		if v.act(Action{
 			Op: Clone, VM: name, Ordinal: ordinal,
 			Folder: v.Sight.Folder, Template: v.Sight.Template.MoRef, Fingerprint: v.Sight.Template.Fingerprint,
 			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Revision: v.revision, Generation: v.Group.Generation,
 			Details: details, Reason: why,
-		})
+		}) {
+			fresh++
+		} else {
+			failed++
+		}
 		if p := v.Pending[name]; p.Op == Clone && p.Fault.Person {
 			v.cloneFaults = append(v.cloneFaults, named{who: name, Fault: p.Fault})
 		}
+	}
+	if failed == 0 { // after a failure the others wait for their turn
+		v.cloning += fresh
 	}
 }
 
@@ -121,12 +129,13 @@ func (v *view) freeOrdinal(ordinal, step int32) int32 {
 	return ordinal
 }
 
-func (v *view) createFolder() {
+// createFolder reports whether that is not hindered.
+func (v *view) createFolder() bool {
 	if v.Now.Sub(v.Called) > folderGrace || !v.Called.After(v.FolderSeen) {
 		v.waitCall = true
-		return
+		return true
 	}
-	v.act(Action{Op: CreateFolder, VM: FolderKey, Details: &Details{Spec: &v.Group.Spec}, Reason: "members need the group's folder " + v.Group.Namespace + "/" + v.Group.Name})
+	return v.act(Action{Op: CreateFolder, VM: FolderKey, Details: &Details{Spec: &v.Group.Spec}, Reason: "members need the group's folder " + v.Group.Namespace + "/" + v.Group.Name})
 }
 
 // templateFault says why the template cannot be cloned from; nil if it can.

@@ -144,17 +144,18 @@ func (v *view) removeChosen() {
 		if !m.leaves {
 			continue
 		}
-		v.leaving++
+		goesOn := true
 		switch {
 		case !m.Reachable:
 		case !m.going():
 			why := cmp.Or(m.retire, WhyScaleIn)
-			v.act(v.marking(m, why, m.matter))
+			goesOn = v.act(v.marking(m, why, m.matter))
 		case !v.drained(m):
 			v.draining++
 		default:
-			v.remove(m, chosen, m.matter)
+			goesOn = v.remove(m, chosen, m.matter)
 		}
+		v.leaving += int(oneIf(goesOn))
 	}
 }
 

@@ -60,7 +60,7 @@ func (v *view) heal(order []int) {
 	for _, i := range order {
 		m := &v.members[i]
 		if v.unwell(m) {
-			seen = append(seen, m.name+" (not ready)")
+			seen = append(seen, m.displayWith("not ready"))
 		}
 		switch {
 		case m.Marked && m.Why == WhyHealing && !m.ready: // begun is carried through, unless it recovered

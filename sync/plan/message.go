@@ -10,109 +10,202 @@ import (
 // messageReconciled is the ancestor's message, kept to the letter, for a group with which all is well.
 const messageReconciled = "successfully reconciled VmGroup"
 
-// message says for people what happens or hinders. It is made of facts alone (no clock, no count of tries), so
-// it changes only when something happened.
+// message says for people what hinders, then what goes on, then what is waited for or kept. It is made of facts alone (no
+// clock, no count of tries), so it changes only when something happened.
 func (v *view) message() string {
 	if v.hold != nil {
-		text := strings.TrimSuffix(v.hold.Message, ".")
-		if !v.sighted && len(v.Group.Status.Members) > 0 {
-			text += "; the last known figures are kept"
+		return v.holdText()
+	}
+	parts := hindrances(v.faults, v.nameOf)
+	if v.Finalizing {
+		parts = append(parts, v.deletion()...)
+	}
+	for _, a := range activities {
+		if n := a.of(v); n > 0 {
+			parts = append(parts, a.text(v, n))
 		}
-		return text
 	}
-	var parts []string
-	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	if v.stuck == nil && v.updating > 0 && !v.Finalizing {
-		say("updating %d of %d", v.updating, v.want)
-	}
-	if v.cloning > 0 && v.sourceFault() == nil && !v.Finalizing {
-		say("cloning %d of %d", v.cloning, v.want)
-	}
-	if v.adopting > 0 {
-		say("adopting %s", count(v.adopting, "VM"))
-	}
-	if v.returning > 0 {
-		say("bringing %s back from quarantine", count(v.returning, "VM"))
-	}
-	if v.resizing > 0 {
-		say("resizing %d of %d", v.resizing, v.want)
-	}
-	if v.starting > 0 {
-		say("powering on %d of %d", v.starting, v.want)
-	}
-	switch {
-	case v.Finalizing && v.leaving > 0 && v.policy.retain:
-		say("releasing %s", count(v.leaving, "member"))
-		if v.leaving == 1 && !v.leaseOver() {
-			say("the last one as soon as no other copy of the server can act for the group")
-		}
-	case v.Finalizing && v.leaving > 0:
-		say("removing %s", count(v.leaving, "member"))
-	case v.Finalizing && len(v.arriving) > 0:
-		say("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))
-	case v.Finalizing && v.folderLeft() && v.policy.retain:
-		say("leaving the group's folder to the retained VMs")
-	case v.Finalizing && v.folderLeft():
-		say("removing the group's folder")
-	case v.Finalizing && !v.Emptied:
-		say("confirming that nothing of the group is left in vCenter")
-	case v.Finalizing:
-		say("nothing of the group is left in vCenter")
-	case v.leaving > 0:
-		say("removing %d of %d", v.leaving, len(v.members)+len(v.unseen))
-	}
-	if v.draining > 0 {
-		say("draining %s before (spec.service.drainSeconds)", count(v.draining, "member"))
-	}
-	if v.Sight.RulesOff && v.hold == nil {
-		say("setting the group's DRS rules")
-	}
-	if v.preparing > 0 {
-		say("preparing %d of %d (tags, attributes, network)", v.preparing, v.want)
-	}
-	if v.tidying > 0 && !v.Finalizing {
-		say("putting %s into quarantine or, when its time is over, away", count(v.tidying, "VM"))
-	}
-	if v.waitCall {
-		say("waiting for the next hook call before making the group's folder")
-	}
-	for i, f := range v.faults {
-		if i == 3 {
-			say("and %d more hindrances", len(v.faults)-i)
-			break
-		}
-		text := strings.TrimSuffix(f.Message, ".")
-		if f.who != FolderKey && f.who != ConfirmKey && f.who != RulesKey {
-			text = f.who + ": " + text
-		}
-		say("%s", text)
-	}
-	if names := v.unreachable(); len(names) > 0 {
-		say("left alone because vCenter cannot reach or show them: %s", atMost(names, 5))
-	}
-	if v.suspended != "" {
-		say("healing is suspended: %s", v.suspended)
-	} else if names := v.notReady(); len(names) > 0 && !v.Finalizing {
-		say("not ready yet: %s", atMost(names, 5))
-	}
+	parts = append(parts, v.waits()...)
 	switch {
 	case len(parts) > 0:
 	case v.busy():
-		say("waiting for vCenter to end what is under way")
+		parts = []string{"waiting for vCenter to end what is under way"}
 	default:
-		say(messageReconciled)
-	}
-	if text := v.heldText(); text != "" && !v.Finalizing {
-		say("%s", text)
-	}
-	if names := v.conflictingChildren(); len(names) > 0 {
-		say("a foreign object has the name of %s", strings.Join(names, ", "))
+		parts = []string{messageReconciled}
 	}
 	text := strings.Join(parts, "; ")
 	if v.paused() {
 		text = "paused (spec.paused), so nothing is changed; otherwise: " + text
 	}
 	return text
+}
+
+// abandonHint says how a deletion ends that waits for a vCenter that will never answer.
+const abandonHint = "if vCenter is gone for good, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
+
+// holdText says why nothing may be done at all.
+func (v *view) holdText() string {
+	text := strings.TrimSuffix(v.hold.Message, ".")
+	if v.Finalizing {
+		text = "the deletion waits for vCenter: " + text
+	}
+	if !v.sighted && len(v.Group.Status.Members) > 0 {
+		text += "; the last known figures are kept"
+	}
+	if v.Finalizing && v.hold.Reason != ReasonInventoryNotRead {
+		text += "; " + abandonHint
+	}
+	return text
+}
+
+// hindrances says what hinders: what a person has to do first, each hindrance once, with those that it hinders.
+func hindrances(faults []named, display func(who string) string) (texts []string) {
+	var order []string
+	whom := map[string][]string{}
+	for _, person := range []bool{true, false} {
+		for _, f := range faults {
+			if f.Person != person {
+				continue
+			}
+			text := strings.TrimSuffix(f.Message, ".")
+			if _, known := whom[text]; !known {
+				order, whom[text] = append(order, text), nil
+			}
+			if f.who != FolderKey && f.who != ConfirmKey && f.who != RulesKey {
+				whom[text] = append(whom[text], display(f.who))
+			}
+		}
+	}
+	for i, text := range order {
+		if i == 3 && len(order) > 4 {
+			return append(texts, fmt.Sprintf("and %d more hindrances", len(order)-i))
+		}
+		switch names := whom[text]; len(names) {
+		case 0:
+		case 1:
+			text = names[0] + ": " + text
+		default:
+			text = fmt.Sprintf("%d members (%s): %s", len(names), atMost(names, 3), text)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// activities are what goes on, in the order in which it is told: of how many members, and what is said of them.
+var activities = []struct {
+	of   func(*view) int
+	text func(v *view, n int) string
+}{
+	{(*view).updatesNow, share("updating %d of %d")},
+	{func(v *view) int { return v.cloning * int(oneIf(!v.Finalizing)) }, share("cloning %d of %d")},
+	{func(v *view) int { return v.adopting }, counted("adopting %s", "VM")},
+	{func(v *view) int { return v.returning }, counted("bringing %s back from quarantine", "VM")},
+	{func(v *view) int { return v.resizing }, share("resizing %d of %d")},
+	{func(v *view) int { return v.starting }, share("powering on %d of %d")},
+	{func(v *view) int { return v.leaving * int(oneIf(!v.Finalizing)) }, func(v *view, n int) string {
+		return fmt.Sprintf("removing %d of %d", n, len(v.members)+len(v.unseen))
+	}},
+	{func(v *view) int { return v.draining }, counted("draining %s before (spec.service.drainSeconds)", "member")},
+	{(*view).rulesToSet, func(*view, int) string { return "setting the group's DRS rules" }},
+	{func(v *view) int { return v.preparing }, share("preparing %d of %d (tags, attributes, network)")},
+	{func(v *view) int { return v.tidying * int(oneIf(!v.Finalizing)) }, counted("putting %s into quarantine or, when its time is over, away", "VM")},
+}
+
+func share(format string) func(*view, int) string {
+	return func(v *view, n int) string { return fmt.Sprintf(format, n, v.want) }
+}
+
+func counted(format, noun string) func(*view, int) string {
+	return func(_ *view, n int) string { return fmt.Sprintf(format, count(n, noun)) }
+}
+
+// updatesNow is how many members are to be updated, as long as any of that goes on.
+func (v *view) updatesNow() int {
+	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.cloning+v.returning+v.resizing+v.starting+v.leaving+v.preparing == 0 {
+		return 0
+	}
+	return v.updating
+}
+
+func (v *view) rulesToSet() int {
+	return int(oneIf(v.Sight.RulesOff && v.Pending[RulesKey].Fault.Reason == ""))
+}
+
+// deletion says what is left to do until the group is gone.
+func (v *view) deletion() []string {
+	going := v.leaving - v.hindered
+	switch {
+	case v.hindered > 0 && going <= 1: // the last one waits for the others
+		return nil
+	case v.leaving == 1 && v.policy.retain && !v.leaseOver():
+		return []string{"releasing 1 member", "the last one as soon as no other copy of the server can act for the group"}
+	case v.leaving > 0 && v.policy.retain:
+		return []string{"releasing " + count(going, "member")}
+	case v.leaving > 0:
+		return []string{"removing " + count(going, "member")}
+	case len(v.arriving) > 0:
+		return []string{fmt.Sprintf("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))}
+	case v.Sight.FolderUnknown:
+		return []string{"the deletion waits for that", abandonHint}
+	case v.folderLeft() && v.policy.retain:
+		return []string{"leaving the group's folder to the retained VMs"}
+	case v.folderLeft() && v.Pending[FolderKey].Fault.Reason == ReasonFolderHoldsStranger:
+		return []string{fmt.Sprintf("otherwise the folder stays, and the deletion ends by itself %s after it began", v.Lease)}
+	case v.folderLeft():
+		return []string{"removing the group's folder"}
+	case !v.Emptied:
+		return []string{"confirming that nothing of the group is left in vCenter"}
+	}
+	return []string{"nothing of the group is left in vCenter"}
+}
+
+// waits says what is waited for, or kept as it is.
+func (v *view) waits() (texts []string) {
+	if v.waitCall {
+		texts = append(texts, "waiting for the next hook call before making the group's folder")
+	}
+	if names := v.unreachable(); len(names) > 0 {
+		texts = append(texts, "left alone because vCenter cannot reach or show them: "+atMost(names, 5))
+	}
+	if v.Finalizing {
+		return texts
+	}
+	if names := v.notReady(); len(names) > 0 && v.suspended == "" {
+		texts = append(texts, "not ready yet: "+atMost(names, 5))
+	}
+	if text := v.heldText(); text != "" {
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// nameOf is a member's name for people: one that was renamed in vCenter is looked for there under its name now.
+func (v *view) nameOf(who string) string {
+	for i := range v.members {
+		if m := &v.members[i]; m.name == who && !m.duplicate {
+			return m.display()
+		}
+	}
+	return who
+}
+
+// display is the member's name, and the one that it has in vCenter if that is another.
+func (m *member) display() string { return m.displayWith("") }
+
+// displayWith is display with something more that is said of the member.
+func (m *member) displayWith(more string) string {
+	var notes []string
+	if m.VM.Name != m.name {
+		notes = append(notes, "now "+m.VM.Name)
+	}
+	if more != "" {
+		notes = append(notes, more)
+	}
+	if len(notes) == 0 {
+		return m.name
+	}
+	return fmt.Sprintf("%s (%s)", m.name, strings.Join(notes, "; "))
 }
 
 func count(n int, noun string) string {
@@ -122,12 +215,12 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// unreachable names the members that exist and can neither be reached nor, some of them, seen.
+// unreachable says which members exist and can neither be reached nor, some of them, seen.
 func (v *view) unreachable() []string {
 	var names []string
 	for i := range v.members {
 		if m := &v.members[i]; !m.Reachable {
-			names = append(names, fmt.Sprintf("%s (%s)", m.name, m.Unreachable))
+			names = append(names, m.displayWith(m.Unreachable))
 		}
 	}
 	for _, m := range v.unseen {
@@ -140,7 +233,7 @@ func (v *view) unreachable() []string {
 func (v *view) notReady() (names []string) {
 	for i := range v.members {
 		if m := &v.members[i]; v.healable(m) && !m.leaves {
-			names = append(names, m.name)
+			names = append(names, m.display())
 		}
 	}
 	return names
@@ -148,7 +241,7 @@ func (v *view) notReady() (names []string) {
 
 // busy tells whether something is under way or to be done that waits for nobody.
 func (v *view) busy() bool {
-	if len(v.actions)+v.missing+len(v.arriving)+v.starting+v.resizing+v.preparing+v.leaving+v.updating > 0 || v.Finalizing {
+	if len(v.actions)+v.missing+len(v.arriving)+v.starting+v.resizing+v.preparing+v.leaving+v.updating+v.hindered > 0 || v.Finalizing {
 		return true
 	}
 	for _, p := range v.Pending {

@@ -30,16 +30,17 @@ func (v *view) prepareLater() {
 	}
 }
 
-func (v *view) prepare(m *member, reason string) {
-	if !v.acted[m.name] {
-		v.preparing++
-	}
+// prepare reports whether that is not hindered.
+func (v *view) prepare(m *member, reason string) bool {
+	first := !v.acted[m.name]
 	details, ok := v.details(m.Ordinal)
 	if !ok { // it is outdated then, or adopted
 		details.Addresses = nil
 	}
-	v.act(Action{Op: Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Details: details, Reason: reason,
+	goesOn := v.act(Action{Op: Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Details: details, Reason: reason,
 		Generation: v.Group.Generation})
+	v.preparing += int(oneIf(goesOn && first))
+	return goesOn
 }
 
 // setRules keeps the group's DRS rules in step with its members; a group that is removed has none.

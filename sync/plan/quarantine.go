@@ -52,7 +52,7 @@ func (v *view) bringBack(count int) (back int) {
 			default:
 				a.Op, a.ChangeVersion, a.Generation = Unmark, q.ChangeVersion, v.Group.Generation
 			}
-			v.act(a)
+			v.returning += int(oneIf(v.act(a)))
 		}
 	}
 	return back
@@ -83,7 +83,7 @@ func (v *view) keepInQuarantine() {
 		a := Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "removed, and kept in quarantine"}
 		switch {
 		case v.due(q) && q.Power != PoweredOff:
-			v.faults = append(v.faults, named{who: q.VM.Name, Fault: Fault{Reason: ReasonQuarantinedOn,
+			v.faults = append(v.faults, named{who: q.VM.Name, Fault: Fault{Reason: ReasonQuarantinedOn, Person: true,
 				Message: "its quarantine is over, and somebody powered it on, so it is kept: power it off and it is destroyed"}})
 			continue
 		case v.due(q):
@@ -99,7 +99,6 @@ func (v *view) keepInQuarantine() {
 		default:
 			a.Op, a.Folder = Move, v.Sight.Quarantine
 		}
-		v.tidying++
-		v.act(a)
+		v.tidying += int(oneIf(v.act(a)))
 	}
 }

@@ -33,7 +33,7 @@ const (
 //
 // A VM that vCenter cannot reach is never removed. What is looked at once more right before a VM is destroyed, vsphere
 // reads afresh: the stamp, the mark (Action.Marked), the events (Action.NeverOn).
-func (v *view) remove(m *member, on ground, reason string) {
+func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 	a := Action{Op: Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
 		Marked: on == chosen || on == expired, NeverOn: on == twin}
 	kept := !m.Quarantined.IsZero()
@@ -42,21 +42,20 @@ func (v *view) remove(m *member, on ground, reason string) {
 	}
 	switch {
 	case !m.Reachable || !v.mayGo(m, on):
+		return true
 	case on == retained:
-		v.release(m, reason)
+		return v.release(m, reason)
 	case m.Power != PoweredOff && kept:
 		a.Op = PowerOff
-		v.act(a)
 	case m.Power != PoweredOff:
-		v.takeDown(m, reason)
+		return v.takeDown(m, reason)
 	case on == chosen && v.policy.quarantine > 0:
 		a.Op, a.ChangeVersion = Quarantine, m.ChangeVersion
 		a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(v.policy.quarantine.Seconds()))
-		v.act(a)
 	case on == deleted && v.outlasts(m):
-	default:
-		v.act(a)
+		return true
 	}
+	return v.act(a)
 }
 
 // mayGo reports whether a VM may be removed now, as the table at remove says.
@@ -76,7 +75,7 @@ func (v *view) mayGo(m *member, on ground) bool {
 // its folder, as far as that is possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
 // deletion, until no other copy of the server can hold a lease any more: one that sees no stamp and has seen no mark would
 // clone the member anew.
-func (v *view) release(m *member, reason string) {
+func (v *view) release(m *member, reason string) bool {
 	a := Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {
 	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, Rename):
@@ -84,11 +83,11 @@ func (v *view) release(m *member, reason string) {
 	case m.Former.Folder != "" && m.VM.Folder == v.Sight.Folder && m.Former.Folder != v.Sight.Folder && !v.refused(m, Move):
 		a.Op, a.Folder = Move, m.Former.Folder
 	case v.outlasts(m) || v.isLastToGo(m) && !v.leaseOver():
-		return
+		return true
 	default:
 		a.Op, a.ChangeVersion = Release, m.ChangeVersion
 	}
-	v.act(a)
+	return v.act(a)
 }
 
 // outlasts reports whether a member is the one that stays until all other VMs of a deleted group are gone.

@@ -57,29 +57,30 @@ func (v *view) resizeInPlace(order []int, slack int) {
 		if !m.resizes() || m.Power == Suspended { // a suspended one is resumed first
 			continue
 		}
-		v.resizing++
+		goesOn := true
 		a := Action{Op: Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: "resize: it " + m.resize}
 		switch {
 		case m.Power == PoweredOff:
-			v.act(a)
+			goesOn = v.act(a)
 		case v.hot(m):
 			a.Hot = true
-			v.act(a)
+			goesOn = v.act(a)
 		case !m.cycles:
 		case !m.Marked:
-			v.act(v.marking(m, WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
+			goesOn = v.act(v.marking(m, WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
 		case !v.drained(m):
 			v.draining++
 		case v.withdrawing, m.ready && v.announcing(), v.halting(m) && m.ready && slack < 0:
 		default:
-			v.takeDown(m, "power cycle: it "+m.resize)
+			goesOn = v.takeDown(m, "power cycle: it "+m.resize)
 		}
+		v.resizing += int(oneIf(goesOn))
 	}
 }
 
 // takeDown is the next step of powering a member off: its guest is asked to halt, and the plug is pulled if it does
-// not in time, or cannot be asked. It gives false while there is nothing to do but wait.
+// not in time, or cannot be asked. It reports whether that is not hindered.
 func (v *view) takeDown(m *member, reason string) bool {
 	a := Action{Op: PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Reason: reason}
 	p := v.Pending[m.name]
@@ -88,7 +89,7 @@ func (v *view) takeDown(m *member, reason string) bool {
 	case v.halting(m):
 		if due := m.Shutdown.At.Add(v.policy.shutdown); v.Now.Before(due) {
 			v.wakeAt(due)
-			return false
+			return true
 		}
 		a.Unheeded = true
 		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(v.policy.shutdown.Seconds()))
@@ -99,8 +100,7 @@ func (v *view) takeDown(m *member, reason string) bool {
 		a.Others = v.countedUpon()
 		a.Least = min(v.policy.minAvailable, len(a.Others))
 	}
-	v.act(a)
-	return true
+	return v.act(a)
 }
 
 // countedUpon are the members that are at work, and stay so while others are taken down. It is the same for all of these.

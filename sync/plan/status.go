@@ -146,7 +146,7 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 	pending := phase == v1alpha1.PhasePending && !v.paused()
 	c.addIf(v1alpha1.ConditionProgressing, pending && v.hold == nil && v.busy(), reason, message)
 	c.addIf(v1alpha1.ConditionReconciling, pending, reason, message)
-	c.addIf(v1alpha1.ConditionStalled, phase == v1alpha1.PhaseError, reason, message)
+	c.addIf(v1alpha1.ConditionStalled, phase == v1alpha1.PhaseError, reason, v.stalledText())
 	if v.Sight.Known {
 		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, ReasonConnected, "the inventory is known and fresh")
 	} else {
@@ -162,6 +162,14 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 		return cmp.Compare(slices.Index(conditionKinds, a.Type), slices.Index(conditionKinds, b.Type))
 	})
 	return c.list
+}
+
+// stalledText says what a person has to do.
+func (v *view) stalledText() string {
+	if v.hold != nil {
+		return v.holdText()
+	}
+	return strings.Join(hindrances(slices.DeleteFunc(slices.Clone(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
 }
 
 // conditionKinds are all conditions, in the order in which they are told.
@@ -212,8 +220,6 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 		return ReasonFinalizing
 	}
 	switch {
-	case v.suspended != "":
-		return ReasonHealingSuspended
 	case len(v.unreachable()) > 0 && !v.busy():
 		return ReasonUnreachable
 	case v.updating > 0:
@@ -238,14 +244,14 @@ func (v *view) exceptions(c *conditionList) {
 		{ReasonNameConflict, v1alpha1.ConditionNameConflict},
 		{ReasonDuplicateMember, v1alpha1.ConditionDuplicateMember},
 	} {
-		var messages []string
+		var found []named
 		for _, f := range v.faults {
 			if f.Reason == e[0] {
-				messages = append(messages, f.who+": "+f.Message)
+				found = append(found, f)
 			}
 		}
-		if len(messages) > 0 {
-			c.add(e[1], metav1.ConditionTrue, e[0], atMost(messages, 10))
+		if len(found) > 0 {
+			c.add(e[1], metav1.ConditionTrue, e[0], strings.Join(hindrances(found, v.nameOf), "; "))
 		}
 	}
 	if names := v.unreachable(); len(names) > 0 {
@@ -254,25 +260,15 @@ func (v *view) exceptions(c *conditionList) {
 	v.cloneExceptions(c)
 	v.changeExceptions(c)
 	if names := v.conflictingChildren(); len(names) > 0 {
-		c.add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, ReasonForeignObject,
-			"a foreign object has the name of "+strings.Join(names, ", ")+": remove or rename it")
+		c.add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, ReasonForeignObject, conflictText(names))
 	}
 }
 
 // cloneExceptions say what keeps members from being cloned, as long as some are missing.
 func (v *view) cloneExceptions(c *conditionList) {
-	var reason string
-	var messages []string
-	for _, f := range v.cloneFaults {
-		text := strings.TrimSuffix(f.Message, ".")
-		if f.Reason == ReasonNameConflict || slices.Contains(messages, text) { // that has a condition of its own
-			continue
-		}
-		reason = cmp.Or(reason, f.Reason)
-		messages = append(messages, text)
-	}
-	if reason != "" {
-		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, reason, atMost(messages, 5))
+	found := slices.DeleteFunc(slices.Clone(v.cloneFaults), func(f named) bool { return f.Reason == ReasonNameConflict }) // that has a condition of its own
+	if len(found) > 0 {
+		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, found[0].Reason, strings.Join(hindrances(found, v.nameOf), "; "))
 	}
 }
 

@@ -36,18 +36,17 @@ func (v *view) powerOn() {
 		if m.leaves || m.Marked || m.duplicate || m.Power == PoweredOn || !m.Reachable {
 			continue
 		}
-		v.starting++
+		goesOn := true
 		switch {
 		case m.unprepared() && v.preparable(m):
-			v.prepare(m, "it is prepared before its first power-on")
-			continue
-		case m.unprepared():
-			continue // it is to go
+			goesOn = v.prepare(m, "it is prepared before its first power-on")
+		case m.unprepared(): // it is to go
 		case v.awaitsRules():
-			continue
+		default:
+			goesOn = v.act(Action{Op: PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
+				Reason: powerText(m.Power) + "; should be on"})
 		}
-		v.act(Action{Op: PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
-			Reason: powerText(m.Power) + "; should be on"})
+		v.starting += int(oneIf(goesOn))
 	}
 }
 
@@ -59,10 +58,10 @@ func powerText(p PowerState) string {
 }
 
 // act adds an action unless one is there or pending for its member: at most one a member, ever. What hindered the
-// last try is told as long as the action is wanted.
-func (v *view) act(a Action) {
+// last try is told as long as the action is wanted, and act then reports that it does not go on.
+func (v *view) act(a Action) (goesOn bool) {
 	if v.acted[a.VM] {
-		return
+		return true
 	}
 	if v.acted == nil {
 		v.acted = map[string]bool{}
@@ -72,9 +71,12 @@ func (v *view) act(a Action) {
 	if !pending || p.State == Due || p.lets(a) {
 		v.actions = append(v.actions, a)
 	}
-	if p.Fault.Reason != "" && p.Op == a.Op {
-		v.faults = append(v.faults, named{who: a.VM, Fault: p.Fault})
+	if p.Fault.Reason == "" || p.Op != a.Op {
+		return true
 	}
+	v.faults = append(v.faults, named{who: a.VM, Fault: p.Fault})
+	v.hindered += int(oneIf(a.MemberKey()))
+	return false
 }
 
 // lets tells that a failure does not hold an action back: it was of another VM of that name, or of powering on, which
@@ -104,5 +106,11 @@ func (v *view) collectFaults() {
 		if f := v.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(v.faults, func(n named) bool { return n.who == name }) {
 			v.faults = append(v.faults, named{who: name, Fault: f})
 		}
+	}
+	if v.suspended != "" {
+		v.faults = append(v.faults, named{Fault: Fault{Reason: ReasonHealingSuspended, Person: true, Message: "healing is suspended: " + v.suspended}})
+	}
+	if names := v.conflictingChildren(); len(names) > 0 {
+		v.faults = append(v.faults, named{Fault: Fault{Reason: ReasonForeignObject, Person: true, Message: conflictText(names)}})
 	}
 }

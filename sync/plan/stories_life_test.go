@@ -80,9 +80,50 @@ var lifeStories = map[string]func(*story){
 		})
 		s.happens("the clone has ended; a stranger is in the folder", func(o *plan.Observed) {
 			o.Pending = map[string]plan.Pending{plan.FolderKey: {Op: plan.RemoveFolder, State: plan.BackingOff, Fault: plan.Fault{
-				Reason: plan.ReasonFolderHoldsStranger, Message: "the group's folder holds VMs that are not ours: nosy"}}}
+				Reason: plan.ReasonFolderHoldsStranger, Message: "the group's folder holds what is not the group's (/DC0/vm/vm-operator/default/web/nosy): move it elsewhere, and the folder is removed"}}}
 		})
 		s.happens("a lease has passed", func(o *plan.Observed) { o.FinalizingSince = o.Now.Add(-o.Lease) })
+	},
+	"deletion without vCenter": func(s *story) {
+		s.happens("two members are applied", s.scale(2))
+		s.happens("the group is deleted while vCenter is down", func(o *plan.Observed) {
+			remove(o)
+			o.Sight.Known, o.Sight.Trouble = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused."}
+		})
+		s.happens("another vCenter answers", func(o *plan.Observed) { o.Sight.Known, o.Sight.Trouble, o.Sight.VCenter = true, nil, "another" })
+		s.happens("the first one is back, and lacks a setting", func(o *plan.Observed) {
+			o.Sight.VCenter = vcenter
+			o.Sight.FolderUnknown, o.Sight.Trouble = true, &plan.Fault{Reason: "DatacenterAmbiguous", Person: true, Message: "there are several datacenters (DC0, DC1): set --datacenter"}
+		})
+	},
+	"one hindrance of many": func(s *story) {
+		lacks := plan.Fault{Reason: "MissingPrivilege", Person: true,
+			Message: "vCenter's user lacks VirtualMachine.Inventory.CreateFromExisting on /DC0/vm/vm-operator/default/web: grant it."}
+		s.happens("nobody can be cloned, for one reason", func(o *plan.Observed) {
+			o.Sight.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
+			for i := range int32(3) {
+				o.Pending[plan.MemberName("web", i)] = plan.Pending{Op: plan.Clone, Ordinal: i, State: plan.BackingOff, Fault: lacks}
+			}
+		})
+		s.happens("the privilege is granted", func(o *plan.Observed) { o.Pending = nil })
+		s.happens("web-1 is renamed in vCenter, and cannot be reached", change(1, func(vm *plan.VM) {
+			vm.Name, vm.Reachable, vm.Unreachable = "web-broken", false, "disconnected"
+		}))
+		s.happens("it is reached, and off; its host lacks memory", func(o *plan.Observed) {
+			change(1, func(vm *plan.VM) { vm.Reachable, vm.Unreachable, vm.Power = true, "", plan.PoweredOff })(o)
+			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.PowerOn, Ordinal: 1, MoRef: "new-web-1", State: plan.BackingOff, Fault: plan.Fault{
+				Reason: "ResourceLimit", Person: true, Message: "The hosts have too little memory left: free some."}}}
+		})
+		s.happens("the group is deleted, and may not be", func(o *plan.Observed) {
+			remove(o)
+			lacks.Message = "vCenter's user lacks VirtualMachine.Inventory.Delete on the VMs in /DC0/vm/vm-operator/default/web: grant it."
+			o.Pending = map[string]plan.Pending{}
+			for i := range o.Sight.VMs {
+				vm := &o.Sight.VMs[i]
+				vm.Power, vm.Marked, vm.Generation = plan.PoweredOff, true, o.Group.Generation
+				o.Pending[plan.MemberName("web", vm.Ordinal)] = plan.Pending{Op: plan.Destroy, Ordinal: vm.Ordinal, MoRef: vm.MoRef, State: plan.BackingOff, Fault: lacks}
+			}
+		})
 	},
 	"abandoned": func(s *story) {
 		s.happens("two members are applied", s.scale(2))

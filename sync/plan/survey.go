@@ -51,6 +51,7 @@ type view struct {
 	updating  int             // members to be replaced or resized, now or later
 	preparing int             // members to be prepared
 	draining  int             // members that are left alone for a while before they are taken away
+	hindered  int             // steps for members that are wanted and failed the last time; the figures above are without them
 	waitCall  bool
 	// withdrawing: members bear a mark that is to be taken off. Until then it is not settled who stays, and nobody else who
 	// serves is taken down: another copy of the server may have taken the mark off, and know of another one to go first.
@@ -259,7 +260,7 @@ func (v *view) sortArriving() {
 	for _, p := range v.Pending {
 		if (p.Op == Clone || p.Op == Adopt) && p.State == Running && !v.has(p.Ordinal) && !v.isUnseen(p.Ordinal) {
 			v.arriving = append(v.arriving, p.Ordinal)
-			if p.Op == Clone {
+			if p.Op == Clone && p.Fault.Reason == "" {
 				v.cloning++
 			}
 		}

@@ -43,12 +43,11 @@ func (v *view) resolve(claimants []member) {
 		return
 	}
 	m := &claimants[goes]
-	v.leaving++
-	v.remove(m, twin, fmt.Sprintf("duplicate: %d VMs claim to be this member; %s is removed if it was never powered on", len(claimants), m.VM.Name))
+	goesOn := v.remove(m, twin, fmt.Sprintf("duplicate: %d VMs claim to be this member; %s is removed if it was never powered on", len(claimants), m.VM.Name))
 	if p := v.Pending[m.name]; p.Fault.Reason == ReasonDuplicateMember { // it was: vCenter's events say so, or say too little
-		v.leaving--
 		v.faults[len(v.faults)-1].Fault = twinsFault(claimants)
 	}
+	v.leaving += int(oneIf(goesOn))
 }
 
 func twinsFault(claimants []member) Fault {

@@ -89,7 +89,7 @@ func (v *view) trackProgress(todo int) {
 		case m.available():
 			updated++
 		case !m.going():
-			waiting = append(waiting, m.name)
+			waiting = append(waiting, m.display())
 		}
 	}
 	stored, target := v.Group.Status.Update, v.target()
@@ -188,7 +188,7 @@ func (v *view) heldText() string {
 func (v *view) differing() (texts []string) {
 	for i := range v.members {
 		if m := &v.members[i]; m.differs() != "" {
-			texts = append(texts, m.name+" "+m.differs())
+			texts = append(texts, m.display()+" "+m.differs())
 		}
 	}
 	return texts
@@ -199,7 +199,7 @@ func (v *view) changedTemplate() string {
 	var names []string
 	for i := range v.members {
 		if m := &v.members[i]; v.templateChanged(&m.VM) {
-			names = append(names, m.name)
+			names = append(names, m.display())
 		}
 	}
 	if len(names) == 0 {
