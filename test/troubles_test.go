@@ -89,9 +89,9 @@ func TestAFailingTaskIsSaidAndTriedAgain(t *testing.T) {
 		phase  v1alpha1.Phase
 		reason string
 	}{
-		{vcsim.Clone, &types.NoDiskSpace{FileFault: types.FileFault{File: "[LocalDS_0]"}, Datastore: "LocalDS_0"}, v1alpha1.PhasePending, "DatastoreFull"},
+		{vcsim.Clone, &types.NoDiskSpace{FileFault: types.FileFault{File: "[LocalDS_0]"}, Datastore: "LocalDS_0"}, v1alpha1.PhaseError, "DatastoreFull"},
 		{vcsim.Clone, &types.NoPermission{PrivilegeId: "VirtualMachine.Provisioning.DeployTemplate"}, v1alpha1.PhaseError, "MissingPrivilege"},
-		{vcsim.PowerOn, &types.InsufficientMemoryResourcesFault{}, v1alpha1.PhasePending, "ResourceLimit"},
+		{vcsim.PowerOn, &types.InsufficientMemoryResourcesFault{}, v1alpha1.PhaseError, "ResourceLimit"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()

@@ -101,7 +101,7 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 		return nil
 	}
 	slices.Sort(strangers)
-	return vcfault.New(plan.ReasonFolderHoldsStranger, true, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", vcfault.FirstFew(strangers))
+	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", vcfault.FirstFew(strangers))
 }
 
 // inside reads what is in a folder, and each of that; nothing if the folder is gone.

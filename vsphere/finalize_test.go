@@ -63,7 +63,7 @@ func TestAFolderThatHoldsAStrangerStays(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.Move("stranger", "/DC0/vm/vm-operator/shop/web"))
 		f := p.fault(p.removing())
-		if f.Reason != plan.ReasonFolderHoldsStranger || !f.Person {
+		if f.Reason != plan.ReasonFolderHoldsStranger || f.Person {
 			t.Errorf("%+v", f)
 		}
 		if !slices.Contains(w.Names(), "stranger") || len(w.Unregistered()) != 0 {

@@ -185,14 +185,14 @@ func unrecommended(pod *namedObject, drs *types.ClusterDrsFaults) error {
 		}
 	}
 	if first == nil {
-		return vcfault.New(vcfault.ReasonDatastoreFull, false, "Storage DRS recommends no datastore of the datastore cluster %s: see whether it has datastores that are not in maintenance, have free space, and are on the hosts.", pod.Path)
+		return vcfault.New(vcfault.ReasonDatastoreFull, true, "Storage DRS recommends no datastore of the datastore cluster %s: see whether it has datastores that are not in maintenance, have free space, and are on the hosts.", pod.Path)
 	}
 	why := vcfault.Classify("", first)
 	reason := vcfault.ReasonDatastoreNotFound
 	if why.Reason == vcfault.ReasonDatastoreFull {
 		reason = why.Reason
 	}
-	e := vcfault.New(reason, false, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod.Path, why.Message)
+	e := vcfault.New(reason, true, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod.Path, why.Message)
 	e.Err = first
 	return e
 }

@@ -32,7 +32,7 @@ func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
 		{drs(&vim.SystemError{Reason: "odd"}), vcfault.ReasonDatastoreNotFound, "as vCenter says"},
 	} {
 		e := vctest.AsError(unrecommended(pod, c.drs))
-		if e == nil || e.Reason != c.reason || e.Person || !vctest.Mentions(e.Message, pod.Path, c.says) {
+		if e == nil || e.Reason != c.reason || !e.Person || !vctest.Mentions(e.Message, pod.Path, c.says) {
 			t.Errorf("got %v, not %s with %q", e, c.reason, c.says)
 		}
 	}

@@ -304,7 +304,7 @@ func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
 		return 0
 	}
 	retry = min(haltFirst<<min(b.again, 20), haltLast)
-	g.failures[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", Message: fmt.Sprintf(
+	g.failures[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", Person: true, Message: fmt.Sprintf(
 		"the VM is powered off again and again soon after it was powered on: look at its console, or at who does that; it is tried again every %d minutes at most",
 		int(haltLast.Minutes()))}}
 	return retry

@@ -38,8 +38,8 @@ func say[T any](words string) func(types.BaseMethodFault) (string, bool) {
 	return on(func(T) string { return words })
 }
 
-// rows are read from above; a family stands below its members. A full datastore, missing resources and the
-// like may resolve by themselves (somebody else's VM goes), so they are tried again.
+// rows are read from above; a family stands below its members. What vCenter lacks is for a person to give. (All is tried
+// again, so it does no harm if it comes by itself, as somebody else's VM goes.)
 var rows = []row{
 	{say[*types.NotAuthenticated]("vCenter ended the session; the server logs in again."), ReasonNotAuthenticated, false},
 	{say[*types.PasswordExpired]("The password of vCenter's user has expired: set a new one and give it to the server (VC_PASS, or its file)."), ReasonInvalidLogin, true},
@@ -51,15 +51,15 @@ var rows = []row{
 	}), ReasonNameConflict, true},
 	{on(func(f *types.NoDiskSpace) string {
 		return fmt.Sprintf("The datastore%s is full: free some space or give it more.", quoted(f.Datastore))
-	}), ReasonDatastoreFull, false},
-	{say[*types.InsufficientStorageSpace]("The datastore has too little free space: free some or give it more."), ReasonDatastoreFull, false},
-	{say[*types.NoCompatibleDatastore]("No datastore fits the VM: see whether they are in maintenance, have free space and satisfy the storage policy."), ReasonNoCompatibleDatastore, false},
+	}), ReasonDatastoreFull, true},
+	{say[*types.InsufficientStorageSpace]("The datastore has too little free space: free some or give it more."), ReasonDatastoreFull, true},
+	{say[*types.NoCompatibleDatastore]("No datastore fits the VM: see whether they are in maintenance, have free space and satisfy the storage policy."), ReasonNoCompatibleDatastore, true},
 	{on(func(f types.BaseInvalidDatastore) string {
 		return fmt.Sprintf("The datastore%s cannot be used now: see to it in vCenter.", quoted(f.GetInvalidDatastore().Name))
-	}), ReasonDatastoreInaccessible, false},
+	}), ReasonDatastoreInaccessible, true},
 	{on(func(f types.BaseCannotAccessNetwork) string {
 		return fmt.Sprintf("The hosts lack the network%s: connect them with it, or name another in spec.networks (or in the template).", quoted(f.GetCannotAccessNetwork().Backing))
-	}), ReasonNetworkUnusable, false},
+	}), ReasonNetworkUnusable, true},
 	{say[types.BaseSnapshotCopyNotSupported]("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and leave spec.clone.snapshot out."), ReasonSnapshotUnusable, true},
 	{say[*types.NicSettingMismatch]("The customization specification is for another number of network adapters than the VM has: change one of them, or set spec.networks."), ReasonCustomizationSpecUnfit, true},
 	{on(func(f *types.UncustomizableGuest) string {
@@ -68,9 +68,9 @@ var rows = []row{
 	{say[*types.CannotDecryptPasswords]("vCenter cannot decrypt the passwords in the customization specification: enter them in it anew."), ReasonCustomizationSpecUnfit, true},
 	{say[*types.MissingLinuxCustResources]("vCenter lacks its files for the customization of Linux guests: see to its installation."), ReasonCustomizationFailed, true},
 	{say[*types.MissingWindowsCustResources]("vCenter lacks the Sysprep files for that Windows guest: install them on vCenter."), ReasonCustomizationFailed, true},
-	{say[types.BaseInsufficientResourcesFault]("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."), ReasonResourceLimit, false},
-	{ruleViolation, ReasonRuleViolation, false},
-	{say[*types.NoCompatibleHost]("No host can run the VM: see whether hosts are in maintenance or lack the template's networks and datastores."), ReasonResourceLimit, false},
+	{say[types.BaseInsufficientResourcesFault]("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."), ReasonResourceLimit, true},
+	{ruleViolation, ReasonRuleViolation, true},
+	{say[*types.NoCompatibleHost]("No host can run the VM: see whether hosts are in maintenance or lack the template's networks and datastores."), ReasonResourceLimit, true},
 	{say[types.BaseNotEnoughLicenses]("vCenter's licence does not allow it: assign another one."), ReasonLicense, true},
 	{say[types.BaseTaskInProgress]("Another task is at work on the same object; it is tried again."), ReasonTaskInProgress, false},
 	{say[*types.ConcurrentAccess]("Somebody else changed the VM in the meantime; it is read and tried again."), ReasonConcurrentAccess, false},

@@ -16,10 +16,10 @@ func TestWhatClonesAreRefusedForSaysWhatToDo(t *testing.T) {
 		person bool
 		says   string
 	}{
-		{&vim.NoCompatibleDatastore{}, ReasonNoCompatibleDatastore, false, "storage policy"},
-		{&vim.InvalidDatastore{Name: "ds1"}, ReasonDatastoreInaccessible, false, "ds1"},
-		{network, ReasonNetworkUnusable, false, `"web"`},
-		{&vim.NoCompatibleHost{Error: []vim.LocalizedMethodFault{{Fault: network}}}, ReasonNetworkUnusable, false, "spec.networks"},
+		{&vim.NoCompatibleDatastore{}, ReasonNoCompatibleDatastore, true, "storage policy"},
+		{&vim.InvalidDatastore{Name: "ds1"}, ReasonDatastoreInaccessible, true, "ds1"},
+		{network, ReasonNetworkUnusable, true, `"web"`},
+		{&vim.NoCompatibleHost{Error: []vim.LocalizedMethodFault{{Fault: network}}}, ReasonNetworkUnusable, true, "spec.networks"},
 		{&vim.SnapshotCloneNotSupported{}, ReasonSnapshotUnusable, true, "clone.mode: Full"},
 		{&vim.SnapshotFault{}, ReasonSnapshotUnusable, true, "the message"},
 		{&vim.NicSettingMismatch{}, ReasonCustomizationSpecUnfit, true, "spec.networks"},
