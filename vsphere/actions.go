@@ -21,7 +21,11 @@ import (
 func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
-	err := v.act(actFor(context.WithValue(ctx, types.ID{}, opID), ref, a), ref, a)
+	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
+	err := v.act(actFor(ctx, ref, a), ref, a)
+	if err != nil {
+		err = v.nameMissing(ctx, a, lastCall(), vcfault.Classify("", err))
+	}
 	line, what := v.log.Info(), "done"
 	if err != nil {
 		line, what = v.log.Warn().Err(err), "failed"

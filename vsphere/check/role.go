@@ -3,11 +3,9 @@ package check
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -175,29 +173,11 @@ func (c *checker) names(ctx context.Context, refs []types.ManagedObjectReference
 	return names, err
 }
 
-// errNoAuthority means that there is nobody to ask for privileges.
-var errNoAuthority = errors.New("vCenter has no AuthorizationManager")
-
-// privileges asks vCenter which ones our user holds on objects, by its own permissions or those of its groups.
-// [doc] AuthorizationManager.FetchUserPrivilegeOnEntities: System.View on the entities is required.
-func (c *checker) privileges(ctx context.Context, on []types.ManagedObjectReference) (map[types.ManagedObjectReference]map[string]bool, error) {
-	held := map[types.ManagedObjectReference]map[string]bool{}
-	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
-		manager := s.Vim.ServiceContent.AuthorizationManager
-		if manager == nil {
-			return errNoAuthority
-		}
-		res, err := methods.FetchUserPrivilegeOnEntities(ctx, s.Vim, &types.FetchUserPrivilegeOnEntities{This: *manager, Entities: on, UserName: s.User})
-		if err != nil {
-			return err
-		}
-		for _, r := range res.Returnval {
-			held[r.Entity] = map[string]bool{}
-			for _, id := range r.Privileges {
-				held[r.Entity][id] = true
-			}
-		}
-		return nil
+// privileges asks vCenter which ones our user holds on objects.
+func (c *checker) privileges(ctx context.Context, on []types.ManagedObjectReference) (held map[types.ManagedObjectReference]map[string]bool, err error) {
+	err = c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		held, err = session.HeldPrivileges(ctx, s, on)
+		return err
 	})
 	return held, err
 }

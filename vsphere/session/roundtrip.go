@@ -40,6 +40,7 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 	r.calls.WithLabelValues(method).Inc()
 	begin := time.Now()
 	err := exchange(ctx, r.next, method, req, res)
+	noteCall(ctx, method, err)
 	took := time.Since(begin)
 	if method != "WaitForUpdatesEx" {
 		r.seconds.WithLabelValues(method).Observe(took.Seconds())

@@ -201,34 +201,13 @@ func carrierIn(err error) error {
 	return nil
 }
 
-// privilege names what is missing. A VM's moRef is left out, for it differs from try to try.
+// privilege says what is missing, as vCenter does.
 func privilege(f types.BaseNoPermission) string {
-	p := f.GetNoPermission()
-	var missing []string
-	add := func(id string, obj *types.ManagedObjectReference) {
-		if id == "" {
-			id = "(vCenter does not say which)"
-		}
-		if obj != nil {
-			id += " on the " + obj.Type
-			if obj.Type != "VirtualMachine" && obj.Type != "Task" && obj.Value != "" {
-				id += " " + obj.Value
-			}
-		}
-		if !slices.Contains(missing, id) {
-			missing = append(missing, id)
-		}
+	var texts []string
+	for _, l := range lacksOf(f) {
+		texts = append(texts, l.Text(""))
 	}
-	for _, m := range p.MissingPrivileges {
-		for _, id := range m.PrivilegeIds {
-			add(id, &m.Entity)
-		}
-	}
-	if len(missing) == 0 {
-		add(p.PrivilegeId, p.Object)
-	}
-	slices.Sort(missing)
-	return "vCenter's user lacks the privilege " + strings.Join(missing, ", ") + ": grant it."
+	return LackMessage(texts)
 }
 
 func quoted(name string) string {

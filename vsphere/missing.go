@@ -1,0 +1,130 @@
+package vsphere
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// vCenter does not always name the privilege that a call lacks: the fault of a task may say System.Modify, or nothing. Which
+// ones the call can need is known (role.CouldLack), and vCenter can be asked which of these are not held on the object.
+
+// nameMissing has an error that tells of a missing privilege name the privilege itself, and the object by its path. What
+// vCenter does not answer stays as it is.
+func (v *VCenter) nameMissing(ctx context.Context, a plan.Action, method string, e *vcfault.Error) *vcfault.Error {
+	lacks := vcfault.LacksIn(e.Err)
+	if e.Reason != vcfault.ReasonMissingPrivilege || len(lacks) == 0 {
+		return e
+	}
+	var texts []string
+	for _, l := range lacks {
+		path := v.lackedOn(ctx, a, l.On)
+		for _, id := range v.inTruth(ctx, method, l) {
+			texts = append(texts, vcfault.Lack{ID: id, On: l.On}.Text(path))
+		}
+	}
+	named := *e
+	named.Message = vcfault.LackMessage(texts)
+	return &named
+}
+
+// inTruth are the privileges that are missing: the one that vCenter names; or, where it names one that every role has or none
+// does, those of the call that are not held on the object.
+func (v *VCenter) inTruth(ctx context.Context, method string, l vcfault.Lack) []string {
+	if l.ID != "" && !strings.HasPrefix(l.ID, "System.") {
+		return []string{l.ID}
+	}
+	on := cmp.Or(l.On, &types.ManagedObjectReference{})
+	could := role.CouldLack(method, on.Type)
+	if len(could) == 0 {
+		return []string{l.ID}
+	}
+	var held map[string]bool
+	if l.On != nil {
+		_ = v.Call(ctx, func(ctx context.Context, s *session.Session) error { // without an answer, all could be missing
+			all, err := session.HeldPrivileges(ctx, s, []types.ManagedObjectReference{*on})
+			held = all[*on]
+			return err
+		})
+	}
+	var all, needed []string
+	for _, p := range could {
+		if held == nil || held[p.ID] {
+			continue
+		}
+		all = append(all, p.ID)
+		if p.Needed() {
+			needed = append(needed, p.ID)
+		}
+	}
+	switch {
+	case len(needed) > 0: // nothing works without it, while the others may not be wanted
+		return needed
+	case len(all) > 0:
+		return all
+	}
+	ids := make([]string, len(could))
+	for i, p := range could {
+		ids[i] = p.ID
+	}
+	return []string{strings.Join(ids, " or ")}
+}
+
+// lackedOn is the path of an object that a privilege is missing on. Members are told by their folder: it is there that the
+// privilege is to be granted.
+func (v *VCenter) lackedOn(ctx context.Context, a plan.Action, on *types.ManagedObjectReference) string {
+	switch {
+	case on == nil:
+		return ""
+	case on.Type == "VirtualMachine" && on.Value != a.Template:
+		m, path, _ := v.inventory.Holder(on.Value)
+		if m == nil {
+			_, path, _ = v.inventory.Holder(a.Folder)
+			path += "/"
+		}
+		return "the VMs in " + path[:strings.LastIndexByte(path, '/')]
+	}
+	path := ""
+	_ = v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) { // without an answer, its moRef is told
+		path, err = pathOf(ctx, s, *on)
+		return err
+	})
+	return path
+}
+
+// pathOf reads the inventory path of an object; empty if that cannot be seen.
+func pathOf(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (string, error) {
+	const up = "up"
+	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: ref, SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{
+			SelectionSpec: types.SelectionSpec{Name: up}, Type: "ManagedEntity", Path: "parent", SelectSet: []types.BaseSelectionSpec{&types.SelectionSpec{Name: up}}}}}},
+		PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name", "parent"}}},
+	})
+	if err != nil {
+		return "", err
+	}
+	by := map[types.ManagedObjectReference]session.Object{}
+	for _, o := range objects {
+		by[o.Ref] = o
+	}
+	path := ""
+	for at, rounds := ref, 0; rounds <= len(objects); rounds++ { // more rounds are a circle: no vCenter's
+		name := session.Prop[string](by[at], "name")
+		above, is := session.LookUp[types.ManagedObjectReference](by[at], "parent")
+		switch {
+		case name == "":
+			return "", nil
+		case !is:
+			return cmp.Or(path, "the root"), nil
+		}
+		path, at = "/"+name+path, above
+	}
+	return "", nil
+}

@@ -1,0 +1,25 @@
+package role
+
+import (
+	"slices"
+	"strings"
+)
+
+// scopesOf are where the least role has privileges that concern an object, by the object's type.
+var scopesOf = map[string][]Scope{
+	"Folder": {OnFolder}, "VirtualMachine": {OnFolder, OnTemplate}, "ResourcePool": {OnPool}, "VirtualApp": {OnPool}, "Datastore": {OnDatastore},
+	"StoragePod": {OnDatastore}, "Network": {OnNetwork}, "DistributedVirtualPortgroup": {OnNetwork}, "DistributedVirtualSwitch": {OnNetwork},
+	"OpaqueNetwork": {OnNetwork}, "ClusterComputeResource": {OnCluster},
+}
+
+// CouldLack returns the privileges of the least role that a call can need on an object of a type; of any type, if that is empty.
+func CouldLack(method, objectType string) (could []Privilege) {
+	scopes := scopesOf[objectType]
+	for _, p := range least {
+		here := scopes == nil || slices.ContainsFunc(p.On, func(s Scope) bool { return slices.Contains(scopes, s) })
+		if here && !strings.HasPrefix(p.ID, "System.") && slices.Contains(calls[method].needs, p.ID) {
+			could = append(could, p)
+		}
+	}
+	return could
+}
