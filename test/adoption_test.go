@@ -2,9 +2,11 @@ package test
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
@@ -96,6 +98,31 @@ func TestAVMOfAForbiddenFolderIsNotAdoptedNorCloned(t *testing.T) {
 		equal(t, r.names(web), running(1))
 		if _, err := r.find.VirtualMachine(context.Background(), legacy+"/db-a"); err != nil || strings.Contains(a.Status.LastMessage, "password") {
 			t.Error(err)
+		}
+	})
+}
+
+func TestAGroupThatWasAppliedAnewIsToldHowToTakeItsVMsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		s := r.serve(func(v *vsphere.Config, _ *loop.Config) {
+			v.ClusterID, v.AdoptFrom = "prod", []vsphere.AdoptRule{{Namespace: "default", Folder: web}}
+		})
+		up(t, s.group("web", 2))
+		was := refs(r.members())
+		time.Sleep(2 * time.Minute) // the lease of the lost one is over
+		anew := s.groupOf("default", "web", "uid-anew", 2)
+		a := says(t, anew, v1alpha1.PhaseError, "2 members (web-0, web-1): ")
+		for _, text := range []string{"a VM of another group default/web (UID uid-web), which was lost or deleted", "spec.adopt", "--adopt-from default=/DC0/vm/vm-operator/default/web."} {
+			if !strings.Contains(a.Status.LastMessage, text) {
+				t.Errorf("%q lacks %q", a.Status.LastMessage, text)
+			}
+		}
+		anew.Edit(func(s *spec) { s.Adopt = []string{web + "/web-0", web + "/web-1"} })
+		up(t, anew)
+		if now := refs(r.members()); !maps.Equal(was, now) {
+			t.Errorf("the members were %v and are %v", was, now)
 		}
 	})
 }
