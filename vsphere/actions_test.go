@@ -81,6 +81,14 @@ func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
 		if f.Reason != plan.ReasonNameConflict || !f.Person || f.Message != "The name web-0 is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member of the group: rename, move or remove it." {
 			t.Errorf("%+v", f)
 		}
+		free := func() bool {
+			return slices.Contains(p.Sight(web, plan.Ask{Template: "ubuntu", Taken: []string{"WEB-0"}}).Free, "WEB-0") // vCenter tells them not apart
+		}
+		if free() {
+			t.Error("the name is free although the stranger has it")
+		}
+		w.Must(w.Rename("/DC0/vm/vm-operator/shop/web/web-0", "precious"))
+		p.until("the name is free", free)
 	})
 }
 

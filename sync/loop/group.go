@@ -54,6 +54,7 @@ type failure struct {
 	action plan.Action
 	fault  plan.Fault
 	tries  int
+	took   time.Duration // how long the try was under way
 	until  time.Time
 	tried  plan.Op // what failed before for the same VM, and may have taken it down
 }
@@ -157,7 +158,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	for vm, a := range g.running {
 		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: a.Why}
 		f := g.failures[vm]
-		if f.action.Op == a.Op {
+		if f.action.Op == a.Op && now.Sub(g.began[vm]) <= f.took+toldOn {
 			p.Fault = f.fault
 		}
 		p.Tried = f.before(a)
@@ -168,6 +169,10 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	}
 	return o
 }
+
+// toldOn is how much longer than the last try a new one may be under way before that one's failure is told no more: what
+// hindered it is gone then.
+const toldOn = 3 * time.Second
 
 // forgetUnwanted forgets failures of actions that no plan wants any more, a while after they could have been tried
 // again: until then what they did is not certain, and the planner is careful with such a member.
@@ -239,10 +244,12 @@ const (
 
 // ended takes in the end of an action and says when to try it again; zero if there is nothing to wait for.
 func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most time.Duration) time.Duration) (retry time.Duration) {
+	took := now.Sub(g.began[a.VM])
 	delete(g.running, a.VM)
 	delete(g.began, a.VM)
 	delete(g.outdated, a.VM)
 	if err == nil {
+		g.retryLike(a.VM, now)
 		delete(g.failures, a.VM)
 		if a.Op == plan.ConfirmGone { // it says nothing of another time than that it was asked for
 			if a.Since.IsZero() {
@@ -265,7 +272,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 		return 0
 	}
 	was := g.failures[a.VM]
-	f := failure{action: a, fault: faultOf(err), tries: was.tries + 1, tried: was.before(a)}
+	f := failure{action: a, fault: faultOf(err), tries: was.tries + 1, took: took, tried: was.before(a)}
 	if was.action.Op != a.Op {
 		f.tries = 1
 	} else if was.action.MoRef == a.MoRef && !was.fault.Untried {
@@ -284,6 +291,17 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	g.failures[a.VM] = f
 	g.pace = 1
 	return retry
+}
+
+// retryLike has those tried again at once that failed as a member did which has succeeded now.
+func (g *group) retryLike(vm string, now time.Time) {
+	like, failed := g.failures[vm]
+	for other, f := range g.failures {
+		if failed && f.fault == like.fault && f.action.Op == like.action.Op && f.until.After(now) {
+			f.until = now
+			g.failures[other] = f
+		}
+	}
 }
 
 // How long a member that halts by itself soon after it was powered on waits for the next time: so it is no hot loop.

@@ -148,7 +148,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	owns := call.Finalizing && !echo && !g.finalized && len(g.ownFolders) == 0
 	l.mu.Unlock()
 
-	observed.Sight = l.vcenter.Sight(call.Ref(), plan.AskOf(observed.Group, observed.Finalizing))
+	observed.Sight = l.vcenter.Sight(call.Ref(), observed.Ask())
 	if owns {
 		observed.OwnFolders = owning(observed.OwnFolders, observed.Sight.Folder)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -115,5 +116,40 @@ func TestAPreviewOfAManifestIsOfTheGenerationToCome(t *testing.T) {
 		if err != nil || len(outlook.Steps) != 2 || r.Status.Phase != "PENDING" {
 			t.Errorf("%v, %s: %s, %+v", err, r.Status.Phase, r.Status.LastMessage, outlook.Steps)
 		}
+	})
+}
+
+// What failed is told on while it is tried again, so that the message does not come and go; but no longer than it can hinder.
+func TestAFailureIsToldNoMoreOnceTheNextTryIsPastIt(t *testing.T) {
+	m := newModel(time.Minute)
+	m.took[plan.Clone] = 2 * time.Second
+	m.setFault(func(_ plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone {
+			return fault{Reason: "MissingPrivilege", Message: "a privilege is missing", Person: true}
+		}
+		return nil
+	})
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		c.Group.Spec.Inventory = v1alpha1.InventoryNone
+		l.Renew(c)
+		until(t, time.Minute, "both have failed", func() bool { return strings.Contains(l.Renew(c).Status.LastMessage, "2 members (web-0, web-1)") })
+		for range 300 {
+			time.Sleep(200 * time.Millisecond)
+			if r := l.Renew(c); r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, "2 members (web-0, web-1): a privilege is missing") {
+				t.Fatalf("%s: %s", r.Status.Phase, r.Status.LastMessage)
+			}
+		}
+		m.setFault(nil)
+		m.mu.Lock()
+		m.took[plan.Clone] = time.Minute
+		m.mu.Unlock()
+		tries := len(m.begun())
+		until(t, 75*time.Second, "it is tried again", func() bool { l.Renew(c); return len(m.begun()) > tries })
+		until(t, 10*time.Second, "it is told no more", func() bool { return strings.Contains(l.Renew(c).Status.LastMessage, "cloning 1 of 2") })
+		until(t, 70*time.Second, "the other is tried again as soon as the first has succeeded", func() bool {
+			l.Renew(c)
+			return len(m.begun()) >= tries+2
+		})
 	})
 }

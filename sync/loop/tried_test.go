@@ -36,7 +36,7 @@ func TestAStepThatFailedIsToldWhileTheNextOneForItsVMRuns(t *testing.T) {
 	g, now := newGroup(call("web", 2)), time.Now()
 	g.renew(call("web", 2), now)
 	begin := func(a plan.Action) plan.Pending {
-		g.running[a.VM] = a
+		g.running[a.VM], g.began[a.VM] = a, now
 		return g.observe(Config{}, now).Pending[a.VM]
 	}
 	off := plan.Action{Op: plan.PowerOff, VM: "web-0", MoRef: "vm-7"}

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -367,5 +368,30 @@ func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
 	o.Sight.FolderUnknown = false
 	if r := plan.Make(o); !r.Finalized {
 		t.Errorf("where it would be is known, and it is not there: %+v, %s", r.Actions, r.Status.LastMessage)
+	}
+}
+
+func TestACloneIsTriedAgainAtOnceWhenItsNameIsFree(t *testing.T) {
+	o := observed(1)
+	o.Sight.Folder = "group-v7"
+	conflict := plan.Pending{Op: plan.Clone, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonNameConflict, Person: true, Message: "the name is taken"}}
+	o.Pending = map[string]plan.Pending{"web-0": conflict}
+	if ask := o.Ask(); !slices.Equal(ask.Taken, []string{"web-0"}) {
+		t.Errorf("%+v", ask)
+	}
+	if r := plan.Make(o); len(r.Actions) > 0 || r.Status.Phase != v1alpha1.PhaseError {
+		t.Errorf("%s %+v", r.Status.Phase, r.Actions)
+	}
+	o.Sight.Free = []string{"web-0"}
+	if r := plan.Make(o); !r.Wants("web-0", plan.Clone) || r.Status.LastMessage != "cloning 1 of 1" {
+		t.Errorf("%s %+v", r.Status.LastMessage, r.Actions)
+	}
+	if o.Pending["web-0"] != conflict {
+		t.Error("the observation was changed")
+	}
+	conflict.State = plan.Running
+	o.Pending["web-0"] = conflict
+	if r := plan.Make(o); len(r.Actions) > 0 || r.Status.LastMessage != "cloning 1 of 1" {
+		t.Errorf("%s %+v", r.Status.LastMessage, r.Actions)
 	}
 }

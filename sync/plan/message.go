@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -62,18 +64,13 @@ func (v *view) holdText() string {
 func hindrances(faults []named, display func(who string) string) (texts []string) {
 	var order []string
 	whom := map[string][]string{}
-	for _, person := range []bool{true, false} {
-		for _, f := range faults {
-			if f.Person != person {
-				continue
-			}
-			text := strings.TrimSuffix(f.Message, ".")
-			if _, known := whom[text]; !known {
-				order, whom[text] = append(order, text), nil
-			}
-			if f.who != FolderKey && f.who != ConfirmKey && f.who != RulesKey {
-				whom[text] = append(whom[text], display(f.who))
-			}
+	for _, f := range inOrder(faults) {
+		text := strings.TrimSuffix(f.Message, ".")
+		if _, known := whom[text]; !known {
+			order, whom[text] = append(order, text), nil
+		}
+		if f.who != FolderKey && f.who != ConfirmKey && f.who != RulesKey {
+			whom[text] = append(whom[text], display(f.who))
 		}
 	}
 	for i, text := range order {
@@ -90,6 +87,16 @@ func hindrances(faults []named, display func(who string) string) (texts []string
 		texts = append(texts, text)
 	}
 	return texts
+}
+
+// inOrder are faults in the order in which they are told: a person's first, then by members. (They are found in another order
+// while a step is tried again.)
+func inOrder(faults []named) []named {
+	faults = slices.Clone(faults)
+	slices.SortStableFunc(faults, func(a, b named) int {
+		return cmp.Or(cmp.Compare(oneIf(b.Person), oneIf(a.Person)), cmp.Compare(len(a.who), len(b.who)), strings.Compare(a.who, b.who))
+	})
+	return faults
 }
 
 // activities are what goes on, in the order in which it is told: of how many members, and what is said of them.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -100,6 +101,8 @@ type Sight struct {
 	Template Template
 	// Candidates are what the entries of spec.adopt name, in their order.
 	Candidates []Candidate
+	// Free are those of Ask.Taken that nothing in the group's folder has for a name now.
+	Free []string
 	// RulesOff tells that the group's DRS rules are not as Ask.AntiAffinity wants them for the VMs that are members now;
 	// false as long as that is not known.
 	RulesOff bool
@@ -115,6 +118,8 @@ type Ask struct {
 	Adopt []string
 	// Home is where the group's folder is looked for, as long as it has no VM whose stamp says otherwise; and the template.
 	Home Home
+	// Taken are the names that members were refused because something that is not theirs has them.
+	Taken []string
 	// AntiAffinity is spec.placement.antiAffinity; None or empty wants no DRS rule, as does a group that is removed.
 	AntiAffinity v1alpha1.AntiAffinity
 	// Finalizing tells that the group is removed: whose stamp came off was released, most likely by this very server.
@@ -124,7 +129,14 @@ type Ask struct {
 // Ask is what the group wants to know of vCenter.
 func (o *Observed) Ask() Ask {
 	if !o.unselected() {
-		return AskOf(o.Group, o.Finalizing)
+		ask := AskOf(o.Group, o.Finalizing)
+		for name, p := range o.Pending {
+			if p.Op == Clone && p.Fault.Reason == ReasonNameConflict {
+				ask.Taken = append(ask.Taken, name)
+			}
+		}
+		slices.Sort(ask.Taken)
+		return ask
 	}
 	ask := AskOf(o.Group, false)
 	for i := range o.Group.Status.Quarantined {

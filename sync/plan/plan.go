@@ -101,7 +101,7 @@ func Make(o Observed) Result {
 const (
 	resyncBusy     = 2 * time.Second
 	resyncServed   = 5 * time.Second
-	resyncHindered = 10 * time.Second
+	resyncHindered = 5 * time.Second
 )
 
 // Wants tells whether the plan has that step for that member.

@@ -211,7 +211,7 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 	case v.paused():
 		return ReasonPaused
 	}
-	for _, f := range v.faults {
+	for _, f := range inOrder(v.faults) {
 		if f.Person || phase == v1alpha1.PhasePending {
 			return f.Reason
 		}
@@ -268,7 +268,7 @@ func (v *view) exceptions(c *conditionList) {
 func (v *view) cloneExceptions(c *conditionList) {
 	found := slices.DeleteFunc(slices.Clone(v.cloneFaults), func(f named) bool { return f.Reason == ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
-		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, found[0].Reason, strings.Join(hindrances(found, v.nameOf), "; "))
+		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, inOrder(found)[0].Reason, strings.Join(hindrances(found, v.nameOf), "; "))
 	}
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -76,6 +77,7 @@ func survey(o *Observed) *view {
 	if o.Related.Fault == nil {
 		v.revision = RevisionWith(&o.Group.Spec, o.Related.Digest)
 	}
+	v.forgetConflicts()
 	v.policy = policyOf(&o.Group.Spec, v.want)
 	v.sighted, v.hold = v.holdBack()
 	if !v.sighted {
@@ -85,6 +87,25 @@ func survey(o *Observed) *view {
 	v.sortUnseen()
 	v.sortArriving()
 	return v
+}
+
+// forgetConflicts drops the failures of clones whose name is free now: they are tried again at once, and told no more.
+func (v *view) forgetConflicts() {
+	if len(v.Sight.Free) == 0 {
+		return
+	}
+	v.Pending = maps.Clone(v.Pending)
+	for _, name := range v.Sight.Free {
+		p, pending := v.Pending[name]
+		switch {
+		case !pending || p.Op != Clone || p.Fault.Reason != ReasonNameConflict:
+		case p.State == Running:
+			p.Fault = Fault{}
+			v.Pending[name] = p
+		default:
+			delete(v.Pending, name)
+		}
+	}
 }
 
 // holdBack decides what the table at Make says left of the bar.

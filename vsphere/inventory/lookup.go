@@ -120,6 +120,35 @@ func (n *Inventory) Holder(moRef string) (m *Member, path string, told bool) {
 	return nil, n.places.path(x.parent, x.name), found && (!x.unreadable || x.unknown)
 }
 
+// free are those of some names that nothing in a folder is known to have. vCenter compares names without case. The caller
+// holds mu.
+func (n *Inventory) free(folder string, names []string) (free []string) {
+	if folder == "" || len(names) == 0 {
+		return nil
+	}
+	var taken []string
+	look := func(parent, name string) {
+		if parent == folder {
+			taken = append(taken, Unescape(name))
+		}
+	}
+	for _, m := range n.members {
+		look(m.Parent, m.Name)
+	}
+	for _, x := range n.unmanaged {
+		look(x.parent, x.name)
+	}
+	for _, p := range n.places.byRef {
+		look(p.Parent, p.Name)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(taken, func(t string) bool { return strings.EqualFold(t, name) }) {
+			free = append(free, name)
+		}
+	}
+	return free
+}
+
 // Below finds a folder by the names that lead to it.
 func (n *Inventory) Below(moRef string, names ...string) string {
 	n.mu.RLock()

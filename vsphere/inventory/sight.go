@@ -54,6 +54,7 @@ func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 	}
 	s.Folder = n.places.below(at.Root, ref.Namespace, ref.Name)
 	s.Quarantine = n.places.below(s.Folder, plan.QuarantineFolder)
+	s.Free = n.free(s.Folder, ask.Taken)
 	s.Template = n.template(at, ask.Template)
 	s.Candidates = n.adoptionOf(ref, at, ask.Adopt)
 	return s

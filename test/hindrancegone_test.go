@@ -1,0 +1,45 @@
+package test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func TestANameConflictLeavesTheStatusWithinTenSecondsOfItsEnd(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]func(r *rig) error{
+		"renamed":   func(r *rig) error { return r.Rename(web+"/web-1", "precious") },
+		"moved":     func(r *rig) error { return r.Move(web+"/web-1", "/DC0/vm") },
+		"destroyed": func(r *rig) error { return r.Destroy(web + "/web-1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newChangeRig(t, vcsim.Guest{})
+				g := r.serve().group("web", 1)
+				up(t, g)
+				r.must(r.CloneVM("/DC0/vm/vm-operator-template", web, "web-1"))
+				g.Scale(2)
+				says(t, g, v1alpha1.PhaseError, "web-1: The name web-1 is taken by "+web+"/web-1")
+				for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(5 * time.Second) { // the back-off is at its longest
+					_, err := g.Sync(within(t))
+					r.must(err)
+				}
+				r.must(ends(r))
+				began := time.Now()
+				a := says(t, g, v1alpha1.PhasePending, "cloning 1 of 2")
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("it was told for another %s", took)
+				}
+				if got := condition(a, v1alpha1.ConditionNameConflict).Status; got != "False" {
+					t.Errorf("NameConflict is %q", got)
+				}
+				up(t, g)
+			})
+		})
+	}
+}
