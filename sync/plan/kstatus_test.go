@@ -114,3 +114,28 @@ func TestAConditionThatWasTrueStaysAsFalseAndIsUnknownWithoutVCenter(t *testing.
 	o.Sight.Known = true
 	next(metav1.ConditionFalse)
 }
+
+func TestAHindranceOfManyIsSaidOnceAndTheConditionsThatSumUpDoNotRepeatIt(t *testing.T) {
+	o := observed(12)
+	o.Sight.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
+	for i := range int32(12) {
+		o.Pending[plan.MemberName("web", i)] = plan.Pending{Op: plan.Clone, Ordinal: i, State: plan.BackingOff,
+			Fault: plan.Fault{Reason: "MissingPrivilege", Person: true, Message: "vCenter's user lacks a privilege: grant it."}}
+	}
+	r := plan.Make(o)
+	const text = "12 members (web-0, web-1, web-2 and 9 more): vCenter's user lacks a privilege: grant it"
+	if r.Status.LastMessage != text {
+		t.Error(r.Status.LastMessage)
+	}
+	told := map[string]string{}
+	for _, c := range r.Status.Conditions {
+		if c.Message != "" {
+			told[c.Type] = c.Message
+		}
+	}
+	want := map[string]string{v1alpha1.ConditionReady: "0 of 12 members are ready", v1alpha1.ConditionVCenterReachable: "the inventory is known and fresh",
+		v1alpha1.ConditionStalled: text, v1alpha1.ConditionCloneBlocked: text}
+	if !maps.Equal(told, want) {
+		t.Errorf("%v", told)
+	}
+}

@@ -128,7 +128,7 @@ func (v *view) why(m *member) (reason, message string) {
 
 // conditions are, in the order of conditionKinds, those that sum up the group, the exceptions that are true, and those that
 // were, or that a user may wait for, as False. A condition's time is carried over from the stored status unless its status
-// changed.
+// changed. What goes on or hinders is said by Reconciling or Stalled, and not by Ready and Progressing again.
 //
 // kstatus takes a group for failed where Stalled is True, for in progress where Reconciling is True or Ready is not, and for
 // current otherwise; so exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
@@ -139,18 +139,22 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 	case phase == v1alpha1.PhaseRunning:
 		c.add(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)
 	case !v.sighted:
-		c.add(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, message)
+		c.add(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, fmt.Sprintf("%d of %d members were ready", v.Group.Status.ReadyReplicas, v.want))
 	default:
-		c.add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
+		c.add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, fmt.Sprintf("%d of %d members are ready", v.countReady(), v.want))
 	}
 	pending := phase == v1alpha1.PhasePending && !v.paused()
-	c.addIf(v1alpha1.ConditionProgressing, pending && v.hold == nil && v.busy(), reason, message)
+	c.addIf(v1alpha1.ConditionProgressing, pending && v.hold == nil && v.busy(), reason, "")
 	c.addIf(v1alpha1.ConditionReconciling, pending, reason, message)
 	c.addIf(v1alpha1.ConditionStalled, phase == v1alpha1.PhaseError, reason, v.stalledText())
 	if v.Sight.Known {
 		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, ReasonConnected, "the inventory is known and fresh")
 	} else {
-		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, message)
+		trouble := "vCenter's inventory is being read"
+		if v.Sight.Trouble != nil {
+			trouble = v.Sight.Trouble.Message
+		}
+		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, trouble)
 	}
 	v.exceptions(&c)
 	for _, kind := range conditionKinds {
