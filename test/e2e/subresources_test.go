@@ -65,6 +65,31 @@ vmgroup.vm.codeconnect.vmworld.com/web
 	}
 }
 
+// kubectl waits for ever for the end of a condition that is absent. The statuses are the planner's own.
+func TestKubectlWaitsForTheBeginningAndTheEndOfAConditionThatIsThere(t *testing.T) {
+	k := api(t)
+	a, err := answers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, seen := k.namespace(t, "waits"), map[string]bool{}
+	for _, text := range a.statuses {
+		status := parse(t, text)
+		phase, _ := status["phase"].(string)
+		if seen[phase] || phase == "PENDING" {
+			continue
+		}
+		seen[phase] = true
+		name := strings.ToLower(phase)
+		k.stored(t, namespace, name, nil, string(text))
+		k.kubectl(t, "-n", namespace, "wait", fmt.Sprintf("--for=condition=Stalled=%t", phase == "ERROR"), "--timeout=10s", "vg/"+name)
+		k.kubectl(t, "-n", namespace, "wait", "--for=condition=Reconciling=false", "--timeout=10s", "vg/"+name)
+	}
+	if len(seen) != 2 {
+		t.Errorf("there were %v", seen)
+	}
+}
+
 // table is what kubectl prints, with two blanks between its columns: how wide they are is kubectl's matter.
 func table(text string) string {
 	var lines []string
