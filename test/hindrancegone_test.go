@@ -43,3 +43,33 @@ func TestANameConflictLeavesTheStatusWithinTenSecondsOfItsEnd(t *testing.T) {
 		})
 	}
 }
+
+func TestAMissingPrivilegeLeavesTheStatusWithinTenSecondsOfBeingGranted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := roleRig(t)
+		r.Restrict(leastRole()...)
+		r.Withdraw("VirtualMachine.Inventory.CreateFromExisting")
+		g := r.serve(inCluster0).group("web", 3)
+		const text = "3 members (web-0, web-1, web-2): vCenter's user lacks the privilege VirtualMachine.Inventory.CreateFromExisting on " + web + ": grant it"
+		says(t, g, v1alpha1.PhaseError, text)
+		clones := r.Calls()["CloneVM_Task"]
+		for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(3 * time.Second) {
+			a, err := g.Sync(within(t))
+			r.must(err)
+			if a.Status.LastMessage != text {
+				t.Fatal(a.Status.LastMessage)
+			}
+		}
+		if n := r.Calls()["CloneVM_Task"] - clones; n > 60 {
+			t.Errorf("%d clones were tried in three minutes", n)
+		}
+		r.Restrict(leastRole()...)
+		began := time.Now()
+		says(t, g, v1alpha1.PhasePending, "cloning")
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it was told for another %s", took)
+		}
+		up(t, g)
+	})
+}

@@ -147,9 +147,12 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	if len(g.running)+len(g.failures) > 0 {
 		o.Pending = make(map[string]plan.Pending, len(g.running)+len(g.failures))
 	}
+	past := g.past(now)
 	for vm, f := range g.failures {
 		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: f.action.Why}
-		if !now.Before(f.until) {
+		if past[f.kind()] {
+			p.State, p.Fault = plan.Due, plan.Fault{}
+		} else if !now.Before(f.until) {
 			p.State = plan.Due
 		}
 		p.Tried = f.tried
@@ -158,7 +161,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	for vm, a := range g.running {
 		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: a.Why}
 		f := g.failures[vm]
-		if f.action.Op == a.Op && now.Sub(g.began[vm]) <= f.took+toldOn {
+		if f.action.Op == a.Op && !past[f.kind()] {
 			p.Fault = f.fault
 		}
 		p.Tried = f.before(a)
@@ -169,10 +172,6 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	}
 	return o
 }
-
-// toldOn is how much longer than the last try a new one may be under way before that one's failure is told no more: what
-// hindered it is gone then.
-const toldOn = 3 * time.Second
 
 // forgetUnwanted forgets failures of actions that no plan wants any more, a while after they could have been tried
 // again: until then what they did is not certain, and the planner is careful with such a member.
@@ -240,6 +239,11 @@ const (
 	waitFirst, waitLast       = time.Second, 2 * time.Minute // may pass by itself
 	personFirst, personLast   = 5 * time.Second, time.Minute // somebody has to act; looking again is cheap
 	passingFirst, passingLast = time.Second, 4 * time.Second // passes by itself soon
+
+	// watchedLast is personLast for one of those that failed alike, for its first watchedTries: whoever mends what hinders a
+	// group looks on, and sees within ten seconds that it is mended. The others follow when that one succeeds (retryLike).
+	watchedLast  = 4 * time.Second
+	watchedTries = 120
 )
 
 // ended takes in the end of an action and says when to try it again; zero if there is nothing to wait for.
@@ -282,6 +286,9 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	switch {
 	case f.fault.Person:
 		first, last = personFirst, personLast
+		if f.tries <= watchedTries && !g.othersTry(a, f.fault, now.Add(watchedLast)) {
+			last = watchedLast
+		}
 	case f.fault.Passing:
 		first, last = passingFirst, passingLast
 	}
@@ -291,17 +298,6 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	g.failures[a.VM] = f
 	g.pace = 1
 	return retry
-}
-
-// retryLike has those tried again at once that failed as a member did which has succeeded now.
-func (g *group) retryLike(vm string, now time.Time) {
-	like, failed := g.failures[vm]
-	for other, f := range g.failures {
-		if failed && f.fault == like.fault && f.action.Op == like.action.Op && f.until.After(now) {
-			f.until = now
-			g.failures[other] = f
-		}
-	}
 }
 
 // How long a member that halts by itself soon after it was powered on waits for the next time: so it is no hot loop.

@@ -79,8 +79,10 @@ func Make(o Observed) Result {
 		r.Actions = v.actions
 	}
 	switch {
-	case !v.sighted || v.blocked():
+	case !v.sighted:
 		r.Resync = min(resyncHindered, o.Resync)
+	case v.blocked():
+		r.Resync = min(resyncBlocked, o.Resync)
 	case v.paused():
 	case v.hold != nil || v.busy() || v.update != nil || v.countReady() < len(v.members):
 		r.Resync = min(resyncBusy, o.Resync)
@@ -95,12 +97,13 @@ func Make(o Observed) Result {
 	return r
 }
 
-// How soon the next hook call is wished for, to bring the status up to date: while members come and go, and
-// while vCenter cannot be seen or a person has to act. A settled group is called for at the resync period; one with a
+// How soon the next hook call is wished for, to bring the status up to date: while members come and go, while a person has
+// to act (who looks on), and while vCenter cannot be seen. A settled group is called for at the resync period; one with a
 // Service more often, because its endpoints are brought up to date by hook calls alone.
 const (
 	resyncBusy     = 2 * time.Second
 	resyncServed   = 5 * time.Second
+	resyncBlocked  = 3 * time.Second
 	resyncHindered = 5 * time.Second
 )
 
