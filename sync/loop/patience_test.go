@@ -140,10 +140,12 @@ func TestAFailureIsToldNoMoreOnceTheNextTryIsPastIt(t *testing.T) {
 				t.Fatalf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 			}
 		}
-		m.setFault(nil)
-		m.mu.Lock()
-		m.took[plan.Clone] = time.Minute
-		m.mu.Unlock()
+		m.setFault(func(_ plan.Ref, a plan.Action) error {
+			if a.Op == plan.Clone {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		})
 		tries := len(m.begun())
 		until(t, 75*time.Second, "it is tried again", func() bool { l.Renew(c); return len(m.begun()) > tries })
 		until(t, 10*time.Second, "it is told no more", func() bool { return l.Renew(c).Status.LastMessage == "cloning 2 of 2" })
