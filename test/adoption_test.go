@@ -107,7 +107,7 @@ func TestAGroupThatWasAppliedAnewIsToldHowToTakeItsVMsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
 		s := r.serve(func(v *vsphere.Config, _ *loop.Config) {
-			v.ClusterID, v.AdoptFrom = "prod", []vsphere.AdoptRule{{Namespace: "default", Folder: web}}
+			v.ClusterID, v.AdoptFrom = "prod", []inventory.AdoptRule{{Namespace: "default", Folder: web}}
 		})
 		up(t, s.group("web", 2))
 		was := refs(r.members())
