@@ -117,6 +117,12 @@ func (m *model) members(ref plan.Ref) (all, on int) {
 	return all, on
 }
 
+func (m *model) underWay() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
 func (m *model) begun() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -140,13 +140,14 @@ func TestAFailureIsToldNoMoreOnceTheNextTryIsPastIt(t *testing.T) {
 				t.Fatalf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 			}
 		}
+		until(t, time.Minute, "no try is under way", func() bool { return m.underWay() == 0 })
+		tries := len(m.begun())
 		m.setFault(func(_ plan.Ref, a plan.Action) error {
 			if a.Op == plan.Clone {
 				time.Sleep(time.Minute)
 			}
 			return nil
 		})
-		tries := len(m.begun())
 		until(t, 75*time.Second, "it is tried again", func() bool { l.Renew(c); return len(m.begun()) > tries })
 		until(t, 10*time.Second, "it is told no more", func() bool { return l.Renew(c).Status.LastMessage == "cloning 2 of 2" })
 		until(t, 70*time.Second, "the other is tried again as soon as the first has succeeded", func() bool {
