@@ -128,7 +128,7 @@ func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {
 	case "json":
 		w = jsonLines{w}
 	case "console":
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "" || !isTerminal(w),
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", NoColor: os.Getenv("NO_COLOR") != "" || !isTerminal(w),
 			FormatMessage: func(message any) string { // ConsoleWriter quotes fields, but not the message
 				text, _ := message.(string)
 				return plan.Printable(text)
