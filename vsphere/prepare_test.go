@@ -402,3 +402,10 @@ func plainMetadata(t *testing.T, extraConfig map[string]string) string {
 	}
 	return string(plain)
 }
+
+func want(category string, names ...string) (all []v1alpha1.Tag) {
+	for _, name := range names {
+		all = append(all, v1alpha1.Tag{Category: category, Name: name})
+	}
+	return all
+}

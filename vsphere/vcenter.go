@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
@@ -27,7 +28,7 @@ type VCenter struct {
 	stream    *inventory.Stream
 	clones    *clones
 	lookups   lookups
-	tagBook   *tagBook
+	tagBook   *tagging.Book
 	fields    fieldBook
 	witness   *witness
 	asked     sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
@@ -42,7 +43,7 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: newTagBook(), tasks: tasks.New(c, cfg.Log), clones: newClones(), witness: newWitness()}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: newClones(), witness: newWitness()}
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)

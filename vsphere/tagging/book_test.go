@@ -1,4 +1,4 @@
-package vsphere
+package tagging
 
 import (
 	"context"
@@ -24,14 +24,14 @@ import (
 type tagging struct {
 	*restLab
 	c    *session.Client
-	book *tagBook
+	book *Book
 	s    *session.Session
 	a    plan.Action
 }
 
 func startTagging(t testing.TB) *tagging {
 	l := startRESTLab(t)
-	return &tagging{l, l.client(zerolog.Nop()), newTagBook(), new(session.Session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
+	return &tagging{l, l.client(zerolog.Nop()), NewBook(), new(session.Session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
 }
 
 // vm makes a VM of that name.
@@ -45,14 +45,14 @@ func (l *restLab) vm(name string) string {
 // set is setTags without a vCenter around it.
 func (x *tagging) set(wanted []v1alpha1.Tag, former ...string) error {
 	return x.c.REST(x.T.Context(), x.s, func(ctx context.Context, rs *session.RESTSession) error {
-		change, err := x.book.change(ctx, rs, x.a, wanted, former)
+		change, err := x.book.Change(ctx, rs, x.a, wanted, former)
 		if err != nil {
 			return err
 		}
-		if err := session.BatchTags(ctx, rs, session.DetachTags, x.a, change.detach); err != nil {
+		if err := session.BatchTags(ctx, rs, session.DetachTags, x.a, change.Detach); err != nil {
 			return err
 		}
-		return session.BatchTags(ctx, rs, session.AttachTags, x.a, change.attach)
+		return session.BatchTags(ctx, rs, session.AttachTags, x.a, change.Attach)
 	})
 }
 

@@ -1,4 +1,4 @@
-package vsphere
+package tagging
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // wanted finds a tag of spec.tags, and makes it if it is missing and the spec says so.
-func (b *tagBook) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.Tag) (*foundTag, error) {
+func (b *Book) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.Tag) (*foundTag, error) {
 	category, err := b.categoryNamed(ctx, rs, t.Category)
 	if err == nil && category == nil && t.Create {
 		category, err = b.makeCategory(ctx, rs, t.Category)
@@ -54,7 +54,7 @@ func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 }
 
 // find finds the tag of that text (plan.TagText); nil if there is none any more.
-func (b *tagBook) find(ctx context.Context, rs *session.RESTSession, text string) (*foundTag, error) {
+func (b *Book) find(ctx context.Context, rs *session.RESTSession, text string) (*foundTag, error) {
 	of, name := plan.CutTag(text)
 	category, err := b.categoryNamed(ctx, rs, of)
 	if err != nil || category == nil {
@@ -68,7 +68,7 @@ func (b *tagBook) find(ctx context.Context, rs *session.RESTSession, text string
 }
 
 // categoryNamed finds a category; nil if there is none. What is not in the book may be new, so the list is read then.
-func (b *tagBook) categoryNamed(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
+func (b *Book) categoryNamed(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
 	for _, c := range b.categories {
 		if c.Name == name {
 			return c, nil
@@ -98,7 +98,7 @@ func (b *tagBook) categoryNamed(ctx context.Context, rs *session.RESTSession, na
 }
 
 // tagNamed finds a tag of a category, as categoryNamed does.
-func (b *tagBook) tagNamed(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
+func (b *Book) tagNamed(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
 	fits := func(t *tags.Tag) bool { return t != nil && t.CategoryID == category.ID && t.Name == name }
 	for _, t := range b.tags {
 		if fits(t) {
@@ -125,7 +125,7 @@ func (b *tagBook) tagNamed(ctx context.Context, rs *session.RESTSession, categor
 }
 
 // tag is the tag with that id; nil if it is gone.
-func (b *tagBook) tag(ctx context.Context, rs *session.RESTSession, id string) (*tags.Tag, error) {
+func (b *Book) tag(ctx context.Context, rs *session.RESTSession, id string) (*tags.Tag, error) {
 	if t := b.tags[id]; t != nil {
 		return t, nil
 	}
@@ -144,7 +144,7 @@ const madeByUs = "Made by vmgroup."
 
 // makeCategory makes a category for VMs with any number of its tags. One that another replica makes at the same
 // time is as good.
-func (b *tagBook) makeCategory(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
+func (b *Book) makeCategory(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
 	id, err := rs.CreateCategory(ctx, &tags.Category{Name: name, Description: madeByUs, Cardinality: cardinalityMultiple, AssociableTypes: []string{session.VMType}})
 	if session.RESTKind(err, session.RESTAlreadyExists) {
 		c, err := b.categoryNamed(ctx, rs, name)
@@ -167,7 +167,7 @@ func (b *tagBook) makeCategory(ctx context.Context, rs *session.RESTSession, nam
 }
 
 // makeTag makes a tag, as makeCategory does a category.
-func (b *tagBook) makeTag(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
+func (b *Book) makeTag(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
 	id, err := rs.CreateTag(ctx, &tags.Tag{Name: name, Description: madeByUs, CategoryID: category.ID})
 	if session.RESTKind(err, session.RESTAlreadyExists) {
 		t, err := b.tagNamed(ctx, rs, category, name)

@@ -1,0 +1,173 @@
+package tagging
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/vapi/tags"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// foundTag is a tag of vCenter's, with its category.
+type foundTag struct {
+	id, name string
+	category *tags.Category
+}
+
+// Change is what is done to a VM's tags: their ids.
+type Change struct{ Detach, Attach []string }
+
+// Check finds the wanted tags, and why a VM cannot bear them. Those that are missing are made where the spec says so.
+func (b *Book) Check(ctx context.Context, rs *session.RESTSession, wanted []v1alpha1.Tag) error {
+	if err := b.open(ctx, rs); err != nil {
+		return err
+	}
+	defer b.close()
+	found, err := b.allWanted(ctx, rs, wanted)
+	if err != nil {
+		return err
+	}
+	return incompatible(found)
+}
+
+func (b *Book) allWanted(ctx context.Context, rs *session.RESTSession, wanted []v1alpha1.Tag) (all []*foundTag, err error) {
+	for _, t := range wanted {
+		f, err := b.wanted(ctx, rs, t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// Change is what has to be done to a VM's tags. Tags that are missing are made where the spec says so.
+func (b *Book) Change(ctx context.Context, rs *session.RESTSession, a plan.Action, wanted []v1alpha1.Tag, former []string) (*Change, error) {
+	has, err := rs.ListAttachedTags(ctx, types.ManagedObjectReference{Type: session.VMType, Value: a.MoRef})
+	if err != nil {
+		return nil, err
+	}
+	if err := b.open(ctx, rs); err != nil {
+		return nil, err
+	}
+	defer b.close()
+	want, err := b.allWanted(ctx, rs, wanted)
+	if err != nil {
+		return nil, err
+	}
+	if err := incompatible(want); err != nil {
+		return nil, err
+	}
+	var c Change
+	for _, text := range former {
+		f, err := b.find(ctx, rs, text)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil && slices.Contains(has, f.id) && !slices.ContainsFunc(want, func(w *foundTag) bool { return w.id == f.id }) {
+			c.Detach = append(c.Detach, f.id)
+		}
+	}
+	for _, f := range want {
+		if !slices.Contains(has, f.id) {
+			c.Attach = append(c.Attach, f.id)
+		}
+	}
+	stay := slices.DeleteFunc(has, func(id string) bool { return slices.Contains(c.Detach, id) })
+	return &c, b.crowded(ctx, rs, a, want, stay)
+}
+
+// incompatible finds tags that no VM can bear, or not together.
+func incompatible(want []*foundTag) error {
+	single := map[string]*foundTag{}
+	for _, f := range want {
+		c := f.category
+		if len(c.AssociableTypes) > 0 && !slices.ContainsFunc(c.AssociableTypes, func(t string) bool {
+			return t == session.VMType || strings.HasSuffix(t, ":"+session.VMType) // as older versions say it
+		}) {
+			return vcfault.New(vcfault.ReasonTagConflict, true, "The tag category %q is not for VMs: allow it for VMs in vCenter, or take its tags out of spec.tags.", c.Name)
+		}
+		if c.Cardinality != cardinalitySingle {
+			continue
+		}
+		if other := single[c.ID]; other != nil && other.id != f.id {
+			return vcfault.New(vcfault.ReasonTagConflict, true, "The tag category %q allows one tag per object, and spec.tags has %q and %q of it: keep one of them.", c.Name, other.name, f.name)
+		}
+		single[c.ID] = f
+	}
+	return nil
+}
+
+const (
+	cardinalitySingle   = "SINGLE"
+	cardinalityMultiple = "MULTIPLE"
+)
+
+// crowded finds a tag that stays on the VM and leaves no room for a wanted one.
+func (b *Book) crowded(ctx context.Context, rs *session.RESTSession, a plan.Action, want []*foundTag, stay []string) error {
+	for _, f := range want {
+		if f.category.Cardinality != cardinalitySingle {
+			continue
+		}
+		for _, id := range stay {
+			t, err := b.tag(ctx, rs, id)
+			if err != nil {
+				return err
+			}
+			if t != nil && t.CategoryID == f.category.ID && t.ID != f.id {
+				return vcfault.New(vcfault.ReasonTagConflict, true, "%s bears the tag %q of the category %q, which allows one tag per object, so it cannot have %q: take that off, or change spec.tags.",
+					a.VM, t.Name, f.category.Name, f.name)
+			}
+		}
+	}
+	return nil
+}
+
+// tagsAreGoodFor is how long the book is believed: it takes a call for each tag of a category, of which there may be
+// thousands. A tag that is gone is noticed when it is used, and one that is new when it is looked for.
+const tagsAreGoodFor = 10 * time.Minute
+
+// Book remembers categories and tags by their ids: vCenter finds them by no name, so all are looked at one by one. It
+// is of one session, and good for a while. Who has it open has it alone, so that those who look for the same ask once.
+type Book struct {
+	turn chan struct{} // has a place for one
+
+	of         *session.Session
+	since      time.Time
+	categories map[string]*tags.Category
+	tags       map[string]*tags.Tag
+	stale      bool
+}
+
+// NewBook makes an empty one.
+func NewBook() *Book { return &Book{turn: make(chan struct{}, 1), stale: true} }
+
+// open waits for the book; it must be closed.
+func (b *Book) open(ctx context.Context, rs *session.RESTSession) error {
+	select {
+	case b.turn <- struct{}{}:
+	case <-ctx.Done():
+		return vcfault.Classify("", ctx.Err())
+	}
+	if b.stale || b.of != rs.Under || time.Since(b.since) > tagsAreGoodFor {
+		b.of, b.since, b.stale = rs.Under, time.Now(), false
+		b.categories, b.tags = map[string]*tags.Category{}, map[string]*tags.Tag{}
+	}
+	return nil
+}
+
+func (b *Book) close() { <-b.turn }
+
+// Forget makes the next who opens the book begin again.
+func (b *Book) Forget() {
+	b.turn <- struct{}{}
+	b.stale = true
+	b.close()
+}
