@@ -34,12 +34,29 @@ func (v *VCenter) createModel(c Config) error {
 		return fmt.Errorf("create the inventory: %w", err)
 	}
 	v.model, v.service, v.objects = m, m.Service, m.Map()
+	v.ownPools()
 	v.skipFieldKey()
 	v.connectOpaque()
 	if c.Pods > 0 {
 		return v.fillPods()
 	}
 	return nil
+}
+
+// ownPools gives each pool a summary of its own: the simulator's pools share that of a global template, also with those of other
+// vCenters, and one that is created with a name writes that into it. The caller holds creation.
+func (v *VCenter) ownPools() {
+	for _, e := range v.objects.All("ResourcePool") {
+		pool, is := e.(*simulator.ResourcePool)
+		if !is {
+			continue
+		}
+		if shared, is := pool.Summary.(*types.ResourcePoolSummary); is {
+			own := *shared
+			own.Name = pool.Name
+			pool.Summary = &own
+		}
+	}
 }
 
 // furnish logs Admin in and makes the templates.
