@@ -11,8 +11,8 @@ FUZZTIME    ?= 10s
 SOAK        ?= 5m
 WORLD       ?= 10m
 STATES      ?= 3000000
-CAMPAIGN    ?= 2h
-BREAKS      ?= $(CAMPAIGN)
+BREAKS      ?= 2h
+ROUND       ?= 1000
 PACKED      ?= 4
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CRD         := manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml
@@ -65,11 +65,17 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 	done; [ -z "$$failed" ]
 
 .PHONY: campaign
-campaign: ## Make every vCenter call fail in every way, then run randomized tests (CAMPAIGN=... for each kind, BREAKS=... at most for the first)
-	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./test -run '^TestCampaign$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED)
-	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./test -run '^TestChaos$$' -chaos.for $(CAMPAIGN)
-	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./test -run '^TestLivesWithSeveralCopies$$' -copies.for $(CAMPAIGN)
-	GOGC=400 $(GO) test -race -v -timeout 0 $(TESTFLAGS) ./test -run '^TestProcessesKilledAndStoppedAtRandom$$' -copies.for $(CAMPAIGN)
+campaign: ## Make every vCenter call fail in every way, then run randomized lives until stopped (BREAKS=... at most for the first, ROUNDS=..., ROUND=... lives)
+	@set -e; export GOGC=400; lead() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@"; }; \
+	lead -run '^TestCampaign$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED); \
+	round=0; while [ "$$round" != '$(ROUNDS)' ]; do \
+		round=$$((round + 1)); seed=$$((round * 100000)); \
+		lead -run '^TestChaos$$' -chaos.seed "$$seed" -chaos.seeds $(ROUND); \
+		lead -run '^TestLivesWithSeveralCopies$$' -copies.seed "$$seed" -copies.lives $(ROUND); \
+		lead -race -run '^(TestChaos|TestLivesWithSeveralCopies)$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 25))" \
+			-copies.seed "$$((seed + 50000))" -copies.lives "$$(($(ROUND) / 25))"; \
+		lead -race -run '^TestProcessesKilledAndStoppedAtRandom$$' -copies.for 1m; \
+	done
 
 .PHONY: world
 world: ## Run the deterministic simulation and the model checker, and corrupt every answer of vCenter (WORLD=... or LIVES=..., STATES=...)

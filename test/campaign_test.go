@@ -152,6 +152,7 @@ func pack(jobs []job, n int) (packs []job) {
 func (c *campaign) all(t *testing.T) {
 	jobs := c.jobs()
 	c.tally.planned(jobs)
+	defer progress(t, c.sums)()
 	next := make(chan job)
 	var crew sync.WaitGroup
 	for range *campaignParallel {

@@ -64,12 +64,20 @@ func (w *whole) broke(s strike) bool {
 	return struck && (s.kind == taskFails || at.wire.Log()[at.n-1].Broken)
 }
 
+// sums are the totals, in a line.
+func (c *campaign) sums() string {
+	y := &c.tally
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	took := time.Since(c.began)
+	return fmt.Sprintf("%d lives in %s, %.1f a second; %d breaks that happened, %d violations; %d breaks were not reached", y.lives["runs"], took.Round(time.Second),
+		float64(y.lives["runs"])/took.Seconds(), y.lives["breaks"], y.lives["violations"], y.lives["not reached"])
+}
+
 // tell says what the campaign was.
 func (c *campaign) tell(t *testing.T) {
 	y := &c.tally
-	took := time.Since(c.began)
-	t.Logf("%d lives in %s, %.1f a second; %d breaks that happened, %d violations; %d breaks were not reached", y.lives["runs"], took.Round(time.Second),
-		float64(y.lives["runs"])/took.Seconds(), y.lives["breaks"], y.lives["violations"], y.lives["not reached"])
+	t.Log(c.sums())
 	if len(y.plan) > 0 {
 		met, all := 0, 0
 		var never []string

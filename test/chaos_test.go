@@ -3,10 +3,8 @@ package test
 import (
 	"cmp"
 	"flag"
-	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -45,33 +43,9 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts, began := newCounts(), time.Now()
-	var mu sync.Mutex
-	next, last := *chaosSeed, *chaosSeed+uint64(*chaosSeeds)
-	take := func() (seed uint64, ok bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if *chaosFor > 0 && time.Since(began) > *chaosFor || *chaosFor == 0 && next == last {
-			return 0, false
-		}
-		next++
-		return next - 1, true
-	}
-	var crew sync.WaitGroup
-	for range max(1, *chaosParallel) {
-		crew.Go(func() {
-			for {
-				seed, ok := take()
-				if !ok {
-					return
-				}
-				t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { leadOne(t, seed, keep, shrinkFor, counts) })
-			}
-		})
-	}
-	crew.Wait()
-	took := time.Since(began)
-	t.Logf("chaos: seeds %d to %d in %s, %.1f lives a second\n%s", *chaosSeed, next-1, took.Round(time.Second), float64(next-*chaosSeed)/took.Seconds(), counts)
+	counts := newCounts()
+	crew{*chaosParallel, *chaosSeed, *chaosSeeds, *chaosFor, counts.sums}.lead(t, func(t *testing.T, seed uint64) { leadOne(t, seed, keep, shrinkFor, counts) })
+	t.Log(counts)
 }
 
 // leadOne leads the life of one seed, and shrinks its script if it fails.

@@ -10,18 +10,11 @@ import (
 
 // counts says how often what happened, in all lives of a campaign.
 type counts struct {
-	mu   sync.Mutex
-	runs int
-	of   map[string]map[string]int // by kind, by name
+	mu sync.Mutex
+	of map[string]map[string]int // by kind, by name
 }
 
 func newCounts() *counts { return &counts{of: map[string]map[string]int{}} }
-
-func (c *counts) run() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.runs++
-}
 
 func (c *counts) add(kind, name string) {
 	c.mu.Lock()
@@ -32,18 +25,24 @@ func (c *counts) add(kind, name string) {
 	c.of[kind][name]++
 }
 
-// String is for people.
-func (c *counts) String() string {
+// sums are the totals, in a line.
+func (c *counts) sums() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var text strings.Builder
 	total := func(kind string) (n int) {
 		for _, of := range c.of[kind] {
 			n += of
 		}
 		return n
 	}
-	fmt.Fprintf(&text, "%d runs, %d deeds, %d breaks, %d violations\n", c.runs, total("deed"), total("break"), total("violation"))
+	return fmt.Sprintf("%d deeds, %d breaks", total("deed"), total("break"))
+}
+
+// String tells of each kind how often it happened, a line a kind.
+func (c *counts) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var text strings.Builder
 	for _, kind := range slices.Sorted(maps.Keys(c.of)) {
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(c.of[kind])) {

@@ -46,7 +46,6 @@ type outcome struct{ wrong, diary []string }
 
 // lead leads a life through the steps, with a vCenter and copies of its own, which end with it.
 func lead(t *testing.T, seed uint64, steps []step, counts *counts) (o outcome) {
-	counts.run()
 	synctest.Test(t, func(t *testing.T) { o = leadInBubble(t, seed, steps, counts) })
 	return o
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +20,9 @@ import (
 )
 
 var (
-	copiesFor  = flag.Duration("copies.for", 0, "how long lives with several copies of the server are led; one is, if 0")
-	copiesSeed = flag.Uint64("copies.seed", 2, "the first seed; a failure names its own")
+	copiesLives = flag.Int("copies.lives", 1, "how many lives with several replicas of the server are led, if -copies.for is 0")
+	copiesFor   = flag.Duration("copies.for", 0, "how long lives with several replicas are led")
+	copiesSeed  = flag.Uint64("copies.seed", 2, "the first seed; a failure names its own")
 )
 
 // TestLivesWithSeveralCopies leads lives at random under two or three copies of the server: each hook call goes to any of
@@ -31,27 +31,9 @@ var (
 // exactly the wanted members; and when the group was finalized, nothing of it is there, whatever comes late.
 func TestLivesWithSeveralCopies(t *testing.T) {
 	t.Parallel()
-	if *copiesFor == 0 {
-		synctest.Test(t, func(t *testing.T) { leadCopiesLife(t, *copiesSeed) })
-		return
-	}
-	abreast := uint64(runtime.GOMAXPROCS(0))
-	var led atomic.Int64
-	began := time.Now()
-	t.Cleanup(func() {
-		t.Logf("%d lives with several copies, %.1f a second", led.Load(), float64(led.Load())/time.Since(began).Seconds())
+	crew{abreast: runtime.GOMAXPROCS(0), first: *copiesSeed, lives: *copiesLives, lasts: *copiesFor}.lead(t, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) { leadCopiesLife(t, seed) })
 	})
-	for lane := range abreast {
-		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
-			t.Parallel()
-			for began, seed := time.Now(), *copiesSeed+lane; time.Since(began) < *copiesFor; seed += abreast {
-				if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { leadCopiesLife(t, seed) }) }) {
-					return
-				}
-				led.Add(1)
-			}
-		})
-	}
 }
 
 // copiesLife is one life.

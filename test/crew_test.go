@@ -1,0 +1,83 @@
+package test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// crew leads many lives, several at once.
+type crew struct {
+	abreast int
+	first   uint64        // the first seed
+	lives   int           // how many lives are led, if lasts is 0
+	lasts   time.Duration // or for how long, in real time
+	more    func() string // what else is told of how it goes
+}
+
+// lead leads each life in a subtest of its own, and tells every half minute how it goes, since whoever has the patience may
+// stop it.
+func (c crew) lead(t *testing.T, life func(t *testing.T, seed uint64)) {
+	var mu sync.Mutex
+	begun, ended, bad, began := 0, 0, 0, time.Now()
+	take := func() (seed uint64, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if c.lasts > 0 && time.Since(began) > c.lasts || c.lasts == 0 && begun == c.lives {
+			return 0, false
+		}
+		begun++
+		return c.first + uint64(begun) - 1, true
+	}
+	tell := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		took := time.Since(began)
+		text := fmt.Sprintf("%d lives from seed %d on, %d violations, in %s: %.1f a second", ended, c.first, bad, took.Round(time.Second), float64(ended)/took.Seconds())
+		if c.more != nil {
+			text += "; " + c.more()
+		}
+		return text
+	}
+	stop := progress(t, tell)
+	var all sync.WaitGroup
+	for range max(1, c.abreast) {
+		all.Go(func() {
+			for {
+				seed, ok := take()
+				if !ok {
+					return
+				}
+				good := t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { life(t, seed) })
+				mu.Lock()
+				if ended++; !good {
+					bad++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	stop()
+	t.Log(tell())
+}
+
+// progress logs a line every half minute until stop.
+func progress(t *testing.T, line func() string) (stop func()) {
+	done, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		tick := time.NewTicker(30 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				t.Log(line())
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-gone }
+}
