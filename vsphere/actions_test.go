@@ -35,7 +35,7 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 		one, two := w.start(), w.start()
 		one.do(plan.Action{Op: plan.CreateFolder})
 		two.do(plan.Action{Op: plan.CreateFolder})
-		if a, b := one.sight().Folder, two.sight().Folder; a == "" || a != b {
+		if a, b := one.state().Folder, two.state().Folder; a == "" || a != b {
 			t.Fatalf("they have folders %q and %q", a, b)
 		}
 		for ordinal := range int32(3) {
@@ -58,7 +58,7 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 			}
 			wg.Wait()
 			for _, p := range []*process{one, two} {
-				if vms := p.sight().VMs; len(vms) != int(ordinal)+1 {
+				if vms := p.state().VMs; len(vms) != int(ordinal)+1 {
 					t.Errorf("%d VMs are seen after %d ordinals: %+v", len(vms), ordinal+1, vms)
 				}
 			}
@@ -82,7 +82,7 @@ func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		free := func() bool {
-			return slices.Contains(p.Sight(web, plan.Ask{Template: "ubuntu", Taken: []string{"WEB-0"}}).Free, "WEB-0") // vCenter tells them not apart
+			return slices.Contains(p.State(web, plan.Query{Template: "ubuntu", Taken: []string{"WEB-0"}}).Free, "WEB-0") // vCenter tells them not apart
 		}
 		if free() {
 			t.Error("the name is free although the stranger has it")
@@ -116,7 +116,7 @@ func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
 		if f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("%+v", f)
 		}
-		p.until("it is known again", func() bool { return p.sight().Known && p.sight().Template.MoRef != "" })
+		p.until("it is known again", func() bool { return p.state().Known && p.state().Template.MoRef != "" })
 		for {
 			err := p.Do(context.Background(), web, p.cloning(0))
 			var f *vcfault.Error
@@ -127,7 +127,7 @@ func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
 			w.must(err)
 			break
 		}
-		if vms := p.sight().VMs; len(vms) != 1 {
+		if vms := p.state().VMs; len(vms) != 1 {
 			t.Errorf("%+v", vms)
 		}
 		if names := w.Names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0"}) {
@@ -196,7 +196,7 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 		for _, op := range []plan.Op{plan.Destroy, plan.PowerOff} {
 			a := step(op, vm)
 			a.Marked = true
-			vctest.Eventually(t, "the mark's end is seen", func() bool { return !one.sight().VMs[0].Marked })
+			vctest.Eventually(t, "the mark's end is seen", func() bool { return !one.state().VMs[0].Marked })
 			if f := one.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s: %+v", op, f)
 			}
@@ -219,11 +219,11 @@ func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
 		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || f.Person {
 			t.Errorf("%+v", f)
 		}
-		p.until("the new version is read", func() bool { return p.sight().VMs[0].ChangeVersion != vm.ChangeVersion })
+		p.until("the new version is read", func() bool { return p.state().VMs[0].ChangeVersion != vm.ChangeVersion })
 		fresh := step(plan.Mark, vm)
-		fresh.ChangeVersion = p.sight().VMs[0].ChangeVersion
+		fresh.ChangeVersion = p.state().VMs[0].ChangeVersion
 		p.do(fresh)
-		if !p.sight().VMs[0].Marked {
+		if !p.state().VMs[0].Marked {
 			t.Error("it is not marked")
 		}
 	})
@@ -260,7 +260,7 @@ func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
 		vm := p.member(0)
 		w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
 			&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationAdd, Device: p.strangersDisk(vm)}}}))
-		p.until("the change is read", func() bool { return p.sight().VMs[0].ChangeVersion != vm.ChangeVersion })
+		p.until("the change is read", func() bool { return p.state().VMs[0].ChangeVersion != vm.ChangeVersion })
 		before := w.Calls()
 		p.do(step(plan.Destroy, vm))
 		if n := w.Calls()["ReconfigVM_Task"] - before["ReconfigVM_Task"]; n != 1 {
@@ -315,9 +315,9 @@ func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {
 		p := w.start()
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.destroyFolder("/DC0/vm/vm-operator"))
-		p.until("it is seen", func() bool { return p.sight().Folder == "" })
+		p.until("it is seen", func() bool { return p.state().Folder == "" })
 		p.do(plan.Action{Op: plan.CreateFolder})
-		if p.sight().Folder == "" {
+		if p.state().Folder == "" {
 			t.Error("there is no folder")
 		}
 	})
@@ -334,6 +334,6 @@ func TestATemplateThatIsGoneIsSeenAndTheCloneFails(t *testing.T) {
 		if f := p.fault(a); f.Reason != vcfault.ReasonGone || f.Person {
 			t.Errorf("%+v", f)
 		}
-		p.until("it is seen", func() bool { return len(p.sight().Template.Paths) == 0 })
+		p.until("it is seen", func() bool { return len(p.state().Template.Paths) == 0 })
 	})
 }

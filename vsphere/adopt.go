@@ -43,7 +43,7 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	return err
 }
 
-// adopt writes a stamp into a VM that bears none, or that of a former incarnation of the group. All that Sight looked
+// adopt writes a stamp into a VM that bears none, or that of a former incarnation of the group. All that State looked
 // at is looked at again in a read that begins now.
 func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	v.inventory.WatchCandidate(ref, a.MoRef)

@@ -33,7 +33,7 @@ func (p *process) candidate(entry string) plan.Candidate {
 	p.t.Helper()
 	var c plan.Candidate
 	p.until(entry+" is read", func() bool {
-		s := p.Sight(web, plan.Ask{Template: "ubuntu", Adopt: []string{entry}})
+		s := p.State(web, plan.Query{Template: "ubuntu", Adopt: []string{entry}})
 		if !s.Known || len(s.Candidates) != 1 {
 			return false
 		}
@@ -67,10 +67,10 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 		p.do(taking(c, 2)) // already so: success
 		vm := p.vm(ref.Value)
 		if vm.Ordinal != 2 || vm.Revision != "r1" || vm.Generation != 3 || vm.Fingerprint != "0123456789" || vm.Created.IsZero() ||
-			vm.Power != plan.PoweredOn || vm.Former != (plan.Former{Entry: entry, Name: "db-a", Folder: c.Folder}) || vm.VCenter != p.sight().VCenter {
+			vm.Power != plan.PoweredOn || vm.Former != (plan.Former{Entry: entry, Name: "db-a", Folder: c.Folder}) || vm.VCenter != p.state().VCenter {
 			t.Errorf("%+v", vm)
 		}
-		p.do(moving(vm, p.sight().Folder))
+		p.do(moving(vm, p.state().Folder))
 		p.do(renaming(vm, "web-2"))
 		for _, name := range []string{entry, ref.Value} { // the path leads nowhere any more
 			if c := p.candidate(name); !c.Done || c.Fault != nil || c.MoRef != ref.Value || c.Ordinal != 2 {
@@ -127,8 +127,8 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 			if f := p.fault(a); f.Reason != c.reason {
 				t.Errorf("%s: %+v", c.what, f)
 			}
-			if len(p.sight().VMs) != 0 {
-				t.Fatalf("%s, and adopted: %+v", c.what, p.sight().VMs)
+			if len(p.state().VMs) != 0 {
+				t.Fatalf("%s, and adopted: %+v", c.what, p.state().VMs)
 			}
 		}
 		if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
@@ -159,7 +159,7 @@ func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {
 		if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("%+v", f)
 		}
-		p.until("it is a member", func() bool { return p.sight().Known && p.vm(ref.Value).MoRef != "" })
+		p.until("it is a member", func() bool { return p.state().Known && p.vm(ref.Value).MoRef != "" })
 		p.do(a)
 		if n := w.Calls()["ReconfigVM_Task"]; n != 1 {
 			t.Errorf("%d reconfigures", n)
@@ -175,18 +175,18 @@ func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
 		ref, err := w.AddVM(legacy, "db-a")
 		w.must(err)
 		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
-		ask := plan.Ask{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.Unmanaged.Value, "stranger"}}
+		ask := plan.Query{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.Unmanaged.Value, "stranger"}}
 		p.until("all is quiet", func() bool { return !p.reader.Busy(ref) })
 		before := w.Calls()
 		for range 1000 {
-			p.Sight(web, ask)
+			p.State(web, ask)
 		}
 		after := w.Calls()
 		if n := after["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > 2 { // which the stream, or the second look at what was read, may have asked for
 			t.Errorf("%d reads", n)
 		}
 		var reasons []string
-		for _, c := range p.Sight(web, ask).Candidates {
+		for _, c := range p.State(web, ask).Candidates {
 			reason := "-"
 			if c.Fault != nil {
 				reason = c.Fault.Reason
@@ -205,7 +205,7 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 		w := newWorld(t)
 		p := w.startAdopting()
 		p.do(plan.Action{Op: plan.CreateFolder})
-		ask := plan.Ask{Template: "ubuntu"}
+		ask := plan.Query{Template: "ubuntu"}
 		for ordinal := range int32(3) {
 			name := fmt.Sprint("db-", ordinal)
 			ref, err := w.AddVM(legacy, name)
@@ -214,14 +214,14 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 			p.until("it is seen", func() bool { return p.candidate(entry).Fault == nil })
 			p.do(taking(p.candidate(entry), ordinal))
 			vm := p.vm(ref.Value)
-			p.do(moving(vm, p.sight().Folder))
+			p.do(moving(vm, p.state().Folder))
 			p.do(renaming(vm, plan.MemberName("web", ordinal)))
 			ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, ref.Value)
 		}
 		time.Sleep(time.Minute) // till all is quiet
 		before := w.Calls()["RetrievePropertiesEx"]
 		for range 1000 {
-			s := p.Sight(web, ask)
+			s := p.State(web, ask)
 			for i, c := range s.Candidates {
 				if !c.Done || c.Fault != nil || c.MoRef != ask.Recorded[i] || c.Ordinal != int32(i) {
 					t.Fatalf("%+v, %+v", c, c.Fault)
@@ -246,18 +246,18 @@ func TestAFormerIncarnationsVMIsAdoptedUnderItsOrdinal(t *testing.T) {
 		vm := p.member(4)
 		w.must(w.Move("web-4", legacy))
 		reborn := plan.Ref{Namespace: web.Namespace, Name: web.Name, UID: "uid-reborn"}
-		ask := plan.Ask{Adopt: []string{vm.MoRef}}
+		ask := plan.Query{Adopt: []string{vm.MoRef}}
 		var c plan.Candidate
-		p.until("it is allowed", func() bool { c = p.Sight(reborn, ask).Candidates[0]; return c.Fault == nil })
+		p.until("it is allowed", func() bool { c = p.State(reborn, ask).Candidates[0]; return c.Fault == nil })
 		if c.Ordinal != 4 || c.Done || c.ChangeVersion == "" {
 			t.Fatalf("%+v", c)
 		}
 		if err := p.Do(t.Context(), reborn, taking(c, 4)); err != nil {
 			t.Fatal(err)
 		}
-		s := p.Sight(reborn, ask)
-		if len(s.VMs) != 1 || s.VMs[0].Ordinal != 4 || !s.Candidates[0].Done || len(p.sight().VMs) != 0 {
-			t.Errorf("%+v; the former group has %+v", s, p.sight().VMs)
+		s := p.State(reborn, ask)
+		if len(s.VMs) != 1 || s.VMs[0].Ordinal != 4 || !s.Candidates[0].Done || len(p.state().VMs) != 0 {
+			t.Errorf("%+v; the former group has %+v", s, p.state().VMs)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func TestTwoServersPrepareMembersAtOnceWithAttributesThatAreToBeMade(t *testing.
 		vms := []plan.VM{one.member(0), one.member(1)}
 		var all sync.WaitGroup
 		for i, p := range []*process{one, two} {
-			p.until("both are seen", func() bool { return len(p.sight().VMs) == 2 })
+			p.until("both are seen", func() bool { return len(p.state().VMs) == 2 })
 			all.Go(func() { p.do(preparing(vms[i], attributes("owner", "shop", "tier", "web"))) })
 		}
 		all.Wait()
@@ -84,7 +84,7 @@ func TestALostReplyToAnAttributeIsMadeGoodByTheNextTry(t *testing.T) {
 			if f := p.fault(preparing(p.vm(moRef), spec)); f.Reason != vcfault.ReasonVCenterUnreachable {
 				t.Errorf("%s: %+v", call, f)
 			}
-			p.until("the inventory is known again", func() bool { return p.sight().Known })
+			p.until("the inventory is known again", func() bool { return p.state().Known })
 		}
 		p.until("it is prepared", func() bool {
 			err := p.Do(context.Background(), web, preparing(p.vm(moRef), spec))

@@ -40,11 +40,11 @@ func (p *process) shaped(ordinal int32, spec v1alpha1.VmGroupSpec) plan.Action {
 	p.t.Helper()
 	spec.Template = "ubuntu"
 	placement := plan.HomeOf(&spec)
-	folder := func() string { return p.Sight(web, plan.Ask{Template: "ubuntu", Home: placement}).Folder }
+	folder := func() string { return p.State(web, plan.Query{Template: "ubuntu", Home: placement}).Folder }
 	if folder() == "" {
 		p.do(plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &spec}})
 	}
-	s := p.Sight(web, plan.Ask{Template: "ubuntu", Home: placement})
+	s := p.State(web, plan.Query{Template: "ubuntu", Home: placement})
 	addresses, _ := plan.AddressesOf(&spec, ordinal)
 	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Folder: s.Folder, Template: s.Template.MoRef,
 		Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Generation: 1,
@@ -152,11 +152,11 @@ func TestInAnotherDatacenterTheSettingsDoNotApply(t *testing.T) {
 		w.must(err)
 		away := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Datacenter: "DC1"}}
 		p.until("the other template is seen", func() bool {
-			return len(p.Sight(web, plan.Ask{Template: "ubuntu", Home: plan.HomeOf(&away)}).Template.Paths) == 1
+			return len(p.State(web, plan.Query{Template: "ubuntu", Home: plan.HomeOf(&away)}).Template.Paths) == 1
 		})
 		p.do(plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &away}})
 		p.until("its folder is seen", func() bool {
-			return p.Sight(web, plan.Ask{Template: "ubuntu", Home: plan.HomeOf(&away)}).Folder != ""
+			return p.State(web, plan.Query{Template: "ubuntu", Home: plan.HomeOf(&away)}).Folder != ""
 		})
 		a := p.shaped(0, away)
 		p.do(a)
@@ -257,7 +257,7 @@ func TestThePolicyServiceThatIsOutIsNoOutageOfVCenter(t *testing.T) {
 		p.refused(0, gold, vcfault.ReasonStoragePolicyUnavailable)
 		w.Deny("PbmQueryProfile", "StorageProfile.View")
 		p.refused(0, gold, vcfault.ReasonMissingPrivilege, "StorageProfile.View")
-		if !p.sight().Known {
+		if !p.state().Known {
 			t.Error("the inventory is not known any more")
 		}
 	})
@@ -302,7 +302,7 @@ func TestAMemberSaysWhoOwnsIt(t *testing.T) {
 		}
 		was := p.told("")
 		w.DropSessions()
-		p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.sight().Known })
+		p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.state().Known })
 		if d := p.made(2, v1alpha1.VmGroupSpec{}); d.ManagedBy == nil || *d.ManagedBy != (vim.ManagedByInfo{ExtensionKey: role.ExtensionKey, Type: "vm"}) {
 			t.Errorf("it is managed by %+v", d.ManagedBy)
 		}

@@ -29,7 +29,7 @@ func (w *world) destroyFolder(path string) error {
 }
 
 func (p *process) removing() plan.Action {
-	return plan.Action{Op: plan.RemoveFolder, MoRef: p.sight().Folder}
+	return plan.Action{Op: plan.RemoveFolder, MoRef: p.state().Folder}
 }
 
 func TestAnEmptyGroupsFolderIsRemovedAndANamespacesStays(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAnEmptyGroupsFolderIsRemovedAndANamespacesStays(t *testing.T) {
 		p.do(step(plan.Destroy, vm))
 		a := p.removing()
 		p.do(a)
-		if f := p.sight().Folder; f != "" {
+		if f := p.state().Folder; f != "" {
 			t.Errorf("folder %s is still known", f)
 		}
 		p.do(a) // vanished: success
@@ -111,7 +111,7 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 		ctx, crash = context.WithCancel(context.Background())
 		go func() { cloned <- p.Do(ctx, web, p.cloning(1)) }()
 		p.until("another clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 2 })
-		p.until("the first clone is seen", func() bool { return len(p.sight().VMs) == 1 })
+		p.until("the first clone is seen", func() bool { return len(p.state().VMs) == 1 })
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
 			t.Errorf("it waits for a clone that began later, or takes a VM for gone: %+v", f)
 		}
@@ -180,11 +180,11 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		w.Hide(inventory.VMRef(vm.MoRef))
-		p.until("it is unreachable", func() bool { vms := p.sight().VMs; return len(vms) == 1 && vms[0].Unreachable == "hidden" })
+		p.until("it is unreachable", func() bool { vms := p.state().VMs; return len(vms) == 1 && vms[0].Unreachable == "hidden" })
 		if err := p.reader.Scan(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		s := p.sight(vm.MoRef)
+		s := p.state(vm.MoRef)
 		if len(s.VMs) != 1 || len(s.Gone) != 0 || s.VMs[0].CPU != 2 {
 			t.Errorf("after a scan: %+v", s)
 		}
@@ -192,19 +192,19 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		w.Show(inventory.VMRef(vm.MoRef))
-		p.until("it is reachable", func() bool { return p.sight().VMs[0].Reachable })
+		p.until("it is reachable", func() bool { return p.state().VMs[0].Reachable })
 
 		// A server that starts while it is hidden knows it only from the group's status.
 		w.Hide(inventory.VMRef(vm.MoRef))
 		two := w.start()
 		seen := two.inventory.Count().Unmanaged
-		two.sight(vm.MoRef)
+		two.state(vm.MoRef)
 		two.until("it was read", func() bool { return two.inventory.Count().Unmanaged > seen })
-		if s := two.sight(vm.MoRef); len(s.VMs) != 0 || len(s.Gone) != 0 {
+		if s := two.state(vm.MoRef); len(s.VMs) != 0 || len(s.Gone) != 0 {
 			t.Errorf("to a new server: %+v", s)
 		}
 		w.Show(inventory.VMRef(vm.MoRef))
-		two.until("it is a member", func() bool { return len(two.sight(vm.MoRef).VMs) == 1 })
+		two.until("it is a member", func() bool { return len(two.state(vm.MoRef).VMs) == 1 })
 	})
 }
 
@@ -218,11 +218,11 @@ func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
 		w.Hide(inventory.VMRef(vm.MoRef))
 		two := w.start()
 		seen := two.inventory.Count().Unmanaged
-		two.sight(vm.MoRef)
+		two.state(vm.MoRef)
 		two.until("it was read", func() bool { return two.inventory.Count().Unmanaged > seen })
 		w.must(w.Destroy("web-0"))
 		w.Show(inventory.VMRef(vm.MoRef))
-		two.until("it is gone", func() bool { return len(two.sight(vm.MoRef).Gone) == 1 })
+		two.until("it is gone", func() bool { return len(two.state(vm.MoRef).Gone) == 1 })
 	})
 }
 

@@ -15,7 +15,7 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
-		is := func() string { return p.sight().Template.Fingerprint }
+		is := func() string { return p.state().Template.Fingerprint }
 		was := is()
 		if len(was) != 10 {
 			t.Fatalf("it is %q", was)
@@ -37,8 +37,8 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 		if err := p.reader.Scan(t.Context()); err != nil || is() != now {
 			t.Errorf("%v; a scan makes it %s, from %s", err, is(), now)
 		}
-		if two := w.start(); two.sight().Template.Fingerprint != now {
-			t.Errorf("to another server it is %s, not %s", two.sight().Template.Fingerprint, now)
+		if two := w.start(); two.state().Template.Fingerprint != now {
+			t.Errorf("to another server it is %s, not %s", two.state().Template.Fingerprint, now)
 		}
 	})
 }
@@ -48,7 +48,7 @@ func TestATemplatesFingerprintGoesWithItsDisksAndNotWithItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
-		named := func(name string) plan.Template { return p.Sight(web, plan.Ask{Template: name}).Template }
+		named := func(name string) plan.Template { return p.State(web, plan.Query{Template: name}).Template }
 		was := named("ubuntu")
 		w.must(w.Rename("ubuntu", "jammy"))
 		p.until("the new name is seen", func() bool { return named("jammy").MoRef != "" })
@@ -68,7 +68,7 @@ func TestAServerWithAnotherTemplateStillSeesItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu", "debian"}}).start()
-		a, b := p.Sight(web, plan.Ask{Template: "ubuntu"}).Template, p.Sight(web, plan.Ask{Template: "debian"}).Template
+		a, b := p.State(web, plan.Query{Template: "ubuntu"}).Template, p.State(web, plan.Query{Template: "debian"}).Template
 		if a.Fingerprint == b.Fingerprint || a.Fingerprint == "" || b.Fingerprint == "" {
 			t.Errorf("%+v, %+v", a, b)
 		}

@@ -26,7 +26,7 @@ func TestAGroupsFolderIsMadeInAnotherHomeAndGoesWithoutIt(t *testing.T) {
 		v, err := New(c)
 		w.must(err)
 		p := w.run(v)
-		folderIn := func(placement plan.Home) string { return p.Sight(web, plan.Ask{Home: placement}).Folder }
+		folderIn := func(placement plan.Home) string { return p.State(web, plan.Query{Home: placement}).Folder }
 		for path, placement := range map[string]plan.Home{
 			"/DC1/vm/teams/a b/shop/web":     {Datacenter: "DC1", Folder: "teams/a b"},
 			"/DC1/vm/vm-operator/shop/web":   {Datacenter: "DC1"},

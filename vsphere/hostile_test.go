@@ -197,11 +197,11 @@ func lifeSpec() v1alpha1.VmGroupSpec {
 // lifeSteps are the steps of a life, each made from what is seen then; false where it cannot be.
 func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 	spec := lifeSpec()
-	sight := func(v *VCenter) plan.Sight {
-		return v.Sight(web, plan.Ask{Template: "ubuntu", AntiAffinity: spec.Placement.AntiAffinity, Adopt: []string{legacy + "/db-a"}})
+	state := func(v *VCenter) plan.VCenterState {
+		return v.State(web, plan.Query{Template: "ubuntu", AntiAffinity: spec.Placement.AntiAffinity, Adopt: []string{legacy + "/db-a"}})
 	}
 	seen := func(v *VCenter, ordinal int32) (plan.VM, bool) {
-		for _, vm := range sight(v).VMs {
+		for _, vm := range state(v).VMs {
 			if vm.Ordinal == ordinal {
 				return vm, true
 			}
@@ -210,7 +210,7 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 	}
 	clone := func(ordinal int32, spec *v1alpha1.VmGroupSpec) func(v *VCenter) (plan.Action, bool) {
 		return func(v *VCenter) (plan.Action, bool) {
-			s := sight(v)
+			s := state(v)
 			return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Folder: s.Folder, Template: s.Template.MoRef,
 				Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Generation: 1,
 				Details: &plan.Details{Spec: spec, UserData: "#cloud-config"}}, s.Folder != "" && s.Template.MoRef != ""
@@ -243,15 +243,15 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 		member(plan.Unmark, 0),
 		member(plan.Reconfigure, 0, func(_ *VCenter, a *plan.Action) { a.CPU, a.MemoryMB = 4, 2048 }),
 		func(v *VCenter) (plan.Action, bool) {
-			s := sight(v)
+			s := state(v)
 			return plan.Action{Op: plan.CreateQuarantine, Folder: s.Folder}, s.Folder != ""
 		},
 		member(plan.Quarantine, 0),
 		member(plan.Rename, 0, func(_ *VCenter, a *plan.Action) { a.NewName = plan.QuarantineName("web", 0, a.MoRef) }),
-		member(plan.Move, 0, func(v *VCenter, a *plan.Action) { a.Folder = sight(v).Quarantine }),
+		member(plan.Move, 0, func(v *VCenter, a *plan.Action) { a.Folder = state(v).Quarantine }),
 		member(plan.Destroy, 0),
 		func(v *VCenter) (plan.Action, bool) {
-			s := sight(v)
+			s := state(v)
 			if len(s.Candidates) != 1 || s.Candidates[0].Fault != nil {
 				return plan.Action{}, false
 			}
@@ -263,7 +263,7 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 		member(plan.Destroy, 3, func(_ *VCenter, a *plan.Action) { a.NeverOn = true }),
 		member(plan.Destroy, 1),
 		func(v *VCenter) (plan.Action, bool) {
-			s := sight(v)
+			s := state(v)
 			return plan.Action{Op: plan.RemoveFolder, MoRef: s.Folder}, s.Folder != ""
 		},
 		func(*VCenter) (plan.Action, bool) {
@@ -320,7 +320,7 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 		var a plan.Action
 		ready := false
 		for deadline := time.Now().Add(20 * time.Second); !ready && time.Now().Before(deadline); {
-			if v.Sight(web, plan.Ask{}).Known {
+			if v.State(web, plan.Query{}).Known {
 				a, ready = next(v)
 			}
 			if !ready {
@@ -371,7 +371,7 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 			ready := false
 			for range 8 {
 				synctest.Wait()
-				if v.Sight(web, plan.Ask{}).Known {
+				if v.State(web, plan.Query{}).Known {
 					a, ready = next(v)
 				}
 				if ready {
@@ -380,7 +380,7 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 				time.Sleep(2 * time.Second)
 			}
 			if !ready {
-				trouble := v.Sight(web, plan.Ask{}).Trouble
+				trouble := v.State(web, plan.Query{}).Trouble
 				if trouble == nil {
 					trouble = &plan.Fault{Reason: "NotReady"}
 				}

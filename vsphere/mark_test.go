@@ -37,10 +37,10 @@ func TestAClonesStampSaysWhenAndOfWhatItWasMadeAndNothingThatItDoesNotNeed(t *te
 		p := w.start()
 		p.do(plan.Action{Op: plan.CreateFolder})
 		a := p.cloning(0)
-		a.Fingerprint = p.sight().Template.Fingerprint
+		a.Fingerprint = p.state().Template.Fingerprint
 		began := time.Now().Truncate(time.Second)
 		p.do(a)
-		vm := p.sight().VMs[0]
+		vm := p.state().VMs[0]
 		if len(vm.Fingerprint) != 10 || vm.Fingerprint != a.Fingerprint || vm.Created.Before(began) || vm.Created.After(time.Now()) {
 			t.Errorf("%+v", vm)
 		}
@@ -104,14 +104,14 @@ func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 		if after := w.look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
 			t.Errorf("it was %+v and is %+v", before, after)
 		}
-		if text := w.stampOf("web-0"); text != "" || len(p.sight().VMs) != 1 || !p.inventory.IsUnmanaged(vm.MoRef) {
-			t.Errorf("its stamp is %q; the group has %+v", text, p.sight().VMs)
+		if text := w.stampOf("web-0"); text != "" || len(p.state().VMs) != 1 || !p.inventory.IsUnmanaged(vm.MoRef) {
+			t.Errorf("its stamp is %q; the group has %+v", text, p.state().VMs)
 		}
 		if now := w.Names(); !strings.Contains(strings.Join(now, " "), "web-0") {
 			t.Errorf("vCenter has %v", now)
 		}
 		w.must(w.Destroy("web-1"))
-		p.until("it is gone", func() bool { return len(p.sight().VMs) == 0 })
+		p.until("it is gone", func() bool { return len(p.state().VMs) == 0 })
 		p.do(guarded(plan.Release, gone))
 	})
 }
@@ -126,7 +126,7 @@ func TestALostReplyToAReleaseTouchesNothingMore(t *testing.T) {
 		if f := p.fault(guarded(plan.Release, vm)); f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("%+v", f)
 		}
-		p.until("it is seen to be nobody's", func() bool { return p.sight().Known && len(p.sight().VMs) == 0 })
+		p.until("it is seen to be nobody's", func() bool { return p.state().Known && len(p.state().VMs) == 0 })
 		if f := p.fault(guarded(plan.Release, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("%+v", f)
 		}

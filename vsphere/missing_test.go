@@ -32,7 +32,7 @@ func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		p.made(0, v1alpha1.VmGroupSpec{})
-		vm, clone := p.sight().VMs[0], p.shaped(1, v1alpha1.VmGroupSpec{})
+		vm, clone := p.state().VMs[0], p.shaped(1, v1alpha1.VmGroupSpec{})
 		const members = "the VMs in /DC0/vm/vm-operator/shop/web"
 		find := find.NewFinder(w.Admin().Client)
 		store, err := find.Datastore(t.Context(), "/DC0/datastore/LocalDS_0")
@@ -70,7 +70,7 @@ func TestAPrivilegeThatATaskLacksIsNamedByTheCallThatBeganIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		p.made(0, v1alpha1.VmGroupSpec{})
-		vm := p.sight().VMs[0]
+		vm := p.state().VMs[0]
 		member := inventory.VMRef(vm.MoRef)
 		w.FailTask(vcsim.PowerOn, nil, &vim.NoPermission{Object: &member, PrivilegeId: "System.Modify"}, 1)
 		f := p.fault(plan.Action{Op: plan.PowerOn, VM: "web-0", MoRef: vm.MoRef})

@@ -35,7 +35,7 @@ func TestNoReleaseFailsForItsNotes(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		p.made(0, v1alpha1.VmGroupSpec{})
 		w.FailTask(vcsim.Reconfigure, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
-		p.do(guarded(plan.Release, p.sight().VMs[0]))
+		p.do(guarded(plan.Release, p.state().VMs[0]))
 		if stamp := w.stampOf("web-0"); stamp != "" {
 			t.Errorf("its stamp is %s", stamp)
 		}

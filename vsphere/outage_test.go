@@ -16,14 +16,14 @@ func TestAnOutageIsToldAsSuchAndOutlived(t *testing.T) {
 		vm := p.member(0)
 		w.Down()
 		p.until("it is told", func() bool {
-			s := p.sight(vm.MoRef)
+			s := p.state(vm.MoRef)
 			return !s.Known && s.Trouble != nil && s.Trouble.Reason == vcfault.ReasonVCenterUnreachable && len(s.Gone) == 0
 		})
 		w.Up()
-		p.until("it is known again", func() bool { s := p.sight(); return s.Known && len(s.VMs) == 1 })
+		p.until("it is known again", func() bool { s := p.state(); return s.Known && len(s.VMs) == 1 })
 		w.Restart()
-		p.until("a restart is noticed", func() bool { return !p.sight().Known })
-		p.until("it is known again", func() bool { s := p.sight(); return s.Known && len(s.VMs) == 1 })
+		p.until("a restart is noticed", func() bool { return !p.state().Known })
+		p.until("it is known again", func() bool { s := p.state(); return s.Known && len(s.VMs) == 1 })
 		p.do(step(plan.PowerOn, vm))
 		p.stop()
 		if n := w.Sessions(); n != 0 {
@@ -39,10 +39,10 @@ func TestASilentStreamIsTakenForABrokenOne(t *testing.T) {
 		p := w.start()
 		w.Stall()
 		p.until("it is told", func() bool {
-			s := p.sight()
+			s := p.state()
 			return !s.Known && s.Trouble != nil && s.Trouble.Reason == vcfault.ReasonVCenterUnreachable
 		})
 		w.Up()
-		p.until("it is known again", func() bool { return p.sight().Known })
+		p.until("it is known again", func() bool { return p.state().Known })
 	})
 }

@@ -29,7 +29,7 @@ func (p *process) running(ordinal int32, tools bool) plan.VM {
 
 // vm is a VM of the group as it is seen now.
 func (p *process) vm(moRef string) plan.VM {
-	for _, vm := range p.sight().VMs {
+	for _, vm := range p.state().VMs {
 		if vm.MoRef == moRef {
 			return vm
 		}
@@ -113,7 +113,7 @@ func TestALostReplyToAShutdownAsksOnceMore(t *testing.T) {
 		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonVCenterUnreachable || f.Untried {
 			t.Errorf("%+v", f)
 		}
-		p.until("it is known again", func() bool { return p.sight().Known })
+		p.until("it is known again", func() bool { return p.state().Known })
 		p.do(guarded(plan.ShutdownGuest, p.vm(vm.MoRef)))
 		if p.vm(vm.MoRef).Shutdown.At.IsZero() || w.Calls()["ShutdownGuest"] != 2 {
 			t.Errorf("%+v after %v", p.vm(vm.MoRef), w.Calls())
@@ -286,7 +286,7 @@ func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 		w := newWorld(t)
 		one, two := w.start(), w.start()
 		vm := one.member(0)
-		two.until("it sees the member", func() bool { return len(two.sight().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
+		two.until("it sees the member", func() bool { return len(two.state().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
 		w.Hold(vcsim.PowerOn)
 		done := make(chan error, 2)
 		go func() { done <- one.Do(context.Background(), web, step(plan.PowerOn, vm)) }()

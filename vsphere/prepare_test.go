@@ -114,18 +114,18 @@ func TestNothingIsDoneToAVMThatSomebodyChangedMeanwhileOrThatIsGone(t *testing.T
 // unprepared is a new member that may not be powered on before it is prepared.
 func (p *process) unprepared(ordinal int32) plan.VM {
 	p.t.Helper()
-	if p.sight().Folder == "" {
+	if p.state().Folder == "" {
 		p.do(plan.Action{Op: plan.CreateFolder})
 	}
 	a := p.cloning(ordinal)
 	a.Details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}, Prepared: "something"}
 	p.do(a)
-	for _, vm := range p.sight().VMs {
+	for _, vm := range p.state().VMs {
 		if vm.Ordinal == ordinal && strings.HasPrefix(vm.Prepared, plan.Unprepared) {
 			return vm
 		}
 	}
-	p.t.Fatalf("there is no unprepared web-%d: %+v", ordinal, p.sight().VMs)
+	p.t.Fatalf("there is no unprepared web-%d: %+v", ordinal, p.state().VMs)
 	return plan.VM{}
 }
 
@@ -243,7 +243,7 @@ func TestTwoServersPrepareMembersAtOnceWithTagsThatAreToBeMade(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		for i, p := range []*process{one, two} {
-			p.until("both are seen", func() bool { return len(p.sight().VMs) == 2 })
+			p.until("both are seen", func() bool { return len(p.state().VMs) == 2 })
 			all.Go(func() { p.do(preparing(vms[i], spec)) })
 		}
 		all.Wait()
@@ -268,7 +268,7 @@ func TestALostSessionIsNoticedAndNoRESTSessionIsLeftBehind(t *testing.T) {
 		p.do(preparing(vm, tagged("tier", "web")))
 		was := p.told("")
 		w.DropSessions()
-		p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.sight().Known })
+		p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.state().Known })
 		p.do(preparing(p.vm(vm.MoRef), tagged("tier", "web", "db")))
 		if w.tags("web-0") != "tier/db tier/web" {
 			t.Errorf("it has %s", w.tags("web-0"))

@@ -29,7 +29,7 @@ func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
 			at, _ := p.inventory.Settings()
 			return m.Name == "renamed" && m.Parent == at.VMFolder.Value
 		})
-		if s := p.sight(vm.MoRef); len(s.VMs) != 1 || s.VMs[0].Ordinal != 0 || len(s.Gone) != 0 {
+		if s := p.state(vm.MoRef); len(s.VMs) != 1 || s.VMs[0].Ordinal != 0 || len(s.Gone) != 0 {
 			t.Fatalf("it is no member any more: %+v", s)
 		}
 	})
@@ -44,7 +44,7 @@ func TestAMemberDeletedByHandIsGoneWithinASecond(t *testing.T) {
 		told := p.told(web.UID)
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
-		p.until("it is gone", func() bool { return slices.Equal(p.sight(vm.MoRef).Gone, []string{vm.MoRef}) })
+		p.until("it is gone", func() bool { return slices.Equal(p.state(vm.MoRef).Gone, []string{vm.MoRef}) })
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("that took %s", took)
 		}
@@ -63,7 +63,7 @@ func TestAPowerOffByHandIsSeenWithinASecond(t *testing.T) {
 		p.do(step(plan.PowerOn, vm))
 		began := time.Now()
 		w.must(w.PowerOff("web-0"))
-		p.until("it is off", func() bool { return p.sight().VMs[0].Power == plan.PoweredOff })
+		p.until("it is off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("that took %s", took)
 		}
@@ -80,7 +80,7 @@ func TestABulkReadDropsTheDeadAndReadsTheLiving(t *testing.T) {
 		if err := p.reader.Read(context.Background(), append(dead, inventory.VMRef(vm.MoRef), w.Unmanaged)...); err != nil {
 			t.Fatal(err)
 		}
-		s := p.sight("vm-100001", "vm-100002", "vm-100003", vm.MoRef)
+		s := p.state("vm-100001", "vm-100002", "vm-100003", vm.MoRef)
 		if len(s.Gone) != 3 || len(s.VMs) != 1 {
 			t.Fatalf("%+v", s)
 		}
@@ -91,10 +91,10 @@ func TestARecordedMemberThatNothingIsKnownOfIsReadBeforeItIsCalledGone(t *testin
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorld(t).start()
-		if s := p.sight("vm-100001"); len(s.Gone) != 0 {
+		if s := p.state("vm-100001"); len(s.Gone) != 0 {
 			t.Fatal("it is called gone without a read")
 		}
-		p.until("a read has confirmed it", func() bool { return len(p.sight("vm-100001").Gone) == 1 })
+		p.until("a read has confirmed it", func() bool { return len(p.state("vm-100001").Gone) == 1 })
 		if p.told(web.UID) == 0 {
 			t.Error("the group was not told")
 		}
@@ -108,13 +108,13 @@ func TestAScanRepairsWhatTheStreamMissed(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		p.inventory.Publish(inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}) // as if it were
-		if len(p.sight().VMs) != 0 {
+		if len(p.state().VMs) != 0 {
 			t.Fatal("it was to be forgotten")
 		}
 		if err := p.reader.Scan(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if s := p.sight(vm.MoRef); len(s.VMs) != 1 || len(s.Gone) != 0 {
+		if s := p.state(vm.MoRef); len(s.VMs) != 1 || len(s.Gone) != 0 {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -142,7 +142,7 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 		for range 5 {
 			p.do(step(plan.PowerOn, vm))
 			w.must(w.PowerOff("web-0"))
-			vctest.Eventually(t, "it is seen to be off", func() bool { return p.sight().VMs[0].Power == plan.PoweredOff })
+			vctest.Eventually(t, "it is seen to be off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
 		}
 	})
 }
@@ -164,8 +164,8 @@ func TestAReadWithoutASessionFailsAndSaysNothingOfTheObjects(t *testing.T) {
 				t.Errorf("got %v, %+v", err, objects)
 			}
 		}
-		if err := p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)); err != nil || !p.sight().VMs[0].Reachable {
-			t.Errorf("%v, %+v", err, p.sight().VMs)
+		if err := p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)); err != nil || !p.state().VMs[0].Reachable {
+			t.Errorf("%v, %+v", err, p.state().VMs)
 		}
 	})
 }

@@ -48,8 +48,8 @@ func (p *process) quarantine(vm plan.VM) plan.VM {
 
 func (p *process) makeQuarantine() string {
 	p.t.Helper()
-	p.do(plan.Action{Op: plan.CreateQuarantine, Folder: p.sight().Folder})
-	return p.sight().Quarantine
+	p.do(plan.Action{Op: plan.CreateQuarantine, Folder: p.state().Folder})
+	return p.state().Quarantine
 }
 
 func TestAMemberGoesToQuarantineAndComesBackAndEachStepIsSeenWhenItReturns(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAMemberGoesToQuarantineAndComesBackAndEachStepIsSeenWhenItReturns(t *te
 		p.do(renaming(vm, kept))
 		p.do(renaming(vm, kept)) // already so: success
 		quarantine := p.makeQuarantine()
-		p.do(plan.Action{Op: plan.CreateQuarantine, Folder: p.sight().Folder}) // likewise
+		p.do(plan.Action{Op: plan.CreateQuarantine, Folder: p.state().Folder}) // likewise
 		p.do(moving(vm, quarantine))
 		p.do(moving(vm, quarantine)) // likewise
 		away = p.vm(vm.MoRef)
@@ -78,16 +78,16 @@ func TestAMemberGoesToQuarantineAndComesBackAndEachStepIsSeenWhenItReturns(t *te
 			t.Fatalf("%v, %v", ref, err)
 		}
 		p.do(p.cloning(0)) // its ordinal is free
-		for _, again := range p.sight().VMs {
+		for _, again := range p.state().VMs {
 			if again.MoRef != vm.MoRef {
 				p.do(step(plan.Destroy, again))
 			}
 		}
 		p.do(renaming(away, "web-0"))
-		p.do(moving(away, p.sight().Folder))
+		p.do(moving(away, p.state().Folder))
 		p.do(guarded(plan.Unmark, p.vm(vm.MoRef)))
 		back := p.vm(vm.MoRef)
-		if back.Marked || back.Why != "" || !back.Quarantined.IsZero() || back.Name != "web-0" || back.Folder != p.sight().Folder {
+		if back.Marked || back.Why != "" || !back.Quarantined.IsZero() || back.Name != "web-0" || back.Folder != p.state().Folder {
 			t.Errorf("%+v", back)
 		}
 	})
@@ -133,7 +133,7 @@ func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
 		if f := p.fault(moving(vm, quarantine)); f.Reason != vcfault.ReasonNameHeld || !f.Passing || f.Person {
 			t.Errorf("%+v", f)
 		}
-		if now := p.vm(vm.MoRef); now.Folder != p.sight().Folder || now.Name != "web-0" {
+		if now := p.vm(vm.MoRef); now.Folder != p.state().Folder || now.Name != "web-0" {
 			t.Errorf("%+v", now)
 		}
 		p.do(renaming(other, "web-1"))
@@ -172,7 +172,7 @@ func TestAVMWhoseTimeInQuarantineIsOverIsDestroyedThere(t *testing.T) {
 			last.Marked = true
 			p.do(last)
 		}
-		s := p.sight(vm.MoRef)
+		s := p.state(vm.MoRef)
 		if len(s.VMs) != 1 || s.VMs[0].MoRef == vm.MoRef || s.VMs[0].Name != "web-0" || len(s.Gone) != 1 || s.Quarantine == "" {
 			t.Errorf("%+v", s)
 		}
@@ -193,7 +193,7 @@ func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 		last := step(plan.Destroy, vm) // its time is over: it is still the group's to destroy
 		last.Marked = true
 		p.do(last)
-		if vms := p.sight().VMs; len(vms) != 1 || vms[0].MoRef == vm.MoRef {
+		if vms := p.state().VMs; len(vms) != 1 || vms[0].MoRef == vm.MoRef {
 			t.Errorf("%+v", vms)
 		}
 	})
@@ -237,7 +237,7 @@ func TestAQuarantineWhoseNameAVMHoldsIsAConflict(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", plan.QuarantineFolder)
 		w.must(err)
-		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: p.sight().Folder}); f.Reason != vcfault.ReasonNameConflict {
+		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: p.state().Folder}); f.Reason != vcfault.ReasonNameConflict {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -256,7 +256,7 @@ func TestALostReplyToARenameOrAMoveIsMadeGoodByTheNextTry(t *testing.T) {
 			if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
 				t.Errorf("%s: %+v", a.Op, f)
 			}
-			p.until("it is known again", func() bool { return p.sight().Known })
+			p.until("it is known again", func() bool { return p.state().Known })
 			p.do(a)
 		}
 		if now := p.vm(vm.MoRef); now.Name != "web-7" || now.Folder != quarantine {
@@ -274,7 +274,7 @@ func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 		vm := p.member(0)
 		w.must(w.Rename("web-0", "web-9"))
 		duplicate := &vim.DuplicateName{Name: "web-9", Object: inventory.VMRef(vm.MoRef)}
-		if err := p.nameRefusal(context.Background(), web, renaming(vm, "web-9"), errOf(duplicate), p.sight().Folder, "web-9"); err != nil {
+		if err := p.nameRefusal(context.Background(), web, renaming(vm, "web-9"), errOf(duplicate), p.state().Folder, "web-9"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -314,7 +314,7 @@ func TestAnEmptyQuarantineGoesWithItsFolderAndWhatIsInItKeepsBoth(t *testing.T) 
 		task, err := object.NewFolder(w.Admin().Client, inner).Destroy(context.Background())
 		w.must(errors.Join(err, task.Wait(context.Background())))
 		p.do(p.removing())
-		if s := p.sight(); s.Folder != "" || s.Quarantine != "" {
+		if s := p.state(); s.Folder != "" || s.Quarantine != "" {
 			t.Errorf("%+v", s)
 		}
 		p.do(plan.Action{Op: plan.ConfirmGone})

@@ -40,7 +40,7 @@ func TestAStepThatIsTriedAgainAfterItsSuccessChangesNothingMore(t *testing.T) {
 		p := w.start()
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		moRef := p.member(0).MoRef
-		home, quarantine := p.sight().Folder, p.makeQuarantine()
+		home, quarantine := p.state().Folder, p.makeQuarantine()
 		for _, c := range []struct {
 			what string
 			plan func(vm plan.VM) plan.Action
@@ -132,7 +132,7 @@ func TestAStepWhoseReplyIsLostIsMadeGoodByThePlanThatFollows(t *testing.T) {
 				}
 				time.Sleep(5 * time.Second) // as the loop backs off before it plans again
 				p.until("it is as planned", func() bool {
-					now, known := p.vm(vm.MoRef), p.sight().Known
+					now, known := p.vm(vm.MoRef), p.state().Known
 					if !known || c.done(now) || p.reader.Busy(inventory.VMRef(vm.MoRef)) {
 						return known && c.done(now)
 					}

@@ -49,7 +49,7 @@ func settingRules(request v1alpha1.AntiAffinity) plan.Action {
 }
 
 func (p *process) off(request v1alpha1.AntiAffinity) bool {
-	return p.Sight(web, plan.Ask{AntiAffinity: request}).RulesOff
+	return p.State(web, plan.Query{AntiAffinity: request}).RulesOff
 }
 
 // rules are those of a cluster in short: "[web-0 web-1] mandatory".
@@ -144,7 +144,7 @@ func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 		if got := w.rules(firstCluster); len(got) != 1 || !strings.HasPrefix(got[0], "a person's") {
 			t.Errorf("%q", got)
 		}
-		p.do(step(plan.Destroy, p.sight().VMs[1]))
+		p.do(step(plan.Destroy, p.state().VMs[1]))
 		if !p.off(preferred) {
 			t.Error("one is gone, and its rule stands")
 		}
@@ -283,7 +283,7 @@ func TestWhateverHappensTheRulesAreAsWantedOnceTheyWereSet(t *testing.T) {
 		random := rand.New(rand.NewPCG(4, 4))
 		next, clusters := int32(0), []string{firstCluster, secondCluster}
 		for range 25 {
-			vms := p.sight().VMs
+			vms := p.state().VMs
 			switch n := random.IntN(4); {
 			case n == 0 && len(vms) > 0:
 				p.do(step(plan.Destroy, vms[random.IntN(len(vms))]))

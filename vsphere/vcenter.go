@@ -88,9 +88,9 @@ func (v *VCenter) Run(ctx context.Context) error {
 	return nil
 }
 
-// Sight says from memory what is known of a group; see Inventory.Sight.
-func (v *VCenter) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
-	return v.inventory.Sight(ref, ask)
+// State says from memory what is known of a group; see Inventory.State.
+func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
+	return v.inventory.State(ref, ask)
 }
 
 // Identify finds the UIDs of the groups of that name whose members' stamps name our cluster.

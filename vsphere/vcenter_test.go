@@ -89,7 +89,7 @@ func (w *world) run(v *VCenter) *process {
 		}
 	})
 	w.t.Cleanup(p.stop)
-	p.until("the inventory is known", func() bool { return p.Sight(web, plan.Ask{Template: "ubuntu"}).Known })
+	p.until("the inventory is known", func() bool { return p.State(web, plan.Query{Template: "ubuntu"}).Known })
 	return p
 }
 
@@ -130,8 +130,8 @@ func (p *process) do(a plan.Action) {
 	}
 }
 
-func (p *process) sight(recorded ...string) plan.Sight {
-	return p.Sight(web, plan.Ask{Template: "ubuntu", Recorded: recorded})
+func (p *process) state(recorded ...string) plan.VCenterState {
+	return p.State(web, plan.Query{Template: "ubuntu", Recorded: recorded})
 }
 
 var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}
@@ -139,11 +139,11 @@ var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}
 // member makes one member of the group, as the plan does.
 func (p *process) member(ordinal int32) plan.VM {
 	p.t.Helper()
-	if p.sight().Folder == "" {
+	if p.state().Folder == "" {
 		p.do(plan.Action{Op: plan.CreateFolder})
 	}
 	p.do(p.cloning(ordinal))
-	for _, vm := range p.sight().VMs {
+	for _, vm := range p.state().VMs {
 		if vm.Ordinal == ordinal {
 			return vm
 		}
@@ -153,7 +153,7 @@ func (p *process) member(ordinal int32) plan.VM {
 }
 
 func (p *process) cloning(ordinal int32) plan.Action {
-	s := p.sight()
+	s := p.state()
 	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Folder: s.Folder,
 		Template: s.Template.MoRef, CPU: 2, MemoryMB: 1024, Revision: "r1", Generation: 1}
 }
@@ -169,23 +169,23 @@ func TestAMemberLivesFromCloneToDestroyAndEachStepIsSeenWhenItReturns(t *testing
 		p := w.start()
 		vm := p.member(0)
 		if vm.Name != "web-0" || vm.Power != plan.PoweredOff || !vm.Reachable || vm.CPU != 2 || vm.MemoryMB != 1024 ||
-			vm.Revision != "r1" || vm.Generation != 1 || vm.Host == "" || vm.VCenter != p.sight().VCenter {
+			vm.Revision != "r1" || vm.Generation != 1 || vm.Host == "" || vm.VCenter != p.state().VCenter {
 			t.Fatalf("the clone is %+v", vm)
 		}
 		p.do(step(plan.PowerOn, vm))
 		p.do(step(plan.PowerOn, vm)) // already so: success
-		if vm = p.sight().VMs[0]; vm.Power != plan.PoweredOn {
+		if vm = p.state().VMs[0]; vm.Power != plan.PoweredOn {
 			t.Fatalf("after PowerOn it is %s", vm.Power)
 		}
 		mark := step(plan.Mark, vm)
 		mark.ChangeVersion = vm.ChangeVersion
 		p.do(mark)
-		if vm = p.sight().VMs[0]; !vm.Marked {
+		if vm = p.state().VMs[0]; !vm.Marked {
 			t.Fatal("after Mark it is not marked")
 		}
 		p.do(step(plan.PowerOff, vm))
 		p.do(step(plan.Destroy, vm))
-		s := p.sight(vm.MoRef)
+		s := p.state(vm.MoRef)
 		if len(s.VMs) != 0 || len(s.Gone) != 1 {
 			t.Fatalf("after Destroy: %+v", s)
 		}
@@ -214,7 +214,7 @@ func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				for _, vm := range p.sight().VMs {
+				for _, vm := range p.state().VMs {
 					if vm.Ordinal == i {
 						if err := p.Do(context.Background(), web, step(plan.PowerOn, vm)); err != nil {
 							t.Error(err)
@@ -244,8 +244,8 @@ func TestALostSessionMakesTheInventoryUnknownAndThenKnownAgainAndNothingIsDouble
 		vm := p.member(0)
 		was := p.told("")
 		w.DropSessions()
-		p.until("the loss is told, and the inventory is known again", func() bool { return p.told("") >= was+2 && p.sight().Known })
-		s := p.sight(vm.MoRef)
+		p.until("the loss is told, and the inventory is known again", func() bool { return p.told("") >= was+2 && p.state().Known })
+		s := p.state(vm.MoRef)
 		if len(s.VMs) != 1 || s.VMs[0].MoRef != vm.MoRef || len(s.Gone) != 0 {
 			t.Fatalf("afterwards: %+v", s)
 		}
@@ -265,7 +265,7 @@ func TestWhenRunEndsNoSessionIsLeftBehind(t *testing.T) {
 		if n := w.Sessions(); n != 0 {
 			t.Fatalf("%d sessions afterwards", n)
 		}
-		if p.sight().Known {
+		if p.state().Known {
 			t.Error("it still claims to know the inventory")
 		}
 	})

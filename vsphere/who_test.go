@@ -20,7 +20,7 @@ func TestVCentersEventsTellWhoPoweredOffOrRemovedAVM(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		p.do(p.cloning(0))
 		p.do(p.cloning(1))
-		ctx, vms := context.Background(), p.sight().VMs
+		ctx, vms := context.Background(), p.state().VMs
 		admin := object.NewVirtualMachine(w.Admin().Client, inventory.VMRef(vms[0].MoRef))
 		for _, do := range []func(context.Context) (*object.Task, error){admin.PowerOn, admin.PowerOff, admin.Destroy} {
 			task, err := do(ctx)

@@ -193,18 +193,18 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 		closeSimulator()
 	}
 	for !vc.WasRead() {
-		sight := vc.Sight(plan.Ref{}, plan.Ask{})
-		if sight.Trouble != nil && sight.Trouble.Person {
+		state := vc.State(plan.Ref{}, plan.Query{})
+		if state.Trouble != nil && state.Trouble.Person {
 			done()
-			return nil, nil, errors.New(sight.Trouble.Message)
+			return nil, nil, errors.New(state.Trouble.Message)
 		}
 		select {
 		case <-changed:
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
 			done()
-			if sight.Trouble != nil {
-				return nil, nil, errors.New(sight.Trouble.Message)
+			if state.Trouble != nil {
+				return nil, nil, errors.New(state.Trouble.Message)
 			}
 			return nil, nil, fmt.Errorf("vCenter's inventory was not read within --timeout (%s)", s.timeout)
 		}

@@ -41,7 +41,7 @@ func (s *slow) Read(p []byte) (int, error) {
 func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const size, fit = 8 << 20, 4
-	k := &keeper{sight: healthy()}
+	k := &keeper{state: healthy()}
 	h := serve(k)
 	gate := make(chan struct{})
 	var reading, told atomic.Int32
@@ -88,7 +88,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 
 func TestABodyOfVeryManyValuesIsRefused(t *testing.T) {
 	t.Parallel()
-	h := serve(&keeper{sight: healthy()})
+	h := serve(&keeper{state: healthy()})
 	for _, one := range []string{`{}`, `[]`, `0`, `""`, `null`} {
 		body := `{"parent":{"status":{"members":[` + strings.Repeat(one+",", 1<<20) + one + `]}}}`
 		w := post(h, "/sync", []byte(body))
@@ -118,18 +118,18 @@ func TestATooLongBodyIsRefusedUnread(t *testing.T) {
 // The largest possible group, with everything that Metacontroller sends, passes with room to spare.
 func TestTheLargestGroupPassesThreeTimesOver(t *testing.T) {
 	t.Parallel()
-	sight := healthy()
-	sight.VMs = nil
+	state := healthy()
+	state.VMs = nil
 	replicas := int32(v1alpha1.MaxReplicas)
 	g := &v1alpha1.VmGroup{Spec: v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu-24.04", Replicas: &replicas,
 		Service: &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}}}}
 	g.APIVersion, g.Kind, g.Namespace, g.Name, g.UID, g.Generation = v1alpha1.GroupVersion.String(), v1alpha1.Kind, "default", "web", "uid-web", 1
 	for i := range replicas {
-		sight.VMs = append(sight.VMs, plan.VM{MoRef: fmt.Sprintf("vm-%d", 100_000+i), Name: plan.MemberName("web", i), Ordinal: i, Power: plan.PoweredOn, Reachable: true,
+		state.VMs = append(state.VMs, plan.VM{MoRef: fmt.Sprintf("vm-%d", 100_000+i), Name: plan.MemberName("web", i), Ordinal: i, Power: plan.PoweredOn, Reachable: true,
 			CPU: 2, MemoryMB: 4096, IPs: []string{fmt.Sprintf("10.0.%d.%d", i/250, i%250+1), fmt.Sprintf("2001:db8::%x", i+1)}, Host: "esx-01.example.com", Generation: 1, VCenter: "vc-1",
 			Revision: plan.Revision(&g.Spec)})
 	}
-	h := hook.New(hook.Config{Keeper: &keeper{sight: sight}, Log: zerolog.Nop()})
+	h := hook.New(hook.Config{Keeper: &keeper{state: state}, Log: zerolog.Nop()})
 	request := map[string]any{"parent": g, "children": map[string]any{"Service.v1": map[string]any{"default/web": map[string]any{"metadata": map[string]any{"name": "web"}}}}}
 	var body []byte
 	for range 2 { // the second time with the status and the children of the first

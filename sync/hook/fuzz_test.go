@@ -31,13 +31,13 @@ var fuzzPaths = []string{"/sync", "/finalize", "/customize", "/plan"}
 
 // thinker plans each call on its own, and counts the calls that permit acting.
 type thinker struct {
-	sight   plan.Sight
+	state   plan.VCenterState
 	renewed []plan.Call
 }
 
 func (k *thinker) observed(c plan.Call) plan.Observed {
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	return plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Related: c.Related, Sight: k.sight,
+	return plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Related: c.Related, State: k.state,
 		Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second}
 }
 
@@ -61,7 +61,7 @@ func (k *thinker) Groups() []plan.Report { return nil }
 func judge(path string, known bool, body []byte) error {
 	k := &thinker{}
 	if known {
-		k.sight = healthy()
+		k.state = healthy()
 	}
 	h := hook.New(hook.Config{Keeper: k, Ready: func() error { return nil }, Log: zerolog.Nop(), MaxBody: 1 << 20})
 	first := send(h, path, body)

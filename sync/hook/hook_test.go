@@ -24,9 +24,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// keeper plans each call on its own, with the vCenter of sight.
+// keeper plans each call on its own, with this state of vCenter.
 type keeper struct {
-	sight   plan.Sight
+	state   plan.VCenterState
 	emptied bool
 	before  func()
 	reports []plan.Report
@@ -45,7 +45,7 @@ func (k *keeper) Renew(c plan.Call) plan.Result {
 	k.calls = append(k.calls, c)
 	k.mu.Unlock()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	r := plan.Make(plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Related: c.Related, Sight: k.sight, Emptied: k.emptied,
+	r := plan.Make(plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Related: c.Related, State: k.state, Emptied: k.emptied,
 		Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second})
 	r.Children = append(r.Children, k.more...)
 	return r
@@ -58,8 +58,8 @@ func (k *keeper) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	return k.Renew(c), plan.Outlook{Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "0 exist, 2 are wanted"}}}}, nil
 }
 
-func healthy() plan.Sight {
-	return plan.Sight{Known: true, VCenter: "vc-1", Folder: "group-v7",
+func healthy() plan.VCenterState {
+	return plan.VCenterState{Known: true, VCenter: "vc-1", Folder: "group-v7",
 		Template: plan.Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/ubuntu-24.04"}, Datacenter: "DC0"},
 		VMs: []plan.VM{{MoRef: "vm-7", Name: "web-0", Power: plan.PoweredOn, Reachable: true, CPU: 2, MemoryMB: 4096,
 			IPs: []string{"10.0.0.7"}, Host: "host-1", Generation: 1, VCenter: "vc-1"}}}
@@ -119,8 +119,8 @@ func TestARealMetacontrollersRequestsAreAnsweredWithinTheContract(t *testing.T) 
 	for file, body := range captured(t, "captured*/*.json") {
 		which, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".json"), "-")
 		t.Run(file, func(t *testing.T) {
-			for name, sight := range map[string]plan.Sight{"healthy": healthy(), "unknown": {}} {
-				k := &keeper{sight: sight}
+			for name, state := range map[string]plan.VCenterState{"healthy": healthy(), "unknown": {}} {
+				k := &keeper{state: state}
 				first := post(serve(k), "/"+which, body)
 				if first.Code != http.StatusOK {
 					t.Fatalf("%s: %d %s", name, first.Code, first.Body)
@@ -173,8 +173,8 @@ func TestChildrenStayAsLastAppliedWhileVCenterIsUnknown(t *testing.T) {
 func TestASettledGroupIsAnsweredWithItsMembersAndTheirConfigMap(t *testing.T) {
 	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
 	body = bytes.ReplaceAll(body, []byte(`"replicas":2`), []byte(`"replicas":1`))
-	k := &keeper{sight: healthy()}
-	k.sight.VMs[0].Revision = plan.Revision(&v1alpha1.VmGroupSpec{Template: "ubuntu-24.04"})
+	k := &keeper{state: healthy()}
+	k.state.VMs[0].Revision = plan.Revision(&v1alpha1.VmGroupSpec{Template: "ubuntu-24.04"})
 	var answer struct {
 		Status struct {
 			Phase       string
@@ -234,7 +234,7 @@ func TestAnInvalidRequestIsRefusedInOneSentence(t *testing.T) {
 		{"two groups of that name", "/plan", "application/json", strings.Replace(parent(""), "web", "twice", 1), 422, "several groups"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			k := &keeper{sight: healthy()}
+			k := &keeper{state: healthy()}
 			h := hook.New(hook.Config{Keeper: k, Ready: func() error { return nil }, Log: zerolog.Nop(), MaxBody: 1024})
 			r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
 			r.Header.Set("Content-Type", c.contentType)
@@ -262,7 +262,7 @@ func TestASpecThatSlippedPastTheSchemaIsAStatus(t *testing.T) {
 		if bytes.Equal(edited, body) {
 			t.Fatalf("the captured request has no %s", from)
 		}
-		w := post(serve(&keeper{sight: healthy()}), "/sync", edited)
+		w := post(serve(&keeper{state: healthy()}), "/sync", edited)
 		var answer struct {
 			Status struct {
 				Phase, LastMessage string
@@ -285,7 +285,7 @@ func TestASpecThatSlippedPastTheSchemaIsAStatus(t *testing.T) {
 
 func TestOverloadIsAnsweredWithAWholeNumberOfSeconds(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{}, 1000)
-	k := &keeper{sight: healthy(), before: func() { entered <- struct{}{}; <-release }}
+	k := &keeper{state: healthy(), before: func() { entered <- struct{}{}; <-release }}
 	h := serve(k)
 	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
 	var all sync.WaitGroup
@@ -324,7 +324,7 @@ func TestTheAnswerToAPanicHasNoDetails(t *testing.T) {
 		"the runtime's own":              {func() { var none []int; _ = none[len("the secret is 4242")] }, "index out of range"},
 	} {
 		var log bytes.Buffer
-		h := hook.New(hook.Config{Keeper: &keeper{sight: healthy(), before: c.panics}, Log: zerolog.New(&log)})
+		h := hook.New(hook.Config{Keeper: &keeper{state: healthy(), before: c.panics}, Log: zerolog.New(&log)})
 		w := post(h, "/sync", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
 		if w.Code != 500 || strings.Contains(w.Body.String(), "4242") {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
@@ -376,7 +376,7 @@ func TestReadinessAndHealth(t *testing.T) {
 }
 
 func TestPlanAnswersWithTheSteps(t *testing.T) {
-	w := post(serve(&keeper{sight: healthy()}), "/plan", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
+	w := post(serve(&keeper{state: healthy()}), "/plan", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
 	var a hook.PlanAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Group != "default/web" || len(a.Steps) != 1 || a.Steps[0].VM != "web-0" {
 		t.Errorf("%v %s", err, w.Body)

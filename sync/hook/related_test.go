@@ -96,7 +96,7 @@ func TestUserDataIsTakenFromTheRelatedObjects(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			k := &keeper{sight: healthy()}
+			k := &keeper{state: healthy()}
 			w := post(serve(k), "/sync", request(c.userData, c.related))
 			if w.Code != 200 || len(k.calls) != 1 {
 				t.Fatalf("%d %s", w.Code, w.Body)
@@ -128,7 +128,7 @@ func quoted(text string) string {
 
 func TestUnrequestedRelatedObjectsAreNotKept(t *testing.T) {
 	t.Parallel()
-	k := &keeper{sight: healthy()}
+	k := &keeper{state: healthy()}
 	object := `{"metadata":{"annotations":{"a":"kept-1"}},"data":{"user-data":"` + base64Of("#cloud-config") + `","other":"` + base64Of("kept-2") + `"}}`
 	related := `{"Secret.v1":{"shop/web-data":` + object + `,"shop/x":` + strings.ReplaceAll(object, "#cloud", "kept-3") + `}}`
 	if w := post(serve(k), "/sync", request(fromSecret, related)); w.Code != 200 {
@@ -180,8 +180,8 @@ func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	meter := prometheus.NewRegistry()
-	k := &keeper{sight: healthy()}
-	k.sight.VMs = nil
+	k := &keeper{state: healthy()}
+	k.state.VMs = nil
 	listed := func() ([]plan.Listed, bool) { return nil, true }
 	server := httptest.NewServer(both(hook.Config{Keeper: k, Roster: listed, Ready: func() error { return nil }, Meter: meter,
 		Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{}), Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.DebugLevel)}))

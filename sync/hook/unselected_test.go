@@ -53,7 +53,7 @@ func TestEveryCapturedFinalizeHasADeletionTimestamp(t *testing.T) {
 }
 
 func TestAFinalizeWithoutDeletionTimestampIsRefusedWhileThereAreVMs(t *testing.T) {
-	w := post(serve(&keeper{sight: healthy(), emptied: true}), "/finalize", unselected(t, asItIs))
+	w := post(serve(&keeper{state: healthy(), emptied: true}), "/finalize", unselected(t, asItIs))
 	text := w.Body.String()
 	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(text, "Nothing is removed") || !strings.Contains(text, "labelSelector") || strings.Count(text, "\n") != 1 {
 		t.Errorf("%d %s", w.Code, text)
@@ -68,7 +68,7 @@ func TestAFinalizeWithoutDeletionTimestampIsRetriedWhereNobodyHasToAct(t *testin
 }
 
 func TestTheAnswerThatLetsAGroupGoReturnsItUnchanged(t *testing.T) {
-	empty := plan.Sight{Known: true, VCenter: "vc-2"}
+	empty := plan.VCenterState{Known: true, VCenter: "vc-2"}
 	for name, c := range map[string]struct{ status, want any }{
 		"a status":                     {map[string]any{"phase": "RUNNING", "currentReplicas": 3, "vCenterUUID": "vc-1", "ofALaterVersion": []any{"kept"}}, map[string]any{"phase": "RUNNING", "currentReplicas": 3.0, "vCenterUUID": "vc-1", "ofALaterVersion": []any{"kept"}}},
 		"members in another vCenter":   {map[string]any{"vCenterUUID": "vc-1", "members": []any{map[string]any{"name": "web-0", "ordinal": 0, "moRef": "vm-7"}}}, map[string]any{"vCenterUUID": "vc-1", "members": []any{map[string]any{"name": "web-0", "ordinal": 0.0, "moRef": "vm-7"}}}},
@@ -82,7 +82,7 @@ func TestTheAnswerThatLetsAGroupGoReturnsItUnchanged(t *testing.T) {
 					parent["status"] = c.status
 				}
 			})
-			w := post(serve(&keeper{sight: empty, emptied: true}), "/finalize", body)
+			w := post(serve(&keeper{state: empty, emptied: true}), "/finalize", body)
 			var answer struct {
 				Status             map[string]any
 				Children           []json.RawMessage
@@ -124,7 +124,7 @@ func TestTheAnswerThatLetsAGroupGoReturnsItUnchanged(t *testing.T) {
 }
 
 func TestThePlanOfAnUnselectedGroupRemovesNothing(t *testing.T) {
-	w := post(serve(&keeper{sight: healthy()}), "/plan", unselected(t, asItIs))
+	w := post(serve(&keeper{state: healthy()}), "/plan", unselected(t, asItIs))
 	var a hook.PlanAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusOK || !strings.Contains(a.Message, "Nothing is removed") {
 		t.Errorf("%d %v %s", w.Code, err, w.Body)

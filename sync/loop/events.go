@@ -42,7 +42,7 @@ type toldEvent struct {
 }
 
 // hear takes notes in, unless they were heard of before. s may be nil; it shows which VM a clone made.
-func (e *events) hear(now time.Time, s *plan.Sight, notes ...plan.Note) {
+func (e *events) hear(now time.Time, s *plan.VCenterState, notes ...plan.Note) {
 	if s != nil {
 		for i := range e.notes {
 			e.notes[i] = e.notes[i].Seen(s)
@@ -65,7 +65,7 @@ func (e *events) hear(now time.Time, s *plan.Sight, notes ...plan.Note) {
 }
 
 // hear takes notes in, and reports whether vCenter is to be asked about some that are held back. l.mu is held.
-func (l *Loop) hear(g *group, s *plan.Sight, notes []plan.Note) (ask bool) {
+func (l *Loop) hear(g *group, s *plan.VCenterState, notes []plan.Note) (ask bool) {
 	if !l.cfg.Events {
 		return false
 	}

@@ -89,7 +89,7 @@ func TestEventsTellOnceWhatHappenedAndWhy(t *testing.T) {
 		web.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(2)) })
 		expect("Normal MemberRemoved x1: Removed web-2 (new-web-2): scale-in: from 3 members to 2")
 
-		m.change(web.Ref(), func(s *plan.Sight) { // somebody destroys one in vCenter
+		m.change(web.Ref(), func(s *plan.VCenterState) { // somebody destroys one in vCenter
 			gone := slices.IndexFunc(s.VMs, func(vm plan.VM) bool { return vm.Ordinal == 0 })
 			s.Gone = append(s.Gone, s.VMs[gone].MoRef)
 			s.VMs = slices.Delete(slices.Clone(s.VMs), gone, gone+1)
@@ -98,7 +98,7 @@ func TestEventsTellOnceWhatHappenedAndWhy(t *testing.T) {
 			"Normal MemberCreated x1: Created web-0 (new-web-0-again): 1 of 2 members exist")
 
 		for range 2 { // each time is told
-			m.change(web.Ref(), func(s *plan.Sight) {
+			m.change(web.Ref(), func(s *plan.VCenterState) {
 				s.VMs[slices.IndexFunc(s.VMs, func(vm plan.VM) bool { return vm.Ordinal == 1 })].Power = plan.PoweredOff
 			})
 			expect("Normal MemberPoweredOff x1: Found powered off: web-1 (new-web-1)")
@@ -113,7 +113,7 @@ func TestEventsTellOnceWhatHappenedAndWhy(t *testing.T) {
 			"Normal MemberRemoved x1: Removed web-2 (new-web-2-again): scale-in: from 3 members to 2",
 			"Normal UpdateFinished x1: Update to "+target+" finished")
 
-		m.change(web.Ref(), func(s *plan.Sight) { s.Template = plan.Template{Datacenter: "DC0"} })
+		m.change(web.Ref(), func(s *plan.VCenterState) { s.Template = plan.Template{Datacenter: "DC0"} })
 		web.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(3)) })
 		expect(`Warning TemplateNotFound x1: template "t" not found in datacenter DC0; no templates there`)
 		for name, n := range web.answers {
@@ -137,7 +137,7 @@ func TestTwoReplicasTellOneThingByOneName(t *testing.T) {
 	for i := range names {
 		m := newModel(time.Second)
 		bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
-			m.world(plan.Ref{UID: "uid-web"}).Sight.Template = plan.Template{Datacenter: "DC0"}
+			m.world(plan.Ref{UID: "uid-web"}).State.Template = plan.Template{Datacenter: "DC0"}
 			c := newCluster(call("web", 1))
 			time.Sleep(time.Duration(i) * time.Minute)
 			c.sync(l)
@@ -156,7 +156,7 @@ func TestAStaleParentIsToldNothingTwice(t *testing.T) {
 	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
 		c := newCluster(call("web", 1))
 		c.calls(l, time.Minute)
-		m.change(c.Ref(), func(s *plan.Sight) { s.Gone, s.VMs = []string{s.VMs[0].MoRef}, nil })
+		m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []string{s.VMs[0].MoRef}, nil })
 		stale := *c.Group
 		c.sync(l)
 		c.Group = &stale
@@ -233,7 +233,7 @@ func TestAnEventNamesWhoDidThatIfVCenterTells(t *testing.T) {
 		bubble(t, m, Config{Events: true, Who: answer}, func(t *testing.T, l *Loop) {
 			c := newCluster(call("web", 1))
 			c.calls(l, time.Minute)
-			m.change(c.Ref(), func(s *plan.Sight) { s.Gone, s.VMs = []string{s.VMs[0].MoRef}, nil })
+			m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []string{s.VMs[0].MoRef}, nil })
 			c.calls(l, time.Minute)
 			if got := c.says(1); !slices.Contains(got, want) || len(got) != 2 || asked != 1 {
 				t.Errorf("asked %d times: %q", asked, got)

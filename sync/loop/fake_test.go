@@ -35,20 +35,20 @@ func newModel(clone time.Duration) *model {
 func (m *model) world(ref plan.Ref) *plan.Observed {
 	w := m.worlds[ref.UID]
 	if w == nil {
-		w = &plan.Observed{Group: &v1alpha1.VmGroup{}, Sight: plan.Sight{Known: true, VCenter: "vc-1",
+		w = &plan.Observed{Group: &v1alpha1.VmGroup{}, State: plan.VCenterState{Known: true, VCenter: "vc-1",
 			Template: plan.Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/t"}, Datacenter: "DC0"}}}
 		m.worlds[ref.UID] = w
 	}
 	return w
 }
 
-func (m *model) Sight(ref plan.Ref, _ plan.Ask) plan.Sight {
+func (m *model) State(ref plan.Ref, _ plan.Query) plan.VCenterState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.unknown {
-		return plan.Sight{}
+		return plan.VCenterState{}
 	}
-	s := m.world(ref).Sight
+	s := m.world(ref).State
 	s.VMs = append([]plan.VM(nil), s.VMs...)
 	return s
 }
@@ -82,7 +82,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.world(ref)
-	for _, vm := range w.Sight.VMs {
+	for _, vm := range w.State.VMs {
 		if a.Op == plan.Clone && vm.Ordinal == a.Ordinal {
 			panic("a second VM of one ordinal: " + a.VM)
 		}
@@ -93,9 +93,9 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 }
 
 // change lets an admin change a group's VMs, and tells the loop as the inventory would.
-func (m *model) change(ref plan.Ref, f func(s *plan.Sight)) {
+func (m *model) change(ref plan.Ref, f func(s *plan.VCenterState)) {
 	m.mu.Lock()
-	f(&m.world(ref).Sight)
+	f(&m.world(ref).State)
 	m.mu.Unlock()
 	m.loop.Changed(ref.UID)
 }
@@ -109,7 +109,7 @@ func (m *model) setFault(f func(plan.Ref, plan.Action) error) {
 func (m *model) members(ref plan.Ref) (all, on int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, vm := range m.world(ref).Sight.VMs {
+	for _, vm := range m.world(ref).State.VMs {
 		if all++; vm.Power == plan.PoweredOn {
 			on++
 		}

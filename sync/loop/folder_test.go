@@ -31,7 +31,7 @@ func TestAFolderThatItMadeItselfIsMadeAnewOnlyForALaterCall(t *testing.T) {
 		l.Renew(c)
 		time.Sleep(time.Second)
 		m.setFault(nil)
-		m.change(c.Ref(), func(s *plan.Sight) { m.unknown, s.Folder = false, "" })
+		m.change(c.Ref(), func(s *plan.VCenterState) { m.unknown, s.Folder = false, "" })
 		time.Sleep(5 * time.Second)
 		if n := made(); n != 1 {
 			t.Errorf("the folder is made %d times for one call", n)

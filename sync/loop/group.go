@@ -188,16 +188,16 @@ const unwantedAfter = time.Minute
 
 // saw remembers of what was observed what must not be forgotten when it vanishes.
 func (g *group) saw(o *plan.Observed) {
-	if o.Sight.Folder != "" && o.Now.After(g.folderSeen) {
+	if o.State.Folder != "" && o.Now.After(g.folderSeen) {
 		g.folderSeen = o.Now
 	}
 	if !g.finalizing || len(g.ownFolders) == 0 && !g.emptied {
-		g.ownFolders = owning(g.ownFolders, o.Sight.Folder)
+		g.ownFolders = owning(g.ownFolders, o.State.Folder)
 	}
-	for i := range o.Sight.VMs {
-		g.newestStamp = max(g.newestStamp, o.Sight.VMs[i].Generation)
-		if o.Sight.VMs[i].Quarantined.IsZero() {
-			g.ownFolders = owning(g.ownFolders, o.Sight.VMs[i].Folder)
+	for i := range o.State.VMs {
+		g.newestStamp = max(g.newestStamp, o.State.VMs[i].Generation)
+		if o.State.VMs[i].Quarantined.IsZero() {
+			g.ownFolders = owning(g.ownFolders, o.State.VMs[i].Folder)
 		}
 	}
 }
@@ -345,7 +345,7 @@ func (g *group) answered(log zerolog.Logger, o *plan.Observed, r *plan.Result) {
 	if r.Status.Phase != "" {
 		g.status = r.Status
 	}
-	if o.Sight.Known {
+	if o.State.Known {
 		for key := range g.awaited {
 			if _, seen := o.Children[key]; seen || !wanted(r.Children, key) {
 				delete(g.awaited, key)

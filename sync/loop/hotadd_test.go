@@ -33,7 +33,7 @@ func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 		c := group(1, 2)
 		l.Renew(c)
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
-		m.change(c.Ref(), func(s *plan.Sight) {
+		m.change(c.Ref(), func(s *plan.VCenterState) {
 			for i := range s.VMs {
 				s.VMs[i].CPUHotAdd, s.VMs[i].MemoryHotAdd = true, true
 			}
@@ -45,7 +45,7 @@ func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 			c.Group.Status = status
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			for _, vm := range m.world(c.Ref()).Sight.VMs {
+			for _, vm := range m.world(c.Ref()).State.VMs {
 				if vm.CPU != 4 || vm.Power != plan.PoweredOn {
 					return false
 				}

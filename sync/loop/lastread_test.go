@@ -18,7 +18,7 @@ func TestAFolderThatOnlyTheLastReadShowsIsRemovedBeforeTheEnd(t *testing.T) {
 			if a.Op == plan.ConfirmGone {
 				m.mu.Lock()
 				defer m.mu.Unlock()
-				m.world(ref).Sight.Folder = "group-v9"
+				m.world(ref).State.Folder = "group-v9"
 			}
 			return nil
 		})

@@ -27,10 +27,10 @@ import (
 
 // VCenter is what the loop drives.
 type VCenter interface {
-	// Sight says what is known of a group, from memory. Recorded members that are not seen are looked for, and
+	// State says what is known of a group, from memory. Recorded members that are not seen are looked for, and
 	// Loop.Changed is called when that is done.
-	Sight(group plan.Ref, ask plan.Ask) plan.Sight
-	// Do carries out one action. It returns when what the action did is visible to Sight, or with the fault that
+	State(group plan.Ref, ask plan.Query) plan.VCenterState
+	// Do carries out one action. It returns when what the action did is visible to State, or with the fault that
 	// hindered it (an error that has a method PlanFault), or when ctx ends; a task that was started goes on then.
 	Do(ctx context.Context, group plan.Ref, action plan.Action) error
 	// Identify finds the UIDs of the groups of that name whose members exist.
@@ -148,9 +148,9 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	owns := call.Finalizing && !echo && !g.finalized && len(g.ownFolders) == 0
 	l.mu.Unlock()
 
-	observed.Sight = l.vcenter.Sight(call.Ref(), observed.Ask())
+	observed.State = l.vcenter.State(call.Ref(), observed.Query())
 	if owns {
-		observed.OwnFolders = owning(observed.OwnFolders, observed.Sight.Folder)
+		observed.OwnFolders = owning(observed.OwnFolders, observed.State.Folder)
 	}
 	result := plan.Make(observed)
 	if echo { // nothing is done before the next call: if anybody hears this one's answer, that shall come soon
@@ -160,7 +160,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if owns {
-		g.ownFolders = owning(g.ownFolders, observed.Sight.Folder)
+		g.ownFolders = owning(g.ownFolders, observed.State.Folder)
 	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
@@ -171,7 +171,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	}
 	l.wake(g, &result)
 	if l.cfg.Events && !echo {
-		if l.hear(g, &observed.Sight, result.Notes) {
+		if l.hear(g, &observed.State, result.Notes) {
 			l.queue.Add(g.ref.UID)
 		}
 		result.Children = append(slices.Clip(result.Children), g.events.answer(g.ref, now)...)
@@ -224,7 +224,7 @@ const (
 
 // plan looks at vCenter (after the pending actions were read, never before) and makes the plan.
 func (l *Loop) plan(o *plan.Observed, ref plan.Ref) plan.Result {
-	o.Sight = l.vcenter.Sight(ref, o.Ask())
+	o.State = l.vcenter.State(ref, o.Query())
 	return plan.Make(*o)
 }
 
@@ -268,7 +268,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	g.forgetUnwanted(&result, now)
 	l.wake(g, &result)
 	// What is new in a status is told with the answer that has that status. What befell members is told as of now.
-	if l.hear(g, &observed.Sight, slices.DeleteFunc(result.Notes, func(n plan.Note) bool { return n.Deed == "" })) {
+	if l.hear(g, &observed.State, slices.DeleteFunc(result.Notes, func(n plan.Note) bool { return n.Deed == "" })) {
 		l.askWho(ctx, g)
 	}
 	actions := g.startable(result.Actions)

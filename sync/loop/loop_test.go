@@ -108,7 +108,7 @@ func TestWithoutCallsActingStopsWhenTheLeaseEnds(t *testing.T) {
 		c := call("web", 2)
 		l.Renew(c)
 		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
-		off := func(s *plan.Sight) { s.VMs[0].Power = plan.PoweredOff }
+		off := func(s *plan.VCenterState) { s.VMs[0].Power = plan.PoweredOff }
 		time.Sleep(29 * time.Second)
 		m.change(c.Ref(), off)
 		until(t, time.Second, "healed under the lease", func() bool { _, on := m.members(c.Ref()); return on == 2 })
@@ -165,11 +165,11 @@ func TestALeaseOutlivesNoOtherCopysFinalize(t *testing.T) {
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
 		l.Renew(c)
 		begun := len(m.begun())
-		m.change(c.Ref(), func(s *plan.Sight) { // the other copy announces the deletion,
+		m.change(c.Ref(), func(s *plan.VCenterState) { // the other copy announces the deletion,
 			s.VMs[0].Marked, s.VMs[0].Generation = true, 2
 		})
 		synctest.Wait()
-		m.change(c.Ref(), func(s *plan.Sight) { s.VMs = nil }) // and removes the members
+		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs = nil }) // and removes the members
 		time.Sleep(5 * time.Second)
 		if n := len(m.begun()); n != begun {
 			t.Errorf("acted against a deletion: %v", m.begun()[begun:])
@@ -183,7 +183,7 @@ func TestAFolderThatWasSeenIsMadeAnewOnlyForALaterCall(t *testing.T) {
 		c := call("web", 1)
 		l.Renew(c)
 		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 1 })
-		m.change(c.Ref(), func(s *plan.Sight) { s.VMs, s.Folder = nil, "" })
+		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs, s.Folder = nil, "" })
 		time.Sleep(5 * time.Second)
 		if all, _ := m.members(c.Ref()); all != 0 {
 			t.Error("the folder was made anew without a call")

@@ -17,8 +17,8 @@ type interrupted struct {
 	by    func()
 }
 
-func (i *interrupted) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
-	s := i.model.Sight(ref, ask)
+func (i *interrupted) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
+	s := i.model.State(ref, ask)
 	if i.looks++; i.looks == i.at {
 		i.by()
 	}

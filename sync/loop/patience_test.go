@@ -16,7 +16,7 @@ func TestAGuestThatHaltsItselfIsNoHotLoop(t *testing.T) {
 		for range 3600 {
 			l.Renew(c)
 			time.Sleep(time.Second)
-			m.change(c.Ref(), func(s *plan.Sight) {
+			m.change(c.Ref(), func(s *plan.VCenterState) {
 				for i := range s.VMs {
 					s.VMs[i].Power = plan.PoweredOff
 				}
@@ -58,7 +58,7 @@ func TestManyLostAtOnceAreMadeAnewSlowly(t *testing.T) {
 			status = l.Renew(c).Status
 		}
 		before := len(m.begun())
-		m.change(c.Ref(), func(s *plan.Sight) {
+		m.change(c.Ref(), func(s *plan.VCenterState) {
 			for i := range s.VMs {
 				s.Gone = append(s.Gone, s.VMs[i].MoRef)
 			}

@@ -13,7 +13,7 @@ import (
 // adopt takes up to count VMs that spec.adopt names in for members that are missing, and says how many. An entry that
 // cannot be carried out keeps one member from being cloned in its stead: a person corrects or removes it.
 func (v *view) adopt(count int) (used int) {
-	for _, c := range v.Sight.Candidates {
+	for _, c := range v.State.Candidates {
 		if c.Done || slices.Contains(v.Group.Status.Adopted, c.Entry) {
 			continue
 		}
@@ -49,7 +49,7 @@ func (v *view) beingAdopted(moRef string) bool {
 
 // adoptOne reports whether that is not hindered.
 func (v *view) adoptOne(c *Candidate) bool {
-	if v.Sight.Folder == "" {
+	if v.State.Folder == "" {
 		return v.createFolder()
 	}
 	ordinal := v.ordinalFor(c)
@@ -60,7 +60,7 @@ func (v *view) adoptOne(c *Candidate) bool {
 	}
 	v.arriving = append(v.arriving, ordinal)
 	return v.act(Action{Op: Adopt, VM: MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
-		Entry: c.Entry, Details: details, Revision: v.revision, Fingerprint: v.Sight.Template.Fingerprint, Generation: v.Group.Generation,
+		Entry: c.Entry, Details: details, Revision: v.revision, Fingerprint: v.State.Template.Fingerprint, Generation: v.Group.Generation,
 		Reason: fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry)})
 }
 
@@ -78,8 +78,8 @@ func (v *view) ordinalFor(c *Candidate) int32 {
 	return v.freeOrdinal(0, 1)
 }
 
-// settle brings adopted members to the place and name of a member, once: who is moved or renamed later stays so.
-func (v *view) settle() {
+// finishAdoption brings adopted members to the place and name of a member, once: who is moved or renamed later stays so.
+func (v *view) finishAdoption() {
 	for i := range v.members {
 		m := &v.members[i]
 		if m.Former.Name == "" || m.duplicate || m.leaves || !m.Reachable {
@@ -87,12 +87,12 @@ func (v *view) settle() {
 		}
 		a := Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "adopted: it gets a member's folder and name"}
 		switch {
-		case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.Sight.Folder:
-			if v.Sight.Folder == "" {
+		case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.State.Folder:
+			if v.State.Folder == "" {
 				v.createFolder()
 				continue
 			}
-			a.Op, a.Folder = Move, v.Sight.Folder
+			a.Op, a.Folder = Move, v.State.Folder
 		case m.VM.Name == m.Former.Name && m.VM.Name != m.name:
 			a.Op, a.NewName = Rename, m.name
 		default:
@@ -107,7 +107,7 @@ func (v *view) adoptedEntries() []string {
 	var done []string
 	for _, entry := range v.Group.Spec.Adopt {
 		is := slices.Contains(v.Group.Status.Adopted, entry) ||
-			slices.ContainsFunc(v.Sight.Candidates, func(c Candidate) bool { return c.Done && c.Entry == entry })
+			slices.ContainsFunc(v.State.Candidates, func(c Candidate) bool { return c.Done && c.Entry == entry })
 		if is {
 			done = append(done, entry)
 		}

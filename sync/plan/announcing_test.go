@@ -18,10 +18,10 @@ func TestNobodyWhoServesIsTakenDownWhileAMarkOfOursIsUnderWay(t *testing.T) {
 			} else {
 				m.Revision = "0123456789"
 			}
-			o.Sight.VMs = append(o.Sight.VMs, m)
+			o.State.VMs = append(o.State.VMs, m)
 		}
-		o.Sight.Folder = "group-v7"
-		theirs, ours := &o.Sight.VMs[3], &o.Sight.VMs[2]
+		o.State.Folder = "group-v7"
+		theirs, ours := &o.State.VMs[3], &o.State.VMs[2]
 		theirs.Marked, theirs.Why = true, why
 		takesDown := func() bool {
 			r := plan.Make(o)

@@ -11,7 +11,7 @@ import (
 func BenchmarkPlanOfAThousandMembers(b *testing.B) {
 	up := func(n int32) plan.Observed {
 		o := observed(n)
-		o.Sight.Folder = "group-v7"
+		o.State.Folder = "group-v7"
 		for range 2 {
 			for _, a := range plan.Make(o).Actions {
 				plan.Apply(&o, a)

@@ -20,7 +20,7 @@ func served(n int32, s v1alpha1.Service) plan.Observed {
 		m := vm(&o, i)
 		m.Home = plan.HomeOf(&o.Group.Spec).String()
 		m.IPs = []string{fmt.Sprintf("10.0.%d.%d", i/250, i%250+1), fmt.Sprintf("fd00::%x", i+1)}
-		o.Sight.VMs = append(o.Sight.VMs, m)
+		o.State.VMs = append(o.State.VMs, m)
 	}
 	o.Children = map[plan.ChildKey]plan.ObservedChild{serviceKey: {}} // slices come when it is there
 	return o
@@ -37,7 +37,7 @@ func TestChildrenAreAsTheGoldenFilesHaveThem(t *testing.T) {
 		"plain": func() plan.Observed {
 			o := served(3, v1alpha1.Service{})
 			o.Group.Spec.Service = nil
-			o.Sight.VMs[1].IPs, o.Sight.VMs[1].Power = nil, plan.PoweredOff
+			o.State.VMs[1].IPs, o.State.VMs[1].Power = nil, plan.PoweredOff
 			return o
 		}(),
 		"headless": served(2, v1alpha1.Service{Ports: web, Annotations: map[string]string{"example.com/team": "web"}}),
@@ -49,14 +49,14 @@ func TestChildrenAreAsTheGoldenFilesHaveThem(t *testing.T) {
 		"clusterip": served(1, v1alpha1.Service{Type: v1alpha1.ServiceClusterIP, Ports: []v1alpha1.ServicePort{{Port: 443, Protocol: "TCP"}}}),
 		"drained-and-unreachable": func() plan.Observed {
 			o := served(3, v1alpha1.Service{DrainSeconds: 60})
-			o.Sight.VMs[1].Reachable, o.Sight.VMs[1].Unreachable = false, "disconnected"
-			o.Sight.VMs[2].Marked, o.Sight.VMs[2].MarkedAt = true, now
+			o.State.VMs[1].Reachable, o.State.VMs[1].Unreachable = false, "disconnected"
+			o.State.VMs[2].Marked, o.State.VMs[2].MarkedAt = true, now
 			return o
 		}(),
 		"250-members": func() plan.Observed {
 			o := served(250, v1alpha1.Service{Ports: web[:1]})
-			for i := range o.Sight.VMs {
-				o.Sight.VMs[i].IPs = o.Sight.VMs[i].IPs[:1]
+			for i := range o.State.VMs {
+				o.State.VMs[i].IPs = o.State.VMs[i].IPs[:1]
 			}
 			return o
 		}(),

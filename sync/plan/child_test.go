@@ -86,8 +86,8 @@ func anyServed(t *rapid.T) plan.Observed {
 	}
 	o.Group.Spec.Inventory = rapid.SampledFrom([]v1alpha1.Inventory{"", v1alpha1.InventoryConfigMap, v1alpha1.InventoryNone}).Draw(t, "inventory")
 	apart := rapid.SampledFrom([]int32{1, 40, 99, 100}).Draw(t, "apart")
-	for i := range o.Sight.VMs {
-		m := &o.Sight.VMs[i]
+	for i := range o.State.VMs {
+		m := &o.State.VMs[i]
 		m.Ordinal *= apart
 		if m.Power == plan.PoweredOn {
 			m.IPs = rapid.SliceOfN(rapid.Custom(anyAddress), 0, 3).Draw(t, "addresses")
@@ -169,11 +169,11 @@ func TestOneMemberTouchesAtMostOneSliceOfEachFamily(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anyServed(t)
 		o.Finalizing = false
-		if len(o.Sight.VMs) == 0 {
+		if len(o.State.VMs) == 0 {
 			return
 		}
 		before := plan.Make(o)
-		m := &o.Sight.VMs[rapid.IntRange(0, len(o.Sight.VMs)-1).Draw(t, "member")]
+		m := &o.State.VMs[rapid.IntRange(0, len(o.State.VMs)-1).Draw(t, "member")]
 		switch rapid.IntRange(0, 3).Draw(t, "change") {
 		case 0:
 			m.IPs = rapid.SliceOfN(rapid.Custom(anyAddress), 0, 3).Draw(t, "new addresses")
@@ -217,8 +217,8 @@ func TestAnOutageChangesNoChild(t *testing.T) {
 		apply(t, &o, &r)
 		store(t, &o, &r)
 		before := objects(t, &r)
-		o.Sight = rapid.SampledFrom([]plan.Sight{{}, {Known: true, VCenter: "another"}}).Draw(t, "outage")
-		if o.Sight.Known && len(o.Group.Status.Members) == 0 {
+		o.State = rapid.SampledFrom([]plan.VCenterState{{}, {Known: true, VCenter: "another"}}).Draw(t, "outage")
+		if o.State.Known && len(o.Group.Status.Members) == 0 {
 			return
 		}
 		r = plan.Make(o)
@@ -233,7 +233,7 @@ func TestWhatTheSpecGivesUpGoesEvenDuringAnOutage(t *testing.T) {
 	o := served(1, v1alpha1.Service{Ports: web})
 	r := plan.Make(o)
 	apply(t, &o, &r)
-	o.Sight = plan.Sight{}
+	o.State = plan.VCenterState{}
 	o.Group.Spec.Service.Type = v1alpha1.ServiceClusterIP
 	if r = plan.Make(o); len(r.Children) != 4 {
 		t.Errorf("with a Service of another type: %s", asJSON(t, r.Children))
@@ -247,7 +247,7 @@ func TestWhatTheSpecGivesUpGoesEvenDuringAnOutage(t *testing.T) {
 func TestChildrenWithoutARecordAreMadeAnewFromTheStatusDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	o := served(3, v1alpha1.Service{Ports: web, DrainSeconds: 60})
-	o.Sight.VMs[2].Marked, o.Sight.VMs[2].MarkedAt = true, now
+	o.State.VMs[2].Marked, o.State.VMs[2].MarkedAt = true, now
 	*o.Group.Spec.Replicas = 2
 	r := plan.Make(o)
 	before := objects(t, &r)
@@ -258,7 +258,7 @@ func TestChildrenWithoutARecordAreMadeAnewFromTheStatusDuringAnOutage(t *testing
 	}
 	stray := plan.ChildKey{Kind: plan.KindEndpointSlice, Name: "web-ipv4-7"}
 	o.Children[stray] = plan.ObservedChild{}
-	o.Sight = plan.Sight{}
+	o.State = plan.VCenterState{}
 	r = plan.Make(o)
 	after := objects(t, &r)
 	if want := `{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"web-ipv4-7","namespace":"default"}}`; after[stray] != want {

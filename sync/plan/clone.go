@@ -38,7 +38,7 @@ func (v *view) clone(count int) {
 		v.blockClone("", *fault)
 		return
 	}
-	if v.Sight.Folder == "" {
+	if v.State.Folder == "" {
 		if v.createFolder() {
 			v.cloning += count
 		}
@@ -69,7 +69,7 @@ func (v *view) clone(count int) {
 		v.arriving = append(v.arriving, ordinal)
 		if v.act(Action{
 			Op: Clone, VM: name, Ordinal: ordinal,
-			Folder: v.Sight.Folder, Template: v.Sight.Template.MoRef, Fingerprint: v.Sight.Template.Fingerprint,
+			Folder: v.State.Folder, Template: v.State.Template.MoRef, Fingerprint: v.State.Template.Fingerprint,
 			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Revision: v.revision, Generation: v.Group.Generation,
 			Details: details, Reason: why,
 		}) {
@@ -140,7 +140,7 @@ func (v *view) createFolder() bool {
 
 // templateFault says why the template cannot be cloned from; nil if it can.
 func (v *view) templateFault() *Fault {
-	t, name := &v.Sight.Template, v.Group.Spec.Template
+	t, name := &v.State.Template, v.Group.Spec.Template
 	switch {
 	case len(t.Paths) == 1:
 		return nil
@@ -162,9 +162,9 @@ type heldAddresses map[string]int32
 
 func (v *view) heldAddresses() heldAddresses {
 	held := heldAddresses{}
-	for i := range v.Sight.VMs {
-		for _, address := range addressesIn(v.Sight.VMs[i].Addresses) {
-			held[address] = v.Sight.VMs[i].Ordinal
+	for i := range v.State.VMs {
+		for _, address := range addressesIn(v.State.VMs[i].Addresses) {
+			held[address] = v.State.VMs[i].Ordinal
 		}
 	}
 	return held

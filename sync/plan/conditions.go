@@ -32,12 +32,12 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 	c.addIf(v1alpha1.ConditionProgressing, pending && v.hold == nil && v.busy(), reason, "")
 	c.addIf(v1alpha1.ConditionReconciling, pending, reason, message)
 	c.addIf(v1alpha1.ConditionStalled, phase == v1alpha1.PhaseError, reason, v.stalledText())
-	if v.Sight.Known {
+	if v.State.Known {
 		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, ReasonConnected, "the inventory is known and fresh")
 	} else {
 		trouble := "vCenter's inventory is being read"
-		if v.Sight.Trouble != nil {
-			trouble = v.Sight.Trouble.Message
+		if v.State.Trouble != nil {
+			trouble = v.State.Trouble.Message
 		}
 		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, trouble)
 	}
@@ -81,7 +81,7 @@ func (v *view) addAbsent(c *conditionList, kind, reason string) {
 	case v1alpha1.ConditionSpecInvalid:
 		known = v.invalid == nil
 	case v1alpha1.ConditionVCenterChanged:
-		known = v.Sight.Known
+		known = v.State.Known
 	}
 	if known {
 		c.add(kind, metav1.ConditionFalse, ReasonAsExpected, "")

@@ -34,8 +34,8 @@ func TestTheInventoryIsForAnsibleToRead(t *testing.T) {
 	for name, want := range map[string]string{"web": "web", "web-servers": "web_servers", "9-lives": "_9_lives", "null": "null", "on": "on", "2026-11": "_2026_11", "1e3": "_1e3"} {
 		o := served(3, v1alpha1.Service{})
 		o.Group.Name, o.Group.Spec.Service = name, nil // a Service's name begins with a letter
-		o.Sight.VMs[0].IPs = []string{"{{ lookup('pipe', 'reboot') }}", "fe80::1", "fd00::7", "10.0.0.7"}
-		o.Sight.VMs[1].IPs, o.Sight.VMs[1].Power = nil, plan.PoweredOff
+		o.State.VMs[0].IPs = []string{"{{ lookup('pipe', 'reboot') }}", "fe80::1", "fd00::7", "10.0.0.7"}
+		o.State.VMs[1].IPs, o.State.VMs[1].Power = nil, plan.PoweredOff
 		r := plan.Make(o)
 		group, got := hosts(t, data(&r.Children[0])["inventory.yaml"])
 		if group != want || len(got) != 3 {
@@ -67,8 +67,8 @@ func TestTheConfigMapIsSplitBeforeItsAnnotationIsTooLong(t *testing.T) {
 	for name, rename := range map[string]string{"plain": "web", "with the worst names": strings.Repeat(`"`, 78) + `\<`} {
 		o := served(1000, v1alpha1.Service{})
 		o.Group.Spec.Service = nil
-		for i := range o.Sight.VMs {
-			m := &o.Sight.VMs[i]
+		for i := range o.State.VMs {
+			m := &o.State.VMs[i]
 			m.Name = rename
 			m.IPs = append(m.IPs, "2001:db8:1111:2222:3333:4444:5555:6666")
 		}

@@ -52,7 +52,7 @@ func full() plan.Observed {
 		m := vm(&o, i)
 		m.MoRef, m.Host, m.Tools = fmt.Sprintf("vm-%d", 10000+i), "esx.example.com", true
 		m.IPs = []string{fmt.Sprintf("10.1.%d.%d", i/256, i%256), fmt.Sprintf("2001:db8::%x", i+1)}
-		o.Sight.VMs = append(o.Sight.VMs, m)
+		o.State.VMs = append(o.State.VMs, m)
 	}
 	return o
 }

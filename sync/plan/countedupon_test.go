@@ -17,13 +17,13 @@ func TestAStepThatTakesAMemberDownNamesThoseThatAreCountedUpon(t *testing.T) {
 	o := observed(3)
 	one := intstr.FromInt32(1)
 	o.Group.Spec.Update.MaxUnavailable = &one
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	for i := range int32(5) {
 		m := vm(&o, i)
 		m.Boot, m.ChangeVersion = now.Add(-time.Hour), "v"+m.MoRef
-		o.Sight.VMs = append(o.Sight.VMs, m)
+		o.State.VMs = append(o.State.VMs, m)
 	}
-	vms := o.Sight.VMs
+	vms := o.State.VMs
 	vms[1].Power, vms[1].Boot = plan.PoweredOff, time.Time{}
 	vms[3].Marked, vms[4].Marked = true, true
 	find := func(r plan.Result, op plan.Op) plan.Action {
@@ -50,7 +50,7 @@ func TestAStepThatTakesAMemberDownNamesThoseThatAreCountedUpon(t *testing.T) {
 	vms = vms[:3]
 	vms[1].Power, vms[1].Boot = plan.PoweredOn, now.Add(-time.Minute)
 	vms[2].Marked, vms[2].Why = true, plan.WhyPowerCycle
-	o.Sight.VMs = vms
+	o.State.VMs = vms
 	if a = find(plan.Make(o), plan.PowerOff); a.VM != "web-2" || a.Least != 2 || len(a.Others) != 2 {
 		t.Errorf("for a power cycle %s counts upon %d of %+v", a.VM, a.Least, a.Others)
 	}

@@ -13,12 +13,12 @@ import (
 // may be down.
 func toBeCycled(n int32) plan.Observed {
 	o := observed(n)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	o.Group.Spec.Update.MaxUnavailable, o.Group.Spec.Update.MaxSurge = of(1), of(0)
 	for i := range n {
 		m := vm(&o, i)
 		m.Tools = true
-		o.Sight.VMs = append(o.Sight.VMs, m)
+		o.State.VMs = append(o.State.VMs, m)
 	}
 	o.Group.Spec.CPU = 1
 	o.Now, o.Called = now, now
@@ -32,7 +32,7 @@ func down(r plan.Result) bool {
 
 // marked marks a member as a copy of the server would have a minute ago.
 func marked(o *plan.Observed, i int, why plan.Why) {
-	m := &o.Sight.VMs[i]
+	m := &o.State.VMs[i]
 	m.Marked, m.Why, m.MarkedAt = true, why, now.Add(-time.Minute)
 }
 
@@ -51,7 +51,7 @@ func TestWhoIsPowerCycledIsMarkedFirstAndTheChangeOfSizeTakesTheMarkOff(t *testi
 		}
 		plan.Apply(&o, r.Actions[0])
 	}
-	for _, m := range o.Sight.VMs {
+	for _, m := range o.State.VMs {
 		if m.Marked || m.Why != "" {
 			t.Errorf("%s is still marked", m.Name)
 		}
@@ -75,9 +75,9 @@ func TestAsManyAreMarkedForTheirSizeAsMayBeDown(t *testing.T) {
 func TestAMarkForASizeIsTakenOffWhenTheSizeIsWantedNoMore(t *testing.T) {
 	for _, power := range []plan.PowerState{plan.PoweredOn, plan.PoweredOff} {
 		o := toBeCycled(2)
-		o.Group.Spec.CPU = o.Sight.VMs[0].CPU
+		o.Group.Spec.CPU = o.State.VMs[0].CPU
 		marked(&o, 1, plan.WhyPowerCycle)
-		o.Sight.VMs[1].Power = power
+		o.State.VMs[1].Power = power
 		r := plan.Make(o)
 		if len(r.Actions) != 1 || !r.Wants("web-1", plan.Unmark) {
 			t.Fatalf("%s: it does %+v", power, r.Actions)
@@ -101,7 +101,7 @@ func TestWhoIsMarkedForItsSizeIsMarkedAnewToBeRemoved(t *testing.T) {
 	for _, a := range r.Actions {
 		plan.Apply(&o, a)
 	}
-	if m := o.Sight.VMs[1]; m.Why != plan.WhyScaleIn || !m.MarkedAt.Equal(now) {
+	if m := o.State.VMs[1]; m.Why != plan.WhyScaleIn || !m.MarkedAt.Equal(now) {
 		t.Errorf("the mark is %q of %v", m.Why, m.MarkedAt)
 	}
 	o = toBeCycled(3)
@@ -117,7 +117,7 @@ func TestWhoIsMarkedForItsSizeIsDrainedAndSaysSo(t *testing.T) {
 	o := toBeCycled(2)
 	o.Group.Spec.Service = &v1alpha1.Service{DrainSeconds: 30}
 	marked(&o, 1, plan.WhyPowerCycle)
-	o.Sight.VMs[1].MarkedAt = now.Add(-10 * time.Second)
+	o.State.VMs[1].MarkedAt = now.Add(-10 * time.Second)
 	r := plan.Make(o)
 	if down(r) {
 		t.Errorf("it does %+v", r.Actions)
@@ -135,7 +135,7 @@ func TestTheUnreadyGoBeforeWhoIsMarkedForItsSizeAndServes(t *testing.T) {
 	o := toBeCycled(3)
 	*o.Group.Spec.Replicas = 2
 	o.Group.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
-	o.Sight.VMs[0].Tools = false
+	o.State.VMs[0].Tools = false
 	marked(&o, 2, plan.WhyPowerCycle)
 	for _, a := range plan.Make(o).Actions {
 		if a.Op == plan.Mark && a.Why == plan.WhyScaleIn && a.VM != "web-0" {
@@ -148,8 +148,8 @@ func TestTheUnreadyGoBeforeWhoIsMarkedForItsSizeAndServes(t *testing.T) {
 func TestWhoIsMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 	o := toBeCycled(3)
 	marked(&o, 2, plan.WhyPowerCycle)
-	o.Sight.VMs[2].Generation = o.Group.Generation
-	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Mark, Why: plan.WhyPowerCycle, Ordinal: 1, MoRef: o.Sight.VMs[1].MoRef,
+	o.State.VMs[2].Generation = o.Group.Generation
+	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Mark, Why: plan.WhyPowerCycle, Ordinal: 1, MoRef: o.State.VMs[1].MoRef,
 		State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Message: "it may not", Person: true}}}
 	if r := plan.Make(o); !r.Wants("web-2", plan.ShutdownGuest) || r.Wants("web-2", plan.Unmark) {
 		t.Errorf("it does %+v", r.Actions)
@@ -160,13 +160,13 @@ func TestWhoIsMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 func TestWhoHaltsForItsSizeStaysMarkedAndIsNotCutOffWhileTooFewServe(t *testing.T) {
 	o := toBeCycled(3)
 	marked(&o, 2, plan.WhyPowerCycle)
-	m := &o.Sight.VMs[2]
+	m := &o.State.VMs[2]
 	m.Boot = now.Add(-time.Hour)
 	m.Shutdown = plan.Moment{At: now.Add(-70 * time.Second), Boot: m.Boot} // its time is over
 	if r := plan.Make(o); !r.Wants("web-2", plan.PowerOff) {
 		t.Fatalf("enough serve, and it does %+v", r.Actions)
 	}
-	o.Sight.VMs[0].Power = plan.PoweredOff
+	o.State.VMs[0].Power = plan.PoweredOff
 	if r := plan.Make(o); r.Wants("web-2", plan.PowerOff) || r.Wants("web-2", plan.Unmark) {
 		t.Errorf("too few serve, and it does %+v", r.Actions)
 	}

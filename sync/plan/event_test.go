@@ -74,7 +74,7 @@ func TestWhichActionsAreTold(t *testing.T) {
 
 func TestAnUpdateThatIsTakenBackIsNotFinished(t *testing.T) {
 	o := observed(1)
-	o.Sight.VMs = []plan.VM{vm(&o, 0)}
+	o.State.VMs = []plan.VM{vm(&o, 0)}
 	o.Group.Status = plan.Make(o).Status
 	as := func(template string) (reasons []string) {
 		edit(func(spec *v1alpha1.VmGroupSpec) { spec.Template = template })(&o)

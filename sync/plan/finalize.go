@@ -20,10 +20,10 @@ func (v *view) finalize() Result {
 		v.removeAll()
 		switch {
 		case v.left() > 0 || !v.rulesGone():
-		case v.Sight.FolderUnknown: // it may be there
+		case v.State.FolderUnknown: // it may be there
 			fault := Fault{Reason: ReasonInventoryNotRead, Message: "it is not known yet where the groups' folders are"}
-			if v.Sight.Trouble != nil {
-				fault = *v.Sight.Trouble
+			if v.State.Trouble != nil {
+				fault = *v.State.Trouble
 			}
 			v.faults = append(v.faults, named{Fault: fault})
 		default:
@@ -150,7 +150,7 @@ func (v *view) removeFolder() {
 		}
 	}
 	if v.folderLeft() {
-		v.act(Action{Op: RemoveFolder, VM: FolderKey, MoRef: v.Sight.Folder, Reason: "the group is deleted and its folder is empty"})
+		v.act(Action{Op: RemoveFolder, VM: FolderKey, MoRef: v.State.Folder, Reason: "the group is deleted and its folder is empty"})
 		if v.policy.retain {
 			v.faults = nil // that the retained VMs are in the folder hinders nobody
 		}
@@ -170,13 +170,13 @@ func (v *view) strangersStay() bool {
 
 // empty tells whether nothing of the group is left to be seen.
 func (v *view) empty() bool {
-	return v.left() == 0 && v.rulesGone() && !v.Sight.FolderUnknown && !v.folderLeft()
+	return v.left() == 0 && v.rulesGone() && !v.State.FolderUnknown && !v.folderLeft()
 }
 
 // folderLeft tells that the group's own folder is there, and to be removed.
 func (v *view) folderLeft() bool {
-	own := slices.Contains(v.OwnFolders, v.Sight.Folder) || len(v.OwnFolders) == 0 && !v.Emptied
-	return v.Sight.Folder != "" && own && !v.strangersStay()
+	own := slices.Contains(v.OwnFolders, v.State.Folder) || len(v.OwnFolders) == 0 && !v.Emptied
+	return v.State.Folder != "" && own && !v.strangersStay()
 }
 
 // atMost joins the first n items and says how many more there are.

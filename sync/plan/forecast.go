@@ -32,7 +32,7 @@ type Outlook struct {
 // what is paused is planned as if it were not. It ends where a plan has no action and waits for nothing: at the goal,
 // or at what holds the group back; or it is cut off, and More tells so.
 func Forecast(o Observed) (f Outlook) {
-	o.Sight.VMs = slices.Clone(o.Sight.VMs)
+	o.State.VMs = slices.Clone(o.State.VMs)
 	o.Group = o.Group.DeepCopy()
 	o.Group.Spec.Paused = false
 	for _, p := range o.Pending {
@@ -40,7 +40,7 @@ func Forecast(o Observed) (f Outlook) {
 			addresses, _ := AddressesOf(&o.Group.Spec, p.Ordinal)
 			Apply(&o, Action{Op: Clone, VM: MemberName(o.Group.Name, p.Ordinal), Ordinal: p.Ordinal, CPU: o.Group.Spec.CPU,
 				MemoryMB: o.Group.MemoryMB(), Revision: RevisionWith(&o.Group.Spec, o.Related.Digest), Generation: o.Group.Generation,
-				Folder: o.Sight.Folder, Details: &Details{Home: HomeOf(&o.Group.Spec).String(), AddressText: addressText(addresses), Prepared: PreparationOf(&o.Group.Spec)}})
+				Folder: o.State.Folder, Details: &Details{Home: HomeOf(&o.Group.Spec).String(), AddressText: addressText(addresses), Prepared: PreparationOf(&o.Group.Spec)}})
 		}
 	}
 	o.Pending = nil

@@ -53,7 +53,7 @@ func planHolds(t *rapid.T) {
 		}
 		seen[a.VM] = true
 		if wrong := stray(&o, a); wrong != "" {
-			t.Fatalf("%s %q (%s): %s\n%s\n%+v", a.Op, a.VM, a.MoRef, wrong, asJSON(t, o.Group), o.Sight)
+			t.Fatalf("%s %q (%s): %s\n%s\n%+v", a.Op, a.VM, a.MoRef, wrong, asJSON(t, o.Group), o.State)
 		}
 	}
 	if len(r.Actions) > 0 {
@@ -61,8 +61,8 @@ func planHolds(t *rapid.T) {
 			t.Fatalf("%s, and yet: %+v\n%s", why, r.Actions, asJSON(t, o.Group))
 		}
 	}
-	if r.Finalized && !abandoned(&o) && (!o.Finalizing || !o.Sight.Known || !o.Emptied || len(o.Sight.VMs) > 0 || o.Sight.Folder != "") {
-		t.Fatalf("finalized with something left: %+v", o.Sight)
+	if r.Finalized && !abandoned(&o) && (!o.Finalizing || !o.State.Known || !o.Emptied || len(o.State.VMs) > 0 || o.State.Folder != "") {
+		t.Fatalf("finalized with something left: %+v", o.State)
 	}
 	if r.Resync <= 0 || r.Resync > o.Resync {
 		t.Fatalf("the next call is wished for in %s", r.Resync)
@@ -91,17 +91,17 @@ func abandoned(o *plan.Observed) bool {
 // forbids says why nothing may be done now; empty if something may.
 func forbids(o *plan.Observed) string {
 	switch {
-	case !o.Sight.Known:
+	case !o.State.Known:
 		return "vCenter is not known"
 	case o.Group.Spec.Paused:
 		return "it is paused"
-	case o.Group.Status.VCenterUUID != "" && o.Group.Status.VCenterUUID != o.Sight.VCenter && len(o.Group.Status.Members) > 0:
+	case o.Group.Status.VCenterUUID != "" && o.Group.Status.VCenterUUID != o.State.VCenter && len(o.Group.Status.Members) > 0:
 		return "it lives in another vCenter"
 	case o.Finalizing:
 		return ""
 	case len(o.Group.Validate()) > 0:
 		return "the spec is invalid"
-	case slices.ContainsFunc(o.Sight.VMs, func(m plan.VM) bool { return m.Generation > o.Group.Generation }):
+	case slices.ContainsFunc(o.State.VMs, func(m plan.VM) bool { return m.Generation > o.Group.Generation }):
 		return "another copy knows a newer spec"
 	}
 	return ""
@@ -109,22 +109,22 @@ func forbids(o *plan.Observed) string {
 
 // stray says what is wrong with an action; empty if nothing is.
 func stray(o *plan.Observed, a plan.Action) string {
-	at := slices.IndexFunc(o.Sight.VMs, func(m plan.VM) bool { return m.MoRef == a.MoRef })
+	at := slices.IndexFunc(o.State.VMs, func(m plan.VM) bool { return m.MoRef == a.MoRef })
 	switch a.Op {
 	case plan.CreateFolder, plan.CreateQuarantine, plan.SetRules, plan.ConfirmGone:
 		return ""
 	case plan.RemoveFolder:
-		if a.MoRef != o.Sight.Folder && a.MoRef != o.Sight.Quarantine {
+		if a.MoRef != o.State.Folder && a.MoRef != o.State.Quarantine {
 			return "it is not the group's folder"
 		}
 		return ""
 	case plan.Clone:
-		if a.Template != o.Sight.Template.MoRef || a.Folder != o.Sight.Folder || a.Folder == "" || a.Template == "" {
+		if a.Template != o.State.Template.MoRef || a.Folder != o.State.Folder || a.Folder == "" || a.Template == "" {
 			return "it is cloned from or into something else"
 		}
 		return ""
 	case plan.Adopt:
-		if !slices.ContainsFunc(o.Sight.Candidates, func(c plan.Candidate) bool { return c.MoRef == a.MoRef && c.Fault == nil && !c.Done }) {
+		if !slices.ContainsFunc(o.State.Candidates, func(c plan.Candidate) bool { return c.MoRef == a.MoRef && c.Fault == nil && !c.Done }) {
 			return "nobody named it"
 		}
 		return ""
@@ -132,7 +132,7 @@ func stray(o *plan.Observed, a plan.Action) string {
 	if at < 0 {
 		return "it is no VM of the group"
 	}
-	switch m := o.Sight.VMs[at]; {
+	switch m := o.State.VMs[at]; {
 	case !m.Reachable:
 		return "vCenter cannot reach it"
 	case a.Op == plan.Destroy && !o.Finalizing && !a.NeverOn && (!m.Marked || !a.Marked):
@@ -224,15 +224,15 @@ var oddities = []func(*rapid.T, *plan.Observed){
 		o.Group.Status.Conditions = append(o.Group.Status.Conditions, metav1.Condition{Type: rapid.SampledFrom([]string{"", v1alpha1.ConditionReady, v1alpha1.ConditionChildConflict}).Draw(t, "condition"),
 			Status: metav1.ConditionStatus(anyText(t, "is")), LastTransitionTime: metav1.NewTime(anyTime(t, "transition")), Message: anyText(t, "message")})
 	},
-	func(t *rapid.T, o *plan.Observed) { o.Sight.Known = false },
+	func(t *rapid.T, o *plan.Observed) { o.State.Known = false },
 	func(t *rapid.T, o *plan.Observed) {
-		o.Sight.Trouble = &plan.Fault{Reason: anyText(t, "reason"), Message: anyText(t, "trouble"), Person: rapid.Bool().Draw(t, "person")}
+		o.State.Trouble = &plan.Fault{Reason: anyText(t, "reason"), Message: anyText(t, "trouble"), Person: rapid.Bool().Draw(t, "person")}
 	},
-	func(t *rapid.T, o *plan.Observed) { o.Sight.Template = plan.Template{} },
-	func(t *rapid.T, o *plan.Observed) { o.Sight.VCenter = anyText(t, "vCenter") },
+	func(t *rapid.T, o *plan.Observed) { o.State.Template = plan.Template{} },
+	func(t *rapid.T, o *plan.Observed) { o.State.VCenter = anyText(t, "vCenter") },
 	func(t *rapid.T, o *plan.Observed) {
-		if n := len(o.Sight.VMs); n > 0 {
-			m := &o.Sight.VMs[rapid.IntRange(0, n-1).Draw(t, "odd one")]
+		if n := len(o.State.VMs); n > 0 {
+			m := &o.State.VMs[rapid.IntRange(0, n-1).Draw(t, "odd one")]
 			m.Name, m.Revision, m.Home, m.Addresses, m.Prepared = anyText(t, "its name"), anyText(t, "revision"), anyText(t, "home"), anyText(t, "addresses"), anyText(t, "prepared")
 			m.Power, m.Why = plan.PowerState(anyText(t, "power")), plan.Why(anyText(t, "why"))
 			m.Generation = rapid.Int64().Draw(t, "its generation")
@@ -256,7 +256,7 @@ var oddities = []func(*rapid.T, *plan.Observed){
 	func(t *rapid.T, o *plan.Observed) {
 		o.Group.Annotations = map[string]string{v1alpha1.AnnotationAbandon: rapid.SampledFrom([]string{"true", "TRUE", ""}).Draw(t, "abandon")}
 	},
-	func(t *rapid.T, o *plan.Observed) { o.Emptied = true; o.Sight.VMs, o.Sight.Folder = nil, "" },
+	func(t *rapid.T, o *plan.Observed) { o.Emptied = true; o.State.VMs, o.State.Folder = nil, "" },
 }
 
 // A spec is taken or refused the same way each time, also after it went through JSON; one that is refused, for a reason
@@ -276,7 +276,7 @@ func FuzzSpec(f *testing.F) {
 		if json.Unmarshal(text, &o.Group.Spec) != nil {
 			return
 		}
-		o.Sight.Folder = "group-v7"
+		o.State.Folder = "group-v7"
 		refused := o.Group.Validate()
 		again := &v1alpha1.VmGroup{ObjectMeta: o.Group.ObjectMeta}
 		if err := json.Unmarshal([]byte(asJSON(t, o.Group.Spec)), &again.Spec); err != nil {

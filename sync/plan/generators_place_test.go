@@ -36,5 +36,5 @@ func features(t *rapid.T, o *plan.Observed) {
 		s.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
 	}
 	s.Placement.AntiAffinity = rapid.SampledFrom([]v1alpha1.AntiAffinity{"", "", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired}).Draw(t, "anti-affinity")
-	o.Sight.RulesOff = s.Placement.AntiAffinity != "" && one("rules are off", 2)
+	o.State.RulesOff = s.Placement.AntiAffinity != "" && one("rules are off", 2)
 }

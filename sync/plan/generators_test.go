@@ -38,7 +38,7 @@ func remove(o *plan.Observed) {
 func observed(replicas int32) plan.Observed {
 	return plan.Observed{
 		Group: group(replicas), Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second,
-		Sight: plan.Sight{Known: true, VCenter: vcenter,
+		State: plan.VCenterState{Known: true, VCenter: vcenter,
 			Template: plan.Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/ubuntu"}, Datacenter: "DC0"}},
 	}
 }
@@ -112,7 +112,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	}
 	m := vm(o, ordinal)
 	m.Power = rapid.SampledFrom([]plan.PowerState{plan.PoweredOn, plan.PoweredOn, plan.PoweredOff, plan.Suspended}).Draw(t, "power")
-	m.Folder = o.Sight.Folder
+	m.Folder = o.State.Folder
 	if m.Power == plan.PoweredOn {
 		m.Boot = ago("boot")
 		if m.Tools = rapid.IntRange(0, 3).Draw(t, "tools") > 0; m.Tools && rapid.IntRange(0, 3).Draw(t, "has address") > 0 {
@@ -156,23 +156,23 @@ func anything(t *rapid.T) plan.Observed {
 	policies(t, &o.Group.Spec)
 	features(t, &o)
 	o.Group.Spec.Paused = rapid.IntRange(0, 15).Draw(t, "paused") == 0
-	o.Sight.Template.Fingerprint = "now"
+	o.State.Template.Fingerprint = "now"
 	if rapid.IntRange(0, 5).Draw(t, "has folder") > 0 {
-		o.Sight.Folder = "group-v7"
-		o.Sight.Quarantine = rapid.SampledFrom([]string{"", "group-v8"}).Draw(t, "quarantine folder")
+		o.State.Folder = "group-v7"
+		o.State.Quarantine = rapid.SampledFrom([]string{"", "group-v8"}).Draw(t, "quarantine folder")
 	}
 	for ordinal := range int32(10) {
 		for n := range rapid.SampledFrom([]int{0, 0, 1, 1, 1, 1, 1, 2}).Draw(t, "vms of one ordinal") {
 			m := anyVM(t, &o, ordinal, fmt.Sprintf("vm-%d", 100+10*int(ordinal)+n))
-			o.Sight.VMs = append(o.Sight.VMs, m)
+			o.State.VMs = append(o.State.VMs, m)
 		}
 		if rapid.IntRange(0, 9).Draw(t, "in quarantine") == 0 {
 			q := anyVM(t, &o, ordinal, fmt.Sprintf("vm-%d", 500+ordinal))
 			q.Marked, q.Power, q.Boot = true, plan.PoweredOff, time.Time{}
 			q.Quarantined = now.Add(-time.Duration(rapid.IntRange(1, 400).Draw(t, "quarantined")) * time.Second)
 			q.Name = rapid.SampledFrom([]string{q.Name, plan.QuarantineName("web", ordinal, q.MoRef)}).Draw(t, "name in quarantine")
-			q.Folder = rapid.SampledFrom([]string{o.Sight.Folder, o.Sight.Quarantine, "elsewhere"}).Draw(t, "place in quarantine")
-			o.Sight.VMs = append(o.Sight.VMs, q)
+			q.Folder = rapid.SampledFrom([]string{o.State.Folder, o.State.Quarantine, "elsewhere"}).Draw(t, "place in quarantine")
+			o.State.VMs = append(o.State.VMs, q)
 		}
 		if rapid.IntRange(0, 9).Draw(t, "vanished") == 0 {
 			o.Group.Status.Members = append(o.Group.Status.Members, v1alpha1.Member{
@@ -199,7 +199,7 @@ func anything(t *rapid.T) plan.Observed {
 			c.Fault = &plan.Fault{Reason: "AdoptNotFound", Message: "there is no such VM", Person: true}
 		}
 		o.Group.Spec.Adopt = append(o.Group.Spec.Adopt, c.Entry)
-		o.Sight.Candidates = append(o.Sight.Candidates, c)
+		o.State.Candidates = append(o.State.Candidates, c)
 	}
 	if o.Finalizing = rapid.IntRange(0, 4).Draw(t, "finalizing") == 0; o.Finalizing {
 		o.FinalizingSince = now.Add(-time.Duration(rapid.IntRange(0, 200).Draw(t, "finalizing for")) * time.Second)
@@ -214,16 +214,16 @@ func anything(t *rapid.T) plan.Observed {
 // healthy draws an observation from which nothing but work keeps the goal away.
 func healthy(t *rapid.T) plan.Observed {
 	o := anything(t)
-	o.Sight.VMs = slices.DeleteFunc(o.Sight.VMs, func(m plan.VM) bool { return m.MoRef < "vm-5" && m.MoRef[len(m.MoRef)-1] != '0' })
-	for i := range o.Sight.VMs {
-		m := &o.Sight.VMs[i]
+	o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool { return m.MoRef < "vm-5" && m.MoRef[len(m.MoRef)-1] != '0' })
+	for i := range o.State.VMs {
+		m := &o.State.VMs[i]
 		m.Reachable, m.Unreachable = true, ""
 		if m.Power == plan.PoweredOn {
 			m.Tools, m.IPs = true, []string{"192.0.2.7"}
 		}
 	}
-	for i := range o.Sight.Candidates {
-		o.Sight.Candidates[i].Fault = nil
+	for i := range o.State.Candidates {
+		o.State.Candidates[i].Fault = nil
 	}
 	o.Group.Status.Members = nil
 	o.Pending = nil
@@ -249,14 +249,14 @@ func goal(o *plan.Observed, r *plan.Result) string {
 func ordinals(o plan.Observed) map[int32]bool {
 	set := map[int32]bool{}
 	here := map[string]bool{}
-	for _, m := range o.Sight.VMs {
+	for _, m := range o.State.VMs {
 		here[m.MoRef] = true
 		if m.Quarantined.IsZero() {
 			set[m.Ordinal] = true
 		}
 	}
 	for _, m := range o.Group.Status.Members {
-		if !here[m.MoRef] && !slices.Contains(o.Sight.Gone, m.MoRef) {
+		if !here[m.MoRef] && !slices.Contains(o.State.Gone, m.MoRef) {
 			set[m.Ordinal] = true
 		}
 	}
@@ -303,7 +303,7 @@ func ready(o *plan.Observed, m plan.VM) bool {
 	if m.Power != plan.PoweredOn || !m.Reachable || !m.Quarantined.IsZero() {
 		return false
 	}
-	for _, other := range o.Sight.VMs {
+	for _, other := range o.State.VMs {
 		if other.Ordinal == m.Ordinal && other.MoRef != m.MoRef && other.Quarantined.IsZero() {
 			return false
 		}
@@ -320,7 +320,7 @@ func ready(o *plan.Observed, m plan.VM) bool {
 // serving counts the members that are ready, have been so for minReadySeconds as far as is recorded, and that nothing
 // takes down: neither what is pending nor these actions.
 func serving(o *plan.Observed, actions []plan.Action) (n int) {
-	for _, m := range o.Sight.VMs {
+	for _, m := range o.State.VMs {
 		down := func(op plan.Op, hot bool) bool {
 			switch op {
 			case plan.ShutdownGuest, plan.PowerOff, plan.Reset, plan.Quarantine, plan.Destroy, plan.Release:
@@ -351,7 +351,7 @@ func halting(o *plan.Observed, m plan.VM) bool {
 }
 
 func find(o *plan.Observed, moRef string) plan.VM {
-	for _, m := range o.Sight.VMs {
+	for _, m := range o.State.VMs {
 		if m.MoRef == moRef {
 			return m
 		}

@@ -16,7 +16,7 @@ import (
 // other one makes of it.
 func TestACopyThatKnowsTheOldUserDataLeavesWhatTheOtherMakesAlone(t *testing.T) {
 	old := observed(2)
-	old.Sight.Folder = "group-v7"
+	old.State.Folder = "group-v7"
 	old.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	old.Related = plan.Related{UserData: "one", Digest: "1"}
 	knows := old
@@ -24,16 +24,16 @@ func TestACopyThatKnowsTheOldUserDataLeavesWhatTheOtherMakesAlone(t *testing.T) 
 	for i := range int32(2) {
 		m := vm(&old, i)
 		m.Created = now.Add(-time.Hour)
-		old.Sight.VMs = append(old.Sight.VMs, m)
+		old.State.VMs = append(old.State.VMs, m)
 	}
 	made := vm(&knows, 2)
 	made.Created = now.Add(20 * time.Second)
-	old.Sight.VMs = append(old.Sight.VMs, made)
+	old.State.VMs = append(old.State.VMs, made)
 	old.Called, old.Now = now, now.Add(30*time.Second)
 	if r := plan.Make(old); len(r.Actions) > 0 || r.Status.Conditions[0].Reason != plan.ReasonSuperseded {
 		t.Errorf("it does %+v: %s", r.Actions, r.Status.LastMessage)
 	}
-	knows.Sight, knows.Called, knows.Now = old.Sight, now.Add(10*time.Second), old.Now
+	knows.State, knows.Called, knows.Now = old.State, now.Add(10*time.Second), old.Now
 	if r := plan.Make(knows); len(r.Actions) == 0 {
 		t.Errorf("the one that knows does nothing: %s", r.Status.LastMessage)
 	}
@@ -45,11 +45,11 @@ func TestACopyThatKnowsTheOldUserDataLeavesWhatTheOtherMakesAlone(t *testing.T) 
 
 func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	o := observed(2)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	for i := range int32(2) {
-		o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+		o.State.VMs = append(o.State.VMs, vm(&o, i))
 	}
-	m := &o.Sight.VMs[1]
+	m := &o.State.VMs[1]
 	m.Marked, m.Why, m.MarkedAt = true, plan.WhyUpdate, now.Add(20*time.Second)
 	o.Called, o.Now = now, now.Add(30*time.Second)
 	if r := plan.Make(o); r.Wants("web-1", plan.Unmark) {
@@ -66,18 +66,18 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 func TestAMemberWhoseMarkMayHaveBeenWithdrawnTooLateIsNotCountedUpon(t *testing.T) {
 	for _, state := range []plan.State{plan.Running, plan.BackingOff, plan.Due} {
 		o := observed(1)
-		o.Sight.Folder = "group-v7"
+		o.State.Folder = "group-v7"
 		for i := range int32(2) {
-			o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+			o.State.VMs = append(o.State.VMs, vm(&o, i))
 		}
-		goes := &o.Sight.VMs[1]
+		goes := &o.State.VMs[1]
 		goes.Marked, goes.Why, goes.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
 		none := intstr.FromInt32(0)
 		o.Group.Spec.Update.MaxUnavailable = &none
 		if r := plan.Make(o); !r.Wants("web-1", plan.PowerOff) {
 			t.Fatalf("one too many, and marked: %+v", r.Actions)
 		}
-		o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Unmark, MoRef: o.Sight.VMs[0].MoRef, State: state,
+		o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Unmark, MoRef: o.State.VMs[0].MoRef, State: state,
 			Fault: plan.Fault{Reason: "VCenterUnreachable", Message: "the reply was lost", Passing: true}}}
 		if r := plan.Make(o); r.Wants("web-1", plan.PowerOff) {
 			t.Errorf("%s: web-0 may be going down, and web-1 is taken down", state)
@@ -95,15 +95,15 @@ func TestAMemberWhoseMarkMayHaveBeenWithdrawnTooLateIsNotCountedUpon(t *testing.
 // is marked anew, which is refused, before it is seen to be off.
 func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T) {
 	o := observed(1)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	for i := range int32(2) {
-		o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+		o.State.VMs = append(o.State.VMs, vm(&o, i))
 	}
-	goes := &o.Sight.VMs[1]
+	goes := &o.State.VMs[1]
 	goes.Marked, goes.Why, goes.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
 	none := intstr.FromInt32(0)
 	o.Group.Spec.Update.MaxUnavailable = &none
-	pending := plan.Pending{Op: plan.Mark, MoRef: o.Sight.VMs[0].MoRef, State: plan.Due, Why: plan.WhyScaleIn,
+	pending := plan.Pending{Op: plan.Mark, MoRef: o.State.VMs[0].MoRef, State: plan.Due, Why: plan.WhyScaleIn,
 		Fault: plan.Fault{Reason: "ConcurrentAccess", Message: "the VM was changed", Passing: true}}
 	o.Pending = map[string]plan.Pending{"web-0": pending}
 	if r := plan.Make(o); !r.Wants("web-1", plan.PowerOff) {
@@ -118,15 +118,15 @@ func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T
 
 func TestACopyThatSawNoUserDataTakesNothingAwayThatTheOtherMakes(t *testing.T) {
 	o := observed(2)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	o.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	o.Related = plan.Related{UserData: "two", Digest: "2"}
 	for i := range int32(3) {
 		m := vm(&o, i)
 		m.Created = now.Add(time.Duration(i-1) * time.Hour)
-		o.Sight.VMs = append(o.Sight.VMs, m)
+		o.State.VMs = append(o.State.VMs, m)
 	}
-	o.Sight.VMs[2].Created = now.Add(20 * time.Second)
+	o.State.VMs[2].Created = now.Add(20 * time.Second)
 	o.Related = plan.Related{Fault: &plan.Fault{Reason: plan.ReasonSecretNotFound, Message: "it is not there", Person: true}}
 	o.Called, o.Now = now, now.Add(30*time.Second)
 	if r := plan.Make(o); len(r.Actions) > 0 {
@@ -137,14 +137,14 @@ func TestACopyThatSawNoUserDataTakesNothingAwayThatTheOtherMakes(t *testing.T) {
 // An address in front of the others gives every ordinal another one, which the next member still has.
 func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 	o := observed(3)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	ranges := func(text string) []v1alpha1.Network {
 		return []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{text}, PrefixLength: 24}}}
 	}
 	o.Group.Spec.Networks = ranges("10.0.0.10-10.0.0.12")
 	o.Group.Spec.Update.MaxUnavailable = of(1)
 	for i := range int32(3) {
-		o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+		o.State.VMs = append(o.State.VMs, vm(&o, i))
 	}
 	o.Group.Spec.Networks = ranges("10.0.0.9-10.0.0.12")
 	for round := 0; ; round++ {
@@ -159,7 +159,7 @@ func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 			plan.Apply(&o, a)
 		}
 		seen := map[string]string{}
-		for _, m := range o.Sight.VMs {
+		for _, m := range o.State.VMs {
 			if other := seen[m.Addresses]; other != "" {
 				t.Fatalf("%s and %s have %s", other, m.Name, m.Addresses)
 			}
@@ -174,15 +174,15 @@ func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 // Whether it has to be prepared before it runs is told by its stamp, not by the spec, which may have got its tags since.
 func TestAMemberFromBeforeIsNotKeptOffForATag(t *testing.T) {
 	o := observed(1)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	m := vm(&o, 0)
 	m.Power, m.Prepared = plan.PoweredOff, ""
-	o.Sight.VMs = []plan.VM{m}
+	o.State.VMs = []plan.VM{m}
 	o.Group.Spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shpo"}}
 	if r := plan.Make(o); !r.Wants("web-0", plan.PowerOn) {
 		t.Errorf("one from before: %+v", r.Actions)
 	}
-	o.Sight.VMs[0].Prepared = plan.Unprepared
+	o.State.VMs[0].Prepared = plan.Unprepared
 	if r := plan.Make(o); !r.Wants("web-0", plan.Prepare) {
 		t.Errorf("a new one: %+v", r.Actions)
 	}
@@ -190,18 +190,18 @@ func TestAMemberFromBeforeIsNotKeptOffForATag(t *testing.T) {
 
 func TestNobodyIsHealedAwayWhoCannotBeMadeAnew(t *testing.T) {
 	o := observed(1)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	o.Group.Spec.Readiness.Check, o.Group.Spec.Healing.Action = v1alpha1.ReadyToolsRunning, v1alpha1.HealReplace
 	m := vm(&o, 0)
 	m.Boot = now.Add(-time.Hour)
-	o.Sight.VMs = []plan.VM{m}
+	o.State.VMs = []plan.VM{m}
 	r := plan.Make(o)
 	store(t, &o, &r)
 	o.Now = now.Add(time.Hour)
 	if r := plan.Make(o); !r.Wants("web-0", plan.Mark) {
 		t.Fatalf("it is not healed at all: %+v", r.Actions)
 	}
-	o.Sight.Template = plan.Template{Datacenter: "DC0"}
+	o.State.Template = plan.Template{Datacenter: "DC0"}
 	if r := plan.Make(o); len(r.Actions) > 0 {
 		t.Errorf("there is no template, and it does %+v", r.Actions)
 	}
@@ -233,7 +233,7 @@ func TestAPausedGroupKeepsItsChildrenThoughItIsDeleted(t *testing.T) {
 // A clone that is not seen yet holds the lock of its ordinal where it is being made.
 func TestNothingIsClonedIntoANewHomeWhileAnotherHomesCloneIsUnderWay(t *testing.T) {
 	o := observed(2)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Clone, State: plan.Running}}
 	o.Group.Spec.Placement.Folder = "teams/shop"
 	if r := plan.Make(o); len(r.Actions) > 0 || r.Status.Conditions[0].Reason != plan.ReasonPlacementImmutable {
@@ -248,13 +248,13 @@ func TestNothingIsClonedIntoANewHomeWhileAnotherHomesCloneIsUnderWay(t *testing.
 // A guest that was asked to halt cannot be told to stay: its member is wanted again, and nobody goes on the strength of it.
 func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 	o := observed(2)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	for i := range int32(3) {
 		m := vm(&o, i)
 		m.Boot, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"}
-		o.Sight.VMs = append(o.Sight.VMs, m)
+		o.State.VMs = append(o.State.VMs, m)
 	}
-	halts := &o.Sight.VMs[2]
+	halts := &o.State.VMs[2]
 	halts.Marked, halts.Shutdown = true, plan.Moment{At: now.Add(-5 * time.Second), Boot: halts.Boot}
 	o.Group.Spec.ScaleIn.Protected = []string{"web-2"}
 	r := plan.Make(o)
@@ -277,7 +277,7 @@ func TestAPlugThatIsPulledForWantOfHeedIsSaidToBe(t *testing.T) {
 	m := vm(&o, 0)
 	m.Marked, m.Why, m.Tools, m.Boot = true, plan.WhyScaleIn, true, now.Add(-time.Hour)
 	m.Shutdown = plan.Moment{At: now.Add(-60 * time.Second), Boot: m.Boot}
-	o.Sight.Folder, o.Sight.VMs = "group-v7", []plan.VM{m}
+	o.State.Folder, o.State.VMs = "group-v7", []plan.VM{m}
 	if r := plan.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.PowerOff || !r.Actions[0].Unheeded {
 		t.Errorf("it did not halt in time: %+v", r.Actions)
 	}
@@ -292,11 +292,11 @@ func TestAPlugThatIsPulledForWantOfHeedIsSaidToBe(t *testing.T) {
 // choose another one than the others do, and each would withdraw the other's mark. (The exact world found it, with seed 3025541.)
 func TestAMemberIsCountedUponWhoseStepWasGivenUp(t *testing.T) {
 	o := observed(1)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	for i := range int32(2) {
-		o.Sight.VMs = append(o.Sight.VMs, vm(&o, i))
+		o.State.VMs = append(o.State.VMs, vm(&o, i))
 	}
-	goes := &o.Sight.VMs[1]
+	goes := &o.State.VMs[1]
 	goes.Marked, goes.Why, goes.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
 	none := intstr.FromInt32(0)
 	o.Group.Spec.Update.MaxUnavailable = &none
@@ -309,7 +309,7 @@ func TestAMemberIsCountedUponWhoseStepWasGivenUp(t *testing.T) {
 		{plan.Pending{State: plan.Running, Fault: plan.Fault{Reason: "ConcurrentAccess", Untried: true}}, false},
 		{plan.Pending{State: plan.Due, Fault: plan.Fault{Reason: "ConcurrentAccess", Untried: true}, Tried: plan.Reset}, false},
 	} {
-		p.Op, p.MoRef = plan.PowerOff, o.Sight.VMs[0].MoRef
+		p.Op, p.MoRef = plan.PowerOff, o.State.VMs[0].MoRef
 		o.Pending = map[string]plan.Pending{"web-0": p.Pending}
 		if r := plan.Make(o); r.Wants("web-1", plan.PowerOff) != p.goes {
 			t.Errorf("%+v: it does %+v", p, r.Actions)
@@ -322,7 +322,7 @@ func TestAMemberIsCountedUponWhoseStepWasGivenUp(t *testing.T) {
 func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T) {
 	o := observed(1)
 	remove(&o)
-	o.OwnFolders, o.Sight.Folder = []string{"group-v7"}, "group-v8"
+	o.OwnFolders, o.State.Folder = []string{"group-v7"}, "group-v8"
 	if r := plan.Make(o); r.Wants("", plan.RemoveFolder) || !r.Wants("*", plan.ConfirmGone) {
 		t.Errorf("it does %+v", r.Actions)
 	}
@@ -342,8 +342,8 @@ func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T)
 // (Found by TestChaos, seed 26: two of three were down.)
 func TestNobodyIsPowerCycledWhileAMarkIsBeingTakenOff(t *testing.T) {
 	o := toBeCycled(3)
-	o.Sight.VMs[0].Marked, o.Sight.VMs[0].Why, o.Sight.VMs[0].MarkedAt = true, plan.WhyPowerCycle, now.Add(-time.Minute)
-	m := &o.Sight.VMs[2]
+	o.State.VMs[0].Marked, o.State.VMs[0].Why, o.State.VMs[0].MarkedAt = true, plan.WhyPowerCycle, now.Add(-time.Minute)
+	m := &o.State.VMs[2]
 	m.Marked, m.Why, m.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
 	if r := plan.Make(o); !r.Wants("web-2", plan.Unmark) || down(r) {
 		t.Errorf("it does %+v", r.Actions)
@@ -360,12 +360,12 @@ func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
 	o := observed(0)
 	remove(&o)
 	o.Emptied = true
-	o.Sight.FolderUnknown = true
-	o.Sight.Trouble = &plan.Fault{Reason: "PoolNotFound", Message: "there is no pool", Person: true}
+	o.State.FolderUnknown = true
+	o.State.Trouble = &plan.Fault{Reason: "PoolNotFound", Message: "there is no pool", Person: true}
 	if r := plan.Make(o); r.Finalized || len(r.Actions) > 0 || !strings.Contains(r.Status.LastMessage, "there is no pool") {
 		t.Errorf("finalized %v, %+v: %s", r.Finalized, r.Actions, r.Status.LastMessage)
 	}
-	o.Sight.FolderUnknown = false
+	o.State.FolderUnknown = false
 	if r := plan.Make(o); !r.Finalized {
 		t.Errorf("where it would be is known, and it is not there: %+v, %s", r.Actions, r.Status.LastMessage)
 	}
@@ -373,16 +373,16 @@ func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
 
 func TestACloneIsTriedAgainAtOnceWhenItsNameIsFree(t *testing.T) {
 	o := observed(1)
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	conflict := plan.Pending{Op: plan.Clone, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonNameConflict, Person: true, Message: "the name is taken"}}
 	o.Pending = map[string]plan.Pending{"web-0": conflict}
-	if ask := o.Ask(); !slices.Equal(ask.Taken, []string{"web-0"}) {
+	if ask := o.Query(); !slices.Equal(ask.Taken, []string{"web-0"}) {
 		t.Errorf("%+v", ask)
 	}
 	if r := plan.Make(o); len(r.Actions) > 0 || r.Status.Phase != v1alpha1.PhaseError {
 		t.Errorf("%s %+v", r.Status.Phase, r.Actions)
 	}
-	o.Sight.Free = []string{"web-0"}
+	o.State.Free = []string{"web-0"}
 	if r := plan.Make(o); !r.Wants("web-0", plan.Clone) || r.Status.LastMessage != "cloning 1 of 1" {
 		t.Errorf("%s %+v", r.Status.LastMessage, r.Actions)
 	}

@@ -77,7 +77,7 @@ func statusOf(s *v1alpha1.VmGroupStatus, kind string) metav1.ConditionStatus {
 
 func TestWhatAUserMayWaitForIsPresentAsFalse(t *testing.T) {
 	o := observed(1)
-	o.Sight.VMs = []plan.VM{vm(&o, 0)}
+	o.State.VMs = []plan.VM{vm(&o, 0)}
 	r := plan.Make(o)
 	if r.Status.Phase != v1alpha1.PhaseRunning {
 		t.Fatalf("%s %s", r.Status.Phase, r.Status.LastMessage)
@@ -95,8 +95,8 @@ func TestWhatAUserMayWaitForIsPresentAsFalse(t *testing.T) {
 
 func TestAConditionThatWasTrueStaysAsFalseAndIsUnknownWithoutVCenter(t *testing.T) {
 	o := observed(1)
-	o.Sight.VMs = []plan.VM{vm(&o, 0)}
-	o.Sight.VMs[0].Reachable, o.Sight.VMs[0].Unreachable = false, "disconnected"
+	o.State.VMs = []plan.VM{vm(&o, 0)}
+	o.State.VMs[0].Reachable, o.State.VMs[0].Unreachable = false, "disconnected"
 	next := func(want metav1.ConditionStatus) {
 		t.Helper()
 		r := plan.Make(o)
@@ -107,17 +107,17 @@ func TestAConditionThatWasTrueStaysAsFalseAndIsUnknownWithoutVCenter(t *testing.
 		o.Group.Status = r.Status
 	}
 	next(metav1.ConditionTrue)
-	o.Sight.VMs[0].Reachable, o.Sight.VMs[0].Unreachable = true, ""
+	o.State.VMs[0].Reachable, o.State.VMs[0].Unreachable = true, ""
 	next(metav1.ConditionFalse)
-	o.Sight.Known = false
+	o.State.Known = false
 	next(metav1.ConditionUnknown)
-	o.Sight.Known = true
+	o.State.Known = true
 	next(metav1.ConditionFalse)
 }
 
 func TestAHindranceOfManyIsSaidOnceAndTheConditionsThatSumUpDoNotRepeatIt(t *testing.T) {
 	o := observed(12)
-	o.Sight.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
+	o.State.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
 	for i := range int32(12) {
 		o.Pending[plan.MemberName("web", i)] = plan.Pending{Op: plan.Clone, Ordinal: i, State: plan.BackingOff,
 			Fault: plan.Fault{Reason: "MissingPrivilege", Person: true, Message: "vCenter's user lacks a privilege: grant it."}}

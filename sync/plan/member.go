@@ -174,6 +174,6 @@ func (v *view) madeOtherwise() string {
 
 // templateChanged tells that the template of that name is another, or has other disks, than the VM was cloned from.
 func (v *view) templateChanged(vm *VM) bool {
-	now := v.Sight.Template.Fingerprint
+	now := v.State.Template.Fingerprint
 	return vm.Revision == v.revision && v.revision != "" && now != "" && vm.Fingerprint != "" && vm.Fingerprint != now
 }

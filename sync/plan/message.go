@@ -136,7 +136,7 @@ func (v *view) updatesNow() int {
 }
 
 func (v *view) rulesToSet() int {
-	return int(oneIf(v.Sight.RulesOff && v.Pending[RulesKey].Fault.Reason == ""))
+	return int(oneIf(v.State.RulesOff && v.Pending[RulesKey].Fault.Reason == ""))
 }
 
 // deletion says what is left to do until the group is gone.
@@ -153,7 +153,7 @@ func (v *view) deletion() []string {
 		return []string{"removing " + count(going, "member")}
 	case len(v.arriving) > 0:
 		return []string{fmt.Sprintf("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))}
-	case v.Sight.FolderUnknown:
+	case v.State.FolderUnknown:
 		return []string{"the deletion waits for that", abandonHint}
 	case v.folderLeft() && v.policy.retain:
 		return []string{"leaving the group's folder to the retained VMs"}

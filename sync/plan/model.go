@@ -11,7 +11,7 @@ import (
 // Apply changes an observation as the success of an action would: it is the model of vCenter that forecasts and the
 // property tests share. Guests boot and halt at once. The VMs' slice is changed in place.
 func Apply(o *Observed, a Action) {
-	s := &o.Sight
+	s := &o.State
 	switch a.Op {
 	case CreateFolder:
 		s.Folder = "(new folder)"
@@ -60,16 +60,16 @@ func (o *Observed) ruleOut(a Action) {
 		return
 	}
 	members := 0
-	for i := range o.Sight.VMs {
-		if o.Sight.VMs[i].Quarantined.IsZero() {
+	for i := range o.State.VMs {
+		if o.State.VMs[i].Quarantined.IsZero() {
 			members++
 		}
 	}
 	switch a.Op {
 	case Clone, Adopt, Unmark:
-		o.Sight.RulesOff = o.Sight.RulesOff || members > 1
+		o.State.RulesOff = o.State.RulesOff || members > 1
 	case Destroy, Quarantine:
-		o.Sight.RulesOff = o.Sight.RulesOff || members == 1
+		o.State.RulesOff = o.State.RulesOff || members == 1
 	}
 }
 
@@ -128,7 +128,7 @@ func (vm *VM) bootGuest() {
 
 // adoptInto makes a candidate a member.
 func adoptInto(o *Observed, a Action) {
-	s := &o.Sight
+	s := &o.State
 	s.Candidates = slices.Clone(s.Candidates)
 	for i := range s.Candidates {
 		c := &s.Candidates[i]

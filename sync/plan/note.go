@@ -84,7 +84,7 @@ func (a *Action) Note(at time.Time) (n Note, worth bool) {
 }
 
 // Seen is the note with the moRef of the VM that a Clone made, which only vCenter's answer shows.
-func (n Note) Seen(s *Sight) Note {
+func (n Note) Seen(s *VCenterState) Note {
 	if n.Reason != noteCreated {
 		return n
 	}
@@ -161,7 +161,7 @@ func (v *view) deedsOfOthers() (all []Note) {
 	stored := v.Group.Status.Members
 	for i := range stored {
 		r := &stored[i]
-		if len(v.Sight.Gone) == 0 || !slices.Contains(v.Sight.Gone, r.MoRef) || r.Reason == ReasonRemoving || r.Reason == ReasonDuplicateMember ||
+		if len(v.State.Gone) == 0 || !slices.Contains(v.State.Gone, r.MoRef) || r.Reason == ReasonRemoving || r.Reason == ReasonDuplicateMember ||
 			v.Pending[MemberName(v.Group.Name, r.Ordinal)].Op == Destroy {
 			continue
 		}

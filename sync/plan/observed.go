@@ -42,8 +42,8 @@ type Observed struct {
 	Related Related
 	// ChildrenWantedSince says since when each desired child has been answered and not been seen.
 	ChildrenWantedSince map[ChildKey]time.Time
-	// Sight is what vCenter says. It must be taken after Pending was.
-	Sight Sight
+	// State is what vCenter says. It must be taken after Pending was.
+	State VCenterState
 	// Pending says what is under way or backing off, by the name of the member (or by FolderKey).
 	Pending map[string]Pending
 	// Emptied tells that ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM,
@@ -77,8 +77,8 @@ func (c *Call) Ref() Ref {
 	return Ref{Namespace: c.Group.Namespace, Name: c.Group.Name, UID: c.Group.UID}
 }
 
-// Sight is what is known of a group's part of vCenter.
-type Sight struct {
+// VCenterState is what is known of a group's part of vCenter.
+type VCenterState struct {
 	// Known is false while the inventory is missing, stale or partial. Unknown is not empty.
 	Known bool
 	// Trouble is why the inventory is not known, or what in the server's settings keeps it from acting (then
@@ -101,15 +101,15 @@ type Sight struct {
 	Template Template
 	// Candidates are what the entries of spec.adopt name, in their order.
 	Candidates []Candidate
-	// Free are those of Ask.Taken that nothing in the group's folder has for a name now.
+	// Free are those of Query.Taken that nothing in the group's folder has for a name now.
 	Free []string
-	// RulesOff tells that the group's DRS rules are not as Ask.AntiAffinity wants them for the VMs that are members now;
+	// RulesOff tells that the group's DRS rules are not as Query.AntiAffinity wants them for the VMs that are members now;
 	// false as long as that is not known.
 	RulesOff bool
 }
 
-// Ask is what a group wants to know of vCenter beyond its own VMs.
-type Ask struct {
+// Query is what a group wants to know of vCenter beyond its own VMs.
+type Query struct {
 	// Template is spec.template.
 	Template string
 	// Recorded are the moRefs of the members in the group's status: those that are not seen are looked for.
@@ -126,10 +126,10 @@ type Ask struct {
 	Finalizing bool
 }
 
-// Ask is what the group wants to know of vCenter.
-func (o *Observed) Ask() Ask {
+// Query is what the group wants to know of vCenter.
+func (o *Observed) Query() Query {
 	if !o.unselected() {
-		ask := AskOf(o.Group, o.Finalizing)
+		ask := QueryOf(o.Group, o.Finalizing)
 		for name, p := range o.Pending {
 			if p.Op == Clone && p.Fault.Reason == ReasonNameConflict {
 				ask.Taken = append(ask.Taken, name)
@@ -138,16 +138,16 @@ func (o *Observed) Ask() Ask {
 		slices.Sort(ask.Taken)
 		return ask
 	}
-	ask := AskOf(o.Group, false)
+	ask := QueryOf(o.Group, false)
 	for i := range o.Group.Status.Quarantined {
 		ask.Recorded = append(ask.Recorded, o.Group.Status.Quarantined[i].MoRef)
 	}
 	return ask
 }
 
-// AskOf is what a group wants to know.
-func AskOf(g *v1alpha1.VmGroup, finalizing bool) Ask {
-	ask := Ask{Template: g.Spec.Template, Recorded: make([]string, len(g.Status.Members)), Adopt: g.Spec.Adopt,
+// QueryOf is what a group wants to know.
+func QueryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
+	ask := Query{Template: g.Spec.Template, Recorded: make([]string, len(g.Status.Members)), Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
 	for i := range ask.Recorded {
 		ask.Recorded[i] = g.Status.Members[i].MoRef
@@ -169,7 +169,7 @@ type Candidate struct {
 	// Ordinal is the one that it had in a former incarnation of this group; -1 if it had none.
 	Ordinal int32
 	// Fault is why it cannot be adopted; nil if it can. A VM that bears this group's stamp already is in
-	// Sight.VMs, and not a fault: Done tells.
+	// State.VMs, and not a fault: Done tells.
 	Fault *Fault
 	Done  bool
 }

@@ -44,7 +44,7 @@ func TestZonesAreEvenAndAddressesUnique(t *testing.T) {
 				}
 			}
 			load, seen := make([]int, len(spec.Placement.Zones)), map[string]bool{}
-			for _, m := range o.Sight.VMs {
+			for _, m := range o.State.VMs {
 				load[slices.Index(spec.Placement.Zones, plan.ZoneOf(spec, m.Ordinal))]++
 				if seen[m.Addresses] || m.Addresses == "" {
 					t.Fatalf("two members have %q", m.Addresses)
@@ -52,7 +52,7 @@ func TestZonesAreEvenAndAddressesUnique(t *testing.T) {
 				seen[m.Addresses] = true
 			}
 			if slices.Max(load)-slices.Min(load) > 1 {
-				t.Fatalf("uneven: %v with %d members", load, len(o.Sight.VMs))
+				t.Fatalf("uneven: %v with %d members", load, len(o.State.VMs))
 			}
 		}
 	})

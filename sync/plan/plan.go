@@ -66,13 +66,13 @@ func Make(o Observed) Result {
 	if o.unselected() {
 		return unselected(&o)
 	}
-	v := survey(&o)
+	v := classify(&o)
 	if o.Finalizing {
 		return v.finalize()
 	}
 	r := Result{Children: v.children(), Resync: o.Resync}
 	if v.hold == nil {
-		v.steer()
+		v.reconcile()
 	}
 	r.Wake, r.SlowStart = v.untilWake(), v.lost > 1 && v.missing > 1
 	if v.hold == nil && !v.paused() {

@@ -45,7 +45,7 @@ func (v *view) prepare(m *member, reason string) bool {
 
 // setRules keeps the group's DRS rules in step with its members; a group that is removed has none.
 func (v *view) setRules() {
-	if !v.Sight.RulesOff {
+	if !v.State.RulesOff {
 		return
 	}
 	spec, reason := &v.Group.Spec, "the DRS rules differ from spec.placement.antiAffinity, or from the members that exist"
@@ -58,11 +58,11 @@ func (v *view) setRules() {
 
 // awaitsRules tells that no member may be powered on before the rules stand.
 func (v *view) awaitsRules() bool {
-	return v.Sight.RulesOff && v.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired
+	return v.State.RulesOff && v.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired
 }
 
 // rulesGone tells that a group that is removed has no DRS rule any more, or none that can be removed.
 func (v *view) rulesGone() bool {
 	p := v.Pending[RulesKey]
-	return !v.Sight.RulesOff || p.Op == SetRules && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing
+	return !v.State.RulesOff || p.Op == SetRules && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing
 }

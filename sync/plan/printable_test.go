@@ -29,10 +29,10 @@ func TestWhatCannotBePrintedIsEscapedAndWhatCanBeStays(t *testing.T) {
 func TestNoStatusHasACharacterThatCannotBePrinted(t *testing.T) {
 	t.Parallel()
 	o := served(2, v1alpha1.Service{})
-	for i := range o.Sight.VMs {
-		o.Sight.VMs[i].Name, o.Sight.VMs[i].Host, o.Sight.VMs[i].Unreachable = strange, strange, strange
+	for i := range o.State.VMs {
+		o.State.VMs[i].Name, o.State.VMs[i].Host, o.State.VMs[i].Unreachable = strange, strange, strange
 	}
-	o.Sight.VMs[0].Reachable = false
+	o.State.VMs[0].Reachable = false
 	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.PowerOn, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: "X", Message: strange, Person: true}}}
 	r := plan.Make(o)
 	texts := []string{r.Status.LastMessage}
@@ -42,7 +42,7 @@ func TestNoStatusHasACharacterThatCannotBePrinted(t *testing.T) {
 	for _, m := range r.Status.Members {
 		texts = append(texts, m.Name, m.Host, m.Message)
 	}
-	o.Sight.Known, o.Sight.Trouble = false, &plan.Fault{Reason: "X", Message: strange}
+	o.State.Known, o.State.Trouble = false, &plan.Fault{Reason: "X", Message: strange}
 	r = plan.Make(o)
 	texts = append(texts, r.Status.LastMessage, r.Status.Conditions[0].Message)
 	told := 0

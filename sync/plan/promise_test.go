@@ -54,7 +54,7 @@ func (w *world) begin(all bool) {
 
 // look notes which VMs are ready now, and since when.
 func (w *world) look() {
-	for _, m := range w.o.Sight.VMs {
+	for _, m := range w.o.State.VMs {
 		if _, was := w.since[m.MoRef]; !was && ready(&w.o, m) {
 			w.since[m.MoRef] = w.o.Now
 		} else if !ready(&w.o, m) {
@@ -65,7 +65,7 @@ func (w *world) look() {
 
 // serving counts those that are available in truth, and are not being taken down.
 func (w *world) serving() (n int) {
-	for _, m := range w.o.Sight.VMs {
+	for _, m := range w.o.State.VMs {
 		taken := halting(&w.o, m)
 		for _, a := range w.running {
 			switch a.Op {
@@ -102,7 +102,7 @@ func (w *world) end(name string, calm bool) {
 
 // apply carries an action out. A clone of a name that is taken gives nothing; guests boot later, and may not heed.
 func (w *world) apply(a plan.Action) {
-	if a.Op == plan.Clone && slices.ContainsFunc(w.o.Sight.VMs, func(m plan.VM) bool { return m.Name == a.VM && m.Folder == a.Folder }) {
+	if a.Op == plan.Clone && slices.ContainsFunc(w.o.State.VMs, func(m plan.VM) bool { return m.Name == a.VM && m.Folder == a.Folder }) {
 		return
 	}
 	if m := w.vm(a.MoRef); a.Op == plan.ShutdownGuest && m != nil && w.one("guest does not heed", 4) {
@@ -116,8 +116,8 @@ func (w *world) apply(a plan.Action) {
 }
 
 func (w *world) vm(moRef string) *plan.VM {
-	if i := slices.IndexFunc(w.o.Sight.VMs, func(m plan.VM) bool { return m.MoRef == moRef }); i >= 0 {
-		return &w.o.Sight.VMs[i]
+	if i := slices.IndexFunc(w.o.State.VMs, func(m plan.VM) bool { return m.MoRef == moRef }); i >= 0 {
+		return &w.o.State.VMs[i]
 	}
 	return nil
 }
@@ -134,8 +134,8 @@ func (w *world) pass(d time.Duration, calm bool) {
 			delete(w.o.Pending, name)
 		}
 	}
-	for i := range w.o.Sight.VMs {
-		m := &w.o.Sight.VMs[i]
+	for i := range w.o.State.VMs {
+		m := &w.o.State.VMs[i]
 		if m.Power == plan.PoweredOn && !w.broken[m.Revision] && (calm || w.one("boots", 2)) {
 			m.Tools, m.IPs = true, []string{"192.0.2.1"}
 		}
@@ -144,10 +144,10 @@ func (w *world) pass(d time.Duration, calm bool) {
 
 // meddle is what admins and bad luck do.
 func (w *world) meddle() {
-	if len(w.o.Sight.VMs) == 0 {
+	if len(w.o.State.VMs) == 0 {
 		return
 	}
-	m := &w.o.Sight.VMs[rapid.IntRange(0, len(w.o.Sight.VMs)-1).Draw(w.T, "victim")]
+	m := &w.o.State.VMs[rapid.IntRange(0, len(w.o.State.VMs)-1).Draw(w.T, "victim")]
 	if !m.Quarantined.IsZero() {
 		return
 	}
@@ -200,7 +200,7 @@ func TestThePromiseHoldsThroughFaultsAndInterleavings(t *testing.T) {
 		policies(t, &w.o.Group.Spec)
 		features(t, &w.o)
 		w.o.Group.Spec.Update.Strategy, w.o.Group.Spec.Deletion.Policy = "", ""
-		w.o.Sight.Folder, w.o.Pending = "group-v7", map[string]plan.Pending{}
+		w.o.State.Folder, w.o.Pending = "group-v7", map[string]plan.Pending{}
 		w.broken = map[string]bool{plan.Revision(&v1alpha1.VmGroupSpec{Template: "broken"}): true}
 		for range 60 {
 			switch rapid.IntRange(0, 11).Draw(t, "what") {
@@ -231,8 +231,8 @@ func (w *world) calm() {
 	w.o.Group.Generation++
 	spec := &w.o.Group.Spec
 	spec.Update.Canary, spec.Update.Paused, w.broken, spec.Healing = nil, false, nil, v1alpha1.Healing{}
-	for i := range w.o.Sight.VMs {
-		w.o.Sight.VMs[i].Reachable, w.o.Sight.VMs[i].Unreachable = true, ""
+	for i := range w.o.State.VMs {
+		w.o.State.VMs[i].Reachable, w.o.State.VMs[i].Unreachable = true, ""
 	}
 	var r plan.Result
 	for range 1500 {

@@ -54,7 +54,7 @@ func TestEveryObservation(t *testing.T) {
 	t.Run("touches none that vCenter cannot reach, and destroys only what is marked", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		byRef, perOrdinal := map[string]plan.VM{}, map[int32]int{}
-		for _, m := range o.Sight.VMs {
+		for _, m := range o.State.VMs {
 			byRef[m.MoRef] = m
 			if m.Quarantined.IsZero() {
 				perOrdinal[m.Ordinal]++
@@ -91,7 +91,7 @@ func TestEveryObservation(t *testing.T) {
 			goes[a.MoRef] = a.Op == plan.Mark
 		}
 		twin := map[int32]int{}
-		for _, m := range o.Sight.VMs {
+		for _, m := range o.State.VMs {
 			if m.Quarantined.IsZero() {
 				twin[m.Ordinal]++
 			}
@@ -115,7 +115,7 @@ func TestEveryObservation(t *testing.T) {
 			if a.Op != plan.Mark || a.Why != plan.WhyScaleIn || o.Pending[a.VM].Op == plan.Mark {
 				continue
 			}
-			for _, m := range o.Sight.VMs {
+			for _, m := range o.State.VMs {
 				_, pending := o.Pending[plan.MemberName("web", m.Ordinal)]
 				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && m.Reachable && !pending && m.Quarantined.IsZero() && twin[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
 					t.Fatalf("%s goes (%d), and web-%d stays (%d)", a.VM, rank(x), m.Ordinal, rank(m))
@@ -127,12 +127,12 @@ func TestEveryObservation(t *testing.T) {
 		o := anything(t)
 		o.Finalizing = false
 		unwell, twins := 0, map[int32]int{}
-		for _, m := range o.Sight.VMs {
+		for _, m := range o.State.VMs {
 			if m.Quarantined.IsZero() {
 				twins[m.Ordinal]++
 			}
 		}
-		for _, m := range o.Sight.VMs {
+		for _, m := range o.State.VMs {
 			on := m.Power == plan.PoweredOn && !ready(&o, m) && !m.Marked && !halting(&o, m)
 			if m.Quarantined.IsZero() && twins[m.Ordinal] == 1 && (on || !m.Reachable) {
 				unwell++
@@ -155,7 +155,7 @@ func TestEveryObservation(t *testing.T) {
 				t.Fatalf("%s of %s without user data", a.Op, a.VM)
 			case a.Op == plan.PowerOn && strings.HasPrefix(m.Prepared, plan.Unprepared):
 				t.Fatalf("%s is powered on, and not prepared", a.VM)
-			case a.Op == plan.PowerOn && o.Sight.RulesOff && o.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired:
+			case a.Op == plan.PowerOn && o.State.RulesOff && o.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired:
 				t.Fatalf("%s is powered on before the rule stands", a.VM)
 			}
 		}
@@ -186,13 +186,13 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("gives the same answer again, whatever the order of its parts, and is not changed", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		before := asJSON(t, o.Group) + fmt.Sprint(o.Sight)
+		before := asJSON(t, o.Group) + fmt.Sprint(o.State)
 		want := asJSON(t, plan.Make(o))
-		if after := asJSON(t, o.Group) + fmt.Sprint(o.Sight); after != before {
+		if after := asJSON(t, o.Group) + fmt.Sprint(o.State); after != before {
 			t.Fatalf("the observation was changed:\n%s\n%s", before, after)
 		}
 		shuffled := o
-		shuffled.Sight.VMs = rapid.Permutation(o.Sight.VMs).Draw(t, "order")
+		shuffled.State.VMs = rapid.Permutation(o.State.VMs).Draw(t, "order")
 		if got := asJSON(t, plan.Make(shuffled)); got != want {
 			t.Fatalf("another answer:\n%s\n%s", want, got)
 		}
@@ -222,7 +222,7 @@ func TestEveryObservation(t *testing.T) {
 	t.Run("gives no action and keeps the figures while vCenter is unknown", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		o.Group.Status = plan.Make(o).Status
-		o.Sight = plan.Sight{Trouble: rapid.SampledFrom([]*plan.Fault{nil, {Reason: "VCenterUnreachable", Message: "down"}}).Draw(t, "trouble")}
+		o.State = plan.VCenterState{Trouble: rapid.SampledFrom([]*plan.Fault{nil, {Reason: "VCenterUnreachable", Message: "down"}}).Draw(t, "trouble")}
 		r := plan.Make(o)
 		was := o.Group.Status
 		if len(r.Actions) > 0 || r.Finalized || r.Status.CurrentReplicas != was.CurrentReplicas ||
@@ -256,8 +256,8 @@ func TestRepeatedPlanningConverges(t *testing.T) {
 					plan.Apply(&o, a)
 				}
 			}
-			if n := len(o.Sight.VMs); round < 10 && n > 0 && rapid.IntRange(0, 2).Draw(t, "admin") == 0 {
-				m := &o.Sight.VMs[rapid.IntRange(0, n-1).Draw(t, "victim")]
+			if n := len(o.State.VMs); round < 10 && n > 0 && rapid.IntRange(0, 2).Draw(t, "admin") == 0 {
+				m := &o.State.VMs[rapid.IntRange(0, n-1).Draw(t, "victim")]
 				switch {
 				case rapid.Bool().Draw(t, "deletes"):
 					plan.Apply(&o, plan.Action{Op: plan.Destroy, MoRef: m.MoRef})
@@ -269,8 +269,8 @@ func TestRepeatedPlanningConverges(t *testing.T) {
 		}
 		r := plan.Make(o)
 		if o.Finalizing {
-			if !r.Finalized || len(o.Sight.VMs) > 0 || o.Sight.Folder != "" {
-				t.Fatalf("finalize ended with %+v", o.Sight)
+			if !r.Finalized || len(o.State.VMs) > 0 || o.State.Folder != "" {
+				t.Fatalf("finalize ended with %+v", o.State)
 			}
 			return
 		}
@@ -288,7 +288,7 @@ func TestFinalizeIsSaidOnlyWhenNothingIsLeft(t *testing.T) {
 			o.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {}}
 		}
 		r := plan.Make(o)
-		if r.Finalized && (!o.Finalizing || !o.Emptied || len(o.Sight.VMs) > 0 || o.Sight.Folder != "" || len(o.Children) > 0 || len(withArriving(o)) > 0) {
+		if r.Finalized && (!o.Finalizing || !o.Emptied || len(o.State.VMs) > 0 || o.State.Folder != "" || len(o.Children) > 0 || len(withArriving(o)) > 0) {
 			t.Fatalf("finalized with something left: %+v", o)
 		}
 	})

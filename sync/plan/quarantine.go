@@ -20,7 +20,7 @@ import (
 
 // blocksName tells that a VM on its way out still has its member's name in the group's folder.
 func (v *view) blocksName(q *member) bool {
-	return q.VM.Name == q.name && q.VM.Folder == v.Sight.Folder && v.Sight.Folder != ""
+	return q.VM.Name == q.name && q.VM.Folder == v.State.Folder && v.State.Folder != ""
 }
 
 // key names the actions on a VM in quarantine: its member's name may be another VM's again.
@@ -47,8 +47,8 @@ func (v *view) bringBack(count int) (back int) {
 			switch {
 			case q.VM.Name != q.name:
 				a.Op, a.NewName = Rename, q.name
-			case q.VM.Folder == v.Sight.Quarantine && v.Sight.Quarantine != "":
-				a.Op, a.Folder = Move, v.Sight.Folder
+			case q.VM.Folder == v.State.Quarantine && v.State.Quarantine != "":
+				a.Op, a.Folder = Move, v.State.Folder
 			default:
 				a.Op, a.ChangeVersion, a.Generation = Unmark, q.ChangeVersion, v.Group.Generation
 			}
@@ -92,12 +92,12 @@ func (v *view) keepInQuarantine() {
 			continue
 		case q.VM.Name == q.name:
 			a.Op, a.NewName = Rename, v.key(q)
-		case q.VM.Folder != v.Sight.Folder || q.VM.Folder == "":
+		case q.VM.Folder != v.State.Folder || q.VM.Folder == "":
 			continue
-		case v.Sight.Quarantine == "":
-			a = Action{Op: CreateQuarantine, VM: FolderKey, Folder: v.Sight.Folder, Reason: "removed members are kept in it"}
+		case v.State.Quarantine == "":
+			a = Action{Op: CreateQuarantine, VM: FolderKey, Folder: v.State.Folder, Reason: "removed members are kept in it"}
 		default:
-			a.Op, a.Folder = Move, v.Sight.Quarantine
+			a.Op, a.Folder = Move, v.State.Quarantine
 		}
 		v.tidying += int(oneIf(v.act(a)))
 	}

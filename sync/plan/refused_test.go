@@ -37,7 +37,7 @@ func TestChildrenOfASpecThatIsRefusedStayAsTheyWereAppliedLast(t *testing.T) {
 	apply(t, &o, &r) // the EndpointSlices come beside a Service that is seen
 	was := plan.Make(o)
 	for _, known := range []bool{true, false} {
-		o.Sight.Known = known
+		o.State.Known = known
 		o.Group.Spec.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 0}}}
 		o.Group.Spec.Inventory = v1alpha1.InventoryNone // nothing goes by it either
 		r = plan.Make(o)

@@ -19,7 +19,7 @@ const (
 //
 //	ground    who goes                          may go when                                       how
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
-//	chosen    a member that depart chose:       it bears the mark of that (removeChosen marks     powered off, then destroyed;
+//	chosen    a member that was selected:       it bears the mark of that (removeChosen marks     powered off, then destroyed;
 //	          scale-in, update, resize,         first) and is drained; no mark is being taken     with quarantineSeconds put
 //	          healing, spec.replace             off; and, if it is ready, none is being written   into quarantine instead
 //	expired   a VM in quarantine                its time is over, and it is off: one that         destroyed
@@ -80,7 +80,7 @@ func (v *view) release(m *member, reason string) bool {
 	switch {
 	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, Rename):
 		a.Op, a.NewName = Rename, m.Former.Name
-	case m.Former.Folder != "" && m.VM.Folder == v.Sight.Folder && m.Former.Folder != v.Sight.Folder && !v.refused(m, Move):
+	case m.Former.Folder != "" && m.VM.Folder == v.State.Folder && m.Former.Folder != v.State.Folder && !v.refused(m, Move):
 		a.Op, a.Folder = Move, m.Former.Folder
 	case v.outlasts(m) || v.isLastToGo(m) && !v.leaseOver():
 		return true

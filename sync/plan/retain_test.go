@@ -13,13 +13,13 @@ func TestADeletionThatRetainsWaitsForNoName(t *testing.T) {
 	o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
 	remove(&o)
 	o.Called = o.Now
-	o.Sight.Folder = "group-v7"
+	o.State.Folder = "group-v7"
 	held := plan.Fault{Reason: plan.ReasonNameHeld, Message: "another VM of the group has the name", Passing: true}
 	o.Pending = map[string]plan.Pending{}
 	for i := range int32(2) {
 		m := vm(&o, i)
 		m.Marked, m.Folder, m.Former = true, "group-v7", plan.Former{Name: plan.MemberName("web", 1-i), Folder: "group-v9"}
-		o.Sight.VMs = append(o.Sight.VMs, m)
+		o.State.VMs = append(o.State.VMs, m)
 		o.Pending[m.Name] = plan.Pending{Op: plan.Rename, Ordinal: i, MoRef: m.MoRef, State: plan.Due, Fault: held}
 	}
 	r := plan.Make(o)

@@ -165,12 +165,12 @@ func (x *search) decide(p *place, r int8) *decision {
 
 func vmName(i int8) string { return fmt.Sprintf("vm-%d", i) }
 
-// observed is what a copy tells its planner: group.observe in sync/loop, and Inventory.Sight in vsphere.
+// observed is what a copy tells its planner: group.observe in sync/loop, and Inventory.State in vsphere.
 func (x *search) observed(p *place, c *replica) plan.Observed {
 	g := x.groups[c.gen]
 	o := plan.Observed{Group: g, Finalizing: c.finalizing, Now: now, Called: now.Add(-30 * time.Second), NewestStamp: int64(c.newest),
 		Emptied: c.emptied, Lease: 90 * time.Second, Resync: 30 * time.Second,
-		Sight: plan.Sight{Known: true, VCenter: vcenter, Folder: folderName(c.folder),
+		State: plan.VCenterState{Known: true, VCenter: vcenter, Folder: folderName(c.folder),
 			Template: plan.Template{MoRef: "vm-t", Paths: []string{"/DC0/vm/" + g.Spec.Template}, Datacenter: "DC0"}}}
 	if c.call == fresh {
 		o.Called = now.Add(-4 * time.Second)
@@ -193,7 +193,7 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 	}
 	for i := range int8(p.n) {
 		if c.seen[i].seen {
-			o.Sight.VMs = append(o.Sight.VMs, x.vm(&p.vms[i], &c.seen[i], i, o.Called))
+			o.State.VMs = append(o.State.VMs, x.vm(&p.vms[i], &c.seen[i], i, o.Called))
 		}
 	}
 	o.Pending = map[string]plan.Pending{}

@@ -77,19 +77,19 @@ func TestAnEndpointSaysHowItsMemberIs(t *testing.T) {
 		"a twin": {func(o *plan.Observed, m *plan.VM) {
 			twin := *m
 			twin.MoRef = "vm-999"
-			o.Sight.VMs = append(o.Sight.VMs, twin)
+			o.State.VMs = append(o.State.VMs, twin)
 		}, ""},
 		"in quarantine": {func(_ *plan.Observed, m *plan.VM) { m.Marked, m.Quarantined = true, now }, ""},
 		"hidden by a lost privilege": {func(o *plan.Observed, m *plan.VM) {
 			o.Group.Status.VCenterUUID = vcenter
 			o.Group.Status.Members = []v1alpha1.Member{{Name: m.Name, MoRef: m.MoRef, IPs: m.IPs, Ready: true}}
-			o.Sight.VMs = nil
+			o.State.VMs = nil
 		}, "false false false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := served(1, v1alpha1.Service{})
-			c.change(&o, &o.Sight.VMs[0])
+			c.change(&o, &o.State.VMs[0])
 			got := ""
 			for _, child := range plan.Make(o).Children {
 				if fields, is := child.Fields.(plan.EndpointSliceFields); is && child.Key == sliceKey {

@@ -10,7 +10,7 @@ import (
 
 // status is what was observed. While vCenter's facts are not known, the figures that are stored stay as they are.
 func (v *view) status(message string) v1alpha1.VmGroupStatus {
-	s := v1alpha1.VmGroupStatus{VCenterUUID: v.Sight.VCenter}
+	s := v1alpha1.VmGroupStatus{VCenterUUID: v.State.VCenter}
 	if v.sighted {
 		s.Members = v.memberStatuses()
 		s.CurrentReplicas = int32(len(v.members) + len(v.unseen))

@@ -22,8 +22,8 @@ func in(n int32) *int32 { return &n }
 // each changes every member.
 func each(f func(*plan.VM)) func(*plan.Observed) {
 	return func(o *plan.Observed) {
-		for i := range o.Sight.VMs {
-			f(&o.Sight.VMs[i])
+		for i := range o.State.VMs {
+			f(&o.State.VMs[i])
 		}
 	}
 }
@@ -34,8 +34,8 @@ func (s *story) slowly(boots func(m plan.VM) bool) {
 		if a.Op != plan.PowerOn && a.Op != plan.Reset {
 			return
 		}
-		for i := range o.Sight.VMs {
-			if m := &o.Sight.VMs[i]; m.MoRef == a.MoRef && !boots(*m) {
+		for i := range o.State.VMs {
+			if m := &o.State.VMs[i]; m.MoRef == a.MoRef && !boots(*m) {
 				m.Tools, m.IPs = false, nil
 			}
 		}
@@ -60,8 +60,8 @@ var changeStories = map[string]func(*story){
 		s.happens("2 GB instead of 4, by new clones", edit(func(g *spec) { g.Memory, g.Update.Resize = 2, v1alpha1.ResizeReplace }))
 		s.happens("64 CPUs: vCenter refuses them, so that Auto replaces the members", func(o *plan.Observed) {
 			edit(func(g *spec) { g.CPU, g.Update.Resize = 64, "" })(o)
-			o.Sight.VMs[0].Power = plan.PoweredOff
-			o.Pending = map[string]plan.Pending{o.Sight.VMs[0].Name: {Op: plan.Reconfigure, Ordinal: o.Sight.VMs[0].Ordinal, State: plan.Due,
+			o.State.VMs[0].Power = plan.PoweredOff
+			o.Pending = map[string]plan.Pending{o.State.VMs[0].Name: {Op: plan.Reconfigure, Ordinal: o.State.VMs[0].Ordinal, State: plan.Due,
 				Fault: plan.Fault{Reason: plan.ReasonResizeRefused, Person: true, Message: "vCenter refuses 64 CPUs for this VM"}}}
 		})
 	},
@@ -72,7 +72,7 @@ var changeStories = map[string]func(*story){
 		s.happens("another template", edit(func(g *spec) { g.Template = "ubuntu-26.04" }))
 		s.happens("the template is published anew under its name: it is told, and nothing is done", func(o *plan.Observed) {
 			each(func(m *plan.VM) { m.Fingerprint = "aaaaaaaaaa" })(o)
-			o.Sight.Template.Fingerprint = "bbbbbbbbbb"
+			o.State.Template.Fingerprint = "bbbbbbbbbb"
 		})
 		s.happens("onTemplateChange: Replace, and two more at once", edit(func(g *spec) {
 			g.Update.OnTemplateChange, g.Update.MaxSurge, g.Update.MinReadySeconds = v1alpha1.TemplateChangeReplace, of(3), 0
@@ -96,12 +96,12 @@ var changeStories = map[string]func(*story){
 		s.happens("scaled to 5 meanwhile: the new one is of the new template", s.scale(5))
 		s.happens("paused, and one is deleted by an admin: it is made anew", func(o *plan.Observed) {
 			edit(func(g *spec) { g.Update.Canary, g.Update.Paused = nil, true })(o)
-			drop(o.Sight.VMs[0].Ordinal)(o)
+			drop(o.State.VMs[0].Ordinal)(o)
 		})
 		s.happens("for all of them, by hand: OnDelete, and one is named", func(o *plan.Observed) {
 			edit(func(g *spec) {
 				g.Update.Paused, g.Update.Strategy = false, v1alpha1.UpdateOnDelete
-				g.Replace = []v1alpha1.Replacement{{Name: o.Sight.VMs[0].Name, MoRef: o.Sight.VMs[0].MoRef}}
+				g.Replace = []v1alpha1.Replacement{{Name: o.State.VMs[0].Name, MoRef: o.State.VMs[0].MoRef}}
 			})(o)
 		})
 		s.happens("RollingUpdate", edit(func(g *spec) { g.Update.Strategy = "" }))
@@ -131,18 +131,18 @@ var changeStories = map[string]func(*story){
 	"mass loss doubted": func(s *story) {
 		s.happens("six members are applied", s.scale(6))
 		var lost []plan.VM
-		s.happens("four vanish from sight at once: a privilege may have been lost, so none is made anew", func(o *plan.Observed) {
-			lost = append(lost, o.Sight.VMs[:4]...)
-			o.Sight.VMs = append([]plan.VM(nil), o.Sight.VMs[4:]...)
+		s.happens("four vanish from the inventory at once: a privilege may have been lost, so none is made anew", func(o *plan.Observed) {
+			lost = append(lost, o.State.VMs[:4]...)
+			o.State.VMs = append([]plan.VM(nil), o.State.VMs[4:]...)
 		})
 		s.happens("vCenter confirms that they are gone", func(o *plan.Observed) {
 			for _, m := range lost {
-				o.Sight.Gone = append(o.Sight.Gone, m.MoRef)
+				o.State.Gone = append(o.State.Gone, m.MoRef)
 			}
 		})
 		s.happens("the hosts of three are cut off: they are not gone, and nothing is done", func(o *plan.Observed) {
-			for i := range o.Sight.VMs[:3] {
-				o.Sight.VMs[i].Reachable, o.Sight.VMs[i].Unreachable = false, "disconnected"
+			for i := range o.State.VMs[:3] {
+				o.State.VMs[i].Reachable, o.State.VMs[i].Unreachable = false, "disconnected"
 			}
 		})
 	},
@@ -162,13 +162,13 @@ var changeStories = map[string]func(*story){
 			o.Group.Spec.ScaleIn = v1alpha1.ScaleIn{Order: v1alpha1.ScaleInOldest}
 		})
 		s.happens("web-0 is replaced, as asked", func(o *plan.Observed) {
-			edit(func(g *spec) { g.Replace = []v1alpha1.Replacement{{Name: "web-0", MoRef: o.Sight.VMs[0].MoRef}} })(o)
+			edit(func(g *spec) { g.Replace = []v1alpha1.Replacement{{Name: "web-0", MoRef: o.State.VMs[0].MoRef}} })(o)
 		})
 		s.happens("scaled to 1", s.scale(1))
 	},
 	"retain": func(s *story) {
 		s.o.Group.Spec.Adopt = []string{"/DC0/vm/legacy/db"}
-		s.o.Sight.Candidates = []plan.Candidate{{Entry: "/DC0/vm/legacy/db", MoRef: "vm-77", Name: "db", Folder: "group-v9", Ordinal: -1}}
+		s.o.State.Candidates = []plan.Candidate{{Entry: "/DC0/vm/legacy/db", MoRef: "vm-77", Name: "db", Folder: "group-v9", Ordinal: -1}}
 		s.happens("two members are applied, one of them adopted; Retain", func(o *plan.Observed) {
 			s.scale(2)(o)
 			o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
@@ -204,7 +204,7 @@ var changeStories = map[string]func(*story){
 	"adopt": func(s *story) {
 		entries := []string{"/DC0/vm/legacy/db-a", "vm-78", "/DC0/vm/legacy/web-4", "/DC0/vm/legacy/typo"}
 		s.o.Group.Spec.Adopt = entries
-		s.o.Sight.Candidates = []plan.Candidate{
+		s.o.State.Candidates = []plan.Candidate{
 			{Entry: entries[0], MoRef: "vm-77", Name: "db-a", Folder: "group-v9", Ordinal: -1},
 			{Entry: entries[1], MoRef: "vm-78", Name: "old-web-2", Folder: "group-v9", Ordinal: 2},
 			{Entry: entries[2], MoRef: "vm-79", Name: "web-4", Folder: "group-v9", Ordinal: -1},
@@ -213,11 +213,11 @@ var changeStories = map[string]func(*story){
 		s.happens("five members, four of them from VMs that exist; one path is mistaken", s.scale(5))
 		s.happens("the path is removed: that member is cloned", func(o *plan.Observed) {
 			edit(func(g *spec) { g.Adopt = g.Adopt[:3] })(o)
-			o.Sight.Candidates = o.Sight.Candidates[:3]
+			o.State.Candidates = o.State.Candidates[:3]
 		})
 		s.happens("another one is to be adopted, and none is missing", func(o *plan.Observed) {
 			edit(func(g *spec) { g.Adopt = append(g.Adopt[:3:3], "vm-80") })(o)
-			o.Sight.Candidates = append(o.Sight.Candidates[:3:3], plan.Candidate{Entry: "vm-80", MoRef: "vm-80", Name: "mine", Folder: "group-v9", Ordinal: -1})
+			o.State.Candidates = append(o.State.Candidates[:3:3], plan.Candidate{Entry: "vm-80", MoRef: "vm-80", Name: "mine", Folder: "group-v9", Ordinal: -1})
 		})
 		s.happens("scaled to 6", s.scale(6))
 		s.happens("an adopted one is destroyed by an admin: it is cloned anew", drop(0))

@@ -27,19 +27,19 @@ var lifeStories = map[string]func(*story){
 		s.happens("the host of web-0 is cut off", change(0, func(m *plan.VM) { m.Reachable, m.Unreachable = false, "disconnected" }))
 		s.happens("scaled to 2: the unreachable one would go first, and is left alone", s.scale(2))
 		s.happens("the host is back, all are well: the highest ordinal goes", change(0, func(m *plan.VM) { m.Reachable = true }))
-		s.happens("web-1 vanishes from sight, and is not confirmed gone: no other is cloned", func(o *plan.Observed) { drop(1)(o); o.Sight.Gone = nil })
+		s.happens("web-1 vanishes from the inventory, and is not confirmed gone: no other is cloned", func(o *plan.Observed) { drop(1)(o); o.State.Gone = nil })
 	},
 	"hindrances": func(s *story) {
-		template := s.o.Sight.Template
+		template := s.o.State.Template
 		s.happens("the template is missing", func(o *plan.Observed) {
-			o.Sight.Template = plan.Template{Datacenter: "DC0", Others: []string{"debian-13", "vm-operator-template"}}
+			o.State.Template = plan.Template{Datacenter: "DC0", Others: []string{"debian-13", "vm-operator-template"}}
 		})
 		s.happens("two have that name", func(o *plan.Observed) {
-			o.Sight.Template = plan.Template{Datacenter: "DC0", Paths: []string{"/DC0/vm/a/ubuntu", "/DC0/vm/b/ubuntu"}}
+			o.State.Template = plan.Template{Datacenter: "DC0", Paths: []string{"/DC0/vm/a/ubuntu", "/DC0/vm/b/ubuntu"}}
 		})
 		s.happens("it is there; a stranger has the name web-1, and web-2 meets a full datastore", func(o *plan.Observed) {
-			o.Sight.Template = template
-			o.Sight.Folder = "group-v7"
+			o.State.Template = template
+			o.State.Folder = "group-v7"
 			o.Pending = map[string]plan.Pending{
 				"web-1": {Op: plan.Clone, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonNameConflict, Person: true,
 					Message: "a VM that is not ours has this name: rename /DC0/vm/vm-operator/default/web/web-1"}},
@@ -49,19 +49,19 @@ var lifeStories = map[string]func(*story){
 		})
 		s.happens("both are out of the way", func(o *plan.Observed) { o.Pending = nil })
 		s.happens("vCenter is down", func(o *plan.Observed) {
-			o.Sight.Known, o.Sight.Trouble = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused"}
+			o.State.Known, o.State.Trouble = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused"}
 		})
-		s.happens("another vCenter answers", func(o *plan.Observed) { o.Sight.Known, o.Sight.Trouble, o.Sight.VCenter = true, nil, "another" })
-		s.happens("the first one is back", func(o *plan.Observed) { o.Sight.VCenter = vcenter })
+		s.happens("another vCenter answers", func(o *plan.Observed) { o.State.Known, o.State.Trouble, o.State.VCenter = true, nil, "another" })
+		s.happens("the first one is back", func(o *plan.Observed) { o.State.VCenter = vcenter })
 		s.happens("cpu 0 slipped past the schema", func(o *plan.Observed) { o.Group.Spec.CPU = 0; o.Group.Generation++ })
 		s.happens("cpu 4", func(o *plan.Observed) { o.Group.Spec.CPU = 4; o.Group.Generation++ })
 		s.happens("a second web-0 turns up", func(o *plan.Observed) {
-			twin := o.Sight.VMs[0]
+			twin := o.State.VMs[0]
 			twin.MoRef, twin.Name = "vm-666", "web-0 (restored)"
-			o.Sight.VMs = append(o.Sight.VMs, twin)
+			o.State.VMs = append(o.State.VMs, twin)
 		})
 		s.happens("it is found to be off, and to have been in use", func(o *plan.Observed) {
-			o.Sight.VMs[len(o.Sight.VMs)-1].Power = plan.PoweredOff
+			o.State.VMs[len(o.State.VMs)-1].Power = plan.PoweredOff
 			o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Destroy, State: plan.BackingOff, Fault: plan.Fault{
 				Reason: plan.ReasonDuplicateMember, Person: true, Message: "it may have been in use"}}}
 		})
@@ -88,19 +88,19 @@ var lifeStories = map[string]func(*story){
 		s.happens("two members are applied", s.scale(2))
 		s.happens("the group is deleted while vCenter is down", func(o *plan.Observed) {
 			remove(o)
-			o.Sight.Known, o.Sight.Trouble = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused."}
+			o.State.Known, o.State.Trouble = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused."}
 		})
-		s.happens("another vCenter answers", func(o *plan.Observed) { o.Sight.Known, o.Sight.Trouble, o.Sight.VCenter = true, nil, "another" })
+		s.happens("another vCenter answers", func(o *plan.Observed) { o.State.Known, o.State.Trouble, o.State.VCenter = true, nil, "another" })
 		s.happens("the first one is back, and lacks a setting", func(o *plan.Observed) {
-			o.Sight.VCenter = vcenter
-			o.Sight.FolderUnknown, o.Sight.Trouble = true, &plan.Fault{Reason: "DatacenterAmbiguous", Person: true, Message: "there are several datacenters (DC0, DC1): set --datacenter"}
+			o.State.VCenter = vcenter
+			o.State.FolderUnknown, o.State.Trouble = true, &plan.Fault{Reason: "DatacenterAmbiguous", Person: true, Message: "there are several datacenters (DC0, DC1): set --datacenter"}
 		})
 	},
 	"one hindrance of many": func(s *story) {
 		lacks := plan.Fault{Reason: "MissingPrivilege", Person: true,
 			Message: "vCenter's user lacks VirtualMachine.Inventory.CreateFromExisting on /DC0/vm/vm-operator/default/web: grant it."}
 		s.happens("nobody can be cloned, for one reason", func(o *plan.Observed) {
-			o.Sight.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
+			o.State.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
 			for i := range int32(3) {
 				o.Pending[plan.MemberName("web", i)] = plan.Pending{Op: plan.Clone, Ordinal: i, State: plan.BackingOff, Fault: lacks}
 			}
@@ -118,8 +118,8 @@ var lifeStories = map[string]func(*story){
 			remove(o)
 			lacks.Message = "vCenter's user lacks VirtualMachine.Inventory.Delete on the VMs in /DC0/vm/vm-operator/default/web: grant it."
 			o.Pending = map[string]plan.Pending{}
-			for i := range o.Sight.VMs {
-				vm := &o.Sight.VMs[i]
+			for i := range o.State.VMs {
+				vm := &o.State.VMs[i]
 				vm.Power, vm.Marked, vm.Generation = plan.PoweredOff, true, o.Group.Generation
 				o.Pending[plan.MemberName("web", vm.Ordinal)] = plan.Pending{Op: plan.Destroy, Ordinal: vm.Ordinal, MoRef: vm.MoRef, State: plan.BackingOff, Fault: lacks}
 			}
@@ -128,7 +128,7 @@ var lifeStories = map[string]func(*story){
 	"abandoned": func(s *story) {
 		s.happens("two members are applied", s.scale(2))
 		s.happens("vCenter is gone for good, and the group is deleted", func(o *plan.Observed) {
-			o.Sight = plan.Sight{}
+			o.State = plan.VCenterState{}
 			remove(o)
 		})
 		s.happens("it is abandoned", func(o *plan.Observed) {

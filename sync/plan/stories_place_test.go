@@ -29,7 +29,7 @@ var placeStories = map[string]func(*story){
 		s.happens("an admin deletes web-1: it comes back where it was", drop(1))
 		s.happens("another template: each is replaced within its zone", func(o *plan.Observed) {
 			edit(func(g *spec) { g.Template = "ubuntu-26.04" })(o)
-			o.Sight.Template.Fingerprint = ""
+			o.State.Template.Fingerprint = ""
 		})
 	},
 	"addresses": func(s *story) {
@@ -60,7 +60,7 @@ var placeStories = map[string]func(*story){
 		})
 		s.happens("scaled to 3", s.scale(3))
 		s.happens("scaled to 1", s.scale(1))
-		s.happens("deleted; a rule is left", func(o *plan.Observed) { remove(o); o.Sight.RulesOff = true })
+		s.happens("deleted; a rule is left", func(o *plan.Observed) { remove(o); o.State.RulesOff = true })
 	},
 	"drain": func(s *story) {
 		s.happens("three members behind a Service, which drains for two minutes", edit(func(g *spec) { g.Service = &v1alpha1.Service{DrainSeconds: 120} }))

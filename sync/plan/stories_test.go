@@ -116,9 +116,9 @@ func (s *story) scale(replicas int32) func(*plan.Observed) {
 
 func drop(ordinal int32) func(*plan.Observed) {
 	return func(o *plan.Observed) {
-		o.Sight.VMs = slices.DeleteFunc(o.Sight.VMs, func(m plan.VM) bool {
+		o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool {
 			if m.Ordinal == ordinal {
-				o.Sight.Gone = append(o.Sight.Gone, m.MoRef)
+				o.State.Gone = append(o.State.Gone, m.MoRef)
 			}
 			return m.Ordinal == ordinal
 		})
@@ -127,9 +127,9 @@ func drop(ordinal int32) func(*plan.Observed) {
 
 func change(ordinal int32, f func(*plan.VM)) func(*plan.Observed) {
 	return func(o *plan.Observed) {
-		for i := range o.Sight.VMs {
-			if o.Sight.VMs[i].Ordinal == ordinal {
-				f(&o.Sight.VMs[i])
+		for i := range o.State.VMs {
+			if o.State.VMs[i].Ordinal == ordinal {
+				f(&o.State.VMs[i])
 			}
 		}
 	}

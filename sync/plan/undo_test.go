@@ -11,7 +11,7 @@ func TestAnOperatorUndoesAGenerationThatNobodyApplied(t *testing.T) {
 	t.Parallel()
 	o := served(3, v1alpha1.Service{})
 	o.Group.Generation = 7
-	o.Sight.VMs[1].Generation = 2_000_000_000
+	o.State.VMs[1].Generation = 2_000_000_000
 	if r := plan.Make(o); r.Status.Conditions[0].Reason != plan.ReasonSuperseded {
 		t.Fatalf("%+v", r.Status)
 	}
@@ -23,7 +23,7 @@ func TestAnOperatorUndoesAGenerationThatNobodyApplied(t *testing.T) {
 		}
 	}
 	o.Group.Annotations = map[string]string{v1alpha1.AnnotationUndoGeneration: "2000000000"}
-	o.Sight.VMs[2].Generation = 2_000_000_001 // another replica knows a newer spec
+	o.State.VMs[2].Generation = 2_000_000_001 // another replica knows a newer spec
 	if r := plan.Make(o); r.Status.Conditions[0].Reason != plan.ReasonSuperseded {
 		t.Errorf("a newer generation than the undone one does not hold: %+v", r.Status)
 	}

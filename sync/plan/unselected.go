@@ -36,7 +36,7 @@ func unselected(o *Observed) Result {
 	r := Result{Status: o.Group.Status, Children: asReceived(o.Children)}
 	confirm := o.Pending[ConfirmKey]
 	over := o.FinalizingSince.Add(o.Lease)
-	switch s := &o.Sight; {
+	switch s := &o.State; {
 	case !s.Known && s.Trouble != nil:
 		r.Refusal = unselectedRefusal(o, "whether vCenter holds VMs of it is not known ("+strings.TrimSuffix(s.Trouble.Message, ".")+")")
 	case !s.Known:
@@ -57,7 +57,7 @@ func unselected(o *Observed) Result {
 	default:
 		r.Finalized = true
 	}
-	if o.Sight.Known && len(o.Sight.VMs) == 0 && !o.Emptied && !anyRunning(o) && !o.Now.Before(over) && confirm.State != BackingOff {
+	if o.State.Known && len(o.State.VMs) == 0 && !o.Emptied && !anyRunning(o) && !o.Now.Before(over) && confirm.State != BackingOff {
 		r.Actions = []Action{{Op: ConfirmGone, VM: ConfirmKey, Since: o.FinalizingSince, Reason: "the group is no longer selected: a fresh read must show that nothing of it is here"}}
 	}
 	return r
@@ -86,12 +86,12 @@ func asReceived(observed map[ChildKey]ObservedChild) []Child {
 // confirmed to be gone.
 func recordedHere(o *Observed) []string {
 	s := &o.Group.Status
-	if s.VCenterUUID != "" && s.VCenterUUID != o.Sight.VCenter {
+	if s.VCenterUUID != "" && s.VCenterUUID != o.State.VCenter {
 		return nil
 	}
 	var names []string
 	note := func(name, moRef string) {
-		if !slices.Contains(o.Sight.Gone, moRef) {
+		if !slices.Contains(o.State.Gone, moRef) {
 			names = append(names, name)
 		}
 	}

@@ -23,7 +23,7 @@ func TestNothingIsRemovedForAGroupWithoutDeletionTimestamp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anyServed(t)
 		if rapid.Bool().Draw(t, "without VMs") {
-			o.Sight.VMs = nil
+			o.State.VMs = nil
 		}
 		if rapid.Bool().Draw(t, "without a status") {
 			o.Group.Status = v1alpha1.VmGroupStatus{}
@@ -33,15 +33,15 @@ func TestNothingIsRemovedForAGroupWithoutDeletionTimestamp(t *testing.T) {
 		o.Emptied = rapid.Bool().Draw(t, "emptied")
 		r := plan.Make(o)
 		for _, a := range r.Actions {
-			if a.Op != plan.ConfirmGone || len(o.Sight.VMs) > 0 {
-				t.Fatalf("it wants %+v with %d VMs", a, len(o.Sight.VMs))
+			if a.Op != plan.ConfirmGone || len(o.State.VMs) > 0 {
+				t.Fatalf("it wants %+v with %d VMs", a, len(o.State.VMs))
 			}
 		}
 		if r.Finalized != (r.Refusal == nil) {
 			t.Fatalf("finalized %v, refused %+v", r.Finalized, r.Refusal)
 		}
-		if r.Finalized && (!o.Sight.Known || !o.Emptied || len(o.Sight.VMs) > 0) {
-			t.Fatalf("it is let go: known %v, emptied %v, %d VMs", o.Sight.Known, o.Emptied, len(o.Sight.VMs))
+		if r.Finalized && (!o.State.Known || !o.Emptied || len(o.State.VMs) > 0) {
+			t.Fatalf("it is let go: known %v, emptied %v, %d VMs", o.State.Known, o.Emptied, len(o.State.VMs))
 		}
 		if !reflect.DeepEqual(r.Status, o.Group.Status) {
 			t.Fatalf("the status is another")
@@ -60,7 +60,7 @@ func TestNothingIsRemovedForAGroupWithoutDeletionTimestamp(t *testing.T) {
 func TestAGroupThatIsNoLongerSelectedIsToldWhatToDo(t *testing.T) {
 	t.Parallel()
 	o := observed(2)
-	o.Sight.VMs = []plan.VM{vm(&o, 0), vm(&o, 1)}
+	o.State.VMs = []plan.VM{vm(&o, 0), vm(&o, 1)}
 	unselect(&o)
 	r := plan.Make(o)
 	if r.Refusal == nil || r.Refusal.Retry != 0 {
@@ -87,13 +87,13 @@ func TestAGroupIsLetGoOnlyWhenNothingOfItCanCome(t *testing.T) {
 		reads   bool
 	}{
 		"nothing of it is there":        {func(*plan.Observed) {}, true, false, false},
-		"vCenter cannot be reached":     {func(o *plan.Observed) { o.Sight = plan.Sight{Trouble: &plan.Fault{Message: "refused"}} }, false, false, false},
-		"the inventory is being read":   {func(o *plan.Observed) { o.Sight = plan.Sight{} }, false, true, false},
-		"a VM is in quarantine":         {func(o *plan.Observed) { q := vm(o, 0); q.Quarantined = now; o.Sight.VMs = []plan.VM{q} }, false, false, false},
+		"vCenter cannot be reached":     {func(o *plan.Observed) { o.State = plan.VCenterState{Trouble: &plan.Fault{Message: "refused"}} }, false, false, false},
+		"the inventory is being read":   {func(o *plan.Observed) { o.State = plan.VCenterState{} }, false, true, false},
+		"a VM is in quarantine":         {func(o *plan.Observed) { q := vm(o, 0); q.Quarantined = now; o.State.VMs = []plan.VM{q} }, false, false, false},
 		"a recorded member is not seen": {func(o *plan.Observed) { o.Group.Status.Members = []v1alpha1.Member{recorded} }, false, false, false},
 		"a recorded member is gone": {func(o *plan.Observed) {
 			o.Group.Status.Members = []v1alpha1.Member{recorded}
-			o.Sight.Gone = []string{"vm-100"}
+			o.State.Gone = []string{"vm-100"}
 		}, true, false, false},
 		"a recorded VM in quarantine is not seen": {func(o *plan.Observed) {
 			o.Group.Status.Quarantined = []v1alpha1.Quarantined{{Name: "web-0-vm-100", MoRef: "vm-100"}}
@@ -111,10 +111,10 @@ func TestAGroupIsLetGoOnlyWhenNothingOfItCanCome(t *testing.T) {
 		"the fresh read is under way":                  {func(o *plan.Observed) { o.Emptied = false; o.Pending = confirming(plan.Running) }, false, true, false},
 		"it is paused, and its spec is invalid":        {func(o *plan.Observed) { o.Group.Spec.Paused, o.Group.Spec.CPU = true, 0 }, true, false, false},
 		"the settings do not fit, and VMs are known": {func(o *plan.Observed) {
-			o.Sight.FolderUnknown, o.Sight.Trouble = true, &plan.Fault{Reason: "PoolNotFound"}
+			o.State.FolderUnknown, o.State.Trouble = true, &plan.Fault{Reason: "PoolNotFound"}
 		}, true, false, false},
 		"it is marked to be abandoned": {func(o *plan.Observed) {
-			o.Sight.VMs = []plan.VM{vm(o, 0)}
+			o.State.VMs = []plan.VM{vm(o, 0)}
 			o.Group.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "true"}
 		}, false, false, false},
 	} {

@@ -95,9 +95,9 @@ func (v *vcenter) standing(folder string) bool {
 
 // apply changes a VM as the success of an action does, by the planner's own model.
 func (v *vcenter) apply(m *machine, a plan.Action) {
-	o := plan.Observed{Group: &nobody, Now: seconds(time.Now()), Sight: plan.Sight{VMs: []plan.VM{m.VM}}}
+	o := plan.Observed{Group: &nobody, Now: seconds(time.Now()), State: plan.VCenterState{VMs: []plan.VM{m.VM}}}
 	plan.Apply(&o, a)
-	m.VM = o.Sight.VMs[0]
+	m.VM = o.State.VMs[0]
 	m.marked = m.marked || m.Marked
 }
 
@@ -105,9 +105,9 @@ var nobody v1alpha1.VmGroup
 
 // add makes a VM as a clone does.
 func (v *vcenter) add(uid types.UID, a plan.Action) *machine {
-	o := plan.Observed{Group: &nobody, Now: seconds(time.Now()), Sight: plan.Sight{VCenter: vcenterID}}
+	o := plan.Observed{Group: &nobody, Now: seconds(time.Now()), State: plan.VCenterState{VCenter: vcenterID}}
 	plan.Apply(&o, a)
-	m := &machine{VM: o.Sight.VMs[0], uid: uid}
+	m := &machine{VM: o.State.VMs[0], uid: uid}
 	m.MoRef = v.ref("vm")
 	m.reconfigured()
 	v.vms = append(v.vms, m)
@@ -241,9 +241,9 @@ func (v *view) readAll() {
 	}
 }
 
-// sight is what loop.VCenter.Sight says.
-func (v *view) sight(ref plan.Ref, ask plan.Ask) plan.Sight {
-	s := plan.Sight{Known: v.known, VCenter: vcenterID}
+// state is what loop.VCenter.State says.
+func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
+	s := plan.VCenterState{Known: v.known, VCenter: vcenterID}
 	hidesAsGone := v.vcenter.set.defect == hidesAsGone
 	for _, m := range v.vcenter.vms {
 		if g := v.vms[m.MoRef]; g != nil && !g.gone && !g.blind && g.uid == ref.UID && (g.vm.Reachable || !hidesAsGone) {

@@ -65,7 +65,7 @@ type replica struct {
 	stopped chan struct{}
 	paused  bool
 	gate    chan struct{} // closed when it goes on
-	parked  bool          // its loop stands in Sight
+	parked  bool          // its loop stands in State
 	waiting []waitingCall // came while it was paused
 	clones  map[types.UID][]int
 	asked   map[string]time.Time // the guests that it asked to halt, and their boot then
@@ -74,7 +74,7 @@ type replica struct {
 	spec    map[types.UID]int // the newest generation that it was called for
 }
 
-func (r *replica) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
+func (r *replica) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	r.mu.Lock()
 	gate := r.gate
 	r.parked = r.paused
@@ -85,7 +85,7 @@ func (r *replica) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.view.sight(ref, ask)
+	return r.view.state(ref, ask)
 }
 
 func (r *replica) Identify(string, string) []types.UID { return nil }
@@ -153,7 +153,7 @@ func (w *world) pause(r *replica) {
 }
 
 // resume lets a replica go on. The calls that waited come before anything else, or after the first beat. (Where the loop did
-// not stand in Sight, it may have seen the pause before its end, as no process can; those calls do not come then.)
+// not stand in State, it may have seen the pause before its end, as no process can; those calls do not come then.)
 func (w *world) resume(r *replica, callsFirst bool) {
 	if !r.paused {
 		return

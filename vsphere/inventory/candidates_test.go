@@ -38,11 +38,11 @@ func stamped(m Machine, change func(*stamp.Stamp)) Machine {
 
 // adopt asks twice, so that what is asked for is read in between.
 func (s *shelf) adopt(machines []Machine, entries ...string) []plan.Candidate {
-	ask := plan.Ask{Adopt: entries}
+	ask := plan.Query{Adopt: entries}
 	s.publish(machines...)
-	s.Sight(web, ask)
+	s.State(web, ask)
 	s.publish(machines...)
-	return s.Sight(web, ask).Candidates
+	return s.State(web, ask).Candidates
 }
 
 func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
@@ -164,7 +164,7 @@ func TestAnEntryIsDoneWhileItsVMIsTheGroups(t *testing.T) {
 		}
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
-	if c := s.Sight(web, plan.Ask{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Done || c.MoRef != "vm-2" {
+	if c := s.State(web, plan.Query{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Done || c.MoRef != "vm-2" {
 		t.Errorf("after it is gone: %+v", c)
 	}
 }
@@ -180,12 +180,12 @@ func TestTwoEntriesOfOneVMAreOneTooMany(t *testing.T) {
 func TestACandidateIsReadOnceAndItsGroupIsToldWhenItWasAndWhenItChanges(t *testing.T) {
 	t.Parallel()
 	s := allowing()
-	ask := plan.Ask{Adopt: []string{"legacy/a"}}
+	ask := plan.Query{Adopt: []string{"legacy/a"}}
 	light := old("vm-1", "a", "legacy")
 	light.Whole, light.ChangeVersion = false, ""
 	s.publish(light)
 	for range 3 {
-		c := s.Sight(web, ask).Candidates[0]
+		c := s.State(web, ask).Candidates[0]
 		if c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptReading || !c.Fault.Passing || c.Fault.Person {
 			t.Fatalf("%+v", c.Fault)
 		}
@@ -201,13 +201,13 @@ func TestACandidateIsReadOnceAndItsGroupIsToldWhenItWasAndWhenItChanges(t *testi
 		if !slices.Equal(s.told, []types.UID{web.UID}) {
 			t.Errorf("told %v", s.told)
 		}
-		if c := s.Sight(web, ask).Candidates[0]; c.Fault != nil || c.ChangeVersion != version {
+		if c := s.State(web, ask).Candidates[0]; c.Fault != nil || c.ChangeVersion != version {
 			t.Errorf("%+v, %+v", c, c.Fault)
 		}
 	}
 	s.told = nil
 	s.publish(light) // by a scan that began before
-	if c := s.Sight(web, ask).Candidates[0]; c.ChangeVersion != "8" || len(s.told) > 0 {
+	if c := s.State(web, ask).Candidates[0]; c.ChangeVersion != "8" || len(s.told) > 0 {
 		t.Errorf("%+v, told %v", c, s.told)
 	}
 }
@@ -229,31 +229,31 @@ func TestAnAnswerAboutAdoptionIsRememberedUntilSomethingChanges(t *testing.T) {
 	t.Parallel()
 	s := allowing()
 	first := s.adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a")
-	again := s.Sight(web, plan.Ask{Adopt: []string{"legacy/a"}}).Candidates
+	again := s.State(web, plan.Query{Adopt: []string{"legacy/a"}}).Candidates
 	if &first[0] != &again[0] {
 		t.Error("it was found out anew")
 	}
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "older", "vm"}}})
-	if c := s.Sight(web, plan.Ask{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
+	if c := s.State(web, plan.Query{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
 		t.Errorf("its folder was renamed: %+v", c)
 	}
 	other := plan.Ref{Namespace: "bank", Name: "web", UID: web.UID}
-	if c := s.Sight(other, plan.Ask{Adopt: []string{"older/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
+	if c := s.State(other, plan.Query{Adopt: []string{"older/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
 		t.Errorf("of another namespace: %+v", c)
 	}
 }
 
-func BenchmarkSightOfAGroupThatAdoptedAHundred(b *testing.B) {
+func BenchmarkStateOfAGroupThatAdoptedAHundred(b *testing.B) {
 	n := many()
 	n.adopting = newAdopting(Selection{AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
-	ask := plan.Ask{Template: "ubuntu"}
+	ask := plan.Query{Template: "ubuntu"}
 	for i := range 100 {
 		ask.Adopt = append(ask.Adopt, "/DC0/vm/stranger-"+strings.Repeat("1", 1+i%4))
 	}
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
 	b.ReportAllocs()
 	for b.Loop() {
-		if s := n.Sight(ref, ask); len(s.Candidates) != 100 {
+		if s := n.State(ref, ask); len(s.Candidates) != 100 {
 			b.Fatalf("%+v", s)
 		}
 	}
@@ -271,7 +271,7 @@ func TestOutsideOfWhatARuleAllowsOneSentenceServesForAll(t *testing.T) {
 		seen := map[plan.Fault]bool{}
 		for _, entry := range []string{"vm-3", "vm-4", "vm-5", "vm-99", "/DC0/vm/legacy2/crown", "/DC0/vm/legacy2/none", "legacy2/twin", "/DC1/vm/legacy/d"} {
 			ref := plan.Ref{Namespace: namespace, Name: "web", UID: "uid-" + types.UID(namespace)}
-			got := s.Sight(ref, plan.Ask{Adopt: []string{entry}}).Candidates[0]
+			got := s.State(ref, plan.Query{Adopt: []string{entry}}).Candidates[0]
 			if got.Fault == nil || got.MoRef != "" || got.Name != "" || got.Folder != "" || !strings.Contains(got.Fault.Message, strconv.Quote(entry)) {
 				t.Fatalf("%s: %+v", entry, got)
 			}
@@ -290,7 +290,7 @@ func TestAVMThatIsNoTemplateIsNotToldFromOneThatDoesNotExist(t *testing.T) {
 	s := newShelf()
 	s.publish(template("vm-1", "ubuntu", "vm"), old("vm-2", "web-0", "web"))
 	look := func(name string) string {
-		return strings.ReplaceAll(fmt.Sprintf("%+v", s.Sight(web, plan.Ask{Template: name}).Template), name, "…")
+		return strings.ReplaceAll(fmt.Sprintf("%+v", s.State(web, plan.Query{Template: name}).Template), name, "…")
 	}
 	if there, none := look("web-0"), look("none"); there != none {
 		t.Errorf("%s\n%s", there, none)

@@ -52,7 +52,7 @@ func asIs(*Rule) {}
 func (s *shelf) publishClusters(all []Cluster) { s.Publish(Reading{VCenter: "vc", Clusters: all}) }
 
 func (s *shelf) off(request v1alpha1.AntiAffinity) bool {
-	return s.Sight(web, plan.Ask{AntiAffinity: request}).RulesOff
+	return s.State(web, plan.Query{AntiAffinity: request}).RulesOff
 }
 
 func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheWish(t *testing.T) {
@@ -194,11 +194,11 @@ func TestWhoWantsNoRulesPaysNothingForThem(t *testing.T) {
 	n := many()
 	n.Publish(Reading{VCenter: "vc", Clusters: ruled(asIs)})
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
-	plain := testing.AllocsPerRun(100, func() { n.Sight(ref, plan.Ask{Template: "ubuntu"}) })
+	plain := testing.AllocsPerRun(100, func() { n.State(ref, plan.Query{Template: "ubuntu"}) })
 	if plain > 1 {
 		t.Errorf("%v allocations", plain)
 	}
-	wanting := testing.AllocsPerRun(100, func() { n.Sight(ref, plan.Ask{Template: "ubuntu", AntiAffinity: preferred}) })
+	wanting := testing.AllocsPerRun(100, func() { n.State(ref, plan.Query{Template: "ubuntu", AntiAffinity: preferred}) })
 	if wanting > plain {
 		t.Errorf("%v allocations while nothing changes, not %v", wanting, plain)
 	}

@@ -30,12 +30,12 @@ func FuzzOnlyAStampMakesAMember(f *testing.F) {
 			InstanceUUID: instanceUUID, StampText: text})
 		bears, err := stamp.Decode(text)
 		owned := err == nil && bears.Owned(web.UID, instanceUUID)
-		sight := s.look()
-		if is := len(sight.VMs) > 0; is != owned {
+		state := s.look()
+		if is := len(state.VMs) > 0; is != owned {
 			t.Fatalf("a member: %v; the stamp: %v, %v (%+v)", is, owned, err, bears)
 		}
-		if owned && (sight.VMs[0].MoRef != "vm-7" || sight.VMs[0].Ordinal < 0 || sight.VMs[0].Ordinal != bears.Ordinal) {
-			t.Fatalf("%+v", sight.VMs[0])
+		if owned && (state.VMs[0].MoRef != "vm-7" || state.VMs[0].Ordinal < 0 || state.VMs[0].Ordinal != bears.Ordinal) {
+			t.Fatalf("%+v", state.VMs[0])
 		}
 		if err != nil && !errors.Is(err, stamp.ErrInvalid) && !errors.Is(err, stamp.ErrVersion) {
 			t.Fatal(err)

@@ -27,8 +27,8 @@ func abroad() *shelf {
 	return s
 }
 
-func (s *shelf) at(placement plan.Home) plan.Sight {
-	return s.Sight(web, plan.Ask{Template: "ubuntu", Home: placement})
+func (s *shelf) at(placement plan.Home) plan.VCenterState {
+	return s.State(web, plan.Query{Template: "ubuntu", Home: placement})
 }
 
 func TestAGroupsFolderAndTemplateAreLookedForInItsHome(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAHomeThatCannotBeIsTheTroubleOfItsGroupAlone(t *testing.T) {
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"deep", "Folder", "deep", "shop"}}})
 	s.locate("dc", "DC0", "vm", "deep") // --folder vm-operator/shop/deep
 	for namespace, trouble := range map[string]bool{"shop": true, "bank": false} {
-		got := s.Sight(plan.Ref{Namespace: namespace, Name: "deep", UID: "uid"}, plan.Ask{Home: plan.Home{Folder: "vm-operator"}})
+		got := s.State(plan.Ref{Namespace: namespace, Name: "deep", UID: "uid"}, plan.Query{Home: plan.Home{Folder: "vm-operator"}})
 		if (got.Trouble != nil) != trouble {
 			t.Errorf("above the server's own folder, in the namespace %s: %+v", namespace, got.Trouble)
 		}
@@ -187,7 +187,7 @@ func TestVMsAreAdoptedFromTheGroupsOwnDatacenter(t *testing.T) {
 	here, there := old("vm-1", "a", "legacy"), old("vm-2", "a", "legacy1")
 	s.publish(here, there)
 	look := func(placement plan.Home) []plan.Candidate {
-		return s.Sight(web, plan.Ask{Home: placement, Adopt: []string{"legacy/a", "vm-1", "vm-2"}}).Candidates
+		return s.State(web, plan.Query{Home: placement, Adopt: []string{"legacy/a", "vm-1", "vm-2"}}).Candidates
 	}
 	away := plan.Home{Datacenter: "DC1", Folder: "teams"}
 	look(plan.Home{})

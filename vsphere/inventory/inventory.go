@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// Inventory is what vCenter said last, indexed for Sight: members by their group, templates by name, folders by
+// Inventory is what vCenter said last, indexed for State: members by their group, templates by name, folders by
 // place, and of all other VMs no more than a name and a place.
 //
 // Publish is called by one goroutine at a time, with readings in the order in which they began, so that an older

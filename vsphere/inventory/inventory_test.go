@@ -52,8 +52,8 @@ func template(moRef, name, parent string) Machine {
 	return Machine{VM: plan.VM{MoRef: moRef, Name: name}, Parent: parent, Readable: true, Template: true, InstanceUUID: moRef}
 }
 
-func (s *shelf) look(recorded ...string) plan.Sight {
-	return s.Sight(web, plan.Ask{Template: "ubuntu", Recorded: recorded})
+func (s *shelf) look(recorded ...string) plan.VCenterState {
+	return s.State(web, plan.Query{Template: "ubuntu", Recorded: recorded})
 }
 
 func TestOnlyAValidStampMakesAMember(t *testing.T) {

@@ -286,7 +286,7 @@ func (n *Inventory) FoldersNamed(prefix string) (paths []string) {
 	return paths
 }
 
-// FindTemplate finds a template in the way of Sight. others are the names of templates that there
+// FindTemplate finds a template in the way of State. others are the names of templates that there
 // are, and plain is the path of a VM of that name that is none.
 func (n *Inventory) FindTemplate(at *GroupFolder, name string) (t plan.Template, others []string, plain string) {
 	n.mu.RLock()

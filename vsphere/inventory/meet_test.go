@@ -16,7 +16,7 @@ func TestAFolderInTheServersOwnIsRefusedInAnyCase(t *testing.T) {
 	t.Parallel()
 	for folder, free := range map[string]bool{"vm-operator/shop": false, "VM-Operator/shop": false, "VM-OPERATOR/SHOP/web": false, "vm-operators": true} {
 		s := newShelf()
-		trouble := s.Sight(web, plan.Ask{Home: plan.Home{Folder: folder}}).Trouble
+		trouble := s.State(web, plan.Query{Home: plan.Home{Folder: folder}}).Trouble
 		if refused := trouble != nil && trouble.Reason == vcfault.ReasonHomeForbidden; refused == free {
 			t.Errorf("%s: %+v", folder, trouble)
 		}
@@ -49,14 +49,14 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 		{"theirs", "Folder", "quarantine", "teams-web"}}
 	other := plan.Ref{Namespace: "web", Name: "quarantine", UID: "uid-other"}
 	look := func(s *shelf) *plan.Fault {
-		return s.Sight(other, plan.Ask{Home: plan.Home{Folder: "teams/shop"}}).Trouble
+		return s.State(other, plan.Query{Home: plan.Home{Folder: "teams/shop"}}).Trouble
 	}
 	s := newShelf()
 	s.Publish(Reading{VCenter: "vc", Places: places})
 	if trouble := look(s); trouble != nil {
 		t.Errorf("nobody else is there: %+v", trouble)
 	}
-	s.Sight(web, plan.Ask{Home: plan.Home{Folder: "teams"}})
+	s.State(web, plan.Query{Home: plan.Home{Folder: "teams"}})
 	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden || !trouble.Person {
 		t.Errorf("beside a group that asks: %+v", trouble)
 	}
@@ -66,7 +66,7 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden {
 		t.Errorf("beside a group that has members: %+v", trouble)
 	}
-	if trouble := s.Sight(plan.Ref{Namespace: "shop", Name: "quarantine", UID: "uid-third"}, plan.Ask{}).Trouble; trouble != nil {
+	if trouble := s.State(plan.Ref{Namespace: "shop", Name: "quarantine", UID: "uid-third"}, plan.Query{}).Trouble; trouble != nil {
 		t.Errorf("a group of that name elsewhere is as it was: %+v", trouble)
 	}
 }

@@ -52,7 +52,7 @@ func TestTheRosterListsAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 	if got := rosterLines(groups); fmt.Sprint(got) != fmt.Sprint(want) || !known {
 		t.Errorf("%q, %v", got, known)
 	}
-	if vms := s.Sight(web, plan.Ask{}).VMs; len(vms) != 3 {
+	if vms := s.State(web, plan.Query{}).VMs; len(vms) != 3 {
 		t.Errorf("the group has %d VMs: the roster has changed it", len(vms))
 	}
 	if groups, _ := s.Roster("another"); len(groups) != 1 || groups[0].UID != "uid-else" {

@@ -35,7 +35,7 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 		{name: "/"},
 	} {
 		for range 2 { // the second answer is remembered
-			got := s.Sight(web, plan.Ask{Template: c.name}).Template
+			got := s.State(web, plan.Query{Template: c.name}).Template
 			if got.MoRef != c.moRef || !slices.Equal(got.Paths, c.paths) || got.Datacenter != "DC0" {
 				t.Errorf("%q names %+v", c.name, got)
 			}
@@ -45,11 +45,11 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 		}
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-3"}})
-	if got := s.Sight(web, plan.Ask{Template: "debian"}).Template; got.MoRef != "vm-4" {
+	if got := s.State(web, plan.Query{Template: "debian"}).Template; got.MoRef != "vm-4" {
 		t.Errorf("after one of two is gone: %+v", got)
 	}
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"root", "Folder", "moved", "vm"}}})
-	if got := s.Sight(web, plan.Ask{Template: "debian"}).Template; got.Paths[0] != "/DC0/vm/moved/debian" {
+	if got := s.State(web, plan.Query{Template: "debian"}).Template; got.Paths[0] != "/DC0/vm/moved/debian" {
 		t.Errorf("after a folder was renamed: %+v", got)
 	}
 }
@@ -104,14 +104,14 @@ func many() *Inventory {
 }
 
 // It is not parallel: allocations are counted.
-func TestSightOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
+func TestTheStateOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
 	n := many()
 	n.adopting = newAdopting(Selection{ClusterID: "test", AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
 	var reads []string
 	n.want = func(moRef string) { reads = append(reads, moRef) }
 	const adopted = 100
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-adopter"}
-	ask := plan.Ask{Template: "ubuntu"}
+	ask := plan.Query{Template: "ubuntu"}
 	for i := range int32(adopted) {
 		entry := fmt.Sprintf("/DC0/vm/stranger-%d", i)
 		m := stamped(old(fmt.Sprintf("vm-a%d", i), plan.MemberName("web", i), "web"), func(s *stamp.Stamp) {
@@ -121,7 +121,7 @@ func TestSightOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
 		ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, m.MoRef)
 	}
 	done := func() {
-		for _, c := range n.Sight(ref, ask).Candidates {
+		for _, c := range n.State(ref, ask).Candidates {
 			if !c.Done {
 				t.Fatalf("%+v, %+v", c, c.Fault)
 			}
@@ -138,7 +138,7 @@ func TestSightOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
 	}
 	alone := testing.AllocsPerRun(100, change)
 	if most := testing.AllocsPerRun(100, func() { change(); done() }) - alone; most > 60 {
-		t.Errorf("%v allocations for a Sight of %d entries after a change of another group", most, adopted)
+		t.Errorf("%v allocations for a State of %d entries after a change of another group", most, adopted)
 	}
 	if len(reads) != 0 {
 		t.Errorf("it asks for reads of %v", reads)
@@ -148,23 +148,23 @@ func TestSightOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
 	ask.Adopt = append(ask.Adopt, "/DC0/vm/stranger-500", "vm-s501", "/DC0/vm/none")
 	for range 100 {
 		change()
-		n.Sight(ref, ask)
+		n.State(ref, ask)
 	}
 	if !slices.Equal(reads, []string{"vm-s500", "vm-s501"}) {
 		t.Errorf("it asks for reads of %v", reads)
 	}
 }
 
-func BenchmarkSightAmongTenThousandVMs(b *testing.B) {
+func BenchmarkStateAmongTenThousandVMs(b *testing.B) {
 	n := many()
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
 	var recorded []string
-	for _, vm := range n.Sight(ref, plan.Ask{Template: "ubuntu"}).VMs {
+	for _, vm := range n.State(ref, plan.Query{Template: "ubuntu"}).VMs {
 		recorded = append(recorded, vm.MoRef)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if s := n.Sight(ref, plan.Ask{Template: "ubuntu", Recorded: recorded}); len(s.VMs) != 10 || s.Folder == "" || s.Template.MoRef == "" {
+		if s := n.State(ref, plan.Query{Template: "ubuntu", Recorded: recorded}); len(s.VMs) != 10 || s.Folder == "" || s.Template.MoRef == "" {
 			b.Fatalf("%+v", s)
 		}
 	}

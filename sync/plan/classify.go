@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// view is an observation put in order, and what the steering makes of it.
+// view is an observation put in order, and what the planner makes of it.
 type view struct {
 	*Observed
 	policy policy
@@ -34,7 +34,7 @@ type view struct {
 	revision    string            // of a member that is cloned now; empty while its user data is not known
 	prepared    string            // what a member is to be prepared with; empty if with nothing
 
-	// What steer and finalize find.
+	// What reconcile and finalize find.
 	update    *v1alpha1.UpdateProgress // nil while members are as the spec says, or kept otherwise
 	stuck     *Fault                   // why an update has stopped
 	suspended string                   // what was seen when healing was suspended
@@ -69,7 +69,7 @@ type named struct {
 	Fault
 }
 
-func survey(o *Observed) *view {
+func classify(o *Observed) *view {
 	v := &view{Observed: o, want: int(o.Group.Replicas()), prepared: PreparationOf(&o.Group.Spec)}
 	if errs := o.Group.Validate(); len(errs) > 0 {
 		v.invalid = &Fault{Reason: ReasonInvalidSpec, Person: true, Message: errs.ToAggregate().Error()}
@@ -91,11 +91,11 @@ func survey(o *Observed) *view {
 
 // forgetConflicts drops the failures of clones whose name is free now: they are tried again at once, and told no more.
 func (v *view) forgetConflicts() {
-	if len(v.Sight.Free) == 0 {
+	if len(v.State.Free) == 0 {
 		return
 	}
 	v.Pending = maps.Clone(v.Pending)
-	for _, name := range v.Sight.Free {
+	for _, name := range v.State.Free {
 		p, pending := v.Pending[name]
 		switch {
 		case !pending || p.Op != Clone || p.Fault.Reason != ReasonNameConflict:
@@ -110,7 +110,7 @@ func (v *view) forgetConflicts() {
 
 // holdBack decides what the table at Make says left of the bar.
 func (v *view) holdBack() (sighted bool, hold *Fault) {
-	s := &v.Sight
+	s := &v.State
 	switch {
 	case !s.Known && s.Trouble != nil:
 		return false, s.Trouble
@@ -160,8 +160,8 @@ func (v *view) overtaken() string {
 		return ""
 	}
 	called := v.Called.Truncate(time.Second) // as stamps have it
-	for i := range v.Sight.VMs {
-		vm := &v.Sight.VMs[i]
+	for i := range v.State.VMs {
+		vm := &v.State.VMs[i]
 		if vm.Generation == v.Group.Generation && vm.Revision != v.revision && vm.Quarantined.IsZero() && !vm.Created.Before(called) &&
 			!vm.Created.After(v.Now.Add(clockSkew)) {
 			return MemberName(v.Group.Name, vm.Ordinal)
@@ -174,8 +174,8 @@ func (v *view) overtaken() string {
 // One name in one folder is the lock that keeps an ordinal from being made twice: it must not split.
 func (v *view) elsewhere() *Fault {
 	home := HomeOf(&v.Group.Spec).String()
-	for i := range v.Sight.VMs {
-		if was := v.Sight.VMs[i].Home; was != home {
+	for i := range v.State.VMs {
+		if was := v.State.VMs[i].Home; was != home {
 			return &Fault{Reason: ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
 				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
 				homeText(was), homeText(home))}
@@ -208,8 +208,8 @@ func homeText(home string) string {
 // madeIn is the vCenter that the group's members were made in, as the status and the stamps have it. A group
 // without members belongs to none.
 func (v *view) madeIn() string {
-	for i := range v.Sight.VMs {
-		if was := v.Sight.VMs[i].VCenter; was != "" && was != v.Sight.VCenter {
+	for i := range v.State.VMs {
+		if was := v.State.VMs[i].VCenter; was != "" && was != v.State.VCenter {
 			return was
 		}
 	}
@@ -220,8 +220,8 @@ func (v *view) madeIn() string {
 }
 
 func (v *view) sortMembers() {
-	v.members = make([]member, 0, len(v.Sight.VMs))
-	for _, vm := range v.Sight.VMs {
+	v.members = make([]member, 0, len(v.State.VMs))
+	for _, vm := range v.State.VMs {
 		if m := (member{VM: vm, name: MemberName(v.Group.Name, vm.Ordinal)}); vm.Quarantined.IsZero() {
 			v.members = append(v.members, m)
 		} else {
@@ -253,12 +253,12 @@ func (v *view) sortUnseen() {
 	if len(recorded) == 0 {
 		return
 	}
-	here := make(map[string]bool, len(v.Sight.VMs)+len(v.Sight.Gone))
-	for i := range v.Sight.VMs {
-		here[v.Sight.VMs[i].MoRef] = true
+	here := make(map[string]bool, len(v.State.VMs)+len(v.State.Gone))
+	for i := range v.State.VMs {
+		here[v.State.VMs[i].MoRef] = true
 	}
-	gone := make(map[string]bool, len(v.Sight.Gone))
-	for _, ref := range v.Sight.Gone {
+	gone := make(map[string]bool, len(v.State.Gone))
+	for _, ref := range v.State.Gone {
 		gone[ref] = true
 	}
 	for _, m := range recorded {

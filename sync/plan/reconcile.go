@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// steer finds the steps that lead to exactly the wanted members, all as the spec says, all ready. Wanted ordinals are
+// reconcile finds the steps that lead to exactly the wanted members, all as the spec says, all ready. Wanted ordinals are
 // a set, not 0 … n-1: members that exist stay, and new ones take the lowest free ordinals.
 //
 // What is decided first binds what comes after: who differs, who is unwell, who goes, and then what is done about
 // those that stay. Of two steps for one member the first counts.
-func (v *view) steer() {
+func (v *view) reconcile() {
 	order := v.victims()
 	v.findChanges(order)
 	v.heal(order)
-	slack := v.depart(order)
+	slack := v.selectForRemoval(order)
 	v.chooseCycles(order, slack)
 	v.removeChosen()
-	v.settle()
+	v.finishAdoption()
 	v.restart()
 	v.setRules()
 	v.resizeInPlace(order, slack)

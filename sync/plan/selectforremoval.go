@@ -60,7 +60,7 @@ func (v *view) byOrder(x, y *member) int {
 	return 0
 }
 
-// depart decides who goes now. It gives back how many more of those that serve may be taken down (negative: fewer
+// selectForRemoval decides who goes now. It gives back how many more of those that serve may be taken down (negative: fewer
 // serve than is promised).
 //
 //	member                     | serves                        | does not serve
@@ -72,7 +72,7 @@ func (v *view) byOrder(x, y *member) int {
 //
 // Who is ready, but is halting, or may have been taken down by a step that failed, or is not ready for long enough, is
 // not counted as serving, and goes only while enough others serve.
-func (v *view) depart(order []int) (slack int) {
+func (v *view) selectForRemoval(order []int) (slack int) {
 	serving, idle, retiring := 0, 0, 0
 	for i := range v.members {
 		m := &v.members[i]

@@ -13,16 +13,16 @@ import (
 // others is how many templates' names an answer lists when the wanted one is not found.
 const othersListed = 10
 
-// Sight says from memory what is known of a group: no call, no waiting, hardly an allocation.
+// State says from memory what is known of a group: no call, no waiting, hardly an allocation.
 //
 // A recorded VM counts as gone if a read of it answered ManagedObjectNotFound, and also if it was read and bears
 // the group's valid stamp no more: somebody took the stamp off, or the moRef names another VM now. Either way it
 // is an unmanaged VM's, which the group can never touch again, and so it is lost to the group. It does not count as
 // gone while that cannot be told: while its configuration is unreadable, or its stamp of an unknown version.
-func (n *Inventory) Sight(ref plan.Ref, ask plan.Ask) plan.Sight {
+func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	s := plan.Sight{Known: n.known, Trouble: n.trouble, VCenter: n.vcenter}
+	s := plan.VCenterState{Known: n.known, Trouble: n.trouble, VCenter: n.vcenter}
 	g := n.groups[ref.UID]
 	if g != nil {
 		s.VMs = g.vms

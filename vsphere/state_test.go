@@ -18,7 +18,7 @@ func TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore(t *testing.T) {
 		w := newWorld(t)
 		one, two := w.start(), w.start()
 		a, b := one.member(0), one.member(1)
-		two.until("it sees both members", func() bool { return len(two.sight().VMs) == 2 && two.vm(b.MoRef).ChangeVersion == b.ChangeVersion })
+		two.until("it sees both members", func() bool { return len(two.state().VMs) == 2 && two.vm(b.MoRef).ChangeVersion == b.ChangeVersion })
 		for range 3 {
 			one.do(guarded(plan.Mark, one.vm(a.MoRef)))
 			two.do(guarded(plan.Mark, two.vm(b.MoRef)))
@@ -44,7 +44,7 @@ func TestSightMakesNoCallToVCenter(t *testing.T) {
 		p.until("all is quiet", func() bool { return !p.reader.Busy(inventory.VMRef(vm.MoRef)) })
 		before := w.Calls()
 		for range 1000 {
-			p.sight(vm.MoRef, w.Unmanaged.Value)
+			p.state(vm.MoRef, w.Unmanaged.Value)
 			p.Identify("shop", "web")
 		}
 		after := w.Calls()
