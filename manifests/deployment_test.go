@@ -24,7 +24,7 @@ func pod(t *testing.T, objects built) (appsv1.DeploymentSpec, corev1.PodSpec, co
 	return deployment, pod, pod.Containers[0]
 }
 
-// isFalse tells whether b is set and false; isTrue, whether it is set and true.
+// isFalse reports whether b is set and false; isTrue, whether it is set and true.
 func isFalse(b *bool) bool { return b != nil && !*b }
 func isTrue(b *bool) bool  { return b != nil && *b }
 

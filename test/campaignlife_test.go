@@ -60,7 +60,7 @@ var shapes = map[string]func(*spec){
 	},
 }
 
-// newWhole makes a vCenter with strangers in it, and a first copy of the server.
+// newWhole makes a vCenter with strangers in it, and a first replica of the server.
 func newWhole(t testing.TB, j job) *whole {
 	t.Helper()
 	r := memoryRig(t, wayOfName(j.name()), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}})
@@ -79,7 +79,7 @@ func newWhole(t testing.TB, j job) *whole {
 	return w
 }
 
-// start starts a copy of the server with a wire of its own.
+// start starts a replica of the server with a wire of its own.
 func (w *whole) start() {
 	w.t.Helper()
 	wire := w.wire()

@@ -56,7 +56,7 @@ func (y *campaignTally) note(w *whole) {
 	}
 }
 
-// broke tells that a break did happen.
+// broke reports whether a break did happen.
 func (w *whole) broke(s strike) bool {
 	w.mu.Lock()
 	at, struck := w.struck[s]
@@ -103,7 +103,7 @@ func isChange(method string) bool {
 
 // What a break may cost in calls, beyond those of an unbroken life.
 const (
-	// A step that failed is made again, and may be made in another way: what cannot be resized is cloned anew, which is
+	// A step that failed is made again, and may be made in another way: what cannot be resized is cloned again, which is
 	// Clone, Prepare, PowerOn, Mark, ShutdownGuest with its stamp, and three to quarantine and one to destroy. (Which member
 	// goes first, and what is stamped in one call, differs a little from life to life as well.)
 	changesAfter = 12

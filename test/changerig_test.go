@@ -89,7 +89,7 @@ func isOn(vm vcsim.VM) bool     { return vm.Power == types.VirtualMachinePowerSt
 func hasTools(vm vcsim.VM) bool { return isOn(vm) && vm.Tools }
 func hasIP(vm vcsim.VM) bool    { return isOn(vm) && vm.IP != "" }
 
-// isOfOther tells that a VM is a member that was cloned from the other template.
+// isOfOther reports whether a VM is a member that was cloned from the other template.
 func isOfOther(vm vcsim.VM) bool {
 	stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key])
 	return err == nil && stamp.Revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: otherTemplate})

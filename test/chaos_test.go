@@ -23,7 +23,7 @@ var (
 const chaosDefault = 2
 
 // TestChaos leads lives by scripts that a seed gives: users edit, delete and make anew; admins power, destroy, move,
-// rename, snapshot, re-tag, and remove the folder; guests fall sick; the wire of a copy of the server breaks in every way;
+// rename, snapshot, re-tag, and remove the folder; guests fall sick; the wire of a replica of the server breaks in every way;
 // copies are stopped, killed and started; stale parents come. What must never be is watched for all the while (see
 // watch); when it is quiet again, there must be exactly the wanted members, each as the spec says, and after the delete
 // nothing but strangers, who were not touched (and what was retained).

@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// chaosCopy is a copy of the server, with a wire of its own to vCenter.
+// chaosCopy is a replica of the server, with a wire of its own to vCenter.
 type chaosCopy struct {
 	*copyOfServer
 	wire  *vcsim.Wire
@@ -123,7 +123,7 @@ func (l *life) complete() {
 	}
 }
 
-// restarts are what happens to the copies of the server.
+// restarts are what happens to the replicas of the server.
 var restarts = []deed{
 	{"a copy is stopped and started", 3, func(l *life) {
 		l.reap()

@@ -67,7 +67,7 @@ func (l *life) decide() {
 	for _, vm := range l.mine() {
 		stamp, _ := stampOf(vm)
 		if seen[stamp.Ordinal] {
-			l.say("a person removes %s: %v", vm.Path, l.Destroy(vm.Path))
+			l.say("an operator removes %s: %v", vm.Path, l.Destroy(vm.Path))
 		}
 		seen[stamp.Ordinal] = true
 	}
@@ -78,7 +78,7 @@ func (l *life) empty(a metacontroller.Answer) {
 	for _, q := range a.Status.Quarantined {
 		for _, vm := range l.ours() {
 			if vm.Ref.Value == q.MoRef && isOn(vm) {
-				l.say("a person powers off %s in quarantine: %v", vm.Path, l.PowerOff(vm.Path))
+				l.say("an operator powers off %s in quarantine: %v", vm.Path, l.PowerOff(vm.Path))
 			}
 		}
 	}

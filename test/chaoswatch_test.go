@@ -15,7 +15,7 @@ import (
 
 // watch looks at vCenter during a whole life, and takes down what must never be:
 //
-//   - two VMs of one ordinal that are both on and not chosen to go, unless a person made that possible: one who renames
+//   - two VMs of one ordinal that are both on and not chosen to go, unless an operator made that possible: one who renames
 //     or moves a VM, or its folder, opens the lock that its name is
 //   - a VM that bears the stamp of a group that was finalized
 //   - in a peaceful life, fewer members at work than promised: see leastOf
@@ -90,7 +90,7 @@ func (w *watch) buries(uid types.UID) {
 	w.buried, w.least = append(w.buried, uid), 0
 }
 
-// twinsByHand notes that a person opened the lock.
+// twinsByHand notes that an operator opened the lock.
 func (w *watch) twinsByHand(how string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

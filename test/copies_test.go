@@ -16,7 +16,7 @@ import (
 // knows is old. (What a pause does to the process itself is for copiesprocess_test.go.)
 const copyLease = 90 * time.Second
 
-// wiredCopy is one of several copies of the server, with a wire of its own to vCenter.
+// wiredCopy is one of several replicas of the server, with a wire of its own to vCenter.
 type wiredCopy struct {
 	*copyOfServer
 	wire *vcsim.Wire
@@ -61,7 +61,7 @@ func (c *wiredCopy) freezeFor(method string, most time.Duration) (frozen <-chan 
 	return came, thaw
 }
 
-// answered tells that all calls of a method that came to the wire have been answered, and that there was one.
+// answered reports whether all calls of a method that came to the wire have been answered, and that there was one.
 func (c *wiredCopy) answered(method string) bool {
 	calls := slices.DeleteFunc(c.wire.Log(), func(e vcsim.Entry) bool { return e.Method != method })
 	return len(calls) > 0 && !slices.ContainsFunc(calls, func(e vcsim.Entry) bool { return !e.Done })

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// What a copy of the server has begun may arrive in vCenter when another copy has long gone on.
+// What a replica of the server has begun may arrive in vCenter when another replica has long gone on.
 
 // callUntil calls a group's hook until something has happened.
 func (r *rig) callUntil(g *metacontroller.Group, happened <-chan struct{}) {
@@ -193,7 +193,7 @@ func TestTwoCopiesThatDoNotHearOfEachOthersMarksKeepThePromise(t *testing.T) {
 	})
 }
 
-// A group is deleted and made anew under its name. A finalize of the old one that comes late to another copy must not take
+// A group is deleted and recreated under its name. A finalize of the old one that comes late to another copy must not take
 // the new one's folder for the old one's: it is empty until the first member is there.
 func TestALateFinalizeLeavesTheFolderOfTheGroupThatWasMadeAnew(t *testing.T) {
 	t.Parallel()

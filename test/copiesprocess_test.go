@@ -73,7 +73,7 @@ func TestServeAsACopy(t *testing.T) {
 	both.Wait()
 }
 
-// processCopy is a copy of the server in a process of its own.
+// processCopy is a replica of the server in a process of its own.
 type processCopy struct {
 	*exec.Cmd
 	t     testing.TB
@@ -84,7 +84,7 @@ type processCopy struct {
 	log   []byte
 }
 
-// serveProcess starts a copy of the server as a process. Its calls go through a wire.
+// serveProcess starts a replica of the server as a process. Its calls go through a wire.
 func (r *rig) serveProcess() *processCopy {
 	r.t.Helper()
 	w := r.wire()
@@ -178,7 +178,7 @@ func (p *processCopy) ready() {
 	})
 }
 
-// answered tells that a call has been answered.
+// answered reports whether a call has been answered.
 func (p *processCopy) answered(call vcsim.Call) bool {
 	return p.wire.Log()[call.N-1].Done
 }

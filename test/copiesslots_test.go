@@ -41,7 +41,7 @@ func (r *rig) tasksUnderWay() (n int) {
 	return n
 }
 
-// Each copy of the server keeps to its own slots and knows nothing of the others' tasks: together they have at most
+// Each replica of the server keeps to its own slots and knows nothing of the others' tasks: together they have at most
 // copies × (slots + 1) under way.
 func TestCopiesTogetherKeepToTheirSlots(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ func TestEventsTellOfAGroupsLife(t *testing.T) {
 		gone := r.vm(web + "/web-0").Reference().Value
 		r.task(r.vm(web + "/web-0").PowerOff(ctx))
 		r.task(r.vm(web + "/web-0").Destroy(ctx))
-		eventually(t, patience, "web-0 is cloned anew", func() bool {
+		eventually(t, patience, "web-0 is cloned again", func() bool {
 			up(t, g)
 			return r.vm(web+"/web-0") != nil
 		})

@@ -116,7 +116,7 @@ func TestWhatAnAdminBreaksIsHealedWithoutACall(t *testing.T) {
 		if task, err := victim.Destroy(ctx); err == nil {
 			_ = task.Wait(ctx) // it may have been powered on again already: then it refuses
 		}
-		t.Logf("made anew after %s", eventually(t, patience, "web-2 is there again", settled))
+		t.Logf("recreated after %s", eventually(t, patience, "web-2 is there again", settled))
 		up(t, g)
 	})
 }

@@ -73,9 +73,9 @@ func TestMembersAreSpreadOverClustersAndKeptApartByRulesThatFollowThem(t *testin
 		g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
 		up(t, g)
 		check("web-0 web-2 true false true", "")
-		r.must(r.AddRule("/DC0/host/DC0_C0", "a person's", "web-0", "web-2"))
+		r.must(r.AddRule("/DC0/host/DC0_C0", "an operator's", "web-0", "web-2"))
 		remove(t, g)
-		if rules := must(r.Rules("/DC0/host/DC0_C0")); slices.ContainsFunc(rules, func(x vcsim.Rule) bool { return x.Name != "a person's" }) {
+		if rules := must(r.Rules("/DC0/host/DC0_C0")); slices.ContainsFunc(rules, func(x vcsim.Rule) bool { return x.Name != "an operator's" }) {
 			t.Errorf("rules are left: %+v", rules)
 		}
 	})

@@ -131,7 +131,7 @@ func (r *rig) listen() net.Listener {
 	return l
 }
 
-// copyOfServer is one copy of the server, in this process.
+// copyOfServer is one replica of the server, in this process.
 type copyOfServer struct {
 	rig  *rig
 	url  string
@@ -139,7 +139,7 @@ type copyOfServer struct {
 	stop func()
 }
 
-// serve starts a copy of the server on the rig's vCenter, as cmd does. It ends with the test, or by stop.
+// serve starts a replica of the server on the rig's vCenter, as cmd does. It ends with the test, or by stop.
 func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer {
 	r.t.Helper()
 	vcenter := r.URL()

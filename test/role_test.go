@@ -107,7 +107,7 @@ type lacking struct {
 	change    func(*v1alpha1.VmGroupSpec)
 	// then is done once the group is up and the privilege withdrawn; nil: it is withdrawn before the group is made.
 	then func(*metacontroller.Group)
-	// going tells that the group is then deleted.
+	// going reports whether the group is then deleted.
 	going bool
 }
 

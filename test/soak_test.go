@@ -25,7 +25,7 @@ import (
 
 var soakFor = flag.Duration("soak.for", time.Second, "how long the soak's churn lasts; make soak: 5 minutes")
 
-// TestChurnLeaksNothing creates, scales, rolls and deletes groups for a while, with two copies of the server that are
+// TestChurnLeaksNothing creates, scales, rolls and deletes groups for a while, with two replicas of the server that are
 // started anew now and then, sessions that are dropped and a vCenter that is away; and compares what is there when all is
 // deleted and quiet: after the first part, and at the end.
 func TestChurnLeaksNothing(t *testing.T) {

@@ -83,7 +83,7 @@ func (s *soak) compare(before, after figures) {
 	}
 }
 
-// isServers tells whether a stack is of the servers' code: not of the embedded vCenter's, nor of the tests' own.
+// isServers reports whether a stack is of the servers' code: not of the embedded vCenter's, nor of the tests' own.
 func isServers(stack []uintptr) (is bool) {
 	frames := runtime.CallersFrames(stack)
 	for {

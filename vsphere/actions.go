@@ -143,5 +143,5 @@ func (v *VCenter) own(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
 }
 
 func notOurs(a plan.Action) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The VM of %s does not bear this group's stamp any more, so it was not touched; it is read anew.", a.VM)
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The VM of %s does not bear this group's stamp any more, so it was not touched; it is read again.", a.VM)
 }

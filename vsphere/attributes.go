@@ -98,7 +98,7 @@ func valueOf(have []types.BaseCustomFieldValue, key int32) string {
 	return ""
 }
 
-// fieldKey is the key of a VM's attribute of that name, which is made if there is none. One that another copy of the
+// fieldKey is the key of a VM's attribute of that name, which is made if there is none. One that another replica of the
 // server makes at the same time is as good.
 func (v *VCenter) fieldKey(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
 	defs, err := v.fieldDefs(ctx, s, manager)

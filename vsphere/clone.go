@@ -191,7 +191,7 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 	return e
 }
 
-// resolveNameConflict looks at who has a new member's name: the member itself, by an earlier try or another copy of the
+// resolveNameConflict looks at who has a new member's name: the member itself, by an earlier try or another replica of the
 // server, or an unmanaged VM. It is read afresh, and published.
 func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.Action, holder types.ManagedObjectReference) error {
 	if holder.Value == "" {
@@ -222,7 +222,7 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 }
 
 // formerConflict says how a VM comes back that a group of the same namespace and name has left behind: one that was lost, and
-// applied anew. The message is the same for all of its members.
+// applied again. The message is the same for all of its members.
 func (v *VCenter) formerConflict(ref plan.Ref, s *stamp.Stamp, path string) error {
 	folder := path[:strings.LastIndexByte(path, '/')]
 	whose := fmt.Sprintf("The name is taken in %s by a VM of another group %s (UID %s)", folder, ref, s.UID)
@@ -231,7 +231,7 @@ func (v *VCenter) formerConflict(ref plan.Ref, s *stamp.Stamp, path string) erro
 	case s.Cluster != v.cfg.ClusterID:
 		return vcfault.New(vcfault.ReasonNameConflict, true, "%s, of the cluster %q: give each cluster a --folder of its own, or rename, move or remove the VM.", whose, s.Cluster)
 	case s.Cluster == "":
-		return vcfault.New(vcfault.ReasonNameConflict, true, "%s. If that was this group before it was applied anew: take the key %s out of the VM's configuration, %s, and set --cluster-id, so that the key may stay the next time. Otherwise rename, move or remove the VM.",
+		return vcfault.New(vcfault.ReasonNameConflict, true, "%s. If that was this group before it was applied again: take the key %s out of the VM's configuration, %s, and set --cluster-id, so that the key may stay the next time. Otherwise rename, move or remove the VM.",
 			whose, stamp.Key, adopt)
 	}
 	return vcfault.New(vcfault.ReasonNameConflict, true, "%s, which was lost or deleted: to take the VM back, %s. Otherwise rename, move or remove it.", whose, adopt)

@@ -135,5 +135,5 @@ func (v *VCenter) tooFew(a plan.Action) *vcfault.Error {
 	for _, o := range a.Others {
 		v.reader.Touch(inventory.VMRef(o.MoRef))
 	}
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Fewer of the other members are at work than was known, so %s was not taken down; they are read anew.", a.VM)
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Fewer of the other members are at work than was known, so %s was not taken down; they are read again.", a.VM)
 }

@@ -58,7 +58,7 @@ func stampAfter(m *inventory.Member, a plan.Action) stamp.Stamp {
 	return next
 }
 
-// quarantine writes into a marked member's stamp that it is no member any more. It must be off, and another copy of the
+// quarantine writes into a marked member's stamp that it is no member any more. It must be off, and another replica of the
 // server, which has not heard of the mark, may be powering it on at this moment.
 func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
@@ -97,5 +97,5 @@ func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) e
 }
 
 func notOff(power types.VirtualMachinePowerState) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not put into quarantine; its state is read anew.", power)
+	return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not put into quarantine; its state is read again.", power)
 }

@@ -38,7 +38,7 @@ func TestAMemberIsNotTakenDownWhenTooFewOfThoseAreAtWorkThatAreCountedUpon(t *te
 					if calls := w.Calls(); calls["ShutdownGuest"]+calls["PowerOffVM_Task"] != 0 {
 						t.Errorf("it was taken down: %v", calls)
 					}
-					p.until("the other is read anew", func() bool {
+					p.until("the other is read again", func() bool {
 						now := p.vm(other.MoRef)
 						return now.ChangeVersion != other.ChangeVersion || !now.Boot.Equal(other.Boot)
 					})

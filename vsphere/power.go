@@ -149,7 +149,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	case m.Stamp.Marked:
 		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s is chosen to go, so it was not restarted.", a.VM)
 	case now.power != types.VirtualMachinePowerStatePoweredOn:
-		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read anew.", now.power)
+		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read again.", now.power)
 	}
 	if err := v.restamp(ctx, m, func(s *stamp.Stamp) { s.Restarted = stamp.Time(time.Now()) }); err != nil {
 		return err

@@ -23,7 +23,7 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 		return err
 	}
 	if on := m.Power == plan.PoweredOn; on != a.Hot {
-		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it cannot be changed like that; its state is read anew.", m.Power)
+		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it cannot be changed like that; its state is read again.", m.Power)
 	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, NumCPUs: a.CPU, MemoryMB: a.MemoryMB}
 	if fits := dividing(m.CoresPerSocket, a.CPU); fits != nil {
@@ -54,7 +54,7 @@ func SizeRefusal(a plan.Action, err error) error {
 		return vcfault.New(vcfault.ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MB of memory. %s", a.CPU, a.MemoryMB, e.Message)
 	case vcfault.Has[*types.CpuHotPlugNotSupported](err), vcfault.Has[*types.MemoryHotPlugNotSupported](err):
 		// Somebody powered it on a moment ago: that is no reason to replace it.
-		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is poweredOn, so it cannot be changed like that; its state is read anew.")
+		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is poweredOn, so it cannot be changed like that; its state is read again.")
 	case refused:
 		return vcfault.New(vcfault.ReasonResizeRefused, true, "The VM cannot be given %d CPUs and %d MB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
 			a.CPU, a.MemoryMB, e.Message)

@@ -94,7 +94,7 @@ func (w *world) toCluster(vm, cluster string) {
 	w.must(task.Wait(context.Background()))
 }
 
-// change changes the rules of a cluster, or whether DRS is on, as a person does.
+// change changes the rules of a cluster, or whether DRS is on, as an operator does.
 func (w *world) change(cluster string, spec vim.ClusterConfigSpecEx) {
 	w.t.Helper()
 	at, err := w.Find(cluster)
@@ -114,7 +114,7 @@ func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 				t.Fatalf("with %d members off is %t", i+1, off)
 			}
 		}
-		w.must(w.AddRule(firstCluster, "a person's", "web-0", "web-1"))
+		w.must(w.AddRule(firstCluster, "an operator's", "web-0", "web-1"))
 		set := func(request v1alpha1.AntiAffinity) {
 			t.Helper()
 			p.do(settingRules(request))
@@ -123,7 +123,7 @@ func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 			}
 		}
 		set(required)
-		person := "a person's [web-0 web-1]"
+		person := "an operator's [web-0 web-1]"
 		w.ruleIs(firstCluster, person, "[web-0 web-1 web-2] mandatory")
 		before := w.Calls()["ReconfigureComputeResource_Task"]
 		set(required) // already so: success
@@ -141,7 +141,7 @@ func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 		p.until("the move is seen", func() bool { return p.off(preferred) })
 		set(preferred)
 		w.ruleIs(secondCluster, "[web-1 web-2]")
-		if got := w.rules(firstCluster); len(got) != 1 || !strings.HasPrefix(got[0], "a person's") {
+		if got := w.rules(firstCluster); len(got) != 1 || !strings.HasPrefix(got[0], "an operator's") {
 			t.Errorf("%q", got)
 		}
 		p.do(step(plan.Destroy, p.state().VMs[1]))

@@ -44,5 +44,5 @@ func (v *VCenter) datacenterOf(folder types.ManagedObjectReference) (datacenter,
 	if in, found := v.inventory.DatacenterAbove(folder.Value); found {
 		return datacenter{ref: in.Ref, path: in.Path, ofSettings: in.Ref == at.Datacenter}, nil
 	}
-	return datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is not there any more; what there is now is read anew.")
+	return datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is not there any more; what there is now is read again.")
 }

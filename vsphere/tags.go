@@ -43,7 +43,7 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 		}
 		v.tagBook.Forget() // what it says is out of date
 		if !again {
-			return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
+			return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
 	})
 	if errors.Is(err, session.ErrTagGone) {
 		v.tagBook.Forget()
-		return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
+		return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
 	}
 	return err
 }

@@ -15,13 +15,13 @@ const (
 	// passes by itself. It and Stalled are those of kstatus, by which Flux, Argo CD and others tell how a resource is
 	// (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md); they are never True together.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is True while the group waits for a person: in phase ERROR.
+	// ConditionStalled is True while the group waits for an operator: in phase ERROR.
 	ConditionStalled = "Stalled"
 	// ConditionMembersDiffer says which members have another size or revision than the spec.
 	ConditionMembersDiffer = "MembersDiffer"
 	// ConditionUpdateHeld says that members differ from the spec and are kept so, and by which field.
 	ConditionUpdateHeld = "UpdateHeld"
-	// ConditionCloneBlocked says why no member can be cloned until a person acts: the template, its snapshot, the
+	// ConditionCloneBlocked says why no member can be cloned until an operator acts: the template, its snapshot, the
 	// placement, a network, the user data and the like.
 	ConditionCloneBlocked = "CloneBlocked"
 	// ConditionHealingSuspended says that more members are unready than spec.healing.maxUnhealthy allows, and which.

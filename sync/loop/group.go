@@ -89,7 +89,7 @@ func (g *group) copy() *group {
 }
 
 // renew takes in a call. One of a lower generation than known is stale: it renews nothing and is answered with
-// what is known, unless an operator undoes that very generation. A new generation, or another user data, is a person's deed,
+// what is known, unless an operator undoes that very generation. A new generation, or another user data, is an operator's deed,
 // so what backed off is tried again at once.
 func (g *group) renew(call plan.Call, now time.Time) {
 	switch {

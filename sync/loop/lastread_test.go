@@ -9,7 +9,7 @@ import (
 )
 
 // The exact world found it (test/world, seed 2542): the group's folder had just been made by another replica, which was
-// about to clone into it; and the stream was late. The group was finalized, and the clone stayed for ever.
+// about to clone into it; and the stream was late. The group was finalized, and the clone stayed forever.
 func TestAFolderThatOnlyTheLastReadShowsIsRemovedBeforeTheEnd(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {

@@ -134,7 +134,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		g = newGroup(call)
 		l.groups[call.Group.UID] = g
 	}
-	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other copies: what was absent may have come and gone
+	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other replicas: what was absent may have come and gone
 		clear(g.awaited)
 	}
 	g.renew(call, now)
@@ -296,7 +296,7 @@ func (l *Loop) wake(g *group, r *plan.Result) {
 	}
 }
 
-// free tells whether there is a slot for a group that is neither taken nor kept for one that waited: one of the
+// free reports whether there is a slot for a group that is neither taken nor kept for one that waited: one of the
 // slots, or the one more for a group that has nothing under way.
 func (l *Loop) free(g *group) bool {
 	taken := l.running + l.reserved

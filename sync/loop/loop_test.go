@@ -155,7 +155,7 @@ func TestFinalizingIsSticky(t *testing.T) {
 	})
 }
 
-// Two copies of the server: one holds a lease, the other finalizes. What the first has seen must keep it from making
+// Two replicas of the server: one holds a lease, the other finalizes. What the first has seen must keep it from making
 // anew what the second removes, although its last call is fresh.
 func TestALeaseOutlivesNoOtherCopysFinalize(t *testing.T) {
 	m := newModel(time.Second)
@@ -186,7 +186,7 @@ func TestAFolderThatWasSeenIsMadeAnewOnlyForALaterCall(t *testing.T) {
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs, s.Folder = nil, "" })
 		time.Sleep(5 * time.Second)
 		if all, _ := m.members(c.Ref()); all != 0 {
-			t.Error("the folder was made anew without a call")
+			t.Error("the folder was recreated without a call")
 		}
 		l.Renew(c)
 		until(t, time.Second, "up again", func() bool { _, on := m.members(c.Ref()); return on == 1 })

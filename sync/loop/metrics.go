@@ -49,7 +49,7 @@ func (m meters) ended(a *plan.ActionReport) {
 	m.duration.WithLabelValues(string(a.Op)).Observe(a.DurationSeconds)
 }
 
-// eachGroup sets a figure of each group under lease. Of two with one name (one that is gone, and one applied anew) the one
+// eachGroup sets a figure of each group under lease. Of two with one name (one that is gone, and one applied again) the one
 // that was called for last counts.
 func (l *Loop) eachGroup(count func(*v1alpha1.VmGroupStatus) int32, set func(value float64, labels ...string)) {
 	l.mu.Lock()

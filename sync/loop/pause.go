@@ -8,7 +8,7 @@ import (
 )
 
 // A process may stand still for any time and go on: it was stopped, its node was suspended or starved. It does not feel
-// that by itself, and knows nothing of what other copies of the server did meanwhile. Hook calls that were sent to it
+// that by itself, and knows nothing of what other replicas of the server did meanwhile. Hook calls that were sent to it
 // wait in its sockets, although whoever sent them has long given up: handled now, they would look fresh, and one for a
 // group that is gone would make it anew, and nobody would ever call for it again. So a pulse is kept, and when a beat
 // was missed for long, all leases end, and the calls that come right afterwards renew none.
@@ -21,7 +21,7 @@ const (
 	pauseEcho = time.Second
 )
 
-// pulse tells that the process runs. Loop.mu guards it.
+// pulse reports whether the process runs. Loop.mu guards it.
 type pulse struct {
 	last   time.Time // the last beat; zero before Run
 	echoes time.Time // until when calls may be such as waited
@@ -75,7 +75,7 @@ func (g *group) expire(now time.Time, lease time.Duration) {
 	}
 }
 
-// leased tells whether the group may be acted for. l.mu is held.
+// leased reports whether the group may be acted for. l.mu is held.
 func (l *Loop) leased(g *group, now time.Time) bool {
 	l.notice(now)
 	return g != nil && now.Sub(g.renewed) <= l.cfg.Lease

@@ -121,7 +121,7 @@ func TestTheTimeToLetGoBeginsAnewWithEachSync(t *testing.T) {
 		letGo(90 * time.Second) // the finalizer was taken off, and came back
 		l.Renew(c)
 		letGo(90 * time.Second)
-		time.Sleep(31 * time.Second) // in which other copies may have been called
+		time.Sleep(31 * time.Second) // in which other replicas may have been called
 		letGo(90 * time.Second)
 		if n := m.reads(); n != 4 {
 			t.Errorf("%d fresh reads for four times", n)

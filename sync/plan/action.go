@@ -78,7 +78,7 @@ type Action struct {
 
 	// What a Clone is made from. Folder (also of a Move) and Template are moRefs. Fingerprint is the template's.
 	// Revision and Fingerprint are also what Adopt writes, CPU and MemoryMB what Reconfigure sets. Generation is also
-	// what Mark and Unmark leave in the stamp: a copy of the server that knows only an older one then leaves the group
+	// what Mark and Unmark leave in the stamp: a replica of the server that knows only an older one then leaves the group
 	// alone.
 	Folder, Template string
 	CPU              int32
@@ -88,7 +88,7 @@ type Action struct {
 	Generation       int64
 	// Why is what Mark leaves in the stamp.
 	Why Why
-	// Hot tells that Reconfigure is for a VM that is on.
+	// Hot reports whether Reconfigure is for a VM that is on.
 	Hot bool
 	// NewName is what Rename names the VM.
 	NewName string
@@ -96,14 +96,14 @@ type Action struct {
 	Entry string
 	// ChangeVersion guards Mark, Unmark, Reconfigure, Prepare, Adopt, Quarantine, Release and Reset.
 	ChangeVersion string
-	// NeverOn tells that Destroy is for a VM that was never powered on, and for no other.
+	// NeverOn reports whether Destroy is for a VM that was never powered on, and for no other.
 	NeverOn bool
 	// Details are those of Clone, Adopt, Prepare and SetRules; else nil.
 	Details *Details
-	// Marked tells that ShutdownGuest, PowerOff, Quarantine and Destroy are for a member that bears the mark, and for
+	// Marked reports whether ShutdownGuest, PowerOff, Quarantine and Destroy are for a member that bears the mark, and for
 	// no other: if the mark was withdrawn meanwhile, it stays.
 	Marked bool
-	// Unheeded tells that PowerOff is for a guest that was asked to halt, and did not in time. Who has not asked it asks it now.
+	// Unheeded reports whether PowerOff is for a guest that was asked to halt, and did not in time. Who has not asked it asks it now.
 	Unheeded bool
 	// Others are the members that stay at work while ShutdownGuest or PowerOff takes this one down. At least Least of them must be
 	// as they were when it was planned; else it stays.
@@ -120,7 +120,7 @@ type Other struct {
 	Boot                 time.Time
 }
 
-// MemberKey tells that the action concerns one member, whose name is VM.
+// MemberKey reports whether the action concerns one member, whose name is VM.
 func (a Action) MemberKey() bool { return a.VM != FolderKey && a.VM != ConfirmKey && a.VM != RulesKey }
 
 // MemberName is the name of the member with that ordinal: "<group>-<ordinal>".

@@ -11,7 +11,7 @@ import (
 // former name and folder stay in the stamp.
 
 // adopt takes up to count VMs that spec.adopt names in for members that are missing, and says how many. An entry that
-// cannot be carried out keeps one member from being cloned in its stead: a person corrects or removes it.
+// cannot be carried out keeps one member from being cloned in its stead: an operator corrects or removes it.
 func (v *view) adopt(count int) (used int) {
 	for _, c := range v.State.Candidates {
 		if c.Done || slices.Contains(v.Group.Status.Adopted, c.Entry) {
@@ -37,7 +37,7 @@ func (v *view) adopt(count int) (used int) {
 	return used
 }
 
-// beingAdopted tells that the step which adopts a VM is under way.
+// beingAdopted reports whether the step which adopts a VM is under way.
 func (v *view) beingAdopted(moRef string) bool {
 	for _, p := range v.Pending {
 		if p.Op == Adopt && p.MoRef == moRef && p.State == Running {

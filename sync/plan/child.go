@@ -74,9 +74,9 @@ func (v *view) wanted(members []published) []Child {
 	return all
 }
 
-// serviceIsOurs tells that EndpointSlices lead to our members by a Service of ours: who asks for a Service's endpoints goes
+// serviceIsOurs reports whether EndpointSlices lead to our members by a Service of ours: who asks for a Service's endpoints goes
 // by its name alone, and the clients of a foreign one would be led to us. So they come when the Service is seen; and they
-// stay while it is made anew.
+// stay while it is recreated.
 func (v *view) serviceIsOurs() bool {
 	if _, there := v.Children[v.serviceKey()]; there {
 		return true
@@ -143,7 +143,7 @@ func conflictText(names []string) string {
 	return "a foreign object has the name of " + strings.Join(names, ", ") + ": remove or rename it"
 }
 
-// wants tells whether a child that was answered before is wanted still: the spec may have changed.
+// wants reports whether a child that was answered before is wanted still: the spec may have changed.
 func (v *view) wants(key ChildKey) bool {
 	switch {
 	case !v.asksFor(key.Kind):
@@ -156,7 +156,7 @@ func (v *view) wants(key ChildKey) bool {
 	return true
 }
 
-// asksFor tells whether the spec asks for children of that kind.
+// asksFor reports whether the spec asks for children of that kind.
 func (v *view) asksFor(kind string) bool {
 	switch kind {
 	case KindConfigMap:
@@ -167,7 +167,7 @@ func (v *view) asksFor(kind string) bool {
 	return false
 }
 
-// conflicts tells that a child was answered and has not appeared for too long. What was said once stands until the child
+// conflicts reports whether a child was answered and has not appeared for too long. What was said once stands until the child
 // is there: a restart of the server begins the time anew.
 func (v *view) conflicts(key ChildKey) bool {
 	since, awaited := v.ChildrenWantedSince[key]

@@ -55,11 +55,11 @@ type view struct {
 	hindered  int             // steps for members that are wanted and failed the last time; the figures above are without them
 	waitCall  bool
 	// withdrawing: members bear a mark that is to be taken off. Until then it is not settled who stays, and nobody else who
-	// serves is taken down: another copy of the server may have taken the mark off, and know of another one to go first.
+	// serves is taken down: another replica may have taken the mark off, and know of another one to go first.
 	withdrawing bool
 	adoption    []string // what keeps entries of spec.adopt from being carried out
 	faults      []named  // what hinders, by member
-	// cloneFaults are those faults that keep members from being cloned until a person acts.
+	// cloneFaults are those faults that keep members from being cloned until an operator acts.
 	cloneFaults []named
 }
 
@@ -144,7 +144,7 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 	}
 	if name := v.overtaken(); name != "" {
 		return true, &Fault{Reason: ReasonSuperseded, Message: fmt.Sprintf(
-			"%s was made after this copy of the server was last called for the group, and from another user data; this one waits for its next call", name)}
+			"%s was made after this replica of the server was last called for the group, and from another user data; this one waits for its next call", name)}
 	}
 	return true, nil
 }
@@ -152,7 +152,7 @@ func (v *view) holdBack() (sighted bool, hold *Fault) {
 // clockSkew is how far ahead another server's clock may be; a time that is later than that says nothing.
 const clockSkew = time.Minute
 
-// overtaken names a member which shows that another copy of the server knows a newer user data. That raises no
+// overtaken names a member which shows that another replica knows a newer user data. That raises no
 // generation, so two copies would roll each other's members back and forth. But the copy that was called first knows
 // less: a member of another revision, yet of this generation, that was made after its last call tells it so.
 func (v *view) overtaken() string {
@@ -289,7 +289,7 @@ func (v *view) sortArriving() {
 	slices.Sort(v.arriving)
 }
 
-// has tells whether a member with that ordinal is seen.
+// has reports whether a member with that ordinal is seen.
 func (v *view) has(ordinal int32) bool {
 	_, found := slices.BinarySearchFunc(v.members, ordinal, func(m member, o int32) int { return cmp.Compare(m.Ordinal, o) })
 	return found
@@ -299,7 +299,7 @@ func (v *view) isUnseen(ordinal int32) bool {
 	return slices.ContainsFunc(v.unseen, func(m v1alpha1.Member) bool { return m.Ordinal == ordinal })
 }
 
-// taken tells whether no new member can have that ordinal: one is there or is arriving, or a VM on its way to
+// taken reports whether no new member can have that ordinal: one is there or is arriving, or a VM on its way to
 // quarantine still has its name.
 func (v *view) taken(ordinal int32) bool {
 	return v.has(ordinal) || v.isUnseen(ordinal) || slices.Contains(v.arriving, ordinal) ||

@@ -98,7 +98,7 @@ func (v *view) surgeText(made int) string {
 	return fmt.Sprintf("surge: %d extra members during %s", extra, what)
 }
 
-// blockClone notes why a member cannot be cloned until a person acts.
+// blockClone notes why a member cannot be cloned until an operator acts.
 func (v *view) blockClone(who string, fault Fault) {
 	v.faults = append(v.faults, named{who: who, Fault: fault})
 	v.cloneFaults = append(v.cloneFaults, named{who: who, Fault: fault})
@@ -170,7 +170,7 @@ func (v *view) heldAddresses() heldAddresses {
 	return held
 }
 
-// byOther tells that a member of another ordinal has one of these addresses.
+// byOther reports whether a member of another ordinal has one of these addresses.
 func (h heldAddresses) byOther(ordinal int32, text string) bool {
 	return slices.ContainsFunc(addressesIn(text), func(address string) bool {
 		by, held := h[address]

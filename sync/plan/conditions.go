@@ -53,7 +53,7 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 	return c.list
 }
 
-// stalledText says what a person has to do.
+// stalledText says what an operator has to do.
 func (v *view) stalledText() string {
 	if v.hold != nil {
 		return v.holdText()
@@ -68,7 +68,7 @@ var conditionKinds = append([]string{v1alpha1.ConditionReady, v1alpha1.Condition
 	v1alpha1.ConditionAdoptionFailed, v1alpha1.ConditionChildConflict)...)
 
 // awaitedKinds are the exceptions that are present from the first status on: `kubectl wait --for=condition=MembersDiffer=false`
-// would wait for ever for one that is absent. The others are present from when they are first true.
+// would wait forever for one that is absent. The others are present from when they are first true.
 var awaitedKinds = []string{v1alpha1.ConditionMembersDiffer, v1alpha1.ConditionUpdateHeld, v1alpha1.ConditionCloneBlocked,
 	v1alpha1.ConditionHealingSuspended, v1alpha1.ConditionPaused}
 

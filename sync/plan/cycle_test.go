@@ -25,18 +25,18 @@ func toBeCycled(n int32) plan.Observed {
 	return o
 }
 
-// down tells that a plan powers somebody off.
+// down reports whether a plan powers somebody off.
 func down(r plan.Result) bool {
 	return slices.ContainsFunc(r.Actions, func(a plan.Action) bool { return a.Op == plan.PowerOff || a.Op == plan.ShutdownGuest })
 }
 
-// marked marks a member as a copy of the server would have a minute ago.
+// marked marks a member as a replica of the server would have a minute ago.
 func marked(o *plan.Observed, i int, why plan.Why) {
 	m := &o.State.VMs[i]
 	m.Marked, m.Why, m.MarkedAt = true, why, now.Add(-time.Minute)
 }
 
-// A power cycle is announced like a removal. (Found by TestChaos, seed 26: copies of the server that knew different specs
+// A power cycle is announced like a removal. (Found by TestChaos, seed 26: replicas of the server that knew different specs
 // each took one down, without a word, for its size.)
 func TestWhoIsPowerCycledIsMarkedFirstAndTheChangeOfSizeTakesTheMarkOff(t *testing.T) {
 	o := toBeCycled(3)
@@ -89,7 +89,7 @@ func TestAMarkForASizeIsTakenOffWhenTheSizeIsWantedNoMore(t *testing.T) {
 	}
 }
 
-// A mark for a size is no leave to take a member away, and does not make it go before those that a person names.
+// A mark for a size is no leave to take a member away, and does not make it go before those that an operator names.
 func TestWhoIsMarkedForItsSizeIsMarkedAnewToBeRemoved(t *testing.T) {
 	o := toBeCycled(3)
 	*o.Group.Spec.Replicas = 2

@@ -65,7 +65,7 @@ type Preparation struct {
 	Tags []string `json:"tags,omitempty"`
 	// Attributes are the names of custom attributes.
 	Attributes []string `json:"attributes,omitempty"`
-	// Networks tells that the network configuration went to the guest by its MAC addresses.
+	// Networks reports whether the network configuration went to the guest by its MAC addresses.
 	Networks bool `json:"networks,omitempty"`
 	// Digest tells values apart; empty of one that was begun.
 	Digest string `json:"digest"`

@@ -13,7 +13,7 @@ func (v *view) drainTime() time.Duration {
 	return seconds(&v.Group.Spec.Service.DrainSeconds, 0)
 }
 
-// drained tells that a marked member may be taken down.
+// drained reports whether a marked member may be taken down.
 func (v *view) drained(m *member) bool {
 	drain := v.drainTime()
 	if drain == 0 || !m.ready || m.MarkedAt.IsZero() || v.halting(m) {
@@ -24,7 +24,7 @@ func (v *view) drained(m *member) bool {
 	return !v.Now.Before(over)
 }
 
-// drainsAll tells that a group is deleted and its members are drained: its children stay until that is over. Members
+// drainsAll reports whether a group is deleted and its members are drained: its children stay until that is over. Members
 // that are retained go on serving those who know their addresses.
 func (v *view) drainsAll() bool {
 	drain := v.drainTime()
@@ -40,5 +40,5 @@ func (v *view) drainsAll() bool {
 	return v.Now.Before(over)
 }
 
-// terminating tells that a member's endpoints say so.
+// terminating reports whether a member's endpoints say so.
 func (v *view) terminating(m *member) bool { return m.Marked || v.Finalizing && !v.paused() }

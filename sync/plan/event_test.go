@@ -39,7 +39,7 @@ func TestNotesThatDifferInTheMemberAloneAreOneEvent(t *testing.T) {
 	}
 	ref.UID = "v"
 	if other := plan.EventOf(ref, together); other.Key == e.Key {
-		t.Error("a group applied anew under that name has the Event of the former one")
+		t.Error("a group applied again under that name has the Event of the former one")
 	}
 }
 

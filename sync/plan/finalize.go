@@ -49,7 +49,7 @@ func (v *view) finalize() Result {
 	return r
 }
 
-// abandon ends a group without vCenter, because a person said so, and says what is left behind.
+// abandon ends a group without vCenter, because an operator said so, and says what is left behind.
 func (v *view) abandon() Result {
 	var left []string
 	for _, vms := range [][]member{v.members, v.quarantined} {
@@ -81,13 +81,13 @@ func (v *view) left() int {
 // removeAll removes, or releases, every VM that bears the group's stamp, duplicates included, one step for each
 // member's name. What is in quarantine is removed in any case: it was taken away before.
 //
-// Another copy of the server may still hold a lease and would make anew what goes. So one member, the last to go, is
+// Another replica may still hold a lease and would make anew what goes. So one member, the last to go, is
 // marked first with the generation of the deletion: who sees that, and knows only an older one, acts no more.
 func (v *view) removeAll() {
 	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen)
 	v.setRules()
 	if !v.isAnnounced() {
-		v.act(v.marking(&v.members[v.lastToGo()], "", "the group is deleted: other copies of the server must know before anything is removed"))
+		v.act(v.marking(&v.members[v.lastToGo()], "", "the group is deleted: other replicas of the server must know before anything is removed"))
 		return
 	}
 	if v.drainsAll() {
@@ -108,14 +108,14 @@ func (v *view) removeAll() {
 	}
 }
 
-// leaseOver tells that every lease of another copy of the server has ended: none was renewed since finalizing began.
+// leaseOver reports whether every lease of another replica has ended: none was renewed since finalizing began.
 func (v *view) leaseOver() bool {
 	over := v.FinalizingSince.Add(v.Lease)
 	v.wakeAt(over)
 	return !v.Now.Before(over)
 }
 
-// refused tells that a step was tried and cannot be done: the deletion goes on without it. A name that is held may
+// refused reports whether a step was tried and cannot be done: the deletion goes on without it. A name that is held may
 // become free, but not when two members hold each other's: nothing that is deleted waits for a name.
 func (v *view) refused(m *member, op Op) bool {
 	p := v.Pending[m.name]
@@ -161,19 +161,19 @@ func (v *view) removeFolder() {
 	}
 }
 
-// strangersStay tells that the folder is kept because it holds VMs of others, and that one lease has passed
-// since, so that no other copy of the server may still clone into it.
+// strangersStay reports whether the folder is kept because it holds VMs of others, and that one lease has passed
+// since, so that no other replica of the server may still clone into it.
 func (v *view) strangersStay() bool {
 	p, pending := v.Pending[FolderKey]
 	return pending && p.Fault.Reason == ReasonFolderHoldsStranger && v.leaseOver()
 }
 
-// empty tells whether nothing of the group is left to be seen.
+// empty reports whether nothing of the group is left to be seen.
 func (v *view) empty() bool {
 	return v.left() == 0 && v.rulesGone() && !v.State.FolderUnknown && !v.folderLeft()
 }
 
-// folderLeft tells that the group's own folder is there, and to be removed.
+// folderLeft reports whether the group's own folder is there, and to be removed.
 func (v *view) folderLeft() bool {
 	own := slices.Contains(v.OwnFolders, v.State.Folder) || len(v.OwnFolders) == 0 && !v.Emptied
 	return v.State.Folder != "" && own && !v.strangersStay()

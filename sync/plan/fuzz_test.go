@@ -102,7 +102,7 @@ func forbids(o *plan.Observed) string {
 	case len(o.Group.Validate()) > 0:
 		return "the spec is invalid"
 	case slices.ContainsFunc(o.State.VMs, func(m plan.VM) bool { return m.Generation > o.Group.Generation }):
-		return "another copy knows a newer spec"
+		return "another replica knows a newer spec"
 	}
 	return ""
 }

@@ -232,7 +232,7 @@ func healthy(t *rapid.T) plan.Observed {
 	return o
 }
 
-// goal tells whether a group is as its spec wants it, as far as nothing in the spec holds it back.
+// goal reports whether a group is as its spec wants it, as far as nothing in the spec holds it back.
 func goal(o *plan.Observed, r *plan.Result) string {
 	s := &r.Status
 	switch {
@@ -298,7 +298,7 @@ func limits(o *plan.Observed) (surge, least int) {
 	return surge, replicas - unavailable
 }
 
-// ready tells whether a VM is fit for work, by the check of the spec.
+// ready reports whether a VM is fit for work, by the check of the spec.
 func ready(o *plan.Observed, m plan.VM) bool {
 	if m.Power != plan.PoweredOn || !m.Reachable || !m.Quarantined.IsZero() {
 		return false
@@ -345,7 +345,7 @@ func serving(o *plan.Observed, actions []plan.Action) (n int) {
 	return n
 }
 
-// halting tells that the guest was asked to halt.
+// halting reports whether the guest was asked to halt.
 func halting(o *plan.Observed, m plan.VM) bool {
 	return o.Now.Sub(m.Shutdown.At) < time.Duration(*o.Group.Spec.Deletion.ShutdownTimeoutSeconds+60)*time.Second && m.Power == plan.PoweredOn && !m.Shutdown.At.IsZero() && m.Shutdown.Boot.Equal(m.Boot)
 }

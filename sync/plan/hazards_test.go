@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Another user data raises no generation. A copy of the server that was called before the change must not undo what the
+// Another user data raises no generation. A replica of the server that was called before the change must not undo what the
 // other one makes of it.
 func TestACopyThatKnowsTheOldUserDataLeavesWhatTheOtherMakesAlone(t *testing.T) {
 	old := observed(2)
@@ -53,7 +53,7 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	m.Marked, m.Why, m.MarkedAt = true, plan.WhyUpdate, now.Add(20*time.Second)
 	o.Called, o.Now = now, now.Add(30*time.Second)
 	if r := plan.Make(o); r.Wants("web-1", plan.Unmark) {
-		t.Error("it withdraws a mark that another copy may have set for what it knows")
+		t.Error("it withdraws a mark that another replica may have set for what it knows")
 	}
 	o.Called = now.Add(25 * time.Second)
 	if r := plan.Make(o); !r.Wants("web-1", plan.Unmark) {
@@ -317,7 +317,7 @@ func TestAMemberIsCountedUponWhoseStepWasGivenUp(t *testing.T) {
 	}
 }
 
-// A group that is made anew under its old name has a new folder, which is empty until its first member is there. A copy of
+// A group that is recreated under its old name has a new folder, which is empty until its first member is there. A copy of
 // the server that still ends the old group must not take it for its own.
 func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T) {
 	o := observed(1)
@@ -338,7 +338,7 @@ func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T)
 	}
 }
 
-// Two copies of the server choose the same one as long as they see the same; while a mark is being taken off, they do not.
+// Two replicas of the server choose the same one as long as they see the same; while a mark is being taken off, they do not.
 // (Found by TestChaos, seed 26: two of three were down.)
 func TestNobodyIsPowerCycledWhileAMarkIsBeingTakenOff(t *testing.T) {
 	o := toBeCycled(3)

@@ -23,12 +23,12 @@ func (m *member) sickSince(now time.Time) time.Time {
 	return began
 }
 
-// healable tells that the member runs, is not ready, and nothing else is being done about it.
+// healable reports whether the member runs, is not ready, and nothing else is being done about it.
 func (v *view) healable(m *member) bool {
 	return m.Power == PoweredOn && m.Reachable && !m.ready && !m.duplicate && !v.halting(m)
 }
 
-// sick tells that it has been so for too long.
+// sick reports whether it has been so for too long.
 func (v *view) sick(m *member) bool {
 	if !v.healable(m) || m.Marked {
 		return false
@@ -41,7 +41,7 @@ func (v *view) sick(m *member) bool {
 	return true
 }
 
-// unwell tells that the member counts against the budget: it is not ready, whether or not its time is over. Those that
+// unwell reports whether the member counts against the budget: it is not ready, whether or not its time is over. Those that
 // fail together are past their time one after another, and those that were restarted begin anew.
 func (v *view) unwell(m *member) bool {
 	if m.Marked {
@@ -87,7 +87,7 @@ func (v *view) heal(order []int) {
 	}
 }
 
-// restarted tells that the member was restarted since it was last ready.
+// restarted reports whether the member was restarted since it was last ready.
 func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted.Before(m.since) }
 
 func (v *view) healOne(m *member) {
@@ -100,7 +100,7 @@ func (v *view) healOne(m *member) {
 		return // a new clone of what does not become ready would not either
 	}
 	if v.sourceFault() != nil {
-		return // it could not be made anew
+		return // it could not be recreated
 	}
 	m.retire, m.matter = WhyHealing, fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.check)
 	if m.restarted() {

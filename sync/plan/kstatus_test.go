@@ -31,7 +31,7 @@ func computed(t *testing.T, g *v1alpha1.VmGroup, s *v1alpha1.VmGroupStatus) ksta
 	return result.Status
 }
 
-// Flux, Argo CD and others go by kstatus: a group that waits for a person has failed, one that is worked on is in progress.
+// Flux, Argo CD and others go by kstatus: a group that waits for an operator has failed, one that is worked on is in progress.
 func TestToolsTellAStoppedGroupFromOneThatIsWorkedOn(t *testing.T) {
 	wanted := map[v1alpha1.Phase]kstatus.Status{v1alpha1.PhaseRunning: kstatus.CurrentStatus, v1alpha1.PhasePending: kstatus.InProgressStatus,
 		v1alpha1.PhaseError: kstatus.FailedStatus}

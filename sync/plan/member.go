@@ -36,7 +36,7 @@ type member struct {
 // available members are those that count: serving, and not about to go.
 func (m *member) available() bool { return m.serving && !m.Marked }
 
-// going tells that it is chosen to be removed; one that is chosen to be power-cycled stays.
+// going reports whether it is chosen to be removed; one that is chosen to be power-cycled stays.
 func (m *member) going() bool { return m.Marked && m.Why != WhyPowerCycle }
 
 // differs says in what the member is not as the spec says; empty if it is.
@@ -61,7 +61,7 @@ func (v *view) judge(i int) {
 	m.resize, m.outdated = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM)
 }
 
-// isReady tells whether a member is fit for work. A twin is not: one of them must go.
+// isReady reports whether a member is fit for work. A twin is not: one of them must go.
 func (v *view) isReady(m *member) bool {
 	if m.duplicate || !m.Reachable || m.Power != PoweredOn {
 		return false
@@ -98,7 +98,7 @@ func (v *view) record(moRef string, i int) *v1alpha1.Member {
 	return nil
 }
 
-// halting tells that the member's guest was asked to halt, since the VM was last powered on, and may still do so. Boot
+// halting reports whether the member's guest was asked to halt, since the VM was last powered on, and may still do so. Boot
 // is vCenter's own word, so no two clocks are compared. A request that is long past is void: the guest did not heed it.
 func (v *view) halting(m *member) bool {
 	if m.Power != PoweredOn || m.Shutdown.At.IsZero() || !m.Shutdown.Boot.Equal(m.Boot) {
@@ -172,7 +172,7 @@ func (v *view) madeOtherwise() string {
 	return "was made from another revision of the spec"
 }
 
-// templateChanged tells that the template of that name is another, or has other disks, than the VM was cloned from.
+// templateChanged reports whether the template of that name is another, or has other disks, than the VM was cloned from.
 func (v *view) templateChanged(vm *VM) bool {
 	now := v.State.Template.Fingerprint
 	return vm.Revision == v.revision && v.revision != "" && now != "" && vm.Fingerprint != "" && vm.Fingerprint != now

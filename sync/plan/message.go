@@ -60,7 +60,7 @@ func (v *view) holdText() string {
 	return text
 }
 
-// hindrances says what hinders: what a person has to do first, each hindrance once, with those that it hinders.
+// hindrances says what hinders: what an operator has to do first, each hindrance once, with those that it hinders.
 func hindrances(faults []named, display func(who string) string) (texts []string) {
 	var order []string
 	whom := map[string][]string{}
@@ -89,7 +89,7 @@ func hindrances(faults []named, display func(who string) string) (texts []string
 	return texts
 }
 
-// inOrder are faults in the order in which they are told: a person's first, then by members. (They are found in another order
+// inOrder are faults in the order in which they are told: an operator's first, then by members. (They are found in another order
 // while a step is tried again.)
 func inOrder(faults []named) []named {
 	faults = slices.Clone(faults)
@@ -146,7 +146,7 @@ func (v *view) deletion() []string {
 	case v.hindered > 0 && going <= 1: // the last one waits for the others
 		return nil
 	case v.leaving == 1 && v.policy.retain && !v.leaseOver():
-		return []string{"releasing 1 member", "the last one as soon as no other copy of the server can act for the group"}
+		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
 	case v.leaving > 0 && v.policy.retain:
 		return []string{"releasing " + count(going, "member")}
 	case v.leaving > 0:
@@ -246,7 +246,7 @@ func (v *view) notReady() (names []string) {
 	return names
 }
 
-// busy tells whether something is under way or to be done that waits for nobody.
+// busy reports whether something is under way or to be done that waits for nobody.
 func (v *view) busy() bool {
 	if len(v.actions)+v.missing+len(v.arriving)+v.starting+v.resizing+v.preparing+v.leaving+v.updating+v.hindered > 0 || v.Finalizing {
 		return true
@@ -259,7 +259,7 @@ func (v *view) busy() bool {
 	return false
 }
 
-// blocked tells whether a person has to act before the group can be as it is wanted.
+// blocked reports whether an operator has to act before the group can be as it is wanted.
 func (v *view) blocked() bool {
 	if v.hold != nil {
 		return v.hold.Person

@@ -53,7 +53,7 @@ func Apply(o *Observed, a Action) {
 	vm.change(a, o.Now)
 }
 
-// ruleOut tells that the DRS rule does not name the members any more after one came or went. (vCenter takes a VM that is
+// ruleOut reports whether the DRS rule does not name the members any more after one came or went. (vCenter takes a VM that is
 // destroyed off its rules by itself; one member alone needs none.)
 func (o *Observed) ruleOut(a Action) {
 	if want := o.Group.Spec.Placement.AntiAffinity; o.Finalizing || want == "" || want == v1alpha1.AntiAffinityNone {

@@ -30,7 +30,7 @@ type Observed struct {
 	// and is gone may have been removed by another copy's finalize: only a call that came later may make it anew.
 	FolderSeen time.Time
 	// OwnFolders are the folders that were seen as the group's before its deletion, or that held one of its VMs. One that
-	// comes later under that name may be that of another group, made anew under the name of this one.
+	// comes later under that name may be that of another group, recreated under the name of this one.
 	OwnFolders []string
 	// NewestStamp is the highest generation ever seen in a stamp of this group, VMs that are gone included.
 	NewestStamp int64
@@ -46,7 +46,7 @@ type Observed struct {
 	State VCenterState
 	// Pending says what is under way or backing off, by the name of the member (or by FolderKey).
 	Pending map[string]Pending
-	// Emptied tells that ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM,
+	// Emptied reports whether ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM,
 	// and no clone under way, of this group. Of a group that is no longer selected it was begun after every lease was over.
 	Emptied bool
 	// Lease is how long a hook call permits acting. Resync is how often a settled group is called for.
@@ -94,7 +94,7 @@ type VCenterState struct {
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
 	// for members that were taken away.
 	Folder, Quarantine string
-	// FolderUnknown tells that it is not known where groups have their folders, as long as the server's settings do not fit.
+	// FolderUnknown reports whether it is not known where groups have their folders, as long as the server's settings do not fit.
 	// (A home that spec.placement names and that cannot be found is no folder: a slip in the spec holds up no deletion.)
 	FolderUnknown bool
 	// Template is what spec.template names.
@@ -103,7 +103,7 @@ type VCenterState struct {
 	Candidates []Candidate
 	// Free are those of Query.Taken that nothing in the group's folder has for a name now.
 	Free []string
-	// RulesOff tells that the group's DRS rules are not as Query.AntiAffinity wants them for the VMs that are members now;
+	// RulesOff reports whether the group's DRS rules are not as Query.AntiAffinity wants them for the VMs that are members now;
 	// false as long as that is not known.
 	RulesOff bool
 }
@@ -122,7 +122,7 @@ type Query struct {
 	Taken []string
 	// AntiAffinity is spec.placement.antiAffinity; None or empty wants no DRS rule, as does a group that is removed.
 	AntiAffinity v1alpha1.AntiAffinity
-	// Finalizing tells that the group is removed: whose stamp came off was released, most likely by this very server.
+	// Finalizing reports whether the group is removed: whose stamp came off was released, most likely by this very server.
 	Finalizing bool
 }
 
@@ -221,7 +221,7 @@ type VM struct {
 	Folder string
 	// Boot is when it was powered on last, by vCenter's clock; zero while it is off.
 	Boot time.Time
-	// Tools tells that VMware Tools run in its guest.
+	// Tools reports whether VMware Tools run in its guest.
 	Tools bool
 	// CPUHotAdd and MemoryHotAdd tell that the running VM can be given more; MaxHotMemoryMB is up to how much
 	// memory (0: not known).
@@ -321,10 +321,10 @@ type Fault struct {
 	Reason string
 	// Message is a sentence that says what to do.
 	Message string
-	// Person tells that waiting does not help: somebody has to act.
+	// Person reports whether waiting does not help: somebody has to act.
 	Person bool
-	// Passing tells that it goes by itself within seconds or minutes, and that looking again costs little.
+	// Passing reports whether it goes by itself within seconds or minutes, and that looking again costs little.
 	Passing bool
-	// Untried tells that the step was given up before the call that would have changed anything.
+	// Untried reports whether the step was given up before the call that would have changed anything.
 	Untried bool
 }

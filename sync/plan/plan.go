@@ -33,7 +33,7 @@ type Result struct {
 	// Wake is after how long the plan has to be made again although nothing changed: a time will have passed; zero
 	// if there is none to wait for.
 	Wake time.Duration
-	// SlowStart tells that several members were lost at once: a few are made anew first, before the others.
+	// SlowStart reports whether several members were lost at once: a few are recreated first, before the others.
 	SlowStart bool
 	// Notes are what is new since the status that is stored.
 	Notes []Note
@@ -97,7 +97,7 @@ func Make(o Observed) Result {
 	return r
 }
 
-// How soon the next hook call is wished for, to bring the status up to date: while members come and go, while a person has
+// How soon the next hook call is wished for, to bring the status up to date: while members come and go, while an operator has
 // to act (who looks on), and while vCenter cannot be seen. A settled group is called for at the resync period; one with a
 // Service more often, because its endpoints are brought up to date by hook calls alone.
 const (
@@ -107,12 +107,12 @@ const (
 	resyncHindered = 5 * time.Second
 )
 
-// Wants tells whether the plan has that step for that member.
+// Wants reports whether the plan has that step for that member.
 func (r *Result) Wants(vm string, op Op) bool {
 	return slices.ContainsFunc(r.Actions, func(a Action) bool { return a.VM == vm && a.Op == op })
 }
 
-// paused tells that a person wants nothing to be changed.
+// paused reports whether an operator wants nothing to be changed.
 func (v *view) paused() bool { return v.Group.Spec.Paused }
 
 func (v *view) untilWake() time.Duration {

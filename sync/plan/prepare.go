@@ -10,10 +10,10 @@ import (
 // moment, and its guest finds its network at the first boot. Tags and attributes that change later are changed on it as
 // it runs.
 
-// unprepared tells that a member must not be powered on yet.
+// unprepared reports whether a member must not be powered on yet.
 func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, Unprepared) }
 
-// preparable tells that a member can be prepared by the spec as it is now: that is the one that it was made from. (Another
+// preparable reports whether a member can be prepared by the spec as it is now: that is the one that it was made from. (Another
 // user data raises no generation, and is no matter of Prepare's.) One that cannot be, and never ran, is to go.
 func (v *view) preparable(m *member) bool {
 	return m.outdated == "" && v.revision != "" || m.Generation == v.Group.Generation
@@ -56,12 +56,12 @@ func (v *view) setRules() {
 	v.act(Action{Op: SetRules, VM: RulesKey, Reason: reason, Generation: v.Group.Generation, Details: &Details{Spec: spec}})
 }
 
-// awaitsRules tells that no member may be powered on before the rules stand.
+// awaitsRules reports whether no member may be powered on before the rules stand.
 func (v *view) awaitsRules() bool {
 	return v.State.RulesOff && v.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired
 }
 
-// rulesGone tells that a group that is removed has no DRS rule any more, or none that can be removed.
+// rulesGone reports whether a group that is removed has no DRS rule any more, or none that can be removed.
 func (v *view) rulesGone() bool {
 	p := v.Pending[RulesKey]
 	return !v.State.RulesOff || p.Op == SetRules && p.State != Running && p.Fault.Reason != "" && !p.Fault.Passing

@@ -9,7 +9,7 @@ import (
 )
 
 // published is a member as it is shown to those who look for it. It is made of facts only, never of what this process has
-// under way, so that all copies of the server answer alike.
+// under way, so that all replicas of the server answer alike.
 type published struct {
 	name    string // of its VM
 	ordinal int32

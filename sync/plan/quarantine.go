@@ -18,7 +18,7 @@ import (
 //
 // One that an admin renamed or put elsewhere stays where it is, and is destroyed when its time is over.
 
-// blocksName tells that a VM on its way out still has its member's name in the group's folder.
+// blocksName reports whether a VM on its way out still has its member's name in the group's folder.
 func (v *view) blocksName(q *member) bool {
 	return q.VM.Name == q.name && q.VM.Folder == v.State.Folder && v.State.Folder != ""
 }
@@ -58,7 +58,7 @@ func (v *view) bringBack(count int) (back int) {
 	return back
 }
 
-// fitsAgain tells that a VM can be a member again: it was not taken away for its own sake, and is made as one would be
+// fitsAgain reports whether a VM can be a member again: it was not taken away for its own sake, and is made as one would be
 // now.
 func (v *view) fitsAgain(q *member) bool {
 	p := v.Pending[v.key(q)]
@@ -67,7 +67,7 @@ func (v *view) fitsAgain(q *member) bool {
 		v.cloneDifference(&q.VM) == "" && !v.due(q) && !p.Fault.Person && p.Op != Destroy
 }
 
-// due tells that a VM was kept long enough.
+// due reports whether a VM was kept long enough.
 func (v *view) due(q *member) bool {
 	return !v.Now.Before(q.Quarantined.Add(v.policy.quarantine))
 }

@@ -79,7 +79,7 @@ func (v *view) act(a Action) (goesOn bool) {
 	return false
 }
 
-// lets tells that a failure does not hold an action back: it was of another VM of that name, or of powering on, which
+// lets reports whether a failure does not hold an action back: it was of another VM of that name, or of powering on, which
 // waits because the guest halts again and again, and says nothing about anything else.
 func (p *Pending) lets(a Action) bool {
 	return p.State == BackingOff && (p.MoRef != "" && p.MoRef != a.MoRef || p.Op == PowerOn && a.Op != PowerOn)
@@ -98,7 +98,7 @@ func rankSort(actions []Action) {
 
 // collectFaults adds what hinders members without an action being wanted for them.
 func (v *view) collectFaults() {
-	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // told before it hinders: nobody could be made anew
+	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // told before it hinders: nobody could be recreated
 		v.blockClone("", *v.Related.Fault)
 	}
 	for _, ordinal := range v.arriving {

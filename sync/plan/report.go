@@ -19,17 +19,17 @@ type Listed struct {
 	VMs []VM
 }
 
-// Report is what one copy of the server knows of a group, as GET /groups answers it. There is no user data in it.
+// Report is what one replica of the server knows of a group, as GET /groups answers it. There is no user data in it.
 type Report struct {
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation,omitempty"`
-	// Lease tells that this copy was called for the group lately and may act for it: when, and until when.
+	// Lease reports whether this copy was called for the group lately and may act for it: when, and until when.
 	Lease     bool      `json:"lease"`
 	LastCall  time.Time `json:"lastCall,omitzero"`
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`
-	// Finalizing tells that the group is being removed.
+	// Finalizing reports whether the group is being removed.
 	Finalizing bool           `json:"finalizing,omitempty"`
 	Phase      v1alpha1.Phase `json:"phase,omitempty"`
 	Message    string         `json:"message"`
@@ -157,12 +157,12 @@ func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []Fau
 // reasonNoLease is why it is not told whether members are ready.
 const reasonNoLease = "NoLease"
 
-// Report is what can be told of a group that this copy of the server is not called for. known tells that vCenter's facts
+// Report is what can be told of a group that this replica of the server is not called for. known tells that vCenter's facts
 // are fresh.
 func (g *Listed) Report(known bool) Report {
 	r := Report{Namespace: g.Namespace, Name: g.Name, UID: g.UID, Pending: []PendingReport{}, Faults: []FaultReport{},
 		Members: make([]v1alpha1.Member, len(g.VMs)),
-		Message: "this copy of the server was not called for the group lately: the members are as vCenter shows them"}
+		Message: "this replica of the server was not called for the group lately: the members are as vCenter shows them"}
 	if !known {
 		r.Message += ", or did last: its inventory is not known now"
 	}
@@ -171,13 +171,13 @@ func (g *Listed) Report(known bool) Report {
 		r.Generation = max(r.Generation, vm.Generation)
 		r.Members[i] = v1alpha1.Member{Name: vm.Name, Ordinal: vm.Ordinal, MoRef: vm.MoRef, PowerState: string(vm.Power), IPs: vm.IPs,
 			Host: vm.Host, Revision: vm.Revision, Reason: reasonNoLease,
-			Message: "whether it is ready is known to the copy of the server that is called for the group"}
+			Message: "whether it is ready is known to the replica of the server that is called for the group"}
 	}
 	return r
 }
 
 // SortReports puts reports into a stable order: by namespace and name; of several groups with one name (one that was lost
-// and applied anew), those under lease come first.
+// and applied again), those under lease come first.
 func SortReports(all []Report) {
 	slices.SortFunc(all, func(a, b Report) int {
 		if c := cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name)); c != 0 {

@@ -4,15 +4,15 @@ import "fmt"
 
 // A size is changed while the VM runs where its hot-plug flags allow it, and that only upwards. Otherwise the guest
 // is shut down, the VM changed, and powered on: a power cycle, which takes the member out of service. So it is marked
-// first, as one that is to go: two copies of the server that know different specs could else each take one down. What
+// first, as one that is to go: two replicas of the server that know different specs could else each take one down. What
 // changes its size takes the mark off.
 
-// resizes tells that the member is to be given another size in place.
+// resizes reports whether the member is to be given another size in place.
 func (m *member) resizes() bool {
 	return m.resize != "" && m.retire == "" && !m.held && !m.leaves && !m.going() && !m.duplicate && m.Reachable
 }
 
-// hot tells that the running VM can be given the size; vCenter may still refuse it, which is then remembered: as a failure,
+// hot reports whether the running VM can be given the size; vCenter may still refuse it, which is then remembered: as a failure,
 // and, once the member is marked to be power-cycled for it, by that mark, which the next edit of the spec puts in question.
 func (v *view) hot(m *member) bool {
 	if m.Why == WhyPowerCycle && m.Generation == v.Group.Generation {
@@ -26,7 +26,7 @@ func (v *view) hot(m *member) bool {
 		(memory == m.MemoryMB || memory > m.MemoryMB && m.MemoryHotAdd && (m.MaxHotMemoryMB == 0 || memory <= m.MaxHotMemoryMB))
 }
 
-// wantsCycle tells that the member has to be powered off for its size.
+// wantsCycle reports whether the member has to be powered off for its size.
 func (v *view) wantsCycle(m *member) bool {
 	return m.resizes() && m.Power == PoweredOn && !v.hot(m)
 }

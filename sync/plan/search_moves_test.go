@@ -229,7 +229,7 @@ func (x *search) turned(p *place, r int8, then func(move, *place, string)) {
 	}
 }
 
-// remembered tells that a failure of the step is kept here (replica.matters); one that is not may back off at any time.
+// remembered reports whether a failure of the step is kept here (replica.matters); one that is not may back off at any time.
 func (f *flight) remembered() bool {
 	return f.is(plan.PowerOff) || f.is(plan.Destroy) || f.is(plan.Mark) || f.is(plan.Unmark) || f.is(plan.Release)
 }

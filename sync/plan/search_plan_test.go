@@ -54,7 +54,7 @@ func (s *scenario) String() string {
 
 func (s *scenario) deletes() bool { return s.edit == "delete" || s.edit == "retain" }
 
-// waitsForLeases tells that the end of a lease is waited for at the end.
+// waitsForLeases reports whether the end of a lease is waited for at the end.
 func (s *scenario) waitsForLeases() bool {
 	return s.edit == "retain" || s.deletes() && s.stranger != none
 }
@@ -115,7 +115,7 @@ func newSearch(s scenario, defect string) *search {
 	return x
 }
 
-// without tells that a guard is taken out, to see whether the search finds what it is good for.
+// without reports whether a guard is taken out, to see whether the search finds what it is good for.
 func (x *search) without(guard string) bool { return x.defect == guard }
 
 // decision is what matters of a plan.

@@ -2,5 +2,5 @@
 
 package plan_test
 
-// raced tells that the race detector runs. The search is one goroutine, so it has nothing to find there, and takes ten times as long.
+// raced reports whether the race detector runs. The search is one goroutine, so it has nothing to find there, and takes ten times as long.
 const raced = true

@@ -33,7 +33,7 @@ package plan_test
 //   - status.members and status.update are empty, as in a stale parent: a stored one makes a plan hold more, and take no more.
 //   - Admins, faults of the hardware, hidden VMs, adoption, quarantine, hot-add and other features: the properties and lives are
 //     for those.
-//   - A step's look at a member and the call that follows are one moment. Between them lie milliseconds, in which no other copy can
+//   - A step's look at a member and the call that follows are one moment. Between them lie milliseconds, in which no other replica can
 //     write a stamp, wait for it, plan, and take another member down. (A process that stands still asks for its lease.)
 //   - PowerOn, Destroy, a stamp and the folder's steps are called and carried out in one moment, at any time after they were
 //     begun; until then nobody can tell a task that is under way from one that was not called. Clone, where somebody asks
@@ -185,7 +185,7 @@ func has(known map[digest]struct{}, p digest) bool {
 	return is
 }
 
-// settled tells that the edit is carried out.
+// settled reports whether the edit is carried out.
 func (x *search) settled(p *place) bool {
 	n := int32(0)
 	for i := range p.n {

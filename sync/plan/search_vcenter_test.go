@@ -6,7 +6,7 @@ import (
 
 // This file is the small world's vCenter, and package vsphere before it: what becomes of a step.
 
-// twoMoments tells that a step's call and the end of its task are told apart, because somebody asks in between: Unmark for
+// twoMoments reports whether a step's call and the end of its task are told apart, because somebody asks in between: Unmark for
 // a PowerOff that is under way, and whoever ends a group for a Clone. An Unmark writes first and asks then.
 func (x *search) twoMoments(f *flight) bool {
 	return f.is(plan.PowerOff) || f.is(plan.Unmark) || f.is(plan.Clone) && x.deletes()
@@ -264,7 +264,7 @@ func (x *search) noCloneUnderWay(q *place, by int8) bool {
 	return !left || x.without("the wait for clones")
 }
 
-// inhabited tells that a VM of the group is there.
+// inhabited reports whether a VM of the group is there.
 func (p *place) inhabited() bool {
 	for i := range p.n {
 		if p.vms[i].alive && p.vms[i].stamped {
@@ -274,7 +274,7 @@ func (p *place) inhabited() bool {
 	return false
 }
 
-// strangerIn tells that the folder holds what is not the group's.
+// strangerIn reports whether the folder holds what is not the group's.
 func (x *search) strangerIn(p *place) bool {
 	is := x.stranger != none
 	for i := range p.n {

@@ -219,7 +219,7 @@ func (p *place) tidy(sc *scenario) {
 	})
 }
 
-// matters tells whether a plan looks at a failure: sync/plan asks Pending, of what is not under way, only for steps that may
+// matters reports whether a plan looks at a failure: sync/plan asks Pending, of what is not under way, only for steps that may
 // have taken a member down, for a Mark, and in finalize for what cannot be done at all.
 func (c *replica) matters(sc *scenario, f *failure) bool {
 	if c.finalizing || f.vm < 0 || searchOps[f.op].TakesDown() {

@@ -8,7 +8,7 @@ import (
 
 // victims are the indices of the members that may be removed, those that go first first: the protected last, the
 // marked first, then those that spec.scaleIn.remove names, the unwell, the outdated, and the others by order.
-// Duplicates stay: a person decides, or vCenter's events.
+// Duplicates stay: an operator decides, or vCenter's events.
 func (v *view) victims() []int {
 	var order []int
 	rank := make([]int, len(v.members))
@@ -125,14 +125,14 @@ func (v *view) membersText() string {
 }
 
 // removeChosen marks the members that go, and removes the marked ones. Marks of those that stay are taken off first:
-// two copies of the server may have marked at once, or the spec has changed. While there are such, none is taken down:
+// two replicas of the server may have marked at once, or the spec has changed. While there are such, none is taken down:
 // which ones stay is settled before.
 func (v *view) removeChosen() {
 	for i := range v.members {
 		m := &v.members[i]
 		if m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable {
 			v.withdrawing = true
-			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(clockSkew)) { // by another copy of the server, which may know more: see overtaken
+			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(clockSkew)) { // by another replica, which may know more: see overtaken
 				continue
 			}
 			v.act(Action{Op: Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
@@ -159,7 +159,7 @@ func (v *view) removeChosen() {
 	}
 }
 
-// announcing tells that a mark of ours is under way. Another replica may go by it already, and this one has not yet
+// announcing reports whether a mark of ours is under way. Another replica may go by it already, and this one has not yet
 // looked at all members after it: until then nobody who serves is taken down by a mark of another copy's.
 func (v *view) announcing() bool {
 	for _, p := range v.Pending {

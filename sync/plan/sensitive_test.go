@@ -14,7 +14,7 @@ import (
 // plantedText is what must not be found anywhere.
 const plantedText = "#cloud-config\npassword: planted-secret\n"
 
-// leaked tells whether a text holds any of what was planted, in whatever clothes.
+// leaked reports whether a text holds any of what was planted, in whatever clothes.
 func leaked(text string) bool {
 	encoded, _ := EncodeUserData(plantedText)
 	for _, needle := range []string{"planted", hex.EncodeToString([]byte("planted")), strings.ToUpper(hex.EncodeToString([]byte("planted"))),

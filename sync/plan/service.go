@@ -69,8 +69,8 @@ func (v *view) servicePorts() []ServicePort {
 	return ports
 }
 
-// remakesService tells that the Service has a clusterIP (or none) and the spec wants the contrary. That cannot be changed
-// in a Service. So it is left out until it is not observed any more, for Metacontroller to delete it, and is made anew then.
+// remakesService reports whether the Service has a clusterIP (or none) and the spec wants the contrary. That cannot be changed
+// in a Service. So it is left out until it is not observed any more, for Metacontroller to delete it, and is recreated then.
 func (v *view) remakesService() bool {
 	record := v.Children[v.serviceKey()].LastApplied
 	if record == "" {

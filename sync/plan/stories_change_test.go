@@ -94,7 +94,7 @@ var changeStories = map[string]func(*story){
 			g.Update.Canary = &half
 		}))
 		s.happens("scaled to 5 meanwhile: the new one is of the new template", s.scale(5))
-		s.happens("paused, and one is deleted by an admin: it is made anew", func(o *plan.Observed) {
+		s.happens("paused, and one is deleted by an admin: it is recreated", func(o *plan.Observed) {
 			edit(func(g *spec) { g.Update.Canary, g.Update.Paused = nil, true })(o)
 			drop(o.State.VMs[0].Ordinal)(o)
 		})
@@ -131,7 +131,7 @@ var changeStories = map[string]func(*story){
 	"mass loss doubted": func(s *story) {
 		s.happens("six members are applied", s.scale(6))
 		var lost []plan.VM
-		s.happens("four vanish from the inventory at once: a privilege may have been lost, so none is made anew", func(o *plan.Observed) {
+		s.happens("four vanish from the inventory at once: a privilege may have been lost, so none is recreated", func(o *plan.Observed) {
 			lost = append(lost, o.State.VMs[:4]...)
 			o.State.VMs = append([]plan.VM(nil), o.State.VMs[4:]...)
 		})
@@ -220,6 +220,6 @@ var changeStories = map[string]func(*story){
 			o.State.Candidates = append(o.State.Candidates[:3:3], plan.Candidate{Entry: "vm-80", MoRef: "vm-80", Name: "mine", Folder: "group-v9", Ordinal: -1})
 		})
 		s.happens("scaled to 6", s.scale(6))
-		s.happens("an adopted one is destroyed by an admin: it is cloned anew", drop(0))
+		s.happens("an adopted one is destroyed by an admin: it is cloned again", drop(0))
 	},
 }

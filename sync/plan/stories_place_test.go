@@ -17,7 +17,7 @@ var placeStories = map[string]func(*story){
 		s.happens("it is lost: members stay", func(o *plan.Observed) {
 			o.Related = plan.Related{Fault: &plan.Fault{Reason: "SecretNotFound", Person: true, Message: "Secret default/boot, which spec.userData names, is not there: create it"}}
 		})
-		s.happens("an admin deletes web-1, which cannot be made anew", drop(1))
+		s.happens("an admin deletes web-1, which cannot be recreated", drop(1))
 		s.happens("it is back, with another text: a new revision", func(o *plan.Observed) { o.Related = plan.Related{UserData: "#other", Digest: "2c3d"} })
 	},
 	"zones": func(s *story) {

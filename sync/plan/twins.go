@@ -6,8 +6,8 @@ import (
 )
 
 // Two VMs can come to claim one ordinal although the name is a lock: an admin renames a new member before another
-// copy of the server has seen it, or restores a backup. The one that was never powered on holds nothing of value
-// and goes; vCenter's events tell it. If none can be told to be such, a person decides.
+// replica of the server has seen it, or restores a backup. The one that was never powered on holds nothing of value
+// and goes; vCenter's events tell it. If none can be told to be such, an operator decides.
 
 // resolveTwins finds, for each ordinal that several VMs claim, one to be removed if it was never powered on.
 func (v *view) resolveTwins() {

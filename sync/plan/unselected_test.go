@@ -64,7 +64,7 @@ func TestAGroupThatIsNoLongerSelectedIsToldWhatToDo(t *testing.T) {
 	unselect(&o)
 	r := plan.Make(o)
 	if r.Refusal == nil || r.Refusal.Retry != 0 {
-		t.Fatalf("it is not refused for a person to act: %+v", r.Refusal)
+		t.Fatalf("it is not refused for an operator to act: %+v", r.Refusal)
 	}
 	for _, says := range []string{"default/web", "2 VMs", "web-0, web-1", "Nothing is removed", "labelSelector", "delete the VmGroup"} {
 		if !strings.Contains(r.Refusal.Message, says) {
@@ -104,7 +104,7 @@ func TestAGroupIsLetGoOnlyWhenNothingOfItCanCome(t *testing.T) {
 		"a clone is under way": {func(o *plan.Observed) {
 			o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Clone, State: plan.Running}}
 		}, false, true, false},
-		"another copy may hold a lease":                {func(o *plan.Observed) { o.FinalizingSince, o.Emptied = o.Now.Add(-o.Lease+time.Second), false }, false, true, false},
+		"another replica may hold a lease":             {func(o *plan.Observed) { o.FinalizingSince, o.Emptied = o.Now.Add(-o.Lease+time.Second), false }, false, true, false},
 		"no fresh read has shown it":                   {func(o *plan.Observed) { o.Emptied = false }, false, true, true},
 		"the fresh read failed, and is to be repeated": {func(o *plan.Observed) { o.Emptied = false; o.Pending = confirming(plan.Due) }, false, true, true},
 		"the fresh read failed a moment ago":           {func(o *plan.Observed) { o.Emptied = false; o.Pending = confirming(plan.BackingOff) }, false, true, false},

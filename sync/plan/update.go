@@ -50,7 +50,7 @@ func (v *view) findChanges(order []int) {
 	v.findRequested(order)
 }
 
-// refusesResize tells that the VM cannot take the size even while it is off, so that Auto replaces it. The mark
+// refusesResize reports whether the VM cannot take the size even while it is off, so that Auto replaces it. The mark
 // remembers that when the refusal is forgotten.
 func (v *view) refusesResize(m *member) bool {
 	p := v.Pending[m.name]

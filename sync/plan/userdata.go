@@ -107,7 +107,7 @@ func NoRelated(g *v1alpha1.VmGroup) Related {
 			"ask the server that Metacontroller calls for the group, or apply the group first", r)
 }
 
-// NotGiven tells that the call brought no related objects although the group wants some.
+// NotGiven reports whether the call brought no related objects although the group wants some.
 func (r Related) NotGiven() bool { return r.Fault != nil && r.Fault.Reason == ReasonUserDataNotGiven }
 
 // NotFound is for an object that is not there. brought tells that Metacontroller was asked for objects of that kind.

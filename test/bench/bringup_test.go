@@ -146,7 +146,7 @@ func watch(ctx context.Context, b *testing.B, vc *vcsim.VCenter) (done chan stru
 	return done
 }
 
-// serve is one copy of the server on a vCenter, as cmd wires it.
+// serve is one replica of the server on a vCenter, as cmd wires it.
 func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func()) {
 	b.Helper()
 	var groups *loop.Loop

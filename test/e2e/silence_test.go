@@ -10,7 +10,7 @@ import (
 )
 
 // A settled cluster is to be silent: no hook call that was not asked for, no write, no call of vCenter that changes
-// something. Each would be one for every group and for ever.
+// something. Each would be one for every group and forever.
 func TestASettledClusterIsSilent(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "silence")
@@ -35,7 +35,7 @@ func TestASettledClusterIsSilent(t *testing.T) {
 	}
 	r.quiet(t) // children are written after the status they go with
 
-	// With --resync 10s a settled group asks for a call every 10 s, one with a Service every 5 s, one that waits for a person
+	// With --resync 10s a settled group asks for a call every 10 s, one with a Service every 5 s, one that waits for an operator
 	// every 10 s; the CompositeController adds one a minute for each.
 	const groups = 6
 	versions := func() string {

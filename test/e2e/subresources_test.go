@@ -65,7 +65,7 @@ vmgroup.vm.codeconnect.vmworld.com/web
 	}
 }
 
-// kubectl waits for ever for the end of a condition that is absent. The statuses are the planner's own.
+// kubectl waits forever for the end of a condition that is absent. The statuses are the planner's own.
 func TestKubectlWaitsForTheBeginningAndTheEndOfAConditionThatIsThere(t *testing.T) {
 	k := api(t)
 	a, err := answers()

@@ -91,7 +91,7 @@ func refusal(t *testing.T, err error) []metav1.StatusCause {
 	return status.Status().Details.Causes
 }
 
-// names tells that one of the causes is of the field, or of what is in it, and says the words.
+// names reports whether one of the causes is of the field, or of what is in it, and says the words.
 func names(causes []metav1.StatusCause, field, words string) bool {
 	for _, c := range causes {
 		if strings.HasPrefix(c.Field, field) && strings.Contains(c.Message, words) {

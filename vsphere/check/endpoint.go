@@ -279,7 +279,7 @@ func (c *checker) sessions(ctx context.Context) bool {
 	case len(all) > sessionsMost*8/10:
 		c.add("sessions", Warn, seen, "find out who does not log out: at the limit nobody can log in any more")
 	case ours > sessionsMany:
-		c.add("sessions", Warn, seen, "a copy of the server has two at most: see who else uses this account, and give the server one of its own")
+		c.add("sessions", Warn, seen, "a replica of the server has two at most: see who else uses this account, and give the server one of its own")
 	default:
 		c.ok("sessions", "%s", seen)
 	}

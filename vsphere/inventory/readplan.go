@@ -18,7 +18,7 @@ func placeProps() []types.PropertySpec {
 
 // allPlaces traverses from the root folder to every folder and VM. There is no ContainerView in it, and no step
 // from a vApp to one nested in it: with that step vcsim, which does not heed the types in a traversal, would go
-// from VM to pool to VM for ever. What is in a nested vApp is read by its moRef, but not watched.
+// from VM to pool to VM forever. What is in a nested vApp is read by its moRef, but not watched.
 func allPlaces(root types.ManagedObjectReference) []types.ObjectSpec {
 	again := []types.BaseSelectionSpec{
 		&types.SelectionSpec{Name: "children"},

@@ -63,7 +63,7 @@ func Contained(method string, f func() error) (err error) {
 }
 
 // searchMost bounds the calls of one search by govmomi's finder: it makes one for each folder, and would follow a folder that
-// says to be in itself for ever, with a path that grows. vCenter has at most 2,500 datacenters, and few have ten.
+// says to be in itself forever, with a path that grows. vCenter has at most 2,500 datacenters, and few have ten.
 const searchMost = 3000
 
 // Bounded gives a client for one search.

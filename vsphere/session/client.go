@@ -136,7 +136,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 }
 
 // soon is how long a session should last at least; quickLosses is how many may not before logins are slowed.
-// (An account whose sessions are dropped at once would else log in for ever.)
+// (An account whose sessions are dropped at once would else log in forever.)
 const (
 	soon        = time.Minute
 	quickLosses = 5

@@ -128,7 +128,7 @@ func restClassify(err error) *vcfault.Error {
 	case e.call != "POST session" && (e.status == statusForbidden || e.kind == kindUnauthorized): // a login needs no privilege
 		typed = vcfault.New(vcfault.ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s: grant it.", taggingPrivilege(e.call))
 	case e.status == http.StatusNotFound && strings.HasPrefix(e.call, "GET "):
-		typed = vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read anew.")
+		typed = vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
 	case e.status == statusForbidden, e.status == http.StatusNotFound, e.status == http.StatusTooManyRequests, e.status >= http.StatusInternalServerError:
 		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, false, "vCenter's tagging service does not answer (%d %s); it is tried again.", e.status, http.StatusText(e.status))
 		typed.Passing = true

@@ -2,7 +2,7 @@
 // their number.
 //
 // It promises that a wait outlives sessions and outages; that a task that vCenter no longer knows ends its wait with
-// vcfault.ErrTaskLost; that no wait lasts for ever because one update was missed; and that nothing is left in vCenter when Run ends.
+// vcfault.ErrTaskLost; that no wait lasts forever because one update was missed; and that nothing is left in vCenter when Run ends.
 //
 // Locks: Tasks.mu guards which tasks are awaited. It is taken alone, and held across no call.
 package tasks

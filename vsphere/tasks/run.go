@@ -197,7 +197,7 @@ func (t *Tasks) take(ctx context.Context, w *watch, a answer) error {
 }
 
 // reread reads the tasks that nothing was heard of for a whole wait, as the inventory is read again now and then: no
-// action may wait for ever because one update was missed.
+// action may wait forever because one update was missed.
 func (t *Tasks) reread(ctx context.Context, w *watch) error {
 	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskComplete}}}}
 	for ref := range w.listed {

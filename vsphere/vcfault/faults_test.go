@@ -137,7 +137,7 @@ func TestFailuresOnTheWayGetAReason(t *testing.T) {
 func TestWhatIsTypedAlreadyStaysAsItIs(t *testing.T) {
 	own := New(ReasonTemplateNotFound, true, "There is no template.")
 	if Classify("", fmt.Errorf("x: %w", own)) != own {
-		t.Error("it was made anew")
+		t.Error("it was recreated")
 	}
 	named := Classify("clone", own)
 	if named.Op != "clone" || own.Op != "" || named.Fault != own.Fault {

@@ -38,7 +38,7 @@ func say[T any](words string) func(types.BaseMethodFault) (string, bool) {
 	return on(func(T) string { return words })
 }
 
-// rows are read from above; a family stands below its members. What vCenter lacks is for a person to give. (All is tried
+// rows are read from above; a family stands below its members. What vCenter lacks is for an operator to give. (All is tried
 // again, so it does no harm if it comes by itself, as somebody else's VM goes.)
 var rows = []row{
 	{say[*types.NotAuthenticated]("vCenter ended the session; the server logs in again."), ReasonNotAuthenticated, false},
@@ -74,9 +74,9 @@ var rows = []row{
 	{say[types.BaseNotEnoughLicenses]("vCenter's licence does not allow it: assign another one."), ReasonLicense, true},
 	{say[types.BaseTaskInProgress]("Another task is at work on the same object; it is tried again."), ReasonTaskInProgress, false},
 	{say[*types.ConcurrentAccess]("Somebody else changed the VM in the meantime; it is read and tried again."), ReasonConcurrentAccess, false},
-	{say[*types.ManagedObjectNotFound]("The object is no longer in vCenter; what there is now is read anew."), ReasonGone, false},
+	{say[*types.ManagedObjectNotFound]("The object is no longer in vCenter; what there is now is read again."), ReasonGone, false},
 	{on(func(f *types.InvalidPowerState) string {
-		return fmt.Sprintf("The VM is %s, so this cannot be done; its state is read anew.", f.ExistingState)
+		return fmt.Sprintf("The VM is %s, so this cannot be done; its state is read again.", f.ExistingState)
 	}), ReasonInvalidPowerState, false},
 	{say[*types.ToolsUnavailable]("VMware Tools do not run in the guest, so it cannot be asked to shut down."), ReasonToolsUnavailable, false},
 	{on(func(f *types.QuestionPending) string {

@@ -116,7 +116,7 @@ func (v *VCenter) specOf(c *types.VirtualMachineConfigInfo, name string, datasto
 	spec := types.VirtualMachineConfigSpec{
 		Name: name, Version: c.Version, GuestId: c.GuestId, Annotation: c.Annotation, Firmware: c.Firmware,
 		Files: &types.VirtualMachineFileInfo{VmPathName: path.String()},
-		// The simulator would derive these from the name, so that a VM made anew would have those of the last.
+		// The simulator would derive these from the name, so that a VM recreated would have those of the last.
 		Uuid: uuid.NewString(), InstanceUuid: uuid.NewString(),
 		NumCPUs: c.Hardware.NumCPU, NumCoresPerSocket: c.Hardware.NumCoresPerSocket, MemoryMB: int64(c.Hardware.MemoryMB),
 		CpuHotAddEnabled: c.CpuHotAddEnabled, CpuHotRemoveEnabled: c.CpuHotRemoveEnabled, MemoryHotAddEnabled: c.MemoryHotAddEnabled,

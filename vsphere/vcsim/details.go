@@ -155,7 +155,7 @@ func (v *VCenter) AddCustomizationSpec(name string, windows bool) error {
 	return nil
 }
 
-// AddRule makes an enabled rule of the cluster at a path that keeps VMs apart, as a person does.
+// AddRule makes an enabled rule of the cluster at a path that keeps VMs apart, as an operator does.
 func (v *VCenter) AddRule(clusterPath, name string, vms ...string) error {
 	ctx := context.Background()
 	ref, err := v.Find(clusterPath)

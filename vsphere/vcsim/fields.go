@@ -18,8 +18,8 @@ type fieldsManager struct {
 	*guard
 }
 
-// SetField tells that the object changed, which the simulator does not. One that went while the call waited for its turn
-// would make the simulator panic, with the world held for ever.
+// SetField announces that the object changed, which the simulator does not. One that went while the call waited for its turn
+// would make the simulator panic, with the world held forever.
 func (m *fieldsManager) SetField(ctx *simulator.Context, req *types.SetField) soap.HasFault {
 	if m.v.objects.Get(req.Entity) == nil {
 		return &methods.SetFieldBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
@@ -28,19 +28,19 @@ func (m *fieldsManager) SetField(ctx *simulator.Context, req *types.SetField) so
 	return m.CustomFieldsManager.SetField(ctx, req)
 }
 
-// AddCustomFieldDef tells that all objects it is for have one more.
+// AddCustomFieldDef announces that all objects it is for have one more.
 func (m *fieldsManager) AddCustomFieldDef(ctx *simulator.Context, req *types.AddCustomFieldDef) soap.HasFault {
 	defer m.markAll(req.MoType)
 	return m.CustomFieldsManager.AddCustomFieldDef(ctx, req)
 }
 
-// RemoveCustomFieldDef tells that all objects have one less.
+// RemoveCustomFieldDef announces that all objects have one less.
 func (m *fieldsManager) RemoveCustomFieldDef(ctx *simulator.Context, req *types.RemoveCustomFieldDef) soap.HasFault {
 	defer m.markAll("")
 	return m.CustomFieldsManager.RemoveCustomFieldDef(ctx, req)
 }
 
-// RenameCustomFieldDef tells that all objects call it otherwise.
+// RenameCustomFieldDef announces that all objects call it otherwise.
 func (m *fieldsManager) RenameCustomFieldDef(ctx *simulator.Context, req *types.RenameCustomFieldDef) soap.HasFault {
 	defer m.markAll("")
 	return m.CustomFieldsManager.RenameCustomFieldDef(ctx, req)

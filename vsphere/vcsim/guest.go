@@ -16,7 +16,7 @@ import (
 // Guest says what comes up in a VM that is powered on, resumed or reset. With the zero value nothing
 // does: no VMware Tools run, and no address is reported.
 type Guest struct {
-	// Tools tells that VMware Tools are installed.
+	// Tools reports whether VMware Tools are installed.
 	Tools bool
 	// Boot is how long it takes until they run.
 	Boot time.Duration
@@ -136,7 +136,7 @@ func (v *VCenter) await(ctx *simulator.Context, l *life, after time.Duration, do
 	}()
 }
 
-// matches asks a person's predicate about a VM.
+// matches asks an operator's predicate about a VM.
 func (v *VCenter) matches(ctx *simulator.Context, match func(VM) bool, vm *simulator.VirtualMachine) bool {
 	return match != nil && match(v.look(ctx, vm))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// These are a person's deeds for which vCenter has no call, or only a long way round.
+// These are an operator's deeds for which vCenter has no call, or only a long way round.
 
 // byHand changes the VM or template at a path, or of a name, with the world held.
 func (v *VCenter) byHand(what, where string, do func(*simulator.Context, *simulator.VirtualMachine) types.BaseMethodFault) error {

@@ -125,7 +125,7 @@ func hotPlugMemory(c *types.VirtualMachineConfigInfo) (limit, increment int64) {
 	return 16 * int64(c.Hardware.MemoryMB), 128
 }
 
-// canAdd tells whether a running VM can be given so much memory.
+// canAdd reports whether a running VM can be given so much memory.
 //
 // [doc] MemoryHotPlugNotSupported: "Thrown when memory cannot be hot-added ... from the virtual machine";
 // no other fault of ReconfigVM_Task is about that, so it is the one beyond the limit, too.

@@ -119,7 +119,7 @@ func (v *VCenter) MakeFolder(path string) (types.ManagedObjectReference, error) 
 	return f.Reference(), nil
 }
 
-// onVM has a person do something to the VM at a path, or of a name, and waits for the end of it.
+// onVM has an operator do something to the VM at a path, or of a name, and waits for the end of it.
 func (v *VCenter) onVM(what, where string, do func(context.Context, *object.VirtualMachine) (*object.Task, error)) error {
 	ref, err := v.Find(where)
 	if err == nil {

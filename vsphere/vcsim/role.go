@@ -74,7 +74,7 @@ func (v *VCenter) currentRole() *role {
 	return v.role
 }
 
-// holds tells whether a privilege is held on an object.
+// holds reports whether a privilege is held on an object.
 func (v *VCenter) holds(r *role, privilege string, ref types.ManagedObjectReference) bool {
 	if r == nil {
 		return true

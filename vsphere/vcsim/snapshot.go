@@ -11,7 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// CreateSnapshotTask takes its time, and refuses a template, which the simulator does not: a person has to make it a
+// CreateSnapshotTask takes its time, and refuses a template, which the simulator does not: an operator has to make it a
 // VM first. That it is NotSupported is not documented.
 func (vm *machine) CreateSnapshotTask(_ *simulator.Context, req *types.CreateSnapshot_Task) soap.HasFault {
 	ref := vm.work(CreateSnapshot, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {

@@ -99,7 +99,7 @@ type Entry struct {
 	// Began is when the call came; Took, how long until its answer was passed on, or not.
 	Began time.Time
 	Took  time.Duration
-	// Done tells that the call was answered, or not, already; Broken, that Break did happen. (A stall does not when the
+	// Done reports whether the call was answered, or not, already; Broken, that Break did happen. (A stall does not when the
 	// client goes first, the end of a session does not when the call bears none.)
 	Done, Broken bool
 }
