@@ -69,7 +69,7 @@ campaign: ## Make every vCenter call fail in every way, then run randomized live
 	@set -e; export GOGC=400; lead() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@"; }; \
 	lead -run '^TestCampaign$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED); \
 	round=0; while [ "$$round" != '$(ROUNDS)' ]; do \
-		round=$$((round + 1)); seed=$$((round * 100000)); \
+		seed=$$((10 + round * 100000)); round=$$((round + 1)); \
 		lead -run '^TestChaos$$' -chaos.seed "$$seed" -chaos.seeds $(ROUND); \
 		lead -run '^TestLivesWithSeveralCopies$$' -copies.seed "$$seed" -copies.lives $(ROUND); \
 		lead -race -run '^(TestChaos|TestLivesWithSeveralCopies)$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 25))" \

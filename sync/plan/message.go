@@ -69,7 +69,11 @@ func hindrances(faults []named, display func(who string) string) (texts []string
 		if _, known := whom[text]; !known {
 			order, whom[text] = append(order, text), nil
 		}
-		if f.who != FolderKey && f.who != ConfirmKey && f.who != RulesKey {
+		switch f.who {
+		case FolderKey, ConfirmKey:
+		case RulesKey:
+			whom[text] = append(whom[text], "the group's DRS rules")
+		default:
 			whom[text] = append(whom[text], display(f.who))
 		}
 	}

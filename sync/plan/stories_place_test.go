@@ -60,6 +60,12 @@ var placeStories = map[string]func(*story){
 		})
 		s.happens("scaled to 3", s.scale(3))
 		s.happens("scaled to 1", s.scale(1))
+		s.happens("its rule may not be removed: the message says what the privilege is for", func(o *plan.Observed) {
+			o.State.RulesOff = true
+			o.Pending = map[string]plan.Pending{plan.RulesKey: {Op: plan.SetRules, State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Person: true,
+				Message: "vCenter's user lacks the privilege Host.Inventory.EditCluster on /DC0/host/DC0_C0: grant it."}}}
+		})
+		s.happens("the privilege is granted", func(o *plan.Observed) { o.Pending = nil })
 		s.happens("deleted; a rule is left", func(o *plan.Observed) { remove(o); o.State.RulesOff = true })
 	},
 	"drain": func(s *story) {
