@@ -25,7 +25,7 @@ var (
 	copiesSeed  = flag.Uint64("copies.seed", 2, "the first seed; a failure names its own")
 )
 
-// TestLivesWithSeveralCopies leads lives at random under two or three replicas of the server: each hook call goes to any of
+// TestLivesWithSeveralCopies runs random lives with two or three replicas of the server: each hook call goes to any of
 // them, copies stand still at a call to vCenter and go on before or after their lease, are killed and started, lose the
 // network, and are shown parents that are old. At no moment are two VMs of one ordinal on; when it is quiet, there are
 // exactly the wanted members; and when the group was finalized, nothing of it is there, whatever comes late.

@@ -49,7 +49,7 @@ type rig struct {
 }
 
 // newRig starts a vCenter on a network in memory, whose tasks and guests take their time. It must be called in a bubble, and
-// ends with it. Copies of the server call it directly, which is several times as fast as by HTTP and XML; each way there is has
+// ends with it. Replicas of the server call it directly, which is several times as fast as by HTTP and XML; each way there is has
 // lives of its own (ways_test.go).
 func newRig(t testing.TB, cfg vcsim.Config) *rig {
 	t.Helper()

@@ -138,7 +138,7 @@ func TestEveryCopyTellsPrometheusOfAllGroups(t *testing.T) {
 			t.Errorf("%d %s", code, text)
 		}
 		r.Down()
-		eventually(t, patience, "while vCenter is unknown, Prometheus shall keep what it has", func() bool {
+		eventually(t, patience, "while vCenter's state is unknown, Prometheus keeps its targets", func() bool {
 			code, _ := get(other.url + "/sd")
 			return code == http.StatusServiceUnavailable
 		})

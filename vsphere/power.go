@@ -165,7 +165,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if err == nil {
 		return v.reader.Read(ctx, vm)
 	}
-	// It was not restarted, so the stamp shall not say so: else the member would be replaced without having been.
+	// It was not restarted, so the stamp must not say so: else the member would be replaced without having been.
 	v.undoStamp(ctx, ref, a, "was restarted", func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted })
 	return err
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // The exact world found it (test/world, seed 210809): a replica lost vCenter's stream while it made the group's folder, so it
-// never saw it. Another replica finalized the group and removed the folder, and this one made it anew, and cloned into it.
+// never saw it. Another replica finalized the group and removed the folder, and this one recreated it, and cloned into it.
 func TestAFolderThatItMadeItselfIsMadeAnewOnlyForALaterCall(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {

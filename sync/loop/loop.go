@@ -153,7 +153,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		observed.OwnFolders = owning(observed.OwnFolders, observed.State.Folder)
 	}
 	result := plan.Make(observed)
-	if echo { // nothing is done before the next call: if anybody hears this one's answer, that shall come soon
+	if echo { // nothing is done before the next call: if anybody hears this one's answer, that comes soon
 		result.Resync = min(result.Resync, 2*pauseEcho)
 	}
 

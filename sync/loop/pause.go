@@ -10,7 +10,7 @@ import (
 // A process may stand still for any time and go on: it was stopped, its node was suspended or starved. It does not feel
 // that by itself, and knows nothing of what other replicas of the server did meanwhile. Hook calls that were sent to it
 // wait in its sockets, although whoever sent them has long given up: handled now, they would look fresh, and one for a
-// group that is gone would make it anew, and nobody would ever call for it again. So a pulse is kept, and when a beat
+// group that is gone would recreate it, and nobody would ever call for it again. So a pulse is kept, and when a beat
 // was missed for long, all leases end, and the calls that come right afterwards renew none.
 const (
 	beatEvery = 500 * time.Millisecond

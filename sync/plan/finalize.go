@@ -81,7 +81,7 @@ func (v *view) left() int {
 // removeAll removes, or releases, every VM that bears the group's stamp, duplicates included, one step for each
 // member's name. What is in quarantine is removed in any case: it was taken away before.
 //
-// Another replica may still hold a lease and would make anew what goes. So one member, the last to go, is
+// Another replica may still hold a lease and would recreate what is removed. So one member, the last to go, is
 // marked first with the generation of the deletion: who sees that, and knows only an older one, acts no more.
 func (v *view) removeAll() {
 	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen)

@@ -27,7 +27,7 @@ type Observed struct {
 	// Called is when the last hook call for this group came. Only a fresh one may create a folder.
 	Called time.Time
 	// FolderSeen is when the group's folder was last seen to exist; zero if it never was. A folder that was seen
-	// and is gone may have been removed by another copy's finalize: only a call that came later may make it anew.
+	// and is gone may have been removed by another copy's finalize: only a call that came later may recreate it.
 	FolderSeen time.Time
 	// OwnFolders are the folders that were seen as the group's before its deletion, or that held one of its VMs. One that
 	// comes later under that name may be that of another group, recreated under the name of this one.

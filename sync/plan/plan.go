@@ -14,7 +14,7 @@ import (
 )
 
 // folderGrace is how old the last hook call may be at most for a folder to be made: a server whose lease has
-// outlived the group must not make anew the folder that another copy's finalize has removed.
+// outlived the group must not recreate the folder that another copy's finalize has removed.
 const folderGrace = 10 * time.Second
 
 // Result is what a plan says.

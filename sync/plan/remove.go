@@ -74,7 +74,7 @@ func (v *view) mayGo(m *member, on ground) bool {
 // release is the next step of making a member of a deleted group an ordinary VM: an adopted one gets back its name and
 // its folder, as far as that is possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
 // deletion, until no other replica of the server can hold a lease any more: one that sees no stamp and has seen no mark would
-// clone the member anew.
+// clone the member again.
 func (v *view) release(m *member, reason string) bool {
 	a := Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {

@@ -26,7 +26,7 @@ const (
 	// scratchPrefix begins the names of scratch folders. A namespace's name has no space, so no group's folder is in one.
 	scratchPrefix = "vmgroup check "
 	// trialKey is where a trial's VM bears its stamp: a key of the same form as stamp.Key, but another one, for whatever reads
-	// stamps shall take it for nobody's member.
+	// stamps must take it for nobody's member.
 	trialKey  = "codeconnect.vmworld.com.vmgroup.check"
 	trialPath = `config.extraConfig["` + trialKey + `"]`
 	// trialName is the name for which two clones compete.

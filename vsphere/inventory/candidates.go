@@ -88,7 +88,7 @@ func (n *Inventory) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string
 }
 
 // named finds the VMs that entries name: a moRef, or an inventory path as that of a template. A name alone is none:
-// what is adopted is the group's to remove from then on, and shall not be guessed. The caller holds mu.
+// an adopted VM is the group's to remove from then on, so it must not be guessed. The caller holds mu.
 func (n *Inventory) named(at *GroupFolder, entries []string) map[string][]string {
 	found := make(map[string][]string, len(entries))
 	byName := map[string][]string{}

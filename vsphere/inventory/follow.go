@@ -24,7 +24,7 @@ func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.Managed
 		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
 	if err != nil {
 		if context.Cause(ctx) == errSilent {
-			err = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; it is opened anew.")
+			err = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; it is opened again.")
 		}
 		return nil, fmt.Errorf("wait for updates: %w", err)
 	}

@@ -241,7 +241,7 @@ type Rule struct {
 	Key                int32
 	Name, UUID         string
 	Enabled, Mandatory bool
-	Separate           bool     // the VMs shall run on different hosts; else on the same one
+	Separate           bool     // the VMs must run on different hosts; else on the same one
 	VMs                []string // their names, in order
 }
 
