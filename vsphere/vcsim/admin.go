@@ -63,9 +63,9 @@ var errClosed = errors.New("this vCenter is closed")
 
 // result waits for a task of Admin's. A client's way, by a PropertyCollector of its own, takes four calls more.
 func (v *VCenter) result(begun *object.Task) (info types.TaskInfo, err error) {
-	ref, ctx := begun.Reference(), v.context()
+	ref, ctx := begun.Reference(), v.world.context()
 	for {
-		_, next := v.changes.read()
+		_, next := v.world.read()
 		switch t := v.objects.Get(ref).(type) {
 		case *job:
 			v.objects.WithLock(ctx, ref, func() { info = t.Info })
@@ -82,8 +82,8 @@ func (v *VCenter) result(begun *object.Task) (info types.TaskInfo, err error) {
 		}
 		select {
 		case <-next:
-		case <-v.ctx.Done():
-			return info, v.ctx.Err()
+		case <-v.world.ctx.Done():
+			return info, v.world.ctx.Err()
 		}
 	}
 }

@@ -24,7 +24,7 @@ func newChanges() *changes {
 // Changed gives a channel that is closed at the next change of the inventory or of a task: whoever watches from outside
 // looks then, and need not poll.
 func (v *VCenter) Changed() <-chan struct{} {
-	_, next := v.changes.read()
+	_, next := v.world.read()
 	return next
 }
 

@@ -57,7 +57,7 @@ func (v *VCenter) setRules(ctx *simulator.Context, c *simulator.ClusterComputeRe
 	config := *c.ConfigurationEx.(*types.ClusterConfigInfoEx)
 	config.Rule = rules
 	v.objects.WithLock(ctx, c.Self, func() { c.ConfigurationEx = &config })
-	v.changes.mark(c.Self)
+	v.world.mark(c.Self)
 }
 
 // changed makes the rules that specs ask for. The caller holds the world.
@@ -217,7 +217,7 @@ func (b ruleBook) RemoveObject(_ *simulator.Context, ref types.ManagedObjectRefe
 			rules[i], changed = withVMs(rule, left), true
 		}
 		if changed {
-			b.v.setRules(b.v.context(), c, rules)
+			b.v.setRules(b.v.world.context(), c, rules)
 		}
 	}
 }

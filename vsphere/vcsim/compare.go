@@ -30,7 +30,7 @@ func (pc *collector) compare(ctx *simulator.Context, f *filter, since uint64) ([
 	present := make(map[types.ManagedObjectReference]bool, len(selected))
 	for _, o := range selected {
 		present[o.Obj] = true
-		if _, known := f.told[o.Obj]; !known || pc.v.changes.since(o.Obj, since) {
+		if _, known := f.told[o.Obj]; !known || pc.v.world.since(o.Obj, since) {
 			values.ObjectSet = append(values.ObjectSet, types.ObjectSpec{Obj: o.Obj})
 		}
 	}

@@ -57,7 +57,7 @@ func (v *VCenter) Details(where string) (Details, error) {
 	if !ok {
 		return Details{}, fmt.Errorf("details of %s: it is no VM", where)
 	}
-	ctx := v.context()
+	ctx := v.world.context()
 	d := Details{VM: v.look(ctx, vm), Policies: v.policies[ref].home}
 	if spec := v.customized[ref]; spec != nil {
 		d.Customization, err = copyCustomization(*spec)

@@ -126,14 +126,14 @@ func (*directRequest) UnmarshalXML(d *xml.Decoder, _ xml.StartElement) error { r
 func (*directBody) Fault() *soap.Fault { return nil }
 
 func (c *directCall) carryOut(ctx context.Context) bool {
-	if !c.v.enter() {
+	if !c.v.world.enter() {
 		return false
 	}
-	defer c.v.running.Done()
-	// v.ctx rather than the caller's: tasks outlive the call.
-	inner := context.WithValue(c.v.ctx, exchangeKey{}, &exchange{gone: ctx.Done(), call: c})
+	defer c.v.world.leave()
+	// v.world.ctx rather than the caller's: tasks outlive the call.
+	inner := context.WithValue(c.v.world.ctx, exchangeKey{}, &exchange{gone: ctx.Done(), call: c})
 	body := &directBody{Req: &directRequest{c.this}}
-	if err := c.v.service.RoundTrip(inner, body, body); err != nil {
+	if err := c.v.world.service.RoundTrip(inner, body, body); err != nil {
 		c.answer(nil, soap.ToSoapFault(err))
 	} else {
 		c.answer(body.Res, nil)
@@ -143,12 +143,12 @@ func (c *directCall) carryOut(ctx context.Context) bool {
 
 // appear puts the call itself, and who calls, in the place of what the simulator knows.
 func (c *directCall) appear(ctx *simulator.Context, m *simulator.Method) {
-	whole := c.v.context() // the simulator's own context for direct calls lacks some parts
+	whole := c.v.world.context() // the simulator's own context for direct calls lacks some parts
 	whole.Context, whole.Caller, whole.Session = ctx.Context, ctx.Caller, nil
 	*ctx = *whole
 	m.Name, m.Body = c.name, c.body
 	if known, ok := c.v.books.Load(c.session); ok {
-		if s := *known.(*simulator.Session); c.v.sessionLives(ctx, s.Key, s.UserName) {
+		if s := *known.(*simulator.Session); c.v.world.sessionLives(ctx, s.Key, s.UserName) {
 			ctx.Session = &s
 		}
 	}

@@ -146,7 +146,7 @@ func (g *guard) Unlock() {
 		return
 	}
 	if g.write {
-		g.v.changes.mark(*g.object) // the simulator announces not everything it changes
+		g.v.world.mark(*g.object) // the simulator announces not everything it changes
 	}
 	g.release()
 	if g.write {

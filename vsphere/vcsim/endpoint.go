@@ -35,14 +35,13 @@ func exchangeOf(ctx *simulator.Context) *exchange {
 // The simulator shows an overriding method neither the request nor its context, which REST sees. What it does show is
 // the session's cookie, so the request's number travels there, and sessionCookie takes it off again.
 func (v *VCenter) carryOut(w http.ResponseWriter, r *http.Request) bool {
-	if !v.enter() {
+	if !v.world.enter() {
 		return false
 	}
-	defer v.running.Done()
+	defer v.world.leave()
 	e := &exchange{gone: r.Context().Done()}
+	id := strconv.Itoa(v.world.nextID())
 	v.mu.Lock()
-	v.nextID++
-	id := strconv.Itoa(v.nextID)
 	v.exchanges[id] = e
 	v.mu.Unlock()
 	defer func() {
@@ -62,7 +61,7 @@ func (v *VCenter) carryOut(w http.ResponseWriter, r *http.Request) bool {
 		}
 	}
 	r.AddCookie(&http.Cookie{Name: soap.SessionCookieName, Value: session + "." + id})
-	v.service.ServeMux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
+	v.world.service.ServeMux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
 	return true
 }
 
@@ -80,7 +79,7 @@ func (v *VCenter) sessionCookie(ctx *simulator.Context) string {
 	// that is dropped meanwhile come back.
 	v.door.RLock()
 	e.door = &v.door
-	// v.ctx rather than the request's: tasks and the watch for idle sessions outlive the request.
-	ctx.Context = context.WithValue(v.ctx, exchangeKey{}, e)
+	// v.world.ctx rather than the request's: tasks and the watch for idle sessions outlive the request.
+	ctx.Context = context.WithValue(v.world.ctx, exchangeKey{}, e)
 	return cookie[:dot]
 }

@@ -24,7 +24,7 @@ func (m *fieldsManager) SetField(ctx *simulator.Context, req *types.SetField) so
 	if m.v.objects.Get(req.Entity) == nil {
 		return &methods.SetFieldBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
 	}
-	defer m.v.changes.mark(req.Entity)
+	defer m.v.world.mark(req.Entity)
 	return m.CustomFieldsManager.SetField(ctx, req)
 }
 
@@ -51,12 +51,12 @@ func (m *fieldsManager) markAll(kind string) {
 	for _, e := range m.v.objects.All(kind) {
 		refs = append(refs, e.Reference())
 	}
-	m.v.changes.mark(refs...)
+	m.v.world.mark(refs...)
 }
 
 // skipFieldKey uses up the key 0: the simulator gives it to the first field, a real vCenter to none.
 func (v *VCenter) skipFieldKey() {
-	m, ctx := v.objects.CustomFieldsManager(), v.context()
+	m, ctx := v.objects.CustomFieldsManager(), v.world.context()
 	m.AddCustomFieldDef(ctx, &types.AddCustomFieldDef{Name: "0", MoType: "Network"})
 	m.RemoveCustomFieldDef(ctx, &types.RemoveCustomFieldDef{Key: 0})
 }

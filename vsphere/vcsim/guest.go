@@ -116,13 +116,13 @@ func (v *VCenter) await(ctx *simulator.Context, l *life, after time.Duration, do
 		do(ctx)
 		return
 	}
-	if !v.enter() {
+	if !v.world.enter() {
 		return
 	}
 	var alive context.Context
-	alive, l.end = context.WithCancel(v.ctx)
+	alive, l.end = context.WithCancel(v.world.ctx)
 	go func() {
-		defer v.running.Done()
+		defer v.world.leave()
 		select {
 		case <-time.After(after):
 		case <-alive.Done():
@@ -131,7 +131,7 @@ func (v *VCenter) await(ctx *simulator.Context, l *life, after time.Duration, do
 		v.world.Lock()
 		defer v.world.Unlock()
 		if alive.Err() == nil {
-			do(v.context())
+			do(v.world.context())
 		}
 	}()
 }

@@ -24,7 +24,7 @@ func (v *VCenter) byHand(what, where string, do func(*simulator.Context, *simula
 	if !ok {
 		return fmt.Errorf("%s %s: it is no VM", what, where)
 	}
-	if fault := do(v.context(), vm); fault != nil {
+	if fault := do(v.world.context(), vm); fault != nil {
 		return fmt.Errorf("%s %s: %w", what, where, soap.WrapVimFault(fault))
 	}
 	return nil
@@ -37,7 +37,7 @@ func (v *VCenter) BeginTask(kind Kind) (ref types.ManagedObjectReference, end fu
 	defer v.world.Unlock()
 	root := v.objects.Get(v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.RootFolder)
 	j := v.newJob("", kind, root.(mo.Entity), adminUser)
-	return j.Self, func(result types.AnyType, fault types.BaseMethodFault) { v.finish(v.context(), j, result, fault) }
+	return j.Self, func(result types.AnyType, fault types.BaseMethodFault) { v.finish(v.world.context(), j, result, fault) }
 }
 
 // SetIP has the guest report an address, until it halts or its tools stop; an empty one takes it away.

@@ -24,8 +24,8 @@ func (v *VCenter) setHidden(ref types.ManagedObjectReference, hide bool) {
 		delete(v.hidden, ref)
 	}
 	v.mu.Unlock()
-	v.objects.WithLock(v.context(), ref, func() { v.changes.markParent(v.objects.Get(ref)) })
-	v.changes.mark(ref)
+	v.objects.WithLock(v.world.context(), ref, func() { v.world.markParent(v.objects.Get(ref)) })
+	v.world.mark(ref)
 }
 
 // veil is what is hidden during one read.
@@ -42,7 +42,7 @@ func (v *VCenter) veil() *veil {
 	if len(v.hidden) == 0 {
 		return nil
 	}
-	w := &veil{v: v, ctx: v.context(), hidden: make(map[types.ManagedObjectReference]bool, len(v.hidden))}
+	w := &veil{v: v, ctx: v.world.context(), hidden: make(map[types.ManagedObjectReference]bool, len(v.hidden))}
 	for ref := range v.hidden {
 		w.hidden[ref] = true
 	}

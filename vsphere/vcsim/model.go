@@ -33,7 +33,7 @@ func (v *VCenter) createModel(c Config) error {
 	if err := m.Create(); err != nil {
 		return fmt.Errorf("create the inventory: %w", err)
 	}
-	v.model, v.service, v.objects = m, m.Service, m.Map()
+	v.world, v.objects = newWorld(m), m.Map()
 	v.ownPools()
 	v.skipFieldKey()
 	v.connectOpaque()

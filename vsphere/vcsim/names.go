@@ -29,8 +29,7 @@ func (v *VCenter) reserve(p place) (release func(), fault types.BaseMethodFault)
 	if holder, ok := v.reserved[p.key()]; ok {
 		return nil, &types.DuplicateName{Name: p.name, Object: holder}
 	}
-	v.nextID++
-	v.reserved[p.key()] = types.ManagedObjectReference{Type: "VirtualMachine", Value: fmt.Sprintf("vm-%d", 1_000_000+v.nextID)}
+	v.reserved[p.key()] = types.ManagedObjectReference{Type: "VirtualMachine", Value: fmt.Sprintf("vm-%d", 1_000_000+v.world.nextID())}
 	return func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()

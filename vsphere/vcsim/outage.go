@@ -28,7 +28,7 @@ func (v *VCenter) Restart() {
 func (v *VCenter) forgetTasks() {
 	v.world.Lock()
 	defer v.world.Unlock()
-	ctx := v.context()
+	ctx := v.world.context()
 	for _, task := range v.objects.AllReference("Task") {
 		v.objects.Remove(ctx, task.Reference())
 	}

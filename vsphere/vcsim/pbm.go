@@ -46,7 +46,7 @@ func newStoragePolicies(v *VCenter) *storagePolicies {
 	r.Put(&pbmService{ManagedObjectReference: pbm.ServiceInstance})
 	r.Put(&pbmProfileManager{pbmProfiles, s})
 	r.Put(&pbmPlacementSolver{pbmSolver, s})
-	v.service.RegisterSDK(r)
+	v.world.service.RegisterSDK(r)
 	return s
 }
 

@@ -33,7 +33,7 @@ type VM struct {
 func (v *VCenter) VMs() []VM {
 	v.world.RLock()
 	defer v.world.RUnlock()
-	ctx := v.context()
+	ctx := v.world.context()
 	var vms []VM
 	for _, e := range v.objects.All("VirtualMachine") {
 		vms = append(vms, v.look(ctx, e.(*simulator.VirtualMachine)))

@@ -27,7 +27,7 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 	t.Run("by path", func(t *testing.T) {
 		paths := 0
 		for _, obj := range objects {
-			properties, _ := (&reading{ctx: v.context()}).object(obj.Reference())
+			properties, _ := (&reading{ctx: v.world.context()}).object(obj.Reference())
 			set := pathsOf(properties.Type(), 3)
 			paths += len(set)
 			same(t, v, types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: obj.Reference()}},
@@ -83,7 +83,7 @@ func TestWhatIsReadIsACopy(t *testing.T) {
 	vm := v.vmNamed(t, "on")
 	all := types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: vm.Self}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", All: types.NewBool(true)}}}
 	read := func() []types.DynamicProperty {
-		return v.retrieve(v.context(), []types.PropertyFilterSpec{all}).Res.Returnval.Objects[0].PropSet
+		return v.retrieve(v.world.context(), []types.PropertyFilterSpec{all}).Res.Returnval.Objects[0].PropSet
 	}
 	inner := make(map[uintptr]string)
 	addresses(reflect.ValueOf(&vm.VirtualMachine), "vm", func(at uintptr, path string) { inner[at] = path })
@@ -186,7 +186,7 @@ func pathsOf(t reflect.Type, depth int) (paths []string) {
 // same compares our answer with the simulator's.
 func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 	t.Helper()
-	ctx := v.context()
+	ctx := v.world.context()
 	pc := ctx.Session.Get(types.ManagedObjectReference{Type: "PropertyCollector", Value: "propertyCollector"}).(*simulator.PropertyCollector)
 	specs := []types.PropertyFilterSpec{spec}
 	want := pc.RetrievePropertiesEx(ctx, &types.RetrievePropertiesEx{This: pc.Self, SpecSet: specs}).(*methods.RetrievePropertiesExBody)

@@ -36,13 +36,13 @@ const (
 // newREST serves the API under /rest and /api.
 func newREST(v *VCenter) *restAPI {
 	a := &restAPI{v: v, key: uuid.NewString(), sessions: make(map[string]string)}
-	patterns, inner := vapi.New(v.service.Listen, v.objects)
+	patterns, inner := vapi.New(v.world.service.Listen, v.objects)
 	a.inner = inner
 	// A login would start a watch for idle sessions that outlives this vCenter.
 	known := reflect.ValueOf(inner).Elem().FieldByName("Session").Interface().(map[string]*rest.Session)
 	known[a.key] = &rest.Session{User: "vcsim", Created: time.Now(), LastAccessed: time.Now()}
 	for _, pattern := range patterns {
-		v.service.ServeMux.Handle(pattern, a)
+		v.world.service.ServeMux.Handle(pattern, a)
 	}
 	return a
 }

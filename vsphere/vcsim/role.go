@@ -102,7 +102,7 @@ func (v *VCenter) parentOf(ref types.ManagedObjectReference) *types.ManagedObjec
 		return nil
 	}
 	var parent *types.ManagedObjectReference
-	v.objects.WithLock(v.context(), ref, func() { parent = e.Entity().Parent })
+	v.objects.WithLock(v.world.context(), ref, func() { parent = e.Entity().Parent })
 	return parent
 }
 
@@ -133,7 +133,7 @@ func (v *VCenter) forbidden(m *simulator.Method) types.BaseMethodFault {
 // Common Tasks"; and, for what its spec.config changes, what ReconfigVM_Task needs. Destroy_Task: "must be held on the parent
 // of the destroyed entity as well as the entity itself".
 func (v *VCenter) needs(m *simulator.Method) []need {
-	root := v.model.ServiceContent.RootFolder
+	root := v.world.root()
 	switch req := m.Body.(type) {
 	case *types.CreateFolder:
 		return []need{{"Folder.Create", m.This}}
@@ -195,7 +195,7 @@ func (v *VCenter) cloneNeeds(source types.ManagedObjectReference, req *types.Clo
 	}
 	provision, own := "VirtualMachine.Provisioning.Clone", []types.ManagedObjectReference(nil)
 	var networks []types.ManagedObjectReference
-	v.objects.WithLock(v.context(), source, func() {
+	v.objects.WithLock(v.world.context(), source, func() {
 		if vm.Config.Template {
 			provision = "VirtualMachine.Provisioning.DeployTemplate"
 		}
@@ -286,7 +286,7 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 // [doc] vSphere Automation API, tagging: "the create category privilege", "the create tag privilege", "the attach tag
 // privilege on the tag". vSphere Security: Assign or Unassign vSphere Tag on Object.
 func (v *VCenter) forbiddenREST(r *http.Request) types.BaseMethodFault {
-	root := v.model.ServiceContent.RootFolder
+	root := v.world.root()
 	var needed []string
 	switch action := r.URL.Query().Get("~action"); {
 	case strings.HasPrefix(action, "attach"), strings.HasPrefix(action, "detach"):

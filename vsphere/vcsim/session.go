@@ -10,10 +10,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// adminUser is who Admin is logged in as. Nothing that tests do to a vCenter's clients happens to it:
-// no latency, no faults, no lost rights, no outages, no counting.
-const adminUser = "Administrator@VSPHERE.LOCAL"
-
 // login says who may log in, and counts who tried.
 type login struct {
 	user, password string // empty: whoever says anything
@@ -90,7 +86,7 @@ func (v *VCenter) DropSessions() {
 func (v *VCenter) terminate(match func(key string) bool) (ended int) {
 	v.door.Lock()
 	defer v.door.Unlock()
-	ctx := v.context()
+	ctx := v.world.context()
 	for _, key := range v.clientSessions() {
 		if match(key) {
 			// Only NotFound can come of it: the session has just ended by itself.
@@ -98,7 +94,7 @@ func (v *VCenter) terminate(match func(key string) bool) (ended int) {
 			ended++
 		}
 	}
-	v.changes.mark() // wakes the waits
+	v.world.mark() // wakes the waits
 	return ended
 }
 
@@ -112,5 +108,3 @@ func (v *VCenter) clientSessions() []string {
 	}
 	return keys
 }
-
-func isAdmin(s *simulator.Session) bool { return s != nil && s.UserName == adminUser }

@@ -43,7 +43,7 @@ func (v *VCenter) AddSnapshot(where, name string) (ref types.ManagedObjectRefere
 		made, fault := v.snapshot(ctx, vm, &types.CreateSnapshot_Task{This: vm.Self, Name: name})
 		if fault == nil {
 			ref = made.(types.ManagedObjectReference)
-			v.changes.mark(vm.Self)
+			v.world.mark(vm.Self)
 		}
 		return fault
 	})

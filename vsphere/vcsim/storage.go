@@ -26,7 +26,7 @@ const podDatastores = 2
 // fillPods gives each datastore cluster its datastores, on all hosts of its datacenter.
 func (v *VCenter) fillPods() error {
 	ctx := context.Background()
-	c, err := vim25.NewClient(ctx, v.service)
+	c, err := vim25.NewClient(ctx, v.world.service)
 	if err != nil {
 		return fmt.Errorf("fill the datastore clusters: %w", err)
 	}

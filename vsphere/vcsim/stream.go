@@ -53,7 +53,7 @@ func (v *VCenter) stream(ctx *simulator.Context, pc *simulator.PropertyCollector
 	s, ok := v.streams[pc]
 	if !ok {
 		maps.DeleteFunc(v.streams, func(_ *simulator.PropertyCollector, s *stream) bool {
-			return !v.sessionLives(ctx, s.session, s.user)
+			return !v.world.sessionLives(ctx, s.session, s.user)
 		})
 		s = &stream{session: ctx.Session.Key, user: ctx.Session.UserName, wait: newLock(), cancel: make(chan struct{})}
 		v.streams[pc] = s
@@ -150,7 +150,7 @@ func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUp
 	check := time.NewTicker(sessionCheck)
 	defer check.Stop()
 	for {
-		now, next := pc.v.changes.read()
+		now, next := pc.v.world.read()
 		if len(s.pending) == 0 {
 			updates, fault := pc.updates(ctx, s)
 			if fault != nil {
@@ -176,21 +176,14 @@ func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUp
 				return nil, new(types.RequestCanceled)
 			case <-gone:
 				return nil, new(types.RequestCanceled)
-			case <-pc.v.ctx.Done():
+			case <-pc.v.world.ctx.Done():
 				return nil, new(types.RequestCanceled)
 			}
-			if !pc.v.sessionLives(ctx, s.session, s.user) {
+			if !pc.v.world.sessionLives(ctx, s.session, s.user) {
 				return nil, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &req.This, PrivilegeId: "System.View"}}
 			}
 		}
 	}
-}
-
-func (v *VCenter) sessionLives(ctx *simulator.Context, key, user string) bool {
-	body := v.objects.SessionManager().SessionIsActive(ctx, &types.SessionIsActive{
-		SessionID: key, UserName: user,
-	}).(*methods.SessionIsActiveBody)
-	return body.Res != nil && body.Res.Returnval
 }
 
 // begin forgets what was told.

@@ -69,11 +69,11 @@ func (v *VCenter) begin(g *guard, w work) types.ManagedObjectReference {
 	}
 	j := v.newJob(g.method, w.kind, w.entity, g.ctx.Session.UserName)
 	ctx := fork(g.ctx)
-	if !v.enter() {
+	if !v.world.enter() {
 		return j.Self
 	}
 	go func() {
-		defer v.running.Done()
+		defer v.world.leave()
 		v.run(ctx, j, w, latency, held)
 	}()
 	return j.Self
@@ -81,11 +81,8 @@ func (v *VCenter) begin(g *guard, w work) types.ManagedObjectReference {
 
 // newJob makes a task that is running. The caller holds the world, for reading at least.
 func (v *VCenter) newJob(method string, kind Kind, on mo.Entity, user string) *job {
-	v.mu.Lock()
-	v.nextID++
 	// Far from the numbers that the simulator gives its own tasks.
-	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.nextID)}
-	v.mu.Unlock()
+	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.world.nextID())}
 	entity, now := on.Reference(), time.Now()
 	j := &job{Task: new(simulator.Task)}
 	j.Self = ref
@@ -130,14 +127,14 @@ func (v *VCenter) waitOut(latency time.Duration, held <-chan struct{}) bool {
 	if latency > 0 {
 		select {
 		case <-time.After(latency):
-		case <-v.ctx.Done():
+		case <-v.world.ctx.Done():
 			return false
 		}
 	}
 	if held != nil {
 		select {
 		case <-held:
-		case <-v.ctx.Done():
+		case <-v.world.ctx.Done():
 			return false
 		}
 	}
@@ -186,7 +183,7 @@ func (v *VCenter) perform(ctx *simulator.Context, w work) (res types.AnyType, fa
 		return nil, &types.ManagedObjectNotFound{Obj: entity}
 	}
 	res, fault = w.do(ctx)
-	v.changes.mark(entity)
+	v.world.mark(entity)
 	return res, fault
 }
 

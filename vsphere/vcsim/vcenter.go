@@ -1,7 +1,6 @@
 package vcsim
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -18,25 +17,14 @@ import (
 
 // VCenter is a running vCenter. All methods may be called at any time from any goroutine.
 type VCenter struct {
-	model   *simulator.Model
-	service *simulator.Service
-	objects *simulator.Registry
+	world   *world
+	objects *simulator.Registry // of the world
 
 	plain bool // no TLS
 	cert  tls.Certificate
 	gate  *gate
 	main  *Wire
 	admin *govmomi.Client
-
-	// ctx ends with Close; running counts what Close waits for.
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-
-	// world is held for writing by whatever changes the inventory, for reading by whatever reads it,
-	// and is always taken before an object's own lock.
-	world   rwLock
-	changes *changes
 
 	guest Guest // as configured
 
@@ -62,7 +50,6 @@ type VCenter struct {
 	books sync.Map // the sessions with their own objects, as *simulator.Session by key (counts.go)
 
 	mu        sync.Mutex // guards what follows
-	closed    bool
 	latency   Latency
 	held      map[Kind]chan struct{}
 	login     login
@@ -75,7 +62,6 @@ type VCenter struct {
 	streams   map[*simulator.PropertyCollector]*stream
 	exchanges map[string]*exchange
 	kept      []Kept
-	nextID    int
 	lastRule  int32
 	lastMAC   int
 }
@@ -91,12 +77,11 @@ func Start(c Config) (*VCenter, error) {
 		return nil, fmt.Errorf("listen address %q: %w", c.Listen, err)
 	}
 	v := &VCenter{
-		gate:    newGate(),
-		changes: newChanges(),
-		login:   newLogin(c.User, c.Password),
-		plain:   c.Plain,
-		guest:   c.Guest,
-		lives:   make(map[types.ManagedObjectReference]*life),
+		gate:  newGate(),
+		login: newLogin(c.User, c.Password),
+		plain: c.Plain,
+		guest: c.Guest,
+		lives: make(map[types.ManagedObjectReference]*life),
 
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
 		policies:   make(map[types.ManagedObjectReference]policies),
@@ -109,7 +94,6 @@ func Start(c Config) (*VCenter, error) {
 		streams:   make(map[*simulator.PropertyCollector]*stream),
 		exchanges: make(map[string]*exchange),
 	}
-	v.ctx, v.cancel = context.WithCancel(context.Background())
 	if v.cert, err = newCertificate(host); err != nil {
 		return nil, err
 	}
@@ -118,9 +102,8 @@ func Start(c Config) (*VCenter, error) {
 	}
 	if c.Listener == nil {
 		if c.Listener, err = net.Listen("tcp", c.Listen); err != nil {
-			v.cancel()
-			v.model.Remove()
-			return nil, fmt.Errorf("listen: %w", err)
+			v.world.end()
+			return nil, errors.Join(fmt.Errorf("listen: %w", err), v.world.drain())
 		}
 	}
 	v.extend(hostOf(c.Listener))
@@ -138,21 +121,21 @@ func Start(c Config) (*VCenter, error) {
 
 // extend hooks our behaviour into the simulator's, before the first call reaches it.
 func (v *VCenter) extend(address string) {
-	v.service.Listen = &url.URL{Scheme: v.scheme(), Host: address, User: url.User("vcsim")}
+	v.world.service.Listen = &url.URL{Scheme: v.scheme(), Host: address, User: url.User("vcsim")}
 	sessions := v.objects.SessionManager()
 	sessions.ServiceHostName = address
 	sessions.ValidLogin = v.validLogin
 	sessions.TLS = func() *tls.Config { return &tls.Config{Certificates: []tls.Certificate{v.cert}} }
 	v.objects.Cookie = v.sessionCookie
 	v.objects.Handler = v.dispatch
-	v.objects.AddHandler(v.changes)
+	v.objects.AddHandler(v.world.changes)
 	v.objects.AddHandler(&taskBook{TaskManager: v.taskManager(), v: v})
 	v.objects.AddHandler(ruleBook{v})
 
-	v.service.RegisterSDK(v.objects, vim25.Path+"/vimService")
+	v.world.service.RegisterSDK(v.objects, vim25.Path+"/vimService")
 	v.storage = newStoragePolicies(v)
 	v.rest = newREST(v)
-	v.service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", v.service.ServiceVersions)
+	v.world.service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", v.world.service.ServiceVersions)
 }
 
 // URL is where clients log in: https://user:password@host:port/sdk (http:// with Config.Plain), with the password of now.
@@ -182,48 +165,13 @@ func (v *VCenter) SetLatency(l Latency) {
 // Close cuts all connections and stops. Tasks that are still waiting out their latency are dropped.
 // It does not wait for a client's patience: abandoned waits end, too.
 func (v *VCenter) Close() error {
-	v.mu.Lock()
-	already := v.closed
-	v.closed = true
-	v.mu.Unlock()
-	if already {
+	if !v.world.end() {
 		return nil
 	}
-	v.cancel()
 	v.gate.set(down)
 	var err error
 	for _, w := range v.gate.all() {
 		err = errors.Join(err, w.Close())
 	}
-
-	done := make(chan struct{})
-	go func() { v.running.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(5 * time.Second):
-		err = errors.Join(err, errors.New("close: a call or a task of the simulator did not end"))
-	}
-	v.model.Remove()
-	return err
-}
-
-// enter announces work that Close must wait for; false: it is too late to begin any.
-func (v *VCenter) enter() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.closed {
-		return false
-	}
-	v.running.Add(1)
-	return true
-}
-
-// context is a fresh identity for the simulator's locks, with the simulator's own session.
-func (v *VCenter) context() *simulator.Context { return fork(v.service.Context) }
-
-// fork copies a context. The simulator's locks belong to a context's address, so work that outlives
-// its call needs a context of its own.
-func fork(ctx *simulator.Context) *simulator.Context {
-	c := *ctx
-	return &c
+	return errors.Join(err, v.world.drain())
 }

@@ -122,7 +122,7 @@ func (v *VCenter) Wire(listener net.Listener) (*Wire, error) {
 // newWire begins to serve on a listener.
 func (v *VCenter) newWire(listener net.Listener) *Wire {
 	w := &Wire{v: v, listener: listener, turn: newLock(), nth: make(map[string]int), conns: make(map[line]bool)}
-	w.open, w.shut = context.WithCancel(v.ctx)
+	w.open, w.shut = context.WithCancel(v.world.ctx)
 	w.alive, w.kill = context.WithCancel(w.open)
 	w.server = &http.Server{
 		Handler:      http.HandlerFunc(w.serve),
