@@ -10,13 +10,9 @@ import (
 	"net/url"
 
 	"github.com/vmware/govmomi"
-	"github.com/vmware/govmomi/object"
-	"github.com/vmware/govmomi/session"
-	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/task"
-	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vim25/soap"
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // Admin returns a client that may do everything, at any time: it does not come over the network, so
@@ -34,6 +30,7 @@ func (v *VCenter) loginAdmin() (err error) {
 		return fmt.Errorf("find the admin's session: %w", err)
 	}
 	v.admin.RoundTripper = adminCalls{v, session.Key}
+	v.Operator.admin = v.admin
 	return nil
 }
 
@@ -47,7 +44,7 @@ type adminCalls struct {
 func (a adminCalls) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	call := newDirectCall(a.v, a.session, req)
 	done := make(chan bool, 1)
-	go func() { done <- call.carryOut(ctx) }()
+	go func() { done <- call.CarryOut(ctx) }()
 	select {
 	case answered := <-done:
 		if !answered {
@@ -56,56 +53,14 @@ func (a adminCalls) RoundTrip(ctx context.Context, req, res soap.HasFault) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return call.reply(res)
+	return call.Reply(res)
 }
 
 var errClosed = errors.New("this vCenter is closed")
 
-// result waits for a task of Admin's. A client's way, by a PropertyCollector of its own, takes four calls more.
-func (v *VCenter) result(begun *object.Task) (info types.TaskInfo, err error) {
-	ref, ctx := begun.Reference(), v.world.context()
-	for {
-		_, next := v.world.read()
-		switch t := v.objects.Get(ref).(type) {
-		case *job:
-			v.objects.WithLock(ctx, ref, func() { info = t.Info })
-		case *simulator.Task:
-			v.objects.WithLock(ctx, ref, func() { info = t.Info })
-		default:
-			return info, soap.WrapVimFault(&types.ManagedObjectNotFound{Obj: ref}) // a restart
-		}
-		switch info.State {
-		case types.TaskInfoStateSuccess:
-			return info, nil
-		case types.TaskInfoStateError:
-			return info, task.Error{LocalizedMethodFault: info.Error, Description: info.Description}
-		}
-		select {
-		case <-next:
-		case <-v.world.ctx.Done():
-			return info, v.world.ctx.Err()
-		}
-	}
-}
-
 // Login logs a client in, as Wire.Login does, by the address of Config.Listen.
 func (v *VCenter) Login(ctx context.Context, as *url.Userinfo, through http.RoundTripper) (*govmomi.Client, error) {
 	return v.main.Login(ctx, as, through)
-}
-
-// Login logs a client in whose calls go through a transport of its own, such as one that dials a network in memory. Its
-// errors are those of the calls.
-func (w *Wire) Login(ctx context.Context, as *url.Userinfo, through http.RoundTripper) (*govmomi.Client, error) {
-	address := w.URL()
-	address.User = nil
-	client := soap.NewClient(address, true)
-	client.Transport = through
-	vim, err := vim25.NewClient(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	c := &govmomi.Client{Client: vim, SessionManager: session.NewManager(vim)}
-	return c, c.SessionManager.Login(ctx, as)
 }
 
 // inProcess calls the simulator without a network.
@@ -122,7 +77,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	inner.RemoteAddr = "127.0.0.1:0"
 	a := newAnswer()
 	done := make(chan bool, 1)
-	go func() { done <- p.v.carryOut(a, inner) }()
+	go func() { done <- behind{p.v}.CarryOut(a, inner) }()
 	select {
 	case answered := <-done:
 		if !answered {
@@ -135,4 +90,27 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r,
 	}, nil
+}
+
+// tagManager is Admin's client for tags, with a session of its own.
+func (v *VCenter) tagManager(ctx context.Context) (*tags.Manager, error) {
+	c := rest.NewClient(v.admin.Client)
+	c.Client.Client.Transport = inProcess{v}
+	if err := c.Login(ctx, url.UserPassword(adminUser, v.login.adminPassword)); err != nil {
+		return nil, fmt.Errorf("log the admin in to REST: %w", err)
+	}
+	return tags.NewManager(c), nil
+}
+
+// furnish logs Admin in and makes the templates.
+func (v *VCenter) furnish(c Config) error {
+	if err := v.loginAdmin(); err != nil {
+		return err
+	}
+	for _, name := range c.Templates {
+		if _, err := v.AddTemplate("/DC0/vm", name); err != nil {
+			return err
+		}
+	}
+	return nil
 }

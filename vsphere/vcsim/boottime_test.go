@@ -4,7 +4,7 @@ import "testing"
 
 func TestBootTimesDifferWithinOneTickOfTheClock(t *testing.T) {
 	t.Parallel()
-	v := new(VCenter)
+	v := new(managedObjects)
 	last := v.bootTime()
 	for range 10_000 { // far more than there are microseconds
 		next := v.bootTime()

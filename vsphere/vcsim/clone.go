@@ -41,7 +41,7 @@ func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) 
 
 // clone makes a VM as its source is, and then reconfigures it as the spec says. Nobody sees it before:
 // the world is held.
-func (v *VCenter) clone(ctx *simulator.Context, source *simulator.VirtualMachine, target place, spec types.VirtualMachineCloneSpec) (types.AnyType, types.BaseMethodFault) {
+func (v *managedObjects) clone(ctx *simulator.Context, source *simulator.VirtualMachine, target place, spec types.VirtualMachineCloneSpec) (types.AnyType, types.BaseMethodFault) {
 	if fault := v.taken(target, nil); fault != nil { // also: the folder is gone
 		return nil, fault
 	}
@@ -79,13 +79,13 @@ func (v *VCenter) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 	v.policies[vm.Self] = asked
 	if spec.PowerOn && !spec.Template {
 		// As in a real vCenter this is a task of its own, which the clone's does not wait for.
-		on := &machine{VirtualMachine: vm, guard: &guard{v: v, ctx: ctx, method: "PowerOnVM_Task"}}
+		on := &machine{VirtualMachine: vm, guard: &guard{world: v.world, ctx: ctx, method: "PowerOnVM_Task"}, v: v}
 		v.objects.WithLock(ctx, vm.Self, func() { on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self}) })
 	}
 	return vm.Self, nil
 }
 
-func (v *VCenter) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) types.BaseMethodFault {
+func (v *managedObjects) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) types.BaseMethodFault {
 	var change types.VirtualMachineConfigSpec
 	if spec.Config != nil {
 		change = *spec.Config
@@ -106,7 +106,7 @@ func (v *VCenter) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachi
 }
 
 // specOf describes a copy of a VM that is configured like this. The caller holds its lock.
-func (v *VCenter) specOf(c *types.VirtualMachineConfigInfo, name string, datastore *types.ManagedObjectReference) (types.VirtualMachineConfigSpec, types.BaseMethodFault) {
+func (v *managedObjects) specOf(c *types.VirtualMachineConfigInfo, name string, datastore *types.ManagedObjectReference) (types.VirtualMachineConfigSpec, types.BaseMethodFault) {
 	var path object.DatastorePath
 	path.FromString(c.Files.VmPathName)
 	if datastore != nil {

@@ -26,7 +26,7 @@ type identity struct {
 
 // identityOf asks the customization first, and else cloud-init, as a guest does that has both. The caller holds
 // the world and the VM's lock.
-func (v *VCenter) identityOf(vm *simulator.VirtualMachine) identity {
+func (v *managedObjects) identityOf(vm *simulator.VirtualMachine) identity {
 	if spec := v.customized[vm.Self]; spec != nil {
 		id := identity{host: hostname(spec, vm.Name)}
 		for _, nic := range spec.NicSettingMap {

@@ -18,6 +18,7 @@ import (
 type cluster struct {
 	*simulator.ClusterComputeResource
 	*guard
+	v *managedObjects
 }
 
 // ReconfigureComputeResourceTask changes all or nothing, takes its time, and checks rules. The simulator finds
@@ -53,7 +54,7 @@ func rulesOf(c *simulator.ClusterComputeResource) []types.BaseClusterRuleInfo {
 }
 
 // setRules replaces the rules by a new configuration: what was read of the old one stays as it was.
-func (v *VCenter) setRules(ctx *simulator.Context, c *simulator.ClusterComputeResource, rules []types.BaseClusterRuleInfo) {
+func (v *managedObjects) setRules(ctx *simulator.Context, c *simulator.ClusterComputeResource, rules []types.BaseClusterRuleInfo) {
 	config := *c.ConfigurationEx.(*types.ClusterConfigInfoEx)
 	config.Rule = rules
 	v.objects.WithLock(ctx, c.Self, func() { c.ConfigurationEx = &config })
@@ -154,7 +155,7 @@ func (c *cluster) checkRule(rule types.BaseClusterRuleInfo, rules []types.BaseCl
 		if !ok {
 			return &types.ManagedObjectNotFound{Obj: ref}
 		}
-		if seen[ref] || vm.ResourcePool == nil || !c.v.below(*vm.ResourcePool, c.Self) {
+		if seen[ref] || vm.ResourcePool == nil || !c.v.world.below(*vm.ResourcePool, c.Self) {
 			return wrongRule("info.vm")
 		}
 		seen[ref] = true
@@ -176,7 +177,7 @@ func ruleVMs(rule types.BaseClusterRuleInfo) (*[]types.ManagedObjectReference, b
 	return nil, false
 }
 
-func (v *VCenter) nextRuleKey() int32 {
+func (v *managedObjects) nextRuleKey() int32 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.lastRule++
@@ -187,7 +188,7 @@ func (v *VCenter) nextRuleKey() int32 {
 //
 // [doc] Broadcom KB 436954: "The deleted virtual machine is automatically removed from the rule's membership. The
 // rule itself remains": with one VM left, or none, it does nothing.
-type ruleBook struct{ v *VCenter }
+type ruleBook struct{ v *managedObjects }
 
 // Reference implements simulator.RegisterObject: a name among the registry's listeners.
 func (ruleBook) Reference() types.ManagedObjectReference {
@@ -246,7 +247,7 @@ type Rule struct {
 }
 
 // Rules lists the rules about VMs of the cluster at a path, ordered by key.
-func (v *VCenter) Rules(clusterPath string) ([]Rule, error) {
+func (v *managedObjects) Rules(clusterPath string) ([]Rule, error) {
 	ref, err := v.Find(clusterPath)
 	if err != nil {
 		return nil, err

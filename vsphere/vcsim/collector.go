@@ -11,7 +11,9 @@ import (
 // without what is hidden.
 type collector struct {
 	*simulator.PropertyCollector
-	*guard
+	*guard // of nothing: the collector looks after its locks itself
+	v      *streams
+	gone   <-chan struct{} // closed when nobody waits for the answer any more
 }
 
 // RetrievePropertiesEx reads under the world's lock.
@@ -60,14 +62,14 @@ func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrieveProperti
 	if ctx.Session == nil || req.Options.MaxObjects > 0 {
 		return pc.PropertyCollector.RetrievePropertiesEx(ctx, req).(*methods.RetrievePropertiesExBody)
 	}
-	return pc.v.retrieve(ctx, req.SpecSet)
+	return retrieve(ctx, pc.v.objects, req.SpecSet)
 }
 
 func (pc *collector) veilFor(ctx *simulator.Context) *veil {
 	if ctx.Session == nil || isAdmin(ctx.Session) {
 		return nil
 	}
-	return pc.v.veil()
+	return pc.v.rights.veil()
 }
 
 // CreateFilter also notes the filter for the stream, which does not listen to the registry by filter.
@@ -104,6 +106,7 @@ func (pc *collector) CancelWaitForUpdates(ctx *simulator.Context, _ *types.Cance
 type propertyFilter struct {
 	*simulator.PropertyFilter
 	*guard
+	v *streams
 }
 
 // DestroyPropertyFilter takes the filter out of its stream.

@@ -3,7 +3,6 @@ package vcsim
 import (
 	"cmp"
 	"net"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -40,26 +39,6 @@ type Config struct {
 	Pods int
 }
 
-// Latency is how long the tasks of each kind take. The tasks of Admin take no time.
-type Latency struct {
-	Clone       time.Duration
-	Power       time.Duration // power on, power off, suspend, reset, and the guest's own shutdown and reboot
-	Reconfigure time.Duration
-	Other       time.Duration
-}
-
-func (l Latency) of(k Kind) time.Duration {
-	switch k {
-	case Clone:
-		return l.Clone
-	case PowerOn, PowerOff, Suspend, Reset, ShutdownGuest, RebootGuest:
-		return l.Power
-	case Reconfigure:
-		return l.Reconfigure
-	}
-	return l.Other
-}
-
 func (c Config) withDefaults() Config {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	c.InstanceUUID = cmp.Or(c.InstanceUUID, uuid.NewString())
@@ -71,4 +50,11 @@ func (c Config) withDefaults() Config {
 		c.Templates = []string{"vm-operator-template"}
 	}
 	return c
+}
+
+func (c Config) shape() Shape {
+	return Shape{
+		Datacenters: c.Datacenters, Clusters: c.Clusters, Hosts: c.Hosts, Datastores: c.Datastores, Pools: c.Pools,
+		Portgroups: c.Portgroups, OpaqueNetworks: c.OpaqueNetworks, Pods: c.Pods,
+	}
 }

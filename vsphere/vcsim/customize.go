@@ -25,7 +25,7 @@ func (vm *machine) CustomizeVMTask(_ *simulator.Context, req *types.CustomizeVM_
 // [doc] NicSettingMismatch: "The number of network adapter settings in the customization specification does not match
 // the number of network adapters present in the virtual machine"; CustomizationPending: one "is already pending on
 // this virtual machine and is awaiting power-up to complete".
-func (v *VCenter) customize(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.CustomizationSpec) types.BaseMethodFault {
+func (v *managedObjects) customize(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.CustomizationSpec) types.BaseMethodFault {
 	if spec.Identity == nil {
 		return &types.InvalidArgument{InvalidProperty: "spec.identity"}
 	}

@@ -2,12 +2,7 @@ package vcsim
 
 import (
 	"context"
-	"io"
-	"net"
-	"net/url"
-	"os"
 	"reflect"
-	"syscall"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -16,56 +11,8 @@ import (
 	"github.com/vmware/govmomi/vim25/xml"
 )
 
-// Direct makes the SOAP calls of a session (UserSession.Key) by this wire without HTTP and XML, which are most of what a call
-// costs. They are numbered, logged, broken and cut as others are. Log in over HTTP; Login cannot be called directly.
-func (w *Wire) Direct(session string) soap.RoundTripper { return &direct{w, session} }
-
 // Direct is Wire.Direct by the address of Config.Listen.
 func (v *VCenter) Direct(session string) soap.RoundTripper { return v.main.Direct(session) }
-
-type direct struct {
-	wire    *Wire
-	session string
-}
-
-// RoundTrip implements soap.RoundTripper. Its errors are such as an HTTP client's and a SOAP decoder's are, which callers tell
-// apart: a *url.Error, or a soap fault.
-func (d *direct) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
-	call := newDirectCall(d.wire.v, d.session, req)
-	client, hangUp := context.WithCancelCause(ctx)
-	defer hangUp(nil)
-	line := &directLine{hangUp}
-	defer d.wire.disconnect(line)
-	if !d.wire.connect(line) {
-		line.reset()
-	}
-	answered := make(chan bool, 1)
-	if client.Err() == nil {
-		go func() { answered <- d.wire.lead(client, call.name, call) }()
-	}
-	select {
-	case ok := <-answered:
-		if !ok {
-			return d.failed(io.EOF)
-		}
-	case <-client.Done():
-		return d.failed(context.Cause(client))
-	}
-	return call.reply(res)
-}
-
-func (d *direct) failed(err error) error {
-	address := d.wire.URL()
-	address.User = nil
-	return &url.Error{Op: "Post", URL: address.String(), Err: err}
-}
-
-// directLine is what a connection is for a call by HTTP.
-type directLine struct{ hangUp context.CancelCauseFunc }
-
-func (l *directLine) reset() {
-	l.hangUp(&net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
-}
 
 // directCall is one call. What goes in and what comes out are copies: neither side sees the other's memory.
 type directCall struct {
@@ -85,8 +32,11 @@ func newDirectCall(v *VCenter, session string, req soap.HasFault) *directCall {
 		this: body.FieldByName("This").Interface().(types.ManagedObjectReference)}
 }
 
-// reply gives the answer to the caller.
-func (c *directCall) reply(res soap.HasFault) error {
+// Name implements wire.DirectCall.
+func (c *directCall) Name() string { return c.name }
+
+// Reply implements wire.DirectCall.
+func (c *directCall) Reply(res soap.HasFault) error {
 	if c.fault != nil {
 		return soap.WrapSoapFault(c.fault)
 	}
@@ -94,9 +44,11 @@ func (c *directCall) reply(res soap.HasFault) error {
 	return nil
 }
 
-func (c *directCall) endSession() bool { return c.v.endSession(c.session) }
+// EndSession implements wire.Carrier.
+func (c *directCall) EndSession() bool { return c.v.endSession(c.session) }
 
-func (c *directCall) fail(fault types.BaseMethodFault) { c.answer(nil, simulator.Fault("", fault)) }
+// Fail implements wire.Carrier.
+func (c *directCall) Fail(fault types.BaseMethodFault) { c.answer(nil, simulator.Fault("", fault)) }
 
 func (c *directCall) answer(res any, fault *soap.Fault) {
 	if fault != nil {
@@ -125,7 +77,8 @@ func (*directRequest) UnmarshalXML(d *xml.Decoder, _ xml.StartElement) error { r
 // Fault implements soap.HasFault.
 func (*directBody) Fault() *soap.Fault { return nil }
 
-func (c *directCall) carryOut(ctx context.Context) bool {
+// CarryOut implements wire.Carrier.
+func (c *directCall) CarryOut(ctx context.Context) bool {
 	if !c.v.world.enter() {
 		return false
 	}
@@ -162,7 +115,7 @@ func (c *directCall) chosen(ctx *simulator.Context, m *simulator.Method, h mo.Re
 	case ctx.Session == nil && m.Name != "RetrieveServiceContent" && m.Name != "RetrieveProperties" && m.Name != "RetrievePropertiesEx":
 		return nil, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &c.this, PrivilegeId: "System.View"}}
 	case h == nil && ctx.Session != nil:
-		h = c.v.lookup(ctx, c.this)
+		h = c.v.streams.lookup(ctx, c.this)
 	}
 	m.This.Value = c.this.Value + "#" // see dispatch
 	return h, nil

@@ -3,13 +3,23 @@ package vcsim
 import (
 	"context"
 	"net/http"
+	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
+	vimxml "github.com/vmware/govmomi/vim25/xml"
+
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
 )
+
+// behind is this vCenter as the wires know it.
+type behind struct{ v *VCenter }
 
 // exchange is one HTTP request, or one direct call, as the code behind the simulator's dispatch sees it.
 type exchange struct {
@@ -30,11 +40,12 @@ func exchangeOf(ctx *simulator.Context) *exchange {
 	return &exchange{}
 }
 
-// carryOut has the simulator answer r, and reports whether it did: not, if this vCenter is closed.
+// CarryOut has the simulator answer r, and reports whether it did: not, if this vCenter is closed.
 //
 // The simulator shows an overriding method neither the request nor its context, which REST sees. What it does show is
 // the session's cookie, so the request's number travels there, and sessionCookie takes it off again.
-func (v *VCenter) carryOut(w http.ResponseWriter, r *http.Request) bool {
+func (b behind) CarryOut(w http.ResponseWriter, r *http.Request) bool {
+	v := b.v
 	if !v.world.enter() {
 		return false
 	}
@@ -82,4 +93,82 @@ func (v *VCenter) sessionCookie(ctx *simulator.Context) string {
 	// v.world.ctx rather than the request's: tasks and the watch for idle sessions outlive the request.
 	ctx.Context = context.WithValue(v.world.ctx, exchangeKey{}, e)
 	return cookie[:dot]
+}
+
+// inHeader finds the session in a SOAP header, where calls of other services bear it (soap.Header.Cookie).
+var inHeader = regexp.MustCompile(`<vcSessionCookie[^>]*>([^<]+)</vcSessionCookie>`)
+
+// EndSession implements wire.Endpoint.
+func (b behind) EndSession(r *http.Request, body []byte) bool {
+	if isREST(r) {
+		return b.v.rest.drop(sessionID(r))
+	}
+	key := ""
+	if cookie, err := r.Cookie(soap.SessionCookieName); err == nil {
+		key = cookie.Value // the simulator's cookie is the session's key
+	} else if m := inHeader.FindSubmatch(body); m != nil {
+		key = string(m[1])
+	}
+	return b.v.endSession(key)
+}
+
+// endSession ends a session, and reports whether there was one.
+func (v *VCenter) endSession(key string) bool {
+	return key != "" && v.terminate(func(s string) bool { return s == key }) > 0
+}
+
+// Refuse implements wire.Endpoint.
+func (behind) Refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
+	if isREST(r) {
+		refuse(w, fault)
+		return
+	}
+	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+	w.WriteHeader(http.StatusInternalServerError)
+	var body struct {
+		Fault *soap.Fault
+	}
+	body.Fault = simulator.Fault("", fault)
+	body.Fault.Detail.Fault = detail{fault}
+	_ = vimxml.NewEncoder(w).Encode(soap.Envelope{Body: &body})
+}
+
+// detail writes a fault as vCenter does: an element named after its type, which xsi:type says once more.
+type detail struct{ fault types.BaseMethodFault }
+
+// MarshalXML implements xml.Marshaler.
+func (d detail) MarshalXML(e *vimxml.Encoder, start vimxml.StartElement) error {
+	kind := reflect.TypeOf(d.fault).Elem().Name()
+	start.Name = vimxml.Name{Local: kind + "Fault"}
+	start.Attr = []vimxml.Attr{
+		{Name: vimxml.Name{Local: "xmlns"}, Value: "urn:" + vim25.Namespace},
+		{Name: vimxml.Name{Local: "xmlns:xsi"}, Value: "http://www.w3.org/2001/XMLSchema-instance"},
+		{Name: vimxml.Name{Local: "xsi:type"}, Value: kind},
+	}
+	return e.EncodeElement(d.fault, start)
+}
+
+// servePBM serves the storage policies.
+func (v *VCenter) servePBM(r *simulator.Registry) {
+	r.Cookie, r.Handler = v.pbmCookie, v.dispatchPBM
+	v.world.service.RegisterSDK(r)
+}
+
+// pbmCookie finds out a call's session: here it is in the SOAP header, not in the HTTP cookie, which has the
+// request's number.
+func (v *VCenter) pbmCookie(ctx *simulator.Context) string {
+	v.sessionCookie(ctx)
+	return simulator.SOAPCookie(ctx)
+}
+
+// dispatchPBM is the registry's hook before each call.
+func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+	e := exchangeOf(ctx)
+	if e.door != nil {
+		e.door.RUnlock()
+	}
+	if isAdmin(ctx.Session) {
+		return nil, nil
+	}
+	return nil, v.rights.admit(ctx, m)
 }

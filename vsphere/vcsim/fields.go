@@ -1,13 +1,8 @@
 package vcsim
 
 import (
-	"context"
-	"fmt"
-
-	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -16,6 +11,7 @@ import (
 type fieldsManager struct {
 	*simulator.CustomFieldsManager
 	*guard
+	v *managedObjects
 }
 
 // SetField announces that the object changed, which the simulator does not. One that went while the call waited for its turn
@@ -52,45 +48,4 @@ func (m *fieldsManager) markAll(kind string) {
 		refs = append(refs, e.Reference())
 	}
 	m.v.world.mark(refs...)
-}
-
-// skipFieldKey uses up the key 0: the simulator gives it to the first field, a real vCenter to none.
-func (v *VCenter) skipFieldKey() {
-	m, ctx := v.objects.CustomFieldsManager(), v.world.context()
-	m.AddCustomFieldDef(ctx, &types.AddCustomFieldDef{Name: "0", MoType: "Network"})
-	m.RemoveCustomFieldDef(ctx, &types.RemoveCustomFieldDef{Key: 0})
-}
-
-// AddAttribute defines a custom attribute for VMs.
-func (v *VCenter) AddAttribute(name string) (key int32, err error) {
-	m, err := object.GetCustomFieldsManager(v.admin.Client)
-	if err != nil {
-		return 0, fmt.Errorf("add attribute %s: %w", name, err)
-	}
-	def, err := m.Add(context.Background(), name, "VirtualMachine", nil, nil)
-	if err != nil {
-		return 0, fmt.Errorf("add attribute %s: %w", name, err)
-	}
-	return def.Key, nil
-}
-
-// AttributesOf returns what is at a path, or the VM of a name, is told in custom attributes, by their names.
-func (v *VCenter) AttributesOf(where string) (map[string]string, error) {
-	ref, err := v.Find(where)
-	if err != nil {
-		return nil, err
-	}
-	var e mo.ManagedEntity
-	if err := v.admin.RetrieveOne(context.Background(), ref, []string{"customValue", "availableField"}, &e); err != nil {
-		return nil, fmt.Errorf("attributes of %s: %w", where, err)
-	}
-	values := make(map[string]string)
-	for _, value := range e.CustomValue {
-		for _, def := range e.AvailableField {
-			if s, ok := value.(*types.CustomFieldStringValue); ok && def.Key == s.Key {
-				values[def.Name] = s.Value
-			}
-		}
-	}
-	return values, nil
 }

@@ -15,6 +15,7 @@ import (
 type folder struct {
 	*simulator.Folder
 	*guard
+	v *managedObjects
 }
 
 func (f *folder) work(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
@@ -97,7 +98,7 @@ func (f *folder) MoveIntoFolderTask(_ *simulator.Context, req *types.MoveIntoFol
 			if fault := f.v.free(place{f.Self, e.Entity().Name}, &ref); fault != nil {
 				return nil, fault
 			}
-			if f.v.below(f.Self, ref) {
+			if f.v.world.below(f.Self, ref) {
 				return nil, &types.InvalidFolder{Target: f.Self}
 			}
 		}
@@ -130,7 +131,7 @@ type Kept struct {
 }
 
 // Unregistered lists the VMs that UnregisterAndDestroy_Task took out of the inventory.
-func (v *VCenter) Unregistered() []Kept {
+func (v *managedObjects) Unregistered() []Kept {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.kept)
@@ -170,7 +171,7 @@ func disksOf(vm *simulator.VirtualMachine) (files []string) {
 
 // removeFolder removes the VMs inside as told, then the folders from the leaves up. Whoever is about
 // to put something into one of them finds it gone.
-func (v *VCenter) removeFolder(ctx *simulator.Context, f *simulator.Folder, remove func(*simulator.VirtualMachine) types.BaseMethodFault) types.BaseMethodFault {
+func (v *managedObjects) removeFolder(ctx *simulator.Context, f *simulator.Folder, remove func(*simulator.VirtualMachine) types.BaseMethodFault) types.BaseMethodFault {
 	if f.Parent == nil || f.Parent.Type != "Folder" {
 		return new(types.NotSupported) // the root, or a datacenter's own folder
 	}
@@ -192,18 +193,4 @@ func (v *VCenter) removeFolder(ctx *simulator.Context, f *simulator.Folder, remo
 	v.objects.Remove(ctx, f.Self)
 	v.objects.RemoveReference(ctx, parent, &parent.ChildEntity, f.Self)
 	return nil
-}
-
-// below says whether an object is another one, or somewhere inside it.
-func (v *VCenter) below(ref, ancestor types.ManagedObjectReference) bool {
-	for {
-		if ref == ancestor {
-			return true
-		}
-		e, ok := v.objects.Get(ref).(mo.Entity)
-		if !ok || e.Entity().Parent == nil {
-			return false
-		}
-		ref = *e.Entity().Parent
-	}
 }

@@ -43,7 +43,7 @@ type life struct {
 }
 
 // lifeOf returns the life in a VM; that of one that is off is over, and remembers only its health.
-func (v *VCenter) lifeOf(ref types.ManagedObjectReference) *life {
+func (v *managedObjects) lifeOf(ref types.ManagedObjectReference) *life {
 	l, ok := v.lives[ref]
 	if !ok {
 		l = &life{end: func() {}}
@@ -53,7 +53,7 @@ func (v *VCenter) lifeOf(ref types.ManagedObjectReference) *life {
 }
 
 // halt ends the guest: VMware Tools stop, and what they reported goes. The caller holds the world.
-func (v *VCenter) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
+func (v *managedObjects) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	if l, ok := v.lives[vm.Self]; ok {
 		l.end()
 		delete(v.lives, vm.Self)
@@ -65,7 +65,7 @@ func (v *VCenter) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 }
 
 // boot begins a new life in a VM where none is. The caller holds the world.
-func (v *VCenter) boot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
+func (v *managedObjects) boot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	l := v.lifeOf(vm.Self)
 	if l.health == Well && !v.matches(ctx, v.broken, vm) {
 		v.comeUp(ctx, vm, l)
@@ -73,13 +73,13 @@ func (v *VCenter) boot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 }
 
 // reboot ends a life and begins another. The caller holds the world.
-func (v *VCenter) reboot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
+func (v *managedObjects) reboot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	v.halt(ctx, vm)
 	v.boot(ctx, vm)
 }
 
 // comeUp brings up what Config.Guest says, in its time or at once.
-func (v *VCenter) comeUp(ctx *simulator.Context, vm *simulator.VirtualMachine, l *life) {
+func (v *managedObjects) comeUp(ctx *simulator.Context, vm *simulator.VirtualMachine, l *life) {
 	v.await(ctx, l, v.guest.Boot, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
 			toolsStart(g)
@@ -90,7 +90,7 @@ func (v *VCenter) comeUp(ctx *simulator.Context, vm *simulator.VirtualMachine, l
 }
 
 // awaitAddress brings up an address, if there is none then.
-func (v *VCenter) awaitAddress(ctx *simulator.Context, vm *simulator.VirtualMachine, l *life) {
+func (v *managedObjects) awaitAddress(ctx *simulator.Context, vm *simulator.VirtualMachine, l *life) {
 	v.await(ctx, l, v.guest.IP, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
 			if g.IpAddress == "" {
@@ -107,7 +107,7 @@ func (v *VCenter) awaitAddress(ctx *simulator.Context, vm *simulator.VirtualMach
 
 // await makes it the next thing that comes up in a life, after a time, or at once if there is nothing to
 // wait for. It is done with the world held, as await is called.
-func (v *VCenter) await(ctx *simulator.Context, l *life, after time.Duration, do func(*simulator.Context)) {
+func (v *managedObjects) await(ctx *simulator.Context, l *life, after time.Duration, do func(*simulator.Context)) {
 	l.end()
 	if !v.guest.Tools {
 		return
@@ -137,12 +137,12 @@ func (v *VCenter) await(ctx *simulator.Context, l *life, after time.Duration, do
 }
 
 // matches asks an operator's predicate about a VM.
-func (v *VCenter) matches(ctx *simulator.Context, match func(VM) bool, vm *simulator.VirtualMachine) bool {
+func (v *managedObjects) matches(ctx *simulator.Context, match func(VM) bool, vm *simulator.VirtualMachine) bool {
 	return match != nil && match(v.look(ctx, vm))
 }
 
 // report changes what vCenter knows of the guest, and tells it in the summary, too.
-func (v *VCenter) report(ctx *simulator.Context, vm *simulator.VirtualMachine, change func(*types.GuestInfo)) {
+func (v *managedObjects) report(ctx *simulator.Context, vm *simulator.VirtualMachine, change func(*types.GuestInfo)) {
 	v.objects.WithLock(ctx, vm.Self, func() {
 		guest, summary := *vm.Guest, *vm.Summary.Guest
 		change(&guest)

@@ -13,7 +13,7 @@ import (
 // These are an operator's deeds for which vCenter has no call, or only a long way round.
 
 // byHand changes the VM or template at a path, or of a name, with the world held.
-func (v *VCenter) byHand(what, where string, do func(*simulator.Context, *simulator.VirtualMachine) types.BaseMethodFault) error {
+func (v *managedObjects) byHand(what, where string, do func(*simulator.Context, *simulator.VirtualMachine) types.BaseMethodFault) error {
 	ref, err := v.Find(where)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", what, where, err)
@@ -32,7 +32,7 @@ func (v *VCenter) byHand(what, where string, do func(*simulator.Context, *simula
 
 // BeginTask begins a task on the root folder that does nothing until end is called, and then ends with a result or, if that
 // is not nil, with a fault: for tests of whoever awaits tasks.
-func (v *VCenter) BeginTask(kind Kind) (ref types.ManagedObjectReference, end func(types.AnyType, types.BaseMethodFault)) {
+func (v *managedObjects) BeginTask(kind Kind) (ref types.ManagedObjectReference, end func(types.AnyType, types.BaseMethodFault)) {
 	v.world.Lock()
 	defer v.world.Unlock()
 	root := v.objects.Get(v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.RootFolder)
@@ -41,7 +41,7 @@ func (v *VCenter) BeginTask(kind Kind) (ref types.ManagedObjectReference, end fu
 }
 
 // SetIP has the guest report an address, until it halts or its tools stop; an empty one takes it away.
-func (v *VCenter) SetIP(where, ip string) error {
+func (v *managedObjects) SetIP(where, ip string) error {
 	return v.byHand("set the address of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		v.report(ctx, vm, func(g *types.GuestInfo) { setAddress(g, ip) })
 		return nil
@@ -50,7 +50,7 @@ func (v *VCenter) SetIP(where, ip string) error {
 
 // SetTools starts or stops VMware Tools in a VM that is on. So it stays until the next change of power
 // or reset, whatever Config.Guest says, but for the address, which comes in its time.
-func (v *VCenter) SetTools(where string, running bool) error {
+func (v *managedObjects) SetTools(where string, running bool) error {
 	return v.byHand("set the tools of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOn(vm); fault != nil {
 			return fault
@@ -60,7 +60,7 @@ func (v *VCenter) SetTools(where string, running bool) error {
 	})
 }
 
-func (v *VCenter) setTools(ctx *simulator.Context, vm *simulator.VirtualMachine, running bool) {
+func (v *managedObjects) setTools(ctx *simulator.Context, vm *simulator.VirtualMachine, running bool) {
 	l := v.lifeOf(vm.Self)
 	if running {
 		v.report(ctx, vm, toolsStart)
@@ -73,7 +73,7 @@ func (v *VCenter) setTools(ctx *simulator.Context, vm *simulator.VirtualMachine,
 
 // Sick makes a guest sick, or well again; then it comes up as after a reset, if its VM is on. A VM that
 // is off can only be SickForGood, or Well.
-func (v *VCenter) Sick(where string, health Health) error {
+func (v *managedObjects) Sick(where string, health Health) error {
 	return v.byHand("change the health of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		fault := mustBeOn(vm)
 		if fault != nil && health == SickUntilReset {
@@ -95,7 +95,7 @@ func (v *VCenter) Sick(where string, health Health) error {
 // BreakGuests makes guests that come up from now on bring up neither VMware Tools nor an address, where
 // match says so. With nil, those that come up from now on are whole again; the others stay broken until they
 // are reset. match is called with locks held: it must not call this vCenter.
-func (v *VCenter) BreakGuests(match func(VM) bool) {
+func (v *managedObjects) BreakGuests(match func(VM) bool) {
 	v.world.Lock()
 	defer v.world.Unlock()
 	v.broken = match
@@ -103,7 +103,7 @@ func (v *VCenter) BreakGuests(match func(VM) bool) {
 
 // HangShutdown makes guests ignore that they are asked to shut down or to reboot, where match says so;
 // nil: none does. match is called with locks held, when the guest would halt: it must not call this vCenter.
-func (v *VCenter) HangShutdown(match func(VM) bool) {
+func (v *managedObjects) HangShutdown(match func(VM) bool) {
 	v.world.Lock()
 	defer v.world.Unlock()
 	v.hanging = match
@@ -111,7 +111,7 @@ func (v *VCenter) HangShutdown(match func(VM) bool) {
 
 // SetHotAdd says whether a VM, or what is cloned from a template, can get CPUs and memory while it runs.
 // The VM must be off. (For a template, real life would make it a VM and then a template again.)
-func (v *VCenter) SetHotAdd(where string, cpu, memory bool) error {
+func (v *managedObjects) SetHotAdd(where string, cpu, memory bool) error {
 	return v.byHand("set the hot-add of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOff(vm); fault != nil {
 			return fault
@@ -124,7 +124,7 @@ func (v *VCenter) SetHotAdd(where string, cpu, memory bool) error {
 }
 
 // Republish gives the disks of a template other contents, as somebody does who patches it in place.
-func (v *VCenter) Republish(where string) error {
+func (v *managedObjects) Republish(where string) error {
 	return v.byHand("republish", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOff(vm); fault != nil {
 			return fault

@@ -11,12 +11,12 @@ import (
 // Hide takes all rights on an object, and on all that is inside it, from everybody but Admin. It still
 // exists: its name stays taken, what is under way goes on. But no traversal and no list shows it, a
 // stream says that it left, and whoever names it is told NoPermission, not ManagedObjectNotFound.
-func (v *VCenter) Hide(ref types.ManagedObjectReference) { v.setHidden(ref, true) }
+func (v *rights) Hide(ref types.ManagedObjectReference) { v.setHidden(ref, true) }
 
 // Show gives back what Hide took.
-func (v *VCenter) Show(ref types.ManagedObjectReference) { v.setHidden(ref, false) }
+func (v *rights) Show(ref types.ManagedObjectReference) { v.setHidden(ref, false) }
 
-func (v *VCenter) setHidden(ref types.ManagedObjectReference, hide bool) {
+func (v *rights) setHidden(ref types.ManagedObjectReference, hide bool) {
 	v.mu.Lock()
 	if hide {
 		v.hidden[ref] = true
@@ -30,13 +30,13 @@ func (v *VCenter) setHidden(ref types.ManagedObjectReference, hide bool) {
 
 // veil is what is hidden during one read.
 type veil struct {
-	v      *VCenter
+	v      *rights
 	ctx    *simulator.Context
 	hidden map[types.ManagedObjectReference]bool
 }
 
 // veil returns nil if nothing is hidden.
-func (v *VCenter) veil() *veil {
+func (v *rights) veil() *veil {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.hidden) == 0 {
@@ -79,7 +79,7 @@ func (w *veil) visible(refs []types.ManagedObjectReference) (seen []types.Manage
 
 // hiddenArgument finds the first hidden object that a call names. Reads are left to the collector,
 // which answers for each object by itself.
-func (v *VCenter) hiddenArgument(m *simulator.Method) (types.ManagedObjectReference, bool) {
+func (v *rights) hiddenArgument(m *simulator.Method) (types.ManagedObjectReference, bool) {
 	w := v.veil()
 	if w == nil || m.This.Type == "PropertyCollector" || m.This.Type == "ListView" {
 		return types.ManagedObjectReference{}, false

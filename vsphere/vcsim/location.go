@@ -17,7 +17,7 @@ import (
 // is required"; .host: "if a resource pool is specified, the target pool represents a cluster, and this is a clone
 // ..., a random compatible host is chosen"; .datastore: "If not specified, the current datastore is used". What is no
 // such place is an InvalidArgument, what its hosts do not reach an InvalidDatastore.
-func (v *VCenter) locate(create *types.CreateVM_Task, source *simulator.VirtualMachine, at types.VirtualMachineRelocateSpec) types.BaseMethodFault {
+func (v *managedObjects) locate(create *types.CreateVM_Task, source *simulator.VirtualMachine, at types.VirtualMachineRelocateSpec) types.BaseMethodFault {
 	pool := at.Pool
 	if pool == nil {
 		pool = source.ResourcePool
@@ -39,7 +39,7 @@ func (v *VCenter) locate(create *types.CreateVM_Task, source *simulator.VirtualM
 		}
 		create.Host = at.Host
 	}
-	dc, to := v.datacenterOf(*pool), v.datacenterOf(create.This)
+	dc, to := v.world.datacenterOf(*pool), v.world.datacenterOf(create.This)
 	if dc == nil || dc != to {
 		return wrongLocation("folder")
 	}
@@ -50,7 +50,7 @@ func (v *VCenter) locate(create *types.CreateVM_Task, source *simulator.VirtualM
 }
 
 // checkDatastore refuses a datastore that no host of the pool has.
-func (v *VCenter) checkDatastore(source *simulator.VirtualMachine, dc *simulator.Datacenter, hosts []types.ManagedObjectReference, at *types.ManagedObjectReference) types.BaseMethodFault {
+func (v *managedObjects) checkDatastore(source *simulator.VirtualMachine, dc *simulator.Datacenter, hosts []types.ManagedObjectReference, at *types.ManagedObjectReference) types.BaseMethodFault {
 	var ds *simulator.Datastore
 	if at != nil {
 		if v.objects.Get(*at) == nil {
@@ -62,7 +62,7 @@ func (v *VCenter) checkDatastore(source *simulator.VirtualMachine, dc *simulator
 	} else {
 		var path object.DatastorePath
 		path.FromString(source.Config.Files.VmPathName)
-		if from := v.datacenterOf(source.Self); from != nil { // another datacenter's may have the same name
+		if from := v.world.datacenterOf(source.Self); from != nil { // another datacenter's may have the same name
 			ds, _ = v.objects.FindByName(path.Datastore, from.Datastore).(*simulator.Datastore)
 		}
 	}
@@ -82,12 +82,12 @@ func wrongLocation(property string) types.BaseMethodFault {
 	return &types.InvalidArgument{InvalidProperty: "spec.location." + property}
 }
 
-func (v *VCenter) isA(ref *types.ManagedObjectReference, kinds ...string) bool {
+func (v *managedObjects) isA(ref *types.ManagedObjectReference, kinds ...string) bool {
 	return slices.Contains(kinds, ref.Type) && v.objects.Get(*ref) != nil
 }
 
 // hostsOf lists the hosts that a pool's VMs may run on.
-func (v *VCenter) hostsOf(pool types.ManagedObjectReference) []types.ManagedObjectReference {
+func (v *managedObjects) hostsOf(pool types.ManagedObjectReference) []types.ManagedObjectReference {
 	for ref := pool; ; {
 		switch o := v.objects.Get(ref).(type) {
 		case *simulator.ClusterComputeResource:
@@ -115,7 +115,7 @@ type policies struct {
 //
 // [doc] VirtualMachineRelocateSpec.profile: "Storage profile requirement for Virtual Machine's home directory";
 // VirtualMachineRelocateSpecDiskLocator.profile: "Virtual Disk Profile requirement".
-func (v *VCenter) policiesOf(source *simulator.VirtualMachine, at types.VirtualMachineRelocateSpec) (policies, types.BaseMethodFault) {
+func (v *managedObjects) policiesOf(source *simulator.VirtualMachine, at types.VirtualMachineRelocateSpec) (policies, types.BaseMethodFault) {
 	var fault types.BaseMethodFault
 	p := policies{disks: make(map[int32][]string)}
 	if p.home, fault = v.profileIDs(at.Profile, "profile"); fault != nil {
@@ -136,16 +136,21 @@ func (v *VCenter) policiesOf(source *simulator.VirtualMachine, at types.VirtualM
 	return p, nil
 }
 
-func (v *VCenter) profileIDs(specs []types.BaseVirtualMachineProfileSpec, property string) (ids []string, fault types.BaseMethodFault) {
+func (v *managedObjects) profileIDs(specs []types.BaseVirtualMachineProfileSpec, property string) (ids []string, fault types.BaseMethodFault) {
 	for _, spec := range specs {
 		defined, ok := spec.(*types.VirtualMachineDefinedProfileSpec)
 		if !ok {
 			continue // the default, or an empty one
 		}
-		if !v.storage.has(defined.ProfileId) {
+		if !v.profiles.has(defined.ProfileId) {
 			return nil, wrongLocation(property)
 		}
 		ids = append(ids, defined.ProfileId)
 	}
 	return ids, nil
+}
+
+// policiesOfHome are the ids of the storage policies of a VM's home. The caller holds the world.
+func (v *managedObjects) policiesOfHome(vm types.ManagedObjectReference) []string {
+	return v.policies[vm].home
 }

@@ -16,6 +16,7 @@ import (
 type machine struct {
 	*simulator.VirtualMachine
 	*guard
+	v *managedObjects
 }
 
 // task begins a task that does what the simulator's own does.
@@ -164,7 +165,7 @@ func isTrue(b *bool) bool { return b != nil && *b }
 func differs(want, have *bool) bool { return want != nil && *want != isTrue(have) }
 
 // configure applies spec. The caller holds the world.
-func (v *VCenter) configure(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+func (v *managedObjects) configure(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
 	if fault := sockets(vm.Config, spec); fault != nil {
 		return fault
 	}
@@ -197,7 +198,7 @@ func laterVersion(vm *simulator.VirtualMachine) string {
 }
 
 // amend changes what is in the VM's configuration file, and so its version. The caller holds the world.
-func (v *VCenter) amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange) {
+func (v *managedObjects) amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange) {
 	v.objects.AtomicUpdate(ctx, vm, append(changes,
 		types.PropertyChange{Name: "config.changeVersion", Val: laterVersion(vm)},
 		types.PropertyChange{Name: "config.modified", Val: time.Now()}))

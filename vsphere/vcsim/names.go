@@ -23,7 +23,7 @@ func (p place) key() place { return place{p.folder, strings.ToLower(p.name)} }
 // reserve takes a name for a VM that is being made, until release. If another one that is being made
 // has it, the fault is DuplicateName with that one's reference: nobody can read it, as in a real
 // vCenter. (There the VM gets this very reference in the end; here another.)
-func (v *VCenter) reserve(p place) (release func(), fault types.BaseMethodFault) {
+func (v *managedObjects) reserve(p place) (release func(), fault types.BaseMethodFault) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if holder, ok := v.reserved[p.key()]; ok {
@@ -39,7 +39,7 @@ func (v *VCenter) reserve(p place) (release func(), fault types.BaseMethodFault)
 
 // taken answers DuplicateName if a child of the folder has the name. Pass the child that may have it,
 // or nil. The caller holds the world.
-func (v *VCenter) taken(p place, but *types.ManagedObjectReference) types.BaseMethodFault {
+func (v *managedObjects) taken(p place, but *types.ManagedObjectReference) types.BaseMethodFault {
 	f, ok := v.objects.Get(p.folder).(*simulator.Folder)
 	if !ok {
 		return &types.ManagedObjectNotFound{Obj: p.folder}
@@ -54,7 +54,7 @@ func (v *VCenter) taken(p place, but *types.ManagedObjectReference) types.BaseMe
 }
 
 // free answers DuplicateName if the name is a child's, or that of a VM that is being made.
-func (v *VCenter) free(p place, but *types.ManagedObjectReference) types.BaseMethodFault {
+func (v *managedObjects) free(p place, but *types.ManagedObjectReference) types.BaseMethodFault {
 	v.mu.Lock()
 	holder, ok := v.reserved[p.key()]
 	v.mu.Unlock()

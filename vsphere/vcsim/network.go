@@ -16,7 +16,7 @@ import (
 //   - The network of an adapter must be in the VM's datacenter; else it is InvalidDeviceBacking.
 //   - An adapter without an address gets one that nobody else has. [doc] VirtualEthernetCard.addressType: "Assigned:
 //     MAC address assigned by VirtualCenter".
-func (v *VCenter) checkDevices(vm *simulator.VirtualMachine, changes []types.BaseVirtualDeviceConfigSpec) ([]types.BaseVirtualDeviceConfigSpec, types.BaseMethodFault) {
+func (v *managedObjects) checkDevices(vm *simulator.VirtualMachine, changes []types.BaseVirtualDeviceConfigSpec) ([]types.BaseVirtualDeviceConfigSpec, types.BaseMethodFault) {
 	checked := slices.Clone(changes)
 	gone := make(map[int32]bool)
 	for i, change := range changes {
@@ -75,7 +75,7 @@ func invalidDevice(index int, property string) *types.InvalidDeviceSpec {
 
 // setMAC gives an adapter an address, if it has none. The simulator's come from three digits of the VM's uuid, so
 // that some VMs would share theirs.
-func (v *VCenter) setMAC(card *types.VirtualEthernetCard) {
+func (v *managedObjects) setMAC(card *types.VirtualEthernetCard) {
 	if card.MacAddress != "" {
 		return
 	}
@@ -89,8 +89,8 @@ func (v *VCenter) setMAC(card *types.VirtualEthernetCard) {
 }
 
 // reachable says whether there is the network of a backing in the VM's datacenter.
-func (v *VCenter) reachable(vm *simulator.VirtualMachine, backing types.BaseVirtualDeviceBackingInfo) bool {
-	dc := v.datacenterOf(vm.Self)
+func (v *managedObjects) reachable(vm *simulator.VirtualMachine, backing types.BaseVirtualDeviceBackingInfo) bool {
+	dc := v.world.datacenterOf(vm.Self)
 	if dc == nil {
 		return false
 	}
@@ -99,7 +99,7 @@ func (v *VCenter) reachable(vm *simulator.VirtualMachine, backing types.BaseVirt
 }
 
 // networkOf finds the network of a backing: its name, and that of the opaque network of which it is a part.
-func (v *VCenter) networkOf(dc *simulator.Datacenter, backing types.BaseVirtualDeviceBackingInfo) (name string, found bool) {
+func (v *managedObjects) networkOf(dc *simulator.Datacenter, backing types.BaseVirtualDeviceBackingInfo) (name string, found bool) {
 	for _, ref := range dc.Network {
 		switch n := v.objects.Get(ref).(type) {
 		case *simulator.DistributedVirtualPortgroup:
@@ -122,7 +122,7 @@ func (v *VCenter) networkOf(dc *simulator.Datacenter, backing types.BaseVirtualD
 	return "", false
 }
 
-func (v *VCenter) switchOf(pg *simulator.DistributedVirtualPortgroup) string {
+func (v *managedObjects) switchOf(pg *simulator.DistributedVirtualPortgroup) string {
 	if ref := pg.Config.DistributedVirtualSwitch; ref != nil {
 		if s, ok := v.objects.Get(*ref).(*simulator.DistributedVirtualSwitch); ok {
 			return s.Uuid
@@ -133,7 +133,7 @@ func (v *VCenter) switchOf(pg *simulator.DistributedVirtualPortgroup) string {
 
 // opaqueTwin names the opaque network that a port group carries, or else the port group: since vSphere 7 the one is
 // asked for and the other is what an adapter then has.
-func (v *VCenter) opaqueTwin(dc *simulator.Datacenter, pg *simulator.DistributedVirtualPortgroup) string {
+func (v *managedObjects) opaqueTwin(dc *simulator.Datacenter, pg *simulator.DistributedVirtualPortgroup) string {
 	for _, ref := range dc.Network {
 		if n, ok := v.objects.Get(ref).(*mo.OpaqueNetwork); ok && pg.Config.LogicalSwitchUuid != "" {
 			if s, ok := n.Summary.(*types.OpaqueNetworkSummary); ok && s.OpaqueNetworkId == pg.Config.LogicalSwitchUuid {
@@ -142,43 +142,4 @@ func (v *VCenter) opaqueTwin(dc *simulator.Datacenter, pg *simulator.Distributed
 		}
 	}
 	return pg.Name
-}
-
-// datacenterOf returns the datacenter that an object is in, or nil. The caller holds the world.
-func (v *VCenter) datacenterOf(ref types.ManagedObjectReference) *simulator.Datacenter {
-	for {
-		e, ok := v.objects.Get(ref).(mo.Entity)
-		if !ok {
-			return nil
-		}
-		if dc, ok := e.(*simulator.Datacenter); ok {
-			return dc
-		}
-		if e.Entity().Parent == nil {
-			return nil
-		}
-		ref = *e.Entity().Parent
-	}
-}
-
-// connectOpaque makes the opaque networks known to their datacenter, its clusters and hosts; the simulator does it
-// for all other networks.
-func (v *VCenter) connectOpaque() {
-	for _, e := range v.objects.All("OpaqueNetwork") {
-		ref, dc := e.Reference(), v.datacenterOf(e.Reference())
-		dc.Network = append(dc.Network, ref)
-		for _, kind := range []string{"ClusterComputeResource", "HostSystem"} {
-			for _, e := range v.objects.All(kind) {
-				if v.datacenterOf(e.Reference()) != dc {
-					continue
-				}
-				switch o := e.(type) {
-				case *simulator.ClusterComputeResource:
-					o.Network = append(o.Network, ref)
-				case *simulator.HostSystem:
-					o.Network = append(o.Network, ref)
-				}
-			}
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package vcsim
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/vmware/govmomi/pbm/methods"
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -20,7 +18,7 @@ import (
 // it, too, but there all vCenters of a process share the policies and write to them, and all datastores are
 // compatible with each.
 type storagePolicies struct {
-	v *VCenter
+	world *world
 
 	mu       sync.Mutex // guards what follows
 	profiles []*pbmtypes.PbmCapabilityProfile
@@ -35,41 +33,32 @@ var (
 
 var storageResource = pbmtypes.PbmProfileResourceType{ResourceType: string(pbmtypes.PbmProfileResourceTypeEnumSTORAGE)}
 
-// newStoragePolicies serves the policies that every vCenter has from the start.
-func newStoragePolicies(v *VCenter) *storagePolicies {
-	s := &storagePolicies{v: v, fitting: make(map[string][]types.ManagedObjectReference)}
-	s.add("aa6d5a82-1c88-45da-85d3-3d74b91a5bad", "vSAN Default Storage Policy")
-	s.add("4d5f673c-536f-11e6-beb8-9e71128cae77", "VM Encryption Policy")
-	r := simulator.NewRegistry()
-	r.Namespace, r.Path = pbm.Namespace, pbm.Path
-	r.Cookie, r.Handler = v.pbmCookie, v.dispatchPBM
-	r.Put(&pbmService{ManagedObjectReference: pbm.ServiceInstance})
-	r.Put(&pbmProfileManager{pbmProfiles, s})
-	r.Put(&pbmPlacementSolver{pbmSolver, s})
-	v.world.service.RegisterSDK(r)
+// newStoragePolicies has the policies that every vCenter has from the start.
+func newStoragePolicies(w *world) *storagePolicies {
+	s := &storagePolicies{world: w, fitting: make(map[string][]types.ManagedObjectReference)}
+	s.Add("aa6d5a82-1c88-45da-85d3-3d74b91a5bad", "vSAN Default Storage Policy")
+	s.Add("4d5f673c-536f-11e6-beb8-9e71128cae77", "VM Encryption Policy")
 	return s
 }
 
-// pbmCookie finds out a call's session: here it is in the SOAP header, not in the HTTP cookie, which has the
-// request's number.
-func (v *VCenter) pbmCookie(ctx *simulator.Context) string {
-	v.sessionCookie(ctx)
-	return simulator.SOAPCookie(ctx)
+// vms are the VMs that policies were given to.
+type vms interface {
+	// policiesOfHome are the ids of the policies of a VM's home. The caller holds the world.
+	policiesOfHome(vm types.ManagedObjectReference) []string
 }
 
-// dispatchPBM is the registry's hook before each call.
-func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
-	e := exchangeOf(ctx)
-	if e.door != nil {
-		e.door.RUnlock()
-	}
-	if isAdmin(ctx.Session) {
-		return nil, nil
-	}
-	return nil, v.admit(ctx, m)
+// service is the API under /pbm, whose calls and sessions the caller handles.
+func (s *storagePolicies) service(given vms) *simulator.Registry {
+	r := simulator.NewRegistry()
+	r.Namespace, r.Path = pbm.Namespace, pbm.Path
+	r.Put(&pbmService{ManagedObjectReference: pbm.ServiceInstance})
+	r.Put(&pbmProfileManager{pbmProfiles, s, given})
+	r.Put(&pbmPlacementSolver{pbmSolver, s})
+	return r
 }
 
-func (s *storagePolicies) add(id, name string, datastores ...types.ManagedObjectReference) {
+// Add makes one, which these datastores satisfy; with none, all do.
+func (s *storagePolicies) Add(id, name string, datastores ...types.ManagedObjectReference) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -98,23 +87,7 @@ func (s *storagePolicies) fits(id string, ref types.ManagedObjectReference) bool
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fitting, ok := s.fitting[id]
-	return !ok || slices.ContainsFunc(fitting, func(ds types.ManagedObjectReference) bool { return s.v.below(ds, ref) })
-}
-
-// AddStoragePolicy makes a storage policy, which the datastores at these paths satisfy; with none, all do. "vSAN
-// Default Storage Policy" and "VM Encryption Policy" are there from the start, for all datastores.
-func (v *VCenter) AddStoragePolicy(name string, datastores ...string) (id string, err error) {
-	var refs []types.ManagedObjectReference
-	for _, path := range datastores {
-		ref, err := v.Find(path)
-		if err != nil {
-			return "", fmt.Errorf("add storage policy %s: %w", name, err)
-		}
-		refs = append(refs, ref)
-	}
-	id = uuid.NewString()
-	v.storage.add(id, name, refs...)
-	return id, nil
+	return !ok || slices.ContainsFunc(fitting, func(ds types.ManagedObjectReference) bool { return s.world.below(ds, ref) })
 }
 
 type pbmService struct{ types.ManagedObjectReference }
@@ -135,7 +108,8 @@ func (*pbmService) PbmRetrieveServiceContent(*pbmtypes.PbmRetrieveServiceContent
 
 type pbmProfileManager struct {
 	types.ManagedObjectReference
-	s *storagePolicies
+	s     *storagePolicies
+	given vms
 }
 
 // PbmQueryProfile lists the ids of the policies for a kind of resource, and of a category if one is given.
@@ -171,10 +145,10 @@ func (m *pbmProfileManager) PbmRetrieveContent(req *pbmtypes.PbmRetrieveContent)
 
 // PbmQueryAssociatedProfile lists the policies of a VM's home.
 func (m *pbmProfileManager) PbmQueryAssociatedProfile(req *pbmtypes.PbmQueryAssociatedProfile) soap.HasFault {
-	m.s.v.world.RLock()
-	defer m.s.v.world.RUnlock()
+	m.s.world.RLock()
+	defer m.s.world.RUnlock()
 	res := new(pbmtypes.PbmQueryAssociatedProfileResponse)
-	for _, id := range m.s.v.policies[types.ManagedObjectReference{Type: "VirtualMachine", Value: req.Entity.Key}].home {
+	for _, id := range m.given.policiesOfHome(types.ManagedObjectReference{Type: "VirtualMachine", Value: req.Entity.Key}) {
 		res.Returnval = append(res.Returnval, pbmtypes.PbmProfileId{UniqueId: id})
 	}
 	return &methods.PbmQueryAssociatedProfileBody{Res: res}
@@ -214,9 +188,9 @@ func (m *pbmPlacementSolver) PbmCheckCompatibility(req *pbmtypes.PbmCheckCompati
 }
 
 func (m *pbmPlacementSolver) check(hubs []pbmtypes.PbmPlacementHub, ids []string) ([]pbmtypes.PbmPlacementCompatibilityResult, *soap.Fault) {
-	v := m.s.v
-	v.world.RLock()
-	defer v.world.RUnlock()
+	w := m.s.world
+	w.RLock()
+	defer w.RUnlock()
 	for _, id := range ids {
 		if !m.s.has(id) {
 			return nil, simulator.Fault("", &types.InvalidArgument{InvalidProperty: "profile"})
@@ -224,7 +198,7 @@ func (m *pbmPlacementSolver) check(hubs []pbmtypes.PbmPlacementHub, ids []string
 	}
 	if len(hubs) == 0 {
 		for _, kind := range []string{"Datastore", "StoragePod"} {
-			for _, e := range v.objects.All(kind) {
+			for _, e := range w.objects.All(kind) {
 				hubs = append(hubs, pbmtypes.PbmPlacementHub{HubType: kind, HubId: e.Reference().Value})
 			}
 		}
@@ -232,7 +206,7 @@ func (m *pbmPlacementSolver) check(hubs []pbmtypes.PbmPlacementHub, ids []string
 	var results []pbmtypes.PbmPlacementCompatibilityResult
 	for _, hub := range hubs {
 		ref := types.ManagedObjectReference{Type: hub.HubType, Value: hub.HubId}
-		if v.objects.Get(ref) == nil {
+		if w.objects.Get(ref) == nil {
 			continue
 		}
 		one := pbmtypes.PbmPlacementCompatibilityResult{Hub: hub}

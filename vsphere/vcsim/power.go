@@ -30,7 +30,7 @@ func (vm *machine) changePower(ctx *simulator.Context, call func() soap.HasFault
 // [doc] VirtualMachineRuntimeInfo.bootTime: "updated when the virtual machine is powered on from the
 // poweredOff state, and is cleared when the virtual machine is powered off ... not updated when a
 // virtual machine is resumed". The simulator knows it of the summary alone, and there clears it at suspend.
-func (v *VCenter) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, before types.VirtualMachinePowerState) {
+func (v *managedObjects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, before types.VirtualMachinePowerState) {
 	const on, off = types.VirtualMachinePowerStatePoweredOn, types.VirtualMachinePowerStatePoweredOff
 	var changes []types.PropertyChange
 	var boot types.AnyType
@@ -66,7 +66,7 @@ func (v *VCenter) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 }
 
 // bootTime is now, and later than all others, in the microseconds that vCenter tells.
-func (v *VCenter) bootTime() time.Time {
+func (v *managedObjects) bootTime() time.Time {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	if !now.After(v.lastBoot) {
 		now = v.lastBoot.Add(time.Microsecond)

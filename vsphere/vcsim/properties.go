@@ -26,8 +26,8 @@ type reading struct {
 }
 
 // retrieve answers a read of a client that is logged in, in one page. The caller holds the world.
-func (v *VCenter) retrieve(ctx *simulator.Context, specs []types.PropertyFilterSpec) *methods.RetrievePropertiesExBody {
-	r := &reading{ctx: ctx, objects: v.objects, specs: specs,
+func retrieve(ctx *simulator.Context, objects *simulator.Registry, specs []types.PropertyFilterSpec) *methods.RetrievePropertiesExBody {
+	r := &reading{ctx: ctx, objects: objects, specs: specs,
 		read: make(map[types.ManagedObjectReference]bool), named: make(map[string]*types.TraversalSpec)}
 	var found []types.ManagedObjectReference
 	for _, spec := range specs {
@@ -44,7 +44,7 @@ func (v *VCenter) retrieve(ctx *simulator.Context, specs []types.PropertyFilterS
 		}
 	}
 	for _, ref := range found {
-		v.objects.WithLock(ctx, ref, func() { r.collect(ref) })
+		objects.WithLock(ctx, ref, func() { r.collect(ref) })
 	}
 	return &methods.RetrievePropertiesExBody{Res: &types.RetrievePropertiesExResponse{
 		Returnval: &types.RetrieveResult{Objects: r.contents},

@@ -64,7 +64,7 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 		"an object that may be missing": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}, {Obj: vm}},
 			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}, ReportMissingObjectsInResults: types.NewBool(true)},
 		"the whole tree": {PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name"}}, {Type: "VirtualMachine", All: types.NewBool(true)}},
-			ObjectSet: []types.ObjectSpec{{Obj: v.objects.Get(v.root()).Reference(), Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
+			ObjectSet: []types.ObjectSpec{{Obj: v.objects.Get(v.world.root()).Reference(), Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
 				traversal("folders", "Folder", "childEntity", "folders", "vms", "hosts", "compute", "networks"),
 				traversal("vms", "Datacenter", "vmFolder", "folders"), traversal("hosts", "Datacenter", "hostFolder", "folders"),
 				traversal("networks", "Datacenter", "network"), traversal("compute", "ComputeResource", "resourcePool"),
@@ -83,7 +83,7 @@ func TestWhatIsReadIsACopy(t *testing.T) {
 	vm := v.vmNamed(t, "on")
 	all := types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: vm.Self}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", All: types.NewBool(true)}}}
 	read := func() []types.DynamicProperty {
-		return v.retrieve(v.world.context(), []types.PropertyFilterSpec{all}).Res.Returnval.Objects[0].PropSet
+		return retrieve(v.world.context(), v.objects, []types.PropertyFilterSpec{all}).Res.Returnval.Objects[0].PropSet
 	}
 	inner := make(map[uintptr]string)
 	addresses(reflect.ValueOf(&vm.VirtualMachine), "vm", func(at uintptr, path string) { inner[at] = path })
@@ -145,11 +145,6 @@ func (v *VCenter) vmNamed(t *testing.T, name string) *simulator.VirtualMachine {
 	return nil
 }
 
-// root is the root folder.
-func (v *VCenter) root() types.ManagedObjectReference {
-	return v.objects.Get(types.ManagedObjectReference{Type: "ServiceInstance", Value: "ServiceInstance"}).(*simulator.ServiceInstance).Content.RootFolder
-}
-
 func traversal(name, kind, path string, next ...string) types.BaseSelectionSpec {
 	t := &types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: name}, Type: kind, Path: path}
 	for _, n := range next {
@@ -190,7 +185,7 @@ func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 	pc := ctx.Session.Get(types.ManagedObjectReference{Type: "PropertyCollector", Value: "propertyCollector"}).(*simulator.PropertyCollector)
 	specs := []types.PropertyFilterSpec{spec}
 	want := pc.RetrievePropertiesEx(ctx, &types.RetrievePropertiesEx{This: pc.Self, SpecSet: specs}).(*methods.RetrievePropertiesExBody)
-	got := v.retrieve(ctx, specs)
+	got := retrieve(ctx, v.objects, specs)
 	if !reflect.DeepEqual(got.Fault_, want.Fault_) {
 		t.Fatalf("fault %+v, want %+v", got.Fault_, want.Fault_)
 	}

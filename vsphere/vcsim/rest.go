@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vapi/rest"
 	vapi "github.com/vmware/govmomi/vapi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -16,9 +17,11 @@ import (
 // restAPI is the REST API, of which tagging is of interest. The answers are those of govmomi's simulator, behind
 // sessions of our own: they end with the others, count and fail as told, and leave nothing running.
 type restAPI struct {
-	v     *VCenter
-	inner http.Handler
-	key   string // the one session that inner knows
+	objects *simulator.Registry
+	rights  *rights
+	logins  logins
+	inner   http.Handler
+	key     string // the one session that inner knows
 
 	attaching sync.Mutex // tags are attached one call after the other, so that what is checked is still so
 
@@ -33,16 +36,22 @@ const (
 	restInBody  = "vmware-use-header-authn"
 )
 
+// logins are who may log in.
+type logins interface {
+	// validLogin reports whether a user may.
+	validLogin(*types.Login) bool
+}
+
 // newREST serves the API under /rest and /api.
-func newREST(v *VCenter) *restAPI {
-	a := &restAPI{v: v, key: uuid.NewString(), sessions: make(map[string]string)}
-	patterns, inner := vapi.New(v.world.service.Listen, v.objects)
+func newREST(w *world, r *rights, l logins) *restAPI {
+	a := &restAPI{objects: w.objects, rights: r, logins: l, key: uuid.NewString(), sessions: make(map[string]string)}
+	patterns, inner := vapi.New(w.service.Listen, w.objects)
 	a.inner = inner
 	// A login would start a watch for idle sessions that outlives this vCenter.
 	known := reflect.ValueOf(inner).Elem().FieldByName("Session").Interface().(map[string]*rest.Session)
 	known[a.key] = &rest.Session{User: "vcsim", Created: time.Now(), LastAccessed: time.Now()}
 	for _, pattern := range patterns {
-		v.world.service.ServeMux.Handle(pattern, a)
+		w.service.ServeMux.Handle(pattern, a)
 	}
 	return a
 }
@@ -103,20 +112,16 @@ func sessionID(r *http.Request) string {
 
 // admit says why a client's call may not pass.
 func (a *restAPI) admit(r *http.Request) types.BaseMethodFault {
-	v := a.v
-	forbidden := v.forbiddenREST(r)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if privilege, denied := v.faults.denied[methodOf(r, nil)]; denied {
+	if privilege, denied := a.rights.isDenied(methodOf(r, nil)); denied {
 		return &types.NoPermission{PrivilegeId: privilege}
 	}
-	return forbidden
+	return a.rights.forbiddenREST(r)
 }
 
 // login begins a session for who may also log in by SOAP.
 func (a *restAPI) login(w http.ResponseWriter, r *http.Request) {
 	user, password, ok := r.BasicAuth()
-	if !ok || !a.v.validLogin(&types.Login{UserName: user, Password: password}) {
+	if !ok || !a.logins.validLogin(&types.Login{UserName: user, Password: password}) {
 		refuse(w, new(types.NotAuthenticated))
 		return
 	}
@@ -150,11 +155,11 @@ func (a *restAPI) dropAll() {
 	}
 }
 
-// RESTSessions counts the sessions of the REST API that exist now, without Admin's.
-func (v *VCenter) RESTSessions() (n int) {
-	v.rest.mu.Lock()
-	defer v.rest.mu.Unlock()
-	for _, user := range v.rest.sessions {
+// count counts the sessions that exist now, without Admin's.
+func (a *restAPI) count() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, user := range a.sessions {
 		if user != adminUser {
 			n++
 		}

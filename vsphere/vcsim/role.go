@@ -9,7 +9,6 @@ import (
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -29,7 +28,7 @@ type role struct {
 
 // Restrict gives the clients a role with exactly these privileges, on everything; what a call needs is as VMware's API
 // reference has it (needs). Who lacks a privilege is told NoPermission, with the first that is missing.
-func (v *VCenter) Restrict(privileges ...string) {
+func (v *rights) Restrict(privileges ...string) {
 	r := &role{privileges: make(map[string]bool), withdrawn: make(map[string]map[types.ManagedObjectReference]bool)}
 	for _, p := range slices.Concat(everyRole, privileges) {
 		r.privileges[p] = true
@@ -40,7 +39,7 @@ func (v *VCenter) Restrict(privileges ...string) {
 }
 
 // Withdraw takes a privilege of the role of Restrict away on some objects and all that is in them; with none, everywhere.
-func (v *VCenter) Withdraw(privilege string, on ...types.ManagedObjectReference) {
+func (v *rights) Withdraw(privilege string, on ...types.ManagedObjectReference) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.role == nil {
@@ -62,20 +61,20 @@ func (v *VCenter) Withdraw(privilege string, on ...types.ManagedObjectReference)
 }
 
 // Unrestrict lets the clients do everything again.
-func (v *VCenter) Unrestrict() {
+func (v *rights) Unrestrict() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.role = nil
 }
 
-func (v *VCenter) currentRole() *role {
+func (v *rights) currentRole() *role {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.role
 }
 
 // holds reports whether a privilege is held on an object.
-func (v *VCenter) holds(r *role, privilege string, ref types.ManagedObjectReference) bool {
+func (v *rights) holds(r *role, privilege string, ref types.ManagedObjectReference) bool {
 	if r == nil {
 		return true
 	}
@@ -87,23 +86,13 @@ func (v *VCenter) holds(r *role, privilege string, ref types.ManagedObjectRefere
 		if refs[ref] {
 			return false
 		}
-		parent := v.parentOf(ref)
+		parent := v.world.parentOf(ref)
 		if parent == nil {
 			break
 		}
 		ref = *parent
 	}
 	return true
-}
-
-func (v *VCenter) parentOf(ref types.ManagedObjectReference) *types.ManagedObjectReference {
-	e, ok := v.objects.Get(ref).(mo.Entity)
-	if !ok {
-		return nil
-	}
-	var parent *types.ManagedObjectReference
-	v.objects.WithLock(v.world.context(), ref, func() { parent = e.Entity().Parent })
-	return parent
 }
 
 // need is a privilege that has to be held on an object.
@@ -113,7 +102,7 @@ type need struct {
 }
 
 // forbidden says why the role does not allow a call; nil if it does.
-func (v *VCenter) forbidden(m *simulator.Method) types.BaseMethodFault {
+func (v *rights) forbidden(m *simulator.Method) types.BaseMethodFault {
 	r := v.currentRole()
 	if r == nil {
 		return nil
@@ -132,7 +121,7 @@ func (v *VCenter) forbidden(m *simulator.Method) types.BaseMethodFault {
 // existing and Add new disk on the folder, and Network.Assign on the networks, by vSphere Security, "Required Privileges for
 // Common Tasks"; and, for what its spec.config changes, what ReconfigVM_Task needs. Destroy_Task: "must be held on the parent
 // of the destroyed entity as well as the entity itself".
-func (v *VCenter) needs(m *simulator.Method) []need {
+func (v *rights) needs(m *simulator.Method) []need {
 	root := v.world.root()
 	switch req := m.Body.(type) {
 	case *types.CreateFolder:
@@ -180,15 +169,15 @@ func (v *VCenter) needs(m *simulator.Method) []need {
 	return nil
 }
 
-func (v *VCenter) alsoOnParent(privilege string, ref types.ManagedObjectReference) []need {
+func (v *rights) alsoOnParent(privilege string, ref types.ManagedObjectReference) []need {
 	all := []need{{privilege, ref}}
-	if parent := v.parentOf(ref); parent != nil {
+	if parent := v.world.parentOf(ref); parent != nil {
 		all = append(all, need{privilege, *parent})
 	}
 	return all
 }
 
-func (v *VCenter) cloneNeeds(source types.ManagedObjectReference, req *types.CloneVM_Task) []need {
+func (v *rights) cloneNeeds(source types.ManagedObjectReference, req *types.CloneVM_Task) []need {
 	vm, ok := v.objects.Get(source).(*simulator.VirtualMachine)
 	if !ok {
 		return nil
@@ -227,7 +216,7 @@ func (v *VCenter) cloneNeeds(source types.ManagedObjectReference, req *types.Clo
 }
 
 // networksIn are the networks that adapters are added to; nil if none is.
-func (v *VCenter) networksIn(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
+func (v *rights) networksIn(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
 	for _, change := range changes {
 		spec := change.GetVirtualDeviceConfigSpec()
 		card, is := spec.Device.(types.BaseVirtualEthernetCard)
@@ -285,7 +274,7 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 //
 // [doc] vSphere Automation API, tagging: "the create category privilege", "the create tag privilege", "the attach tag
 // privilege on the tag". vSphere Security: Assign or Unassign vSphere Tag on Object.
-func (v *VCenter) forbiddenREST(r *http.Request) types.BaseMethodFault {
+func (v *rights) forbiddenREST(r *http.Request) types.BaseMethodFault {
 	root := v.world.root()
 	var needed []string
 	switch action := r.URL.Query().Get("~action"); {
@@ -308,7 +297,7 @@ func (v *VCenter) forbiddenREST(r *http.Request) types.BaseMethodFault {
 // authorization answers which privileges are held by what Restrict, Withdraw and Deny said.
 type authorization struct {
 	*simulator.AuthorizationManager
-	v *VCenter
+	v *rights
 }
 
 // FetchUserPrivilegeOnEntities answers for whoever is asked about: there is one role for all.
@@ -316,7 +305,7 @@ func (a *authorization) FetchUserPrivilegeOnEntities(req *types.FetchUserPrivile
 	inner := a.AuthorizationManager.FetchUserPrivilegeOnEntities(req).(*methods.FetchUserPrivilegeOnEntitiesBody)
 	held := a.v.currentRole()
 	a.v.mu.Lock()
-	denied := slices.Collect(maps.Values(a.v.faults.denied))
+	denied := slices.Collect(maps.Values(a.v.denied))
 	a.v.mu.Unlock()
 	for i := range inner.Res.Returnval {
 		r := &inner.Res.Returnval[i]

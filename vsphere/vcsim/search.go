@@ -2,13 +2,9 @@ package vcsim
 
 import (
 	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -23,18 +19,12 @@ type viewManager struct {
 type searchIndex struct {
 	*simulator.SearchIndex
 	*guard
+	v *VCenter
 }
 
 // FindByInventoryPath finds what its caller may see, also in datastore clusters, which the simulator does not.
 func (s *searchIndex) FindByInventoryPath(ctx *simulator.Context, req *types.FindByInventoryPath) soap.HasFault {
-	root := s.v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.RootFolder
-	at := &root
-	for _, name := range strings.FieldsFunc(req.InventoryPath, func(c rune) bool { return c == '/' }) {
-		if at = s.child(*at, name); at == nil {
-			break
-		}
-	}
-	return s.seen(ctx, &methods.FindByInventoryPathBody{Res: &types.FindByInventoryPathResponse{Returnval: at}})
+	return s.seen(ctx, &methods.FindByInventoryPathBody{Res: &types.FindByInventoryPathResponse{Returnval: s.v.world.at(req.InventoryPath)}})
 }
 
 // FindChild finds what its caller may see.
@@ -42,35 +32,7 @@ func (s *searchIndex) FindChild(ctx *simulator.Context, req *types.FindChild) so
 	if s.v.objects.Get(req.Entity) == nil {
 		return &methods.FindChildBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
 	}
-	return s.seen(ctx, &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.child(req.Entity, req.Name)}})
-}
-
-// child finds what is in an object under a name. It leaves the lists as they are: the simulator appends to them,
-// and others read at the same time.
-func (s *searchIndex) child(in types.ManagedObjectReference, name string) *types.ManagedObjectReference {
-	var children []types.ManagedObjectReference
-	switch o := s.v.objects.Get(in).(type) {
-	case *simulator.Datacenter:
-		children = []types.ManagedObjectReference{o.VmFolder, o.HostFolder, o.DatastoreFolder, o.NetworkFolder}
-	case *simulator.Folder:
-		children = o.ChildEntity
-	case *simulator.StoragePod:
-		children = o.ChildEntity
-	case *mo.ComputeResource:
-		children = append(slices.Clone(o.Host), *o.ResourcePool)
-	case *simulator.ClusterComputeResource:
-		children = append(slices.Clone(o.Host), *o.ResourcePool)
-	case *simulator.ResourcePool:
-		children = slices.Concat(o.ResourcePool.ResourcePool, o.Vm)
-	case *simulator.VirtualApp:
-		children = slices.Concat(o.ResourcePool.ResourcePool, o.Vm)
-	}
-	found := s.v.objects.FindByName(name, children)
-	if found == nil {
-		return nil
-	}
-	ref := found.Reference()
-	return &ref
+	return s.seen(ctx, &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.v.world.child(req.Entity, req.Name)}})
 }
 
 // FindByUuid finds what its caller may see.
@@ -85,7 +47,7 @@ func (s *searchIndex) FindAllByUuid(ctx *simulator.Context, req *types.FindAllBy
 
 // seen takes what is hidden out of an answer: a reference, or several.
 func (s *searchIndex) seen(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
-	veil := s.v.veil()
+	veil := s.v.rights.veil()
 	if veil == nil || isAdmin(ctx.Session) || body.Fault() != nil {
 		return body
 	}

@@ -21,7 +21,11 @@ func newLogin(user, password string) login {
 	return login{user: user, password: password, adminPassword: uuid.NewString()}
 }
 
-func (l login) userinfo() *url.Userinfo {
+// userinfo is what a login must name now.
+func (v *VCenter) userinfo() *url.Userinfo {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	l := v.login
 	return url.UserPassword(cmp.Or(l.user, "user"), cmp.Or(l.password, "pass"))
 }
 
@@ -74,6 +78,9 @@ func (v *VCenter) Logins() (ok, refused int) {
 
 // Sessions counts the SOAP sessions that exist now, without Admin's.
 func (v *VCenter) Sessions() int { return len(v.clientSessions()) }
+
+// RESTSessions counts the sessions of the REST API that exist now, without Admin's.
+func (v *VCenter) RESTSessions() int { return v.rest.count() }
 
 // DropSessions ends all sessions but Admin's, REST's too: the next call of each is NotAuthenticated, and so is a
 // wait that is under way.

@@ -1,10 +1,8 @@
 package vcsim
 
 import (
-	"context"
 	"slices"
 
-	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
@@ -23,7 +21,7 @@ func (vm *machine) CreateSnapshotTask(_ *simulator.Context, req *types.CreateSna
 	return &methods.CreateSnapshot_TaskBody{Res: &types.CreateSnapshot_TaskResponse{Returnval: ref}}
 }
 
-func (v *VCenter) snapshot(ctx *simulator.Context, vm *simulator.VirtualMachine, req *types.CreateSnapshot_Task) (types.AnyType, types.BaseMethodFault) {
+func (v *managedObjects) snapshot(ctx *simulator.Context, vm *simulator.VirtualMachine, req *types.CreateSnapshot_Task) (types.AnyType, types.BaseMethodFault) {
 	return v.inner(ctx, vm.Self, func() soap.HasFault { return vm.CreateSnapshotTask(ctx, req) })
 }
 
@@ -38,7 +36,7 @@ func (vm *machine) RemoveAllSnapshotsTask(_ *simulator.Context, req *types.Remov
 
 // AddSnapshot takes a snapshot of a VM or template. (For a template, real life would make it a VM, and then a
 // template again.)
-func (v *VCenter) AddSnapshot(where, name string) (ref types.ManagedObjectReference, err error) {
+func (v *managedObjects) AddSnapshot(where, name string) (ref types.ManagedObjectReference, err error) {
 	err = v.byHand("take a snapshot of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		made, fault := v.snapshot(ctx, vm, &types.CreateSnapshot_Task{This: vm.Self, Name: name})
 		if fault == nil {
@@ -48,13 +46,6 @@ func (v *VCenter) AddSnapshot(where, name string) (ref types.ManagedObjectRefere
 		return fault
 	})
 	return ref, err
-}
-
-// RemoveSnapshots removes all snapshots of a VM or template.
-func (v *VCenter) RemoveSnapshots(where string) error {
-	return v.onVM("remove the snapshots of", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
-		return vm.RemoveAllSnapshot(ctx, nil)
-	})
 }
 
 // clonePoint is what a clone is made from: the configuration, and whether it shares the disks.
@@ -70,7 +61,7 @@ type clonePoint struct {
 // virtual machine's current configuration". VirtualMachineRelocateDiskMoveOptions, createNewChildDiskBacking: "for a
 // clone this option is only valid when cloning from a snapshot". moveChildMostDiskBacking shares what is below the
 // disk of the source: nothing, if that has no parent.
-func (v *VCenter) pointOf(source *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) (clonePoint, types.BaseMethodFault) {
+func (v *managedObjects) pointOf(source *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) (clonePoint, types.BaseMethodFault) {
 	point := clonePoint{config: source.Config}
 	move := types.VirtualMachineRelocateDiskMoveOptions(spec.Location.DiskMoveType)
 	if move != "" && !slices.Contains(move.Values(), move) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -18,6 +19,41 @@ const (
 	sessionCheck  = time.Second          // how soon a wait notices at most that its session has ended
 	defaultUpdate = 100                  // objects in one answer, as vCenter
 )
+
+// streams are what the PropertyCollectors of all sessions have told.
+type streams struct {
+	world   *world
+	objects *simulator.Registry // of the world
+	rights  *rights
+
+	// collectors guards the filters of the simulator's PropertyCollectors, which it does not.
+	collectors sync.Mutex
+
+	mu  sync.Mutex // guards all
+	all map[*simulator.PropertyCollector]*stream
+}
+
+func newStreams(w *world, r *rights) *streams {
+	return &streams{world: w, objects: w.objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
+}
+
+// collector is a PropertyCollector during one call, for whose answer nobody waits any more once gone is closed.
+func (v *streams) collector(o *simulator.PropertyCollector, gone <-chan struct{}) mo.Reference {
+	return &collector{PropertyCollector: o, guard: new(guard), v: v, gone: gone}
+}
+
+// filter is a PropertyFilter during one call.
+func (v *streams) filter(o *simulator.PropertyFilter) mo.Reference {
+	return &propertyFilter{PropertyFilter: o, guard: new(guard), v: v}
+}
+
+// lookup finds the object a call is for. A session's first call of its PropertyCollector makes one:
+// not twice, when two calls come at once.
+func (v *streams) lookup(ctx *simulator.Context, ref types.ManagedObjectReference) mo.Reference {
+	v.collectors.Lock()
+	defer v.collectors.Unlock()
+	return ctx.Session.Get(ref)
+}
 
 // stream is what a PropertyCollector has told its client. The simulator's own walks its filters once
 // for each internal update, reads without locks, and outlives its client; this one tells what differs
@@ -47,34 +83,34 @@ type filter struct {
 type told map[string]types.AnyType
 
 // stream returns the collector's stream. The streams of sessions that have ended go by the way.
-func (v *VCenter) stream(ctx *simulator.Context, pc *simulator.PropertyCollector) *stream {
+func (v *streams) stream(ctx *simulator.Context, pc *simulator.PropertyCollector) *stream {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s, ok := v.streams[pc]
+	s, ok := v.all[pc]
 	if !ok {
-		maps.DeleteFunc(v.streams, func(_ *simulator.PropertyCollector, s *stream) bool {
+		maps.DeleteFunc(v.all, func(_ *simulator.PropertyCollector, s *stream) bool {
 			return !v.world.sessionLives(ctx, s.session, s.user)
 		})
 		s = &stream{session: ctx.Session.Key, user: ctx.Session.UserName, wait: newLock(), cancel: make(chan struct{})}
-		v.streams[pc] = s
+		v.all[pc] = s
 	}
 	return s
 }
 
-func (v *VCenter) endStream(pc *simulator.PropertyCollector) {
+func (v *streams) endStream(pc *simulator.PropertyCollector) {
 	v.mu.Lock()
-	s := v.streams[pc]
-	delete(v.streams, pc)
+	s := v.all[pc]
+	delete(v.all, pc)
 	v.mu.Unlock()
 	if s != nil {
 		s.cancelWait()
 	}
 }
 
-func (v *VCenter) removeFilter(ref types.ManagedObjectReference) {
+func (v *streams) removeFilter(ref types.ManagedObjectReference) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, s := range v.streams {
+	for _, s := range v.all {
 		s.mu.Lock()
 		s.filters = slices.DeleteFunc(s.filters, func(f *filter) bool { return f.ref == ref })
 		s.mu.Unlock()
@@ -120,7 +156,7 @@ func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUp
 	s.mu.Lock()
 	cancel := s.cancel
 	s.mu.Unlock()
-	gone := exchangeOf(ctx).gone
+	gone := pc.gone
 	s.wait.Lock()
 	defer s.wait.Unlock()
 

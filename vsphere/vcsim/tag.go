@@ -2,12 +2,9 @@ package vcsim
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -66,10 +63,10 @@ func attachmentOf(r *http.Request) (*attachment, error) {
 func (a *restAPI) attach(w http.ResponseWriter, r *http.Request, call *attachment) {
 	a.attaching.Lock()
 	defer a.attaching.Unlock()
-	veil := a.v.veil()
+	veil := a.rights.veil()
 	for _, o := range call.Objects {
 		ref := types.ManagedObjectReference{Type: o.Type, Value: o.ID}
-		if a.v.objects.Get(ref) == nil || veil != nil && veil.hides(ref) {
+		if a.objects.Get(ref) == nil || veil != nil && veil.hides(ref) {
 			refuse(w, &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"})
 			return
 		}
@@ -134,81 +131,4 @@ func (a *restAPI) ask(method, uri string, body, out any) {
 			Value any `json:"value"`
 		}{out})
 	}
-}
-
-// tagManager is Admin's client for tags, with a session of its own.
-func (v *VCenter) tagManager(ctx context.Context) (*tags.Manager, error) {
-	c := rest.NewClient(v.admin.Client)
-	c.Client.Client.Transport = inProcess{v}
-	if err := c.Login(ctx, url.UserPassword(adminUser, v.login.adminPassword)); err != nil {
-		return nil, fmt.Errorf("log the admin in to REST: %w", err)
-	}
-	return tags.NewManager(c), nil
-}
-
-// AddCategory makes a category of tags, for objects of these types, or of all; single: an object has at most one
-// of its tags.
-func (v *VCenter) AddCategory(name string, single bool, objectTypes ...string) (id string, err error) {
-	ctx := context.Background()
-	m, err := v.tagManager(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = m.Logout(ctx) }()
-	category := &tags.Category{Name: name, Cardinality: "MULTIPLE", AssociableTypes: objectTypes}
-	if single {
-		category.Cardinality = "SINGLE"
-	}
-	if id, err = m.CreateCategory(ctx, category); err != nil {
-		return "", fmt.Errorf("add category %s: %w", name, err)
-	}
-	return id, nil
-}
-
-// AddTag makes a tag, and its category if that is missing.
-func (v *VCenter) AddTag(category, name string) (id string, err error) {
-	ctx := context.Background()
-	m, err := v.tagManager(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = m.Logout(ctx) }()
-	var of string
-	if c, err := m.GetCategory(ctx, category); err == nil {
-		of = c.ID
-	} else if of, err = v.AddCategory(category, false); err != nil {
-		return "", err
-	}
-	if id, err = m.CreateTag(ctx, &tags.Tag{Name: name, CategoryID: of}); err != nil {
-		return "", fmt.Errorf("add tag %s/%s: %w", category, name, err)
-	}
-	return id, nil
-}
-
-// TagsOf lists the tags of what is at a path, or of the VM of a name, as category/name, in order.
-func (v *VCenter) TagsOf(where string) ([]string, error) {
-	ref, err := v.Find(where)
-	if err != nil {
-		return nil, err
-	}
-	ctx := context.Background()
-	m, err := v.tagManager(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = m.Logout(ctx) }()
-	attached, err := m.GetAttachedTags(ctx, ref)
-	if err != nil {
-		return nil, fmt.Errorf("tags of %s: %w", where, err)
-	}
-	names := make([]string, 0, len(attached))
-	for _, tag := range attached {
-		category, err := m.GetCategory(ctx, tag.CategoryID)
-		if err != nil {
-			return nil, fmt.Errorf("tags of %s: %w", where, err)
-		}
-		names = append(names, category.Name+"/"+tag.Name)
-	}
-	slices.Sort(names)
-	return names, nil
 }

@@ -5,7 +5,9 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/task"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
@@ -60,7 +62,7 @@ type job struct {
 }
 
 // begin makes the task and lets it run. The caller holds the world, for reading at least, and the entity's lock.
-func (v *VCenter) begin(g *guard, w work) types.ManagedObjectReference {
+func (v *managedObjects) begin(g *guard, w work) types.ManagedObjectReference {
 	v.mu.Lock()
 	latency, held := v.latency.of(w.kind), v.held[w.kind]
 	v.mu.Unlock()
@@ -80,7 +82,7 @@ func (v *VCenter) begin(g *guard, w work) types.ManagedObjectReference {
 }
 
 // newJob makes a task that is running. The caller holds the world, for reading at least.
-func (v *VCenter) newJob(method string, kind Kind, on mo.Entity, user string) *job {
+func (v *managedObjects) newJob(method string, kind Kind, on mo.Entity, user string) *job {
 	// Far from the numbers that the simulator gives its own tasks.
 	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.world.nextID())}
 	entity, now := on.Reference(), time.Now()
@@ -97,7 +99,7 @@ func (v *VCenter) newJob(method string, kind Kind, on mo.Entity, user string) *j
 	return j
 }
 
-func (v *VCenter) run(ctx *simulator.Context, j *job, w work, latency time.Duration, held <-chan struct{}) {
+func (v *managedObjects) run(ctx *simulator.Context, j *job, w work, latency time.Duration, held <-chan struct{}) {
 	if w.end != nil {
 		defer w.end()
 	}
@@ -123,7 +125,7 @@ func (v *VCenter) run(ctx *simulator.Context, j *job, w work, latency time.Durat
 }
 
 // waitOut waits for the latency, and then for Release if held is not nil; false: this vCenter is closed.
-func (v *VCenter) waitOut(latency time.Duration, held <-chan struct{}) bool {
+func (v *managedObjects) waitOut(latency time.Duration, held <-chan struct{}) bool {
 	if latency > 0 {
 		select {
 		case <-time.After(latency):
@@ -143,7 +145,7 @@ func (v *VCenter) waitOut(latency time.Duration, held <-chan struct{}) bool {
 
 // Hold keeps the tasks of a kind that begin from now on under way, until Release: for tests of what
 // happens meanwhile, which a latency could end too early.
-func (v *VCenter) Hold(kind Kind) {
+func (v *managedObjects) Hold(kind Kind) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.held[kind] == nil {
@@ -152,7 +154,7 @@ func (v *VCenter) Hold(kind Kind) {
 }
 
 // Release lets the tasks end that Hold kept.
-func (v *VCenter) Release(kind Kind) {
+func (v *managedObjects) Release(kind Kind) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if held := v.held[kind]; held != nil {
@@ -162,12 +164,9 @@ func (v *VCenter) Release(kind Kind) {
 }
 
 // perform does the work. A panic of the simulator is the task's fault, not the process's end.
-func (v *VCenter) perform(ctx *simulator.Context, w work) (res types.AnyType, fault types.BaseMethodFault) {
+func (v *managedObjects) perform(ctx *simulator.Context, w work) (res types.AnyType, fault types.BaseMethodFault) {
 	if !isAdmin(ctx.Session) {
-		v.mu.Lock()
-		fault = v.faults.ofTask(w.kind, w.name)
-		v.mu.Unlock()
-		if fault != nil {
+		if fault = v.failure(w.kind, w.name); fault != nil {
 			return nil, fault
 		}
 	}
@@ -187,7 +186,7 @@ func (v *VCenter) perform(ctx *simulator.Context, w work) (res types.AnyType, fa
 	return res, fault
 }
 
-func (v *VCenter) finish(ctx *simulator.Context, j *job, res types.AnyType, fault types.BaseMethodFault) {
+func (v *managedObjects) finish(ctx *simulator.Context, j *job, res types.AnyType, fault types.BaseMethodFault) {
 	changes := []types.PropertyChange{
 		{Name: "info.completeTime", Val: time.Now()},
 		{Name: "info.state", Val: types.TaskInfoStateSuccess},
@@ -224,7 +223,7 @@ type capture struct {
 
 // inner has the simulator do its own work for one of its tasks, here and now, with no task to be seen.
 // call begins that task on entity. ctx holds the world for writing.
-func (v *VCenter) inner(ctx *simulator.Context, entity types.ManagedObjectReference, call func() soap.HasFault) (types.AnyType, types.BaseMethodFault) {
+func (v *managedObjects) inner(ctx *simulator.Context, entity types.ManagedObjectReference, call func() soap.HasFault) (types.AnyType, types.BaseMethodFault) {
 	defer v.objects.AcquireLock(ctx, entity)()
 	caught := new(capture)
 	v.mu.Lock()
@@ -250,7 +249,7 @@ func (v *VCenter) inner(ctx *simulator.Context, entity types.ManagedObjectRefere
 // taskBook is the TaskManager's ear for new tasks. It hears the simulator's before they run.
 type taskBook struct {
 	*simulator.TaskManager
-	v *VCenter
+	v *managedObjects
 }
 
 // PutObject implements simulator.RegisterObject.
@@ -277,5 +276,32 @@ func (b *taskBook) PutObject(ctx *simulator.Context, obj mo.Reference) {
 			return
 		}
 		b.TaskManager.PutObject(ctx, t)
+	}
+}
+
+// Result waits for a task of Admin's. A client's way, by a PropertyCollector of its own, takes four calls more.
+func (v *managedObjects) Result(begun *object.Task) (info types.TaskInfo, err error) {
+	ref, ctx := begun.Reference(), v.world.context()
+	for {
+		_, next := v.world.read()
+		switch t := v.objects.Get(ref).(type) {
+		case *job:
+			v.objects.WithLock(ctx, ref, func() { info = t.Info })
+		case *simulator.Task:
+			v.objects.WithLock(ctx, ref, func() { info = t.Info })
+		default:
+			return info, soap.WrapVimFault(&types.ManagedObjectNotFound{Obj: ref}) // a restart
+		}
+		switch info.State {
+		case types.TaskInfoStateSuccess:
+			return info, nil
+		case types.TaskInfoStateError:
+			return info, task.Error{LocalizedMethodFault: info.Error, Description: info.Description}
+		}
+		select {
+		case <-next:
+		case <-v.world.ctx.Done():
+			return info, v.world.ctx.Err()
+		}
 	}
 }

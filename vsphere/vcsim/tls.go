@@ -7,13 +7,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"math/big"
 	"net"
 	"time"
-
-	"github.com/vmware/govmomi/vim25/soap"
 )
 
 // newCertificate makes a self-signed certificate for host and for loopback. Every vCenter has its
@@ -50,14 +47,3 @@ func newCertificate(host string) (tls.Certificate, error) {
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
-
-// CACert returns the endpoint's self-signed certificate in PEM, to be trusted as a CA.
-func (v *VCenter) CACert() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.cert.Leaf.Raw})
-}
-
-// Thumbprint returns the certificate's SHA-1 thumbprint, AA:BB:..., as soap.Client.SetThumbprint takes it.
-func (v *VCenter) Thumbprint() string { return soap.ThumbprintSHA1(v.cert.Leaf) }
-
-// ThumbprintSHA256 returns the certificate's SHA-256 thumbprint.
-func (v *VCenter) ThumbprintSHA256() string { return soap.ThumbprintSHA256(v.cert.Leaf) }

@@ -24,7 +24,7 @@ import (
 //
 // All methods may be called at any time from any goroutine.
 type Wire struct {
-	v        *VCenter
+	network  *network
 	listener net.Listener
 	server   *http.Server
 	records  bool
@@ -106,32 +106,38 @@ type Entry struct {
 
 // Wire opens another way to this vCenter, on a listener, or on a free port of loopback if that is nil. It closes the
 // listener with the wire, and the wire with the vCenter.
-func (v *VCenter) Wire(listener net.Listener) (*Wire, error) {
+func (n *network) Wire(listener net.Listener) (*Wire, error) {
 	if listener == nil {
 		var err error
 		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	w := v.newWire(listener)
+	w := n.open(listener)
 	w.records = true
-	v.gate.add(w)
 	return w, nil
 }
 
+// open opens a wire whose calls are not recorded.
+func (n *network) open(listener net.Listener) *Wire {
+	w := n.newWire(listener)
+	n.gate.add(w)
+	return w
+}
+
 // newWire begins to serve on a listener.
-func (v *VCenter) newWire(listener net.Listener) *Wire {
-	w := &Wire{v: v, listener: listener, turn: newLock(), nth: make(map[string]int), conns: make(map[line]bool)}
-	w.open, w.shut = context.WithCancel(v.world.ctx)
+func (n *network) newWire(listener net.Listener) *Wire {
+	w := &Wire{network: n, listener: listener, turn: newLock(), nth: make(map[string]int), conns: make(map[line]bool)}
+	w.open, w.shut = context.WithCancel(n.set.Context)
 	w.alive, w.kill = context.WithCancel(w.open)
 	w.server = &http.Server{
 		Handler:      http.HandlerFunc(w.serve),
-		TLSConfig:    &tls.Config{Certificates: []tls.Certificate{v.cert}},
+		TLSConfig:    &tls.Config{Certificates: []tls.Certificate{n.set.Cert}},
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2: one call, one connection to cut
 		ErrorLog:     log.New(io.Discard, "", 0),
 	}
 	go func() {
-		if v.plain {
+		if n.set.Plain {
 			_ = w.server.Serve(wireListener{listener, w})
 		} else {
 			_ = w.server.ServeTLS(wireListener{listener, w}, "", "")
@@ -142,9 +148,7 @@ func (v *VCenter) newWire(listener net.Listener) *Wire {
 
 // URL is the vCenter's URL by this wire, with the user and password of now.
 func (w *Wire) URL() *url.URL {
-	w.v.mu.Lock()
-	defer w.v.mu.Unlock()
-	return &url.URL{Scheme: w.v.scheme(), Host: hostOf(w.listener), Path: vim25.Path, User: w.v.login.userinfo()}
+	return &url.URL{Scheme: w.network.scheme(), Host: hostOf(w.listener), Path: vim25.Path, User: w.network.set.User()}
 }
 
 // On has f asked for every call, in the order of arrival, before vCenter sees it; nil: all pass. f must not call the
@@ -204,7 +208,7 @@ func (w *Wire) Mend() {
 func (w *Wire) Close() error {
 	w.Kill()
 	w.shut()
-	w.v.gate.remove(w)
+	w.network.gate.remove(w)
 	if err := w.server.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
@@ -273,7 +277,7 @@ func (w *Wire) connect(l line) bool {
 	w.conns[l] = true
 	open := !w.cut
 	w.mu.Unlock()
-	return open && !w.v.gate.isDown()
+	return open && !w.network.gate.isDown()
 }
 
 func (w *Wire) disconnect(l line) {

@@ -6,16 +6,11 @@ import (
 	"encoding/xml"
 	"io"
 	"net/http"
-	"reflect"
 	"regexp"
 	"strings"
 	"time"
 
-	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-	vimxml "github.com/vmware/govmomi/vim25/xml"
 )
 
 // serve has vCenter answer a request from the network, or as far as the wire is told.
@@ -24,26 +19,26 @@ func (w *Wire) serve(rw http.ResponseWriter, r *http.Request) {
 	if err != nil || w.alive.Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
-	c := &request{v: w.v, r: r, body: body, answer: newAnswer()}
+	c := &request{behind: w.network.set.Endpoint, r: r, body: body, answer: newAnswer()}
 	if !w.lead(r.Context(), methodOf(r, body), c) {
 		panic(http.ErrAbortHandler)
 	}
 	c.answer.writeTo(rw)
 }
 
-// carrier is a call on its way: an HTTP request, or a direct call (direct.go).
-type carrier interface {
-	// carryOut has vCenter answer while ctx lasts, and reports whether it does: not, if it is closed.
-	carryOut(ctx context.Context) bool
-	// fail answers a fault, and vCenter sees nothing.
-	fail(fault types.BaseMethodFault)
-	// endSession ends the session that the call bears, and no other, and reports whether there was one.
-	endSession() bool
+// Carrier is a call on its way: an HTTP request, or a direct call (direct.go).
+type Carrier interface {
+	// CarryOut has vCenter answer while ctx lasts, and reports whether it does: not, if it is closed.
+	CarryOut(ctx context.Context) bool
+	// Fail answers a fault, and vCenter sees nothing.
+	Fail(fault types.BaseMethodFault)
+	// EndSession ends the session that the call bears, and no other, and reports whether there was one.
+	EndSession() bool
 }
 
 // lead has vCenter answer a call, as far as the wire is told, and reports whether it is answered. client ends when the
 // client has gone.
-func (w *Wire) lead(client context.Context, method string, c carrier) (answered bool) {
+func (w *Wire) lead(client context.Context, method string, c Carrier) (answered bool) {
 	e := w.enter(client, method)
 	broken := false
 	defer func() {
@@ -70,10 +65,10 @@ func (w *Wire) lead(client context.Context, method string, c carrier) (answered 
 		return false
 	case Faulted:
 		broken = true
-		c.fail(e.Break.Fault)
+		c.Fail(e.Break.Fault)
 		return true
 	case SessionGone:
-		broken = c.endSession()
+		broken = c.EndSession()
 	case Stalled:
 		select {
 		case <-time.After(e.Break.Stall):
@@ -86,25 +81,27 @@ func (w *Wire) lead(client context.Context, method string, c carrier) (answered 
 }
 
 // carryOut has vCenter answer a call while ctx lasts, unless an outage keeps the call or its answer.
-func (w *Wire) carryOut(ctx context.Context, c carrier) bool {
-	return w.v.gate.pass(ctx) && c.carryOut(ctx) && w.v.gate.pass(ctx)
+func (w *Wire) carryOut(ctx context.Context, c Carrier) bool {
+	return w.network.gate.pass(ctx) && c.CarryOut(ctx) && w.network.gate.pass(ctx)
 }
 
 // request is a call by HTTP.
 type request struct {
-	v      *VCenter
+	behind Endpoint
 	r      *http.Request
 	body   []byte
 	answer *answer
 }
 
-func (c *request) carryOut(ctx context.Context) bool {
+func (c *request) CarryOut(ctx context.Context) bool {
 	inner := c.r.WithContext(ctx)
 	inner.Body = io.NopCloser(bytes.NewReader(c.body))
-	return c.v.carryOut(c.answer, inner)
+	return c.behind.CarryOut(c.answer, inner)
 }
 
-func (c *request) fail(fault types.BaseMethodFault) { writeFault(c.answer, c.r, fault) }
+func (c *request) EndSession() bool { return c.behind.EndSession(c.r, c.body) }
+
+func (c *request) Fail(fault types.BaseMethodFault) { c.behind.Refuse(c.answer, c.r, fault) }
 
 // enter numbers a call, and asks what is to become of it.
 func (w *Wire) enter(client context.Context, method string) *Entry {
@@ -126,7 +123,7 @@ func (w *Wire) enter(client context.Context, method string) *Entry {
 		b = ask(e.Call)
 	}
 	if b.Kind == Pass {
-		b = w.v.ordered(method)
+		b = w.network.ordered(method)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,56 +201,4 @@ func soapMethod(text []byte) string {
 			}
 		}
 	}
-}
-
-// inHeader finds the session in a SOAP header, where calls of other services bear it (soap.Header.Cookie).
-var inHeader = regexp.MustCompile(`<vcSessionCookie[^>]*>([^<]+)</vcSessionCookie>`)
-
-func (c *request) endSession() bool {
-	if isREST(c.r) {
-		return c.v.rest.drop(sessionID(c.r))
-	}
-	key := ""
-	if cookie, err := c.r.Cookie(soap.SessionCookieName); err == nil {
-		key = cookie.Value // the simulator's cookie is the session's key
-	} else if m := inHeader.FindSubmatch(c.body); m != nil {
-		key = string(m[1])
-	}
-	return c.v.endSession(key)
-}
-
-// endSession ends a session, and reports whether there was one.
-func (v *VCenter) endSession(key string) bool {
-	return key != "" && v.terminate(func(s string) bool { return s == key }) > 0
-}
-
-// writeFault answers a fault in the way of the API that was called.
-func writeFault(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
-	if isREST(r) {
-		refuse(w, fault)
-		return
-	}
-	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
-	w.WriteHeader(http.StatusInternalServerError)
-	var body struct {
-		Fault *soap.Fault
-	}
-	body.Fault = simulator.Fault("", fault)
-	body.Fault.Detail.Fault = detail{fault}
-	_ = vimxml.NewEncoder(w).Encode(soap.Envelope{Body: &body})
-}
-
-// detail writes a fault as vCenter does: an element named after its type, which xsi:type says once more.
-type detail struct{ fault types.BaseMethodFault }
-
-// MarshalXML implements xml.Marshaler.
-func (d detail) MarshalXML(e *vimxml.Encoder, start vimxml.StartElement) error {
-	kind := reflect.TypeOf(d.fault).Elem().Name()
-	start.Name = vimxml.Name{Local: kind + "Fault"}
-	start.Attr = []vimxml.Attr{
-		{Name: vimxml.Name{Local: "xmlns"}, Value: "urn:" + vim25.Namespace},
-		{Name: vimxml.Name{Local: "xmlns:xsi"}, Value: "http://www.w3.org/2001/XMLSchema-instance"},
-		{Name: vimxml.Name{Local: "xsi:type"}, Value: kind},
-	}
-	return e.EncodeElement(d.fault, start)
 }

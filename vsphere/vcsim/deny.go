@@ -1,0 +1,67 @@
+package vcsim
+
+import (
+	"sync"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// rights are what the clients may do and see. What is said of them does not hold for Admin.
+type rights struct {
+	world   *world
+	objects *simulator.Registry // of the world
+
+	mu     sync.Mutex        // guards what follows
+	role   *role             // what the clients may do; nil: everything
+	denied map[string]string // privilege by method
+	hidden map[types.ManagedObjectReference]bool
+}
+
+func newRights(w *world) *rights {
+	return &rights{world: w, objects: w.objects, denied: make(map[string]string), hidden: make(map[types.ManagedObjectReference]bool)}
+}
+
+// Deny takes a privilege away: the SOAP method answers NoPermission, naming it, until Allow.
+func (v *rights) Deny(method, privilege string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.denied[method] = privilege
+}
+
+// Allow gives back what Deny took.
+func (v *rights) Allow(method string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.denied, method)
+}
+
+// AllowAll gives back all that Deny took.
+func (v *rights) AllowAll() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.denied)
+}
+
+// isDenied names the privilege that Deny took for a method, if it did.
+func (v *rights) isDenied(method string) (privilege string, denied bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	privilege, denied = v.denied[method]
+	return privilege, denied
+}
+
+// admit says why a client's call may not pass.
+func (v *rights) admit(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
+	if ctx.Session == nil {
+		return nil // who has not logged in learns nothing about rights
+	}
+	if hidden, ok := v.hiddenArgument(m); ok {
+		return &types.NoPermission{Object: &hidden, PrivilegeId: "System.View"}
+	}
+	if privilege, denied := v.isDenied(m.Name); denied {
+		this := m.This
+		return &types.NoPermission{Object: &this, PrivilegeId: privilege}
+	}
+	return v.forbidden(m)
+}
