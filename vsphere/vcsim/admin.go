@@ -30,7 +30,6 @@ func (v *VCenter) loginAdmin() (err error) {
 		return fmt.Errorf("find the admin's session: %w", err)
 	}
 	v.admin.RoundTripper = adminCalls{v, session.Key}
-	v.Operator.admin = v.admin
 	return nil
 }
 
@@ -87,8 +86,8 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	}
 	return &http.Response{
-		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r,
+		Status: http.StatusText(a.Status), StatusCode: a.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.Header(), Body: io.NopCloser(&a.Body), ContentLength: int64(a.Body.Len()), Request: r,
 	}, nil
 }
 
@@ -103,10 +102,11 @@ func (v *VCenter) tagManager(ctx context.Context) (*tags.Manager, error) {
 }
 
 // furnish logs Admin in and makes the templates.
-func (v *VCenter) furnish(c Config) error {
+func (v *VCenter) furnish(c Config, policies *storagePolicies) error {
 	if err := v.loginAdmin(); err != nil {
 		return err
 	}
+	v.Operator = newOperator(v.managedObjects, v.admin, v.tagManager, policies)
 	for _, name := range c.Templates {
 		if _, err := v.AddTemplate("/DC0/vm", name); err != nil {
 			return err

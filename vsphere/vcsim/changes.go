@@ -21,13 +21,6 @@ func newChanges() *changes {
 	return &changes{at: make(map[types.ManagedObjectReference]uint64), wake: make(chan struct{})}
 }
 
-// Changed gives a channel that is closed at the next change of the inventory or of a task: whoever watches from outside
-// looks then, and need not poll.
-func (v *VCenter) Changed() <-chan struct{} {
-	_, next := v.world.read()
-	return next
-}
-
 // mark says that these objects changed. Whoever marks before the world is released is in time.
 func (c *changes) mark(refs ...types.ManagedObjectReference) {
 	c.mu.Lock()

@@ -79,7 +79,7 @@ func (v *managedObjects) clone(ctx *simulator.Context, source *simulator.Virtual
 	v.policies[vm.Self] = asked
 	if spec.PowerOn && !spec.Template {
 		// As in a real vCenter this is a task of its own, which the clone's does not wait for.
-		on := &machine{VirtualMachine: vm, guard: &guard{world: v.world, ctx: ctx, method: "PowerOnVM_Task"}, v: v}
+		on := &machine{VirtualMachine: vm, guard: v.world.guard(ctx, "PowerOnVM_Task"), v: v}
 		v.objects.WithLock(ctx, vm.Self, func() { on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self}) })
 	}
 	return vm.Self, nil

@@ -51,7 +51,7 @@ func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Refere
 }
 
 func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Reference) (mo.Reference, types.BaseMethodFault) {
-	g := &guard{world: v.world, ctx: ctx, method: m.Name}
+	g := v.world.guard(ctx, m.Name)
 	switch o := obj.(type) {
 	case nil: // the simulator would say so, too, but also write to the standard log
 		return nil, &types.ManagedObjectNotFound{Obj: m.This}
@@ -60,13 +60,13 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 	case *simulator.PropertyFilter:
 		return v.streams.filter(o), nil
 	case *simulator.SearchIndex:
-		g.object = &o.Self
+		g.protect(o.Self, false)
 		return &searchIndex{SearchIndex: o, guard: g, v: v}, nil
 	case *simulator.ViewManager:
-		g.object = &o.Self
+		g.protect(o.Self, false)
 		return &viewManager{ViewManager: o, guard: g}, nil
 	case *simulator.AuthorizationManager:
-		return &authorization{AuthorizationManager: o, v: v.rights}, v.world.missingArgument(ctx, m)
+		return v.rights.authorization(o), v.world.missingArgument(ctx, m)
 	}
 	if h := v.managedObjects.wrap(m, obj, g); h != nil {
 		return h, v.world.missingArgument(ctx, m)

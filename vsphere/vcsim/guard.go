@@ -17,6 +17,16 @@ type guard struct {
 	release func()
 }
 
+// guard is one of nothing, for a call of a method.
+func (w *world) guard(ctx *simulator.Context, method string) *guard {
+	return &guard{world: w, ctx: ctx, method: method}
+}
+
+// protect has it guard an object; write: the call itself changes the inventory.
+func (g *guard) protect(object types.ManagedObjectReference, write bool) {
+	g.object, g.write = &object, write
+}
+
 // Lock implements sync.Locker, which the simulator looks for.
 func (g *guard) Lock() {
 	if g.object == nil {

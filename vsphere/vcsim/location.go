@@ -142,7 +142,7 @@ func (v *managedObjects) profileIDs(specs []types.BaseVirtualMachineProfileSpec,
 		if !ok {
 			continue // the default, or an empty one
 		}
-		if !v.profiles.has(defined.ProfileId) {
+		if !v.profiles.Has(defined.ProfileId) {
 			return nil, wrongLocation(property)
 		}
 		ids = append(ids, defined.ProfileId)
@@ -150,7 +150,7 @@ func (v *managedObjects) profileIDs(specs []types.BaseVirtualMachineProfileSpec,
 	return ids, nil
 }
 
-// policiesOfHome are the ids of the storage policies of a VM's home. The caller holds the world.
-func (v *managedObjects) policiesOfHome(vm types.ManagedObjectReference) []string {
+// PoliciesOfHome are the ids of the storage policies of a VM's home. The caller holds the world.
+func (v *managedObjects) PoliciesOfHome(vm types.ManagedObjectReference) []string {
 	return v.policies[vm].home
 }

@@ -41,8 +41,8 @@ type managedObjects struct {
 
 // profiles are the storage policies that there are.
 type profiles interface {
-	// has reports whether there is one of an id.
-	has(id string) bool
+	// Has reports whether there is one of an id.
+	Has(id string) bool
 }
 
 // newManagedObjects hears of all that is put into the world from now on.
@@ -65,19 +65,19 @@ func newManagedObjects(w *world, p profiles, guest Guest) *managedObjects {
 func (v *managedObjects) wrap(m *simulator.Method, obj mo.Reference, g *guard) mo.Reference {
 	switch o := obj.(type) {
 	case *simulator.VirtualMachine:
-		g.object, g.write = &o.Self, !strings.HasSuffix(m.Name, "_Task")
+		g.protect(o.Self, !strings.HasSuffix(m.Name, "_Task"))
 		return &machine{VirtualMachine: o, guard: g, v: v}
 	case *simulator.Folder:
-		g.object, g.write = &o.Self, !strings.HasSuffix(m.Name, "_Task")
+		g.protect(o.Self, !strings.HasSuffix(m.Name, "_Task"))
 		return &folder{Folder: o, guard: g, v: v}
 	case *simulator.ClusterComputeResource:
-		g.object = &o.Self
+		g.protect(o.Self, false)
 		return &cluster{ClusterComputeResource: o, guard: g, v: v}
 	case *simulator.StorageResourceManager:
-		g.object = &o.Self
+		g.protect(o.Self, false)
 		return &storageManager{StorageResourceManager: o, guard: g, v: v}
 	case *simulator.CustomFieldsManager:
-		g.object, g.write = &o.Self, true
+		g.protect(o.Self, true)
 		return &fieldsManager{CustomFieldsManager: o, guard: g, v: v}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/url"
 	"sync"
@@ -45,6 +46,15 @@ type network struct {
 // newNetwork has no wire yet.
 func newNetwork(s Settings) *network {
 	return &network{set: s, gate: newGate(), calls: make(map[string]int)}
+}
+
+// close cuts all connections, and closes all wires.
+func (n *network) close() (err error) {
+	n.gate.set(down)
+	for _, w := range n.gate.all() {
+		err = errors.Join(err, w.Close())
+	}
+	return err
 }
 
 // Down cuts all connections and resets every new one. What is under way goes on, unheard.

@@ -19,6 +19,11 @@ type Operator struct {
 	policies policyBook
 }
 
+// newOperator is one who does what Admin may.
+func newOperator(i inventory, admin *govmomi.Client, tags func(context.Context) (*tags.Manager, error), p policyBook) *Operator {
+	return &Operator{inventory: i, admin: admin, tags: tags, policies: p}
+}
+
 // inventory is what there is, whoever may see it.
 type inventory interface {
 	// Find returns what is at an inventory path, or the one VM of a name if where does not begin with "/".

@@ -25,7 +25,7 @@ func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
 	disk := devices.CreateDisk(scsi.(types.BaseVirtualController), types.ManagedObjectReference{}, "")
 	disk.CapacityInKB = 10 << 20
 	backing := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo)
-	backing.Uuid, backing.ContentId = uuid.NewString(), newContentID()
+	backing.Uuid, backing.ContentId = uuid.NewString(), strings.ReplaceAll(uuid.NewString(), "-", "") // 32 hexadecimal digits, as vCenter's
 	nic, err := devices.CreateEthernetCard("vmxnet3", &types.VirtualEthernetCardNetworkBackingInfo{
 		VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"},
 	})

@@ -43,8 +43,8 @@ func newStoragePolicies(w *world) *storagePolicies {
 
 // vms are the VMs that policies were given to.
 type vms interface {
-	// policiesOfHome are the ids of the policies of a VM's home. The caller holds the world.
-	policiesOfHome(vm types.ManagedObjectReference) []string
+	// PoliciesOfHome are the ids of the policies of a VM's home. The caller holds the world.
+	PoliciesOfHome(vm types.ManagedObjectReference) []string
 }
 
 // service is the API under /pbm, whose calls and sessions the caller handles.
@@ -75,8 +75,8 @@ func (s *storagePolicies) Add(id, name string, datastores ...types.ManagedObject
 	}
 }
 
-// has says whether there is a policy of an id.
-func (s *storagePolicies) has(id string) bool {
+// Has reports whether there is a policy of an id.
+func (s *storagePolicies) Has(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.profiles, func(p *pbmtypes.PbmCapabilityProfile) bool { return p.ProfileId.UniqueId == id })
@@ -148,7 +148,7 @@ func (m *pbmProfileManager) PbmQueryAssociatedProfile(req *pbmtypes.PbmQueryAsso
 	m.s.world.RLock()
 	defer m.s.world.RUnlock()
 	res := new(pbmtypes.PbmQueryAssociatedProfileResponse)
-	for _, id := range m.given.policiesOfHome(types.ManagedObjectReference{Type: "VirtualMachine", Value: req.Entity.Key}) {
+	for _, id := range m.given.PoliciesOfHome(types.ManagedObjectReference{Type: "VirtualMachine", Value: req.Entity.Key}) {
 		res.Returnval = append(res.Returnval, pbmtypes.PbmProfileId{UniqueId: id})
 	}
 	return &methods.PbmQueryAssociatedProfileBody{Res: res}
@@ -192,7 +192,7 @@ func (m *pbmPlacementSolver) check(hubs []pbmtypes.PbmPlacementHub, ids []string
 	w.RLock()
 	defer w.RUnlock()
 	for _, id := range ids {
-		if !m.s.has(id) {
+		if !m.s.Has(id) {
 			return nil, simulator.Fault("", &types.InvalidArgument{InvalidProperty: "profile"})
 		}
 	}

@@ -32,7 +32,7 @@ func retrieve(ctx *simulator.Context, objects *simulator.Registry, specs []types
 	var found []types.ManagedObjectReference
 	for _, spec := range specs {
 		for _, o := range spec.ObjectSet {
-			refs, fault := r.start(o, isTrue(spec.ReportMissingObjectsInResults))
+			refs, fault := r.start(o, is(spec.ReportMissingObjectsInResults))
 			if fault != nil {
 				text := ""
 				if _, gone := fault.(*types.ManagedObjectNotFound); gone {
@@ -61,7 +61,7 @@ func (r *reading) start(o types.ObjectSpec, mayMiss bool) (found []types.Managed
 		}
 		return nil, &types.ManagedObjectNotFound{Obj: o.Obj}
 	}
-	if o.SelectSet == nil || !isTrue(o.Skip) {
+	if o.SelectSet == nil || !is(o.Skip) {
 		r.collect(o.Obj)
 	}
 	return r.traverse(obj, o.SelectSet, nil)
@@ -73,6 +73,11 @@ func (r *reading) object(ref types.ManagedObjectReference) (reflect.Value, bool)
 	if obj == nil {
 		return reflect.Value{}, false
 	}
+	return propertiesOf(obj), true
+}
+
+// propertiesOf is the struct of package mo that has an object's properties.
+func propertiesOf(obj mo.Reference) reflect.Value {
 	if o, ok := obj.(interface{ Get() mo.Reference }); ok { // the simulator has other types for its fields inside
 		obj = o.Get()
 	}
@@ -82,7 +87,7 @@ func (r *reading) object(ref types.ManagedObjectReference) (reflect.Value, bool)
 			value = value.Elem()
 		}
 	}
-	return value, true
+	return value
 }
 
 // traverse finds the objects that the traversals lead to from obj.
@@ -101,7 +106,7 @@ func (r *reading) traverse(obj reflect.Value, set []types.BaseSelectionSpec, fou
 		}
 		value, _ := valueAt(obj, t.Path)
 		for _, ref := range referencesIn(value) {
-			if !isTrue(t.Skip) {
+			if !is(t.Skip) {
 				found = append(found, ref)
 			}
 			if next, ok := r.object(ref); ok {
@@ -145,7 +150,7 @@ func (r *reading) collect(ref types.ManagedObjectReference) {
 				continue
 			}
 			match = true
-			if isTrue(p.All) {
+			if is(p.All) {
 				collectAll(obj, &content)
 			} else {
 				collectPaths(obj, p.PathSet, &content)
@@ -355,3 +360,5 @@ func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 	fields.Store(key, f)
 	return f, f.Index != nil
 }
+
+func is(b *bool) bool { return b != nil && *b }

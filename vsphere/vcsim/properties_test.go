@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -27,7 +28,7 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 	t.Run("by path", func(t *testing.T) {
 		paths := 0
 		for _, obj := range objects {
-			properties, _ := (&reading{ctx: v.world.context()}).object(obj.Reference())
+			properties := propertiesOf(obj)
 			set := pathsOf(properties.Type(), 3)
 			paths += len(set)
 			same(t, v, types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: obj.Reference()}},
@@ -83,7 +84,7 @@ func TestWhatIsReadIsACopy(t *testing.T) {
 	vm := v.vmNamed(t, "on")
 	all := types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: vm.Self}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", All: types.NewBool(true)}}}
 	read := func() []types.DynamicProperty {
-		return retrieve(v.world.context(), v.objects, []types.PropertyFilterSpec{all}).Res.Returnval.Objects[0].PropSet
+		return ours(v, v.world.context(), []types.PropertyFilterSpec{all}).Res.Returnval.Objects[0].PropSet
 	}
 	inner := make(map[uintptr]string)
 	addresses(reflect.ValueOf(&vm.VirtualMachine), "vm", func(at uintptr, path string) { inner[at] = path })
@@ -178,25 +179,37 @@ func pathsOf(t reflect.Type, depth int) (paths []string) {
 	return paths
 }
 
+// ours is our answer.
+func ours(v *VCenter, ctx *simulator.Context, specs []types.PropertyFilterSpec) *methods.RetrievePropertiesExBody {
+	pc := v.streams.collector(collectorOf(ctx), nil).(interface {
+		RetrievePropertiesEx(*simulator.Context, *types.RetrievePropertiesEx) soap.HasFault
+	})
+	return pc.RetrievePropertiesEx(ctx, &types.RetrievePropertiesEx{SpecSet: specs}).(*methods.RetrievePropertiesExBody)
+}
+
+func collectorOf(ctx *simulator.Context) *simulator.PropertyCollector {
+	return ctx.Session.Get(types.ManagedObjectReference{Type: "PropertyCollector", Value: "propertyCollector"}).(*simulator.PropertyCollector)
+}
+
 // same compares our answer with the simulator's.
 func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 	t.Helper()
 	ctx := v.world.context()
-	pc := ctx.Session.Get(types.ManagedObjectReference{Type: "PropertyCollector", Value: "propertyCollector"}).(*simulator.PropertyCollector)
+	pc := collectorOf(ctx)
 	specs := []types.PropertyFilterSpec{spec}
 	want := pc.RetrievePropertiesEx(ctx, &types.RetrievePropertiesEx{This: pc.Self, SpecSet: specs}).(*methods.RetrievePropertiesExBody)
-	got := retrieve(ctx, v.objects, specs)
+	got := ours(v, ctx, specs)
 	if !reflect.DeepEqual(got.Fault_, want.Fault_) {
 		t.Fatalf("fault %+v, want %+v", got.Fault_, want.Fault_)
 	}
 	if want.Fault_ != nil {
 		return
 	}
-	ours, theirs := got.Res.Returnval.Objects, want.Res.Returnval.Objects
-	if len(ours) != len(theirs) {
-		t.Fatalf("%d objects, want %d", len(ours), len(theirs))
+	read, theirs := got.Res.Returnval.Objects, want.Res.Returnval.Objects
+	if len(read) != len(theirs) {
+		t.Fatalf("%d objects, want %d", len(read), len(theirs))
 	}
-	for i, o := range ours {
+	for i, o := range read {
 		w := theirs[i]
 		if o.Obj != w.Obj {
 			t.Fatalf("object %d is %s, want %s", i, o.Obj, w.Obj)
@@ -206,7 +219,7 @@ func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 			continue
 		}
 		for j, p := range o.PropSet {
-			detach(reflect.ValueOf(&w.PropSet[j].Val).Elem()) // times in UTC; TestWhatIsReadIsACopy is about the rest
+			w.PropSet[j].Val = copyOf(reflect.ValueOf(&w.PropSet[j].Val).Elem()).Interface() // times in UTC; TestWhatIsReadIsACopy is about the rest
 			if !reflect.DeepEqual(p, w.PropSet[j]) {
 				t.Errorf("%s: %s is %T %+v, want %T %+v", o.Obj, p.Name, p.Val, p.Val, w.PropSet[j].Val, w.PropSet[j].Val)
 			}

@@ -19,7 +19,7 @@ import (
 type restAPI struct {
 	objects *simulator.Registry
 	rights  *rights
-	logins  logins
+	valid   func(*types.Login) bool // whether a user may log in
 	inner   http.Handler
 	key     string // the one session that inner knows
 
@@ -36,15 +36,9 @@ const (
 	restInBody  = "vmware-use-header-authn"
 )
 
-// logins are who may log in.
-type logins interface {
-	// validLogin reports whether a user may.
-	validLogin(*types.Login) bool
-}
-
-// newREST serves the API under /rest and /api.
-func newREST(w *world, r *rights, l logins) *restAPI {
-	a := &restAPI{objects: w.objects, rights: r, logins: l, key: uuid.NewString(), sessions: make(map[string]string)}
+// newREST serves the API under /rest and /api. valid reports whether a user may log in.
+func newREST(w *world, r *rights, valid func(*types.Login) bool) *restAPI {
+	a := &restAPI{objects: w.objects, rights: r, valid: valid, key: uuid.NewString(), sessions: make(map[string]string)}
 	patterns, inner := vapi.New(w.service.Listen, w.objects)
 	a.inner = inner
 	// A login would start a watch for idle sessions that outlives this vCenter.
@@ -121,7 +115,7 @@ func (a *restAPI) admit(r *http.Request) types.BaseMethodFault {
 // login begins a session for who may also log in by SOAP.
 func (a *restAPI) login(w http.ResponseWriter, r *http.Request) {
 	user, password, ok := r.BasicAuth()
-	if !ok || !a.logins.validLogin(&types.Login{UserName: user, Password: password}) {
+	if !ok || !a.valid(&types.Login{UserName: user, Password: password}) {
 		refuse(w, new(types.NotAuthenticated))
 		return
 	}

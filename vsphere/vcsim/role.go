@@ -7,11 +7,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vmware/govmomi/vapi/rest"
+
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
+
+// tagging is where the REST API has tags.
+const tagging = rest.Path + "/com/vmware/cis/tagging"
 
 // everyRole is what vCenter puts into every role by itself.
 //
@@ -280,9 +286,9 @@ func (v *rights) forbiddenREST(r *http.Request) types.BaseMethodFault {
 	switch action := r.URL.Query().Get("~action"); {
 	case strings.HasPrefix(action, "attach"), strings.HasPrefix(action, "detach"):
 		needed = []string{"InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"}
-	case r.Method == http.MethodPost && action == "" && r.URL.Path == restTagging+"/tag":
+	case r.Method == http.MethodPost && action == "" && r.URL.Path == tagging+"/tag":
 		needed = []string{"InventoryService.Tagging.CreateTag"}
-	case r.Method == http.MethodPost && action == "" && r.URL.Path == restTagging+"/category":
+	case r.Method == http.MethodPost && action == "" && r.URL.Path == tagging+"/category":
 		needed = []string{"InventoryService.Tagging.CreateCategory"}
 	}
 	held := v.currentRole()
@@ -294,14 +300,19 @@ func (v *rights) forbiddenREST(r *http.Request) types.BaseMethodFault {
 	return nil
 }
 
-// authorization answers which privileges are held by what Restrict, Withdraw and Deny said.
-type authorization struct {
+// authorization is the AuthorizationManager during one call.
+func (v *rights) authorization(o *simulator.AuthorizationManager) mo.Reference {
+	return &authorizationManager{AuthorizationManager: o, v: v}
+}
+
+// authorizationManager answers which privileges are held by what Restrict, Withdraw and Deny said.
+type authorizationManager struct {
 	*simulator.AuthorizationManager
 	v *rights
 }
 
 // FetchUserPrivilegeOnEntities answers for whoever is asked about: there is one role for all.
-func (a *authorization) FetchUserPrivilegeOnEntities(req *types.FetchUserPrivilegeOnEntities) soap.HasFault {
+func (a *authorizationManager) FetchUserPrivilegeOnEntities(req *types.FetchUserPrivilegeOnEntities) soap.HasFault {
 	inner := a.AuthorizationManager.FetchUserPrivilegeOnEntities(req).(*methods.FetchUserPrivilegeOnEntitiesBody)
 	held := a.v.currentRole()
 	a.v.mu.Lock()

@@ -124,10 +124,10 @@ func (a *restAPI) ask(method, uri string, body, out any) {
 	if err != nil {
 		return
 	}
-	reply := &answer{header: make(http.Header), status: http.StatusOK}
+	reply := newAnswer()
 	a.pass(reply, r)
-	if reply.status == http.StatusOK {
-		_ = json.Unmarshal(reply.body.Bytes(), &struct {
+	if reply.Status == http.StatusOK {
+		_ = json.Unmarshal(reply.Body.Bytes(), &struct {
 			Value any `json:"value"`
 		}{out})
 	}

@@ -65,9 +65,10 @@ func Start(c Config) (*VCenter, error) {
 	v.network = newNetwork(Settings{Context: w.ctx, Endpoint: behind{v}, Plain: c.Plain, Cert: cert, User: v.userinfo, Direct: func(session string, req soap.HasFault) DirectCall {
 		return newDirectCall(v, session, req)
 	}})
-	v.extend(hostOf(c.Listener), c, cert)
+	policies := newStoragePolicies(w)
+	v.extend(hostOf(c.Listener), c.Guest, cert, policies)
 	v.main = v.network.open(c.Listener)
-	if err := v.furnish(c); err != nil {
+	if err := v.furnish(c, policies); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
 	v.SetLatency(c.Latency)
@@ -75,7 +76,7 @@ func Start(c Config) (*VCenter, error) {
 }
 
 // extend hooks our behaviour into the simulator's, before the first call reaches it.
-func (v *VCenter) extend(address string, c Config, cert tls.Certificate) {
+func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, policies *storagePolicies) {
 	service := v.world.service
 	service.Listen = &url.URL{Scheme: v.scheme(), Host: address, User: url.User("vcsim")}
 	sessions := v.objects.SessionManager()
@@ -87,13 +88,11 @@ func (v *VCenter) extend(address string, c Config, cert tls.Certificate) {
 	v.objects.AddHandler(v.world.changes)
 	v.rights = newRights(v.world)
 	v.streams = newStreams(v.world, v.rights)
-	policies := newStoragePolicies(v.world)
-	v.managedObjects = newManagedObjects(v.world, policies, c.Guest)
-	v.Operator = &Operator{inventory: v.managedObjects, tags: v.tagManager, policies: policies}
+	v.managedObjects = newManagedObjects(v.world, policies, guest)
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
 	v.servePBM(policies.service(v.managedObjects))
-	v.rest = newREST(v.world, v.rights, v)
+	v.rest = newREST(v.world, v.rights, v.validLogin)
 	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", service.ServiceVersions)
 }
 
@@ -107,16 +106,18 @@ func (v *VCenter) InstanceUUID() string {
 	return v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.InstanceUuid
 }
 
+// Changed gives a channel that is closed at the next change of the inventory or of a task: whoever watches from outside
+// looks then, and need not poll.
+func (v *VCenter) Changed() <-chan struct{} {
+	_, next := v.world.read()
+	return next
+}
+
 // Close cuts all connections and stops. Tasks that are still waiting out their latency are dropped.
 // It does not wait for a client's patience: abandoned waits end, too.
 func (v *VCenter) Close() error {
 	if !v.world.end() {
 		return nil
 	}
-	v.gate.set(down)
-	var err error
-	for _, w := range v.gate.all() {
-		err = errors.Join(err, w.Close())
-	}
-	return errors.Join(err, v.world.drain())
+	return errors.Join(v.network.close(), v.world.drain())
 }

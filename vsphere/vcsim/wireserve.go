@@ -141,22 +141,22 @@ func either(a, b context.Context) (context.Context, context.CancelFunc) {
 // answer holds back what the simulator answers, so that it can still be lost.
 type answer struct {
 	header http.Header
-	status int
-	body   bytes.Buffer
+	Status int
+	Body   bytes.Buffer
 }
 
-func newAnswer() *answer { return &answer{header: make(http.Header), status: http.StatusOK} }
+func newAnswer() *answer { return &answer{header: make(http.Header), Status: http.StatusOK} }
 
 func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+func (a *answer) WriteHeader(status int)      { a.Status = status }
+func (a *answer) Write(p []byte) (int, error) { return a.Body.Write(p) }
 
 func (a *answer) writeTo(w http.ResponseWriter) {
 	for key, values := range a.header {
 		w.Header()[key] = values
 	}
-	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes())
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body.Bytes())
 }
 
 // ids are what differs between two calls of one REST operation.
