@@ -39,7 +39,16 @@ var walls = map[string]struct {
 	"vsphere/tagging":             {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/tasks":               {ours: []string{"vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/vcfault":             {ours: []string{"sync/plan"}, theirs: []string{"govmomi"}},
-	"vsphere/vcsim":               {theirs: []string{"govmomi", "uuid"}},
+	"vsphere/vcsim":               {ours: []string{"vsphere/vcsim/managed", "vsphere/vcsim/operator", "vsphere/vcsim/policy", "vsphere/vcsim/property", "vsphere/vcsim/rest", "vsphere/vcsim/rights", "vsphere/vcsim/seed", "vsphere/vcsim/wire", "vsphere/vcsim/world"}, theirs: []string{"govmomi", "uuid"}},
+	"vsphere/vcsim/managed":       {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi", "uuid"}},
+	"vsphere/vcsim/operator":      {theirs: []string{"govmomi", "uuid"}},
+	"vsphere/vcsim/policy":        {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi", "uuid"}},
+	"vsphere/vcsim/property":      {ours: []string{"vsphere/vcsim/rights", "vsphere/vcsim/world"}, theirs: []string{"govmomi"}},
+	"vsphere/vcsim/rest":          {ours: []string{"vsphere/vcsim/rights", "vsphere/vcsim/wire", "vsphere/vcsim/world"}, theirs: []string{"govmomi", "uuid"}},
+	"vsphere/vcsim/rights":        {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi"}},
+	"vsphere/vcsim/seed":          {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi"}},
+	"vsphere/vcsim/wire":          {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi"}},
+	"vsphere/vcsim/world":         {theirs: []string{"govmomi"}},
 	"vsphere/vctest":              {ours: []string{"test/memnet", "vsphere/vcfault", "vsphere/vcsim"}, theirs: []string{"govmomi", "prometheus"}},
 	"cmd/vmgroup":                 {ours: []string{"api/v1alpha1", "sync/plan", "sync/hook", "sync/hook/guard", "sync/loop", "sync/metrics", "vsphere", "vsphere/check", "vsphere/inventory", "vsphere/vcsim"}, theirs: []string{"chi", "cobra", "zerolog", "prometheus"}},
 	"test/metacontroller":         {ours: []string{"api/v1alpha1"}},
@@ -119,12 +128,12 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-// roomy is how many lines a package of vsphere may have without its tests. The embedded vCenter is one room by design.
+// roomy is how many lines a package may have without generated files and tests. The planner is one computation, and larger.
 const roomy = 4500
 
-func TestNoPackageOfVSphereIsTooLarge(t *testing.T) {
+func TestNoPackageIsTooLarge(t *testing.T) {
 	for pkg := range walls {
-		if !strings.HasPrefix(pkg, "vsphere") || pkg == "vsphere/vcsim" {
+		if pkg == "sync/plan" {
 			continue
 		}
 		files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
@@ -133,7 +142,7 @@ func TestNoPackageOfVSphereIsTooLarge(t *testing.T) {
 		}
 		lines := 0
 		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
+			if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(filepath.Base(file), "zz_generated") {
 				continue
 			}
 			text, err := os.ReadFile(file)

@@ -13,6 +13,11 @@ import (
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vim25/soap"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/operator"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/policy"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // Admin returns a client that may do everything, at any time: it does not come over the network, so
@@ -21,7 +26,7 @@ import (
 func (v *VCenter) Admin() *govmomi.Client { return v.admin }
 
 func (v *VCenter) loginAdmin() (err error) {
-	v.admin, err = v.Login(context.Background(), url.UserPassword(adminUser, v.login.adminPassword), inProcess{v})
+	v.admin, err = v.Login(context.Background(), url.UserPassword(world.AdminUser, v.login.adminPassword), inProcess{v})
 	if err != nil {
 		return fmt.Errorf("log the admin in: %w", err)
 	}
@@ -74,7 +79,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	inner := r.Clone(r.Context())
 	inner.Body = io.NopCloser(bytes.NewReader(body))
 	inner.RemoteAddr = "127.0.0.1:0"
-	a := newAnswer()
+	a := wire.NewAnswer()
 	done := make(chan bool, 1)
 	go func() { done <- behind{p.v}.CarryOut(a, inner) }()
 	select {
@@ -95,18 +100,18 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 func (v *VCenter) tagManager(ctx context.Context) (*tags.Manager, error) {
 	c := rest.NewClient(v.admin.Client)
 	c.Client.Client.Transport = inProcess{v}
-	if err := c.Login(ctx, url.UserPassword(adminUser, v.login.adminPassword)); err != nil {
+	if err := c.Login(ctx, url.UserPassword(world.AdminUser, v.login.adminPassword)); err != nil {
 		return nil, fmt.Errorf("log the admin in to REST: %w", err)
 	}
 	return tags.NewManager(c), nil
 }
 
 // furnish logs Admin in and makes the templates.
-func (v *VCenter) furnish(c Config, policies *storagePolicies) error {
+func (v *VCenter) furnish(c Config, policies *policy.Policies) error {
 	if err := v.loginAdmin(); err != nil {
 		return err
 	}
-	v.Operator = newOperator(v.managedObjects, v.admin, v.tagManager, policies)
+	v.Operator = operator.New(v.Objects, v.admin, v.tagManager, policies)
 	for _, name := range c.Templates {
 		if _, err := v.AddTemplate("/DC0/vm", name); err != nil {
 			return err

@@ -5,6 +5,9 @@ import (
 	"net"
 
 	"github.com/google/uuid"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/managed"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/seed"
 )
 
 // Config says what a new vCenter looks like. The zero value is a good first try.
@@ -19,9 +22,9 @@ type Config struct {
 	// Templates are the names of the VM templates in DC0/vm. Default: "vm-operator-template".
 	Templates []string
 	// Latency says how long tasks take. Default: no time at all.
-	Latency Latency
+	Latency managed.Latency
 	// Guest says what comes up in a VM that is powered on. Default: nothing.
-	Guest Guest
+	Guest managed.Guest
 	// User and Password are what Login accepts. Default: any that are not empty.
 	User, Password string
 	// InstanceUUID is this vCenter's identity (about.instanceUuid). Default: random.
@@ -52,8 +55,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) shape() Shape {
-	return Shape{
+func (c Config) shape() seed.Shape {
+	return seed.Shape{
 		Datacenters: c.Datacenters, Clusters: c.Clusters, Hosts: c.Hosts, Datastores: c.Datastores, Pools: c.Pools,
 		Portgroups: c.Portgroups, OpaqueNetworks: c.OpaqueNetworks, Pods: c.Pods,
 	}

@@ -49,7 +49,7 @@ func (v *VCenter) listed(ref mo.Reference) (n int) {
 	if !ok {
 		return 0
 	}
-	v.objects.WithLock(v.world.context(), view, func() { n = len(view.View) })
+	v.objects.WithLock(v.world.Context(), view, func() { n = len(view.View) })
 	return n
 }
 
@@ -59,9 +59,9 @@ func (v *VCenter) note(s *simulator.Session) {
 	if _, known := v.books.LoadOrStore(s.Key, s); known {
 		return
 	}
-	ctx := v.world.context()
+	ctx := v.world.Context()
 	v.books.Range(func(key, known any) bool {
-		if s := known.(*simulator.Session); !v.world.sessionLives(ctx, s.Key, s.UserName) {
+		if s := known.(*simulator.Session); !v.world.SessionLives(ctx, s.Key, s.UserName) {
 			v.books.Delete(key)
 		}
 		return true

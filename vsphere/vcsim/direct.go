@@ -9,6 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/property"
 )
 
 // Direct is Wire.Direct by the address of Config.Listen.
@@ -28,7 +30,7 @@ type directCall struct {
 
 func newDirectCall(v *VCenter, session string, req soap.HasFault) *directCall {
 	body := reflect.ValueOf(req).Elem().FieldByName("Req").Elem()
-	return &directCall{v: v, session: session, name: body.Type().Name(), body: copyOf(body).Addr().Interface(),
+	return &directCall{v: v, session: session, name: body.Type().Name(), body: property.CopyOf(body).Addr().Interface(),
 		this: body.FieldByName("This").Interface().(types.ManagedObjectReference)}
 }
 
@@ -52,9 +54,9 @@ func (c *directCall) Fail(fault types.BaseMethodFault) { c.answer(nil, simulator
 
 func (c *directCall) answer(res any, fault *soap.Fault) {
 	if fault != nil {
-		c.fault = copyOf(reflect.ValueOf(fault).Elem()).Addr().Interface().(*soap.Fault)
+		c.fault = property.CopyOf(reflect.ValueOf(fault).Elem()).Addr().Interface().(*soap.Fault)
 	} else {
-		c.res = copyOf(reflect.ValueOf(res).Elem()).Addr().Interface()
+		c.res = property.CopyOf(reflect.ValueOf(res).Elem()).Addr().Interface()
 	}
 }
 
@@ -79,14 +81,14 @@ func (*directBody) Fault() *soap.Fault { return nil }
 
 // CarryOut implements wire.Carrier.
 func (c *directCall) CarryOut(ctx context.Context) bool {
-	if !c.v.world.enter() {
+	if !c.v.world.Enter() {
 		return false
 	}
-	defer c.v.world.leave()
+	defer c.v.world.Leave()
 	// v.world.ctx rather than the caller's: tasks outlive the call.
-	inner := context.WithValue(c.v.world.ctx, exchangeKey{}, &exchange{gone: ctx.Done(), call: c})
+	inner := context.WithValue(c.v.world.Ctx, exchangeKey{}, &exchange{gone: ctx.Done(), call: c})
 	body := &directBody{Req: &directRequest{c.this}}
-	if err := c.v.world.service.RoundTrip(inner, body, body); err != nil {
+	if err := c.v.world.Service.RoundTrip(inner, body, body); err != nil {
 		c.answer(nil, soap.ToSoapFault(err))
 	} else {
 		c.answer(body.Res, nil)
@@ -96,12 +98,12 @@ func (c *directCall) CarryOut(ctx context.Context) bool {
 
 // appear puts the call itself, and who calls, in the place of what the simulator knows.
 func (c *directCall) appear(ctx *simulator.Context, m *simulator.Method) {
-	whole := c.v.world.context() // the simulator's own context for direct calls lacks some parts
+	whole := c.v.world.Context() // the simulator's own context for direct calls lacks some parts
 	whole.Context, whole.Caller, whole.Session = ctx.Context, ctx.Caller, nil
 	*ctx = *whole
 	m.Name, m.Body = c.name, c.body
 	if known, ok := c.v.books.Load(c.session); ok {
-		if s := *known.(*simulator.Session); c.v.world.sessionLives(ctx, s.Key, s.UserName) {
+		if s := *known.(*simulator.Session); c.v.world.SessionLives(ctx, s.Key, s.UserName) {
 			ctx.Session = &s
 		}
 	}
@@ -115,7 +117,7 @@ func (c *directCall) chosen(ctx *simulator.Context, m *simulator.Method, h mo.Re
 	case ctx.Session == nil && m.Name != "RetrieveServiceContent" && m.Name != "RetrieveProperties" && m.Name != "RetrievePropertiesEx":
 		return nil, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &c.this, PrivilegeId: "System.View"}}
 	case h == nil && ctx.Session != nil:
-		h = c.v.streams.lookup(ctx, c.this)
+		h = c.v.streams.Lookup(ctx, c.this)
 	}
 	m.This.Value = c.this.Value + "#" // see dispatch
 	return h, nil

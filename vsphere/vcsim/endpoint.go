@@ -9,13 +9,16 @@ import (
 	"strings"
 	"sync"
 
-	vimxml "github.com/vmware/govmomi/vim25/xml"
-
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+	vimxml "github.com/vmware/govmomi/vim25/xml"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/rest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // behind is this vCenter as the wires know it.
@@ -46,12 +49,12 @@ func exchangeOf(ctx *simulator.Context) *exchange {
 // the session's cookie, so the request's number travels there, and sessionCookie takes it off again.
 func (b behind) CarryOut(w http.ResponseWriter, r *http.Request) bool {
 	v := b.v
-	if !v.world.enter() {
+	if !v.world.Enter() {
 		return false
 	}
-	defer v.world.leave()
+	defer v.world.Leave()
 	e := &exchange{gone: r.Context().Done()}
-	id := strconv.Itoa(v.world.nextID())
+	id := strconv.Itoa(v.world.NextID())
 	v.mu.Lock()
 	v.exchanges[id] = e
 	v.mu.Unlock()
@@ -72,7 +75,7 @@ func (b behind) CarryOut(w http.ResponseWriter, r *http.Request) bool {
 		}
 	}
 	r.AddCookie(&http.Cookie{Name: soap.SessionCookieName, Value: session + "." + id})
-	v.world.service.ServeMux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
+	v.world.Service.ServeMux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
 	return true
 }
 
@@ -91,7 +94,7 @@ func (v *VCenter) sessionCookie(ctx *simulator.Context) string {
 	v.door.RLock()
 	e.door = &v.door
 	// v.world.ctx rather than the request's: tasks and the watch for idle sessions outlive the request.
-	ctx.Context = context.WithValue(v.world.ctx, exchangeKey{}, e)
+	ctx.Context = context.WithValue(v.world.Ctx, exchangeKey{}, e)
 	return cookie[:dot]
 }
 
@@ -100,8 +103,8 @@ var inHeader = regexp.MustCompile(`<vcSessionCookie[^>]*>([^<]+)</vcSessionCooki
 
 // EndSession implements wire.Endpoint.
 func (b behind) EndSession(r *http.Request, body []byte) bool {
-	if isREST(r) {
-		return b.v.rest.drop(sessionID(r))
+	if wire.IsREST(r) {
+		return b.v.rest.Drop(rest.SessionID(r))
 	}
 	key := ""
 	if cookie, err := r.Cookie(soap.SessionCookieName); err == nil {
@@ -119,8 +122,8 @@ func (v *VCenter) endSession(key string) bool {
 
 // Refuse implements wire.Endpoint.
 func (behind) Refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
-	if isREST(r) {
-		refuse(w, fault)
+	if wire.IsREST(r) {
+		rest.Refuse(w, fault)
 		return
 	}
 	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
@@ -151,7 +154,7 @@ func (d detail) MarshalXML(e *vimxml.Encoder, start vimxml.StartElement) error {
 // servePBM serves the storage policies.
 func (v *VCenter) servePBM(r *simulator.Registry) {
 	r.Cookie, r.Handler = v.pbmCookie, v.dispatchPBM
-	v.world.service.RegisterSDK(r)
+	v.world.Service.RegisterSDK(r)
 }
 
 // pbmCookie finds out a call's session: here it is in the SOAP header, not in the HTTP cookie, which has the
@@ -167,8 +170,8 @@ func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.R
 	if e.door != nil {
 		e.door.RUnlock()
 	}
-	if isAdmin(ctx.Session) {
+	if world.IsAdmin(ctx.Session) {
 		return nil, nil
 	}
-	return nil, v.rights.admit(ctx, m)
+	return nil, v.Rights.Admit(ctx, m)
 }

@@ -42,7 +42,7 @@ func TestAnAttributeOfAVMThatGoesMeanwhileIsAFault(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- fields.Set(t.Context(), vm, key, "ann") }()
 		synctest.Wait() // until it does: it was let in, and its VM was there
-		v.objects.Remove(v.world.context(), vm)
+		v.objects.Remove(v.world.Context(), vm)
 		v.world.RUnlock()
 		if err := <-done; !fault.Is(err, new(types.ManagedObjectNotFound)) {
 			t.Errorf("not ManagedObjectNotFound: %v", err)

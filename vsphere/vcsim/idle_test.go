@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -27,10 +28,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// kinds are the constants of task.go.
+// kinds are the constants of managed/task.go.
 func kinds(t *testing.T) (all []vcsim.Kind) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "task.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("managed", "task.go"), nil, 0)
 	ok(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, is := n.(*ast.ValueSpec)

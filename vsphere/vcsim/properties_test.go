@@ -11,6 +11,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/property"
 )
 
 // TestPropertiesAreReadAsTheSimulatorReadsThem compares our reads with govmomi's own, for all objects of a full inventory,
@@ -28,7 +30,7 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 	t.Run("by path", func(t *testing.T) {
 		paths := 0
 		for _, obj := range objects {
-			properties := propertiesOf(obj)
+			properties := property.Of(obj)
 			set := pathsOf(properties.Type(), 3)
 			paths += len(set)
 			same(t, v, types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: obj.Reference()}},
@@ -65,7 +67,7 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 		"an object that may be missing": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}, {Obj: vm}},
 			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}, ReportMissingObjectsInResults: types.NewBool(true)},
 		"the whole tree": {PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name"}}, {Type: "VirtualMachine", All: types.NewBool(true)}},
-			ObjectSet: []types.ObjectSpec{{Obj: v.objects.Get(v.world.root()).Reference(), Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
+			ObjectSet: []types.ObjectSpec{{Obj: v.objects.Get(v.world.Root()).Reference(), Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
 				traversal("folders", "Folder", "childEntity", "folders", "vms", "hosts", "compute", "networks"),
 				traversal("vms", "Datacenter", "vmFolder", "folders"), traversal("hosts", "Datacenter", "hostFolder", "folders"),
 				traversal("networks", "Datacenter", "network"), traversal("compute", "ComputeResource", "resourcePool"),
@@ -84,7 +86,7 @@ func TestWhatIsReadIsACopy(t *testing.T) {
 	vm := v.vmNamed(t, "on")
 	all := types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: vm.Self}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", All: types.NewBool(true)}}}
 	read := func() []types.DynamicProperty {
-		return ours(v, v.world.context(), []types.PropertyFilterSpec{all}).Res.Returnval.Objects[0].PropSet
+		return ours(v, v.world.Context(), []types.PropertyFilterSpec{all}).Res.Returnval.Objects[0].PropSet
 	}
 	inner := make(map[uintptr]string)
 	addresses(reflect.ValueOf(&vm.VirtualMachine), "vm", func(at uintptr, path string) { inner[at] = path })
@@ -181,7 +183,7 @@ func pathsOf(t reflect.Type, depth int) (paths []string) {
 
 // ours is our answer.
 func ours(v *VCenter, ctx *simulator.Context, specs []types.PropertyFilterSpec) *methods.RetrievePropertiesExBody {
-	pc := v.streams.collector(collectorOf(ctx), nil).(interface {
+	pc := v.streams.Collector(collectorOf(ctx), nil).(interface {
 		RetrievePropertiesEx(*simulator.Context, *types.RetrievePropertiesEx) soap.HasFault
 	})
 	return pc.RetrievePropertiesEx(ctx, &types.RetrievePropertiesEx{SpecSet: specs}).(*methods.RetrievePropertiesExBody)
@@ -194,7 +196,7 @@ func collectorOf(ctx *simulator.Context) *simulator.PropertyCollector {
 // same compares our answer with the simulator's.
 func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 	t.Helper()
-	ctx := v.world.context()
+	ctx := v.world.Context()
 	pc := collectorOf(ctx)
 	specs := []types.PropertyFilterSpec{spec}
 	want := pc.RetrievePropertiesEx(ctx, &types.RetrievePropertiesEx{This: pc.Self, SpecSet: specs}).(*methods.RetrievePropertiesExBody)
@@ -219,7 +221,7 @@ func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 			continue
 		}
 		for j, p := range o.PropSet {
-			w.PropSet[j].Val = copyOf(reflect.ValueOf(&w.PropSet[j].Val).Elem()).Interface() // times in UTC; TestWhatIsReadIsACopy is about the rest
+			w.PropSet[j].Val = property.CopyOf(reflect.ValueOf(&w.PropSet[j].Val).Elem()).Interface() // times in UTC; TestWhatIsReadIsACopy is about the rest
 			if !reflect.DeepEqual(p, w.PropSet[j]) {
 				t.Errorf("%s: %s is %T %+v, want %T %+v", o.Obj, p.Name, p.Val, p.Val, w.PropSet[j].Val, w.PropSet[j].Val)
 			}

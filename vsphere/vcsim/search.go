@@ -7,24 +7,26 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // viewManager makes views while the inventory stands still.
 type viewManager struct {
 	*simulator.ViewManager
-	*guard
+	*world.Guard
 }
 
 // searchIndex searches while the inventory stands still, and does not find what is hidden.
 type searchIndex struct {
 	*simulator.SearchIndex
-	*guard
+	*world.Guard
 	v *VCenter
 }
 
 // FindByInventoryPath finds what its caller may see, also in datastore clusters, which the simulator does not.
 func (s *searchIndex) FindByInventoryPath(ctx *simulator.Context, req *types.FindByInventoryPath) soap.HasFault {
-	return s.seen(ctx, &methods.FindByInventoryPathBody{Res: &types.FindByInventoryPathResponse{Returnval: s.v.world.at(req.InventoryPath)}})
+	return s.seen(ctx, &methods.FindByInventoryPathBody{Res: &types.FindByInventoryPathResponse{Returnval: s.v.world.At(req.InventoryPath)}})
 }
 
 // FindChild finds what its caller may see.
@@ -32,7 +34,7 @@ func (s *searchIndex) FindChild(ctx *simulator.Context, req *types.FindChild) so
 	if s.v.objects.Get(req.Entity) == nil {
 		return &methods.FindChildBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
 	}
-	return s.seen(ctx, &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.v.world.child(req.Entity, req.Name)}})
+	return s.seen(ctx, &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.v.world.Child(req.Entity, req.Name)}})
 }
 
 // FindByUuid finds what its caller may see.
@@ -47,18 +49,18 @@ func (s *searchIndex) FindAllByUuid(ctx *simulator.Context, req *types.FindAllBy
 
 // seen takes what is hidden out of an answer: a reference, or several.
 func (s *searchIndex) seen(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
-	veil := s.v.rights.veil()
-	if veil == nil || isAdmin(ctx.Session) || body.Fault() != nil {
+	veil := s.v.Rights.Veil()
+	if veil == nil || world.IsAdmin(ctx.Session) || body.Fault() != nil {
 		return body
 	}
 	found := reflect.ValueOf(body).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
 	switch refs := found.Interface().(type) {
 	case *types.ManagedObjectReference:
-		if refs != nil && veil.hides(*refs) {
+		if refs != nil && veil.Hides(*refs) {
 			found.SetZero()
 		}
 	case []types.ManagedObjectReference:
-		found.Set(reflect.ValueOf(veil.visible(refs)))
+		found.Set(reflect.ValueOf(veil.Visible(refs)))
 	}
 	return body
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // login says who may log in, and counts who tried.
@@ -34,7 +36,7 @@ func matches(want, got string) bool { return got != "" && (want == "" || want ==
 func (v *VCenter) validLogin(r *types.Login) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if r.UserName == adminUser {
+	if r.UserName == world.AdminUser {
 		return r.Password == v.login.adminPassword
 	}
 	ok := matches(v.login.user, r.UserName) && matches(v.login.password, r.Password)
@@ -80,20 +82,20 @@ func (v *VCenter) Logins() (ok, refused int) {
 func (v *VCenter) Sessions() int { return len(v.clientSessions()) }
 
 // RESTSessions counts the sessions of the REST API that exist now, without Admin's.
-func (v *VCenter) RESTSessions() int { return v.rest.count() }
+func (v *VCenter) RESTSessions() int { return v.rest.Sessions() }
 
 // DropSessions ends all sessions but Admin's, REST's too: the next call of each is NotAuthenticated, and so is a
 // wait that is under way.
 func (v *VCenter) DropSessions() {
 	v.terminate(func(string) bool { return true })
-	v.rest.dropAll()
+	v.rest.DropAll()
 }
 
 // terminate ends the clients' sessions whose keys match, and reports how many there were.
 func (v *VCenter) terminate(match func(key string) bool) (ended int) {
 	v.door.Lock()
 	defer v.door.Unlock()
-	ctx := v.world.context()
+	ctx := v.world.Context()
 	for _, key := range v.clientSessions() {
 		if match(key) {
 			// Only NotFound can come of it: the session has just ended by itself.
@@ -101,7 +103,7 @@ func (v *VCenter) terminate(match func(key string) bool) (ended int) {
 			ended++
 		}
 	}
-	v.world.mark() // wakes the waits
+	v.world.Mark() // wakes the waits
 	return ended
 }
 
@@ -109,7 +111,7 @@ func (v *VCenter) clientSessions() []string {
 	view := simulator.Session{Registry: simulator.NewRegistry(), Map: v.objects}
 	var keys []string
 	for _, s := range view.Get(v.objects.SessionManager().Self).(*simulator.SessionManager).SessionList {
-		if s.UserName != adminUser {
+		if s.UserName != world.AdminUser {
 			keys = append(keys, s.Key)
 		}
 	}

@@ -12,19 +12,29 @@ import (
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/managed"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/operator"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/policy"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/property"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/rest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/rights"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/seed"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // VCenter is a running vCenter. All methods may be called at any time from any goroutine.
 type VCenter struct {
-	*Operator
-	*managedObjects
-	*rights
-	*network
-	world   *world
+	*operator.Operator
+	*managed.Objects
+	*rights.Rights
+	*wire.Network
+	world   *world.World
 	objects *simulator.Registry // of the world
-	streams *streams
-	rest    *restAPI
-	main    *Wire
+	streams *property.Streams
+	rest    *rest.API
+	main    *wire.Wire
 	admin   *govmomi.Client
 
 	// door is shut while sessions are dropped.
@@ -47,27 +57,27 @@ func Start(c Config) (*VCenter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen address %q: %w", c.Listen, err)
 	}
-	cert, err := newCertificate(host)
+	cert, err := wire.NewCertificate(host)
 	if err != nil {
 		return nil, err
 	}
-	w, err := newInventory(c.shape(), c.InstanceUUID)
+	w, err := seed.New(c.shape(), c.InstanceUUID)
 	if err != nil {
 		return nil, err
 	}
 	if c.Listener == nil {
 		if c.Listener, err = net.Listen("tcp", c.Listen); err != nil {
-			w.end()
-			return nil, errors.Join(fmt.Errorf("listen: %w", err), w.drain())
+			w.End()
+			return nil, errors.Join(fmt.Errorf("listen: %w", err), w.Drain())
 		}
 	}
-	v := &VCenter{world: w, objects: w.objects, login: newLogin(c.User, c.Password), exchanges: make(map[string]*exchange)}
-	v.network = newNetwork(Settings{Context: w.ctx, Endpoint: behind{v}, Plain: c.Plain, Cert: cert, User: v.userinfo, Direct: func(session string, req soap.HasFault) DirectCall {
+	v := &VCenter{world: w, objects: w.Objects, login: newLogin(c.User, c.Password), exchanges: make(map[string]*exchange)}
+	v.Network = wire.NewNetwork(wire.Settings{Context: w.Ctx, Endpoint: behind{v}, Plain: c.Plain, Cert: cert, User: v.userinfo, Direct: func(session string, req soap.HasFault) wire.DirectCall {
 		return newDirectCall(v, session, req)
 	}})
-	policies := newStoragePolicies(w)
-	v.extend(hostOf(c.Listener), c.Guest, cert, policies)
-	v.main = v.network.open(c.Listener)
+	policies := policy.New(w)
+	v.extend(wire.HostOf(c.Listener), c.Guest, cert, policies)
+	v.main = v.Network.Open(c.Listener)
 	if err := v.furnish(c, policies); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
@@ -76,23 +86,23 @@ func Start(c Config) (*VCenter, error) {
 }
 
 // extend hooks our behaviour into the simulator's, before the first call reaches it.
-func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, policies *storagePolicies) {
-	service := v.world.service
-	service.Listen = &url.URL{Scheme: v.scheme(), Host: address, User: url.User("vcsim")}
+func (v *VCenter) extend(address string, guest managed.Guest, cert tls.Certificate, policies *policy.Policies) {
+	service := v.world.Service
+	service.Listen = &url.URL{Scheme: v.Scheme(), Host: address, User: url.User("vcsim")}
 	sessions := v.objects.SessionManager()
 	sessions.ServiceHostName = address
 	sessions.ValidLogin = v.validLogin
 	sessions.TLS = func() *tls.Config { return &tls.Config{Certificates: []tls.Certificate{cert}} }
 	v.objects.Cookie = v.sessionCookie
 	v.objects.Handler = v.dispatch
-	v.objects.AddHandler(v.world.changes)
-	v.rights = newRights(v.world)
-	v.streams = newStreams(v.world, v.rights)
-	v.managedObjects = newManagedObjects(v.world, policies, guest)
+	v.objects.AddHandler(v.world.Changes)
+	v.Rights = rights.New(v.world)
+	v.streams = property.NewStreams(v.world, v.Rights)
+	v.Objects = managed.New(v.world, policies, guest)
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
-	v.servePBM(policies.service(v.managedObjects))
-	v.rest = newREST(v.world, v.rights, v.validLogin)
+	v.servePBM(policies.Service(v.Objects))
+	v.rest = rest.New(v.world, v.Rights, v.validLogin)
 	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", service.ServiceVersions)
 }
 
@@ -109,15 +119,15 @@ func (v *VCenter) InstanceUUID() string {
 // Changed gives a channel that is closed at the next change of the inventory or of a task: whoever watches from outside
 // looks then, and need not poll.
 func (v *VCenter) Changed() <-chan struct{} {
-	_, next := v.world.read()
+	_, next := v.world.Read()
 	return next
 }
 
 // Close cuts all connections and stops. Tasks that are still waiting out their latency are dropped.
 // It does not wait for a client's patience: abandoned waits end, too.
 func (v *VCenter) Close() error {
-	if !v.world.end() {
+	if !v.world.End() {
 		return nil
 	}
-	return errors.Join(v.network.close(), v.world.drain())
+	return errors.Join(v.Network.Close(), v.world.Drain())
 }

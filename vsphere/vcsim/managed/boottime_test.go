@@ -1,0 +1,16 @@
+package managed
+
+import "testing"
+
+func TestBootTimesDifferWithinOneTickOfTheClock(t *testing.T) {
+	t.Parallel()
+	v := new(Objects)
+	last := v.bootTime()
+	for range 10_000 { // far more than there are microseconds
+		next := v.bootTime()
+		if !next.After(last) {
+			t.Fatalf("%v after %v", next, last)
+		}
+		last = next
+	}
+}

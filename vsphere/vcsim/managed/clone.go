@@ -1,0 +1,167 @@
+package managed
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/simulator/esx"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
+)
+
+// CloneVMTask clones with neither the source nor the folder locked during the latency: clones of one
+// template run side by side, which the simulator's own do not. The name is taken from the start, and
+// the VM appears at the end with all that its spec gives it.
+//
+// [doc] CloneVM_Task: DuplicateName, if the name is taken in the target folder; the clone has the
+// source's configuration, extraConfig included, as far as spec.config does not say otherwise.
+func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) soap.HasFault {
+	target := place{req.Folder, escape(req.Name)}
+	release, fault := vm.v.reserve(target)
+	w := work{
+		kind: Clone, entity: vm.VirtualMachine, name: target.name, end: release,
+		check: func(*simulator.Context) types.BaseMethodFault {
+			if fault != nil {
+				return fault
+			}
+			return vm.v.taken(target, nil)
+		},
+		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+			return vm.v.clone(ctx, vm.VirtualMachine, target, req.Spec)
+		},
+	}
+	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: vm.v.begin(vm.Guard, w)}}
+}
+
+// clone makes a VM as its source is, and then reconfigures it as the spec says. Nobody sees it before:
+// the world is held.
+func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine, target place, spec types.VirtualMachineCloneSpec) (types.AnyType, types.BaseMethodFault) {
+	if fault := v.taken(target, nil); fault != nil { // also: the folder is gone
+		return nil, fault
+	}
+	point, fault := v.pointOf(source, spec)
+	if fault != nil {
+		return nil, fault
+	}
+	f := v.objects.Get(target.folder).(*simulator.Folder)
+	create := &types.CreateVM_Task{This: f.Self}
+	if fault := v.locate(create, source, spec.Location); fault != nil {
+		return nil, fault
+	}
+	asked, fault := v.policiesOf(source, spec.Location)
+	if fault != nil {
+		return nil, fault
+	}
+	v.objects.WithLock(ctx, source.Self, func() { create.Config, fault = v.specOf(point.config, target.name, spec.Location.Datastore) })
+	if fault != nil {
+		return nil, fault
+	}
+	res, fault := v.inner(ctx, f.Self, func() soap.HasFault { return f.CreateVMTask(ctx, create) })
+	if fault != nil {
+		return nil, fault
+	}
+	vm := v.objects.Get(res.(types.ManagedObjectReference)).(*simulator.VirtualMachine)
+	if point.linked {
+		link(vm, point)
+	}
+	if fault := v.finishClone(ctx, vm, spec); fault != nil {
+		_, _ = v.inner(ctx, vm.Self, func() soap.HasFault {
+			return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self})
+		})
+		return nil, fault
+	}
+	v.policies[vm.Self] = asked
+	if spec.PowerOn && !spec.Template {
+		// As in a real vCenter this is a task of its own, which the clone's does not wait for.
+		on := &machine{VirtualMachine: vm, Guard: v.world.Guard(ctx, "PowerOnVM_Task"), v: v}
+		v.objects.WithLock(ctx, vm.Self, func() { on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self}) })
+	}
+	return vm.Self, nil
+}
+
+func (v *Objects) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) types.BaseMethodFault {
+	var change types.VirtualMachineConfigSpec
+	if spec.Config != nil {
+		change = *spec.Config
+	}
+	change.Name, change.Files, change.ChangeVersion = "", nil, ""
+	change.DeviceChange = append(slices.Clone(spec.Location.DeviceChange), change.DeviceChange...)
+	if fault := v.configure(ctx, vm, change); fault != nil {
+		return fault
+	}
+	if spec.Template {
+		v.objects.WithLock(ctx, vm.Self, func() { vm.MarkAsTemplate(&types.MarkAsTemplate{This: vm.Self}) })
+		return nil
+	}
+	if spec.Customization == nil {
+		return nil
+	}
+	return v.customize(ctx, vm, *spec.Customization)
+}
+
+// specOf describes a copy of a VM that is configured like this. The caller holds its lock.
+func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datastore *types.ManagedObjectReference) (types.VirtualMachineConfigSpec, types.BaseMethodFault) {
+	var path object.DatastorePath
+	path.FromString(c.Files.VmPathName)
+	if datastore != nil {
+		path.Datastore = v.objects.Get(*datastore).(*simulator.Datastore).Name
+	}
+	path.Path = name
+	spec := types.VirtualMachineConfigSpec{
+		Name: name, Version: c.Version, GuestId: c.GuestId, Annotation: c.Annotation, Firmware: c.Firmware,
+		Files: &types.VirtualMachineFileInfo{VmPathName: path.String()},
+		// The simulator would derive these from the name, so that a VM recreated would have those of the last.
+		Uuid: uuid.NewString(), InstanceUuid: uuid.NewString(),
+		NumCPUs: c.Hardware.NumCPU, NumCoresPerSocket: c.Hardware.NumCoresPerSocket, MemoryMB: int64(c.Hardware.MemoryMB),
+		CpuHotAddEnabled: c.CpuHotAddEnabled, CpuHotRemoveEnabled: c.CpuHotRemoveEnabled, MemoryHotAddEnabled: c.MemoryHotAddEnabled,
+	}
+	for _, o := range c.ExtraConfig {
+		copied := *o.GetOptionValue()
+		spec.ExtraConfig = append(spec.ExtraConfig, &copied)
+	}
+	devices, err := copyDevices(c.Hardware.Device)
+	if err != nil {
+		return spec, &types.SystemError{Reason: err.Error()}
+	}
+	made := object.VirtualDeviceList(esx.VirtualDevice) // what every new VM gets anyhow
+	for _, d := range devices {
+		if made.FindByKey(d.GetVirtualDevice().Key) != nil {
+			continue
+		}
+		add := &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: d}
+		if disk, ok := d.(*types.VirtualDisk); ok {
+			add.FileOperation = types.VirtualDeviceConfigSpecFileOperationCreate
+			if b, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
+				// A new file beside the VM's others, with the same contents.
+				b.FileName, b.Uuid, b.Parent, b.Datastore = "", uuid.NewString(), nil, nil
+			}
+		}
+		if nic, ok := d.(types.BaseVirtualEthernetCard); ok {
+			nic.GetVirtualEthernetCard().MacAddress = "" // [doc] a clone's generated address is a new one
+			v.setMAC(nic.GetVirtualEthernetCard())
+		}
+		spec.DeviceChange = append(spec.DeviceChange, add)
+	}
+	return spec, nil
+}
+
+// copyDevices copies them deeply, the way the simulator does.
+func copyDevices(devices []types.BaseVirtualDevice) ([]types.BaseVirtualDevice, error) {
+	encoded, err := xml.Marshal(types.ArrayOfVirtualDevice{VirtualDevice: devices})
+	if err != nil {
+		return nil, fmt.Errorf("encode devices: %w", err)
+	}
+	var copied types.ArrayOfVirtualDevice
+	decoder := xml.NewDecoder(bytes.NewReader(encoded))
+	decoder.TypeFunc = types.TypeFunc()
+	if err := decoder.Decode(&copied); err != nil {
+		return nil, fmt.Errorf("decode devices: %w", err)
+	}
+	return copied.VirtualDevice, nil
+}

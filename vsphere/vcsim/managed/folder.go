@@ -1,0 +1,198 @@
+package managed
+
+import (
+	"slices"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
+)
+
+// folder is a folder during one call.
+type folder struct {
+	*simulator.Folder
+	*world.Guard
+	v *Objects
+}
+
+func (f *folder) work(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
+	return f.v.begin(f.Guard, work{kind: kind, entity: f.Folder, name: f.Name, do: do})
+}
+
+// CreateFolder also refuses the name of a VM that is being made.
+func (f *folder) CreateFolder(ctx *simulator.Context, req *types.CreateFolder) soap.HasFault {
+	if fault := f.v.free(place{f.Self, escape(req.Name)}, nil); fault != nil {
+		return &methods.CreateFolderBody{Fault_: simulator.Fault("", fault)}
+	}
+	return f.Folder.CreateFolder(ctx, req)
+}
+
+// CreateVMTask takes the name from the start, as a clone does, and gives each adapter an address of its own.
+func (f *folder) CreateVMTask(_ *simulator.Context, req *types.CreateVM_Task) soap.HasFault {
+	for _, change := range req.Config.DeviceChange {
+		if card, ok := change.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard); ok {
+			f.v.setMAC(card.GetVirtualEthernetCard())
+		}
+	}
+	ref := f.make(CreateVM, escape(req.Config.Name), func(ctx *simulator.Context) soap.HasFault {
+		return f.Folder.CreateVMTask(ctx, req)
+	})
+	return &methods.CreateVM_TaskBody{Res: &types.CreateVM_TaskResponse{Returnval: ref}}
+}
+
+// RegisterVMTask takes the name from the start, as a clone does.
+func (f *folder) RegisterVMTask(_ *simulator.Context, req *types.RegisterVM_Task) soap.HasFault {
+	ref := f.make(RegisterVM, escape(req.Name), func(ctx *simulator.Context) soap.HasFault {
+		return f.Folder.RegisterVMTask(ctx, req)
+	})
+	return &methods.RegisterVM_TaskBody{Res: &types.RegisterVM_TaskResponse{Returnval: ref}}
+}
+
+func (f *folder) make(kind Kind, name string, call func(*simulator.Context) soap.HasFault) types.ManagedObjectReference {
+	target := place{f.Self, name}
+	release, fault := f.v.reserve(target)
+	return f.v.begin(f.Guard, work{
+		kind: kind, entity: f.Folder, name: name, end: release,
+		check: func(*simulator.Context) types.BaseMethodFault {
+			if fault != nil {
+				return fault
+			}
+			return f.v.taken(target, nil)
+		},
+		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+			return f.v.inner(ctx, f.Self, func() soap.HasFault { return call(ctx) })
+		},
+	})
+}
+
+// RenameTask refuses a taken name as documented: [doc] Rename_Task: DuplicateName.
+func (f *folder) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap.HasFault {
+	ref := f.work(RenameFolder, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		name := escape(req.NewName)
+		if f.Parent == nil || f.Parent.Type != "Folder" { // [doc] a datacenter's own folders cannot be renamed
+			return nil, new(types.NotSupported)
+		}
+		if fault := f.v.free(place{*f.Parent, name}, &f.Self); fault != nil {
+			return nil, fault
+		}
+		f.v.objects.AtomicUpdate(ctx, f.Folder, []types.PropertyChange{{Name: "name", Val: name}})
+		return nil, nil
+	})
+	return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{Returnval: ref}}
+}
+
+// MoveIntoFolderTask refuses what the simulator lets in.
+//
+// [doc] MoveIntoFolder_Task: DuplicateName if another object with the same name is in the target;
+// InvalidFolder if the target is below what is moved.
+func (f *folder) MoveIntoFolderTask(_ *simulator.Context, req *types.MoveIntoFolder_Task) soap.HasFault {
+	ref := f.work(MoveInto, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		for _, ref := range req.List {
+			e, ok := f.v.objects.Get(ref).(mo.Entity)
+			if !ok {
+				return nil, &types.ManagedObjectNotFound{Obj: ref}
+			}
+			if fault := f.v.free(place{f.Self, e.Entity().Name}, &ref); fault != nil {
+				return nil, fault
+			}
+			if f.v.world.Below(f.Self, ref) {
+				return nil, &types.InvalidFolder{Target: f.Self}
+			}
+		}
+		return f.v.inner(ctx, f.Self, func() soap.HasFault { return f.Folder.MoveIntoFolderTask(ctx, req) })
+	})
+	return &methods.MoveIntoFolder_TaskBody{Res: &types.MoveIntoFolder_TaskResponse{Returnval: ref}}
+}
+
+// DestroyTask destroys all that is inside, VMs and their disks included; the simulator leaves VMs be.
+//
+// [doc] ManagedEntity.Destroy_Task: "Destroys this object, deleting its contents and removing it from
+// its parent folder". A VM that is powered on refuses, and what was destroyed before it stays so.
+func (f *folder) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.HasFault {
+	ref := f.work(DestroyFolder, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		return nil, f.v.removeFolder(ctx, f.Folder, func(vm *simulator.VirtualMachine) types.BaseMethodFault {
+			_, fault := f.v.inner(ctx, vm.Self, func() soap.HasFault {
+				return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self})
+			})
+			return fault
+		})
+	})
+	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{Returnval: ref}}
+}
+
+// Kept is a VM that was unregistered with a folder, and whose files are still on the datastore.
+type Kept struct {
+	Name  string
+	Path  string // of the .vmx
+	Disks []string
+}
+
+// Unregistered lists the VMs that UnregisterAndDestroy_Task took out of the inventory.
+func (v *Objects) Unregistered() []Kept {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.kept)
+}
+
+// UnregisterAndDestroyTask destroys folders, but only unregisters VMs: their disks stay.
+//
+// [doc] Folder.UnregisterAndDestroy_Task: "Recursively unregisters child virtual machines and vApps
+// and destroys all child folders"; InvalidState if a VM is not powered off.
+func (f *folder) UnregisterAndDestroyTask(_ *simulator.Context, _ *types.UnregisterAndDestroy_Task) soap.HasFault {
+	ref := f.work(UnregisterAndDestroy, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		return nil, f.v.removeFolder(ctx, f.Folder, func(vm *simulator.VirtualMachine) (fault types.BaseMethodFault) {
+			f.v.objects.WithLock(ctx, vm.Self, func() {
+				kept := Kept{Name: vm.Name, Path: vm.Config.Files.VmPathName, Disks: disksOf(vm)}
+				if failure := vm.UnregisterVM(ctx, &types.UnregisterVM{This: vm.Self}).Fault(); failure != nil {
+					fault = failure.VimFault().(types.BaseMethodFault)
+					return
+				}
+				f.v.mu.Lock()
+				f.v.kept = append(f.v.kept, kept)
+				f.v.mu.Unlock()
+			})
+			return fault
+		})
+	})
+	return &methods.UnregisterAndDestroy_TaskBody{Res: &types.UnregisterAndDestroy_TaskResponse{Returnval: ref}}
+}
+
+func disksOf(vm *simulator.VirtualMachine) (files []string) {
+	for _, d := range object.VirtualDeviceList(vm.Config.Hardware.Device).SelectByType((*types.VirtualDisk)(nil)) {
+		if b, ok := d.GetVirtualDevice().Backing.(types.BaseVirtualDeviceFileBackingInfo); ok {
+			files = append(files, b.GetVirtualDeviceFileBackingInfo().FileName)
+		}
+	}
+	return files
+}
+
+// removeFolder removes the VMs inside as told, then the folders from the leaves up. Whoever is about
+// to put something into one of them finds it gone.
+func (v *Objects) removeFolder(ctx *simulator.Context, f *simulator.Folder, remove func(*simulator.VirtualMachine) types.BaseMethodFault) types.BaseMethodFault {
+	if f.Parent == nil || f.Parent.Type != "Folder" {
+		return new(types.NotSupported) // the root, or a datacenter's own folder
+	}
+	parent := v.objects.Get(*f.Parent).(*simulator.Folder)
+	for _, ref := range slices.Clone(f.ChildEntity) {
+		var fault types.BaseMethodFault
+		switch child := v.objects.Get(ref).(type) {
+		case *simulator.VirtualMachine:
+			fault = remove(child)
+		case *simulator.Folder:
+			fault = v.removeFolder(ctx, child, remove)
+		default:
+			fault = new(types.NotSupported)
+		}
+		if fault != nil {
+			return fault
+		}
+	}
+	v.objects.Remove(ctx, f.Self)
+	v.objects.RemoveReference(ctx, parent, &parent.ChildEntity, f.Self)
+	return nil
+}

@@ -1,0 +1,207 @@
+package managed
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
+)
+
+// machine is a VM during one call.
+type machine struct {
+	*simulator.VirtualMachine
+	*world.Guard
+	v *Objects
+}
+
+// task begins a task that does what the simulator's own does.
+func (vm *machine) task(kind Kind, call func(*simulator.Context) soap.HasFault) types.ManagedObjectReference {
+	return vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		return vm.v.inner(ctx, vm.Self, func() soap.HasFault { return call(ctx) })
+	})
+}
+
+func (vm *machine) work(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
+	return vm.v.begin(vm.Guard, work{kind: kind, entity: vm.VirtualMachine, name: vm.Name, do: do})
+}
+
+// DestroyTask takes its time.
+func (vm *machine) DestroyTask(_ *simulator.Context, req *types.Destroy_Task) soap.HasFault {
+	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{
+		Returnval: vm.task(Destroy, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.DestroyTask(ctx, req) }),
+	}}
+}
+
+// RenameTask refuses a taken name as documented, and renames the configuration, too: its displayName
+// is in the .vmx file, so the changeVersion changes.
+//
+// [doc] Rename_Task: DuplicateName if another object in the same folder has the target name.
+func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap.HasFault {
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		name := escape(req.NewName)
+		if vm.Parent != nil { // else it is in a vApp
+			if fault := vm.v.free(place{*vm.Parent, name}, &vm.Self); fault != nil {
+				return nil, fault
+			}
+		}
+		vm.v.amend(ctx, vm.VirtualMachine,
+			types.PropertyChange{Name: "name", Val: name},
+			types.PropertyChange{Name: "config.name", Val: name},
+			types.PropertyChange{Name: "summary.config.name", Val: name})
+		return nil, nil
+	}
+	return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{Returnval: vm.work(Rename, do)}}
+}
+
+// ReconfigVMTask checks what the simulator does not: names, changeVersion, and changes of a VM that runs.
+func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Task) soap.HasFault {
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		spec := req.Spec
+		// [doc] ConfigSpec.changeVersion: "If set, the config version is checked before applying changes.
+		// If not the same ... a ConcurrentAccess fault is thrown".
+		if spec.ChangeVersion != "" && spec.ChangeVersion != vm.Config.ChangeVersion {
+			return nil, new(types.ConcurrentAccess)
+		}
+		if spec.Name != "" && vm.Parent != nil {
+			spec.Name = escape(spec.Name)
+			if fault := vm.v.free(place{*vm.Parent, spec.Name}, &vm.Self); fault != nil {
+				return nil, fault
+			}
+		}
+		if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
+			if fault := hotPlug(vm.Config, spec); fault != nil {
+				return nil, fault
+			}
+		}
+		spec.ChangeVersion = ""
+		return nil, vm.v.configure(ctx, vm.VirtualMachine, spec)
+	}
+	return &methods.ReconfigVM_TaskBody{Res: &types.ReconfigVM_TaskResponse{Returnval: vm.work(Reconfigure, do)}}
+}
+
+// hotPlug says why a running VM cannot be given this hardware.
+//
+// [doc] ReconfigVM_Task: CpuHotPlugNotSupported, MemoryHotPlugNotSupported: the current configuration
+// does not support hot-plugging; InvalidPowerState: the VM is on, and the hardware cannot change like
+// that; VirtualMachineConfigInfo.cpuHotAddEnabled, cpuHotRemoveEnabled, memoryHotAddEnabled.
+func hotPlug(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	on := &types.InvalidPowerState{
+		RequestedState: types.VirtualMachinePowerStatePoweredOff, ExistingState: types.VirtualMachinePowerStatePoweredOn,
+	}
+	cpus, memory := spec.NumCPUs, spec.MemoryMB
+	switch {
+	case cpus > c.Hardware.NumCPU && !isTrue(c.CpuHotAddEnabled),
+		cpus != 0 && cpus < c.Hardware.NumCPU && !isTrue(c.CpuHotRemoveEnabled):
+		return new(types.CpuHotPlugNotSupported)
+	case memory > int64(c.Hardware.MemoryMB) && !canAdd(c, memory):
+		return new(types.MemoryHotPlugNotSupported)
+	case memory != 0 && memory < int64(c.Hardware.MemoryMB): // there is no hot-remove of memory
+		return on
+	case differs(spec.CpuHotAddEnabled, c.CpuHotAddEnabled), differs(spec.CpuHotRemoveEnabled, c.CpuHotRemoveEnabled),
+		differs(spec.MemoryHotAddEnabled, c.MemoryHotAddEnabled),
+		spec.NumCoresPerSocket != nil && *spec.NumCoresPerSocket != coresPerSocket(c):
+		return on
+	}
+	return nil
+}
+
+// hotPlugMemory is up to how much memory, and in which steps (MB), a VM may get that is powered on like
+// this; zero without memory hot-add.
+//
+// [doc] VirtualMachineConfigInfo.hotPlugMemoryLimit, hotPlugMemoryIncrementSize. The figures are those of
+// ESXi: 16 times what it was powered on with, but a Linux guest that has no more than 3 GB gets no more than that.
+func hotPlugMemory(c *types.VirtualMachineConfigInfo) (limit, increment int64) {
+	if !isTrue(c.MemoryHotAddEnabled) {
+		return 0, 0
+	}
+	const linuxBound = 3 << 10
+	if c.Hardware.MemoryMB <= linuxBound {
+		return linuxBound, 128
+	}
+	return 16 * int64(c.Hardware.MemoryMB), 128
+}
+
+// canAdd reports whether a running VM can be given so much memory.
+//
+// [doc] MemoryHotPlugNotSupported: "Thrown when memory cannot be hot-added ... from the virtual machine";
+// no other fault of ReconfigVM_Task is about that, so it is the one beyond the limit, too.
+func canAdd(c *types.VirtualMachineConfigInfo, memory int64) bool {
+	if !isTrue(c.MemoryHotAddEnabled) {
+		return false
+	}
+	limit, increment := c.HotPlugMemoryLimit, c.HotPlugMemoryIncrementSize
+	return memory <= limit && (memory-int64(c.Hardware.MemoryMB))%increment == 0
+}
+
+// coresPerSocket is 1 if it is not set, and 0 if vCenter chooses.
+func coresPerSocket(c *types.VirtualMachineConfigInfo) int32 {
+	if c.Hardware.NumCoresPerSocket == nil {
+		return 1
+	}
+	return *c.Hardware.NumCoresPerSocket
+}
+
+// sockets refuses a number of CPUs that does not fill its sockets, on or off.
+//
+// [doc] ReconfigVM_Task: VmConfigFault, "if the spec is invalid"; InvalidVmConfig names the property.
+func sockets(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	cpus, cores := cmp.Or(spec.NumCPUs, c.Hardware.NumCPU), coresPerSocket(c)
+	if spec.NumCoresPerSocket != nil {
+		cores = *spec.NumCoresPerSocket
+	}
+	if cores > 0 && cpus%cores != 0 {
+		return &types.InvalidVmConfig{Property: "configSpec.numCPUs"}
+	}
+	return nil
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+func differs(want, have *bool) bool { return want != nil && *want != isTrue(have) }
+
+// configure applies spec. The caller holds the world.
+func (v *Objects) configure(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	if fault := sockets(vm.Config, spec); fault != nil {
+		return fault
+	}
+	// An empty value removes a key; the simulator would add it, if there is none to remove.
+	spec.ExtraConfig = slices.DeleteFunc(slices.Clone(spec.ExtraConfig), func(o types.BaseOptionValue) bool {
+		return o.GetOptionValue().Value == "" && !slices.ContainsFunc(vm.Config.ExtraConfig, func(have types.BaseOptionValue) bool {
+			return have.GetOptionValue().Key == o.GetOptionValue().Key
+		})
+	})
+	changes, fault := v.checkDevices(vm, spec.DeviceChange)
+	if fault != nil {
+		return fault
+	}
+	spec.DeviceChange = changes
+	version := laterVersion(vm)
+	_, fault = v.inner(ctx, vm.Self, func() soap.HasFault {
+		return vm.ReconfigVMTask(ctx, &types.ReconfigVM_Task{This: vm.Self, Spec: spec})
+	})
+	if fault == nil {
+		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.changeVersion", Val: version}})
+	}
+	return fault
+}
+
+// laterVersion is now in nanoseconds, as the simulator has it, and later than the VM's version: the simulator's is the same for two
+// changes at one moment, of which virtual time has many.
+func laterVersion(vm *simulator.VirtualMachine) string {
+	was, _ := strconv.ParseInt(vm.Config.ChangeVersion, 10, 64)
+	return strconv.FormatInt(max(time.Now().UnixNano(), was+1), 10)
+}
+
+// amend changes what is in the VM's configuration file, and so its version. The caller holds the world.
+func (v *Objects) amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange) {
+	v.objects.AtomicUpdate(ctx, vm, append(changes,
+		types.PropertyChange{Name: "config.changeVersion", Val: laterVersion(vm)},
+		types.PropertyChange{Name: "config.modified", Val: time.Now()}))
+}

@@ -1,0 +1,175 @@
+package managed
+
+import (
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// power begins a task that has the simulator change the power state; the facts that depend on it follow.
+func (vm *machine) power(kind Kind, call func(*simulator.Context) soap.HasFault) types.ManagedObjectReference {
+	return vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		return vm.changePower(ctx, func() soap.HasFault { return call(ctx) })
+	})
+}
+
+func (vm *machine) changePower(ctx *simulator.Context, call func() soap.HasFault) (types.AnyType, types.BaseMethodFault) {
+	before := vm.Runtime.PowerState
+	res, fault := vm.v.inner(ctx, vm.Self, call)
+	if vm.Runtime.PowerState != before {
+		vm.v.powered(ctx, vm.VirtualMachine, before)
+	}
+	return res, fault
+}
+
+// powered sets what depends on the power state, which was another before. The caller holds the world.
+//
+// [doc] VirtualMachineRuntimeInfo.bootTime: "updated when the virtual machine is powered on from the
+// poweredOff state, and is cleared when the virtual machine is powered off ... not updated when a
+// virtual machine is resumed". The simulator knows it of the summary alone, and there clears it at suspend.
+func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, before types.VirtualMachinePowerState) {
+	const on, off = types.VirtualMachinePowerStatePoweredOn, types.VirtualMachinePowerStatePoweredOff
+	var changes []types.PropertyChange
+	var boot types.AnyType
+	if vm.Runtime.BootTime != nil {
+		boot = *vm.Runtime.BootTime
+	}
+	now := vm.Runtime.PowerState
+	switch {
+	case now == on && before == off:
+		boot = v.bootTime()
+		limit, increment := hotPlugMemory(vm.Config)
+		changes = append(changes,
+			types.PropertyChange{Name: "config.hardware.device", Val: rewritten(vm.Config.Hardware.Device)},
+			types.PropertyChange{Name: "config.hotPlugMemoryLimit", Val: limit},
+			types.PropertyChange{Name: "config.hotPlugMemoryIncrementSize", Val: increment})
+	case now == off:
+		boot = nil
+		changes = append(changes,
+			types.PropertyChange{Name: "config.hotPlugMemoryLimit", Val: int64(0)},
+			types.PropertyChange{Name: "config.hotPlugMemoryIncrementSize", Val: int64(0)})
+	}
+	v.objects.AtomicUpdate(ctx, vm, append(changes,
+		types.PropertyChange{Name: "runtime.bootTime", Val: boot},
+		types.PropertyChange{Name: "summary.runtime.bootTime", Val: boot}))
+	if now == on {
+		if v.customized[vm.Self] != nil { // the simulator tells at once what the guest is yet to learn
+			v.report(ctx, vm, func(g *types.GuestInfo) { setAddress(g, ""); g.HostName = "" })
+		}
+		v.boot(ctx, vm)
+	} else {
+		v.halt(ctx, vm)
+	}
+}
+
+// bootTime is now, and later than all others, in the microseconds that vCenter tells.
+func (v *Objects) bootTime() time.Time {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	if !now.After(v.lastBoot) {
+		now = v.lastBoot.Add(time.Microsecond)
+	}
+	v.lastBoot = now
+	return now
+}
+
+// PowerOnVMTask takes its time.
+func (vm *machine) PowerOnVMTask(_ *simulator.Context, req *types.PowerOnVM_Task) soap.HasFault {
+	return &methods.PowerOnVM_TaskBody{Res: &types.PowerOnVM_TaskResponse{
+		Returnval: vm.power(PowerOn, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.PowerOnVMTask(ctx, req) }),
+	}}
+}
+
+// PowerOffVMTask takes its time.
+func (vm *machine) PowerOffVMTask(_ *simulator.Context, req *types.PowerOffVM_Task) soap.HasFault {
+	return &methods.PowerOffVM_TaskBody{Res: &types.PowerOffVM_TaskResponse{
+		Returnval: vm.power(PowerOff, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.PowerOffVMTask(ctx, req) }),
+	}}
+}
+
+// SuspendVMTask takes its time.
+func (vm *machine) SuspendVMTask(_ *simulator.Context, req *types.SuspendVM_Task) soap.HasFault {
+	return &methods.SuspendVM_TaskBody{Res: &types.SuspendVM_TaskResponse{
+		Returnval: vm.power(Suspend, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.SuspendVMTask(ctx, req) }),
+	}}
+}
+
+// ResetVMTask restarts the guest; to the VM nothing happens. The simulator powers it off and on.
+//
+// [doc] ResetVM_Task: "Resets power on this virtual machine. If the current state is poweredOn, then
+// this method first performs powerOff(hard)"; InvalidPowerState if it is suspended or powered off.
+func (vm *machine) ResetVMTask(_ *simulator.Context, _ *types.ResetVM_Task) soap.HasFault {
+	ref := vm.work(Reset, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		if fault := mustBeOn(vm.VirtualMachine); fault != nil {
+			return nil, fault
+		}
+		vm.v.reboot(ctx, vm.VirtualMachine)
+		return nil, nil
+	})
+	return &methods.ResetVM_TaskBody{Res: &types.ResetVM_TaskResponse{Returnval: ref}}
+}
+
+// ShutdownGuest returns at once, and the guest halts when it has done so.
+//
+// [doc] ShutdownGuest: "Issues a command to the guest operating system ... Returns immediately and does
+// not wait for the guest"; ToolsUnavailable if VMware Tools do not run.
+func (vm *machine) ShutdownGuest(_ *simulator.Context, req *types.ShutdownGuest) soap.HasFault {
+	fault := vm.ask(ShutdownGuest, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		return vm.changePower(ctx, func() soap.HasFault { return vm.VirtualMachine.ShutdownGuest(ctx, req) })
+	})
+	if fault != nil {
+		return &methods.ShutdownGuestBody{Fault_: simulator.Fault("", fault)}
+	}
+	return &methods.ShutdownGuestBody{Res: new(types.ShutdownGuestResponse)}
+}
+
+// RebootGuest returns at once, and the guest restarts when it has shut down, as after a reset.
+func (vm *machine) RebootGuest(_ *simulator.Context, _ *types.RebootGuest) soap.HasFault {
+	fault := vm.ask(RebootGuest, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		vm.v.reboot(ctx, vm.VirtualMachine)
+		return nil, nil
+	})
+	if fault != nil {
+		return &methods.RebootGuestBody{Fault_: simulator.Fault("", fault)}
+	}
+	return &methods.RebootGuestBody{Res: new(types.RebootGuestResponse)}
+}
+
+// ask has the guest do something in its own time. A guest that hangs, or that was reset or powered off
+// meanwhile, does not. The caller holds the world.
+func (vm *machine) ask(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.BaseMethodFault {
+	if fault := mustBeOn(vm.VirtualMachine); fault != nil {
+		return fault
+	}
+	if !toolsRun(vm.VirtualMachine) {
+		return new(types.ToolsUnavailable)
+	}
+	asked := vm.v.lives[vm.Self]
+	vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		if vm.v.lives[vm.Self] != asked || vm.v.matches(ctx, vm.v.hanging, vm.VirtualMachine) {
+			return nil, nil
+		}
+		return do(ctx)
+	})
+	return nil
+}
+
+func mustBeOn(vm *simulator.VirtualMachine) types.BaseMethodFault {
+	if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
+		return nil
+	}
+	return &types.InvalidPowerState{
+		RequestedState: types.VirtualMachinePowerStatePoweredOn, ExistingState: vm.Runtime.PowerState,
+	}
+}
+
+func mustBeOff(vm *simulator.VirtualMachine) types.BaseMethodFault {
+	if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOff {
+		return nil
+	}
+	return &types.InvalidPowerState{
+		RequestedState: types.VirtualMachinePowerStatePoweredOff, ExistingState: vm.Runtime.PowerState,
+	}
+}

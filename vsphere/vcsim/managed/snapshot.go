@@ -1,0 +1,111 @@
+package managed
+
+import (
+	"slices"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// CreateSnapshotTask takes its time, and refuses a template, which the simulator does not: an operator has to make it a
+// VM first. That it is NotSupported is not documented.
+func (vm *machine) CreateSnapshotTask(_ *simulator.Context, req *types.CreateSnapshot_Task) soap.HasFault {
+	ref := vm.work(CreateSnapshot, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		if vm.Config.Template {
+			return nil, new(types.NotSupported)
+		}
+		return vm.v.snapshot(ctx, vm.VirtualMachine, req)
+	})
+	return &methods.CreateSnapshot_TaskBody{Res: &types.CreateSnapshot_TaskResponse{Returnval: ref}}
+}
+
+func (v *Objects) snapshot(ctx *simulator.Context, vm *simulator.VirtualMachine, req *types.CreateSnapshot_Task) (types.AnyType, types.BaseMethodFault) {
+	return v.inner(ctx, vm.Self, func() soap.HasFault { return vm.CreateSnapshotTask(ctx, req) })
+}
+
+// RemoveAllSnapshotsTask takes its time.
+func (vm *machine) RemoveAllSnapshotsTask(_ *simulator.Context, req *types.RemoveAllSnapshots_Task) soap.HasFault {
+	return &methods.RemoveAllSnapshots_TaskBody{Res: &types.RemoveAllSnapshots_TaskResponse{
+		Returnval: vm.task(RemoveSnapshots, func(ctx *simulator.Context) soap.HasFault {
+			return vm.VirtualMachine.RemoveAllSnapshotsTask(ctx, req)
+		}),
+	}}
+}
+
+// AddSnapshot takes a snapshot of a VM or template. (For a template, real life would make it a VM, and then a
+// template again.)
+func (v *Objects) AddSnapshot(where, name string) (ref types.ManagedObjectReference, err error) {
+	err = v.byHand("take a snapshot of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		made, fault := v.snapshot(ctx, vm, &types.CreateSnapshot_Task{This: vm.Self, Name: name})
+		if fault == nil {
+			ref = made.(types.ManagedObjectReference)
+			v.world.Mark(vm.Self)
+		}
+		return fault
+	})
+	return ref, err
+}
+
+// clonePoint is what a clone is made from: the configuration, and whether it shares the disks.
+type clonePoint struct {
+	config *types.VirtualMachineConfigInfo
+	linked bool
+}
+
+// pointOf finds what spec clones of a source.
+//
+// [doc] VirtualMachineCloneSpec.snapshot: "the newly created virtual machine will have the same configuration as the
+// virtual machine at the time the snapshot was taken. If this property is not set then the clone is based off of the
+// virtual machine's current configuration". VirtualMachineRelocateDiskMoveOptions, createNewChildDiskBacking: "for a
+// clone this option is only valid when cloning from a snapshot". moveChildMostDiskBacking shares what is below the
+// disk of the source: nothing, if that has no parent.
+func (v *Objects) pointOf(source *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) (clonePoint, types.BaseMethodFault) {
+	point := clonePoint{config: source.Config}
+	move := types.VirtualMachineRelocateDiskMoveOptions(spec.Location.DiskMoveType)
+	if move != "" && !slices.Contains(move.Values(), move) {
+		return point, &types.InvalidArgument{InvalidProperty: "spec.location.diskMoveType"}
+	}
+	point.linked = move == types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking
+	if spec.Snapshot == nil {
+		if point.linked {
+			return point, &types.InvalidArgument{InvalidProperty: "spec.location.diskMoveType"}
+		}
+		return point, nil
+	}
+	snapshot, ok := v.objects.Get(*spec.Snapshot).(*simulator.VirtualMachineSnapshot)
+	if !ok {
+		return point, &types.ManagedObjectNotFound{Obj: *spec.Snapshot}
+	}
+	if snapshot.Vm != source.Self {
+		return point, &types.InvalidArgument{InvalidProperty: "spec.snapshot"}
+	}
+	point.config = &snapshot.Config
+	return point, nil
+}
+
+// link makes the disks of a clone children of those that it was made from.
+func link(vm *simulator.VirtualMachine, point clonePoint) {
+	parents := disksIn(point.config.Hardware.Device)
+	for i, disk := range disksIn(vm.Config.Hardware.Device) {
+		if i >= len(parents) {
+			return
+		}
+		child, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo)
+		parent, is := parents[i].Backing.(*types.VirtualDiskFlatVer2BackingInfo)
+		if ok && is {
+			shared := *parent
+			child.Parent = &shared
+		}
+	}
+}
+
+func disksIn(devices []types.BaseVirtualDevice) (disks []*types.VirtualDisk) {
+	for _, d := range devices {
+		if disk, ok := d.(*types.VirtualDisk); ok {
+			disks = append(disks, disk)
+		}
+	}
+	return disks
+}

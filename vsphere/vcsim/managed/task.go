@@ -1,0 +1,309 @@
+package managed
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/task"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
+)
+
+// Kind is a kind of task, by vCenter's TaskInfo.descriptionId.
+type Kind string
+
+// The kinds of tasks that FailTask and Latency know.
+const (
+	Clone                Kind = "VirtualMachine.clone"
+	PowerOn              Kind = "VirtualMachine.powerOn"
+	PowerOff             Kind = "VirtualMachine.powerOff"
+	Suspend              Kind = "VirtualMachine.suspend"
+	Reset                Kind = "VirtualMachine.reset"
+	ShutdownGuest        Kind = "VirtualMachine.shutdownGuest"
+	RebootGuest          Kind = "VirtualMachine.rebootGuest"
+	Reconfigure          Kind = "VirtualMachine.reconfigure"
+	Rename               Kind = "VirtualMachine.rename"
+	Destroy              Kind = "VirtualMachine.destroy"
+	Relocate             Kind = "VirtualMachine.relocate"
+	PromoteDisks         Kind = "VirtualMachine.promoteDisks"
+	CreateVM             Kind = "Folder.createVm"
+	RegisterVM           Kind = "Folder.registerVm"
+	MoveInto             Kind = "Folder.moveInto"
+	RenameFolder         Kind = "Folder.rename"
+	DestroyFolder        Kind = "Folder.destroy"
+	UnregisterAndDestroy Kind = "Folder.unregisterAndDestroy"
+	CreateSnapshot       Kind = "VirtualMachine.createSnapshot"
+	RemoveSnapshots      Kind = "VirtualMachine.removeAllSnapshots"
+	Customize            Kind = "VirtualMachine.customize"
+	ReconfigureCluster   Kind = "ClusterComputeResource.reconfigureEx"
+)
+
+// work is what a task does.
+type work struct {
+	kind   Kind
+	entity mo.Entity
+	name   string // of the VM, folder or cluster it is about
+	// check refuses at once, before the latency. May be nil.
+	check func(*simulator.Context) types.BaseMethodFault
+	// do is called with the world held for writing, and with no other lock.
+	do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)
+	// end is called when the task ends, however it does. May be nil.
+	end func()
+}
+
+// job is a task of ours, told from the simulator's by its type.
+type job struct {
+	*simulator.Task
+}
+
+// begin makes the task and lets it run. The caller holds the world, for reading at least, and the entity's lock.
+func (v *Objects) begin(g *world.Guard, w work) types.ManagedObjectReference {
+	v.mu.Lock()
+	latency, held := v.latency.of(w.kind), v.held[w.kind]
+	v.mu.Unlock()
+	if world.IsAdmin(g.Ctx.Session) {
+		latency, held = 0, nil
+	}
+	j := v.newJob(g.Method, w.kind, w.entity, g.Ctx.Session.UserName)
+	ctx := world.Fork(g.Ctx)
+	if !v.world.Enter() {
+		return j.Self
+	}
+	go func() {
+		defer v.world.Leave()
+		v.run(ctx, j, w, latency, held)
+	}()
+	return j.Self
+}
+
+// newJob makes a task that is running. The caller holds the world, for reading at least.
+func (v *Objects) newJob(method string, kind Kind, on mo.Entity, user string) *job {
+	// Far from the numbers that the simulator gives its own tasks.
+	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.world.NextID())}
+	entity, now := on.Reference(), time.Now()
+	j := &job{Task: new(simulator.Task)}
+	j.Self = ref
+	j.Info = types.TaskInfo{
+		Key: ref.Value, Task: ref, Name: method, DescriptionId: string(kind),
+		Entity: &entity, EntityName: on.Entity().Name,
+		State: types.TaskInfoStateRunning, QueueTime: now, StartTime: &now, Cancelable: kind == Clone,
+		// [doc] TaskInfo.reason: TaskReasonUser for what a user began, with the session's userName.
+		Reason: &types.TaskReasonUser{UserName: user},
+	}
+	v.objects.Put(j)
+	return j
+}
+
+func (v *Objects) run(ctx *simulator.Context, j *job, w work, latency time.Duration, held <-chan struct{}) {
+	if w.end != nil {
+		defer w.end()
+	}
+	if w.check != nil {
+		v.world.RLock()
+		fault := w.check(ctx)
+		v.world.RUnlock()
+		if fault != nil {
+			v.finish(ctx, j, nil, fault)
+			return
+		}
+	}
+	if !v.waitOut(latency, held) {
+		return
+	}
+	var cancelled bool
+	v.objects.WithLock(ctx, j.Self, func() { cancelled = j.Info.Cancelled })
+	if cancelled {
+		return
+	}
+	res, fault := v.perform(ctx, w)
+	v.finish(ctx, j, res, fault)
+}
+
+// waitOut waits for the latency, and then for Release if held is not nil; false: this vCenter is closed.
+func (v *Objects) waitOut(latency time.Duration, held <-chan struct{}) bool {
+	if latency > 0 {
+		select {
+		case <-time.After(latency):
+		case <-v.world.Ctx.Done():
+			return false
+		}
+	}
+	if held != nil {
+		select {
+		case <-held:
+		case <-v.world.Ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// Hold keeps the tasks of a kind that begin from now on under way, until Release: for tests of what
+// happens meanwhile, which a latency could end too early.
+func (v *Objects) Hold(kind Kind) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.held[kind] == nil {
+		v.held[kind] = make(chan struct{})
+	}
+}
+
+// Release lets the tasks end that Hold kept.
+func (v *Objects) Release(kind Kind) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if held := v.held[kind]; held != nil {
+		close(held)
+		delete(v.held, kind)
+	}
+}
+
+// perform does the work. A panic of the simulator is the task's fault, not the process's end.
+func (v *Objects) perform(ctx *simulator.Context, w work) (res types.AnyType, fault types.BaseMethodFault) {
+	if !world.IsAdmin(ctx.Session) {
+		if fault = v.failure(w.kind, w.name); fault != nil {
+			return nil, fault
+		}
+	}
+	v.world.Lock()
+	defer v.world.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			res, fault = nil, &types.SystemError{Reason: fmt.Sprintf("the simulator panicked: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	entity := w.entity.Reference()
+	if v.objects.Get(entity) == nil {
+		return nil, &types.ManagedObjectNotFound{Obj: entity}
+	}
+	res, fault = w.do(ctx)
+	v.world.Mark(entity)
+	return res, fault
+}
+
+func (v *Objects) finish(ctx *simulator.Context, j *job, res types.AnyType, fault types.BaseMethodFault) {
+	changes := []types.PropertyChange{
+		{Name: "info.completeTime", Val: time.Now()},
+		{Name: "info.state", Val: types.TaskInfoStateSuccess},
+		{Name: "info.result", Val: res},
+	}
+	if fault != nil {
+		changes[1].Val = types.TaskInfoStateError
+		changes[2] = types.PropertyChange{Name: "info.error", Val: types.LocalizedMethodFault{
+			Fault: fault, LocalizedMessage: fmt.Sprintf("%T", fault),
+		}}
+	}
+	v.objects.WithLock(ctx, j.Self, func() {
+		if !j.Info.Cancelled {
+			v.objects.Update(ctx, j, changes)
+		}
+	})
+}
+
+// CancelTask cancels a clone that is under way: it then leaves nothing behind. The simulator's
+// cancels anything in name only.
+func (j *job) CancelTask(ctx *simulator.Context, req *types.CancelTask) soap.HasFault {
+	if !j.Info.Cancelable {
+		// [doc] CancelTask: NotSupported if the task is not cancelable.
+		return &methods.CancelTaskBody{Fault_: simulator.Fault("", new(types.NotSupported))}
+	}
+	return j.Task.CancelTask(ctx, req)
+}
+
+// capture takes the work out of a task that the simulator is about to run.
+type capture struct {
+	task *simulator.Task
+	run  func(*simulator.Task) (types.AnyType, types.BaseMethodFault)
+}
+
+// inner has the simulator do its own work for one of its tasks, here and now, with no task to be seen.
+// call begins that task on entity. ctx holds the world for writing.
+func (v *Objects) inner(ctx *simulator.Context, entity types.ManagedObjectReference, call func() soap.HasFault) (types.AnyType, types.BaseMethodFault) {
+	defer v.objects.AcquireLock(ctx, entity)()
+	caught := new(capture)
+	v.mu.Lock()
+	v.captures[entity] = caught
+	v.mu.Unlock()
+	body := call()
+	v.mu.Lock()
+	delete(v.captures, entity)
+	v.mu.Unlock()
+	if f := body.Fault(); f != nil {
+		if fault, ok := f.VimFault().(types.BaseMethodFault); ok {
+			return nil, fault
+		}
+		return nil, &types.SystemError{Reason: f.String}
+	}
+	if caught.task == nil {
+		return nil, &types.SystemError{Reason: "the simulator began no task"}
+	}
+	defer v.objects.Remove(ctx, caught.task.Self)
+	return caught.run(caught.task)
+}
+
+// taskBook is the TaskManager's ear for new tasks. It hears the simulator's before they run.
+type taskBook struct {
+	*simulator.TaskManager
+	v *Objects
+}
+
+// PutObject implements simulator.RegisterObject.
+func (b *taskBook) PutObject(ctx *simulator.Context, obj mo.Reference) {
+	switch t := obj.(type) {
+	case *job:
+		b.TaskManager.PutObject(ctx, t.Task)
+	case *simulator.Task:
+		b.v.mu.Lock()
+		caught := b.v.captures[*t.Info.Entity]
+		delete(b.v.captures, *t.Info.Entity)
+		b.v.mu.Unlock()
+		if caught != nil {
+			caught.task, caught.run = t, t.Execute
+			t.Execute = func(*simulator.Task) (types.AnyType, types.BaseMethodFault) { return nil, nil }
+			return
+		}
+		switch t.Info.DescriptionId {
+		case "FileManager.deleteDatastoreFile", "VirtualDiskManager.deleteVirtualDisk":
+			// The simulator's way of destroying a VM's files. vCenter shows no tasks for that; and this
+			// work must be over while the world is held.
+			res, fault := t.Execute(t)
+			t.Execute = func(*simulator.Task) (types.AnyType, types.BaseMethodFault) { return res, fault }
+			return
+		}
+		b.TaskManager.PutObject(ctx, t)
+	}
+}
+
+// Result waits for a task of Admin's. A client's way, by a PropertyCollector of its own, takes four calls more.
+func (v *Objects) Result(begun *object.Task) (info types.TaskInfo, err error) {
+	ref, ctx := begun.Reference(), v.world.Context()
+	for {
+		_, next := v.world.Read()
+		switch t := v.objects.Get(ref).(type) {
+		case *job:
+			v.objects.WithLock(ctx, ref, func() { info = t.Info })
+		case *simulator.Task:
+			v.objects.WithLock(ctx, ref, func() { info = t.Info })
+		default:
+			return info, soap.WrapVimFault(&types.ManagedObjectNotFound{Obj: ref}) // a restart
+		}
+		switch info.State {
+		case types.TaskInfoStateSuccess:
+			return info, nil
+		case types.TaskInfoStateError:
+			return info, task.Error{LocalizedMethodFault: info.Error, Description: info.Description}
+		}
+		select {
+		case <-next:
+		case <-v.world.Ctx.Done():
+			return info, v.world.Ctx.Err()
+		}
+	}
+}

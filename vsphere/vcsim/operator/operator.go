@@ -1,0 +1,181 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vapi/tags"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Operator is a person who does by hand what vCenter has calls for, as Admin, and who waits for the end of it.
+type Operator struct {
+	inventory
+	admin    *govmomi.Client
+	tags     func(context.Context) (*tags.Manager, error) // logs the admin in to REST
+	policies policyBook
+}
+
+// New is one who does what Admin may.
+func New(i inventory, admin *govmomi.Client, tags func(context.Context) (*tags.Manager, error), p policyBook) *Operator {
+	return &Operator{inventory: i, admin: admin, tags: tags, policies: p}
+}
+
+// inventory is what there is, whoever may see it.
+type inventory interface {
+	// Find returns what is at an inventory path, or the one VM of a name if where does not begin with "/".
+	Find(where string) (types.ManagedObjectReference, error)
+	// FirstPlace is the first datastore and the first cluster's pool of a datacenter.
+	FirstPlace(datacenter string) (datastore string, pool types.ManagedObjectReference, err error)
+	// Result waits for a task.
+	Result(begun *object.Task) (types.TaskInfo, error)
+}
+
+// policyBook are the storage policies.
+type policyBook interface {
+	// Add makes one, which these datastores satisfy; with none, all do.
+	Add(id, name string, datastores ...types.ManagedObjectReference)
+}
+
+// MakeFolder makes a folder at a path, and those above it that are missing.
+func (o *Operator) MakeFolder(path string) (types.ManagedObjectReference, error) {
+	if ref, err := o.Find(path); err == nil {
+		return ref, nil
+	}
+	cut := strings.LastIndexByte(path, '/')
+	if cut <= 0 {
+		return types.ManagedObjectReference{}, fmt.Errorf("make folder %s: no datacenter is there", path)
+	}
+	parent, err := o.MakeFolder(path[:cut])
+	if err != nil {
+		return parent, err
+	}
+	f, err := object.NewFolder(o.admin.Client, parent).CreateFolder(context.Background(), path[cut+1:])
+	if err != nil {
+		return types.ManagedObjectReference{}, fmt.Errorf("make folder %s: %w", path, err)
+	}
+	return f.Reference(), nil
+}
+
+// onVM has an operator do something to the VM at a path, or of a name, and waits for the end of it.
+func (o *Operator) onVM(what, where string, do func(context.Context, *object.VirtualMachine) (*object.Task, error)) error {
+	ref, err := o.Find(where)
+	if err == nil {
+		ctx := context.Background()
+		var task *object.Task
+		if task, err = do(ctx, object.NewVirtualMachine(o.admin.Client, ref)); err == nil && task != nil {
+			_, err = o.Result(task)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", what, where, err)
+	}
+	return nil
+}
+
+// PowerOn powers the VM at a path, or of a name, on.
+func (o *Operator) PowerOn(where string) error {
+	return o.onVM("power on", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		return vm.PowerOn(ctx)
+	})
+}
+
+// PowerOff pulls the VM's plug.
+func (o *Operator) PowerOff(where string) error {
+	return o.onVM("power off", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		return vm.PowerOff(ctx)
+	})
+}
+
+// Reset pushes the VM's reset button.
+func (o *Operator) Reset(where string) error {
+	return o.onVM("reset", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		return vm.Reset(ctx)
+	})
+}
+
+// Destroy destroys the VM or template, powered off or not.
+func (o *Operator) Destroy(where string) error {
+	return o.onVM("destroy", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		if state, err := vm.PowerState(ctx); err == nil && state == types.VirtualMachinePowerStatePoweredOn {
+			if task, err := vm.PowerOff(ctx); err == nil {
+				_, _ = o.Result(task) // if it is still on, the destroy says so
+			}
+		}
+		return vm.Destroy(ctx)
+	})
+}
+
+// Rename renames the VM.
+func (o *Operator) Rename(where, name string) error {
+	return o.onVM("rename", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		return vm.Rename(ctx, name)
+	})
+}
+
+// Move moves the VM into the folder at a path.
+func (o *Operator) Move(where, folderPath string) error {
+	return o.onVM("move", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		folder, err := o.Find(folderPath)
+		if err != nil {
+			return nil, err
+		}
+		return object.NewFolder(o.admin.Client, folder).MoveInto(ctx, []types.ManagedObjectReference{vm.Reference()})
+	})
+}
+
+// Reconfigure changes the VM's configuration.
+func (o *Operator) Reconfigure(where string, spec types.VirtualMachineConfigSpec) error {
+	return o.onVM("reconfigure", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		return vm.Reconfigure(ctx, spec)
+	})
+}
+
+// SetExtraConfig sets one key of the VM's extraConfig; an empty value removes it.
+func (o *Operator) SetExtraConfig(where, key, value string) error {
+	return o.Reconfigure(where, types.VirtualMachineConfigSpec{
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: key, Value: value}},
+	})
+}
+
+// firstPool is where persons put VMs.
+const firstPool = "/DC0/host/DC0_C0/Resources"
+
+// CloneVM clones the VM or template into the folder at a path: the clone has its configuration, also
+// its extraConfig, but an instanceUuid of its own.
+func (o *Operator) CloneVM(where, folderPath, name string) error {
+	return o.onVM("clone", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		folder, err := o.Find(folderPath)
+		if err != nil {
+			return nil, err
+		}
+		pool, err := o.Find(firstPool)
+		if err != nil {
+			return nil, err
+		}
+		return vm.Clone(ctx, object.NewFolder(o.admin.Client, folder), name, types.VirtualMachineCloneSpec{
+			Location: types.VirtualMachineRelocateSpec{Pool: &pool},
+		})
+	})
+}
+
+// ToTemplate makes the VM a template.
+func (o *Operator) ToTemplate(where string) error {
+	return o.onVM("make a template of", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		return nil, vm.MarkAsTemplate(ctx)
+	})
+}
+
+// ToVM makes the template a VM, in the first cluster's pool.
+func (o *Operator) ToVM(where string) error {
+	return o.onVM("make a VM of", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		pool, err := o.Find(firstPool)
+		if err != nil {
+			return nil, err
+		}
+		return nil, vm.MarkAsVirtualMachine(ctx, *object.NewResourcePool(o.admin.Client, pool), nil)
+	})
+}

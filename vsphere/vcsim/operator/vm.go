@@ -1,0 +1,79 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// newVM describes a small VM with a disk and a network card.
+func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
+	spec := types.VirtualMachineConfigSpec{
+		Name: name, GuestId: string(types.VirtualMachineGuestOsIdentifierOtherLinux64Guest), NumCPUs: 1, MemoryMB: 1024,
+		CpuHotAddEnabled: types.NewBool(false), CpuHotRemoveEnabled: types.NewBool(false), MemoryHotAddEnabled: types.NewBool(false),
+		Files: &types.VirtualMachineFileInfo{VmPathName: fmt.Sprintf("[%s]", datastore)},
+	}
+	var devices object.VirtualDeviceList
+	scsi, err := devices.CreateSCSIController("pvscsi")
+	if err != nil {
+		return spec, err
+	}
+	disk := devices.CreateDisk(scsi.(types.BaseVirtualController), types.ManagedObjectReference{}, "")
+	disk.CapacityInKB = 10 << 20
+	backing := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo)
+	backing.Uuid, backing.ContentId = uuid.NewString(), strings.ReplaceAll(uuid.NewString(), "-", "") // 32 hexadecimal digits, as vCenter's
+	nic, err := devices.CreateEthernetCard("vmxnet3", &types.VirtualEthernetCardNetworkBackingInfo{
+		VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"},
+	})
+	if err != nil {
+		return spec, err
+	}
+	spec.DeviceChange, err = append(devices, scsi, disk, nic).ConfigSpec(types.VirtualDeviceConfigSpecOperationAdd)
+	return spec, err
+}
+
+// AddVM makes a VM in a folder, as somebody else would: powered off, and a stranger to all.
+func (o *Operator) AddVM(folderPath, name string) (types.ManagedObjectReference, error) {
+	ref, err := o.addVM(context.Background(), folderPath, name)
+	if err != nil {
+		return ref, fmt.Errorf("add VM %s in %s: %w", name, folderPath, err)
+	}
+	return ref, nil
+}
+
+func (o *Operator) addVM(ctx context.Context, folderPath, name string) (ref types.ManagedObjectReference, err error) {
+	folder, err := o.Find(folderPath)
+	if err != nil {
+		return ref, err
+	}
+	datastore, pool, err := o.FirstPlace(strings.Split(folderPath, "/")[1])
+	if err != nil {
+		return ref, err
+	}
+	spec, err := newVM(name, datastore)
+	if err != nil {
+		return ref, err
+	}
+	task, err := object.NewFolder(o.admin.Client, folder).CreateVM(ctx, spec, object.NewResourcePool(o.admin.Client, pool), nil)
+	if err != nil {
+		return ref, err
+	}
+	info, err := o.Result(task)
+	if err != nil {
+		return ref, err
+	}
+	return info.Result.(types.ManagedObjectReference), nil
+}
+
+// AddTemplate makes a VM template in a folder.
+func (o *Operator) AddTemplate(folderPath, name string) (types.ManagedObjectReference, error) {
+	ref, err := o.AddVM(folderPath, name)
+	if err != nil {
+		return ref, err
+	}
+	return ref, object.NewVirtualMachine(o.admin.Client, ref).MarkAsTemplate(context.Background())
+}

@@ -1,0 +1,338 @@
+package rights
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// tagging is where the REST API has tags.
+const tagging = rest.Path + "/com/vmware/cis/tagging"
+
+// everyRole is what vCenter puts into every role by itself.
+//
+// [doc] vSphere Security, "Using Roles to Assign Privileges": System.Anonymous, System.View and System.Read are in every
+// role that is made.
+var everyRole = []string{"System.Anonymous", "System.View", "System.Read"}
+
+// role is what the clients may do: nil means everything.
+type role struct {
+	privileges map[string]bool
+	// withdrawn are objects on which, and in which, a privilege is not held.
+	withdrawn map[string]map[types.ManagedObjectReference]bool
+}
+
+// Restrict gives the clients a role with exactly these privileges, on everything; what a call needs is as VMware's API
+// reference has it (needs). Who lacks a privilege is told NoPermission, with the first that is missing.
+func (v *Rights) Restrict(privileges ...string) {
+	r := &role{privileges: make(map[string]bool), withdrawn: make(map[string]map[types.ManagedObjectReference]bool)}
+	for _, p := range slices.Concat(everyRole, privileges) {
+		r.privileges[p] = true
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.role = r
+}
+
+// Withdraw takes a privilege of the role of Restrict away on some objects and all that is in them; with none, everywhere.
+func (v *Rights) Withdraw(privilege string, on ...types.ManagedObjectReference) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.role == nil {
+		return
+	}
+	r := &role{privileges: maps.Clone(v.role.privileges), withdrawn: maps.Clone(v.role.withdrawn)}
+	if len(on) == 0 {
+		delete(r.privileges, privilege)
+	}
+	refs := maps.Clone(r.withdrawn[privilege])
+	if refs == nil {
+		refs = make(map[types.ManagedObjectReference]bool)
+	}
+	for _, ref := range on {
+		refs[ref] = true
+	}
+	r.withdrawn[privilege] = refs
+	v.role = r
+}
+
+// Unrestrict lets the clients do everything again.
+func (v *Rights) Unrestrict() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.role = nil
+}
+
+func (v *Rights) currentRole() *role {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.role
+}
+
+// holds reports whether a privilege is held on an object.
+func (v *Rights) holds(r *role, privilege string, ref types.ManagedObjectReference) bool {
+	if r == nil {
+		return true
+	}
+	if !r.privileges[privilege] {
+		return false
+	}
+	refs := r.withdrawn[privilege]
+	for len(refs) > 0 {
+		if refs[ref] {
+			return false
+		}
+		parent := v.world.ParentOf(ref)
+		if parent == nil {
+			break
+		}
+		ref = *parent
+	}
+	return true
+}
+
+// need is a privilege that has to be held on an object.
+type need struct {
+	privilege string
+	on        types.ManagedObjectReference
+}
+
+// forbidden says why the role does not allow a call; nil if it does.
+func (v *Rights) forbidden(m *simulator.Method) types.BaseMethodFault {
+	r := v.currentRole()
+	if r == nil {
+		return nil
+	}
+	for _, n := range v.needs(m) {
+		if !v.holds(r, n.privilege, n.on) {
+			return &types.NoPermission{Object: &n.on, PrivilegeId: n.privilege}
+		}
+	}
+	return nil
+}
+
+// needs are the privileges that a call requires.
+//
+// [doc] "Required privileges" of each method in the Virtual Infrastructure JSON API 8.0. CloneVM_Task needs Create from
+// existing and Add new disk on the folder, and Network.Assign on the networks, by vSphere Security, "Required Privileges for
+// Common Tasks"; and, for what its spec.config changes, what ReconfigVM_Task needs. Destroy_Task: "must be held on the parent
+// of the destroyed entity as well as the entity itself".
+func (v *Rights) needs(m *simulator.Method) []need {
+	root := v.world.Root()
+	switch req := m.Body.(type) {
+	case *types.CreateFolder:
+		return []need{{"Folder.Create", m.This}}
+	case *types.CloneVM_Task:
+		return v.cloneNeeds(m.This, req)
+	case *types.ReconfigVM_Task:
+		return configNeeds(&req.Spec, m.This)
+	case *types.Destroy_Task, *types.UnregisterAndDestroy_Task:
+		privilege := "VirtualMachine.Inventory.Delete"
+		if m.This.Type == "Folder" {
+			privilege = "Folder.Delete"
+		}
+		return v.alsoOnParent(privilege, m.This)
+	case *types.MoveIntoFolder_Task:
+		all := []need{{"VirtualMachine.Inventory.Move", m.This}}
+		for _, ref := range req.List {
+			all = append(all, v.alsoOnParent("VirtualMachine.Inventory.Move", ref)...)
+		}
+		return all
+	case *types.Rename_Task:
+		if m.This.Type == "Folder" {
+			return []need{{"Folder.Rename", m.This}}
+		}
+		return []need{{"VirtualMachine.Config.Rename", m.This}}
+	case *types.PowerOnVM_Task:
+		return []need{{"VirtualMachine.Interact.PowerOn", m.This}}
+	case *types.PowerOffVM_Task, *types.ShutdownGuest:
+		return []need{{"VirtualMachine.Interact.PowerOff", m.This}}
+	case *types.ResetVM_Task:
+		return []need{{"VirtualMachine.Interact.Reset", m.This}}
+	case *types.ReconfigureComputeResource_Task:
+		return []need{{"Host.Inventory.EditCluster", m.This}}
+	case *types.AddCustomFieldDef:
+		return []need{{"Global.ManageCustomFields", root}}
+	case *types.SetField:
+		return []need{{"Global.SetCustomField", req.Entity}}
+	case *types.GetCustomizationSpec:
+		return []need{{"VirtualMachine.Provisioning.ReadCustSpecs", root}}
+	}
+	switch m.Name {
+	case "PbmQueryProfile", "PbmRetrieveContent", "PbmCheckRequirements":
+		return []need{{"StorageProfile.View", root}}
+	}
+	return nil
+}
+
+func (v *Rights) alsoOnParent(privilege string, ref types.ManagedObjectReference) []need {
+	all := []need{{privilege, ref}}
+	if parent := v.world.ParentOf(ref); parent != nil {
+		all = append(all, need{privilege, *parent})
+	}
+	return all
+}
+
+func (v *Rights) cloneNeeds(source types.ManagedObjectReference, req *types.CloneVM_Task) []need {
+	vm, ok := v.objects.Get(source).(*simulator.VirtualMachine)
+	if !ok {
+		return nil
+	}
+	provision, own := "VirtualMachine.Provisioning.Clone", []types.ManagedObjectReference(nil)
+	var networks []types.ManagedObjectReference
+	v.objects.WithLock(v.world.Context(), source, func() {
+		if vm.Config.Template {
+			provision = "VirtualMachine.Provisioning.DeployTemplate"
+		}
+		own, networks = slices.Clone(vm.Datastore), slices.Clone(vm.Network)
+	})
+	all := []need{{provision, source}, {"VirtualMachine.Inventory.CreateFromExisting", req.Folder}, {"VirtualMachine.Config.AddNewDisk", req.Folder}}
+	if req.Spec.Customization != nil {
+		all = append(all, need{"VirtualMachine.Provisioning.Customize", source})
+	}
+	if pool := req.Spec.Location.Pool; pool != nil {
+		all = append(all, need{"Resource.AssignVMToPool", *pool})
+	}
+	if at := req.Spec.Location.Datastore; at != nil {
+		own = []types.ManagedObjectReference{*at}
+	}
+	for _, ds := range own {
+		all = append(all, need{"Datastore.AllocateSpace", ds})
+	}
+	if config := req.Spec.Config; config != nil {
+		all = append(all, configNeeds(config, req.Folder)...)
+		if wanted := v.networksIn(config.DeviceChange); wanted != nil {
+			networks = wanted
+		}
+	}
+	for _, network := range networks {
+		all = append(all, need{"Network.Assign", network})
+	}
+	return all
+}
+
+// networksIn are the networks that adapters are added to; nil if none is.
+func (v *Rights) networksIn(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
+	for _, change := range changes {
+		spec := change.GetVirtualDeviceConfigSpec()
+		card, is := spec.Device.(types.BaseVirtualEthernetCard)
+		if !is || spec.Operation != types.VirtualDeviceConfigSpecOperationAdd {
+			continue
+		}
+		switch backing := card.GetVirtualEthernetCard().Backing.(type) {
+		case *types.VirtualEthernetCardDistributedVirtualPortBackingInfo:
+			refs = append(refs, types.ManagedObjectReference{Type: "DistributedVirtualPortgroup", Value: backing.Port.PortgroupKey})
+		case *types.VirtualEthernetCardNetworkBackingInfo:
+			for _, network := range v.objects.All("Network") {
+				if network.Entity().Name == backing.DeviceName {
+					refs = append(refs, network.Reference())
+				}
+			}
+		}
+	}
+	return refs
+}
+
+// configNeeds are those of a change of a VM's configuration.
+func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectReference) (all []need) {
+	add := func(is bool, privilege string) {
+		if is {
+			all = append(all, need{privilege, on})
+		}
+	}
+	add(spec.NumCPUs != 0 || spec.NumCoresPerSocket != nil, "VirtualMachine.Config.CPUCount")
+	add(spec.MemoryMB != 0, "VirtualMachine.Config.Memory")
+	add(len(spec.ExtraConfig) > 0, "VirtualMachine.Config.AdvancedConfig")
+	add(spec.Name != "", "VirtualMachine.Config.Rename")
+	add(spec.Annotation != "", "VirtualMachine.Config.Annotation")
+	add(spec.ManagedBy != nil, "VirtualMachine.Config.ManagedBy")
+	// [doc] ConfigSpec.instanceUuid: "Reconfigure privilege: VirtualMachine.Config.Settings".
+	add(spec.InstanceUuid != "" || spec.Uuid != "" || spec.Tools != nil || spec.Flags != nil || spec.PowerOpInfo != nil, "VirtualMachine.Config.Settings")
+	for _, change := range spec.DeviceChange {
+		_, disk := change.GetVirtualDeviceConfigSpec().Device.(*types.VirtualDisk)
+		switch operation := change.GetVirtualDeviceConfigSpec().Operation; {
+		case operation == types.VirtualDeviceConfigSpecOperationEdit:
+			add(true, "VirtualMachine.Config.EditDevice")
+		case !disk:
+			add(true, "VirtualMachine.Config.AddRemoveDevice")
+		case operation == types.VirtualDeviceConfigSpecOperationRemove:
+			add(true, "VirtualMachine.Config.RemoveDisk")
+		case change.GetVirtualDeviceConfigSpec().FileOperation == "":
+			add(true, "VirtualMachine.Config.AddExistingDisk")
+		default:
+			add(true, "VirtualMachine.Config.AddNewDisk")
+		}
+	}
+	return all
+}
+
+// ForbiddenREST says why the role does not allow a call of the REST API.
+//
+// [doc] vSphere Automation API, tagging: "the create category privilege", "the create tag privilege", "the attach tag
+// privilege on the tag". vSphere Security: Assign or Unassign vSphere Tag on Object.
+func (v *Rights) ForbiddenREST(r *http.Request) types.BaseMethodFault {
+	root := v.world.Root()
+	var needed []string
+	switch action := r.URL.Query().Get("~action"); {
+	case strings.HasPrefix(action, "attach"), strings.HasPrefix(action, "detach"):
+		needed = []string{"InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"}
+	case r.Method == http.MethodPost && action == "" && r.URL.Path == tagging+"/tag":
+		needed = []string{"InventoryService.Tagging.CreateTag"}
+	case r.Method == http.MethodPost && action == "" && r.URL.Path == tagging+"/category":
+		needed = []string{"InventoryService.Tagging.CreateCategory"}
+	}
+	held := v.currentRole()
+	for _, privilege := range needed {
+		if !v.holds(held, privilege, root) {
+			return &types.NoPermission{PrivilegeId: privilege}
+		}
+	}
+	return nil
+}
+
+// Authorization is the AuthorizationManager during one call.
+func (v *Rights) Authorization(o *simulator.AuthorizationManager) mo.Reference {
+	return &authorizationManager{AuthorizationManager: o, v: v}
+}
+
+// authorizationManager answers which privileges are held by what Restrict, Withdraw and Deny said.
+type authorizationManager struct {
+	*simulator.AuthorizationManager
+	v *Rights
+}
+
+// FetchUserPrivilegeOnEntities answers for whoever is asked about: there is one role for all.
+func (a *authorizationManager) FetchUserPrivilegeOnEntities(req *types.FetchUserPrivilegeOnEntities) soap.HasFault {
+	inner := a.AuthorizationManager.FetchUserPrivilegeOnEntities(req).(*methods.FetchUserPrivilegeOnEntitiesBody)
+	held := a.v.currentRole()
+	a.v.mu.Lock()
+	denied := slices.Collect(maps.Values(a.v.denied))
+	a.v.mu.Unlock()
+	for i := range inner.Res.Returnval {
+		r := &inner.Res.Returnval[i]
+		all := append(slices.Clone(r.Privileges), newPrivileges...)
+		if held != nil {
+			all = slices.Collect(maps.Keys(held.privileges))
+		}
+		r.Privileges = slices.DeleteFunc(all, func(p string) bool {
+			return slices.Contains(denied, p) || !a.v.holds(held, p, r.Entity)
+		})
+		slices.SortFunc(r.Privileges, cmp.Compare)
+	}
+	return inner
+}
+
+// newPrivileges are those that the simulator's list, which is of an older vCenter, does not have.
+var newPrivileges = []string{
+	"InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable", "InventoryService.Tagging.CreateTag",
+	"InventoryService.Tagging.CreateCategory", "StorageProfile.View", "VirtualMachine.Config.ManagedBy",
+}

@@ -1,0 +1,204 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// serve has vCenter answer a request from the network, or as far as the wire is told.
+func (w *Wire) serve(rw http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body) // all of it: only then does net/http notice that a client hangs up
+	if err != nil || w.alive.Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	c := &request{behind: w.network.set.Endpoint, r: r, body: body, answer: NewAnswer()}
+	if !w.lead(r.Context(), MethodOf(r, body), c) {
+		panic(http.ErrAbortHandler)
+	}
+	c.answer.writeTo(rw)
+}
+
+// Carrier is a call on its way: an HTTP request, or a direct call (direct.go).
+type Carrier interface {
+	// CarryOut has vCenter answer while ctx lasts, and reports whether it does: not, if it is closed.
+	CarryOut(ctx context.Context) bool
+	// Fail answers a fault, and vCenter sees nothing.
+	Fail(fault types.BaseMethodFault)
+	// EndSession ends the session that the call bears, and no other, and reports whether there was one.
+	EndSession() bool
+}
+
+// lead has vCenter answer a call, as far as the wire is told, and reports whether it is answered. client ends when the
+// client has gone.
+func (w *Wire) lead(client context.Context, method string, c Carrier) (answered bool) {
+	e := w.enter(client, method)
+	broken := false
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		e.Took, e.Done, e.Broken = time.Since(e.Began), true, broken
+	}()
+	while, stop := either(client, w.alive)
+	defer stop()
+
+	switch e.Break.Kind {
+	case Refused:
+		broken = true
+		return false
+	case KilledBefore:
+		broken = true
+		w.Kill()
+		return false
+	case ReplyLost, KilledAfter: // carried out, even if the client does not wait for it
+		broken = w.carryOut(w.open, c)
+		if e.Break.Kind == KilledAfter {
+			w.Kill()
+		}
+		return false
+	case Faulted:
+		broken = true
+		c.Fail(e.Break.Fault)
+		return true
+	case SessionGone:
+		broken = c.EndSession()
+	case Stalled:
+		select {
+		case <-time.After(e.Break.Stall):
+			broken = true
+		case <-while.Done():
+			return false
+		}
+	}
+	return w.carryOut(while, c) && while.Err() == nil
+}
+
+// carryOut has vCenter answer a call while ctx lasts, unless an outage keeps the call or its answer.
+func (w *Wire) carryOut(ctx context.Context, c Carrier) bool {
+	return w.network.gate.pass(ctx) && c.CarryOut(ctx) && w.network.gate.pass(ctx)
+}
+
+// request is a call by HTTP.
+type request struct {
+	behind Endpoint
+	r      *http.Request
+	body   []byte
+	answer *Answer
+}
+
+func (c *request) CarryOut(ctx context.Context) bool {
+	inner := c.r.WithContext(ctx)
+	inner.Body = io.NopCloser(bytes.NewReader(c.body))
+	return c.behind.CarryOut(c.answer, inner)
+}
+
+func (c *request) EndSession() bool { return c.behind.EndSession(c.r, c.body) }
+
+func (c *request) Fail(fault types.BaseMethodFault) { c.behind.Refuse(c.answer, c.r, fault) }
+
+// enter numbers a call, and asks what is to become of it.
+func (w *Wire) enter(client context.Context, method string) *Entry {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.mu.Lock()
+	w.nth[method]++
+	e := &Entry{Call: Call{N: len(w.log) + 1, Method: method, Nth: w.nth[method]}, Began: time.Now()}
+	if w.records {
+		w.log = append(w.log, e)
+	}
+	ask := w.ask
+	w.mu.Unlock()
+	var b Break
+	switch {
+	case client.Err() != nil: // it waited for others, and its client has gone
+		b = Break{Kind: Refused}
+	case ask != nil:
+		b = ask(e.Call)
+	}
+	if b.Kind == Pass {
+		b = w.network.ordered(method)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.Break = b
+	return e
+}
+
+// either is a context that ends with any of two.
+func either(a, b context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(a)
+	stop := context.AfterFunc(b, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// Answer holds back what the simulator answers, so that it can still be lost.
+type Answer struct {
+	header http.Header
+	Status int
+	Body   bytes.Buffer
+}
+
+func NewAnswer() *Answer { return &Answer{header: make(http.Header), Status: http.StatusOK} }
+
+func (a *Answer) Header() http.Header         { return a.header }
+func (a *Answer) WriteHeader(status int)      { a.Status = status }
+func (a *Answer) Write(p []byte) (int, error) { return a.Body.Write(p) }
+
+func (a *Answer) writeTo(w http.ResponseWriter) {
+	for key, values := range a.header {
+		w.Header()[key] = values
+	}
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body.Bytes())
+}
+
+// ids are what differs between two calls of one REST operation.
+var ids = regexp.MustCompile(`/id:[^/]*`)
+
+// MethodOf names a call: a SOAP body's first element, or the REST operation.
+func MethodOf(r *http.Request, body []byte) string {
+	if !IsREST(r) && r.Method == http.MethodPost {
+		if method := soapMethod(body); method != "" {
+			return method
+		}
+	}
+	name := r.Method + " " + ids.ReplaceAllString(r.URL.Path, "/id:")
+	if action := r.URL.Query().Get("~action"); action != "" {
+		name += "?~action=" + action
+	}
+	return name
+}
+
+func IsREST(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/rest/") || strings.HasPrefix(r.URL.Path, "/api/")
+}
+
+// soapMethod is the name of the first element of a SOAP body; "" if there is none.
+func soapMethod(text []byte) string {
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for inBody := false; ; {
+		token, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		start, is := token.(xml.StartElement)
+		switch {
+		case !is:
+		case inBody:
+			return start.Name.Local
+		case start.Name.Local == "Body":
+			inBody = true
+		case start.Name.Local == "Header":
+			if d.Skip() != nil {
+				return ""
+			}
+		}
+	}
+}
