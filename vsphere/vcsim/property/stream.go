@@ -36,6 +36,7 @@ type Streams struct {
 	all map[*simulator.PropertyCollector]*stream
 }
 
+// NewStreams has none yet.
 func NewStreams(w *world.World, r *rights.Rights) *Streams {
 	return &Streams{world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
 }

@@ -54,7 +54,7 @@ func New(w *world.World, r *rights.Rights, valid func(*types.Login) bool) *API {
 	return a
 }
 
-// ServeHTTP answers a request that carryOut let in.
+// ServeHTTP answers a request of the endpoint.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := SessionID(r)
 	a.mu.Lock()
@@ -98,6 +98,7 @@ func (a *API) pass(w http.ResponseWriter, r *http.Request) {
 	a.inner.ServeHTTP(w, r)
 }
 
+// SessionID is the id of the session that a request bears; "": none.
 func SessionID(r *http.Request) string {
 	if id := r.Header.Get(restHeader); id != "" {
 		return id

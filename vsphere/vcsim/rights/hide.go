@@ -70,6 +70,7 @@ func (w *Veil) Hides(ref types.ManagedObjectReference) bool {
 	}
 }
 
+// Visible are those that are not hidden.
 func (w *Veil) Visible(refs []types.ManagedObjectReference) (seen []types.ManagedObjectReference) {
 	for _, ref := range refs {
 		if !w.Hides(ref) {

@@ -20,6 +20,7 @@ type Rights struct {
 	hidden map[types.ManagedObjectReference]bool
 }
 
+// New lets the clients do and see everything.
 func New(w *world.World) *Rights {
 	return &Rights{world: w, objects: w.Objects, denied: make(map[string]string), hidden: make(map[types.ManagedObjectReference]bool)}
 }

@@ -66,6 +66,7 @@ func (n *Network) Stall() { n.gate.set(stalled) }
 // Up ends an outage. Address, inventory, sessions and tasks are as before.
 func (n *Network) Up() { n.gate.set(up) }
 
+// Scheme is that of the URL: https, or http without TLS.
 func (n *Network) Scheme() string {
 	if n.set.Plain {
 		return "http"

@@ -93,14 +93,17 @@ type request struct {
 	answer *Answer
 }
 
+// CarryOut implements Carrier.
 func (c *request) CarryOut(ctx context.Context) bool {
 	inner := c.r.WithContext(ctx)
 	inner.Body = io.NopCloser(bytes.NewReader(c.body))
 	return c.behind.CarryOut(c.answer, inner)
 }
 
+// EndSession implements Carrier.
 func (c *request) EndSession() bool { return c.behind.EndSession(c.r, c.body) }
 
+// Fail implements Carrier.
 func (c *request) Fail(fault types.BaseMethodFault) { c.behind.Refuse(c.answer, c.r, fault) }
 
 // enter numbers a call, and asks what is to become of it.
@@ -145,10 +148,16 @@ type Answer struct {
 	Body   bytes.Buffer
 }
 
+// NewAnswer is an answer with nothing in it.
 func NewAnswer() *Answer { return &Answer{header: make(http.Header), Status: http.StatusOK} }
 
-func (a *Answer) Header() http.Header         { return a.header }
-func (a *Answer) WriteHeader(status int)      { a.Status = status }
+// Header implements http.ResponseWriter.
+func (a *Answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *Answer) WriteHeader(status int) { a.Status = status }
+
+// Write implements http.ResponseWriter.
 func (a *Answer) Write(p []byte) (int, error) { return a.Body.Write(p) }
 
 func (a *Answer) writeTo(w http.ResponseWriter) {
@@ -176,6 +185,7 @@ func MethodOf(r *http.Request, body []byte) string {
 	return name
 }
 
+// IsREST reports whether a request is for the REST API.
 func IsREST(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/rest/") || strings.HasPrefix(r.URL.Path, "/api/")
 }

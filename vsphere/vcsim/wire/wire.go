@@ -255,6 +255,7 @@ type wireListener struct {
 	wire *Wire
 }
 
+// Accept implements net.Listener.
 func (l wireListener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -293,6 +294,7 @@ type conn struct {
 	wire *Wire
 }
 
+// Close implements net.Conn.
 func (c *conn) Close() error {
 	c.wire.disconnect(c)
 	return c.Conn.Close()

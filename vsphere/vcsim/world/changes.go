@@ -40,6 +40,7 @@ func (c *Changes) Read() (now uint64, next <-chan struct{}) {
 	return c.now, c.wake
 }
 
+// Since reports whether an object changed after a time that Read returned.
 func (c *Changes) Since(ref types.ManagedObjectReference, then uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,9 +6,10 @@ import "sync"
 // so in a testing/synctest bubble time stands still for the one who holds it and sleeps; who waits for these is.
 // (See https://pkg.go.dev/testing/synctest#hdr-Blocking.)
 
-// Lock is a mutex. Make one with newLock.
+// Lock is a mutex. Make one with NewLock.
 type Lock chan struct{}
 
+// NewLock is unlocked.
 func NewLock() Lock { return make(Lock, 1) }
 
 // Lock implements sync.Locker.

@@ -110,4 +110,5 @@ func (w *World) SessionLives(ctx *simulator.Context, key, user string) bool {
 // no latency, no faults, no lost rights, no outages, no counting.
 const AdminUser = "Administrator@VSPHERE.LOCAL"
 
+// IsAdmin reports whether a session is Admin's.
 func IsAdmin(s *simulator.Session) bool { return s != nil && s.UserName == AdminUser }
