@@ -40,7 +40,7 @@ func TestAWholeLifeByKubectlAlone(t *testing.T) {
 
 	r.kubectlWith(t, webYAML, "-n", namespace, "apply", "-f", "-")
 	r.settled(t, namespace, "web", 3)
-	if out, want := table(k("get", "vg", "--no-headers")), "web  RUNNING  3  3  2  4  vm-operator-template  successfully reconciled VmGroup"; strings.TrimSpace(out) != want {
+	if out, want := table(k("get", "vg", "--no-headers")), "web  RUNNING  3  3  2  4  vm-operator-template  3  AGE  successfully reconciled VmGroup"; out != want {
 		t.Errorf("kubectl get vg shows %s", out)
 	}
 	if n := len(r.vms(t, namespace, "web")); n != 3 {

@@ -74,13 +74,22 @@ func life(t *testing.T) *rig {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("vmgroup's log ends with\n%s\nMetacontroller's with\n%s", end(r.server.Log()), end(r.metacontroller.Log()))
+			// Short, so that what failed, which stands above it, is seen.
+			t.Logf("vmgroup logged last\n%s\nMetacontroller complained last of\n%s", last(20, r.server.Log(), `"level":"debug"`), last(5, r.metacontroller.Log(), `"level":"info"`))
 		}
 	})
 	return r
 }
 
-func end(text string) string { return text[max(0, len(text)-6000):] }
+// last are the last lines of a log but for those that have a certain text, each cut to what can be read.
+func last(n int, log, without string) string {
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(log), "\n"), func(line string) bool { return strings.Contains(line, without) })
+	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		lines[i] = line[:min(len(line), 300)]
+	}
+	return strings.Join(lines, "\n")
+}
 
 func (r *rig) close() {
 	for _, p := range []*cluster.Process{r.metacontroller, r.server} {
@@ -209,7 +218,7 @@ func ok(url string) error {
 }
 
 func fetch(url string) (string, error) {
-	response, err := (&http.Client{Timeout: 5 * time.Second}).Get(url)
+	response, err := (&http.Client{Timeout: time.Minute}).Get(url)
 	if err != nil {
 		return "", err
 	}
