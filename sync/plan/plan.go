@@ -10,6 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
@@ -82,7 +85,7 @@ func Make(o Observed) Result {
 	case !v.sighted:
 		r.Resync = min(resyncHindered, o.Resync)
 	case v.blocked():
-		r.Resync = min(resyncBlocked, o.Resync)
+		r.Resync = min(v.resyncBlocked(), o.Resync)
 	case v.paused():
 	case v.hold != nil || v.busy() || v.update != nil || v.countReady() < len(v.members):
 		r.Resync = min(resyncBusy, o.Resync)
@@ -98,14 +101,27 @@ func Make(o Observed) Result {
 }
 
 // How soon the next hook call is wished for, to bring the status up to date: while members come and go, while an operator has
-// to act (who looks on), and while vCenter cannot be seen. A settled group is called for at the resync period; one with a
+// to act, and while vCenter cannot be seen. A settled group is called for at the resync period; one with a
 // Service more often, because its endpoints are brought up to date by hook calls alone.
 const (
 	resyncBusy     = 2 * time.Second
 	resyncServed   = 5 * time.Second
-	resyncBlocked  = 3 * time.Second
+	resyncWatched  = 3 * time.Second // an operator has to act, in the first watchedFor
+	resyncStalled  = 8 * time.Second // and later: what the inventory shows is told within ten seconds still
 	resyncHindered = 5 * time.Second
+
+	watchedFor = 10 * time.Minute
 )
+
+// resyncBlocked is for a group that an operator has to act for. Many may wait for one vCenter, and for weeks: their calls must
+// not keep Metacontroller from the others.
+func (v *view) resyncBlocked() time.Duration {
+	stalled := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionStalled)
+	if stalled != nil && stalled.Status == metav1.ConditionTrue && v.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
+		return resyncStalled
+	}
+	return resyncWatched
+}
 
 // Wants reports whether the plan has that step for that member.
 func (r *Result) Wants(vm string, op Op) bool {
