@@ -83,7 +83,7 @@ func TestEventsTellOnceWhatHappenedAndWhy(t *testing.T) {
 				t.Errorf("a settled group is answered with %d Events", n)
 			}
 		}
-		if got := web.says(0); !slices.Equal(got, []string{"Normal MemberCreated x3: Created web-0 (new-web-0), web-1 (new-web-1), web-2 (new-web-2): 0 of 3 members exist"}) {
+		if got := web.says(0); !slices.Equal(got, []string{"Normal MemberCreated x3: Created web-0 (new-web-0), web-1 (new-web-1), web-2 (new-web-2): too few members: 0 of 3"}) {
 			t.Errorf("%q", got)
 		}
 		web.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(2)) })
@@ -95,7 +95,7 @@ func TestEventsTellOnceWhatHappenedAndWhy(t *testing.T) {
 			s.VMs = slices.Delete(slices.Clone(s.VMs), gone, gone+1)
 		})
 		expect("Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)",
-			"Normal MemberCreated x1: Created web-0 (new-web-0-again): 1 of 2 members exist")
+			"Normal MemberCreated x1: Created web-0 (new-web-0-again): too few members: 1 of 2")
 
 		for range 2 { // each time is told
 			m.change(web.Ref(), func(s *plan.VCenterState) {

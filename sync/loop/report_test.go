@@ -63,7 +63,7 @@ func TestWhatIsKnownOfAGroupIsToldAsItChanges(t *testing.T) {
 			!web.LastCall.Equal(began) || !web.LeaseEnds.Equal(began.Add(90*time.Second)) || !strings.Contains(web.Message, "cloning 2 of 2") {
 			t.Errorf("%+v", web)
 		}
-		if p := web.Pending; len(p) != 2 || p[0].VM != "web-0" || p[0].Op != plan.Clone || p[0].State != plan.Running || p[0].Since.IsZero() || p[0].Reason != "0 of 2 members exist" || p[0].Fault != nil || p[1].VM != "web-1" {
+		if p := web.Pending; len(p) != 2 || p[0].VM != "web-0" || p[0].Op != plan.Clone || p[0].State != plan.Running || p[0].Since.IsZero() || p[0].Reason != "too few members: 0 of 2" || p[0].Fault != nil || p[1].VM != "web-1" {
 			t.Errorf("pending %+v", p)
 		}
 		if db := all[0]; db.Phase != v1alpha1.PhaseRunning || db.LastPlan != nil || db.Members == nil || db.Pending == nil || db.Faults == nil {
@@ -92,11 +92,11 @@ func TestWhatIsKnownOfAGroupIsToldAsItChanges(t *testing.T) {
 		if len(web.Actions) < 3 || !slices.IsSortedFunc(web.Actions, func(a, b plan.ActionReport) int { return b.Time.Compare(a.Time) }) {
 			t.Fatalf("actions %+v", web.Actions)
 		}
-		if a := web.Actions[failed]; a.Op != plan.Clone || a.Result != "DatastoreFull" || a.Message != "the datastore is full" || a.Reason != "0 of 2 members exist" {
+		if a := web.Actions[failed]; a.Op != plan.Clone || a.Result != "DatastoreFull" || a.Message != "the datastore is full" || a.Reason != "too few members: 0 of 2" {
 			t.Errorf("%+v", a)
 		}
 		made := slices.IndexFunc(web.Actions, func(a plan.ActionReport) bool { return a.VM == "web-0" && a.Op == plan.Clone })
-		if a := web.Actions[made]; a.Result != plan.ResultOK || a.Message != "" || a.Reason != "0 of 2 members exist" || a.DurationSeconds != 10 || a.Time.Sub(began) != 10*time.Second {
+		if a := web.Actions[made]; a.Result != plan.ResultOK || a.Message != "" || a.Reason != "too few members: 0 of 2" || a.DurationSeconds != 10 || a.Time.Sub(began) != 10*time.Second {
 			t.Errorf("%+v", a)
 		}
 		m.setFault(nil)

@@ -119,9 +119,9 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	return slack
 }
 
-// membersText says how many members there are and should be: "2 of 3 members exist".
+// membersText says how many members there are and should be, in words that hold before and after: "too few members: 2 of 3".
 func (v *view) membersText() string {
-	return fmt.Sprintf("%d of %s exist", v.ordinals, count(v.want, "member"))
+	return fmt.Sprintf("too few members: %d of %d", v.ordinals, v.want)
 }
 
 // removeChosen marks the members that go, and removes the marked ones. Marks of those that stay are taken off first:
