@@ -184,11 +184,26 @@ func (v *view) heldText() string {
 	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(v.members), "member"), why)
 }
 
-// differing says of each member that differs from the spec in what.
+// differing says in what members differ from the spec, each difference once.
 func (v *view) differing() (texts []string) {
+	var order []string
+	which := map[string][]string{}
 	for i := range v.members {
-		if m := &v.members[i]; m.differs() != "" {
-			texts = append(texts, m.display()+" "+m.differs())
+		m := &v.members[i]
+		how := m.differs()
+		if how == "" {
+			continue
+		}
+		if which[how] == nil {
+			order = append(order, how)
+		}
+		which[how] = append(which[how], m.display())
+	}
+	for _, how := range order {
+		if names := which[how]; len(names) == 1 {
+			texts = append(texts, names[0]+" "+how)
+		} else {
+			texts = append(texts, fmt.Sprintf("%d members (%s): each %s", len(names), atMost(names, 10), how))
 		}
 	}
 	return texts
