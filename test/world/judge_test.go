@@ -39,8 +39,17 @@ func (w *world) works(m *machine) bool {
 		return false
 	}
 	return !slices.ContainsFunc(w.steps, func(s *step) bool {
-		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && (s.phase == underWay || m.Marked && !s.by.paused && !slices.Contains(s.saw, m.MoRef))
+		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && !s.isOvertaken(m) &&
+			(s.phase == underWay || m.Marked && !s.by.paused && !slices.Contains(s.saw, m.MoRef))
 	})
+}
+
+// isOvertaken reports whether a guest is not asked to halt after all: the reconfigure that comes first is under way, and somebody
+// changed the VM since, so vCenter refuses it.
+//
+// [doc] VirtualMachineConfigSpec.changeVersion: "the changes are only applied if the current changeVersion matches".
+func (s *step) isOvertaken(m *machine) bool {
+	return s.asks && s.phase == underWay && s.guard != m.ChangeVersion
 }
 
 func takesDown(op plan.Op) bool {
