@@ -130,6 +130,26 @@ func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) er
 	return err
 }
 
+// lookAtOthers looks at those alone, where other calls came between lookAgain and what takes the member down.
+func (v *VCenter) lookAtOthers(ctx context.Context, a plan.Action) error {
+	if len(a.Others) == 0 {
+		return nil
+	}
+	others := 0
+	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.ReadObjects(ctx, s, othersSpec(a.Others))
+		others = 0
+		for _, o := range objects {
+			others += countUnchanged(a.Others, o)
+		}
+		return err
+	})
+	if err == nil && others < a.Least || vcfault.MissingObject(err).Value != "" {
+		return v.tooFew(a)
+	}
+	return err
+}
+
 // tooFew refuses to take a member down because too few of those that the plan counts on are as it knows them.
 func (v *VCenter) tooFew(a plan.Action) *vcfault.Error {
 	for _, o := range a.Others {

@@ -96,6 +96,10 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)
 	}
+	if err := v.lookAtOthers(ctx, a); err != nil { // the stamp may have taken long
+		v.undoStamp(ctx, ref, a, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
+		return vcfault.Untried(err)
+	}
 	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: vm})
 		return err

@@ -156,7 +156,7 @@ func (s *step) stamp() {
 // ask asks a guest to halt, once its stamp says so. Where that is refused, the stamp is put back.
 func (s *step) ask() error {
 	m := s.vc.find(s.a.MoRef)
-	err := leaseOver
+	err := error(leaseOver)
 	switch {
 	case m.gone:
 		return objectGone
@@ -166,6 +166,8 @@ func (s *step) ask() error {
 		return nil
 	case !m.Tools:
 		err = noTools
+	case s.lookAtOthers() != nil:
+		err = untried(tooFew)
 	case s.by.loop.Leased(s.ref.UID, s.a.VM):
 		s.judgePromise(m)
 		m.asked, m.heeds = time.Now(), s.set.heeds
