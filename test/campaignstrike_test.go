@@ -32,8 +32,15 @@ const (
 	taskFails = "TaskFails"
 )
 
-// stallFor is how long a call stalls: longer than a hook's client waits, and shorter than the server's own bound.
-const stallFor = 30 * time.Second
+// stallFor is how long a call stalls: longer than a hook's client waits, and shorter than the server's own bound. That is less for a
+// call which takes a member down.
+func stallFor(method string) time.Duration {
+	switch method {
+	case "ShutdownGuest", "PowerOffVM_Task", "ResetVM_Task":
+		return 12 * time.Second
+	}
+	return 30 * time.Second
+}
 
 // String is what -campaign.only takes: "CloneVM_Task#2/ReplyLost", "CloneVM_Task#2/Faulted:NoDiskSpace".
 func (s strike) String() string {
@@ -110,7 +117,7 @@ func (s strike) order() vcsim.Break {
 	case breakFaulted:
 		return vcsim.Break{Kind: vcsim.Faulted, Fault: s.fault()}
 	case breakStalled:
-		return vcsim.Break{Kind: vcsim.Stalled, Stall: stallFor}
+		return vcsim.Break{Kind: vcsim.Stalled, Stall: stallFor(s.method)}
 	case breakKilledBefore:
 		return vcsim.Break{Kind: vcsim.KilledBefore}
 	case breakKilledAfter:

@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"time"
 
 	apitypes "k8s.io/apimachinery/pkg/types"
 
@@ -37,4 +38,15 @@ func (v *VCenter) mayAct(ctx context.Context) error {
 		return nil
 	}
 	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to go on, or it says that the group is deleted; it is planned anew.")
+}
+
+// unfencedMost bounds how long a call may be under way that takes a member down: ShutdownGuest, PowerOffVM_Task, ResetVM_Task. They
+// bring no changeVersion, so whatever the call was planned from may be long past when it arrives; a call that is given up has its
+// connection closed. Far below a lease, and below the default of spec.deletion.shutdownTimeoutSeconds: nobody pulls the plug of a guest,
+// or powers its VM on again, while the guest may yet be asked. vCenter answers all three at once; what they begin goes on by itself.
+const unfencedMost = 15 * time.Second
+
+// unfenced gives such a call its time.
+func unfenced(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, unfencedMost)
 }

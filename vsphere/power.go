@@ -44,6 +44,8 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if a.Op == plan.PowerOff {
 		wanted = types.VirtualMachinePowerStatePoweredOff
 		start = func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+			ctx, stop := unfenced(ctx)
+			defer stop()
 			res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: vm})
 			if err == nil {
 				task = res.Returnval
@@ -101,6 +103,8 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 		return vcfault.Untried(err)
 	}
 	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		ctx, stop := unfenced(ctx)
+		defer stop()
 		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: vm})
 		return err
 	})
@@ -160,6 +164,8 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	}
 	vm := inventory.VMRef(a.MoRef)
 	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		ctx, stop := unfenced(ctx)
+		defer stop()
 		res, err := methods.ResetVM_Task(ctx, s.Vim, &types.ResetVM_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
