@@ -77,7 +77,7 @@ func classify(o *Observed) *view {
 	if o.Related.Fault == nil {
 		v.revision = RevisionWith(&o.Group.Spec, o.Related.Digest)
 	}
-	v.forgetConflicts()
+	v.forgetClones()
 	v.policy = policyOf(&o.Group.Spec, v.want)
 	v.sighted, v.hold = v.holdBack()
 	if !v.sighted {
@@ -89,23 +89,32 @@ func classify(o *Observed) *view {
 	return v
 }
 
-// forgetConflicts drops the failures of clones whose name is free now: they are tried again at once, and told no more.
-func (v *view) forgetConflicts() {
-	if len(v.State.Free) == 0 {
+// forgetClones drops the failures of clones that say nothing any more. The member is there by now: another replica made it, or the
+// reply was lost. Or the name, which something else had, is free: then it is tried again at once.
+func (v *view) forgetClones() {
+	var over []string
+	for name, p := range v.Pending {
+		if p.Op == Clone && p.Fault.Reason != "" && (v.isMade(p.Ordinal) || p.Fault.Reason == ReasonNameConflict && slices.Contains(v.State.Free, name)) {
+			over = append(over, name)
+		}
+	}
+	if len(over) == 0 {
 		return
 	}
 	v.Pending = maps.Clone(v.Pending)
-	for _, name := range v.State.Free {
-		p, pending := v.Pending[name]
-		switch {
-		case !pending || p.Op != Clone || p.Fault.Reason != ReasonNameConflict:
-		case p.State == Running:
-			p.Fault = Fault{}
+	for _, name := range over {
+		p := v.Pending[name]
+		if p.Fault = (Fault{}); p.State == Running {
 			v.Pending[name] = p
-		default:
+		} else {
 			delete(v.Pending, name)
 		}
 	}
+}
+
+// isMade reports whether a VM is there that is a member with that ordinal.
+func (v *view) isMade(ordinal int32) bool {
+	return v.State.Known && slices.ContainsFunc(v.State.VMs, func(vm VM) bool { return vm.Ordinal == ordinal && vm.Quarantined.IsZero() })
 }
 
 // holdBack decides what the table at Make says left of the bar.
