@@ -48,15 +48,14 @@ type ethernetConfig struct {
 	Match struct {
 		MAC string `json:"macaddress"`
 	} `json:"match"`
-	DHCP4       bool          `json:"dhcp4"`
-	Addresses   []string      `json:"addresses,omitempty"`
-	Routes      []routeConfig `json:"routes,omitempty"`
-	Nameservers *nameservers  `json:"nameservers,omitempty"`
-}
-
-type routeConfig struct {
-	To  string `json:"to"`
-	Via string `json:"via"`
+	DHCP4     bool     `json:"dhcp4"`
+	Addresses []string `json:"addresses,omitempty"`
+	// Gateway4 and Gateway6 are the only form of a default route that all renderers of all versions read. They are deprecated, but
+	// of routes to 0.0.0.0/0 and ::/0, cloud-init 22.4 makes ::/64 for IPv6 (canonical/cloud-init#4600), and up to 25.1 on ifupdown
+	// calls route, which Debian does not install. test/judges asks each version.
+	Gateway4    string       `json:"gateway4,omitempty"`
+	Gateway6    string       `json:"gateway6,omitempty"`
+	Nameservers *nameservers `json:"nameservers,omitempty"`
 }
 
 type nameservers struct {
@@ -116,8 +115,8 @@ func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 		e := ethernetConfig{DHCP4: n.WantsDHCP()}
 		e.Match.MAC = strings.ToLower(mac) // as the guest's kernel writes it
 		static := addressesAt(a.Details, i)
-		e.add(n.IPv4, static.IPv4, "0.0.0.0/0")
-		e.add(n.IPv6, static.IPv6, "::/0")
+		e.Gateway4 = e.add(n.IPv4, static.IPv4)
+		e.Gateway6 = e.add(n.IPv6, static.IPv6)
 		if len(n.Nameservers)+len(n.SearchDomains) > 0 {
 			e.Nameservers = &nameservers{n.Nameservers, n.SearchDomains}
 		}
@@ -126,16 +125,13 @@ func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 	return c, nil
 }
 
-// add gives an adapter a static address, and a default route by the gateway. (gateway4 is deprecated; and older versions
-// of netplan do not know "default" for a route's destination.)
-func (e *ethernetConfig) add(from *v1alpha1.Addresses, address, everywhere string) {
+// add gives an adapter a static address, and returns the gateway of its default route.
+func (e *ethernetConfig) add(from *v1alpha1.Addresses, address string) (gateway string) {
 	if from == nil || address == "" {
-		return
+		return ""
 	}
 	e.Addresses = append(e.Addresses, fmt.Sprintf("%s/%d", address, from.PrefixLength))
-	if from.Gateway != "" {
-		e.Routes = append(e.Routes, routeConfig{everywhere, from.Gateway})
-	}
+	return from.Gateway
 }
 
 // fillGuest tells the member who it is, and gives it its user data. Network adapters have no MAC addresses yet, so that

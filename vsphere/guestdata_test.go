@@ -69,7 +69,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		"with addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}, Addresses: addresses},
 			[]string{"00:50:56:AA:00:01", "00:50:56:aa:00:02", "00:50:56:aa:00:03"}, `{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {
 				"nic0": {"match": {"macaddress": "00:50:56:aa:00:01"}, "dhcp4": false, "addresses": ["10.0.0.12/24", "fd00::12/64"],
-					"routes": [{"to": "0.0.0.0/0", "via": "10.0.0.1"}, {"to": "::/0", "via": "fe80::1"}],
+					"gateway4": "10.0.0.1", "gateway6": "fe80::1",
 					"nameservers": {"addresses": ["10.0.0.53", "fd00::53"], "search": ["shop.example.com"]}},
 				"nic1": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true},
 				"nic2": {"match": {"macaddress": "00:50:56:aa:00:03"}, "dhcp4": false, "addresses": ["fd01::12/48"]}}}}`},
