@@ -22,6 +22,25 @@ func packed(text string) string {
 	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
+func TestAGuestWithVAppPropertiesLooksAtNoGuestinfo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		c := login(t, v)
+		ok(t, v.SetVAppProperties("vm-operator-template"))
+		for name, host := range map[string]string{"with": "", "without": "web-0"} {
+			ok(t, c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) {
+				spec.Config.ExtraConfig = []types.BaseOptionValue{option("guestinfo.metadata", "local-hostname: web-0")}
+				spec.Config.VAppConfigRemoved = types.NewBool(name == "without")
+			}))
+			ok(t, v.PowerOn(name))
+			if d := details(t, v, name); d.HostName != host || d.VAppProperties != (name == "with") {
+				t.Errorf("%s: it calls itself %q; vApp properties: %t", name, d.HostName, d.VAppProperties)
+			}
+		}
+	})
+}
+
 func TestAGuestReadsItsMetadataAsCloudInitDoes(t *testing.T) {
 	t.Parallel()
 	const network = `{version: 2, ethernets: {id0: {match: {name: "e*"}, addresses: ["192.0.2.7/24"]}, id1: {addresses: ["2001:db8::7/64"]}}}`

@@ -70,6 +70,7 @@ func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 	if point.linked {
 		link(vm, point)
 	}
+	vm.Config.VAppConfig = point.config.VAppConfig
 	if fault := v.finishClone(ctx, vm, spec); fault != nil {
 		_, _ = v.inner(ctx, vm.Self, func() soap.HasFault {
 			return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self})

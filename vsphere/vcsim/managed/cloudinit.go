@@ -24,8 +24,8 @@ type identity struct {
 	addresses []string // by adapter
 }
 
-// identityOf asks the customization first, and else cloud-init, as a guest does that has both. The caller holds
-// the world and the VM's lock.
+// identityOf asks the customization first, and else cloud-init, as a guest does that has both. cloud-init prefers an OVF environment,
+// which here says nothing. The caller holds the world and the VM's lock.
 func (v *Objects) identityOf(vm *simulator.VirtualMachine) identity {
 	if spec := v.customized[vm.Self]; spec != nil {
 		id := identity{host: hostname(spec, vm.Name)}
@@ -37,6 +37,9 @@ func (v *Objects) identityOf(vm *simulator.VirtualMachine) identity {
 			id.addresses = append(id.addresses, fixed.IpAddress)
 		}
 		return id
+	}
+	if readsOVF(vm) {
+		return identity{}
 	}
 	values := make(map[string]string)
 	for _, o := range vm.Config.ExtraConfig {

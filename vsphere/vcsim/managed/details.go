@@ -22,6 +22,8 @@ type Details struct {
 	Policies []string
 	// Customization is the specification that its making, or CustomizeVM_Task, gave it last.
 	Customization *types.CustomizationSpec
+	// VAppProperties reports whether it has vApp properties.
+	VAppProperties bool
 	// HostName is what the guest reports.
 	HostName string
 }
@@ -68,6 +70,7 @@ func (v *Objects) Details(where string) (Details, error) {
 func (v *Objects) detail(vm *simulator.VirtualMachine, d *Details) {
 	dc := v.world.DatacenterOf(vm.Self)
 	d.Annotation, d.HostName = vm.Config.Annotation, vm.Guest.HostName
+	d.VAppProperties = vm.Config.VAppConfig != nil
 	if by := vm.Config.ManagedBy; by != nil {
 		copied := *by
 		d.ManagedBy = &copied

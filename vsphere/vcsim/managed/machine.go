@@ -188,6 +188,9 @@ func (v *Objects) configure(ctx *simulator.Context, vm *simulator.VirtualMachine
 	})
 	if fault == nil {
 		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.changeVersion", Val: version}})
+		if isTrue(spec.VAppConfigRemoved) {
+			v.objects.WithLock(ctx, vm.Self, func() { vm.Config.VAppConfig = nil })
+		}
 	}
 	return fault
 }
