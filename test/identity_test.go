@@ -174,6 +174,27 @@ func TestStaticAddressesGoWithTheOrdinal(t *testing.T) {
 	})
 }
 
+// cloud-init looks for an OVF environment before it looks at guestinfo.
+func TestAMemberOfAnOVATemplateHasItsStaticAddressAndName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", ova}, Guest: vcsim.Guest{Tools: true}})
+		r.must(r.SetVAppProperties(ova))
+		g := r.serve().group("web", 1)
+		g.Spec.Template = ova
+		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+		g.Spec.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24}}}
+		a := up(t, g)
+		if ips := a.Status.Members[0].IPs; !slices.Equal(ips, []string{"10.0.0.10"}) {
+			t.Errorf("it has the addresses %v", ips)
+		}
+		if d := r.details(webFolder + "web-0"); d.HostName != "web-0" || d.VAppProperties {
+			t.Errorf("it calls itself %q; vApp properties: %t", d.HostName, d.VAppProperties)
+		}
+		remove(t, g)
+	})
+}
+
 func TestTagsAndAttributesAreThereBeforeTheFirstPowerOnAndFollowTheSpec(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

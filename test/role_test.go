@@ -39,6 +39,9 @@ func everything(s *v1alpha1.VmGroupSpec) {
 	s.Deletion.QuarantineSeconds = 3600
 }
 
+// ova is a template with vApp properties.
+const ova = "ubuntu-ova"
+
 // counted has a server count its calls of vCenter.
 func counted(registry *prometheus.Registry) func(*vsphere.Config, *loop.Config) {
 	return func(c *vsphere.Config, _ *loop.Config) { c.Metrics = registry }
@@ -65,7 +68,8 @@ func callsIn(t testing.TB, registry *prometheus.Registry) map[string]int {
 
 func roleRig(t *testing.T) *rig {
 	t.Helper()
-	r := newRig(t, vcsim.Config{Portgroups: 1, Hosts: 2, Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}})
+	r := newRig(t, vcsim.Config{Portgroups: 1, Hosts: 2, Templates: []string{"vm-operator-template", otherTemplate, ova}, Guest: vcsim.Guest{Tools: true}})
+	r.must(r.SetVAppProperties(ova))
 	r.must(r.AddCustomizationSpec("linux", false))
 	r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
 	return r
@@ -128,6 +132,9 @@ var lackings = []lacking{
 	{privilege: "VirtualMachine.Inventory.Delete", going: true},
 	{privilege: "Folder.Delete", going: true},
 	{privilege: "VirtualMachine.Config.AddRemoveDevice", change: everything},
+	{privilege: "VApp.ApplicationConfig", change: func(s *v1alpha1.VmGroupSpec) {
+		s.Template, s.Networks = ova, []v1alpha1.Network{{Network: "DC0_DVPG0"}}
+	}},
 	{privilege: "VirtualMachine.Provisioning.Customize", change: everything},
 	{privilege: "VirtualMachine.Provisioning.ReadCustSpecs", change: func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "other" }},
 	{privilege: "StorageProfile.View", change: func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "VM Encryption Policy" }},

@@ -140,6 +140,10 @@ func (e *ethernetConfig) add(from *v1alpha1.Addresses, address string) (gateway 
 // With a customization specification cloud-init must find no data of its own: where there is any, it does not look for
 // what vCenter's guest customization brings ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has
 // something). So the member finds its metadata beside it then, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
+//
+// A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912
+// changes that): so they do not come along where the group has something to tell. (CAPV takes them off each clone, since
+// kubernetes-sigs/cluster-api-provider-vsphere#2014.) Other members keep them, as appliances that are configured by them need.
 func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
 	if b.plain {
 		return nil
@@ -149,6 +153,8 @@ func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
 	if b.details.Spec.CustomizationSpec != "" {
 		key = ownMetadataKey
 		options = append(unset(metadataKey), unset(userDataKey)...)
+	} else if b.source.vApp && (b.details.UserData != "" || len(b.details.Spec.Networks) > 0) {
+		b.spec.Config.VAppConfigRemoved = types.NewBool(true)
 	}
 	metadata, err := metadataAt(key, b.ref, b.action, b.id, nil)
 	if err != nil {

@@ -163,6 +163,38 @@ func TestACustomizedMemberIsToldBesideWhereCloudInitLooks(t *testing.T) {
 	})
 }
 
+func TestOnlyMembersThatGuestinfoConfiguresAreClonedWithoutVAppProperties(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		w.must(w.AddCustomizationSpec("linux", false))
+		ref, err := w.AddVM("/DC0/vm", "ova")
+		w.must(err)
+		w.must(w.SetVAppProperties("ova"))
+		w.must(w.ToTemplate("ova"))
+		networks := []v1alpha1.Network{{Network: "VM Network"}}
+		for i, c := range []struct {
+			spec     v1alpha1.VmGroupSpec
+			userData plan.Sensitive
+			keeps    bool
+		}{
+			{userData: "#cloud-config"},
+			{spec: v1alpha1.VmGroupSpec{Networks: networks}},
+			{keeps: true},
+			{spec: v1alpha1.VmGroupSpec{Networks: networks, CustomizationSpec: "linux"}, keeps: true},
+		} {
+			a := p.shaped(int32(i), c.spec)
+			a.Template, a.Details.UserData = ref.Value, c.userData
+			p.do(a)
+			d, err := w.Details(a.VM)
+			w.must(err)
+			if d.VAppProperties != c.keeps {
+				t.Errorf("member %d: has vApp properties: %t", i, d.VAppProperties)
+			}
+		}
+	})
+}
+
 func TestNoFailureOfACloneShowsItsUserData(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

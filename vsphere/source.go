@@ -14,6 +14,8 @@ type source struct {
 	// perSocket are the cores per socket; 0 if vCenter does not say.
 	perSocket int32
 	devices   []types.BaseVirtualDevice
+	// vApp reports whether there are vApp properties, or a transport for them.
+	vApp bool
 	// file is the .vmx file: "[datastore] directory/file.vmx".
 	file string
 	// snapshots are those of a template; nil if there are none.
@@ -42,6 +44,15 @@ func dividing(perSocket, cpu int32) *int32 {
 	return &cpu
 }
 
+// vAppPath is the property that HasVAppProperties looks at.
+const vAppPath = "config.vAppConfig"
+
+// HasVAppProperties reports whether guests of a VM of which config.vAppConfig was read find an OVF environment.
+func HasVAppProperties(o session.Object) bool {
+	c := session.Prop[types.VmConfigInfo](o, vAppPath)
+	return len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0
+}
+
 // cards are the network adapters.
 func (x *source) cards() []types.BaseVirtualDevice {
 	var cards []types.BaseVirtualDevice
@@ -66,7 +77,7 @@ func (x *source) disks() []*types.VirtualDisk {
 
 // readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
 func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
-	paths := []string{"config.hardware.numCoresPerSocket", "config.hardware.device", "config.files.vmPathName"}
+	paths := []string{"config.hardware.numCoresPerSocket", "config.hardware.device", "config.files.vmPathName", vAppPath}
 	if ref.Type == session.VMType {
 		paths = append(paths, "snapshot")
 	}
@@ -77,6 +88,7 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 	x := &source{
 		perSocket: session.Prop[int32](o, "config.hardware.numCoresPerSocket"),
 		devices:   session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice,
+		vApp:      HasVAppProperties(o),
 		file:      session.Prop[string](o, "config.files.vmPathName"),
 	}
 	if snapshots, has := session.LookUp[types.VirtualMachineSnapshotInfo](o, "snapshot"); has {

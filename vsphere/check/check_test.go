@@ -258,6 +258,7 @@ func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.must(w.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
+		w.must(w.SetVAppProperties("ubuntu"))
 		w.must(w.AddCustomizationSpec("linux", false))
 		_, err := w.AddTag("team", "shop")
 		w.must(err)
@@ -275,6 +276,7 @@ func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
 		})
 		all.only()
 		all.has("group shop/web", OK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "")
+		all.has("vApp properties", OK, "ubuntu has some", "")
 		group(func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }).has("group shop/web", Fail, "spec.cpu", "correct the field")
 		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }).has("group shop/web", Fail, "TemplateNotFound", "ubuntu")
 		group(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }).has("group shop/web: template and snapshot", Fail, "SnapshotNotFound", "take one")

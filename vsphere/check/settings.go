@@ -158,6 +158,7 @@ func (c *checker) template(check string, at *inventory.GroupFolder, name string)
 type nature struct {
 	cpu, memory      int32
 	addCPU, addMem   bool
+	vApp             bool
 	version, toolsOf string
 	disks, cards     int
 	space            int64 // of the disks, in bytes
@@ -167,13 +168,14 @@ type nature struct {
 
 func readNature(ctx context.Context, s *session.Session, vm types.ManagedObjectReference) (*nature, error) {
 	o, err := session.ReadProps(ctx, s, vm, "config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
-		"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore")
+		"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore", "config.vAppConfig")
 	if err != nil {
 		return nil, err
 	}
 	x := &nature{
 		cpu: session.Prop[int32](o, "config.hardware.numCPU"), memory: session.Prop[int32](o, "config.hardware.memoryMB"),
 		addCPU: session.Prop[bool](o, "config.cpuHotAddEnabled"), addMem: session.Prop[bool](o, "config.memoryHotAddEnabled"),
+		vApp:    vsphere.HasVAppProperties(o),
 		version: session.Prop[string](o, "config.version"), toolsOf: session.Prop[string](o, "guest.toolsVersionStatus2"),
 		networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
 		datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
@@ -217,6 +219,9 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 		c.ok(check, "%s", seen)
 	}
 	hot := map[bool]string{true: "while it runs", false: "by a power cycle"}
+	if x.vApp {
+		c.ok("vApp properties", "%s has some: members of groups with userData or networks are cloned without them (privilege VApp.ApplicationConfig), since cloud-init prefers them; others keep them", t.name)
+	}
 	c.ok("hot-add", "%s: more CPUs %s, more memory %s", t.name, hot[x.addCPU], hot[x.addMem])
 	c.tools(t, x)
 }

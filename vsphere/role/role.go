@@ -80,6 +80,7 @@ var least = []Privilege{
 	{ID: "VirtualMachine.Config.Annotation", On: []Scope{OnFolder}, Why: "the members' notes say who owns them", Without: "members have the template's notes"},
 	{ID: "VirtualMachine.Config.ManagedBy", On: []Scope{OnFolder}, Why: "`managedBy`, where the extension `" + ExtensionKey + "` is registered", Without: "people are not warned who edit members by hand"},
 	{ID: "VirtualMachine.Config.AddRemoveDevice", On: []Scope{OnFolder}, Why: "`networks`: a clone's own adapters", Without: "no `networks`"},
+	{ID: "VApp.ApplicationConfig", On: []Scope{OnFolder}, Why: "`userData` and `networks`: a clone without the template's vApp properties, which cloud-init prefers", Without: "no `userData` and no `networks` of templates with vApp properties"},
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "VirtualMachine.Provisioning.ReadCustSpecs", On: []Scope{OnRoot}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "StorageProfile.View", On: []Scope{OnRoot}, Why: "`placement.storagePolicy`", Without: "no `placement.storagePolicy`"},
