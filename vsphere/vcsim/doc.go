@@ -12,6 +12,7 @@
 //
 //   - world: the inventory, its lock, and what changed when
 //   - managed: VMs and guests, folders, clusters, and the tasks
+//   - cloudinit: the metadata that a guest reads
 //   - property: reads of properties, and the stream of changes
 //   - rights: what clients may do and see
 //   - wire: the network, and the faults of calls

@@ -83,7 +83,7 @@ func (v *Objects) comeUp(ctx *simulator.Context, vm *simulator.VirtualMachine, l
 	v.await(ctx, l, v.guest.Boot, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
 			toolsStart(g)
-			g.HostName = cmp.Or(v.identityOf(vm).host, g.HostName)
+			g.HostName = cmp.Or(v.identityOf(vm).Host, g.HostName)
 		})
 		v.awaitAddress(ctx, vm, l)
 	})
@@ -94,7 +94,7 @@ func (v *Objects) awaitAddress(ctx *simulator.Context, vm *simulator.VirtualMach
 	v.await(ctx, l, v.guest.IP, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
 			if g.IpAddress == "" {
-				addresses := v.identityOf(vm).addresses
+				addresses := v.identityOf(vm).Addresses
 				if len(addresses) == 0 {
 					addresses = []string{""}
 				}

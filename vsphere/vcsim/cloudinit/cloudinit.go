@@ -1,4 +1,7 @@
-package managed
+// Package cloudinit reads metadata as cloud-init does in a guest.
+//
+// It promises that what cannot be read says nothing. It has no locks.
+package cloudinit
 
 import (
 	"bytes"
@@ -6,55 +9,19 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
-	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/types"
 	"sigs.k8s.io/yaml"
 )
 
-// identity is what a guest was told of itself. An adapter without an address asks by DHCP.
-type identity struct {
-	host      string
-	addresses []string // by adapter
-}
-
-// identityOf asks the customization first, and else cloud-init, as a guest does that has both. cloud-init prefers an OVF environment,
-// which here says nothing. The caller holds the world and the VM's lock.
-func (v *Objects) identityOf(vm *simulator.VirtualMachine) identity {
-	if spec := v.customized[vm.Self]; spec != nil {
-		id := identity{host: hostname(spec, vm.Name)}
-		for _, nic := range spec.NicSettingMap {
-			fixed, _ := nic.Adapter.Ip.(*types.CustomizationFixedIp)
-			if fixed == nil {
-				fixed = new(types.CustomizationFixedIp)
-			}
-			id.addresses = append(id.addresses, fixed.IpAddress)
-		}
-		return id
-	}
-	if readsOVF(vm) {
-		return identity{}
-	}
-	values := make(map[string]string)
-	for _, o := range vm.Config.ExtraConfig {
-		values[o.GetOptionValue().Key] = fmt.Sprint(o.GetOptionValue().Value)
-	}
-	return metadataOf(values["guestinfo.metadata"], values["guestinfo.metadata.encoding"], macs(vm))
-}
-
-func macs(vm *simulator.VirtualMachine) (all []string) {
-	for _, d := range vm.Config.Hardware.Device {
-		if card, ok := d.(types.BaseVirtualEthernetCard); ok {
-			all = append(all, card.GetVirtualEthernetCard().MacAddress)
-		}
-	}
-	return all
+// Identity is what a guest was told of itself. An adapter without an address asks by DHCP.
+type Identity struct {
+	Host      string
+	Addresses []string // by adapter
 }
 
 // ethernet is an adapter in cloud-init's network configuration, version 2.
@@ -65,10 +32,10 @@ type ethernet struct {
 	Addresses []string `json:"addresses"`
 }
 
-// metadataOf reads the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or base64, gzipped or not;
+// Read reads the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or base64, gzipped or not;
 // `network` is a mapping, or text that is encoded in turn (network.encoding). An adapter without a MAC to match is the
 // one of its place among the others. What cannot be read says nothing.
-func metadataOf(text, encoding string, macs []string) identity {
+func Read(text, encoding string, macs []string) Identity {
 	var data struct {
 		LocalHostname   string          `json:"local-hostname"`
 		Hostname        string          `json:"hostname"`
@@ -76,9 +43,9 @@ func metadataOf(text, encoding string, macs []string) identity {
 		NetworkEncoding string          `json:"network.encoding"`
 	}
 	if yaml.Unmarshal(decode(text, encoding), &data) != nil {
-		return identity{}
+		return Identity{}
 	}
-	id := identity{host: cmp.Or(data.LocalHostname, data.Hostname), addresses: make([]string, len(macs))}
+	id := Identity{Host: cmp.Or(data.LocalHostname, data.Hostname), Addresses: make([]string, len(macs))}
 	network := []byte(data.Network)
 	var encoded string
 	if json.Unmarshal(network, &encoded) == nil {
@@ -99,7 +66,7 @@ func metadataOf(text, encoding string, macs []string) identity {
 			continue
 		}
 		if prefix, err := netip.ParsePrefix(nic.Addresses[0]); err == nil {
-			id.addresses[place] = prefix.Addr().String()
+			id.Addresses[place] = prefix.Addr().String()
 		}
 	}
 	return id

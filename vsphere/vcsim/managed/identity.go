@@ -1,0 +1,43 @@
+package managed
+
+import (
+	"fmt"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/cloudinit"
+)
+
+// identityOf asks the customization first, and else cloud-init, as a guest does that has both. cloud-init prefers an OVF environment,
+// which here says nothing. The caller holds the world and the VM's lock.
+func (v *Objects) identityOf(vm *simulator.VirtualMachine) cloudinit.Identity {
+	if spec := v.customized[vm.Self]; spec != nil {
+		id := cloudinit.Identity{Host: hostname(spec, vm.Name)}
+		for _, nic := range spec.NicSettingMap {
+			fixed, _ := nic.Adapter.Ip.(*types.CustomizationFixedIp)
+			if fixed == nil {
+				fixed = new(types.CustomizationFixedIp)
+			}
+			id.Addresses = append(id.Addresses, fixed.IpAddress)
+		}
+		return id
+	}
+	if readsOVF(vm) {
+		return cloudinit.Identity{}
+	}
+	values := make(map[string]string)
+	for _, o := range vm.Config.ExtraConfig {
+		values[o.GetOptionValue().Key] = fmt.Sprint(o.GetOptionValue().Value)
+	}
+	return cloudinit.Read(values["guestinfo.metadata"], values["guestinfo.metadata.encoding"], macs(vm))
+}
+
+func macs(vm *simulator.VirtualMachine) (all []string) {
+	for _, d := range vm.Config.Hardware.Device {
+		if card, ok := d.(types.BaseVirtualEthernetCard); ok {
+			all = append(all, card.GetVirtualEthernetCard().MacAddress)
+		}
+	}
+	return all
+}
