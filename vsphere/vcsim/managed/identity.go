@@ -13,15 +13,15 @@ import (
 // which here says nothing. The caller holds the world and the VM's lock.
 func (v *Objects) identityOf(vm *simulator.VirtualMachine) cloudinit.Identity {
 	if spec := v.customized[vm.Self]; spec != nil {
-		id := cloudinit.Identity{Host: hostname(spec, vm.Name)}
+		var addresses []string
 		for _, nic := range spec.NicSettingMap {
 			fixed, _ := nic.Adapter.Ip.(*types.CustomizationFixedIp)
 			if fixed == nil {
 				fixed = new(types.CustomizationFixedIp)
 			}
-			id.Addresses = append(id.Addresses, fixed.IpAddress)
+			addresses = append(addresses, fixed.IpAddress)
 		}
-		return id
+		return cloudinit.Identity{Host: hostname(spec, vm.Name), Addresses: addresses}
 	}
 	if readsOVF(vm) {
 		return cloudinit.Identity{}
