@@ -23,14 +23,32 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// awaiting runs a task waiter until the test ends.
-func awaiting(t testing.TB, c *session.Client) (ts *Tasks, stop func()) {
-	ts = New(c, zerolog.Nop())
+// rig is a lab, and a waiter for its tasks that runs.
+type rig struct {
+	*sessiontest.Lab
+	client  *session.Client
+	waiting *Tasks
+	stop    func()
+}
+
+// inABubble runs a test in a bubble, in parallel with others, and the waiter until the test ends.
+func inABubble(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := sessiontest.Start(t, vcsim.Config{})
+		test(t, await(t, l, l.Client(l.Config())))
+	})
+}
+
+// await runs a waiter until the test ends.
+func await(t testing.TB, l *sessiontest.Lab, c *session.Client) *rig {
+	r := &rig{Lab: l, client: c, waiting: New(c, zerolog.Nop())}
 	ctx, cancel := context.WithCancel(context.Background())
-	go ts.Run(ctx)
-	stop = func() { cancel(); <-ts.ended }
-	t.Cleanup(stop)
-	return ts, stop
+	go r.waiting.Run(ctx)
+	r.stop = func() { cancel(); <-r.waiting.ended }
+	t.Cleanup(r.stop)
+	return r
 }
 
 // outcome is what a wait gave.
@@ -39,16 +57,31 @@ type outcome struct {
 	err  error
 }
 
-func waitFor(ctx context.Context, ts *Tasks, ref types.ManagedObjectReference) <-chan outcome {
+func (r *rig) wait(ctx context.Context, ref types.ManagedObjectReference) <-chan outcome {
 	result := make(chan outcome, 1)
 	go func() {
-		info, err := ts.Wait(ctx, ref)
+		info, err := r.waiting.Wait(ctx, ref)
 		result <- outcome{info, err}
 	}()
 	return result
 }
 
-func get[T any](t testing.TB, c <-chan T) T {
+// ended ends a task, and expects that whoever awaits it hears of that.
+func (r *rig) ended(t testing.TB, ref types.ManagedObjectReference, result <-chan outcome) {
+	t.Helper()
+	r.End(ref, nil, nil)
+	succeeds(t, result)
+}
+
+// succeeds expects that a task ends well.
+func succeeds(t testing.TB, result <-chan outcome) {
+	t.Helper()
+	if o := get(t, result); o.err != nil {
+		t.Error(o.err)
+	}
+}
+
+func get(t testing.TB, c <-chan outcome) outcome {
 	t.Helper()
 	select {
 	case v := <-c:
@@ -60,29 +93,24 @@ func get[T any](t testing.TB, c <-chan T) T {
 }
 
 // pending waits until a WaitForUpdatesEx of the waiter is under way for those tasks.
-func pending(t testing.TB, l *sessiontest.Lab, ts *Tasks, tasks int) {
+func (r *rig) pending(t testing.TB, tasks int) {
 	t.Helper()
 	vctest.Eventually(t, "the tasks are awaited", func() bool {
-		ts.mu.Lock()
-		n := len(ts.awaited)
-		ts.mu.Unlock()
-		return n >= tasks && l.Counted()["WaitForUpdatesEx"] >= 2
+		r.waiting.mu.Lock()
+		n := len(r.waiting.awaited)
+		r.waiting.mu.Unlock()
+		return n >= tasks && r.Counted()["WaitForUpdatesEx"] >= 2
 	})
 }
 
 func TestTasksEndWithTheirResultOrTheirFault(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, _ := awaiting(t, c)
-
-		good, bad := l.Task(), l.Task()
-		goodEnds, badEnds := waitFor(t.Context(), ts, good), waitFor(t.Context(), ts, bad)
-		pending(t, l, ts, 2)
+	inABubble(t, func(t *testing.T, r *rig) {
+		good, bad := r.Task(), r.Task()
+		goodEnds, badEnds := r.wait(t.Context(), good), r.wait(t.Context(), bad)
+		r.pending(t, 2)
 		vm := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-7"}
-		l.End(good, vm, nil)
-		l.End(bad, nil, &types.NoDiskSpace{Datastore: "fast"})
+		r.End(good, vm, nil)
+		r.End(bad, nil, &types.NoDiskSpace{Datastore: "fast"})
 
 		o := get(t, goodEnds)
 		if o.err != nil || o.info.State != types.TaskInfoStateSuccess || o.info.Result != vm || o.info.CompleteTime == nil {
@@ -96,140 +124,100 @@ func TestTasksEndWithTheirResultOrTheirFault(t *testing.T) {
 }
 
 func TestATaskThatHasEndedAlreadyIsSeenAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, _ := awaiting(t, c)
-		ref := l.Task()
-		l.End(ref, nil, nil)
-		if o := get(t, waitFor(t.Context(), ts, ref)); o.err != nil {
-			t.Error(o.err)
-		}
+	inABubble(t, func(t *testing.T, r *rig) {
+		ref := r.Task()
+		r.End(ref, nil, nil)
+		succeeds(t, r.wait(t.Context(), ref))
 	})
 }
 
 func TestATaskThatVCenterForgotIsLostAndDisturbsNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, _ := awaiting(t, c)
-		other := l.Task()
-		otherEnds := waitFor(t.Context(), ts, other)
-		o := get(t, waitFor(t.Context(), ts, types.ManagedObjectReference{Type: "Task", Value: "task-gone"}))
+	inABubble(t, func(t *testing.T, r *rig) {
+		other := r.Task()
+		otherEnds := r.wait(t.Context(), other)
+		o := get(t, r.wait(t.Context(), types.ManagedObjectReference{Type: "Task", Value: "task-gone"}))
 		if !errors.Is(o.err, vcfault.ErrTaskLost) || vcfault.Classify("", o.err).Reason != vcfault.ReasonTaskLost {
 			t.Errorf("got %v", o.err)
 		}
-		l.End(other, nil, nil)
-		if o := get(t, otherEnds); o.err != nil {
-			t.Error(o.err)
-		}
+		r.ended(t, other, otherEnds)
 	})
 }
 
 func TestWaitsOutliveALostSessionAndAnOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, _ := awaiting(t, c)
-
-		first, second := l.Task(), l.Task()
-		firstEnds, secondEnds := waitFor(t.Context(), ts, first), waitFor(t.Context(), ts, second)
-		pending(t, l, ts, 2)
-		l.DropSessions()
-		l.End(first, nil, nil) // wakes the wait, which the simulator lets live on in a dead session
-		if o := get(t, firstEnds); o.err != nil {
-			t.Error(o.err)
-		}
-		l.Down()
-		l.End(second, nil, nil)
-		vctest.Eventually(t, "the outage is known", func() bool { return c.Health() != nil })
-		l.Up()
-		if o := get(t, secondEnds); o.err != nil {
-			t.Error(o.err)
-		}
-		if got := l.Sessions(); got != 1 {
+	inABubble(t, func(t *testing.T, r *rig) {
+		first, second := r.Task(), r.Task()
+		firstEnds, secondEnds := r.wait(t.Context(), first), r.wait(t.Context(), second)
+		r.pending(t, 2)
+		r.DropSessions()
+		r.End(first, nil, nil) // wakes the wait, which the simulator lets live on in a dead session
+		succeeds(t, firstEnds)
+		r.Down()
+		r.End(second, nil, nil)
+		vctest.Eventually(t, "the outage is known", func() bool { return r.client.Health() != nil })
+		r.Up()
+		succeeds(t, secondEnds)
+		if got := r.Sessions(); got != 1 {
 			t.Errorf("%d sessions, want 1", got)
 		}
 	})
 }
 
 func TestTasksAddedOneByOneDuringAWaitAreSeenSoon(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, _ := awaiting(t, c)
+	inABubble(t, func(t *testing.T, r *rig) {
 		var refs []types.ManagedObjectReference
 		var ends []<-chan outcome
 		for range 6 {
-			ref := l.Task()
-			refs, ends = append(refs, ref), append(ends, waitFor(t.Context(), ts, ref))
+			ref := r.Task()
+			refs, ends = append(refs, ref), append(ends, r.wait(t.Context(), ref))
 			vctest.Eventually(t, "the task is in the list", func() bool {
-				before := l.Counted()
+				before := r.Counted()
 				time.Sleep(4 * batchEvery)
-				return maps.Equal(before, l.Counted()) && before["ModifyListView"] >= len(refs)
+				return maps.Equal(before, r.Counted()) && before["ModifyListView"] >= len(refs)
 			})
 		}
 		begin := time.Now()
 		for i := range refs {
-			l.End(refs[i], nil, nil)
-			if o := get(t, ends[i]); o.err != nil {
-				t.Error(o.err)
-			}
+			r.ended(t, refs[i], ends[i])
 		}
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if calls := l.Counted(); calls["CancelWaitForUpdates"] == 0 {
+		if calls := r.Counted(); calls["CancelWaitForUpdates"] == 0 {
 			t.Errorf("no wait was cancelled, so this tests nothing: %v", calls)
 		}
 	})
 }
 
 func TestAWaitThatIsGivenUpLeavesTheOthersAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, _ := awaiting(t, c)
-		ref := l.Task()
+	inABubble(t, func(t *testing.T, r *rig) {
+		ref := r.Task()
 		ctx, cancel := context.WithCancel(t.Context())
-		one, other := waitFor(ctx, ts, ref), waitFor(t.Context(), ts, ref)
-		pending(t, l, ts, 1)
+		one, other := r.wait(ctx, ref), r.wait(t.Context(), ref)
+		r.pending(t, 1)
 		cancel()
 		if o := get(t, one); !errors.Is(o.err, context.Canceled) {
 			t.Errorf("got %v", o.err)
 		}
-		l.End(ref, nil, nil)
-		if o := get(t, other); o.err != nil {
-			t.Error(o.err)
-		}
+		r.ended(t, ref, other)
 	})
 }
 
 func TestTheEndOfRunEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, stop := awaiting(t, c)
-		ends := waitFor(context.Background(), ts, l.Task())
-		pending(t, l, ts, 1)
+	inABubble(t, func(t *testing.T, r *rig) {
+		ends := r.wait(context.Background(), r.Task())
+		r.pending(t, 1)
 		begin := time.Now()
-		stop()
+		r.stop()
 		if took := time.Since(begin); took > 3*time.Second {
 			t.Errorf("it took %v", took)
 		}
 		if o := get(t, ends); !errors.Is(o.err, context.Canceled) {
 			t.Errorf("got %v", o.err)
 		}
-		if o := get(t, waitFor(context.Background(), ts, l.Task())); !errors.Is(o.err, context.Canceled) {
+		if o := get(t, r.wait(context.Background(), r.Task())); !errors.Is(o.err, context.Canceled) {
 			t.Errorf("a wait after the end gave %v", o.err)
 		}
-		calls := l.Counted()
+		calls := r.Counted()
 		for made, unmade := range map[string]string{"CreatePropertyCollector": "DestroyPropertyCollector", "CreateListView": "DestroyView"} {
 			if calls[made] != calls[unmade] || calls[made] == 0 {
 				t.Errorf("%s: %d, %s: %d", made, calls[made], unmade, calls[unmade])
@@ -242,24 +230,17 @@ func TestTheEndOfRunEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
 }
 
 func TestAWatchThatBreaksInALivingSessionIsBuiltAnewAndNotLeaked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, stop := awaiting(t, c)
-		ref := l.Task()
-		ends := waitFor(t.Context(), ts, ref)
-		pending(t, l, ts, 1)
-		l.Down()
-		vctest.Eventually(t, "the outage is known", func() bool { return c.Health() != nil })
-		l.Up()
-		vctest.Eventually(t, "a second watch is made", func() bool { return l.Counted()["CreatePropertyCollector"] == 2 })
-		l.End(ref, nil, nil)
-		if o := get(t, ends); o.err != nil {
-			t.Error(o.err)
-		}
-		stop()
-		if calls := l.Counted(); calls["DestroyPropertyCollector"] != 2 || calls["DestroyView"] != 2 || calls["Login"] != 1 {
+	inABubble(t, func(t *testing.T, r *rig) {
+		ref := r.Task()
+		ends := r.wait(t.Context(), ref)
+		r.pending(t, 1)
+		r.Down()
+		vctest.Eventually(t, "the outage is known", func() bool { return r.client.Health() != nil })
+		r.Up()
+		vctest.Eventually(t, "a second watch is made", func() bool { return r.Counted()["CreatePropertyCollector"] == 2 })
+		r.ended(t, ref, ends)
+		r.stop()
+		if calls := r.Counted(); calls["DestroyPropertyCollector"] != 2 || calls["DestroyView"] != 2 || calls["Login"] != 1 {
 			t.Errorf("calls: %v", calls)
 		}
 	})
@@ -273,12 +254,8 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 		most  float64
 	}{{8, 3}, {32, 1.2}} {
 		t.Run(fmt.Sprintf("%d at once", tc.slots), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				l := sessiontest.Start(t, vcsim.Config{})
-				c := l.Client(l.Config())
-				ts, _ := awaiting(t, c)
-				if _, err := c.Session(t.Context()); err != nil {
+			inABubble(t, func(t *testing.T, r *rig) {
+				if _, err := r.client.Session(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				const tasks = 96
@@ -288,15 +265,15 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 					free <- struct{}{}
 					all.Go(func() {
 						defer func() { <-free }()
-						ref := l.Task()
-						time.AfterFunc(30*time.Second+time.Duration(7*(i%tc.slots))*time.Millisecond, func() { l.End(ref, nil, nil) })
-						if _, err := ts.Wait(t.Context(), ref); err != nil {
+						ref := r.Task()
+						time.AfterFunc(30*time.Second+time.Duration(7*(i%tc.slots))*time.Millisecond, func() { r.End(ref, nil, nil) })
+						if _, err := r.waiting.Wait(t.Context(), ref); err != nil {
 							t.Error(err)
 						}
 					})
 				}
 				all.Wait()
-				calls := l.Counted()
+				calls := r.Counted()
 				n := calls["ModifyListView"] + calls["WaitForUpdatesEx"] + calls["CreatePropertyCollector"] + calls["CreateListView"] + calls["CreateFilter"]
 				per := float64(n) / tasks
 				t.Logf("%.2f calls a task", per)
@@ -309,17 +286,13 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 }
 
 func TestNoCallIsMadeWhileThereIsNothingToAwait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, _ := awaiting(t, c)
-		ref := l.Task()
-		l.End(ref, nil, nil)
-		get(t, waitFor(t.Context(), ts, ref))
-		before := l.Counted()
+	inABubble(t, func(t *testing.T, r *rig) {
+		ref := r.Task()
+		r.End(ref, nil, nil)
+		get(t, r.wait(t.Context(), ref))
+		before := r.Counted()
 		time.Sleep(10 * batchEvery)
-		after := l.Counted()
+		after := r.Counted()
 		for method, n := range after {
 			if n != before[method] {
 				t.Errorf("%s was called", method)
@@ -329,18 +302,12 @@ func TestNoCallIsMadeWhileThereIsNothingToAwait(t *testing.T) {
 }
 
 func TestAfterAnIdleTimeInWhichTheSessionWentTasksAreAwaitedAllTheSame(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := sessiontest.Start(t, vcsim.Config{})
-		c := l.Client(l.Config())
-		ts, _ := awaiting(t, c)
+	inABubble(t, func(t *testing.T, r *rig) {
 		for range 2 {
-			ref := l.Task()
-			l.End(ref, nil, nil)
-			if o := get(t, waitFor(t.Context(), ts, ref)); o.err != nil {
-				t.Error(o.err)
-			}
-			l.DropSessions()
+			ref := r.Task()
+			r.End(ref, nil, nil)
+			succeeds(t, r.wait(t.Context(), ref))
+			r.DropSessions()
 		}
 	})
 }
@@ -352,8 +319,9 @@ func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
 		l := sessiontest.Start(t, vcsim.Config{})
 		c := l.Client(l.Config())
 		ts := New(c, zerolog.Nop()) // nobody runs it: no update comes
+		r := &rig{Lab: l, client: c, waiting: ts}
 		done, gone := l.Task(), types.ManagedObjectReference{Type: "Task", Value: "task-none"}
-		doneEnds, goneEnds := waitFor(t.Context(), ts, done), waitFor(t.Context(), ts, gone)
+		doneEnds, goneEnds := r.wait(t.Context(), done), r.wait(t.Context(), gone)
 		vctest.Eventually(t, "both are awaited", func() bool { return len(ts.wanted(nil)) == 2 })
 		s, err := c.Session(t.Context())
 		if err != nil {
@@ -383,11 +351,11 @@ func TestNoGoroutineOutlivesTheClient(t *testing.T) {
 		before := inBubble(t)
 		for range 5 {
 			c := l.Client(l.Config())
-			ts, stop := awaiting(t, c)
+			r := await(t, l, c)
 			ref := l.Task()
 			l.End(ref, nil, nil)
-			get(t, waitFor(t.Context(), ts, ref))
-			stop()
+			get(t, r.wait(t.Context(), ref))
+			r.stop()
 			c.Logout(t.Context())
 		}
 		synctest.Wait()
