@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,9 +28,7 @@ func ask(ctx context.Context, s *Session) error {
 }
 
 func TestManyWhoAskAtOnceShareOneLogin(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		var all sync.WaitGroup
 		for range 32 {
@@ -43,22 +40,16 @@ func TestManyWhoAskAtOnceShareOneLogin(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := l.Tries(); n != 1 {
-			t.Errorf("%d logins, want 1", n)
-		}
+		l.tried(1)
 	})
 }
 
 func TestALostSessionIsReplacedOnceAndTheCallRunsAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		const times = 20
 		for range times {
-			if err := c.Call(t.Context(), ask); err != nil {
-				t.Fatal(err)
-			}
+			l.must(c.Call(t.Context(), ask))
 			l.DropSessions()
 			time.Sleep(time.Hour)
 			var all sync.WaitGroup
@@ -70,13 +61,9 @@ func TestALostSessionIsReplacedOnceAndTheCallRunsAgain(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if n := l.Sessions(); n != 1 {
-				t.Fatalf("%d sessions, want 1", n)
-			}
+			l.open(1)
 		}
-		if n := l.Tries(); n != times+1 {
-			t.Errorf("%d logins, want %d", n, times+1)
-		}
+		l.tried(times + 1)
 		if calls := l.Counted()["Login"]; calls != times+1 {
 			t.Errorf("Login was counted %d times", calls)
 		}
@@ -84,9 +71,7 @@ func TestALostSessionIsReplacedOnceAndTheCallRunsAgain(t *testing.T) {
 }
 
 func TestSessionsThatNeverLastAreNotOpenedForEver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		var err error
 		for range 50 {
@@ -108,9 +93,7 @@ func TestSessionsThatNeverLastAreNotOpenedForEver(t *testing.T) {
 }
 
 func TestAFunctionThatFailsOtherwiseIsNotRunAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		runs := 0
 		err := c.Call(t.Context(), func(context.Context, *Session) error {
@@ -124,16 +107,12 @@ func TestAFunctionThatFailsOtherwiseIsNotRunAgain(t *testing.T) {
 }
 
 func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		cfg := l.config()
 		c := l.client(cfg)
 		write := func(password string) {
 			t.Helper()
-			if err := os.WriteFile(cfg.PasswordFile, []byte(password), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			l.must(os.WriteFile(cfg.PasswordFile, []byte(password), 0o600))
 		}
 		refused := func(logins int) {
 			t.Helper()
@@ -143,9 +122,7 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 					t.Errorf("got %v", err)
 				}
 			}
-			if n := l.Tries(); n != logins {
-				t.Errorf("%d logins, want %d", n, logins)
-			}
+			l.tried(logins)
 		}
 		write("wrong")
 		refused(1)
@@ -173,18 +150,12 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 }
 
 func TestARotatedPasswordIsReadAtTheNextLogin(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		cfg := l.config()
 		c := l.client(cfg)
-		if err := c.Call(t.Context(), ask); err != nil {
-			t.Fatal(err)
-		}
+		l.must(c.Call(t.Context(), ask))
 		l.SetPassword("rotated")
-		if err := os.WriteFile(cfg.PasswordFile, []byte("rotated"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		l.must(os.WriteFile(cfg.PasswordFile, []byte("rotated"), 0o600))
 		l.DropSessions()
 		if err := c.Call(t.Context(), ask); err != nil {
 			t.Error(err)
@@ -193,13 +164,9 @@ func TestARotatedPasswordIsReadAtTheNextLogin(t *testing.T) {
 }
 
 func TestWithVCenterDownCallersGetTheLastErrorAtOnceAndTheSessionIsTakenUpAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
-		if err := c.Call(t.Context(), ask); err != nil {
-			t.Fatal(err)
-		}
+		l.must(c.Call(t.Context(), ask))
 		before, _ := c.Session(t.Context())
 		l.Down()
 		if err := c.Call(t.Context(), ask); vctest.ReasonOf(t, err) != vcfault.ReasonVCenterUnreachable {
@@ -224,28 +191,20 @@ func TestWithVCenterDownCallersGetTheLastErrorAtOnceAndTheSessionIsTakenUpAgain(
 		if err != nil || after != before {
 			t.Errorf("another session, %v", err)
 		}
-		if got := l.Sessions(); got != 1 {
-			t.Errorf("%d sessions, want 1", got)
-		}
+		l.open(1)
 		c.Lost(before, errors.New("of old"))
 		c.Lost(before, errors.New("of old")) // a late comer changes nothing
 	})
 }
 
 func TestLogoutLeavesNoSessionAndEndsTheClient(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
-		if err := c.Call(t.Context(), ask); err != nil {
-			t.Fatal(err)
-		}
+		l.must(c.Call(t.Context(), ask))
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		c.Logout(context.WithoutCancel(ctx))
-		if n := l.Sessions(); n != 0 {
-			t.Errorf("%d sessions, want 0", n)
-		}
+		l.open(0)
 		if _, err := c.Session(t.Context()); vctest.ReasonOf(t, err) != vcfault.ReasonCancelled {
 			t.Errorf("got %v", err)
 		}
@@ -254,9 +213,7 @@ func TestLogoutLeavesNoSessionAndEndsTheClient(t *testing.T) {
 }
 
 func TestLogoutWhileALoginIsUnderWayLeavesNoSession(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		for range 20 {
 			cfg := l.config()
 			c, err := New(cfg)
@@ -272,9 +229,7 @@ func TestLogoutWhileALoginIsUnderWayLeavesNoSession(t *testing.T) {
 }
 
 func TestACallerWhoLeavesDoesNotEndTheLoginOfTheOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -284,16 +239,12 @@ func TestACallerWhoLeavesDoesNotEndTheLoginOfTheOthers(t *testing.T) {
 		if _, err := c.Session(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if n := l.Tries(); n != 1 {
-			t.Errorf("%d logins, want 1", n)
-		}
+		l.tried(1)
 	})
 }
 
 func TestCredentialsThatCannotBeReadAreAFaultAndNoPanic(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		cfg := l.config()
 		cfg.PasswordFile += ".missing"
 		c := l.client(cfg)
@@ -304,18 +255,14 @@ func TestCredentialsThatCannotBeReadAreAFaultAndNoPanic(t *testing.T) {
 }
 
 func TestEveryCallBearsAnOperationIDAndTheCallersIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		var log bytes.Buffer
 		var mu sync.Mutex
 		cfg := l.config()
 		cfg.Log = zerolog.New(zerolog.SyncWriter(lockedWriter{&mu, &log})).Level(zerolog.DebugLevel)
 		c := l.client(cfg)
 		ctx := context.WithValue(t.Context(), types.ID{}, "vmgroup-mine")
-		if err := c.Call(ctx, ask); err != nil {
-			t.Fatal(err)
-		}
+		l.must(c.Call(ctx, ask))
 		mu.Lock()
 		defer mu.Unlock()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -345,9 +292,7 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 }
 
 func TestFaultsAreKnownAsTheyComeFromTheWire(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		err := c.Call(t.Context(), func(ctx context.Context, s *Session) error {
 			_, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}})

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/rs/zerolog"
 
@@ -20,6 +21,29 @@ type lab struct {
 func startLab(t testing.TB) *lab {
 	t.Helper()
 	return &lab{vctest.NewLab(t, vcsim.Config{}), t}
+}
+
+// inABubble runs a test in a bubble with a lab, in parallel with others.
+func inABubble(t *testing.T, test func(t *testing.T, l *lab)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, startLab(t)) })
+}
+
+// tried expects that a password was tried so often.
+func (l *lab) tried(logins int) {
+	l.t.Helper()
+	if n := l.Tries(); n != logins {
+		l.t.Errorf("%d logins, want %d", n, logins)
+	}
+}
+
+// open expects that so many sessions are.
+func (l *lab) open(sessions int) {
+	l.t.Helper()
+	if n := l.Sessions(); n != sessions {
+		l.t.Fatalf("%d sessions, want %d", n, sessions)
+	}
 }
 
 func (l *lab) must(err error) {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"testing"
-	"testing/synctest"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -25,9 +24,7 @@ func TestAPropertyIsOfTheTypeThatIsAskedForOrNone(t *testing.T) {
 }
 
 func TestWhatIsReadOfAnObjectIsToldFromWhatIsGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startLab(t)
+	inABubble(t, func(t *testing.T, l *lab) {
 		vm, err := l.AddVM("/DC0/vm", "db-a")
 		l.must(err)
 		s, err := l.client(l.config()).Session(t.Context())
