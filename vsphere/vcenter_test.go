@@ -14,7 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -54,14 +54,9 @@ type process struct {
 }
 
 func (w *world) config() Config {
-	log := zerolog.Nop()
+	cfg := Config{Config: sessiontest.Config(w.World), Selection: inventory.Selection{ClusterID: "test"}}
 	if os.Getenv("VSPHERE_TEST_LOG") != "" {
-		log = zerolog.New(zerolog.NewConsoleWriter())
-	}
-	cfg := Config{Config: session.Config{Host: w.URL().Host, User: "vmgroup", Password: "pass", Insecure: true, Log: log},
-		Selection: inventory.Selection{ClusterID: "test"}}
-	if w.Network != nil {
-		cfg.Dial, cfg.Through = w.Network.DialContext, w.Direct // HTTP and XML cost three times as much
+		cfg.Log = zerolog.New(zerolog.NewConsoleWriter())
 	}
 	return cfg
 }

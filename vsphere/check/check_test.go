@@ -50,7 +50,7 @@ func (w *world) checked(change func(*vsphere.Config), o Options, also ...func(*c
 		change(&cfg)
 	}
 	v, err := vsphere.New(cfg)
-	w.must(err)
+	w.Must(err)
 	if o.GuestPatience == 0 {
 		o.GuestPatience = 5 * time.Minute
 	}
@@ -104,7 +104,7 @@ func (r results) only(but ...string) {
 func TestACheckOfAVCenterThatIsAsItShouldBeFindsNothingAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := worldOf(t, vctest.New(t))
 		w.Restrict(roleIDs()...)
 		r := w.checked(nil, Options{Templates: []string{"ubuntu"}, Networks: []string{"VM Network"}})
 		r.only()
@@ -140,10 +140,10 @@ func roleIDs() (ids []string) {
 // In real time: handshakes that fail need what sockets have and a pipe has not, a buffer.
 func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
 	t.Parallel()
-	w := newRealWorld(t, vcsim.Config{User: "vmgroup", Password: planted})
-	other := newRealWorld(t, vcsim.Config{})
+	w := worldOf(t, vctest.Real(t, vcsim.Config{User: "vmgroup", Password: planted}))
+	other := worldOf(t, vctest.Real(t, vcsim.Config{}))
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	w.must(os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.certificate()}), 0o600))
+	w.Must(os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.certificate()}), 0o600))
 
 	r := w.checked(func(c *vsphere.Config) { c.Host = "127.0.0.1:1" }, Options{})
 	r.has("address", Fail, "port 1", "see whether vCenter runs")
@@ -167,7 +167,7 @@ func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
 func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := worldOf(t, vctest.New(t))
 		for status, want := range map[int][3]string{
 			http.StatusOK:       {"vCenter", "does not speak as a vCenter", "--host"},
 			http.StatusNotFound: {"login", "404", "VC_HOST"},
@@ -179,7 +179,7 @@ func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) 
 				rw.WriteHeader(status)
 				_, _ = io.WriteString(rw, "<html>welcome</html>")
 			}))
-			w.must(web.Listener.Close())
+			w.Must(web.Listener.Close())
 			web.Listener = w.Network.Listen()
 			web.Config.ErrorLog = log.New(io.Discard, "", 0)
 			web.StartTLS()
@@ -197,17 +197,17 @@ func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) 
 func (w *world) certificate() []byte {
 	w.t.Helper()
 	v, err := vsphere.New(w.config())
-	w.must(err)
+	w.Must(err)
 	c := newChecker(v, Options{})
 	state, err := c.handshake(w.t.Context(), &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true})
-	w.must(err)
+	w.Must(err)
 	return state.PeerCertificates[0].Raw
 }
 
 func TestACheckComparesTheClocksAndTellsOfACertificateThatExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := worldOf(t, vctest.New(t))
 		shifted := func(d time.Duration) results {
 			return w.checked(nil, Options{}, func(c *checker) { c.now = func() time.Time { return time.Now().Add(d) } })
 		}
@@ -234,9 +234,9 @@ func TestACheckTellsWhichVCentersAreTooOld(t *testing.T) {
 func TestACheckListsWhatThereIsWhereTheSettingsNameNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}})
+		w := worldOf(t, vctest.Of(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}}))
 		_, err := w.AddVM("/DC0/vm", "plain")
-		w.must(err)
+		w.Must(err)
 		in := func(change func(*vsphere.Config)) func(*vsphere.Config) {
 			return func(c *vsphere.Config) { c.Datacenter, c.Pool = "DC0", "DC0_C0"; change(c) }
 		}
@@ -257,12 +257,12 @@ func TestACheckListsWhatThereIsWhereTheSettingsNameNothing(t *testing.T) {
 func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.must(w.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
-		w.must(w.SetVAppProperties("ubuntu"))
-		w.must(w.AddCustomizationSpec("linux", false))
+		w := worldOf(t, vctest.New(t))
+		w.Must(w.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
+		w.Must(w.SetVAppProperties("ubuntu"))
+		w.Must(w.AddCustomizationSpec("linux", false))
 		_, err := w.AddTag("team", "shop")
-		w.must(err)
+		w.Must(err)
 		group := func(change func(*v1alpha1.VmGroupSpec)) results {
 			g := &v1alpha1.VmGroup{}
 			g.Namespace, g.Name = "shop", "web"
@@ -296,7 +296,7 @@ func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
 func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := worldOf(t, vctest.New(t))
 		o := Options{Templates: []string{"ubuntu"}}
 		for _, p := range role.Least() {
 			if slices.Contains(p.On, role.OnRoot) && p.Needed() {
@@ -332,9 +332,9 @@ func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 func TestACheckLooksForPrivilegesWhereAGroupLivesAndOnItsNetworks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Portgroups: 1})
+		w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, Portgroups: 1}))
 		teams, err := object.NewFolder(w.Admin().Client, vctest.Value(w.Find("/DC0/vm"))).CreateFolder(t.Context(), "teams")
-		w.must(err)
+		w.Must(err)
 		w.Restrict(roleIDs()...)
 		w.Withdraw("Folder.Create", teams.Reference())
 		w.Withdraw("Network.Assign", vctest.Value(w.Find("/DC0/network/DC0_DVPG0")))
@@ -357,10 +357,10 @@ func TestACheckLooksForPrivilegesWhereAGroupLivesAndOnItsNetworks(t *testing.T) 
 func TestACheckThatIsStoppedSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := worldOf(t, vctest.New(t))
 		cfg := w.config()
 		v, err := vsphere.New(cfg)
-		w.must(err)
+		w.Must(err)
 		ctx, cancel := context.WithCancel(t.Context())
 		found := Run(ctx, v, Options{Found: func(f Finding) {
 			if f.Check == "login" {

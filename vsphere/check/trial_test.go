@@ -1,7 +1,7 @@
 package check
 
 import (
-	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,7 +11,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -28,26 +27,37 @@ func deepWorld(t testing.TB, change ...func(*vcsim.Config)) *world {
 	for _, f := range change {
 		f(&c)
 	}
-	return newWorldOf(t, c)
+	return worldOf(t, vctest.Of(t, c))
 }
 
 var deepOptions = Options{Templates: []string{"ubuntu"}, Deep: true}
 
+// inDeepWorld runs a test with one in a bubble, in parallel with others.
+func inDeepWorld(t *testing.T, test func(t *testing.T, w *world), change ...func(*vcsim.Config)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, deepWorld(t, change...)) })
+}
+
+// holds wants these VMs and templates in vCenter, and no others.
+func (w *world) holds(names ...string) {
+	w.t.Helper()
+	if got := w.Names(); !slices.Equal(got, names) {
+		w.t.Errorf("there are %v, want %v", got, names)
+	}
+}
+
 // clean wants nothing in vCenter but the template.
 func (w *world) clean() {
 	w.t.Helper()
-	if names := w.Names(); strings.Join(names, " ") != "ubuntu" {
-		w.t.Errorf("there are %v", names)
-	}
+	w.holds("ubuntu")
 	if old := w.checked(nil, Options{}); strings.Contains(old.String(), "leftovers") {
 		w.t.Errorf("a folder is left:\n%s", old)
 	}
 }
 
 func TestADeepCheckShowsWhatSafetyRestsOnAndLeavesNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.Restrict(roleIDs()...)
 		r := w.checked(nil, deepOptions)
 		r.only()
@@ -70,9 +80,7 @@ func TestADeepCheckShowsWhatSafetyRestsOnAndLeavesNothing(t *testing.T) {
 }
 
 func TestADeepCheckTriesHotAddWhereTheFlagsAllowIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		yes := types.NewBool(true)
 		w.reconfigured("ubuntu", types.VirtualMachineConfigSpec{CpuHotAddEnabled: yes, MemoryHotAddEnabled: yes})
 		r := w.checked(nil, deepOptions)
@@ -88,30 +96,25 @@ func TestADeepCheckTriesHotAddWhereTheFlagsAllowIt(t *testing.T) {
 func (w *world) reconfigured(name string, spec types.VirtualMachineConfigSpec) {
 	w.t.Helper()
 	vm := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(name)))
-	w.must(vm.MarkAsVirtualMachine(w.t.Context(), *object.NewResourcePool(w.Admin().Client, vctest.Value(w.Find("/DC0/host/DC0_C0/Resources"))), nil))
+	w.Must(vm.MarkAsVirtualMachine(w.t.Context(), *object.NewResourcePool(w.Admin().Client, vctest.Value(w.Find("/DC0/host/DC0_C0/Resources"))), nil))
 	task, err := vm.Reconfigure(w.t.Context(), spec)
-	w.must(err)
-	w.must(task.Wait(w.t.Context()))
-	w.must(vm.MarkAsTemplate(w.t.Context()))
+	w.Must(err)
+	w.Must(task.Wait(w.t.Context()))
+	w.Must(vm.MarkAsTemplate(w.t.Context()))
 }
 
 func TestADeepCheckWithoutToolsSkipsTheShutdownAndStillCleansUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t, func(c *vcsim.Config) { c.Guest.Tools = false })
-		o := deepOptions
-		r := w.checked(nil, o)
+	inDeepWorld(t, func(_ *testing.T, w *world) {
+		r := w.checked(nil, deepOptions)
 		r.only()
 		r.has("deep: guest shutdown", Skip, "no VMware Tools run", "open-vm-tools")
 		r.has("deep: destroyed VM", OK, "", "")
 		w.clean()
-	})
+	}, func(c *vcsim.Config) { c.Guest.Tools = false })
 }
 
 func TestADeepCheckDoesNotBeginWhereItCouldNotCleanUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		for _, privilege := range []string{"Folder.Delete", "VirtualMachine.Inventory.Delete", "VirtualMachine.Interact.PowerOff"} {
 			w.Restrict(roleIDs()...)
 			w.Withdraw(privilege)
@@ -128,9 +131,7 @@ func TestADeepCheckDoesNotBeginWhereItCouldNotCleanUp(t *testing.T) {
 }
 
 func TestADeepCheckThatIsNotToldOfItsFolderRemovesIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.Restrict(roleIDs()...)
 		w.LoseReply("CreateFolder", 1) // the folder is there, and nobody was told of it
 		r := w.checked(nil, deepOptions)
@@ -144,29 +145,15 @@ func TestADeepCheckThatIsNotToldOfItsFolderRemovesIt(t *testing.T) {
 }
 
 func TestADeepCheckThatIsStoppedDuringTheCloneLeavesNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
-		v, err := vsphere.New(w.config())
-		w.must(err)
-		ctx, cancel := context.WithCancel(t.Context())
-		o := deepOptions
-		o.Progress = func(text string) {
-			if strings.HasPrefix(text, "cloning") {
-				cancel()
-			}
-		}
-		r := results{t, Run(ctx, v, o)}
-		r.has("deep", Skip, "stopped", "")
+	inDeepWorld(t, func(t *testing.T, w *world) {
+		r := w.stoppedWhen("cloning", deepOptions)
 		r.has("deep: clean-up", OK, "nothing is left", "")
 		w.clean()
 	})
 }
 
 func TestADeepCheckThatCannotCleanUpSaysWhatIsLeftAndTheNextOneTellsOfIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 0)
 		r := w.checked(nil, deepOptions)
 		r.has("deep: destroyed VM", Fail, "", "")
@@ -177,25 +164,13 @@ func TestADeepCheckThatCannotCleanUpSaysWhatIsLeftAndTheNextOneTellsOfIt(t *test
 }
 
 func TestADeepCheckLeavesWhatIsNotItsOwn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
-		o := deepOptions
-		var folder string
-		o.Progress = func(text string) {
-			if at := strings.Index(text, `"/DC0`); at >= 0 {
-				folder = strings.Split(text[at+1:], `"`)[0]
-			}
-			if strings.HasPrefix(text, "powering") {
-				_, err := w.AddVM(folder, "a-person's")
-				w.must(err)
-			}
-		}
-		r := w.checked(nil, o)
+	inDeepWorld(t, func(t *testing.T, w *world) {
+		r := w.whileDeep("powering", func(folder string) {
+			_, err := w.AddVM(folder, "a-person's")
+			w.Must(err)
+		})
 		r.has("deep: clean-up", Fail, "left in vCenter", "by hand")
-		if names := w.Names(); strings.Join(names, " ") != "a-person's ubuntu" {
-			t.Errorf("there are %v", names)
-		}
+		w.holds("a-person's", "ubuntu")
 	})
 }
 
@@ -214,26 +189,19 @@ func TestADeepCheckSeesAVCenterThatDoesNotKeepItsWord(t *testing.T) {
 }
 
 func TestADeepCheckMissesARunningCloneThatIsNotAmongTheTasks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		var c *checker
-		o := deepOptions
-		o.Progress = func(text string) {
-			if strings.HasPrefix(text, "cloning") {
-				c.s.User = "somebody else" // as if the task were another's
-			}
-		}
-		w.checked(nil, o, func(x *checker) { c = x }).has("deep: running clone", Fail, "not found", "tell the project")
+		r := w.whileDeep("cloning", func(string) {
+			c.s.User = "somebody else" // as if the task were another's
+		}, func(x *checker) { c = x })
+		r.has("deep: running clone", Fail, "not found", "tell the project")
 	})
 }
 
 func TestADeepCheckTakesNothingFromAGroupOfAnotherTemplate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t, func(c *vcsim.Config) { c.Templates = []string{"ubuntu", "debian"} })
+	inDeepWorld(t, func(_ *testing.T, w *world) {
 		_, err := w.AddSnapshot("/DC0/vm/debian", "base")
-		w.must(err)
+		w.Must(err)
 		g := &v1alpha1.VmGroup{}
 		g.Namespace, g.Name = "shop", "web"
 		g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "debian", Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: "base"}}
@@ -242,5 +210,5 @@ func TestADeepCheckTakesNothingFromAGroupOfAnotherTemplate(t *testing.T) {
 		r := w.checked(nil, o)
 		r.only()
 		r.has("deep: clean-up", OK, "nothing is left", "")
-	})
+	}, func(c *vcsim.Config) { c.Templates = []string{"ubuntu", "debian"} })
 }

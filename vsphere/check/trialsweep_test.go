@@ -17,7 +17,7 @@ import (
 )
 
 // whileDeep makes a deep check and does something when it says what begins so; folder is the path of the scratch folder.
-func (w *world) whileDeep(begins string, do func(folder string)) results {
+func (w *world) whileDeep(begins string, do func(folder string), change ...func(*checker)) results {
 	w.t.Helper()
 	o, folder, done := deepOptions, "", false
 	o.Progress = func(text string) {
@@ -29,17 +29,32 @@ func (w *world) whileDeep(begins string, do func(folder string)) results {
 			do(folder)
 		}
 	}
-	r := w.checked(nil, o)
+	r := w.checked(nil, o, change...)
 	if !done {
 		w.t.Errorf("it never said %q", begins)
 	}
 	return r
 }
 
+// stoppedWhen makes a deep check that is stopped when it says what begins so.
+func (w *world) stoppedWhen(begins string, o Options) results {
+	w.t.Helper()
+	v, err := vsphere.New(w.config())
+	w.Must(err)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	o.Progress = func(text string) {
+		if strings.HasPrefix(text, begins) {
+			cancel()
+		}
+	}
+	r := results{w.t, Run(ctx, v, o)}
+	r.has("deep", Skip, "stopped", "")
+	return r
+}
+
 func TestADeepCheckLeavesACopyThatSomebodyMadeOfItsVM(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		r := w.whileDeep("destroying", func(folder string) {
 			vm := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(trialName)))
 			w.Done(vm.Clone(t.Context(), object.NewFolder(w.Admin().Client, vctest.Value(w.Find(folder))), "a-copy", types.VirtualMachineCloneSpec{}))
@@ -48,20 +63,16 @@ func TestADeepCheckLeavesACopyThatSomebodyMadeOfItsVM(t *testing.T) {
 			}
 		})
 		r.has("deep: clean-up", Fail, "left in vCenter", "by hand")
-		if names := w.Names(); strings.Join(names, " ") != "a-copy ubuntu" {
-			t.Errorf("there are %v", names)
-		}
+		w.holds("a-copy", "ubuntu")
 	})
 }
 
 func TestADeepCheckLeavesAFolderThatHadItsScratchFoldersName(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		var taken types.ManagedObjectReference
 		r := w.whileDeep("making", func(folder string) {
 			made, err := object.NewFolder(w.Admin().Client, vctest.Value(w.Find("/DC0/vm"))).CreateFolder(t.Context(), strings.TrimPrefix(folder, "/DC0/vm/"))
-			w.must(err)
+			w.Must(err)
 			taken = made.Reference()
 		})
 		r.has("deep: scratch folder", Fail, "", "")
@@ -72,12 +83,10 @@ func TestADeepCheckLeavesAFolderThatHadItsScratchFoldersName(t *testing.T) {
 }
 
 func TestADeepCheckRemovesItsFolderAndItsVMWhereverSomebodyPutsThem(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 1) // so that the end has to do it
 		r := w.whileDeep("destroying", func(folder string) {
-			w.must(w.Move(trialName, "/DC0/vm"))
+			w.Must(w.Move(trialName, "/DC0/vm"))
 			f := object.NewFolder(w.Admin().Client, vctest.Value(w.Find(folder)))
 			w.Done(f.Rename(t.Context(), "renamed"))
 		})
@@ -90,20 +99,18 @@ func TestADeepCheckRemovesItsFolderAndItsVMWhereverSomebodyPutsThem(t *testing.T
 }
 
 func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		stranger := vctest.Value(w.AddVM("/DC0/vm", "stranger"))
 		r := w.whileDeep("destroying", func(string) {
 			devices, err := object.NewVirtualMachine(w.Admin().Client, stranger).Device(t.Context())
-			w.must(err)
+			w.Must(err)
 			disk := devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk)
 			own, err := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(trialName))).Device(t.Context())
-			w.must(err)
+			w.Must(err)
 			unit := int32(9)
 			disk.Key, disk.UnitNumber = -1, &unit
 			disk.ControllerKey = own.SelectByType((*types.VirtualDisk)(nil))[0].GetVirtualDevice().ControllerKey
-			w.must(w.Reconfigure(trialName, types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+			w.Must(w.Reconfigure(trialName, types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
 				&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: disk}}}))
 		})
 		r.has("deep: destroyed VM", Fail, "a disk from elsewhere", "detach")
@@ -115,9 +122,7 @@ func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T)
 }
 
 func TestADeepCheckThatIsNotToldOfItsClonesAwaitsAndRemovesThem(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := deepWorld(t)
+	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.LoseReply("CloneVM_Task", 2) // one runs, and nobody was told which task it is
 		w.Hold(vcsim.Clone)
 		r := w.whileDeep("waiting for the clones", func(string) { time.AfterFunc(time.Minute, func() { w.Release(vcsim.Clone) }) })
@@ -132,19 +137,9 @@ func TestADeepCheckThatIsStoppedReportsNoFailureOfVCenters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, begins := range []string{"making", "powering", "waiting"} {
 			w := deepWorld(t)
-			v, err := vsphere.New(w.config())
-			w.must(err)
-			ctx, cancel := context.WithCancel(t.Context())
 			o := deepOptions
 			o.GuestPatience = vctest.Patience
-			o.Progress = func(text string) {
-				if strings.HasPrefix(text, begins) {
-					cancel()
-				}
-			}
-			r := results{t, Run(ctx, v, o)}
-			r.only("certificate")
-			r.has("deep", Skip, "stopped", "")
+			w.stoppedWhen(begins, o).only("certificate")
 			w.clean()
 		}
 	})

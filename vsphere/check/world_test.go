@@ -4,11 +4,9 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -19,34 +17,11 @@ type world struct {
 	t testing.TB
 }
 
-// newWorld is one with a template "ubuntu" and an unmanaged VM.
-func newWorld(t testing.TB) *world {
-	t.Helper()
-	return &world{vctest.New(t), t}
-}
-
-func newWorldOf(t testing.TB, c vcsim.Config) *world {
-	t.Helper()
-	return &world{vctest.Of(t, c), t}
-}
-
-func newRealWorld(t testing.TB, c vcsim.Config) *world {
-	t.Helper()
-	return &world{vctest.Real(t, c), t}
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	w.Must(err)
-}
+// worldOf is one.
+func worldOf(t testing.TB, w *vctest.World) *world { return &world{w, t} }
 
 func (w *world) config() vsphere.Config {
-	cfg := vsphere.Config{Config: session.Config{Host: w.URL().Host, User: "vmgroup", Password: "pass", Insecure: true, Log: zerolog.Nop()},
-		Selection: inventory.Selection{ClusterID: "test"}}
-	if w.Network != nil {
-		cfg.Dial, cfg.Through = w.Network.DialContext, w.Direct // HTTP and XML cost three times as much
-	}
-	return cfg
+	return vsphere.Config{Config: sessiontest.Config(w.World), Selection: inventory.Selection{ClusterID: "test"}}
 }
 
 // look is a VM as it is now.
