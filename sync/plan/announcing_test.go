@@ -11,16 +11,13 @@ import (
 func TestNobodyWhoServesIsTakenDownWhileAMarkOfOursIsUnderWay(t *testing.T) {
 	for _, why := range []plan.Why{plan.WhyUpdate, plan.WhyPowerCycle} {
 		o := observed(4)
-		for ordinal := range int32(4) {
-			m := vm(&o, ordinal)
+		addMembers(&o, 4, func(m *plan.VM) {
 			if why == plan.WhyPowerCycle {
 				m.CPU++
 			} else {
 				m.Revision = "0123456789"
 			}
-			o.State.VMs = append(o.State.VMs, m)
-		}
-		o.State.Folder = "group-v7"
+		})
 		theirs, ours := &o.State.VMs[3], &o.State.VMs[2]
 		theirs.Marked, theirs.Why = true, why
 		takesDown := func() bool {

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -15,14 +13,8 @@ import (
 // them, and how many of them must be as they were. (The exact world found it, with seeds 42134 and 41782.)
 func TestAStepThatTakesAMemberDownNamesThoseThatAreCountedUpon(t *testing.T) {
 	o := observed(3)
-	one := intstr.FromInt32(1)
-	o.Group.Spec.Update.MaxUnavailable = &one
-	o.State.Folder = "group-v7"
-	for i := range int32(5) {
-		m := vm(&o, i)
-		m.Boot, m.ChangeVersion = now.Add(-time.Hour), "v"+m.MoRef
-		o.State.VMs = append(o.State.VMs, m)
-	}
+	o.Group.Spec.Update.MaxUnavailable = of(1)
+	addMembers(&o, 5, func(m *plan.VM) { m.Boot, m.ChangeVersion = now.Add(-time.Hour), "v"+m.MoRef })
 	vms := o.State.VMs
 	vms[1].Power, vms[1].Boot = plan.PoweredOff, time.Time{}
 	vms[3].Marked, vms[4].Marked = true, true

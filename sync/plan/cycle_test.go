@@ -13,13 +13,8 @@ import (
 // may be down.
 func toBeCycled(n int32) plan.Observed {
 	o := observed(n)
-	o.State.Folder = "group-v7"
 	o.Group.Spec.Update.MaxUnavailable, o.Group.Spec.Update.MaxSurge = of(1), of(0)
-	for i := range n {
-		m := vm(&o, i)
-		m.Tools = true
-		o.State.VMs = append(o.State.VMs, m)
-	}
+	addMembers(&o, n, func(m *plan.VM) { m.Tools = true })
 	o.Group.Spec.CPU = 1
 	o.Now, o.Called = now, now
 	return o

@@ -53,6 +53,18 @@ func vm(o *plan.Observed, ordinal int32) plan.VM {
 	}
 }
 
+// addMembers adds the first n members to the group's folder, as the group's spec wants them, but for what change changes.
+func addMembers(o *plan.Observed, n int32, change ...func(m *plan.VM)) {
+	o.State.Folder = "group-v7"
+	for ordinal := range n {
+		m := vm(o, ordinal)
+		for _, f := range change {
+			f(&m)
+		}
+		o.State.VMs = append(o.State.VMs, m)
+	}
+}
+
 // number draws a number or a percentage.
 func number(t *rapid.T, label string, from int) *intstr.IntOrString {
 	n := intstr.FromInt32(int32(rapid.IntRange(from, 3).Draw(t, label)))

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -16,16 +14,11 @@ import (
 // other one makes of it.
 func TestACopyThatKnowsTheOldUserDataLeavesWhatTheOtherMakesAlone(t *testing.T) {
 	old := observed(2)
-	old.State.Folder = "group-v7"
 	old.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	old.Related = plan.Related{UserData: "one", Digest: "1"}
 	knows := old
 	knows.Related = plan.Related{UserData: "two", Digest: "2"}
-	for i := range int32(2) {
-		m := vm(&old, i)
-		m.Created = now.Add(-time.Hour)
-		old.State.VMs = append(old.State.VMs, m)
-	}
+	addMembers(&old, 2, func(m *plan.VM) { m.Created = now.Add(-time.Hour) })
 	made := vm(&knows, 2)
 	made.Created = now.Add(20 * time.Second)
 	old.State.VMs = append(old.State.VMs, made)
@@ -45,10 +38,7 @@ func TestACopyThatKnowsTheOldUserDataLeavesWhatTheOtherMakesAlone(t *testing.T) 
 
 func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	o := observed(2)
-	o.State.Folder = "group-v7"
-	for i := range int32(2) {
-		o.State.VMs = append(o.State.VMs, vm(&o, i))
-	}
+	addMembers(&o, 2)
 	m := &o.State.VMs[1]
 	m.Marked, m.Why, m.MarkedAt = true, plan.WhyUpdate, now.Add(20*time.Second)
 	o.Called, o.Now = now, now.Add(30*time.Second)
@@ -61,19 +51,20 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	}
 }
 
+// oneTooMany is a group of one with two members: web-1 is marked to go, and no other may be down meanwhile.
+func oneTooMany() plan.Observed {
+	o := observed(1)
+	addMembers(&o, 2)
+	marked(&o, 1, plan.WhyScaleIn)
+	o.Group.Spec.Update.MaxUnavailable = of(0)
+	return o
+}
+
 // The small worlds found it: both replicas have marked a member, and this one withdraws the other's mark while the
 // other's PowerOff is under way. Unmark waits for that, unless its reply is lost.
 func TestAMemberWhoseMarkMayHaveBeenWithdrawnTooLateIsNotCountedUpon(t *testing.T) {
 	for _, state := range []plan.State{plan.Running, plan.BackingOff, plan.Due} {
-		o := observed(1)
-		o.State.Folder = "group-v7"
-		for i := range int32(2) {
-			o.State.VMs = append(o.State.VMs, vm(&o, i))
-		}
-		goes := &o.State.VMs[1]
-		goes.Marked, goes.Why, goes.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
-		none := intstr.FromInt32(0)
-		o.Group.Spec.Update.MaxUnavailable = &none
+		o := oneTooMany()
 		if r := plan.Make(o); !r.Wants("web-1", plan.PowerOff) {
 			t.Fatalf("one too many, and marked: %+v", r.Actions)
 		}
@@ -94,15 +85,7 @@ func TestAMemberWhoseMarkMayHaveBeenWithdrawnTooLateIsNotCountedUpon(t *testing.
 // The small worlds found it: a PowerOff was carried out and its reply lost, its mark had been withdrawn meanwhile, and the member
 // is marked anew, which is refused, before it is seen to be off.
 func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T) {
-	o := observed(1)
-	o.State.Folder = "group-v7"
-	for i := range int32(2) {
-		o.State.VMs = append(o.State.VMs, vm(&o, i))
-	}
-	goes := &o.State.VMs[1]
-	goes.Marked, goes.Why, goes.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
-	none := intstr.FromInt32(0)
-	o.Group.Spec.Update.MaxUnavailable = &none
+	o := oneTooMany()
 	pending := plan.Pending{Op: plan.Mark, MoRef: o.State.VMs[0].MoRef, State: plan.Due, Why: plan.WhyScaleIn,
 		Fault: plan.Fault{Reason: "ConcurrentAccess", Message: "the VM was changed", Passing: true}}
 	o.Pending = map[string]plan.Pending{"web-0": pending}
@@ -118,14 +101,9 @@ func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T
 
 func TestACopyThatSawNoUserDataTakesNothingAwayThatTheOtherMakes(t *testing.T) {
 	o := observed(2)
-	o.State.Folder = "group-v7"
 	o.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	o.Related = plan.Related{UserData: "two", Digest: "2"}
-	for i := range int32(3) {
-		m := vm(&o, i)
-		m.Created = now.Add(time.Duration(i-1) * time.Hour)
-		o.State.VMs = append(o.State.VMs, m)
-	}
+	addMembers(&o, 3, func(m *plan.VM) { m.Created = now.Add(time.Duration(m.Ordinal-1) * time.Hour) })
 	o.State.VMs[2].Created = now.Add(20 * time.Second)
 	o.Related = plan.Related{Fault: &plan.Fault{Reason: plan.ReasonSecretNotFound, Message: "it is not there", Person: true}}
 	o.Called, o.Now = now, now.Add(30*time.Second)
@@ -137,15 +115,12 @@ func TestACopyThatSawNoUserDataTakesNothingAwayThatTheOtherMakes(t *testing.T) {
 // An address in front of the others gives every ordinal another one, which the next member still has.
 func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 	o := observed(3)
-	o.State.Folder = "group-v7"
 	ranges := func(text string) []v1alpha1.Network {
 		return []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{text}, PrefixLength: 24}}}
 	}
 	o.Group.Spec.Networks = ranges("10.0.0.10-10.0.0.12")
 	o.Group.Spec.Update.MaxUnavailable = of(1)
-	for i := range int32(3) {
-		o.State.VMs = append(o.State.VMs, vm(&o, i))
-	}
+	addMembers(&o, 3)
 	o.Group.Spec.Networks = ranges("10.0.0.9-10.0.0.12")
 	for round := 0; ; round++ {
 		o.Now = o.Now.Add(time.Second)
@@ -174,10 +149,7 @@ func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 // Whether it has to be prepared before it runs is told by its stamp, not by the spec, which may have got its tags since.
 func TestAMemberFromBeforeIsNotKeptOffForATag(t *testing.T) {
 	o := observed(1)
-	o.State.Folder = "group-v7"
-	m := vm(&o, 0)
-	m.Power, m.Prepared = plan.PoweredOff, ""
-	o.State.VMs = []plan.VM{m}
+	addMembers(&o, 1, func(m *plan.VM) { m.Power, m.Prepared = plan.PoweredOff, "" })
 	o.Group.Spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shpo"}}
 	if r := plan.Make(o); !r.Wants("web-0", plan.PowerOn) {
 		t.Errorf("one from before: %+v", r.Actions)
@@ -190,11 +162,8 @@ func TestAMemberFromBeforeIsNotKeptOffForATag(t *testing.T) {
 
 func TestNobodyIsHealedAwayWhoCannotBeMadeAnew(t *testing.T) {
 	o := observed(1)
-	o.State.Folder = "group-v7"
 	o.Group.Spec.Readiness.Check, o.Group.Spec.Healing.Action = v1alpha1.ReadyToolsRunning, v1alpha1.HealReplace
-	m := vm(&o, 0)
-	m.Boot = now.Add(-time.Hour)
-	o.State.VMs = []plan.VM{m}
+	addMembers(&o, 1, func(m *plan.VM) { m.Boot = now.Add(-time.Hour) })
 	r := plan.Make(o)
 	store(t, &o, &r)
 	o.Now = now.Add(time.Hour)
@@ -248,12 +217,7 @@ func TestNothingIsClonedIntoANewHomeWhileAnotherHomesCloneIsUnderWay(t *testing.
 // A guest that was asked to halt cannot be told to stay: its member is wanted again, and nobody goes on the strength of it.
 func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 	o := observed(2)
-	o.State.Folder = "group-v7"
-	for i := range int32(3) {
-		m := vm(&o, i)
-		m.Boot, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"}
-		o.State.VMs = append(o.State.VMs, m)
-	}
+	addMembers(&o, 3, func(m *plan.VM) { m.Boot, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"} })
 	halts := &o.State.VMs[2]
 	halts.Marked, halts.Shutdown = true, plan.Moment{At: now.Add(-5 * time.Second), Boot: halts.Boot}
 	o.Group.Spec.ScaleIn.Protected = []string{"web-2"}
@@ -274,10 +238,10 @@ func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 // Whoever did not ask the guest itself asks it first: the stamp was written before the request was made.
 func TestAPlugThatIsPulledForWantOfHeedIsSaidToBe(t *testing.T) {
 	o := observed(0)
-	m := vm(&o, 0)
-	m.Marked, m.Why, m.Tools, m.Boot = true, plan.WhyScaleIn, true, now.Add(-time.Hour)
-	m.Shutdown = plan.Moment{At: now.Add(-60 * time.Second), Boot: m.Boot}
-	o.State.Folder, o.State.VMs = "group-v7", []plan.VM{m}
+	addMembers(&o, 1, func(m *plan.VM) {
+		m.Marked, m.Why, m.Tools, m.Boot = true, plan.WhyScaleIn, true, now.Add(-time.Hour)
+		m.Shutdown = plan.Moment{At: now.Add(-60 * time.Second), Boot: m.Boot}
+	})
 	if r := plan.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.PowerOff || !r.Actions[0].Unheeded {
 		t.Errorf("it did not halt in time: %+v", r.Actions)
 	}
@@ -291,15 +255,7 @@ func TestAPlugThatIsPulledForWantOfHeedIsSaidToBe(t *testing.T) {
 // A step that was given up before its call is known to have done nothing. Were its member in doubt for this replica alone, it would
 // choose another one than the others do, and each would withdraw the other's mark. (The exact world found it, with seed 3025541.)
 func TestAMemberIsCountedUponWhoseStepWasGivenUp(t *testing.T) {
-	o := observed(1)
-	o.State.Folder = "group-v7"
-	for i := range int32(2) {
-		o.State.VMs = append(o.State.VMs, vm(&o, i))
-	}
-	goes := &o.State.VMs[1]
-	goes.Marked, goes.Why, goes.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
-	none := intstr.FromInt32(0)
-	o.Group.Spec.Update.MaxUnavailable = &none
+	o := oneTooMany()
 	for _, p := range []struct {
 		plan.Pending
 		goes bool
@@ -342,13 +298,12 @@ func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T)
 // (Found by TestChaos, seed 26: two of three were down.)
 func TestNobodyIsPowerCycledWhileAMarkIsBeingTakenOff(t *testing.T) {
 	o := toBeCycled(3)
-	o.State.VMs[0].Marked, o.State.VMs[0].Why, o.State.VMs[0].MarkedAt = true, plan.WhyPowerCycle, now.Add(-time.Minute)
-	m := &o.State.VMs[2]
-	m.Marked, m.Why, m.MarkedAt = true, plan.WhyScaleIn, now.Add(-time.Minute)
+	marked(&o, 0, plan.WhyPowerCycle)
+	marked(&o, 2, plan.WhyScaleIn)
 	if r := plan.Make(o); !r.Wants("web-2", plan.Unmark) || down(r) {
 		t.Errorf("it does %+v", r.Actions)
 	}
-	m.Marked = false
+	o.State.VMs[2].Marked = false
 	if r := plan.Make(o); !r.Wants("web-0", plan.ShutdownGuest) {
 		t.Error("nobody is taken down for the size, though nothing hinders it")
 	}
