@@ -223,8 +223,7 @@ func TestAServerThatStopsInTheMiddleOfARollIsContinuedByTheNext(t *testing.T) {
 		g.Edit(func(s *spec) { s.Template = otherTemplate })
 		until(t, g, "the roll is half way", func(metacontroller.Answer) bool { return tally(r.members(), isOfOther) >= 2 })
 		first.stop()
-		g.URL = r.serve().url
-		up(t, g)
+		upAt(t, g, r.serve().url)
 		if e := available(); e.least < 4 {
 			t.Errorf("%d of 4 were available at the least", e.least)
 		}

@@ -47,8 +47,7 @@ func TestACloneThatComesAfterItsGroupIsGoneIsRefused(t *testing.T) {
 				frozen, thaw := late.freeze("CloneVM_Task")
 				r.callUntil(g, frozen)
 
-				g.URL = other.url
-				up(t, g)
+				upAt(t, g, other.url)
 				g.Scale(1)
 				up(t, g)
 				remove(t, g)
@@ -82,8 +81,7 @@ func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 				frozen, thaw := late.freeze("CreateFolder")
 				r.callUntil(g, frozen)
 
-				g.URL = other.url
-				remove(t, g)
+				removeAt(t, g, other.url)
 				time.Sleep(wait)
 				thaw()
 				eventually(t, patience, "the folder is answered", func() bool { return late.answered("CreateFolder") })
@@ -174,8 +172,7 @@ func TestTwoCopiesThatDoNotHearOfEachOthersMarksKeepThePromise(t *testing.T) {
 		g := a.group("web", 4)
 		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
 		up(t, g)
-		g.URL = b.url
-		up(t, g)
+		upAt(t, g, b.url)
 		hear := r.deafen(a, b)
 		seen := r.sample(func() int { return tally(r.members(), isOn) })
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
@@ -202,10 +199,8 @@ func TestALateFinalizeLeavesTheFolderOfTheGroupThatWasMadeAnew(t *testing.T) {
 		a, b := r.serve(), r.serve()
 		old := a.group("web", 1)
 		up(t, old)
-		old.URL = b.url
-		up(t, old)
-		old.URL = a.url
-		remove(t, old)
+		upAt(t, old, b.url)
+		removeAt(t, old, a.url)
 
 		r.Hold(vcsim.Clone)
 		anew := a.groupOf(old.Namespace, old.Name, "uid-anew", 1)

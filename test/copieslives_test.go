@@ -267,8 +267,7 @@ func (c *copiesLife) settle() {
 			c.sync()
 		}
 		for _, s := range c.servers {
-			c.group.URL = s.url
-			up(c.t, c.group)
+			upAt(c.t, c.group, s.url)
 		}
 		if c.wrong() == "" {
 			return

@@ -36,8 +36,7 @@ func TestACallThatWaitedForAPausedCopyMakesNothing(t *testing.T) {
 		}
 		cancel()
 	}
-	g.URL = other.url
-	up(t, g)
+	upAt(t, g, other.url)
 	remove(t, g)
 	time.Sleep(other.lease + pauseNoticed) // then nobody removes what comes late
 	paused.resume()

@@ -113,8 +113,7 @@ func TestARetainedMemberIsNotMadeAnewByACopyThatDoesNotKnowOfTheDeletion(t *test
 		up(t, g)
 		g.Scale(1) // so that the name of the lowest ordinal is free
 		for _, s := range []*copyOfServer{one, two, one} {
-			g.URL = s.url
-			up(t, g)
+			upAt(t, g, s.url)
 		}
 		remove(t, g)
 		equal(t, r.names(web), []string{"web-1+"})

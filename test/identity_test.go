@@ -273,8 +273,7 @@ func TestACopyThatWasNotCalledSinceDoesNotRollBackToTheOldUserData(t *testing.T)
 		g.Spec.UserData = &v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "boot", Key: "text"}}
 		g.Related = []metacontroller.Related{{Kind: "ConfigMap", Name: "boot", Data: map[string]string{"text": "#cloud-config 1"}}}
 		up(t, g)
-		g.URL = other.url
-		up(t, g)
+		upAt(t, g, other.url)
 		g.URL = one.url
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // stamps have whole seconds
 		g.Related[0].Data["text"] = "#cloud-config 2"
@@ -287,8 +286,7 @@ func TestACopyThatWasNotCalledSinceDoesNotRollBackToTheOldUserData(t *testing.T)
 		if n := r.Calls()["CloneVM_Task"]; n != 6 {
 			t.Errorf("%d clones were begun for 3 members and as many replacements", n)
 		}
-		g.URL = other.url
-		up(t, g)
+		upAt(t, g, other.url)
 		remove(t, g)
 	})
 }

@@ -223,8 +223,7 @@ func TestAServerThatStopsInMidCloneIsContinuedByTheNext(t *testing.T) {
 			t.Fatal(err)
 		}
 		first.stop()
-		g.URL = r.serve().url
-		up(t, g)
+		upAt(t, g, r.serve().url)
 		equal(t, r.names(web), running(10))
 	})
 }

@@ -243,6 +243,20 @@ func up(t testing.TB, g *metacontroller.Group) metacontroller.Answer {
 	return a
 }
 
+// upAt is up at the URL of another replica of the server.
+func upAt(t testing.TB, g *metacontroller.Group, url string) metacontroller.Answer {
+	t.Helper()
+	g.URL = url
+	return up(t, g)
+}
+
+// removeAt is remove at the URL of another replica of the server.
+func removeAt(t testing.TB, g *metacontroller.Group, url string) {
+	t.Helper()
+	g.URL = url
+	remove(t, g)
+}
+
 func remove(t testing.TB, g *metacontroller.Group) {
 	t.Helper()
 	if err := g.Delete(within(t)); err != nil {

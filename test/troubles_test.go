@@ -282,20 +282,25 @@ func TestAPoolThatWasRemovedAndMadeAnewIsFoundAgain(t *testing.T) {
 	})
 }
 
+// removeRoot removes the folder of all groups by hand.
+func (r *rig) removeRoot() {
+	r.t.Helper()
+	root, err := r.find.Folder(context.Background(), "/DC0/vm/vm-operator")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.task(root.Destroy(context.Background()))
+}
+
 func TestAGroupFindsItsWayWhenTheRootFolderIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
 		g := r.serve().group("web", 1)
 		up(t, g)
-		ctx := context.Background()
 		g.Scale(0)
 		up(t, g)
-		root, err := r.find.Folder(ctx, "/DC0/vm/vm-operator")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.task(root.Destroy(ctx))
+		r.removeRoot()
 		g.Scale(2)
 		up(t, g)
 		equal(t, r.names(web), running(2))
@@ -311,20 +316,14 @@ func TestACopyFindsTheRootFolderThatAnotherOneMadeAnew(t *testing.T) {
 		one, two := r.serve(), r.serve()
 		g := one.group("web", 1)
 		up(t, g)
-		g.URL = two.url
-		up(t, g)
+		upAt(t, g, two.url)
 		g.URL = one.url
 		g.Scale(0)
 		up(t, g)
-		root, err := r.find.Folder(context.Background(), "/DC0/vm/vm-operator")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.task(root.Destroy(context.Background()))
+		r.removeRoot()
 		g.Scale(1)
 		up(t, g)
-		g.URL = two.url
-		up(t, g)
+		upAt(t, g, two.url)
 		remove(t, g)
 		if _, err := r.Find("/DC0/vm/vm-operator/default/web"); err == nil {
 			t.Error("the group's folder is left behind")
