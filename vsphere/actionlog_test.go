@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
-	"testing/synctest"
 
 	"github.com/rs/zerolog"
 
@@ -13,10 +12,7 @@ import (
 
 // Who asks afterwards why a VM was destroyed finds it in the log.
 func TestTheLogLineOfAnActionHasItsReason(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		var log bytes.Buffer
 		p.log = zerolog.New(&log)
 		p.do(plan.Action{Op: plan.CreateFolder, Reason: "members need a folder"})

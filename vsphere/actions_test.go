@@ -70,10 +70,7 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 }
 
 func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-0")
 		w.must(err)
@@ -93,10 +90,7 @@ func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
 }
 
 func TestAFolderWhoseNameAVMHoldsIsAConflict(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		_, err := w.AddVM("/DC0/vm/vm-operator", "shop")
 		w.must(err)
 		if f := p.fault(plan.Action{Op: plan.CreateFolder}); f.Reason != plan.ReasonNameConflict {
@@ -106,10 +100,7 @@ func TestAFolderWhoseNameAVMHoldsIsAConflict(t *testing.T) {
 }
 
 func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.LoseReply("CloneVM_Task", 1)
 		f := p.fault(p.cloning(0))
@@ -167,10 +158,7 @@ func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 }
 
 func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.stop() // so that nothing new is seen; only the fresh read can tell
 		p = w.start()
@@ -208,10 +196,7 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 }
 
 func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		old := step(plan.Mark, vm)
 		old.ChangeVersion = vm.ChangeVersion
@@ -253,10 +238,7 @@ func TestDisksFromElsewhereAreDetachedAndKept(t *testing.T) {
 }
 
 func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
 			&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationAdd, Device: p.strangersDisk(vm)}}}))
@@ -309,10 +291,7 @@ func (p *process) devices(name string) []vim.BaseVirtualDevice {
 }
 
 func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.destroyFolder("/DC0/vm/vm-operator"))
 		p.until("it is seen", func() bool { return p.state().Folder == "" })
@@ -324,10 +303,7 @@ func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {
 }
 
 func TestATemplateThatIsGoneIsSeenAndTheCloneFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		a := p.cloning(0)
 		w.must(w.Destroy("ubuntu"))

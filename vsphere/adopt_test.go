@@ -143,7 +143,7 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 
 // strangeStamp is a valid one of another group, for that VM.
 func strangeStamp(w *world, name string) string {
-	return stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "db", UID: "uid-db", InstanceUUID: w.look(name).InstanceUUID}.Encode()
+	return stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "db", UID: "uid-db", InstanceUUID: w.Look(name).InstanceUUID}.Encode()
 }
 
 func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {

@@ -19,10 +19,7 @@ import (
 )
 
 func TestAttributesAreMadeSetChangedAndEmptiedAndAStrangersStays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		moRef := p.member(0).MoRef
 		_, err := w.AddAttribute("theirs")
 		w.must(err)
@@ -73,10 +70,7 @@ func TestTwoServersPrepareMembersAtOnceWithAttributesThatAreToBeMade(t *testing.
 }
 
 func TestALostReplyToAnAttributeIsMadeGoodByTheNextTry(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		spec := attributes("owner", "shop", "tier", "web")
 		moRef := p.member(0).MoRef
 		for _, call := range []string{"AddCustomFieldDef", "SetField", "ReconfigVM_Task"} {
@@ -101,10 +95,7 @@ func TestALostReplyToAnAttributeIsMadeGoodByTheNextTry(t *testing.T) {
 }
 
 func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreTold(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.FailCall("AddCustomFieldDef", &vim.DuplicateName{Name: "owner"}, 1)
 		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonAttributeConflict || !f.Person || !strings.Contains(f.Message, `"owner"`) {

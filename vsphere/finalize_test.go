@@ -33,10 +33,7 @@ func (p *process) removing() plan.Action {
 }
 
 func TestAnEmptyGroupsFolderIsRemovedAndANamespacesStays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || f.Person {
 			t.Errorf("with a member inside: %+v", f)
@@ -56,10 +53,7 @@ func TestAnEmptyGroupsFolderIsRemovedAndANamespacesStays(t *testing.T) {
 }
 
 func TestAFolderThatHoldsAStrangerStays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.Move("stranger", "/DC0/vm/vm-operator/shop/web"))
 		f := p.fault(p.removing())
@@ -74,10 +68,7 @@ func TestAFolderThatHoldsAStrangerStays(t *testing.T) {
 }
 
 func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		a := p.removing()
 		task, err := object.NewFolder(w.Admin().Client, inventory.FolderRef(a.MoRef)).Rename(context.Background(), "kept")
@@ -90,10 +81,7 @@ func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
 }
 
 func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		ctx, crash := context.WithCancel(context.Background())
 		defer func() { crash() }()
@@ -129,10 +117,7 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 // The small worlds of sync/plan's search found it: another replica that has not heard of the deletion clones until
 // its lease ends, and the folder stays, so the clone lands in it, after the group was said to be finalized.
 func TestAFolderThatStaysIsLeftOnlyAfterTheClonesThatBeganMeanwhile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.Move("stranger", "/DC0/vm/vm-operator/shop/web"))
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderHoldsStranger {
@@ -174,10 +159,7 @@ func TestAClonesTaskIsOursOnlyIfItIsUnfinishedAndOurUsers(t *testing.T) {
 }
 
 func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.Hide(inventory.VMRef(vm.MoRef))
 		p.until("it is unreachable", func() bool { vms := p.state().VMs; return len(vms) == 1 && vms[0].Unreachable == "hidden" })

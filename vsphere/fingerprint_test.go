@@ -11,10 +11,7 @@ import (
 )
 
 func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		is := func() string { return p.state().Template.Fingerprint }
 		was := is()
 		if len(was) != 10 {
@@ -44,10 +41,7 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 }
 
 func TestATemplatesFingerprintGoesWithItsDisksAndNotWithItsName(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		named := func(name string) plan.Template { return p.State(web, plan.Query{Template: name}).Template }
 		was := named("ubuntu")
 		w.must(w.Rename("ubuntu", "jammy"))

@@ -63,10 +63,7 @@ func TestAGroupsFolderIsMadeInAnotherHomeAndGoesWithoutIt(t *testing.T) {
 }
 
 func TestAFolderIsNotMadeWhereItMayNotBe(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		for reason, placement := range map[string]plan.Home{
 			vcfault.ReasonHomeForbidden:      {Folder: "vm-operator/shop"},
 			vcfault.ReasonDatacenterNotFound: {Datacenter: "DC9"},

@@ -1,7 +1,6 @@
 package vsphere
 
 import (
-	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,28 +12,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // stampOf is the text of a VM's stamp.
-func (w *world) stampOf(name string) string { return w.look(name).ExtraConfig[stamp.Key] }
-
-// look is a VM as the admin sees it.
-func (w *world) look(name string) vcsim.VM {
-	for _, vm := range w.VMs() {
-		if vm.Name == name {
-			vm.ExtraConfig = maps.Clone(vm.ExtraConfig)
-			return vm
-		}
-	}
-	return vcsim.VM{}
-}
+func (w *world) stampOf(name string) string { return w.Look(name).ExtraConfig[stamp.Key] }
 
 func TestAClonesStampSaysWhenAndOfWhatItWasMadeAndNothingThatItDoesNotNeed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		a := p.cloning(0)
 		a.Fingerprint = p.state().Template.Fingerprint
@@ -53,10 +37,7 @@ func TestAClonesStampSaysWhenAndOfWhatItWasMadeAndNothingThatItDoesNotNeed(t *te
 }
 
 func TestAMarkSaysWhyAndUnmarkForgetsAllOfIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.quarantine(p.member(0))
 		if vm.Why != plan.WhyScaleIn || !vm.Marked {
 			t.Errorf("%+v", vm)
@@ -87,10 +68,7 @@ func TestWhatIsNotMarkedDoesNotGoToQuarantine(t *testing.T) {
 }
 
 func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, gone := p.running(0, false), p.member(1)
 		old := guarded(plan.Release, vm)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
@@ -98,10 +76,10 @@ func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 			t.Errorf("changed meanwhile: %+v", f)
 		}
 		p.until("the change is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
-		before := w.look("web-0")
+		before := w.Look("web-0")
 		p.do(guarded(plan.Release, p.vm(vm.MoRef)))
 		delete(before.ExtraConfig, stamp.Key)
-		if after := w.look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
+		if after := w.Look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
 			t.Errorf("it was %+v and is %+v", before, after)
 		}
 		if text := w.stampOf("web-0"); text != "" || len(p.state().VMs) != 1 || !p.inventory.IsUnmanaged(vm.MoRef) {
@@ -117,10 +95,7 @@ func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
 }
 
 func TestALostReplyToAReleaseTouchesNothingMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.LoseReply("ReconfigVM_Task", 1)
 		if f := p.fault(guarded(plan.Release, vm)); f.Reason != vcfault.ReasonVCenterUnreachable {

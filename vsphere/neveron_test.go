@@ -3,16 +3,12 @@ package vsphere
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 func TestATwinGoesOnlyIfItNeverWasOn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		destroy := step(plan.Destroy, vm)
 		destroy.NeverOn = true

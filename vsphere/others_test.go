@@ -52,10 +52,7 @@ func TestAMemberIsNotTakenDownWhenTooFewOfThoseAreAtWorkThatAreCountedUpon(t *te
 }
 
 func TestTheLookAtThoseThatAreCountedUponCostsNoCallMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		var others []plan.Other
 		for i := range int32(3) {
 			vm := p.running(i, false)

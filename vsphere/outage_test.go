@@ -2,17 +2,13 @@ package vsphere
 
 import (
 	"testing"
-	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 func TestAnOutageIsToldAsSuchAndOutlived(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.Down()
 		p.until("it is told", func() bool {
@@ -33,10 +29,7 @@ func TestAnOutageIsToldAsSuchAndOutlived(t *testing.T) {
 }
 
 func TestASilentStreamIsTakenForABrokenOne(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(_ *testing.T, w *world, p *process) {
 		w.Stall()
 		p.until("it is told", func() bool {
 			s := p.state()

@@ -45,10 +45,7 @@ func guarded(op plan.Op, vm plan.VM) plan.Action {
 }
 
 func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		p.do(guarded(plan.ShutdownGuest, vm))
@@ -67,10 +64,7 @@ func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) 
 }
 
 func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonToolsUnavailable || f.Person || f.Passing {
 			t.Errorf("%+v", f)
@@ -87,10 +81,7 @@ func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 }
 
 func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		a := guarded(plan.ShutdownGuest, p.running(0, true))
 		a.Marked = true
 		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Untried {
@@ -103,10 +94,7 @@ func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
 }
 
 func TestALostReplyToAShutdownAsksOnceMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		w.LoseReply("ShutdownGuest", 1)
@@ -142,10 +130,7 @@ func TestOfTwoServersThatResetAMemberOneDoes(t *testing.T) {
 }
 
 func TestWhatIsOffOrMarkedIsNotResetAndItsStampDoesNotSaySo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(guarded(plan.Reset, vm)); f.Reason != vcfault.ReasonInvalidPowerState {
 			t.Errorf("off: %+v", f)
@@ -162,10 +147,7 @@ func TestWhatIsOffOrMarkedIsNotResetAndItsStampDoesNotSaySo(t *testing.T) {
 }
 
 func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		a := guarded(plan.Reset, p.running(0, false))
 		w.Deny("ResetVM_Task", "VirtualMachine.Interact.Reset")
 		if f := p.fault(a); f.Reason != vcfault.ReasonMissingPrivilege || !f.Person {
@@ -186,10 +168,7 @@ func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing
 }
 
 func TestAResetWhoseTaskFailsLeavesTheWordOfTheLastOneThatDidNot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		p.do(guarded(plan.Reset, vm))
 		was := p.vm(vm.MoRef)
@@ -226,10 +205,7 @@ func TestAGuestThatWasSickIsWellAfterItsReset(t *testing.T) {
 }
 
 func TestThatToolsRunAndStopIsSeenAndTold(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		for _, run := range []bool{true, false} {
 			told := p.told(web.UID)
@@ -310,10 +286,7 @@ func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 
 // Who is powered on while the stamp is being written is a member still when the step ends.
 func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnMeanwhile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.do(guarded(plan.Mark, vm))
 		gone := guarded(plan.Quarantine, p.vm(vm.MoRef))
@@ -344,10 +317,7 @@ func (w *world) restamp(name string, change func(*stamp.Stamp)) {
 }
 
 func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.Member(vm.MoRef).ReadAt) > fresh })
 		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream tells of it a while later

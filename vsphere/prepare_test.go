@@ -70,10 +70,7 @@ func (w *world) addTags(category string, names ...string) {
 }
 
 func TestAPreparedMemberIsNotPreparedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		spec := attributes("owner", "shop")
 		p.do(preparing(vm, spec))
@@ -87,10 +84,7 @@ func TestAPreparedMemberIsNotPreparedAgain(t *testing.T) {
 }
 
 func TestNothingIsDoneToAVMThatSomebodyChangedMeanwhileOrThatIsGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, gone := p.member(0), p.member(1)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
 		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
@@ -157,10 +151,7 @@ func TestTheNthNetworkIsForTheNthAdapter(t *testing.T) {
 }
 
 func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.unprepared(0)
 		spec := v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "VM Network"}}}
 		p.do(preparing(vm, spec))
@@ -178,7 +169,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 		p.until("it is prepared anew", func() bool {
 			return p.Do(context.Background(), web, preparing(p.vm(vm.MoRef), spec)) == nil
 		})
-		if text := w.look("web-0").ExtraConfig["guestinfo.metadata"]; text != "" {
+		if text := w.Look("web-0").ExtraConfig["guestinfo.metadata"]; text != "" {
 			t.Errorf("a member that was prepared gets %q", text)
 		}
 		more := v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 2)}

@@ -55,10 +55,7 @@ func TestAnAttributeThatAnotherReplicaTakesOffLateIsSetAgain(t *testing.T) {
 }
 
 func TestAPreparationRaisesTheGenerationInTheStamp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.member(0)
 		a := preparing(vm, attributes("owner", "shop"))
 		a.Generation = vm.Generation + 3

@@ -17,10 +17,7 @@ import (
 )
 
 func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.must(w.Rename("web-0", "renamed"))
 		w.must(w.Move("renamed", "/DC0/vm"))
@@ -36,10 +33,7 @@ func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
 }
 
 func TestAMemberDeletedByHandIsGoneWithinASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		told := p.told(web.UID)
 		began := time.Now()
@@ -55,10 +49,7 @@ func TestAMemberDeletedByHandIsGoneWithinASecond(t *testing.T) {
 }
 
 func TestAPowerOffByHandIsSeenWithinASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.do(step(plan.PowerOn, vm))
 		began := time.Now()
@@ -71,10 +62,7 @@ func TestAPowerOffByHandIsSeenWithinASecond(t *testing.T) {
 }
 
 func TestABulkReadDropsTheDeadAndReadsTheLiving(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		dead := []vim.ManagedObjectReference{inventory.VMRef("vm-100001"), inventory.VMRef("vm-100002"), inventory.VMRef("vm-100003")}
 		if err := p.reader.Read(context.Background(), append(dead, inventory.VMRef(vm.MoRef), w.Unmanaged)...); err != nil {
@@ -102,10 +90,7 @@ func TestARecordedMemberThatNothingIsKnownOfIsReadBeforeItIsCalledGone(t *testin
 }
 
 func TestAScanRepairsWhatTheStreamMissed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.member(0)
 		p.inventory.Publish(inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}) // as if it were
 		if len(p.state().VMs) != 0 {
@@ -121,10 +106,7 @@ func TestAScanRepairsWhatTheStreamMissed(t *testing.T) {
 }
 
 func TestAReadThatIsAwaitedEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.stop()
 		if err := p.reader.Read(context.Background(), w.Unmanaged); err == nil {
 			t.Error("it reads after the end")
@@ -134,10 +116,7 @@ func TestAReadThatIsAwaitedEndsWithItsContext(t *testing.T) {
 
 // The stream tells of no change that was undone before it looked.
 func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		for range 5 {
 			p.do(step(plan.PowerOn, vm))
@@ -149,10 +128,7 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 
 // A session that has ended is no reason to think that members cannot be reached.
 func TestAReadWithoutASessionFailsAndSaysNothingOfTheObjects(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		s, err := p.client.Session(context.Background())
 		if err != nil {

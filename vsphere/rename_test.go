@@ -53,10 +53,7 @@ func (p *process) makeQuarantine() string {
 }
 
 func TestAMemberGoesToQuarantineAndComesBackAndEachStepIsSeenWhenItReturns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		away := p.quarantine(vm)
 		if away.Quarantined.IsZero() || !away.Marked || away.Why != plan.WhyScaleIn {
@@ -94,10 +91,7 @@ func TestAMemberGoesToQuarantineAndComesBackAndEachStepIsSeenWhenItReturns(t *te
 }
 
 func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, other := p.member(0), p.member(1)
 		if f := p.fault(renaming(vm, "web-1")); f.Reason != vcfault.ReasonNameHeld || !f.Passing {
 			t.Errorf("%+v", f)
@@ -143,10 +137,7 @@ func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
 
 // A server that knew no power cycles took every mark for leave to remove.
 func TestWhatAnOlderServerPutIntoQuarantineIsDestroyedWhenItsTimeIsOver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(_ *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.restamp("web-0", func(s *stamp.Stamp) {
 			s.Marked, s.Why, s.Quarantined = true, plan.WhyPowerCycle, stamp.Time(time.Now())
@@ -159,10 +150,7 @@ func TestWhatAnOlderServerPutIntoQuarantineIsDestroyedWhenItsTimeIsOver(t *testi
 }
 
 func TestAVMWhoseTimeInQuarantineIsOverIsDestroyedThere(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.quarantine(p.running(0, false))
 		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
 		p.do(moving(vm, p.makeQuarantine()))
@@ -180,10 +168,7 @@ func TestAVMWhoseTimeInQuarantineIsOverIsDestroyedThere(t *testing.T) {
 }
 
 func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.quarantine(p.member(0))
 		if f := p.fault(p.cloning(0)); f.Reason != vcfault.ReasonNameHeld || !f.Passing || f.Person {
 			t.Errorf("%+v", f)
@@ -200,10 +185,7 @@ func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 }
 
 func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		folder, err := w.MakeFolder("/DC0/vm/legacy")
 		w.must(err)
@@ -218,10 +200,7 @@ func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
 }
 
 func TestANameThatVCenterTakesForNoneIsAConflict(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.FailCall("Rename_Task", &vim.InvalidName{Name: "x"}, 1)
 		if f := p.fault(renaming(p.member(0), "x")); f.Reason != vcfault.ReasonNameConflict || !f.Person {
 			t.Errorf("%+v", f)
@@ -230,10 +209,7 @@ func TestANameThatVCenterTakesForNoneIsAConflict(t *testing.T) {
 }
 
 func TestAQuarantineWhoseNameAVMHoldsIsAConflict(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", plan.QuarantineFolder)
 		w.must(err)
@@ -244,10 +220,7 @@ func TestAQuarantineWhoseNameAVMHoldsIsAConflict(t *testing.T) {
 }
 
 func TestALostReplyToARenameOrAMoveIsMadeGoodByTheNextTry(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		quarantine := p.makeQuarantine()
 		for _, a := range []plan.Action{renaming(vm, "web-7"), moving(vm, quarantine)} {
@@ -267,10 +240,7 @@ func TestALostReplyToARenameOrAMoveIsMadeGoodByTheNextTry(t *testing.T) {
 
 // Of two replicas that rename a VM at once, the slower one finds its name taken by the VM itself.
 func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.must(w.Rename("web-0", "web-9"))
 		duplicate := &vim.DuplicateName{Name: "web-9", Object: inventory.VMRef(vm.MoRef)}
@@ -289,10 +259,7 @@ func (callFault) Error() string                { return "refused" }
 func (c callFault) Fault() vim.BaseMethodFault { return c.fault }
 
 func TestAnEmptyQuarantineGoesWithItsFolderAndWhatIsInItKeepsBoth(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		quarantine := p.makeQuarantine()
 		p.do(moving(vm, quarantine))

@@ -22,10 +22,7 @@ func sized(vm plan.VM, hot bool, cpu int32, memoryMB int64) plan.Action {
 func (p *process) cores(moRef string) int32 { return p.inventory.Member(moRef).CoresPerSocket }
 
 func TestAMemberThatIsOffGetsItsSizeAndSocketsThatFit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.do(sized(vm, false, 4, 2048))
 		w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{NumCoresPerSocket: vim.NewInt32(4)}))
@@ -39,10 +36,7 @@ func TestAMemberThatIsOffGetsItsSizeAndSocketsThatFit(t *testing.T) {
 
 // Who is marked to be power-cycled is powered off and changed by that mark, and by no other step; the change takes it off.
 func TestTheMarkForAPowerCycleIsLeaveForThatAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.running(0, false)
 		mark := func(why plan.Why) {
 			t.Helper()
@@ -108,10 +102,7 @@ func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 }
 
 func TestWhatARunningMemberCannotBeGivenIsRefusedAndNotAskedForWhereThatIsKnown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.Person || f.Passing {
 			t.Errorf("without hot-add: %+v", f)
@@ -162,10 +153,7 @@ func TestHotAddIsOfCPUsAndOfMemoryEachForItself(t *testing.T) {
 }
 
 func TestASizeIsPlannedAnewWhenTheMemberIsNotAsItWas(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Passing {
 			t.Errorf("it is off, and it was to be changed while it runs: %+v", f)

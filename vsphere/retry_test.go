@@ -34,10 +34,7 @@ func (p *process) again(a plan.Action) {
 }
 
 func TestAStepThatIsTriedAgainAfterItsSuccessChangesNothingMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		moRef := p.member(0).MoRef
 		home, quarantine := p.state().Folder, p.makeQuarantine()
@@ -202,10 +199,7 @@ func TestWhatSomebodyElseChangesBetweenSightAndStepIsNotOverwritten(t *testing.T
 }
 
 func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		vm := p.running(0, true)
 		w.must(w.SetExtraConfig("web-0", stamp.Key, strings.Replace(w.stampOf("web-0"), `{`, `{"zone":{"b":[1,2]},`, 1)))
@@ -222,10 +216,7 @@ func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 // Who is wanted after all may be about to halt: its stamp must go on saying so, or another member is taken down on the
 // strength of it. What was asked before the VM was powered on last says nothing any more.
 func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		vm := p.running(0, true)
 		mark := guarded(plan.Mark, vm)

@@ -51,10 +51,7 @@ func TestTheStampSaysThatAGuestIsAskedBeforeItIs(t *testing.T) {
 }
 
 func TestAGuestIsNotAskedWhenItsVMChangedMeanwhile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
 		w.FailTask(vcsim.Reconfigure, nil, &vim.ConcurrentAccess{}, 1)
 		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Untried {
@@ -68,10 +65,7 @@ func TestAGuestIsNotAskedWhenItsVMChangedMeanwhile(t *testing.T) {
 
 // Tools that stop at that moment: the stamp says that the guest was asked, and it was not.
 func TestAGuestThatCouldNotBeAskedIsNotTakenForHalting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
 		w.Hold(vcsim.Reconfigure)
 		done := make(chan error, 1)

@@ -36,10 +36,7 @@ func TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore(t *testing.T) {
 }
 
 func TestSightMakesNoCallToVCenter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.until("all is quiet", func() bool { return !p.reader.Busy(inventory.VMRef(vm.MoRef)) })
 		before := w.Calls()

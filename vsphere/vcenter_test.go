@@ -88,6 +88,16 @@ func (w *world) run(v *VCenter) *process {
 	return p
 }
 
+// inABubble runs a test of one process and its vCenter in a bubble, in parallel with others.
+func inABubble(t *testing.T, test func(t *testing.T, w *world, p *process)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		test(t, w, w.start())
+	})
+}
+
 func (p *process) changed(uid types.UID) {
 	p.mu.Lock()
 	p.news[uid]++
@@ -158,10 +168,7 @@ func step(op plan.Op, vm plan.VM) plan.Action {
 }
 
 func TestAMemberLivesFromCloneToDestroyAndEachStepIsSeenWhenItReturns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.member(0)
 		if vm.Name != "web-0" || vm.Power != plan.PoweredOff || !vm.Reachable || vm.CPU != 2 || vm.MemoryMB != 1024 ||
 			vm.Revision != "r1" || vm.Generation != 1 || vm.Host == "" || vm.VCenter != p.state().VCenter {
@@ -232,10 +239,7 @@ func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
 }
 
 func TestALostSessionMakesTheInventoryUnknownAndThenKnownAgainAndNothingIsDoubled(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		was := p.told("")
 		w.DropSessions()
@@ -249,10 +253,7 @@ func TestALostSessionMakesTheInventoryUnknownAndThenKnownAgainAndNothingIsDouble
 }
 
 func TestWhenRunEndsNoSessionIsLeftBehind(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		if n := w.Sessions(); n != 1 {
 			t.Fatalf("%d sessions while it runs, not one", n)
 		}

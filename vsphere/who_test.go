@@ -3,7 +3,6 @@ package vsphere
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -13,10 +12,7 @@ import (
 )
 
 func TestVCentersEventsTellWhoPoweredOffOrRemovedAVM(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		p.do(p.cloning(0))
 		p.do(p.cloning(1))

@@ -58,7 +58,7 @@ func TestADeepCheckLeavesACopyThatSomebodyMadeOfItsVM(t *testing.T) {
 		r := w.whileDeep("destroying", func(folder string) {
 			vm := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(trialName)))
 			w.Done(vm.Clone(t.Context(), object.NewFolder(w.Admin().Client, vctest.Value(w.Find(folder))), "a-copy", types.VirtualMachineCloneSpec{}))
-			if w.look("a-copy").ExtraConfig[trialKey] == "" {
+			if w.Look("a-copy").ExtraConfig[trialKey] == "" {
 				t.Error("the copy bears no stamp, so that it shows nothing")
 			}
 		})

@@ -1,13 +1,11 @@
 package check
 
 import (
-	"maps"
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
@@ -22,15 +20,4 @@ func worldOf(t testing.TB, w *vctest.World) *world { return &world{w, t} }
 
 func (w *world) config() vsphere.Config {
 	return vsphere.Config{Config: sessiontest.Config(w.World), Selection: inventory.Selection{ClusterID: "test"}}
-}
-
-// look is a VM as it is now.
-func (w *world) look(name string) vcsim.VM {
-	for _, vm := range w.VMs() {
-		if vm.Name == name {
-			vm.ExtraConfig = maps.Clone(vm.ExtraConfig)
-			return vm
-		}
-	}
-	return vcsim.VM{}
 }

@@ -107,6 +107,17 @@ func (w *World) Names() []string {
 	return names
 }
 
+// Look is a VM as it is now.
+func (w *World) Look(name string) vcsim.VM {
+	for _, vm := range w.VMs() {
+		if vm.Name == name {
+			vm.ExtraConfig = maps.Clone(vm.ExtraConfig)
+			return vm
+		}
+	}
+	return vcsim.VM{}
+}
+
 // User is the account of a lab's vCenter.
 const User = "vmgroup@vsphere.local"
 
