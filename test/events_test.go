@@ -53,10 +53,10 @@ func TestEventsTellOfAGroupsLife(t *testing.T) {
 			return all["MemberPoweredOff"] != "" && all["MemberGone"] != "" && all["MemberRemoved"] != ""
 		})
 		all := eventsOf(t, g)
-		if !strings.Contains(all["MemberPoweredOff"], "web-1 (") || !strings.Contains(all["MemberPoweredOff"], "): powered off by ") {
+		if !strings.HasPrefix(all["MemberPoweredOff"], "Powered off in vCenter by ") || !strings.Contains(all["MemberPoweredOff"], "web-1 (vm-") {
 			t.Errorf("%q", all["MemberPoweredOff"])
 		}
-		if all["MemberGone"] != "Gone from vCenter: web-0 ("+gone+"): removed by "+r.URL().User.Username()+"\n" {
+		if all["MemberGone"] != "Removed in vCenter by "+r.URL().User.Username()+": web-0 ("+gone+")\n" {
 			t.Errorf("%q", all["MemberGone"])
 		}
 		if !strings.Contains(all["MemberRemoved"], "Removed web-2 (") || !strings.Contains(all["MemberRemoved"], "scale-in: from 3 members to 2") {

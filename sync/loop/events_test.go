@@ -217,7 +217,7 @@ func TestEventsCanBeSwitchedOff(t *testing.T) {
 
 func TestAnEventNamesWhoDidThatIfVCenterTells(t *testing.T) {
 	for want, who := range map[string]func() (map[string]string, error){
-		`Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0): removed by VSPHERE.LOCAL\alice`: func() (map[string]string, error) {
+		`Warning MemberGone x1: Removed in vCenter by VSPHERE.LOCAL\alice: web-0 (new-web-0)`: func() (map[string]string, error) {
 			return map[string]string{"new-web-0": `VSPHERE.LOCAL\alice`}, nil
 		},
 		"Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)": func() (map[string]string, error) { panic("a mistake") },

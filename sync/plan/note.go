@@ -39,14 +39,14 @@ type Deed string
 
 // The deeds that are asked about.
 const (
-	DeedRemoved    Deed = "removed"
-	DeedPoweredOff Deed = "powered off"
+	DeedRemoved    Deed = "Removed"
+	DeedPoweredOff Deed = "Powered off"
 )
 
 // By is the note with the user who did it, if vCenter's events tell; nobody is to be asked any more.
 func (n Note) By(user string) Note {
 	if user != "" {
-		n.Why = string(n.Deed) + " by " + user
+		n.What = string(n.Deed) + " in vCenter by " + user + ":"
 	}
 	n.Deed = ""
 	return n
@@ -175,7 +175,7 @@ func (v *view) deedsOfOthers() (all []Note) {
 			continue
 		}
 		if r := v.record(m.MoRef, i); r != nil && r.PowerState == string(PoweredOn) && r.Reason != ReasonPowerCycling && r.Reason != ReasonRemoving {
-			all = append(all, Note{Reason: "MemberPoweredOff", What: "Found powered off:", Member: m.name + " (" + m.MoRef + ")",
+			all = append(all, Note{Reason: "MemberPoweredOff", What: "Found powered off:", Member: m.displayWith(m.MoRef),
 				Key: "off/" + m.MoRef + "/" + r.LastTransitionTime.UTC().Format(time.RFC3339), At: v.Now, Deed: DeedPoweredOff, MoRef: m.MoRef})
 		}
 	}

@@ -84,7 +84,7 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 		}
 	}
 	says("MemberRemoved", "web-2 (", "scale-in: from 3 members to 2")
-	says("MemberGone", "("+gone+"): removed by ") // vCenter's events tell the user
+	says("MemberGone", "Removed in vCenter by ", ": web-", "("+gone+")") // vCenter's events tell the user
 	says("UpdateFinished", "finished")
 	says("TemplateNotFound", `template "typo" not found`)
 	if bad := all["SyncError"]; len(bad) > 0 {
