@@ -114,7 +114,7 @@ func TestAGroupThatWasAppliedAnewIsToldHowToTakeItsVMsBack(t *testing.T) {
 		time.Sleep(2 * time.Minute) // the lease of the lost one is over
 		anew := s.groupOf("default", "web", "uid-anew", 2)
 		a := says(t, anew, v1alpha1.PhaseError, "2 members (web-0, web-1): ")
-		for _, text := range []string{"a VM of another group default/web (UID uid-web), which was lost or deleted", "spec.adopt", "--adopt-from default=/DC0/vm/vm-operator/default/web."} {
+		for _, text := range []string{"a VM of a former default/web (UID uid-web). To adopt the VM, list its path in spec.adopt", "--adopt-from default=/DC0/vm/vm-operator/default/web."} {
 			if !strings.Contains(a.Status.LastMessage, text) {
 				t.Errorf("%q lacks %q", a.Status.LastMessage, text)
 			}

@@ -75,7 +75,7 @@ func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-0")
 		w.must(err)
 		f := p.fault(p.cloning(0))
-		if f.Reason != plan.ReasonNameConflict || !f.Person || f.Message != "The name web-0 is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member of the group: rename, move or remove it." {
+		if f.Reason != plan.ReasonNameConflict || !f.Person || f.Message != "The name is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member: rename, move or remove it." {
 			t.Errorf("%+v", f)
 		}
 		free := func() bool {

@@ -218,23 +218,25 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 	case m != nil && m.Stamp.Namespace == ref.Namespace && m.Stamp.Name == ref.Name && m.Stamp.UID != ref.UID:
 		return v.formerConflict(ref, &m.Stamp, path)
 	}
-	return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not this member of the group: rename, move or remove it.", a.VM, path)
+	return vcfault.New(vcfault.ReasonNameConflict, true, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 
 // formerConflict says how a VM comes back that a group of the same namespace and name has left behind: one that was lost, and
 // applied again. The message is the same for all of its members.
 func (v *VCenter) formerConflict(ref plan.Ref, s *stamp.Stamp, path string) error {
 	folder := path[:strings.LastIndexByte(path, '/')]
-	whose := fmt.Sprintf("The name is taken in %s by a VM of another group %s (UID %s)", folder, ref, s.UID)
-	adopt := fmt.Sprintf("list its path in spec.adopt, and allow the folder by the server's --adopt-from %s=%s", ref.Namespace, folder)
+	held := "The name is taken in " + folder + " by a VM of "
+	adopt := fmt.Sprintf("list its path in spec.adopt, and start the server with --adopt-from %s=%s", ref.Namespace, folder)
+	const otherwise = "Otherwise rename, move or remove the VM."
 	switch {
 	case s.Cluster != v.cfg.ClusterID:
-		return vcfault.New(vcfault.ReasonNameConflict, true, "%s, of the cluster %q: give each cluster a --folder of its own, or rename, move or remove the VM.", whose, s.Cluster)
+		return vcfault.New(vcfault.ReasonNameConflict, true, "%s%s in the cluster %q (UID %s): give each cluster a --folder of its own, or rename, move or remove the VM.",
+			held, ref, s.Cluster, s.UID)
 	case s.Cluster == "":
-		return vcfault.New(vcfault.ReasonNameConflict, true, "%s. If that was this group before it was applied again: take the key %s out of the VM's configuration, %s, and set --cluster-id, so that the key may stay the next time. Otherwise rename, move or remove the VM.",
-			whose, stamp.Key, adopt)
+		return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s, or of one in another cluster (UID %s). To adopt the VM, remove the key %s from its configuration, %s (and with --cluster-id, so that the key can stay the next time). %s",
+			held, ref, s.UID, stamp.Key, adopt, otherwise)
 	}
-	return vcfault.New(vcfault.ReasonNameConflict, true, "%s, which was lost or deleted: to take the VM back, %s. Otherwise rename, move or remove it.", whose, adopt)
+	return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s (UID %s). To adopt the VM, %s. %s", held, ref, s.UID, adopt, otherwise)
 }
 
 // Child finds an object by its name in a folder; the zero reference if there is none.

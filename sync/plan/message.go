@@ -84,13 +84,23 @@ func hindrances(faults []named, display func(who string) string) (texts []string
 		switch names := whom[text]; len(names) {
 		case 0:
 		case 1:
-			text = names[0] + ": " + text
+			text = names[0] + ": " + afterColon(text)
 		default:
-			text = fmt.Sprintf("%d members (%s): %s", len(names), atMost(names, 3), text)
+			text = fmt.Sprintf("%d members (%s): %s", len(names), atMost(names, 3), afterColon(text))
 		}
 		texts = append(texts, text)
 	}
 	return texts
+}
+
+// afterColon is a sentence that follows a member's name.
+func afterColon(text string) string {
+	for _, first := range []string{"The ", "A ", "An ", "There ", "No "} {
+		if rest, does := strings.CutPrefix(text, first); does {
+			return strings.ToLower(first) + rest
+		}
+	}
+	return text
 }
 
 // inOrder are faults in the order in which they are told: an operator's first, then by members. (They are found in another order
@@ -148,7 +158,7 @@ func (v *view) deletion() []string {
 	going := v.leaving - v.hindered
 	switch {
 	case v.hindered > 0 && going <= 1: // the last one waits for the others
-		return nil
+		return []string{"the deletion waits for that"}
 	case v.leaving == 1 && v.policy.retain && !v.leaseOver():
 		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
 	case v.leaving > 0 && v.policy.retain:
