@@ -21,8 +21,8 @@ const (
 	ConditionMembersDiffer = "MembersDiffer"
 	// ConditionUpdateHeld says that members differ from the spec and are kept so, and by which field.
 	ConditionUpdateHeld = "UpdateHeld"
-	// ConditionCloneBlocked says why no member can be cloned until an operator acts: the template, its snapshot, the
-	// placement, a network, the user data and the like.
+	// ConditionCloneBlocked says which members cannot be cloned, or that none can, until an operator acts; its reason is about the
+	// template, its snapshot, the placement, a network, the user data and the like.
 	ConditionCloneBlocked = "CloneBlocked"
 	// ConditionHealingSuspended says that more members are unready than spec.healing.maxUnhealthy allows, and which.
 	ConditionHealingSuspended = "HealingSuspended"
@@ -33,9 +33,9 @@ const (
 	ConditionSpecInvalid = "SpecInvalid"
 	// ConditionVCenterChanged says that another vCenter answers than the one that holds the members.
 	ConditionVCenterChanged = "VCenterChanged"
-	// ConditionNameConflict says that an unmanaged VM has the name of a member.
+	// ConditionNameConflict names the members whose name an unmanaged VM has.
 	ConditionNameConflict = "NameConflict"
-	// ConditionDuplicateMember says that two VMs claim to be the same member.
+	// ConditionDuplicateMember names the members that two VMs claim to be.
 	ConditionDuplicateMember = "DuplicateMember"
 	// ConditionMembersUnreachable says which members vCenter cannot reach or show; they are left alone.
 	ConditionMembersUnreachable = "MembersUnreachable"

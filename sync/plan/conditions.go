@@ -140,7 +140,7 @@ func (v *view) exceptions(c *conditionList) {
 			}
 		}
 		if len(found) > 0 {
-			c.add(e[1], metav1.ConditionTrue, e[0], strings.Join(hindrances(found, v.nameOf), "; "))
+			c.add(e[1], metav1.ConditionTrue, e[0], v.whom(found))
 		}
 	}
 	if names := v.unreachable(); len(names) > 0 {
@@ -157,8 +157,19 @@ func (v *view) exceptions(c *conditionList) {
 func (v *view) cloneExceptions(c *conditionList) {
 	found := slices.DeleteFunc(slices.Clone(v.cloneFaults), func(f named) bool { return f.Reason == ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
-		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, inOrder(found)[0].Reason, strings.Join(hindrances(found, v.nameOf), "; "))
+		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, inOrder(found)[0].Reason, cmp.Or(v.whom(found), "no member can be cloned"))
 	}
+}
+
+// whom names the members that faults hinder; what to do about them is said by Stalled, or by Reconciling.
+func (v *view) whom(faults []named) string {
+	var names []string
+	for _, f := range inOrder(faults) {
+		if f.who != FolderKey {
+			names = append(names, v.nameOf(f.who))
+		}
+	}
+	return atMost(names, 10)
 }
 
 // changeExceptions are those that have to do with changes.
