@@ -140,7 +140,7 @@ func (v *view) conflictingChildren() []string {
 
 // conflictText says so for people. saidToConflict reads it again.
 func conflictText(names []string) string {
-	return "a foreign object has the name of " + strings.Join(names, ", ") + ": remove or rename it"
+	return "another object has the name of " + strings.Join(names, ", ") + ": delete it, or recreate it under another name"
 }
 
 // wants reports whether a child that was answered before is wanted still: the spec may have changed.

@@ -130,7 +130,7 @@ func TestAChildWhoseNameAForeignObjectHasIsAConditionOfItsOwn(t *testing.T) {
 	o.Now = now.Add(31 * time.Second)
 	o.ChildrenWantedSince[sliceKey] = o.Now
 	r = plan.Make(o)
-	if want := "a foreign object has the name of Service web: remove or rename it"; conflict(&r) != want {
+	if want := "another object has the name of Service web: delete it, or recreate it under another name"; conflict(&r) != want {
 		t.Errorf("after 31 s: %q", conflict(&r))
 	}
 	if _, there := objects(t, &r)[serviceKey]; !there {
