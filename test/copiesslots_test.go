@@ -59,12 +59,16 @@ func TestCopiesTogetherKeepToTheirSlots(t *testing.T) {
 		var all sync.WaitGroup
 		var list []*metacontroller.Group
 		for i := range groups {
-			g := servers[0].group(fmt.Sprint("g", i), 1)
-			for k := range servers {
-				g.URL = servers[(i+k)%copies].url
-				r.one(g)
+			list = append(list, servers[0].group(fmt.Sprint("g", i), 1))
+		}
+		for range 2 { // a folder that another replica has made is used after the next call
+			for i, g := range list {
+				for k := range servers {
+					g.URL = servers[(i+k)%copies].url
+					r.one(g)
+				}
 			}
-			list = append(list, g)
+			time.Sleep(2 * time.Second)
 		}
 		eventually(t, patience, "all slots are taken", func() bool { return r.tasksUnderWay() >= copies*(slots+1) })
 		time.Sleep(5 * time.Second) // those who met another copy's clone have tried again by now

@@ -23,7 +23,9 @@ type group struct {
 	finalizingSince time.Time
 	emptied         bool      // ConfirmGone succeeded since
 	finalized       bool      // a call was answered with the end
+	blind           bool      // vCenter's state was unknown when the newest call came
 	folderSeen      time.Time // when vCenter last showed the group's folder
+	folderMade      bool      // CreateFolder succeeded, and vCenter was not looked at since
 	ownFolders      []string  // moRefs: see plan.Observed
 	newestStamp     int64     // the highest generation that was seen in a stamp
 	unselected      unselected
@@ -91,15 +93,15 @@ func (g *group) copy() *group {
 // renew takes in a call. One of a lower generation than known is stale: it renews nothing and is answered with
 // what is known, unless an operator undoes that very generation. A new generation, or another user data, is an operator's deed,
 // so what backed off is tried again at once.
-func (g *group) renew(call plan.Call, now time.Time) {
+func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 	switch {
 	case call.Unselected():
-		return // nothing of it may become sticky
+		return false // nothing of it may become sticky
 	case g.finalizing && !call.Finalizing && call.Group.DeletionTimestamp.IsZero():
-		return // older than the deletion, whatever its generation
+		return false // older than the deletion, whatever its generation
 	case g.call.Group != nil && call.Group.Generation < g.call.Group.Generation && !call.Finalizing &&
 		call.Group.UndoneGeneration() != g.call.Group.Generation:
-		return
+		return false
 	}
 	g.selected()
 	if g.call.Group != nil && (call.Group.Generation > g.call.Group.Generation || !call.Finalizing && call.Related.Digest != g.call.Related.Digest) {
@@ -107,6 +109,7 @@ func (g *group) renew(call plan.Call, now time.Time) {
 		g.pace = 0
 	}
 	g.call, g.renewed, g.calls = call, now, g.calls+1
+	g.blind = true // until vCenter is looked at
 	if call.Finalizing && !g.finalizing {
 		g.finalizing, g.finalizingSince, g.emptied = true, now, false
 		clear(g.failures)
@@ -115,6 +118,7 @@ func (g *group) renew(call plan.Call, now time.Time) {
 			g.outdated[vm] = true
 		}
 	}
+	return true
 }
 
 // preview takes in a call on a copy that is thrown away.
@@ -134,7 +138,7 @@ func (g *group) preview(call plan.Call, now time.Time) {
 // (read your writes: what is not pending any more is already visible).
 func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	o := plan.Observed{
-		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, FinalizingSince: g.finalizingSince,
+		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, Blind: g.blind, FinalizingSince: g.finalizingSince,
 		FolderSeen: g.folderSeen, OwnFolders: g.ownFolders, NewestStamp: g.newestStamp,
 		Children: g.call.Children, Related: g.call.Related, ChildrenWantedSince: maps.Clone(g.awaited), Emptied: g.emptied,
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
@@ -191,7 +195,7 @@ func (g *group) saw(o *plan.Observed) {
 	if o.State.Folder != "" && o.Now.After(g.folderSeen) {
 		g.folderSeen = o.Now
 	}
-	if !g.finalizing || len(g.ownFolders) == 0 && !g.emptied {
+	if g.finalizing && len(g.ownFolders) == 0 && !g.emptied {
 		g.ownFolders = owning(g.ownFolders, o.State.Folder)
 	}
 	for i := range o.State.VMs {
@@ -200,6 +204,13 @@ func (g *group) saw(o *plan.Observed) {
 			g.ownFolders = owning(g.ownFolders, o.State.VMs[i].Folder)
 		}
 	}
+}
+
+// owns reports whether a call shows that the folder which stands where the group's is belongs to it. Until a finalize call is
+// answered with the end, the group is there. (A finalize may be stale, and come to a replica that heard of no end: for a group
+// that had another folder before, it shows nothing.)
+func (g *group) owns(call *plan.Call) bool {
+	return !call.Finalizing || !g.finalized && len(g.ownFolders) == 0
 }
 
 // owning adds a folder to the group's, should it stand where the group's is.
@@ -267,7 +278,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 		}
 		switch a.Op {
 		case plan.CreateFolder: // it was there, though the inventory may be unknown by now
-			g.folderSeen = now
+			g.folderSeen, g.folderMade = now, true
 		case plan.PowerOn:
 			return g.booted(a, now)
 		case plan.ShutdownGuest, plan.PowerOff:

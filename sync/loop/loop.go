@@ -137,22 +137,16 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other replicas: what was absent may have come and gone
 		clear(g.awaited)
 	}
-	g.renew(call, now)
+	taken := g.renew(call, now)
 	echo := l.notice(now)
 	if echo {
 		g.expire(now, l.cfg.Lease)
 	}
 	observed := g.observe(l.cfg, now)
-	// Until a finalize call is answered with the end, the group is there, so a folder is its own if none was known before. (Of
-	// one that had another, it may be that of a later group: a stale finalize may come to a replica that heard of no end.)
-	owns := call.Finalizing && !echo && !g.finalized && len(g.ownFolders) == 0
+	owns := taken && !echo && g.owns(&call)
 	l.mu.Unlock()
 
-	observed.State = l.vcenter.State(call.Ref(), observed.Query())
-	if owns {
-		observed.OwnFolders = owning(observed.OwnFolders, observed.State.Folder)
-	}
-	result := plan.Make(observed)
+	result := l.plan(&observed, call.Ref(), owns)
 	if echo { // nothing is done before the next call: if anybody hears this one's answer, that comes soon
 		result.Resync = min(result.Resync, 2*pauseEcho)
 	}
@@ -160,7 +154,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if owns {
-		g.ownFolders = owning(g.ownFolders, observed.State.Folder)
+		g.ownFolders, g.blind = owning(g.ownFolders, observed.State.Folder), observed.Blind
 	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
@@ -208,8 +202,9 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	}
 	g.preview(call, now)
 	observed := g.observe(l.cfg, now)
+	owns := g.owns(&call)
 	l.mu.Unlock()
-	result := l.plan(&observed, call.Ref())
+	result := l.plan(&observed, call.Ref(), owns)
 	if result.Refusal != nil {
 		return result, plan.Outlook{}, nil
 	}
@@ -222,9 +217,13 @@ const (
 	noUID            = "00000000-0000-0000-0000-000000000000"
 )
 
-// plan looks at vCenter (after the pending actions were read, never before) and makes the plan.
-func (l *Loop) plan(o *plan.Observed, ref plan.Ref) plan.Result {
+// plan looks at vCenter (after the pending actions were read, never before) and makes the plan. owns reports whether a folder
+// that stands where the group's is belongs to it: a call has just come that shows it, or this replica has made it.
+func (l *Loop) plan(o *plan.Observed, ref plan.Ref, owns bool) plan.Result {
 	o.State = l.vcenter.State(ref, o.Query())
+	if owns {
+		o.OwnFolders, o.Blind = owning(o.OwnFolders, o.State.Folder), o.Blind && !o.State.Known
+	}
 	return plan.Make(*o)
 }
 
@@ -250,10 +249,10 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 		l.mu.Unlock()
 		return
 	}
-	observed, calls := g.observe(l.cfg, now), g.calls
+	observed, calls, made := g.observe(l.cfg, now), g.calls, g.folderMade
 	l.mu.Unlock()
 
-	result := l.plan(&observed, g.ref)
+	result := l.plan(&observed, g.ref, made)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,6 +261,9 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 		return
 	}
 	defer l.next()
+	if made {
+		g.ownFolders, g.folderMade = owning(g.ownFolders, observed.State.Folder), false
+	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
 	g.doubt(result.SlowStart)

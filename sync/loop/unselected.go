@@ -71,7 +71,7 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	observed.Finalizing, observed.FinalizingSince, observed.Emptied = true, g.unselected.since, g.unselected.emptied
 	l.mu.Unlock()
 
-	result := l.plan(&observed, call.Ref())
+	result := l.plan(&observed, call.Ref(), false)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -53,6 +53,7 @@ type view struct {
 	preparing int             // members to be prepared
 	draining  int             // members that are left alone for a while before they are taken away
 	hindered  int             // steps for members that are wanted and failed the last time; the figures above are without them
+	later     bool            // a folder came after the newest hook call: see hideLaterFolder
 	waitCall  bool
 	// withdrawing: members bear a mark that is to be taken off. Until then it is not settled who stays, and nobody else who
 	// serves is taken down: another replica may have taken the mark off, and know of another one to go first.
@@ -79,6 +80,7 @@ func classify(o *Observed) *view {
 	}
 	v.forgetClones()
 	v.policy = policyOf(&o.Group.Spec, v.want)
+	v.hideLaterFolder()
 	v.sighted, v.hold = v.holdBack()
 	if !v.sighted {
 		return v
@@ -115,6 +117,21 @@ func (v *view) forgetClones() {
 // isMade reports whether a VM is there that is a member with that ordinal.
 func (v *view) isMade(ordinal int32) bool {
 	return v.State.Known && slices.ContainsFunc(v.State.VMs, func(vm VM) bool { return vm.Ordinal == ordinal && vm.Quarantined.IsZero() })
+}
+
+// hideLaterFolder takes a folder for missing that came after the newest hook call. This replica's lease may have outlived its group,
+// and the folder be that of another group of the same name, whose members it must not clone this one's among. While the group is
+// there, its next call shows that the folder is its own.
+func (v *view) hideLaterFolder() {
+	if folder := v.State.Folder; folder != "" && !v.Finalizing && !v.owns(folder) {
+		v.later = true
+		v.State.Folder, v.State.Quarantine = "", ""
+	}
+}
+
+func (o *Observed) owns(folder string) bool {
+	return slices.Contains(o.OwnFolders, folder) ||
+		slices.ContainsFunc(o.State.VMs, func(vm VM) bool { return vm.Folder == folder && vm.Quarantined.IsZero() })
 }
 
 // holdBack decides what the table at Make says left of the bar.

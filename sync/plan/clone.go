@@ -131,7 +131,7 @@ func (v *view) freeOrdinal(ordinal, step int32) int32 {
 
 // createFolder reports whether that is not hindered.
 func (v *view) createFolder() bool {
-	if v.Now.Sub(v.Called) > folderGrace || !v.Called.After(v.FolderSeen) {
+	if v.Now.Sub(v.Called) > folderGrace || !v.Called.After(v.FolderSeen) || v.Blind || v.later {
 		v.waitCall = true
 		return true
 	}

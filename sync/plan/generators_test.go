@@ -37,7 +37,7 @@ func remove(o *plan.Observed) {
 // observed is a group in a healthy vCenter that holds nothing of it yet.
 func observed(replicas int32) plan.Observed {
 	return plan.Observed{
-		Group: group(replicas), Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second,
+		Group: group(replicas), Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second, OwnFolders: []string{"group-v7"},
 		State: plan.VCenterState{Known: true, VCenter: vcenter,
 			Template: plan.Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/ubuntu"}, Datacenter: "DC0"}},
 	}

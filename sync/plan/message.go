@@ -184,7 +184,7 @@ func (v *view) deletion() []string {
 // waits says what is waited for, or kept as it is.
 func (v *view) waits() (texts []string) {
 	if v.waitCall {
-		texts = append(texts, "waiting for the next hook call before making the group's folder")
+		texts = append(texts, "waiting for the next hook call before the group's folder is made or used")
 	}
 	if names := v.unreachable(); len(names) > 0 {
 		texts = append(texts, "left alone because vCenter cannot reach or show them: "+atMost(names, 5))

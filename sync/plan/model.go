@@ -15,6 +15,7 @@ func Apply(o *Observed, a Action) {
 	switch a.Op {
 	case CreateFolder:
 		s.Folder = "(new folder)"
+		o.OwnFolders = append(slices.Clip(o.OwnFolders), s.Folder)
 	case CreateQuarantine:
 		s.Quarantine = "(new quarantine)"
 	case Clone:

@@ -24,13 +24,15 @@ type Observed struct {
 	// Finalizing is Metacontroller's word that the group is to be removed. It counts only for a Group that has a
 	// deletionTimestamp; without one, the group's CompositeController no longer selects it, and nothing is removed.
 	Finalizing bool
-	// Called is when the last hook call for this group came. Only a fresh one may create a folder.
+	// Called is when the last hook call for this group came. Only a fresh one may create a folder. Blind reports whether vCenter's
+	// state was unknown then, so that the call says nothing about folders that show later, or don't.
 	Called time.Time
+	Blind  bool
 	// FolderSeen is when the group's folder was last seen to exist; zero if it never was. A folder that was seen
 	// and is gone may have been removed by another copy's finalize: only a call that came later may recreate it.
 	FolderSeen time.Time
-	// OwnFolders are the folders that were seen as the group's before its deletion, or that held one of its VMs. One that
-	// comes later under that name may be that of another group, recreated under the name of this one.
+	// OwnFolders are the folders that are the group's: a hook call came while one stood where the group's is, so that it is none of a
+	// group that came later under the same name; or this replica made it; or it held one of the group's VMs. Only these are used.
 	OwnFolders []string
 	// NewestStamp is the highest generation ever seen in a stamp of this group, VMs that are gone included.
 	NewestStamp int64

@@ -80,6 +80,7 @@ func (x *search) called(p *place, r int8, then func(move, *place, string)) {
 		for i := range q.n {
 			c.seen[i].late, q.vms[i].late[r] = false, false
 		}
+		q.owns(r)
 		d := x.decide(&q, r)
 		q.saw(r)
 		wrong := ""
@@ -181,12 +182,19 @@ func (p *place) lookAtEverything(r int8) {
 	p.copies[r].folder, p.copies[r].touched = p.folder, false
 }
 
+// owns is what a call shows of the folder, before that is finalized (group.owns).
+func (p *place) owns(r int8) {
+	if c := &p.copies[r]; c.folder != 0 && (!c.finalizing || c.owned == 0) {
+		c.owned |= 1 << c.folder
+	}
+}
+
 // saw is what the loop remembers of an observation (group.saw).
 func (p *place) saw(r int8) {
 	c := &p.copies[r]
 	if c.folder != 0 {
 		c.folderSince = true
-		if !c.finalizing || c.owned == 0 && !c.emptied {
+		if c.finalizing && c.owned == 0 && !c.emptied {
 			c.owned |= 1 << c.folder
 		}
 	}

@@ -131,6 +131,7 @@ func (x *search) begin() *place {
 		for i := range int8(p.n) {
 			p.look(r, i)
 		}
+		p.owns(r)
 		p.saw(r)
 	}
 	return p

@@ -79,7 +79,9 @@ func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)
 			q.lookAtAll(r)
 		}
 	case f.key == folderAt:
-		c.folder = q.folder
+		if c.folder = q.folder; f.is(plan.CreateFolder) {
+			c.owned |= 1 << c.folder
+		}
 	}
 	m.what = "does"
 	then(m, &q, wrong)

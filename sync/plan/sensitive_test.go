@@ -61,7 +61,7 @@ func TestNoPlanTellsUserData(t *testing.T) {
 	for name, related := range map[string]Related{"taken": ref.Take([]byte(plantedText)), "no text": ref.Take([]byte(plantedText + "\xff"))} {
 		g := userDataGroup(&v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "web-data"}})
 		g.UID, g.Generation, g.Spec.CPU, g.Spec.Memory, g.Spec.Template = "uid", 1, 1, 1, "t"
-		o := Observed{Group: g, Related: related, State: VCenterState{Known: true, VCenter: "vc", Folder: "group-v1",
+		o := Observed{Group: g, Related: related, OwnFolders: []string{"group-v1"}, State: VCenterState{Known: true, VCenter: "vc", Folder: "group-v1",
 			Template: Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/t"}, Datacenter: "DC0"}}}
 		r := Make(o)
 		all := fmt.Sprintf("%+v %#v", r, Forecast(o))

@@ -124,12 +124,12 @@ func (w *world) call(r *replica, ago int, lost bool) {
 	}
 }
 
-// foldersAreMade waits until no replica may create the group's folder any more that has not seen the group, or has no inventory.
+// foldersAreMade waits until no replica may create the group's folder any more that has not seen the group.
 // That one may do so after another replica was called to remove the group is a known limit (docs/design.md,
 // "Finalize against another replica's lease").
 func (w *world) foldersAreMade() {
 	if slices.ContainsFunc(w.replicas, func(r *replica) bool {
-		return (r.view.folder == "" || !r.view.known) && time.Since(r.called) <= 11*time.Second
+		return r.view.folder == "" && time.Since(r.called) <= 11*time.Second
 	}) {
 		w.pass(11 * time.Second)
 	}
