@@ -302,6 +302,36 @@ func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {
 	})
 }
 
+// Lives at random found it (test, seed 100611): somebody moves the root folder, and a replica that begins then makes another one. The
+// others went on in the old one, so that one name was no lock any more.
+func TestReplicasAgreeOnTheRootFolderAfterSomebodyMovedIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one := w.start()
+		one.do(plan.Action{Op: plan.CreateFolder})
+		old := one.state().Folder
+		_, err := w.MakeFolder("/DC0/vm/attic")
+		w.must(err)
+		w.must(w.moveFolder("/DC0/vm/vm-operator", "/DC0/vm/attic"))
+		one.do(one.cloning(0)) // as long as there is no other
+		if m := one.state().VMs; len(m) != 1 || m[0].Folder != old {
+			t.Errorf("%+v", m)
+		}
+		two := w.start()
+		one.until("the other replica's folder is seen", func() bool { return one.state().Folder != old })
+		two.until("it is known", func() bool { return two.state().Known })
+		one.do(plan.Action{Op: plan.CreateFolder})
+		two.do(plan.Action{Op: plan.CreateFolder})
+		if a, b := one.state().Folder, two.state().Folder; a == "" || a != b {
+			t.Errorf("one has the group's folder in %q, and the other in %q", a, b)
+		}
+		if _, err := w.Find("/DC0/vm/vm-operator/shop/web"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestATemplateThatIsGoneIsSeenAndTheCloneFails(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})

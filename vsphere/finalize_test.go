@@ -28,6 +28,22 @@ func (w *world) destroyFolder(path string) error {
 	return task.Wait(context.Background())
 }
 
+func (w *world) moveFolder(path, into string) error {
+	ref, err := w.Find(path)
+	if err != nil {
+		return err
+	}
+	to, err := w.Find(into)
+	if err != nil {
+		return err
+	}
+	task, err := object.NewFolder(w.Admin().Client, to).MoveInto(context.Background(), []vim.ManagedObjectReference{ref})
+	if err != nil {
+		return err
+	}
+	return task.Wait(context.Background())
+}
+
 func (p *process) removing() plan.Action {
 	return plan.Action{Op: plan.RemoveFolder, MoRef: p.state().Folder}
 }

@@ -211,14 +211,12 @@ func (n *Inventory) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 	return nil
 }
 
-// lookUpRoot finds the folder of all groups by its names when the one that was known is gone: another replica,
-// or an operator, has made it again. The caller holds mu.
+// lookUpRoot finds the folder of all groups by its names when another one has them than the one that was known. That one is gone,
+// or somebody moved or renamed it; and an operator made it again, or a replica that began since. All replicas go to the folder that
+// the settings name, for in two folders one name is no lock. As long as there is none, the one that was moved serves. The caller holds mu.
 func (n *Inventory) lookUpRoot(w *changes) {
-	if _, stands := n.places.byRef[n.own.Root]; stands {
-		return
-	}
 	root := n.places.below(n.own.VMFolder, n.own.Path...)
-	if p, found := n.places.byRef[root]; !found || p.Kind != "Folder" {
+	if p, found := n.places.byRef[root]; !found || p.Kind != "Folder" || root == n.own.Root {
 		return
 	}
 	own := *n.own
