@@ -93,7 +93,7 @@ func (v *Objects) comeUp(ctx *simulator.Context, vm *simulator.VirtualMachine, l
 func (v *Objects) awaitAddress(ctx *simulator.Context, vm *simulator.VirtualMachine, l *life) {
 	v.await(ctx, l, v.guest.IP, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
-			if g.IpAddress == "" {
+			if !hasAddress(g) {
 				addresses := v.identityOf(vm).Addresses
 				if len(addresses) == 0 {
 					addresses = []string{""}
@@ -173,17 +173,22 @@ func toolsStop(g *types.GuestInfo) {
 	}
 	g.ToolsRunningStatus = string(types.VirtualMachineToolsRunningStatusGuestToolsNotRunning)
 	g.GuestState = string(types.VirtualMachineGuestStateNotRunning)
+	noDocker(g)
 	setAddress(g, "")
 }
 
 // setAddress has the first network card report an address, and the others none.
 func setAddress(g *types.GuestInfo, ip string) { setAddresses(g, []string{ip}) }
 
-// setAddresses has each network card report its address; that of the first is the guest's.
+// setAddresses has each network card report its address; that of the first is the guest's, unless docker0's is.
 func setAddresses(g *types.GuestInfo, ips []string) {
 	g.IpAddress = ips[0]
 	g.Net = slices.Clone(g.Net)
 	for i := range g.Net {
+		if !ofAdapter(g.Net[i]) {
+			g.IpAddress = dockerAddress
+			continue
+		}
 		g.Net[i].IpAddress, g.Net[i].IpConfig = nil, nil
 		if i >= len(ips) || ips[i] == "" {
 			continue
