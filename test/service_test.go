@@ -101,6 +101,42 @@ func TestEndpointsFollowReadinessAndWhoGoesIsDrained(t *testing.T) {
 	})
 }
 
+// Tools may take docker0's address for the guest's primary one.
+func TestDocker0IsNoEndpointAndMovesNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true, IP: 10 * time.Second})
+		g := r.serve().group("web", 2)
+		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+		g.Spec.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}}
+		up(t, g)
+		children := fmt.Sprint(g.Children)
+		r.must(r.StartDocker(webFolder + "web-0"))
+		for range 20 {
+			time.Sleep(time.Second)
+			_, err := g.Sync(within(t))
+			r.must(err)
+			if is := fmt.Sprint(g.Children); is != children {
+				t.Fatalf("docker0 changed children:\n%s\n%s", children, is)
+			}
+		}
+		r.must(r.Reset(webFolder + "web-1"))
+		eventually(t, patience, "web-1's Tools run again", func() bool { return r.StartDocker(webFolder+"web-1") == nil })
+		time.Sleep(2 * time.Second)
+		_, err := g.Sync(within(t))
+		r.must(err)
+		if d := r.details(webFolder + "web-1"); d.IP != "172.17.0.1" {
+			t.Fatalf("its primary address is %s", d.IP)
+		}
+		equal(t, endpoints(t, g), []string{"web-0 ready"}) // its own address is yet to come
+		up(t, g)
+		if is := fmt.Sprint(g.Children); is != children {
+			t.Errorf("docker0 changed children:\n%s\n%s", children, is)
+		}
+		remove(t, g)
+	})
+}
+
 func TestEveryCopyTellsPrometheusOfAllGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

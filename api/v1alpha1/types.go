@@ -313,7 +313,8 @@ type Member struct {
 	// PowerState is poweredOn, poweredOff or suspended.
 	// +optional
 	PowerState string `json:"powerState,omitempty"`
-	// IPs are the addresses that the guest reports.
+	// IPs are the addresses that the guest reports for the VM's network adapters: its static ones first, then those of
+	// the first of spec.networks, then its primary one.
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`

@@ -163,7 +163,7 @@ type heldAddresses map[string]int32
 func (v *view) heldAddresses() heldAddresses {
 	held := heldAddresses{}
 	for i := range v.State.VMs {
-		for _, address := range addressesIn(v.State.VMs[i].Addresses) {
+		for _, address := range AddressesIn(v.State.VMs[i].Addresses) {
 			held[address] = v.State.VMs[i].Ordinal
 		}
 	}
@@ -172,7 +172,7 @@ func (v *view) heldAddresses() heldAddresses {
 
 // byOther reports whether a member of another ordinal has one of these addresses.
 func (h heldAddresses) byOther(ordinal int32, text string) bool {
-	return slices.ContainsFunc(addressesIn(text), func(address string) bool {
+	return slices.ContainsFunc(AddressesIn(text), func(address string) bool {
 		by, held := h[address]
 		return held && by != ordinal
 	})

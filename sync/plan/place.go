@@ -67,7 +67,7 @@ func addressText(all []AddressPair) string {
 	return strings.Join(parts, ",")
 }
 
-// addressesIn are the addresses in a text of addressText's.
-func addressesIn(text string) []string {
+// AddressesIn are the static addresses that a stamp names (VM.Addresses), by adapters.
+func AddressesIn(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
 }

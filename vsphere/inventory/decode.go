@@ -159,7 +159,7 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 			nics = v.GuestNicInfo
 		}
 	}
-	m.IPs = addresses(primary, nics)
+	m.IPs, m.firstIPs = addresses(primary, nics), addresses("", firstAdapter(nics))
 	m.Readable = m.InstanceUUID != ""
 	lost := false
 	for _, x := range o.MissingSet {
@@ -218,18 +218,19 @@ func (m *Machine) takeNumber(name string, v int64) {
 	}
 }
 
-// addresses are a guest's, the primary one first and the others in order. Link-local and loopback ones are
-// left out: Kubernetes takes no such endpoint.
+// addresses are those of a guest's adapters, the primary one first and the others in order. Link-local and loopback ones are left
+// out: Kubernetes takes no such endpoint. So is the primary one if no adapter of the VM has it: Tools may take docker0's for it, or a
+// CNI bridge's (vmware/open-vm-tools#93, #100, #373). Only where they tell of no adapter at all, as may happen while a guest runs
+// (kubernetes/cloud-provider-vsphere#307), nothing speaks against it.
 func addresses(primary string, nics []types.GuestNicInfo) []string {
 	var all []netip.Addr
 	add := func(text string) {
-		ip, err := netip.ParseAddr(text)
-		if ip = ip.Unmap().WithZone(""); err == nil && ip.IsGlobalUnicast() && !slices.Contains(all, ip) {
+		if ip, ok := usableAddress(text); ok && !slices.Contains(all, ip) {
 			all = append(all, ip)
 		}
 	}
 	for _, nic := range nics {
-		if nic.DeviceConfigId < 0 { // no adapter of the VM: docker0, a tunnel and the like ([doc] GuestNicInfo)
+		if nic.DeviceConfigId < 0 { // no adapter of the VM ([doc] GuestNicInfo)
 			continue
 		}
 		for _, text := range nic.IpAddress {
@@ -242,19 +243,60 @@ func addresses(primary string, nics []types.GuestNicInfo) []string {
 		}
 	}
 	slices.SortFunc(all, netip.Addr.Compare)
-	if ip, err := netip.ParseAddr(primary); err == nil {
-		all = slices.DeleteFunc(all, func(x netip.Addr) bool { return x == ip.Unmap() })
-		n := len(all)
+	if len(nics) == 0 {
 		add(primary)
-		if len(all) > n {
-			all = slices.Insert(all[:n], 0, all[n])
-		}
+	}
+	if ip, ok := usableAddress(primary); ok && slices.Contains(all, ip) {
+		all = slices.DeleteFunc(all, func(x netip.Addr) bool { return x == ip })
+		all = slices.Insert(all, 0, ip)
 	}
 	var texts []string
 	for _, ip := range all {
 		texts = append(texts, ip.String())
 	}
 	return texts
+}
+
+func usableAddress(text string) (ip netip.Addr, ok bool) {
+	ip, err := netip.ParseAddr(text)
+	ip = ip.Unmap().WithZone("")
+	return ip, err == nil && ip.IsGlobalUnicast()
+}
+
+// firstAdapter are the reports of the adapter that was added first, which has the lowest key.
+func firstAdapter(nics []types.GuestNicInfo) (first []types.GuestNicInfo) {
+	for _, nic := range nics {
+		switch {
+		case nic.DeviceConfigId < 0, len(first) > 0 && nic.DeviceConfigId > first[0].DeviceConfigId:
+		case len(first) > 0 && nic.DeviceConfigId == first[0].DeviceConfigId:
+			first = append(first, nic)
+		default:
+			first = []types.GuestNicInfo{nic}
+		}
+	}
+	return first
+}
+
+// inOrder puts a member's addresses in the order in which others are led to them: its static ones, by adapters; then those of the
+// first of spec.networks; then the rest as it was. first are those of the first adapter. That order stays when guests report
+// another primary address.
+func inOrder(ips, first []string, s *stamp.Stamp) []string {
+	if len(ips) < 2 || s.Addresses == "" && !plan.PreparationIn(s.Prepared).Networks {
+		return ips
+	}
+	static := plan.AddressesIn(s.Addresses)
+	rank := func(ip string) int {
+		if i := slices.Index(static, ip); i >= 0 {
+			return i
+		}
+		if slices.Contains(first, ip) {
+			return len(static)
+		}
+		return len(static) + 1
+	}
+	ordered := slices.Clone(ips)
+	slices.SortStableFunc(ordered, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	return ordered
 }
 
 // within leaves out the addresses that are in none of the networks; all stay if there are no networks. Whoever is in a guest can

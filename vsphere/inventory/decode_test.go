@@ -8,6 +8,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 func answered(props ...vim.DynamicProperty) *vim.ObjectContent {
@@ -66,8 +67,42 @@ func TestAnAddressOfNoAdapterIsNoMembers(t *testing.T) {
 		{DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}},
 		{DeviceConfigId: 4000, IpAddress: []string{"192.168.10.20"}},
 	}
-	if got := addresses("2001:db8::20", nics); len(got) != 2 || got[1] != "192.168.10.20" {
-		t.Errorf("%v", got)
+	for primary, want := range map[string][]string{"172.17.0.1": {"192.168.10.20"}, "2001:db8::20": {"192.168.10.20"}, "": {"192.168.10.20"}} {
+		if got := addresses(primary, nics); !slices.Equal(got, want) {
+			t.Errorf("with %q as the primary one: %v", primary, got)
+		}
+	}
+	if got := addresses("172.17.0.1", nics[:1]); got != nil {
+		t.Errorf("while the adapter has none: %v", got)
+	}
+	if got := addresses("192.168.10.20", nil); !slices.Equal(got, []string{"192.168.10.20"}) {
+		t.Errorf("of a guest that tells of no adapters: %v", got)
+	}
+}
+
+func TestMembersAreReachedByTheirStaticAddressThenByTheFirstNetwork(t *testing.T) {
+	t.Parallel()
+	nic := func(key int32, ips ...string) vim.GuestNicInfo {
+		return vim.GuestNicInfo{DeviceConfigId: key, IpAddress: ips}
+	}
+	nics := []vim.GuestNicInfo{nic(4001, "10.1.0.7", "10.1.0.8"), nic(-1, "172.17.0.1"), nic(4000, "192.168.0.9", "fd00::9", "fe80::1")}
+	const prepared = `{"networks":true,"digest":"x"}`
+	for name, c := range map[string]struct {
+		primary string
+		stamp   stamp.Stamp
+		want    []string
+	}{
+		"without networks":     {"10.1.0.8", stamp.Stamp{}, []string{"10.1.0.8", "10.1.0.7", "192.168.0.9", "fd00::9"}},
+		"DHCP":                 {"10.1.0.8", stamp.Stamp{Prepared: prepared}, []string{"192.168.0.9", "fd00::9", "10.1.0.8", "10.1.0.7"}},
+		"before it is on":      {"10.1.0.8", stamp.Stamp{Prepared: plan.Unprepared + prepared}, []string{"192.168.0.9", "fd00::9", "10.1.0.8", "10.1.0.7"}},
+		"static on the second": {"192.168.0.9", stamp.Stamp{Addresses: ",10.1.0.7", Prepared: prepared}, []string{"10.1.0.7", "192.168.0.9", "fd00::9", "10.1.0.8"}},
+		"static, customized":   {"10.1.0.8", stamp.Stamp{Addresses: "192.168.0.9 fd00::9,10.1.0.7"}, []string{"192.168.0.9", "fd00::9", "10.1.0.7", "10.1.0.8"}},
+		"not taken yet":        {"", stamp.Stamp{Addresses: "192.168.0.77"}, []string{"192.168.0.9", "fd00::9", "10.1.0.7", "10.1.0.8"}},
+		"docker0":              {"172.17.0.1", stamp.Stamp{Prepared: prepared}, []string{"192.168.0.9", "fd00::9", "10.1.0.7", "10.1.0.8"}},
+	} {
+		if got := inOrder(addresses(c.primary, nics), addresses("", firstAdapter(nics)), &c.stamp); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
 	}
 }
 
@@ -80,7 +115,7 @@ func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
 	for primary, want := range map[string][]string{
 		"":          {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
 		"10.0.0.9":  {"10.0.0.9", "10.0.0.5", "2001:db8::1"},
-		"10.0.0.1":  {"10.0.0.1", "10.0.0.5", "10.0.0.9", "2001:db8::1"},
+		"10.0.0.1":  {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
 		"fe80::1":   {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
 		"not an ip": {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
 	} {

@@ -104,6 +104,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	n.dropUnmanaged(m.MoRef, w)
 	n.dropAdoptCandidate(m.MoRef, w)
 	x := &Member{Machine: *m, Stamp: bears, ReadAt: began}
+	x.IPs, x.firstIPs = inOrder(m.IPs, m.firstIPs, &bears), nil
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks) {
 		n.unlistTemplate(m.MoRef, old, w)
 		n.listTemplate(m.MoRef, x.Name, x.Template, w)

@@ -42,6 +42,8 @@ type Machine struct {
 	Readable bool
 	// Whole reports whether all was read that is kept of a member, and not only what tells whose it is.
 	Whole bool
+	// firstIPs are those of its addresses that its first network adapter has.
+	firstIPs []string
 	// InstanceUUID and Stamp are its own; Stamp is empty if it bears none.
 	InstanceUUID, StampText string
 }
