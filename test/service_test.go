@@ -137,6 +137,24 @@ func TestDocker0IsNoEndpointAndMovesNone(t *testing.T) {
 	})
 }
 
+func TestAnAddressThatComesLaterIsPublishedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 1)
+		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+		up(t, g)
+		r.must(r.AddIP(webFolder+"web-0", "fd00::7"))
+		time.Sleep(2 * time.Second)
+		a, err := g.Sync(within(t))
+		r.must(err)
+		if ips := a.Status.Members[0].IPs; len(ips) != 2 || ips[1] != "fd00::7" {
+			t.Errorf("after two seconds it has the addresses %v", ips)
+		}
+		remove(t, g)
+	})
+}
+
 func TestEveryCopyTellsPrometheusOfAllGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

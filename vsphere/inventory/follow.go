@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
@@ -126,8 +127,8 @@ func (st *Stream) changed(set *types.UpdateSet) []types.ManagedObjectReference {
 
 func onlyRuntime(changes []types.PropertyChange) bool {
 	for _, c := range changes {
-		switch c.Name {
-		case "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.connectionState", "guest.ipAddress",
+		switch name, _, _ := strings.Cut(c.Name, "["); name { // an element of a list may be told of alone
+		case "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.connectionState", "guest.ipAddress", "guest.net",
 			"guest.toolsRunningStatus":
 		default:
 			return false
