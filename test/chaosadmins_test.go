@@ -153,6 +153,14 @@ func (l *life) show() {
 	l.hidden = nil
 }
 
+// inGuests is what guests do that harms no promise.
+var inGuests = []deed{
+	onMember("Docker", 2, func(l *life, vm vcsim.VM) error { return l.StartDocker(vm.Path) }),
+	onMember("another address", 1, func(l *life, vm vcsim.VM) error {
+		return l.AddIP(vm.Path, fmt.Sprintf("fd00::%x", 1+l.rand.IntN(1000)))
+	}),
+}
+
 // guests are what becomes of guests.
 var guests = []deed{
 	{"guests hang", 2, func(l *life) {

@@ -41,6 +41,9 @@ type life struct {
 	unruly    []types.UID // groups that are gone, and could not remove their DRS rules
 }
 
+// docker0 is its address in every guest, which leads to no member.
+const docker0 = "172.17.0.1"
+
 // outcome is what came of a life: what was wrong, and what happened.
 type outcome struct{ wrong, diary []string }
 
@@ -81,6 +84,7 @@ func newLife(t *trial, by way, w *watch, temper temper, counts *counts) *life {
 		rand: rand.New(rand.NewPCG(0, 0)),
 		rig: newRigBy(t, by, vcsim.Config{
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2})}
+	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
 	for range temper.copies {
 		l.copies = append(l.copies, l.start())
 	}
@@ -142,6 +146,11 @@ func (l *life) call(c *chaosCopy) metacontroller.Answer {
 		return a
 	case err != nil:
 		l.t.Fatalf("a hook failed: %v", err)
+	}
+	for _, m := range a.Status.Members {
+		if slices.Contains(m.IPs, docker0) {
+			l.t.Errorf("%s is said to be at docker0's address: %v", m.Name, m.IPs)
+		}
 	}
 	l.sayOnce("%s %s %d/%d %s", c.agent, a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
 	if l.past = append(l.past, *l.group.VmGroup.DeepCopy()); len(l.past) > 20 {

@@ -64,7 +64,7 @@ func temperOf(seed uint64) temper {
 
 // deedsOf are what can happen in a life of that temper.
 func deedsOf(t temper) []deed {
-	all := slices.Concat(edits, breaks, restarts, times)
+	all := slices.Concat(edits, breaks, restarts, times, inGuests)
 	if !t.peaceful {
 		all = slices.Concat(all, admins, guests, stale)
 	}

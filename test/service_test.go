@@ -125,7 +125,7 @@ func TestDocker0IsNoEndpointAndMovesNone(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		_, err := g.Sync(within(t))
 		r.must(err)
-		if d := r.details(webFolder + "web-1"); d.IP != "172.17.0.1" {
+		if d := r.details(webFolder + "web-1"); d.IP != docker0 {
 			t.Fatalf("its primary address is %s", d.IP)
 		}
 		equal(t, endpoints(t, g), []string{"web-0 ready"}) // its own address is yet to come
