@@ -160,9 +160,15 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 		}
 	}
 	m.IPs, m.firstIPs = addresses(primary, nics), addresses("", firstAdapter(nics))
+	m.judge(state, o.MissingSet)
+	return m
+}
+
+// judge says whether the VM can be reached, given its connection state and the properties that it is withheld.
+func (m *Machine) judge(state string, missing []types.MissingProperty) {
 	m.Readable = m.InstanceUUID != ""
 	lost := false
-	for _, x := range o.MissingSet {
+	for _, x := range missing {
 		if _, denied := fault.As(&x.Fault, new(*types.NoPermission)); denied {
 			lost = true
 			m.Readable = m.Readable && x.Path != stamp.Path
@@ -178,7 +184,6 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 	default:
 		m.Reachable = true
 	}
-	return m
 }
 
 func (m *Machine) takeText(name, v string) {

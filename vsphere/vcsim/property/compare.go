@@ -14,10 +14,7 @@ func (pc *collector) compare(ctx *simulator.Context, f *filter, since uint64) ([
 	if first {
 		f.told = make(map[types.ManagedObjectReference]told)
 	}
-	selection := types.PropertyFilterSpec{ObjectSet: f.spec.ObjectSet}
-	for _, p := range f.spec.PropSet {
-		selection.PropSet = append(selection.PropSet, types.PropertySpec{Type: p.Type})
-	}
+	selection := f.selection()
 	if !first {
 		// [doc] An object that a filter names, and that is gone later, leaves.
 		selection.ReportMissingObjectsInResults = types.NewBool(true)
@@ -49,31 +46,45 @@ func (pc *collector) compare(ctx *simulator.Context, f *filter, since uint64) ([
 		return nil, fault
 	}
 	for _, o := range read {
-		before, known := f.told[o.Obj]
-		now := make(told, len(o.PropSet))
-		for _, p := range o.PropSet {
-			now[p.Name] = p.Val
-		}
-		f.told[o.Obj] = now
-		update := types.ObjectUpdate{Kind: types.ObjectUpdateKindEnter, Obj: o.Obj, MissingSet: o.MissingSet}
-		if known {
-			update.Kind = types.ObjectUpdateKindModify
-		}
-		for _, p := range o.PropSet {
-			if old, ok := before[p.Name]; !ok || !reflect.DeepEqual(old, p.Val) {
-				update.ChangeSet = append(update.ChangeSet, assign(p.Name, p.Val))
-			}
-		}
-		for name := range before {
-			if _, ok := now[name]; !ok {
-				update.ChangeSet = append(update.ChangeSet, assign(name, nil)) // unset
-			}
-		}
-		if !known || len(update.ChangeSet) > 0 {
+		if update, changed := f.tell(o); changed {
 			updates = append(updates, update)
 		}
 	}
 	return updates, nil
+}
+
+// selection is what the filter selects, without a property.
+func (f *filter) selection() types.PropertyFilterSpec {
+	selection := types.PropertyFilterSpec{ObjectSet: f.spec.ObjectSet}
+	for _, p := range f.spec.PropSet {
+		selection.PropSet = append(selection.PropSet, types.PropertySpec{Type: p.Type})
+	}
+	return selection
+}
+
+// tell is what the client is told of an object; changed: it is not what it was told before.
+func (f *filter) tell(o types.ObjectContent) (update types.ObjectUpdate, changed bool) {
+	before, known := f.told[o.Obj]
+	now := make(told, len(o.PropSet))
+	for _, p := range o.PropSet {
+		now[p.Name] = p.Val
+	}
+	f.told[o.Obj] = now
+	update = types.ObjectUpdate{Kind: types.ObjectUpdateKindEnter, Obj: o.Obj, MissingSet: o.MissingSet}
+	if known {
+		update.Kind = types.ObjectUpdateKindModify
+	}
+	for _, p := range o.PropSet {
+		if old, ok := before[p.Name]; !ok || !reflect.DeepEqual(old, p.Val) {
+			update.ChangeSet = append(update.ChangeSet, assign(p.Name, p.Val))
+		}
+	}
+	for name := range before {
+		if _, ok := now[name]; !ok {
+			update.ChangeSet = append(update.ChangeSet, assign(name, nil)) // unset
+		}
+	}
+	return update, !known || len(update.ChangeSet) > 0
 }
 
 func assign(name string, value types.AnyType) types.PropertyChange {

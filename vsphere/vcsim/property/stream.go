@@ -160,32 +160,12 @@ func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUp
 	s.mu.Lock()
 	cancel := s.cancel
 	s.mu.Unlock()
-	gone := pc.gone
 	s.wait.Lock()
 	defer s.wait.Unlock()
 
-	limit, deadline := defaultUpdate, (<-chan time.Time)(nil)
-	once := req.Version == ""
-	if o := req.Options; o != nil {
-		if o.MaxObjectUpdates > 0 {
-			limit = min(limit, int(o.MaxObjectUpdates))
-		}
-		if o.MaxWaitSeconds != nil {
-			once = once || *o.MaxWaitSeconds == 0
-			deadline = time.After(time.Duration(*o.MaxWaitSeconds) * time.Second)
-		}
-	}
-	switch req.Version {
-	case "":
-		s.begin()
-	case strconv.Itoa(s.version):
-	case strconv.Itoa(s.version - 1):
-		if s.last != nil {
-			return s.last, nil
-		}
-		fallthrough
-	default:
-		return nil, new(types.InvalidCollectorVersion)
+	limit, deadline, once := limits(req)
+	if again, fault := s.resume(req.Version); again != nil || fault != nil {
+		return again, fault
 	}
 	check := time.NewTicker(sessionCheck)
 	defer check.Stop()
@@ -204,26 +184,73 @@ func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUp
 		if once {
 			return nil, nil
 		}
-		for waiting := true; waiting; {
-			select {
-			case <-next:
-				time.Sleep(settle)
-				waiting = false
-			case <-check.C:
-			case <-deadline:
-				return nil, nil
-			case <-cancel:
-				return nil, new(types.RequestCanceled)
-			case <-gone:
-				return nil, new(types.RequestCanceled)
-			case <-pc.v.world.Ctx.Done():
-				return nil, new(types.RequestCanceled)
-			}
-			if !pc.v.world.SessionLives(ctx, s.session, s.user) {
-				return nil, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &req.This, PrivilegeId: "System.View"}}
-			}
+		if late, fault := pc.await(ctx, s, waited{next, check.C, deadline, cancel}); late || fault != nil {
+			return nil, fault
 		}
 	}
+}
+
+// limits are how many objects an answer may have, when its client wants one in any case, and whether it wants it at once.
+func limits(req *types.WaitForUpdatesEx) (objects int, deadline <-chan time.Time, once bool) {
+	objects, once = defaultUpdate, req.Version == ""
+	if o := req.Options; o != nil {
+		if o.MaxObjectUpdates > 0 {
+			objects = min(objects, int(o.MaxObjectUpdates))
+		}
+		if o.MaxWaitSeconds != nil {
+			once = once || *o.MaxWaitSeconds == 0
+			deadline = time.After(time.Duration(*o.MaxWaitSeconds) * time.Second)
+		}
+	}
+	return objects, deadline, once
+}
+
+// resume goes on after a version; again is the last answer, if that was lost.
+func (s *stream) resume(version string) (again *types.UpdateSet, fault types.BaseMethodFault) {
+	switch version {
+	case "":
+		s.begin()
+		return nil, nil
+	case strconv.Itoa(s.version):
+		return nil, nil
+	case strconv.Itoa(s.version - 1):
+		if s.last != nil {
+			return s.last, nil
+		}
+	}
+	return nil, new(types.InvalidCollectorVersion)
+}
+
+// waited is what a wait may end with.
+type waited struct {
+	change   <-chan struct{}
+	check    <-chan time.Time
+	deadline <-chan time.Time
+	cancel   <-chan struct{}
+}
+
+// await waits for a change, and for a moment more; late: the client's time was over before.
+func (pc *collector) await(ctx *simulator.Context, s *stream, w waited) (late bool, _ types.BaseMethodFault) {
+	for waiting := true; waiting; {
+		select {
+		case <-w.change:
+			time.Sleep(settle)
+			waiting = false
+		case <-w.check:
+		case <-w.deadline:
+			return true, nil
+		case <-w.cancel:
+			return false, new(types.RequestCanceled)
+		case <-pc.gone:
+			return false, new(types.RequestCanceled)
+		case <-pc.v.world.Ctx.Done():
+			return false, new(types.RequestCanceled)
+		}
+		if !pc.v.world.SessionLives(ctx, s.session, s.user) {
+			return false, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &pc.Self, PrivilegeId: "System.View"}}
+		}
+	}
+	return false, nil
 }
 
 // begin forgets what was told.
