@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
 	"sync"
@@ -12,12 +13,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 )
 
 type serveSettings struct {
@@ -93,9 +96,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics.BuildInfo.Gauge(registry, func(set func(float64, ...string)) { set(1, version, runtime.Version()) })
+	registry := newRegistry()
 	open, err := s.listeners.open(log, registry)
 	if err != nil {
 		return err
@@ -114,18 +115,9 @@ func (s *serveSettings) run(ctx context.Context) error {
 	defer closeSimulator()
 	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who}, vc)
 
-	began := time.Now()
 	handlers := hook.Config{
 		Keeper: groups, Roster: vc.Roster, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
-		Ready: func() error {
-			if err := open.guard.Ready(); err != nil {
-				return err
-			}
-			if vc.WasRead() || time.Since(began) > readyAnyway { // with vCenter down the hooks must still answer
-				return nil
-			}
-			return errors.New("vCenter's inventory has not been read yet")
-		},
+		Ready: readiness(open, vc),
 	}
 
 	// On shutdown: start no new action, answer running hooks, and log out last.
@@ -136,21 +128,12 @@ func (s *serveSettings) run(ctx context.Context) error {
 	loopDone.Go(func() { groups.Run(ctx) })
 	failed := make(chan error, 1)
 	servers := open.serve(hook.New(handlers), hook.Health(handlers), log, failed)
-	line := log.Info().Str("listen", open.hooks.Addr().String()).Bool("tls", open.guard.Encrypts()).Bool("authentication", open.guard.Authenticates())
-	if open.health != nil {
-		line = line.Str("health_listen", open.health.Addr().String())
-	}
-	line.Str("version", version).Int("slots", s.slots).Msg("serving hooks")
+	s.announce(log, open)
 
 	select {
 	case <-ctx.Done():
 		log.Info().Msg("stopping: starting no new action; vCenter finishes running tasks")
-		stopContext, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		err = servers[0].Shutdown(stopContext)
-		for _, server := range servers[1:] { // probes must not fail while hooks are answered
-			_ = server.Close()
-		}
+		err = shutDown(ctx, servers)
 		loopDone.Wait()
 	case err = <-failed:
 	}
@@ -158,4 +141,46 @@ func (s *serveSettings) run(ctx context.Context) error {
 	vcDone.Wait()
 	log.Info().Msg("stopped")
 	return errors.Join(err, vcErr)
+}
+
+// newRegistry has the metrics of the process itself.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.BuildInfo.Gauge(registry, func(set func(float64, ...string)) { set(1, version, runtime.Version()) })
+	return registry
+}
+
+// readiness says why the server is not ready yet.
+func readiness(open *opened, vc *vsphere.VCenter) func() error {
+	began := time.Now()
+	return func() error {
+		if err := open.guard.Ready(); err != nil {
+			return err
+		}
+		if vc.WasRead() || time.Since(began) > readyAnyway { // with vCenter down the hooks must still answer
+			return nil
+		}
+		return errors.New("vCenter's inventory has not been read yet")
+	}
+}
+
+// announce logs what is served where.
+func (s *serveSettings) announce(log zerolog.Logger, open *opened) {
+	line := log.Info().Str("listen", open.hooks.Addr().String()).Bool("tls", open.guard.Encrypts()).Bool("authentication", open.guard.Authenticates())
+	if open.health != nil {
+		line = line.Str("health_listen", open.health.Addr().String())
+	}
+	line.Str("version", version).Int("slots", s.slots).Msg("serving hooks")
+}
+
+// shutDown lets the hooks that run be answered, and closes the other servers then: probes must not fail meanwhile.
+func shutDown(ctx context.Context, servers []*http.Server) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	err := servers[0].Shutdown(ctx)
+	for _, server := range servers[1:] {
+		_ = server.Close()
+	}
+	return err
 }
