@@ -2,7 +2,6 @@ package test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -19,31 +18,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // guestInfo decodes a guestinfo entry as cloud-init's VMware datasource does.
 func guestInfo(t testing.TB, d vcsim.Details, key string) string {
 	t.Helper()
-	text := d.ExtraConfig["guestinfo."+key]
-	switch encoding := d.ExtraConfig["guestinfo."+key+".encoding"]; encoding {
-	case "gzip+base64":
-		packed, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		z, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			t.Fatal(err)
-		}
-		plain, err := io.ReadAll(z)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(plain)
-	default:
-		t.Fatalf("guestinfo.%s has the encoding %q", key, encoding)
-	}
-	return ""
+	return vctest.Decoded(t, d.ExtraConfig, "guestinfo."+key)
 }
 
 // metadata is what a member is told of itself.

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	vim "github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -26,6 +28,15 @@ func (w *world) startAdopting() *process {
 	v, err := New(cfg)
 	w.must(err)
 	return w.run(v)
+}
+
+// offered is a VM that is in the folder legacy, and can be adopted.
+func (p *process) offered(name string) vim.ManagedObjectReference {
+	p.t.Helper()
+	ref, err := p.world.AddVM(legacy, name)
+	p.world.must(err)
+	p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+	return ref
 }
 
 // candidate waits until an entry was read, and gives what it names.
@@ -49,10 +60,7 @@ func taking(c plan.Candidate, ordinal int32) plan.Action {
 }
 
 func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.startAdopting()
+	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		ref, err := w.AddVM(legacy, "db-a")
 		w.must(err)
 		w.must(w.PowerOn("db-a"))
@@ -103,10 +111,7 @@ func TestOfTwoServersThatAdoptAVMOneDoes(t *testing.T) {
 }
 
 func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.startAdopting()
+	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		for i, c := range []struct {
 			what   string
 			change func(name string)
@@ -147,13 +152,8 @@ func strangeStamp(w *world, name string) string {
 }
 
 func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.startAdopting()
-		ref, err := w.AddVM(legacy, "db-a")
-		w.must(err)
-		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
+		ref := p.offered("db-a")
 		a := taking(p.candidate(ref.Value), 0)
 		w.LoseReply("ReconfigVM_Task", 1)
 		if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
@@ -168,13 +168,8 @@ func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {
 }
 
 func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.startAdopting()
-		ref, err := w.AddVM(legacy, "db-a")
-		w.must(err)
-		p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
+		ref := p.offered("db-a")
 		ask := plan.Query{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.Unmanaged.Value, "stranger"}}
 		p.until("all is quiet", func() bool { return !p.reader.Busy(ref) })
 		before := w.Calls()
@@ -200,10 +195,7 @@ func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
 }
 
 func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.startAdopting()
+	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		ask := plan.Query{Template: "ubuntu"}
 		for ordinal := range int32(3) {
@@ -239,10 +231,7 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 }
 
 func TestAFormerIncarnationsVMIsAdoptedUnderItsOrdinal(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.startAdopting()
+	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		vm := p.member(4)
 		w.must(w.Move("web-4", legacy))
 		reborn := plan.Ref{Namespace: web.Namespace, Name: web.Name, UID: "uid-reborn"}

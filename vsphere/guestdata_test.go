@@ -1,12 +1,8 @@
 package vsphere
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,27 +15,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
-
-// decoded is what cloud-init makes of an entry of extraConfig.
-func decoded(t *testing.T, options map[string]string, key string) string {
-	t.Helper()
-	if got := options[key+".encoding"]; got != "gzip+base64" {
-		t.Fatalf("%s has the encoding %q", key, got)
-	}
-	packed, err := base64.StdEncoding.DecodeString(options[key])
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(plain)
-}
 
 func optionMap(options []vim.BaseOptionValue) map[string]string {
 	all := map[string]string{}
@@ -81,7 +56,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got := decoded(t, optionMap(options), "guestinfo.metadata")
+		got := vctest.Decoded(t, optionMap(options), "guestinfo.metadata")
 		if compact(t, got) != compact(t, c.want) {
 			t.Errorf("%s: got %s", name, got)
 		}
@@ -131,11 +106,11 @@ func TestAMemberLearnsWhoItIsAndGetsItsUserDataInsteadOfTheTemplates(t *testing.
 		p.do(a)
 		d, err := w.Details("web-0")
 		w.must(err)
-		if got := decoded(t, d.ExtraConfig, "guestinfo.userdata"); got != a.Details.UserData.Reveal() {
+		if got := vctest.Decoded(t, d.ExtraConfig, "guestinfo.userdata"); got != a.Details.UserData.Reveal() {
 			t.Errorf("its user data are %q", got)
 		}
 		var m map[string]any
-		w.must(json.Unmarshal([]byte(decoded(t, d.ExtraConfig, "guestinfo.metadata")), &m))
+		w.must(json.Unmarshal([]byte(vctest.Decoded(t, d.ExtraConfig, "guestinfo.metadata")), &m))
 		stamp, err := stamp.Decode(d.ExtraConfig[stamp.Key])
 		w.must(err)
 		if m["local-hostname"] != "web-0" || m["instance-id"] != stamp.InstanceUUID || m["network"] != nil {
@@ -157,7 +132,7 @@ func TestACustomizedMemberIsToldBesideWhereCloudInitLooks(t *testing.T) {
 		if text := d.ExtraConfig["guestinfo.metadata"]; text != "" {
 			t.Errorf("cloud-init would find %q", text)
 		}
-		if got := decoded(t, d.ExtraConfig, ownMetadataKey); !vctest.Mentions(got, `"web-0"`) {
+		if got := vctest.Decoded(t, d.ExtraConfig, ownMetadataKey); !vctest.Mentions(got, `"web-0"`) {
 			t.Errorf("it is told %s", got)
 		}
 	})

@@ -27,10 +27,14 @@ const (
 	required  = v1alpha1.AntiAffinityRequired
 )
 
-// apart is a world of two clusters with two hosts each, and a server that works in the first one.
-func apart(t *testing.T) (*world, *process) {
+// apart is a world of two clusters with two hosts each, and a server that works in the first one and has made some members.
+func apart(t *testing.T, members int32) (*world, *process) {
 	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Clusters: 2, Hosts: 2})
-	return w, w.inFirstCluster()
+	p := w.inFirstCluster()
+	for ordinal := range members {
+		p.member(ordinal)
+	}
+	return w, p
 }
 
 func (w *world) inFirstCluster() *process {
@@ -107,7 +111,7 @@ func (w *world) change(cluster string, spec vim.ClusterConfigSpecEx) {
 func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, p := apart(t)
+		w, p := apart(t, 0)
 		for i := range int32(3) {
 			p.member(i)
 			if off := p.off(required); off != (i > 0) {
@@ -164,9 +168,7 @@ func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 func TestATwinOfARuleIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, p := apart(t)
-		p.member(0)
-		p.member(1)
+		w, p := apart(t, 2)
 		p.do(settingRules(preferred))
 		w.must(w.AddRule(firstCluster, "vmgroup twin "+string(web.UID), "web-0", "web-1"))
 		w.must(w.AddRule(firstCluster, "vmgroup shop/db uid-db", "web-0", "web-1"))
@@ -183,9 +185,7 @@ func TestATwinOfARuleIsRemoved(t *testing.T) {
 func TestTwoServersThatSetRulesAtOnceLeaveOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, one := apart(t)
-		one.member(0)
-		one.member(1)
+		w, one := apart(t, 2)
 		two := w.inFirstCluster()
 		for range 5 {
 			for _, request := range []v1alpha1.AntiAffinity{required, none} {
@@ -209,9 +209,7 @@ func TestTwoServersThatSetRulesAtOnceLeaveOne(t *testing.T) {
 func TestWhyARequiredRuleHasNoEffectIsToldAndAPreferredOneIsLetBe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, p := apart(t)
-		p.member(0)
-		p.member(1)
+		w, p := apart(t, 2)
 		w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(false)}})
 		if f := p.fault(settingRules(required)); f.Reason != vcfault.ReasonRuleIneffective || !f.Person || !vctest.Mentions(f.Message, "DC0_C0", "Preferred") {
 			t.Errorf("%+v", f)
@@ -256,9 +254,7 @@ func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 func TestAChangeOfRulesIsSeenByEveryServerWithoutBeingAskedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, p := apart(t)
-		p.member(0)
-		p.member(1)
+		w, p := apart(t, 2)
 		p.do(settingRules(preferred))
 		told := p.told(web.UID)
 		rules, err := w.Rules(firstCluster)
@@ -279,7 +275,7 @@ func TestAChangeOfRulesIsSeenByEveryServerWithoutBeingAskedFor(t *testing.T) {
 func TestWhateverHappensTheRulesAreAsWantedOnceTheyWereSet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, p := apart(t)
+		w, p := apart(t, 0)
 		random := rand.New(rand.NewPCG(4, 4))
 		next, clusters := int32(0), []string{firstCluster, secondCluster}
 		for range 25 {

@@ -91,10 +91,16 @@ func (w *world) run(v *VCenter) *process {
 // inABubble runs a test of one process and its vCenter in a bubble, in parallel with others.
 func inABubble(t *testing.T, test func(t *testing.T, w *world, p *process)) {
 	t.Helper()
+	inABubbleOf(t, (*world).start, test)
+}
+
+// inABubbleOf is inABubble of a process that is started in another way.
+func inABubbleOf(t *testing.T, start func(*world) *process, test func(t *testing.T, w *world, p *process)) {
+	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		test(t, w, w.start())
+		test(t, w, start(w))
 	})
 }
 

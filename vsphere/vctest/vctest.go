@@ -3,6 +3,9 @@
 package vctest
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -228,6 +231,27 @@ func ReasonOf(t testing.TB, err error) string {
 // Mentions reports whether a text has all of the parts.
 func Mentions(text string, parts ...string) bool {
 	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(text, p) })
+}
+
+// Decoded is what cloud-init makes of an entry of extraConfig.
+func Decoded(t testing.TB, options map[string]string, key string) string {
+	t.Helper()
+	if got := options[key+".encoding"]; got != "gzip+base64" {
+		t.Fatalf("%s has the encoding %q", key, got)
+	}
+	packed, err := base64.StdEncoding.DecodeString(options[key])
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(plain)
 }
 
 // Done awaits a task of the admin's.
