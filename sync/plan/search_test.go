@@ -313,7 +313,7 @@ func TestNoSmallWorldBreaksAnInvariant(t *testing.T) {
 			case *searchFull:
 				most = *searchStates
 			case raced:
-				most /= 10
+				most /= 40
 			case s.whole:
 				most *= 4
 			}
