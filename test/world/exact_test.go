@@ -52,19 +52,20 @@ func TestEveryKindOfEventComes(t *testing.T) {
 	}
 }
 
-// planted are defects that are found, and the invariant that each breaks.
+// planted are defects that are found, and the invariant that each breaks. The first one is found the soonest: with the race
+// detector it is the only one.
 var planted = []struct {
 	name   string
 	defect defect
 	law    string
 	most   int // events that its shortest life needs at most
 }{
+	{"a group that is not selected is removed", endsUnselected, "11", 3},
 	{"a member is taken down instead of marked", takesNoMark, "7", 4},
 	{"a clone's name is no lock", clonesBeside, "1", 10},
 	{"a folder is removed with what is in it", removesBlindly, "4", 12},
 	{"a VM that cannot be read is taken for gone", hidesAsGone, "3", 14},
 	{"whatever exists is taken for being at work", seesAllWell, "10", 12},
-	{"a group that is not selected is removed", endsUnselected, "11", 3},
 	{"a process that stood still does not notice", feelsNoPause, "4", 12},
 }
 
