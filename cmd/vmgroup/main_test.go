@@ -44,10 +44,11 @@ type process struct {
 	logEnd chan struct{}
 }
 
-// vmgroup returns the command, with only the given environment.
+// vmgroup returns the command, with only the given environment, and what make test says to the race detector: by default, each
+// process sleeps a second at its end.
 func vmgroup(env []string, args ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], args...)
-	c.Env = append([]string{beVmgroup + "=1", "HOME=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
+	c.Env = append([]string{beVmgroup + "=1", "HOME=" + os.TempDir(), "PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE")}, env...)
 	return c
 }
 
