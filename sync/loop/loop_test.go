@@ -38,7 +38,7 @@ func bubble(t *testing.T, m *model, cfg Config, test func(t *testing.T, l *Loop)
 	})
 }
 
-// until sleeps fake seconds until something holds, and says how long it took.
+// until sleeps fake seconds until something holds, and says how long it took, to a hundredth.
 func until(t *testing.T, limit time.Duration, what string, holds func() bool) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -46,7 +46,7 @@ func until(t *testing.T, limit time.Duration, what string, holds func() bool) ti
 		if time.Since(start) > limit {
 			t.Fatalf("%s: not within %s", what, limit)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(max(10*time.Millisecond, time.Since(start)/100))
 	}
 	return time.Since(start)
 }
