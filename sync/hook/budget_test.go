@@ -80,7 +80,11 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 	close(gate)
 	all.Wait()
 	for range 2 * fit { // all was given back
-		if w := post(h, "/sync", bytes.Repeat([]byte(" "), size)); w.Code != http.StatusBadRequest {
+		r := httptest.NewRequest(http.MethodPost, "/sync", strings.NewReader(" "))
+		r.Header.Set("Content-Type", "application/json")
+		r.ContentLength = size
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != http.StatusBadRequest {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	}
