@@ -319,7 +319,7 @@ func TestABubbleOfEveryTaskAndEveryOutageBecomesIdle(t *testing.T) {
 					select {
 					case <-over:
 						under = false
-					case <-time.After(2 * time.Minute):
+					case <-time.After(5 * time.Minute):
 					}
 				}
 			})

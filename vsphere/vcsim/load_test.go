@@ -17,7 +17,7 @@ import (
 
 func TestItBearsLoad(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { load(t, 50, 32) })
+	synctest.Test(t, func(t *testing.T) { load(t, 20, 16) })
 }
 
 // load makes VMs in a folder while streams watch, names are read, and persons interfere.

@@ -28,16 +28,20 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 		}
 	})
 	t.Run("by path", func(t *testing.T) {
-		paths := 0
+		paths, of := 0, map[string]int{}
 		for _, obj := range objects {
+			kind := obj.Reference().Type
+			if of[kind]++; of[kind] > 1 && kind != "VirtualMachine" { // one is as the other, but for VMs
+				continue
+			}
 			properties := property.Of(obj)
 			set := pathsOf(properties.Type(), 3)
 			paths += len(set)
 			same(t, v, types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: obj.Reference()}},
 				PropSet: []types.PropertySpec{{Type: obj.Reference().Type, PathSet: set}}})
 		}
-		if paths < 20*len(objects) {
-			t.Errorf("only %d paths of %d objects", paths, len(objects))
+		if paths < 20*len(of) {
+			t.Errorf("only %d paths of %d kinds", paths, len(of))
 		}
 	})
 	vm := v.vmNamed(t, "on").Self
