@@ -135,7 +135,7 @@ func (s *storm) bodies(n int) {
 // The bound of goroutines is one for each open connection, one for each slot, and a handful; that of memory, what a
 // group of the size takes (16 KB), and the budgets of bodies.
 func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndSurvived(t *testing.T) {
-	groups, calls, bodies, slow := 24, 1000, 8, time.Second
+	groups, calls, bodies, slow := 24, 400, 4, time.Second
 	if *overloadFull {
 		groups, calls, bodies, slow = 1000, 20_000, 64, 5*time.Second
 	}
