@@ -51,6 +51,10 @@ const (
 // the group's VMs behind.
 const AnnotationAbandon = "vm.codeconnect.vmworld.com/abandon"
 
+// AnnotationTerminatingSince on an EndpointSlice says since when it is known to show the endpoints of members that will go as
+// terminating: a JSON object of times by host name. The time of spec.service.drainSeconds counts from there.
+const AnnotationTerminatingSince = "vm.codeconnect.vmworld.com/terminating-since"
+
 // LabelGroup on a child object has the name of its group.
 const LabelGroup = "vm.codeconnect.vmworld.com/group"
 

@@ -51,7 +51,7 @@ type Service struct {
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// DrainSeconds is how long a ready member that will be removed, or power-cycled for its size, is left alone, in
-	// seconds, while its endpoints are terminating: 0 (the default) to 2592000 (30 days).
+	// seconds, after its endpoints are seen to be terminating: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional

@@ -32,6 +32,8 @@ type childObject struct {
 	Metadata struct {
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
+	// Endpoints are an EndpointSlice's. They are decoded where a group needs them.
+	Endpoints json.RawMessage `json:"endpoints"`
 }
 
 // call turns a request into the planner's types, or returns what is wrong with it.
@@ -72,10 +74,22 @@ func (r *Request) call() (plan.Call, error) {
 			if !json.Valid([]byte(applied)) {
 				applied = "" // somebody edited it: the planner recreates the child
 			}
-			c.Children[plan.ChildKey{Kind: kind, Name: name}] = plan.ObservedChild{LastApplied: applied}
+			c.Children[plan.ChildKey{Kind: kind, Name: name}] = plan.ObservedChild{LastApplied: applied, Endpoints: child.endpoints(g, kind)}
 		}
 	}
 	return c, nil
+}
+
+// endpoints are what an EndpointSlice of a group that drains its members shows.
+func (c *childObject) endpoints(g *v1alpha1.VmGroup, kind string) map[string]plan.EndpointSeen {
+	if kind != plan.KindEndpointSlice || g.Spec.Service == nil || g.Spec.Service.DrainSeconds == 0 {
+		return nil
+	}
+	var endpoints []plan.Endpoint
+	if json.Unmarshal(c.Endpoints, &endpoints) != nil {
+		return nil // no API server sends that: nothing is known to be shown
+	}
+	return plan.EndpointsSeen(endpoints, c.Metadata.Annotations[v1alpha1.AnnotationTerminatingSince])
 }
 
 // identity checks the names in folders and stamps as an API server does: Kubernetes sends nothing else, but whoever has

@@ -26,6 +26,8 @@ const (
 type ObservedChild struct {
 	// LastApplied is the JSON that was applied last (Metacontroller's annotation); empty if it bears none.
 	LastApplied string
+	// Endpoints are what an EndpointSlice shows, by host name (EndpointsSeen). Only a group that drains its members needs them.
+	Endpoints map[string]EndpointSeen
 }
 
 // Child is a desired child object.

@@ -120,7 +120,7 @@ func TestWhoIsMarkedForItsSizeIsDrainedAndSaysSo(t *testing.T) {
 	if m := r.Status.Members[1]; m.Reason != plan.ReasonPowerCycling || !m.Ready {
 		t.Errorf("the status says %+v", m)
 	}
-	o.Now = now.Add(20 * time.Second)
+	o.Now = now.Add(21 * time.Second) // the mark's time is cut to whole seconds
 	if r := plan.Make(o); !r.Wants("web-1", plan.ShutdownGuest) {
 		t.Errorf("drained, it does %+v", r.Actions)
 	}

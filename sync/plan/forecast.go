@@ -49,6 +49,9 @@ func Forecast(o Observed) (f Outlook) {
 		o.Called = o.Now
 		r := Make(o)
 		o.Group.Status = r.Status
+		if o.drainTime() > 0 {
+			Show(&o, r.Children)
+		}
 		if len(r.Actions) == 0 {
 			if r.Wake == 0 || r.Finalized {
 				return f

@@ -54,6 +54,20 @@ func Apply(o *Observed, a Action) {
 	vm.change(a, o.Now)
 }
 
+// Show changes an observation as Metacontroller does with the children of an answer.
+func Show(o *Observed, children []Child) {
+	shown := make(map[ChildKey]ObservedChild, len(children))
+	for i := range children {
+		c := &children[i]
+		seen := o.Children[c.Key]
+		if fields, is := c.Fields.(EndpointSliceFields); is {
+			seen.Endpoints = EndpointsSeen(fields.Endpoints, c.Annotations[v1alpha1.AnnotationTerminatingSince])
+		}
+		shown[c.Key] = seen
+	}
+	o.Children = shown
+}
+
 // ruleOut reports whether the DRS rule does not name the members any more after one came or went. (vCenter takes a VM that is
 // destroyed off its rules by itself; one member alone needs none.)
 func (o *Observed) ruleOut(a Action) {

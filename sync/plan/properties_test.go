@@ -168,7 +168,7 @@ func TestEveryObservation(t *testing.T) {
 		drain := time.Duration(o.Group.Spec.Service.DrainSeconds) * time.Second
 		for _, a := range plan.Make(o).Actions {
 			m, since := find(&o, a.MoRef), o.FinalizingSince
-			if !o.Finalizing {
+			if !o.Finalizing || m.Marked && m.MarkedAt.Before(since) {
 				since = m.MarkedAt
 			}
 			takes := a.Op == plan.ShutdownGuest || a.Op == plan.PowerOff || a.Op == plan.Quarantine || a.Op == plan.Destroy

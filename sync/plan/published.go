@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
@@ -18,6 +19,8 @@ type published struct {
 	ready   bool     // as the status has it
 	// serving: ready, and its guest was not asked to halt. terminating: chosen to go.
 	serving, terminating bool
+	// chosen is when it was, not earlier than it was; zero if that is not known.
+	chosen time.Time
 	// twin: another VM claims to be this member, so nobody is led to either.
 	twin bool
 }
@@ -28,11 +31,11 @@ func (v *view) published() []published {
 	for i := range v.members {
 		m := &v.members[i]
 		all = append(all, published{name: m.VM.Name, ordinal: m.Ordinal, power: string(m.Power), ips: m.IPs,
-			ready: m.ready, serving: m.ready && !v.halting(m), terminating: v.terminating(m), twin: m.duplicate})
+			ready: m.ready, serving: m.ready && !v.halting(m), terminating: v.terminating(m), chosen: v.chosenSince(m), twin: m.duplicate})
 	}
 	for i := range v.unseen {
 		m := &v.unseen[i]
-		all = append(all, published{name: m.Name, ordinal: m.Ordinal, power: m.PowerState, ips: m.IPs, terminating: v.Finalizing && !v.paused()})
+		all = append(all, published{name: m.Name, ordinal: m.Ordinal, power: m.PowerState, ips: m.IPs, terminating: v.Finalizing && !v.paused(), chosen: v.chosenSince(&member{})})
 	}
 	return byOrdinal(all)
 }

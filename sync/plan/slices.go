@@ -55,16 +55,21 @@ func (v *view) endpointSlices(members []published) []Child {
 	var all []Child
 	for _, family := range families {
 		for _, some := range slicesOf(members) {
-			endpoints := endpointsOf(some, family.addressType, v.Group.Name)
+			key := v.sliceKey(family.name, some[0].ordinal)
+			endpoints, since := endpointsOf(some, family.addressType, v.Group.Name), v.terminatingRecord(key, some)
 			if len(endpoints) == 0 {
 				continue
 			}
-			name := fmt.Sprintf("%s-%s-%d", v.Group.Name, family.name, some[0].ordinal/slicePer)
-			all = append(all, Child{Key: ChildKey{Kind: KindEndpointSlice, Name: name}, Labels: labels,
+			all = append(all, Child{Key: key, Labels: labels, Annotations: since,
 				Fields: EndpointSliceFields{AddressType: family.addressType, Endpoints: endpoints, Ports: ports}})
 		}
 	}
 	return all
+}
+
+// sliceKey names the slice of a family that a member's endpoint is in.
+func (v *view) sliceKey(family string, ordinal int32) ChildKey {
+	return ChildKey{Kind: KindEndpointSlice, Name: fmt.Sprintf("%s-%s-%d", v.Group.Name, family, ordinal/slicePer)}
 }
 
 func (v *view) sliceLabels() map[string]string {

@@ -45,6 +45,9 @@ func (s *story) happens(what string, change func(o *plan.Observed)) {
 		r := plan.Make(s.o)
 		s.o.Group = s.o.Group.DeepCopy()
 		s.o.Group.Status = r.Status
+		if s.o.Group.Spec.Service != nil {
+			plan.Show(&s.o, r.Children)
+		}
 		s.tell(&r)
 		if s.heard != nil {
 			s.heard(&r)

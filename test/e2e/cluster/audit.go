@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // auditPolicy: who wrote what, once it was answered. Reads are not of interest.
@@ -23,6 +24,7 @@ rules:
 type Write struct {
 	User, Verb, Resource, Namespace, Name string
 	Code                                  int
+	At                                    time.Time // when it was answered
 }
 
 func (w Write) String() string {
@@ -48,6 +50,7 @@ func (c *Cluster) Writes() ([]Write, error) {
 			User           struct{ Username string }
 			ObjectRef      struct{ Resource, Subresource, Namespace, Name string }
 			ResponseStatus struct{ Code int }
+			StageTimestamp time.Time
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("audit log: %w", err)
@@ -56,6 +59,6 @@ func (c *Cluster) Writes() ([]Write, error) {
 		if e.ObjectRef.Subresource != "" {
 			resource += "/" + e.ObjectRef.Subresource
 		}
-		all = append(all, Write{e.User.Username, e.Verb, resource, e.ObjectRef.Namespace, e.ObjectRef.Name, e.ResponseStatus.Code})
+		all = append(all, Write{e.User.Username, e.Verb, resource, e.ObjectRef.Namespace, e.ObjectRef.Name, e.ResponseStatus.Code, e.StageTimestamp})
 	}
 }

@@ -1,0 +1,96 @@
+package test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// Kubernetes learns of a mark with the hook call after it, and kube-proxy when Metacontroller has written the slice: drainSeconds
+// count from there, whichever replica is called, and whether or not it was restarted.
+func TestNobodyIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		between time.Duration // two hook calls
+		deleted bool
+		restart bool
+		copies  int
+	}{
+		"called often":              {between: 100 * time.Millisecond, copies: 1},
+		"called every two seconds":  {between: 2 * time.Second, copies: 1},
+		"called once in a while":    {between: 17 * time.Second, copies: 1},
+		"restarted":                 {between: 300 * time.Millisecond, copies: 1, restart: true},
+		"two replicas, by turns":    {between: 700 * time.Millisecond, copies: 2},
+		"deleted":                   {between: 700 * time.Millisecond, copies: 1, deleted: true},
+		"deleted, and two replicas": {between: 1300 * time.Millisecond, copies: 2, deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newChangeRig(t, vcsim.Guest{Tools: true})
+				copies := []*copyOfServer{r.serve()}
+				for range c.copies - 1 {
+					copies = append(copies, r.serve())
+				}
+				g := copies[0].group("web", 3)
+				g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+				g.Spec.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}, DrainSeconds: 3}
+				up(t, g)
+				call := g.Sync
+				if g.Scale(2); c.deleted {
+					call = g.Finalize
+				}
+				leaving, shown, began := "web-2 terminating", time.Time{}, time.Now()
+				for calls := 0; r.Calls()["ShutdownGuest"] == 0; calls++ {
+					if time.Since(began) > patience {
+						t.Fatalf("web-2 is never taken down; its endpoints are %v", endpoints(t, g))
+					}
+					if shown.IsZero() && slices.Contains(endpoints(t, g), leaving) {
+						if shown = time.Now(); c.restart {
+							copies[0].stop()
+							copies[0] = r.serve()
+							g.URL = copies[0].url
+						}
+					}
+					for until := time.Now().Add(c.between); time.Now().Before(until) && r.Calls()["ShutdownGuest"] == 0; {
+						time.Sleep(10 * time.Millisecond)
+					}
+					g.URL = copies[calls%len(copies)].url
+					_, err := call(within(t))
+					r.must(err)
+				}
+				took := time.Since(shown)
+				if shown.IsZero() || took < 3*time.Second || took > 4*time.Second+lifetimes.Reconfigure+2*c.between { // the stamp says first that the guest is asked
+					t.Errorf("taken down %s after its endpoint was shown as terminating", took)
+				}
+				if writes := drainRecords(g); writes > 1 && !c.deleted {
+					t.Errorf("%d slices record a drain: %v", writes, g.Children)
+				}
+				g.URL = copies[0].url
+				if !c.deleted {
+					up(t, g)
+					if n := drainRecords(g); n > 0 {
+						t.Errorf("%d slices record a drain that is over", n)
+					}
+				}
+				remove(t, g)
+			})
+		})
+	}
+}
+
+// drainRecords counts the slices that record since when endpoints are terminating.
+func drainRecords(g *metacontroller.Group) (n int) {
+	for _, slice := range g.Children["EndpointSlice.discovery.k8s.io/v1"] {
+		if strings.Contains(string(slice), v1alpha1.AnnotationTerminatingSince) {
+			n++
+		}
+	}
+	return n
+}
