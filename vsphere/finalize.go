@@ -63,7 +63,7 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return task, err
 	})
 	if err != nil && vcfault.MissingObject(err) != folder {
-		return err
+		return v.keptFolder(ref, err)
 	}
 	gone := []types.ManagedObjectReference{folder}
 	if quarantine := v.inventory.Below(a.MoRef, plan.QuarantineFolder); quarantine != "" {

@@ -57,7 +57,8 @@ const (
 	// Destroy removes a member and its disks; the stamp is read once more before.
 	Destroy Op = "Destroy"
 	// RemoveFolder removes the group's folder (and the quarantine in it), once a fresh read shows it empty and no clone
-	// under way. A folder that holds strangers is kept: fault FolderHoldsStranger.
+	// under way. A folder that holds strangers is kept: fault FolderHoldsStranger; so is one that vCenter does not let be removed:
+	// FolderStays.
 	RemoveFolder Op = "RemoveFolder"
 	// ConfirmGone reads vCenter afresh; success means: no VM of the group, and no clone of ours under way.
 	ConfirmGone Op = "ConfirmGone"

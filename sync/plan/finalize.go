@@ -161,11 +161,13 @@ func (v *view) removeFolder() {
 	}
 }
 
-// strangersStay reports whether the folder is kept because it holds VMs of others, and that one lease has passed
-// since, so that no other replica of the server may still clone into it.
-func (v *view) strangersStay() bool {
-	p, pending := v.Pending[FolderKey]
-	return pending && p.Fault.Reason == ReasonFolderHoldsStranger && v.leaseOver()
+// folderStays reports whether the folder is kept, because it holds VMs of others or vCenter does not let it be removed, and that
+// one lease has passed since, so that no other replica of the server may still clone into it.
+func (v *view) folderStays() bool { return v.folderKept() && v.leaseOver() }
+
+func (v *view) folderKept() bool {
+	reason := v.Pending[FolderKey].Fault.Reason
+	return reason == ReasonFolderHoldsStranger || reason == ReasonFolderStays
 }
 
 // empty reports whether nothing of the group is left to be seen.
@@ -176,7 +178,7 @@ func (v *view) empty() bool {
 // folderLeft reports whether the group's own folder is there, and to be removed.
 func (v *view) folderLeft() bool {
 	own := slices.Contains(v.OwnFolders, v.State.Folder) || len(v.OwnFolders) == 0 && !v.Emptied
-	return v.State.Folder != "" && own && !v.strangersStay()
+	return v.State.Folder != "" && own && !v.folderStays()
 }
 
 // atMost joins the first n items and says how many more there are.

@@ -171,7 +171,7 @@ func (v *view) deletion() []string {
 		return []string{"the deletion waits for that", abandonHint}
 	case v.folderLeft() && v.policy.retain:
 		return []string{"leaving the group's folder to the retained VMs"}
-	case v.folderLeft() && v.Pending[FolderKey].Fault.Reason == ReasonFolderHoldsStranger:
+	case v.folderLeft() && v.folderKept():
 		return []string{fmt.Sprintf("otherwise the folder stays, and the deletion ends by itself %s after it began", v.Lease)}
 	case v.folderLeft():
 		return []string{"removing the group's folder"}

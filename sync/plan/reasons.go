@@ -34,6 +34,7 @@ const (
 	ReasonResizeRefused       = "ResizeRefused"
 	ReasonForeignObject       = "ForeignObject"
 	ReasonFolderHoldsStranger = "FolderHoldsStranger"
+	ReasonFolderStays         = "FolderStays"
 	ReasonNameHeld            = "NameHeld"
 	ReasonPlacementImmutable  = "PlacementImmutable"
 	ReasonAddressesExhausted  = "AddressesExhausted"

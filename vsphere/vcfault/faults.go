@@ -44,7 +44,7 @@ func (e *Error) PlanFault() plan.Fault { return e.Fault }
 func mayPass(f plan.Fault) plan.Fault {
 	f.Passing = !f.Person && slices.Contains([]string{ReasonCloneUnderWay, ReasonTaskInProgress, ReasonConcurrentAccess,
 		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNameHeld, ReasonAdoptReading, ReasonNotAuthenticated, ReasonVCenterUnreachable,
-		plan.ReasonRemoving, plan.ReasonFolderHoldsStranger, plan.ReasonInventoryNotRead, plan.ReasonVCenterChanged}, f.Reason)
+		plan.ReasonRemoving, plan.ReasonFolderHoldsStranger, plan.ReasonFolderStays, plan.ReasonInventoryNotRead, plan.ReasonVCenterChanged}, f.Reason)
 	return f
 }
 

@@ -1,0 +1,43 @@
+package vsphere
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+func TestAnEmptyFolderThatVCenterDoesNotLetUsRemoveStaysAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refuse func(*world)
+		says   string
+	}{
+		"without the privilege": {func(w *world) { w.Deny("UnregisterAndDestroy_Task", "Folder.Delete") }, "Folder.Delete"},
+		"without the method": {func(w *world) {
+			w.FailCall("UnregisterAndDestroy_Task", &types.MethodNotFound{Method: "UnregisterAndDestroy_Task"}, 0)
+		}, "by hand"},
+		"disabled": {func(w *world) { w.FailCall("UnregisterAndDestroy_Task", &types.MethodDisabled{}, 0) }, "disabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				p := w.start()
+				p.do(plan.Action{Op: plan.CreateFolder})
+				c.refuse(w)
+				if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderStays || f.Person || !f.Passing || !strings.Contains(f.Message, c.says) {
+					t.Errorf("%+v", f)
+				}
+				if p.state().Folder == "" {
+					t.Error("it is gone all the same")
+				}
+				w.Heal()
+				p.do(p.removing())
+			})
+		})
+	}
+}
