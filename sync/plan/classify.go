@@ -18,6 +18,8 @@ type view struct {
 	want   int
 	// sighted: vCenter's facts are known and of the right vCenter; else the stored figures are kept.
 	sighted bool
+	// doubt: they were known until a moment ago, and the stored status stands.
+	doubt bool
 	// invalid is why the spec is not worked on; nil if it is valid.
 	invalid *Fault
 	// hold is why nothing may be done at all; nil if something may.
@@ -82,6 +84,7 @@ func classify(o *Observed) *view {
 	v.policy = policyOf(&o.Group.Spec, v.want)
 	v.hideLaterFolder()
 	v.sighted, v.hold = v.holdBack()
+	v.doubt = v.doubts()
 	if !v.sighted {
 		return v
 	}

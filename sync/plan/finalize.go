@@ -69,7 +69,7 @@ func (v *view) abandon() Result {
 	if len(left) > 0 {
 		message = "abandoned; left behind in vCenter: " + atMost(left, 20)
 	}
-	v.hold = &Fault{Reason: ReasonAbandoned, Message: message}
+	v.hold, v.doubt = &Fault{Reason: ReasonAbandoned, Message: message}, false
 	return Result{Status: v.status(message), Finalized: len(v.Children) == 0, Resync: min(resyncBusy, v.Resync)}
 }
 

@@ -83,6 +83,8 @@ func (c *Call) Ref() Ref {
 type VCenterState struct {
 	// Known is false while the inventory is missing, stale or partial. Unknown is not empty.
 	Known bool
+	// UnknownSince is when Known ceased to be true; zero while it is true, and if it never was.
+	UnknownSince time.Time
 	// Trouble is why the inventory is not known, or what in the server's settings keeps it from acting (then
 	// Known may be true); nil when all is well.
 	Trouble *Fault

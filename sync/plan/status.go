@@ -10,6 +10,9 @@ import (
 
 // status is what was observed. While vCenter's facts are not known, the figures that are stored stay as they are.
 func (v *view) status(message string) v1alpha1.VmGroupStatus {
+	if v.doubt {
+		return v.Group.Status
+	}
 	s := v1alpha1.VmGroupStatus{VCenterUUID: v.State.VCenter}
 	if v.sighted {
 		s.Members = v.memberStatuses()

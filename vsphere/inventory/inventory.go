@@ -26,6 +26,7 @@ type Inventory struct {
 
 	mu       sync.RWMutex
 	known    bool
+	doubted  time.Time   // since when it is not known any more; zero if it is, or never was
 	trouble  *plan.Fault // why it is not known
 	vcenter  string
 	settings *Settings
@@ -146,6 +147,11 @@ func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(f
 func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
 	n.mu.Lock()
 	was, same := n.known, n.known == known && equalFault(n.trouble, trouble)
+	if known {
+		n.doubted = time.Time{}
+	} else if was {
+		n.doubted = time.Now()
+	}
 	n.known, n.trouble = known, trouble
 	n.mu.Unlock()
 	if !same {

@@ -1,0 +1,57 @@
+package test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// Everything is read again within seconds, and nobody who waits for the group sees it flicker.
+func TestAStreamCallThatOverstaysFlipsNoStatus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		server := r.serveWired()
+		g := server.group("web", 3)
+		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+		up(t, g)
+		var late atomic.Int32
+		last := time.Now()
+		server.wire.On(func(call vcsim.Call) vcsim.Break { // one at a time
+			if call.Method != "WaitForUpdatesEx" || time.Since(last) < 40*time.Second {
+				return vcsim.Break{}
+			}
+			late.Add(1)
+			last = time.Now()
+			return vcsim.Break{Kind: vcsim.Stalled, Stall: time.Hour}
+		})
+		writes := g.Writes
+		for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(500 * time.Millisecond) {
+			a, err := g.Sync(within(t))
+			r.must(err)
+			if ready := a.Status.Conditions[0]; a.Status.Phase != v1alpha1.PhaseRunning || ready.Status != metav1.ConditionTrue {
+				t.Fatalf("after %s: %s, ready %s: %s", time.Since(began), a.Status.Phase, ready.Status, a.Status.LastMessage)
+			}
+		}
+		server.wire.On(func(vcsim.Call) vcsim.Break { return vcsim.Break{} })
+		if late.Load() < 3 || g.Writes != writes {
+			t.Errorf("%d calls overstayed, and %d statuses were written", late.Load(), g.Writes-writes)
+		}
+
+		r.Down() // what lasts is told
+		began := time.Now()
+		until(t, g, "it is told", func(a metacontroller.Answer) bool { return a.Status.Conditions[0].Status == metav1.ConditionUnknown })
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("an outage is told after %s", took)
+		}
+		r.Up()
+		remove(t, g)
+	})
+}
