@@ -29,6 +29,7 @@ func onMember(name string, weight int, do func(*life, vcsim.VM) error) deed {
 var admins = []deed{
 	onMember("power off", 3, func(l *life, vm vcsim.VM) error { return l.PowerOff(vm.Path) }),
 	onMember("power on", 2, func(l *life, vm vcsim.VM) error { return l.PowerOn(vm.Path) }),
+	onMember("another changeVersion", 2, func(l *life, vm vcsim.VM) error { return l.Drift(vm.Path) }),
 	onMember("reset", 1, func(l *life, vm vcsim.VM) error { return l.Reset(vm.Path) }),
 	onMember("destroy", 4, func(l *life, vm vcsim.VM) error { return l.Destroy(vm.Path) }),
 	onMember("move", 2, func(l *life, vm vcsim.VM) error {

@@ -136,7 +136,7 @@ func TestWhatIsOffOrMarkedIsNotResetAndItsStampDoesNotSaySo(t *testing.T) {
 			t.Errorf("off: %+v", f)
 		}
 		p.do(step(plan.PowerOn, vm))
-		p.do(guarded(plan.Mark, vm))
+		p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
 		if f := p.fault(guarded(plan.Reset, p.vm(vm.MoRef))); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("marked: %+v", f)
 		}

@@ -159,7 +159,7 @@ func TestASizeIsPlannedAnewWhenTheMemberIsNotAsItWas(t *testing.T) {
 			t.Errorf("it is off, and it was to be changed while it runs: %+v", f)
 		}
 		p.do(step(plan.PowerOn, vm))
-		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Passing {
+		if f := p.fault(sized(p.vm(vm.MoRef), false, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Passing {
 			t.Errorf("it runs, and it was to be changed while it is off: %+v", f)
 		}
 		p.do(step(plan.PowerOff, vm))

@@ -30,6 +30,8 @@ func (vm *machine) changePower(ctx *simulator.Context, call func() soap.HasFault
 // [doc] VirtualMachineRuntimeInfo.bootTime: "updated when the virtual machine is powered on from the
 // poweredOff state, and is cleared when the virtual machine is powered off ... not updated when a
 // virtual machine is resumed". The simulator knows it of the summary alone, and there clears it at suspend.
+//
+// The changeVersion changes, too: vCenter writes the configuration file (seen in vmware/vic, pull request 2510).
 func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, before types.VirtualMachinePowerState) {
 	const on, off = types.VirtualMachinePowerStatePoweredOn, types.VirtualMachinePowerStatePoweredOff
 	var changes []types.PropertyChange
@@ -53,6 +55,7 @@ func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 			types.PropertyChange{Name: "config.hotPlugMemoryIncrementSize", Val: int64(0)})
 	}
 	v.objects.AtomicUpdate(ctx, vm, append(changes,
+		types.PropertyChange{Name: "config.changeVersion", Val: laterVersion(vm)},
 		types.PropertyChange{Name: "runtime.bootTime", Val: boot},
 		types.PropertyChange{Name: "summary.runtime.bootTime", Val: boot}))
 	if now == on {

@@ -1,0 +1,35 @@
+package vsphere
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+func TestAMarkThatWasPlannedBeforeAPowerOnIsRefusedAndPlannedAnewWithTheNewVersion(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*process, plan.VM){
+		"a power-on of ours":        func(p *process, vm plan.VM) { p.do(step(plan.PowerOn, vm)) },
+		"a power-on by an operator": func(p *process, vm plan.VM) { p.world.must(p.world.PowerOn(vm.Name)) },
+		"no visible reason":         func(p *process, vm plan.VM) { p.world.must(p.world.Drift(vm.Name)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newWorld(t).start()
+				vm := p.member(0)
+				change(p, vm)
+				if f := p.fault(guarded(plan.Mark, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing || p.vm(vm.MoRef).Marked {
+					t.Errorf("%+v", f)
+				}
+				p.until("the new version is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
+				p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
+				if !p.vm(vm.MoRef).Marked {
+					t.Error("it is not marked")
+				}
+			})
+		})
+	}
+}
