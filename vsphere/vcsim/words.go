@@ -25,11 +25,16 @@ type (
 	Guest = managed.Guest
 	// Health is how a guest is.
 	Health = managed.Health
+	// Question is what a VM asks. Until it is answered the VM stands still.
+	Question = managed.Question
 	// Latency is how long the tasks of each kind take.
 	Latency = managed.Latency
 	// Kind is a kind of task, by vCenter's TaskInfo.descriptionId.
 	Kind = managed.Kind
 )
+
+// MovedOrCopied is what a VM asks at power-on whose files were moved, copied or registered again.
+var MovedOrCopied = managed.MovedOrCopied
 
 // The states of health. A sick guest has no VMware Tools and no address.
 const (

@@ -26,6 +26,8 @@ type Objects struct {
 	lastBoot        time.Time
 	broken, hanging func(VM) bool
 
+	asks asks // question.go says what guards them
+
 	// The world guards these, too: what was asked for in a VM's making and is not in its configuration.
 	customized map[types.ManagedObjectReference]*types.CustomizationSpec
 	policies   map[types.ManagedObjectReference]policies
@@ -52,6 +54,7 @@ func New(w *world.World, p profiles, guest Guest) *Objects {
 	v := &Objects{
 		world: w, objects: w.Objects, profiles: p, guest: guest,
 		lives:      make(map[types.ManagedObjectReference]*life),
+		asks:       asks{of: make(map[types.ManagedObjectReference]*asked)},
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
 		policies:   make(map[types.ManagedObjectReference]policies),
 		held:       make(map[Kind]chan struct{}),

@@ -11,9 +11,13 @@ import (
 
 // power begins a task that has the simulator change the power state; the facts that depend on it follow.
 func (vm *machine) power(kind Kind, call func(*simulator.Context) soap.HasFault) types.ManagedObjectReference {
-	return vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+	w := work{kind: kind, entity: vm.VirtualMachine, name: vm.Name, do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return vm.changePower(ctx, func() soap.HasFault { return call(ctx) })
-	})
+	}}
+	if kind == PowerOn {
+		w.stand = vm.stand
+	}
+	return vm.v.begin(vm.Guard, w)
 }
 
 func (vm *machine) changePower(ctx *simulator.Context, call func() soap.HasFault) (types.AnyType, types.BaseMethodFault) {

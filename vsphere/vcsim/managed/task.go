@@ -52,6 +52,8 @@ type work struct {
 	name   string // of the VM, folder or cluster it is about
 	// check refuses at once, before the latency. May be nil.
 	check func(*simulator.Context) types.BaseMethodFault
+	// stand waits for more than the latency, with no lock held; what it gives ends the task. May be nil.
+	stand func(*simulator.Context, *job) (fault types.BaseMethodFault, goesOn bool)
 	// do is called with the world held for writing, and with no other lock.
 	do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)
 	// end is called when the task ends, however it does. May be nil.
@@ -116,6 +118,16 @@ func (v *Objects) run(ctx *simulator.Context, j *job, w work, latency time.Durat
 	}
 	if !v.waitOut(latency, held) {
 		return
+	}
+	if w.stand != nil {
+		fault, goesOn := w.stand(ctx, j)
+		if !goesOn {
+			return
+		}
+		if fault != nil {
+			v.finish(ctx, j, nil, fault)
+			return
+		}
 	}
 	var cancelled bool
 	v.objects.WithLock(ctx, j.Self, func() { cancelled = j.Info.Cancelled })
@@ -182,6 +194,9 @@ func (v *Objects) perform(ctx *simulator.Context, w work) (res types.AnyType, fa
 	entity := w.entity.Reference()
 	if v.objects.Get(entity) == nil {
 		return nil, &types.ManagedObjectNotFound{Obj: entity}
+	}
+	if fault = v.busy(w); fault != nil {
+		return nil, fault
 	}
 	res, fault = w.do(ctx)
 	v.world.Mark(entity)

@@ -2,12 +2,14 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vapi/tags"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -106,6 +108,26 @@ func (o *Operator) Destroy(where string) error {
 			}
 		}
 		return vm.Destroy(ctx)
+	})
+}
+
+// Answer answers what the VM asks, with the label of a choice.
+func (o *Operator) Answer(where, choice string) error {
+	return o.onVM("answer", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		var now mo.VirtualMachine
+		if err := vm.Properties(ctx, vm.Reference(), []string{"runtime.question"}, &now); err != nil {
+			return nil, err
+		}
+		q := now.Runtime.Question
+		if q == nil {
+			return nil, errors.New("it asks nothing")
+		}
+		for _, c := range q.Choice.ChoiceInfo {
+			if d := c.GetElementDescription(); d.Label == choice {
+				return nil, vm.Answer(ctx, q.Id, d.Key)
+			}
+		}
+		return nil, fmt.Errorf("%q is none of the choices", choice)
 	})
 }
 
