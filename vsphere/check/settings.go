@@ -161,7 +161,8 @@ type nature struct {
 	vApp             bool
 	version, toolsOf string
 	disks, cards     int
-	space            int64 // of the disks, in bytes
+	iso              string // the file in a CD-ROM drive that is connected, or will be at power-on
+	space            int64  // of the disks, in bytes
 	networks         []types.ManagedObjectReference
 	datastores       []types.ManagedObjectReference
 }
@@ -187,6 +188,11 @@ func readNature(ctx context.Context, s *session.Session, vm types.ManagedObjectR
 			x.space += max(d.CapacityInBytes, d.CapacityInKB<<10)
 		case types.BaseVirtualEthernetCard:
 			x.cards++
+		case *types.VirtualCdrom:
+			iso, is := d.Backing.(*types.VirtualCdromIsoBackingInfo)
+			if is && d.Connectable != nil && (d.Connectable.Connected || d.Connectable.StartConnected) {
+				x.iso = iso.FileName
+			}
 		}
 	}
 	return x, nil
@@ -217,6 +223,10 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 		c.add(check, Warn, seen+"; its disks have no fingerprint", "that it was published anew under its name will not be noticed; nothing else is lost")
 	default:
 		c.ok(check, "%s", seen)
+	}
+	if x.iso != "" {
+		c.add("CD-ROM", Warn, fmt.Sprintf("%s: %s is connected in its CD-ROM drive", t.name, x.iso),
+			"disconnect it in the template: its clones need that datastore, and a guest that has locked the drive makes the VM ask an operator before it is disconnected (QuestionPending)")
 	}
 	hot := map[bool]string{true: "while it runs", false: "by a power cycle"}
 	if x.vApp {
