@@ -70,6 +70,18 @@ var admins = []deed{
 		return nil
 	}),
 	{"show", 1, (*life).show},
+	{"power-ons ask", 2, func(l *life) {
+		n := l.rand.IntN(3)
+		l.say("VMs whose names end with %d, %d … ask when they are powered on", n, n+3)
+		l.AskAtPowerOn(func(vm vcsim.VM) bool { return int(vm.Name[len(vm.Name)-1]-'0')%3 == n }, vcsim.MovedOrCopied)
+	}},
+	onMember("ask", 1, func(l *life, vm vcsim.VM) error {
+		if slices.Contains(l.Asking(), vm.Path) {
+			return nil
+		}
+		return l.Ask(vm.Path, vcsim.MovedOrCopied)
+	}),
+	{"answer", 3, (*life).answer},
 	onMember("clone by hand", 2, func(l *life, vm vcsim.VM) error {
 		folder := pick(l.rand, []string{"/DC0/vm", vm.Path[:strings.LastIndexByte(vm.Path, '/')]})
 		name := fmt.Sprintf("copy-of-%d", l.rand.IntN(1000))
@@ -144,6 +156,15 @@ func (l *life) onFolder(path string, do func(*object.Folder, context.Context) (*
 		return err
 	}
 	return task.Wait(context.Background())
+}
+
+// answer answers what VMs ask, and has none ask any more.
+func (l *life) answer() {
+	l.AskAtPowerOn(nil, vcsim.Question{})
+	for _, path := range l.Asking() {
+		choice := pick(l.rand, vcsim.MovedOrCopied.Choices)
+		l.say("an operator answers %s: %s: %v", path, choice, l.Answer(path, choice))
+	}
 }
 
 // show gives all rights back.

@@ -49,9 +49,10 @@ func (l *life) calm() {
 	l.countSessions()
 }
 
-// cure has all guests well, gives back what was hidden and the Secret, and takes back a pause.
+// cure has all guests well, answers what VMs ask, gives back what was hidden and the Secret, and takes back a pause.
 func (l *life) cure() {
 	l.show()
+	l.answer()
 	l.HangShutdown(nil)
 	for _, vm := range l.ours() {
 		_ = l.Sick(vm.Path, vcsim.Well) // it may be gone

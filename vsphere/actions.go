@@ -22,7 +22,9 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
 	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
+	ends := v.begins(ref, a)
 	err := v.act(actFor(ctx, ref, a), ref, a)
+	ends()
 	if err != nil {
 		err = v.nameMissing(ctx, a, lastCall(), vcfault.Classify("", err))
 	}
@@ -130,6 +132,7 @@ func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session
 	if err != nil {
 		return nil, err
 	}
+	v.underWay.awaits(ctx, task)
 	return v.tasks.Wait(ctx, task)
 }
 

@@ -31,6 +31,7 @@ type VCenter struct {
 	tagBook   *tagging.Book
 	fields    fieldBook
 	witness   *witness
+	underWay  underWay
 	asked     sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
 }
 
@@ -43,7 +44,8 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: newClones(), witness: newWitness()}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: newClones(), witness: newWitness(),
+		underWay: underWay{steps: map[types.UID]map[string]*stepUnderWay{}}}
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
@@ -90,7 +92,9 @@ func (v *VCenter) Run(ctx context.Context) error {
 
 // State says from memory what is known of a group; see Inventory.State.
 func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
-	return v.inventory.State(ref, ask)
+	s := v.inventory.State(ref, ask)
+	s.Stalled = v.stalled(ref.UID)
+	return s
 }
 
 // Identify finds the UIDs of the groups of that name whose members' stamps name our cluster.

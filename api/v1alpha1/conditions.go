@@ -39,6 +39,8 @@ const (
 	ConditionDuplicateMember = "DuplicateMember"
 	// ConditionMembersUnreachable says which members vCenter cannot reach or show; they are left alone.
 	ConditionMembersUnreachable = "MembersUnreachable"
+	// ConditionQuestionPending says which VMs wait for an operator's answer, and what they ask; they are left alone until then.
+	ConditionQuestionPending = "QuestionPending"
 	// ConditionTemplateChanged says that members were cloned from another template of the same name.
 	ConditionTemplateChanged = "TemplateChanged"
 	// ConditionAdoptionFailed says which entries of spec.adopt cannot be carried out, and why.

@@ -60,6 +60,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m.log = append(m.log, fmt.Sprintf("%s %s %s", a.Op, ref.Name, a.VM))
 	m.now++
 	m.peak = max(m.peak, m.now)
+	took := m.took[a.Op]
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
@@ -67,7 +68,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		m.mu.Unlock()
 	}()
 	select {
-	case <-time.After(m.took[a.Op]):
+	case <-time.After(took):
 	case <-ctx.Done():
 		return ctx.Err()
 	}

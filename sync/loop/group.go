@@ -33,6 +33,7 @@ type group struct {
 	chosen   bool                   // it waited for a slot, and it is its turn
 	running  map[string]plan.Action // by member
 	began    map[string]time.Time   // since when they run
+	stalled  map[string]plan.Fault  // those of them that stand still: they take no slot
 	outdated map[string]bool        // those of them that were begun before the group was finalizing
 	failures map[string]failure     // by member
 	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).
@@ -233,7 +234,7 @@ func (g *group) doubt(lost bool) {
 // startable are the actions that may start now: those whose members have nothing under way (another turn may have
 // begun since the plan was made), within the group's pace.
 func (g *group) startable(actions []plan.Action) []plan.Action {
-	if g.pace > 0 && len(g.running) >= g.pace {
+	if g.pace > 0 && g.atWork() >= g.pace {
 		return nil
 	}
 	free := actions[:0:0]
@@ -262,6 +263,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	took := now.Sub(g.began[a.VM])
 	delete(g.running, a.VM)
 	delete(g.began, a.VM)
+	delete(g.stalled, a.VM)
 	delete(g.outdated, a.VM)
 	if err == nil {
 		g.retryLike(a.VM, now)

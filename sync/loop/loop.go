@@ -247,6 +247,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 		l.confirmUnselected(ctx, g, now)
 		l.next()
 		l.mu.Unlock()
+		l.lookForStandstills(g, now)
 		return
 	}
 	observed, calls, made := g.observe(l.cfg, now), g.calls, g.folderMade
@@ -264,6 +265,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	if made {
 		g.ownFolders, g.folderMade = owning(g.ownFolders, observed.State.Folder), false
 	}
+	l.freeSlots(g, observed.State.Stalled)
 	g.saw(&observed)
 	g.remember(&observed, &result)
 	g.doubt(result.SlowStart)
@@ -302,7 +304,7 @@ func (l *Loop) wake(g *group, r *plan.Result) {
 // slots, or the one more for a group that has nothing under way.
 func (l *Loop) free(g *group) bool {
 	taken := l.running + l.reserved
-	return taken < l.cfg.Slots || taken == l.cfg.Slots && len(g.running) == 0
+	return taken < l.cfg.Slots || taken == l.cfg.Slots && g.atWork() == 0
 }
 
 // next gives the groups that waited longest their turn, as long as there are slots for them.
@@ -351,7 +353,9 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 		if l.cfg.Events {
 			g.events.tookDown(&a)
 		}
-		l.running--
+		if _, stood := g.stalled[a.VM]; !stood {
+			l.running--
+		}
 		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {
 			l.queue.AddAfter(g.ref.UID, retry)
 		}

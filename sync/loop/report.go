@@ -80,6 +80,9 @@ func (g *group) pendingReports(now time.Time) []plan.PendingReport {
 		if f.action.Op != a.Op {
 			f.fault = plan.Fault{}
 		}
+		if fault, stands := g.stalled[vm]; stands {
+			f.fault = fault
+		}
 		p := plan.ReportPending(&a, plan.Running, f.fault)
 		p.Since = told(g.began[vm])
 		all = append(all, p)

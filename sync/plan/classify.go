@@ -29,6 +29,7 @@ type view struct {
 
 	members     []member          // the VMs that are members, by ordinal and moRef
 	quarantined []member          // the VMs that were, and are kept for a while
+	asking      []*member         // the VMs, of both kinds, that wait for an operator's answer
 	unseen      []v1alpha1.Member // recorded in the status, not seen, and not confirmed gone
 	ordinals    int               // how many different ordinals members and unseen hold
 	arriving    []int32           // ordinals that are about to be members: being cloned, adopted or brought back
@@ -270,6 +271,7 @@ func (v *view) sortMembers() {
 			v.ordinals++
 		}
 	}
+	v.sortAsking()
 	for i := range v.members {
 		v.judge(i)
 	}

@@ -30,6 +30,7 @@ func (v *view) finalize() Result {
 			v.removeFolder()
 		}
 		rankSort(v.actions)
+		v.collectStandstills()
 	}
 	r := Result{
 		Children:  v.children(),
@@ -124,7 +125,7 @@ func (v *view) refused(m *member, op Op) bool {
 
 // lastToGo is the index of the first member that can be changed; -1 if there is none.
 func (v *view) lastToGo() int {
-	return slices.IndexFunc(v.members, func(m member) bool { return m.Reachable })
+	return slices.IndexFunc(v.members, func(m member) bool { return m.Reachable && m.Question == "" })
 }
 
 // isLastToGo reports whether a member is the one that bears the mark of the deletion.

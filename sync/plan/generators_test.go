@@ -141,6 +141,9 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	if m.Reachable = rapid.IntRange(0, 7).Draw(t, "reachable") > 0; !m.Reachable {
 		m.Unreachable = "disconnected"
 	}
+	if rapid.IntRange(0, 7).Draw(t, "asks") == 0 {
+		m.Question = "Was it moved? (choices: No, Yes)"
+	}
 	m.CPU = rapid.SampledFrom([]int32{1, 2, 2, 2, 3}).Draw(t, "cpu")
 	m.CPUHotAdd = rapid.Bool().Draw(t, "hot-add")
 	m.Created = ago("created")
@@ -229,7 +232,7 @@ func healthy(t *rapid.T) plan.Observed {
 	o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool { return m.MoRef < "vm-5" && m.MoRef[len(m.MoRef)-1] != '0' })
 	for i := range o.State.VMs {
 		m := &o.State.VMs[i]
-		m.Reachable, m.Unreachable = true, ""
+		m.Reachable, m.Unreachable, m.Question = true, "", ""
 		if m.Power == plan.PoweredOn {
 			m.Tools, m.IPs = true, []string{"192.0.2.7"}
 		}
@@ -312,7 +315,7 @@ func limits(o *plan.Observed) (surge, least int) {
 
 // ready reports whether a VM is fit for work, by the check of the spec.
 func ready(o *plan.Observed, m plan.VM) bool {
-	if m.Power != plan.PoweredOn || !m.Reachable || !m.Quarantined.IsZero() {
+	if m.Power != plan.PoweredOn || !m.Reachable || m.Question != "" || !m.Quarantined.IsZero() {
 		return false
 	}
 	for _, other := range o.State.VMs {

@@ -23,9 +23,9 @@ func (m *member) sickSince(now time.Time) time.Time {
 	return began
 }
 
-// healable reports whether the member runs, is not ready, and nothing else is being done about it.
+// healable reports whether the member runs, is not ready, and nothing else is being done about it. One that asks waits for an operator.
 func (v *view) healable(m *member) bool {
-	return m.Power == PoweredOn && m.Reachable && !m.ready && !m.duplicate && !v.halting(m)
+	return m.Power == PoweredOn && m.Reachable && m.Question == "" && !m.ready && !m.duplicate && !v.halting(m)
 }
 
 // sick reports whether it has been so for too long.
@@ -77,6 +77,11 @@ func (v *view) heal(order []int) {
 		return
 	}
 	seen = append(seen, v.unreachable()...)
+	for _, m := range v.asking {
+		if m.Power == PoweredOn && m.Reachable && m.Quarantined.IsZero() {
+			seen = append(seen, m.displayWith("asks an operator"))
+		}
+	}
 	if len(seen) > v.policy.maxUnhealthy {
 		v.suspended = fmt.Sprintf("%d of %d are unwell, more than spec.healing.maxUnhealthy allows (%d): %s; healing goes on when fewer are, or that is raised",
 			len(seen), v.want, v.policy.maxUnhealthy, atMost(seen, 10))

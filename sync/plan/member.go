@@ -63,7 +63,7 @@ func (v *view) judge(i int) {
 
 // isReady reports whether a member is fit for work. A twin is not: one of them must go.
 func (v *view) isReady(m *member) bool {
-	if m.duplicate || !m.Reachable || m.Power != PoweredOn {
+	if m.duplicate || !m.Reachable || m.Power != PoweredOn || m.Question != "" {
 		return false
 	}
 	switch v.policy.check {

@@ -107,6 +107,8 @@ type VCenterState struct {
 	Candidates []Candidate
 	// Free are those of Query.Taken that nothing in the group's folder has for a name now.
 	Free []string
+	// Stalled are the actions under way, by member, whose tasks vCenter does not get on with, and why: they take no slot.
+	Stalled map[string]Fault
 	// RulesOff reports whether the group's DRS rules are not as Query.AntiAffinity wants them for the VMs that are members now;
 	// false as long as that is not known.
 	RulesOff bool
@@ -217,10 +219,12 @@ type VM struct {
 	// privilege; Unreachable is then the word for it. Such a VM exists and is left alone.
 	Reachable   bool
 	Unreachable string
-	CPU         int32
-	MemoryMB    int64
-	IPs         []string
-	Host        string
+	// Question is what the VM asks an operator, with the choices; empty if it asks nothing. It stands still until somebody answers.
+	Question string
+	CPU      int32
+	MemoryMB int64
+	IPs      []string
+	Host     string
 	// Folder is the moRef of the folder that it is in.
 	Folder string
 	// Boot is when it was powered on last, by vCenter's clock; zero while it is off.

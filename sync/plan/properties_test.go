@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
@@ -49,6 +50,24 @@ func TestEveryObservation(t *testing.T) {
 		before, after := serving(&o, nil), serving(&o, plan.Make(o).Actions)
 		if _, least := limits(&o); after < before && after < least {
 			t.Fatalf("%d serve, of which %d would be left; %d are promised", before, after, least)
+		}
+	}))
+	t.Run("does nothing to a VM that asks an operator, and says what it asks", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		r, asks := plan.Make(o), map[string]bool{}
+		for _, m := range o.State.VMs {
+			asks[m.MoRef] = m.Question != ""
+		}
+		for _, a := range r.Actions {
+			if asks[a.MoRef] {
+				t.Fatalf("%s of %s, which asks", a.Op, a.VM)
+			}
+		}
+		told := slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
+			return c.Type == v1alpha1.ConditionQuestionPending && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "Was it moved?")
+		})
+		if o.State.Known && told != slices.ContainsFunc(o.State.VMs, func(m plan.VM) bool { return m.Question != "" }) && r.Refusal == nil && !r.Finalized {
+			t.Fatalf("told is %v of %+v", told, o.State.VMs)
 		}
 	}))
 	t.Run("touches none that vCenter cannot reach, and destroys only what is marked", rapid.MakeCheck(func(t *rapid.T) {
@@ -117,7 +136,7 @@ func TestEveryObservation(t *testing.T) {
 			}
 			for _, m := range o.State.VMs {
 				_, pending := o.Pending[plan.MemberName("web", m.Ordinal)]
-				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && m.Reachable && !pending && m.Quarantined.IsZero() && twin[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
+				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && m.Reachable && m.Question == "" && !pending && m.Quarantined.IsZero() && twin[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
 					t.Fatalf("%s goes (%d), and web-%d stays (%d)", a.VM, rank(x), m.Ordinal, rank(m))
 				}
 			}

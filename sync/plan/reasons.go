@@ -26,6 +26,8 @@ const (
 	ReasonUpdateHeld          = "UpdateHeld"
 	ReasonProgressDeadline    = "ProgressDeadlineExceeded"
 	ReasonHealingSuspended    = "HealingSuspended"
+	ReasonQuestionPending     = "QuestionPending"
+	ReasonTaskStalled         = "TaskStalled"
 	ReasonNotReady            = "NotReady"
 	ReasonTemplateChanged     = "TemplateChanged"
 	ReasonAdoptionFailed      = "AdoptionFailed"

@@ -67,6 +67,10 @@ func (v *view) act(a Action) (goesOn bool) {
 		v.acted = map[string]bool{}
 	}
 	v.acted[a.VM] = true
+	if v.asks(a.MoRef) {
+		v.hindered += int(oneIf(a.MemberKey()))
+		return false
+	}
 	p, pending := v.Pending[a.VM]
 	if !pending || p.State == Due || p.lets(a) {
 		v.actions = append(v.actions, a)
@@ -98,6 +102,7 @@ func rankSort(actions []Action) {
 
 // collectFaults adds what hinders members without an action being wanted for them.
 func (v *view) collectFaults() {
+	v.collectStandstills()
 	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // told before it hinders: nobody could be recreated
 		v.blockClone("", *v.Related.Fault)
 	}

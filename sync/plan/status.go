@@ -104,6 +104,8 @@ func (v *view) why(m *member) (reason, message string) {
 		return ReasonDuplicateMember, "several VMs claim to be this member"
 	case !m.Reachable:
 		return ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
+	case m.Question != "":
+		return ReasonQuestionPending, askingText(m.Question)
 	case pending.Fault.Reason != "" && !(m.ready && pending.Op == PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message
 	case m.going():

@@ -29,6 +29,30 @@ var lifeStories = map[string]func(*story){
 		s.happens("the host is back, all are well: the highest ordinal goes", change(0, func(m *plan.VM) { m.Reachable = true }))
 		s.happens("web-1 vanishes from the inventory, and is not confirmed gone: no other is cloned", func(o *plan.Observed) { drop(1)(o); o.State.Gone = nil })
 	},
+	"a question": func(s *story) {
+		const asks = "This virtual machine might have been moved or copied. (choices: Cancel, I Moved It, I Copied It)"
+		s.happens("three members are applied", nothing)
+		s.happens("web-1 asks as it is powered on", func(o *plan.Observed) {
+			change(1, func(m *plan.VM) { m.Power, m.Question = plan.PoweredOff, asks })(o)
+			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.PowerOn, Ordinal: 1, MoRef: "new-web-1", State: plan.Running}}
+		})
+		s.happens("scaled to 2: the one that asks would go first, and is left alone", s.scale(2))
+		s.happens("the server was restarted, and knows nothing of the power-on", func(o *plan.Observed) { o.Pending = nil; s.scale(3)(o) })
+		s.happens("somebody answers", change(1, func(m *plan.VM) { m.Power, m.Question = plan.PoweredOn, "" }))
+		s.happens("the power-on of web-2 stands still, and nobody knows why", func(o *plan.Observed) {
+			change(2, func(m *plan.VM) { m.Power = plan.PoweredOff })(o)
+			o.Pending = map[string]plan.Pending{"web-2": {Op: plan.PowerOn, Ordinal: 2, MoRef: "new-web-2", State: plan.Running}}
+			o.State.Stalled = map[string]plan.Fault{"web-2": {Reason: plan.ReasonTaskStalled, Person: true, Message: "vCenter's task for it has made no progress for 10 minutes."}}
+		})
+		s.happens("web-0, which runs, asks; and the group is deleted", func(o *plan.Observed) {
+			o.Pending, o.State.Stalled = nil, nil
+			change(0, func(m *plan.VM) {
+				m.Question = "The guest has locked the CD-ROM door. Disconnect anyway? (choices: Yes, No)"
+			})(o)
+			remove(o)
+		})
+		s.happens("somebody answers", change(0, func(m *plan.VM) { m.Question = "" }))
+	},
 	"hindrances": func(s *story) {
 		template := s.o.State.Template
 		s.happens("the template is missing", func(o *plan.Observed) {

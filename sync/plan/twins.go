@@ -34,7 +34,7 @@ func (v *view) resolve(claimants []member) {
 		}
 	}
 	for i := range claimants {
-		if i != keep && claimants[i].Reachable && claimants[i].Power == PoweredOff {
+		if i != keep && claimants[i].Reachable && claimants[i].Power == PoweredOff && claimants[i].Question == "" {
 			goes = i
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"testing/synctest"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 func TestATemplateWithAConnectedISODriveIsAWarning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := worldOf(t, vctest.New(t))
 		drive := &types.VirtualCdrom{VirtualDevice: types.VirtualDevice{Key: -1,
 			Backing:     &types.VirtualCdromIsoBackingInfo{VirtualDeviceFileBackingInfo: types.VirtualDeviceFileBackingInfo{FileName: "[LocalDS_0] tools.iso"}},
 			Connectable: &types.VirtualDeviceConnectInfo{StartConnected: true}}}

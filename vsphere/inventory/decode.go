@@ -155,6 +155,8 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 			state = string(v)
 		case types.VirtualMachinePowerState:
 			m.Power = plan.PowerState(v)
+		case types.VirtualMachineQuestionInfo:
+			m.Question = questionText(&v)
 		case types.ArrayOfGuestNicInfo:
 			nics = v.GuestNicInfo
 		}

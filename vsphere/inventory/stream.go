@@ -68,7 +68,7 @@ type Stream struct {
 func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
 	return types.PropertyFilterSpec{ObjectSet: allPlaces(root), PropSet: append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
 		"name", "parent", "config.changeVersion", "config.template",
-		"runtime.powerState", "runtime.bootTime", "runtime.connectionState", "runtime.host", "guest.ipAddress", "guest.net",
+		"runtime.powerState", "runtime.bootTime", "runtime.connectionState", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net",
 		"guest.toolsRunningStatus"}})}
 }
 

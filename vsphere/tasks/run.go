@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/vmware/govmomi/fault"
@@ -18,6 +19,9 @@ func (t *Tasks) Run(ctx context.Context) {
 	defer close(t.ended)
 	var w *watch
 	defer func() { w.close(ctx) }()
+	var reads sync.WaitGroup
+	reads.Go(func() { t.readProgress(ctx) })
+	defer reads.Wait()
 	for {
 		if !t.nap(ctx, &w) {
 			return

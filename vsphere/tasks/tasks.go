@@ -57,6 +57,9 @@ type awaited struct {
 	waiters int
 	info    types.TaskInfo
 	err     error
+	// Since when it is awaited, and how it gets on (progress.go).
+	began    time.Time
+	progress progress
 }
 
 // New makes one; it awaits nothing before Run.
@@ -77,7 +80,8 @@ func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference) (*ty
 	t.mu.Lock()
 	a := t.awaited[ref]
 	if a == nil {
-		a = &awaited{done: make(chan struct{}), info: types.TaskInfo{Key: ref.Value, Task: ref}}
+		now := time.Now()
+		a = &awaited{done: make(chan struct{}), info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progress: progress{since: now}}
 		t.awaited[ref] = a
 	}
 	a.waiters++

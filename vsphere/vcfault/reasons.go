@@ -29,7 +29,8 @@ const (
 	ReasonNotVCenter            = "NotVCenter"
 	ReasonTaskInProgress        = "TaskInProgress"
 	ReasonConcurrentAccess      = "ConcurrentAccess"
-	ReasonQuestionPending       = "QuestionPending"
+	ReasonQuestionPending       = plan.ReasonQuestionPending
+	ReasonTaskStalled           = plan.ReasonTaskStalled
 	ReasonMethodDisabled        = "MethodDisabled"
 	ReasonGone                  = "Gone"
 	ReasonTaskLost              = "TaskLost"

@@ -1,0 +1,72 @@
+package loop
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+func TestActionsThatStandStillTakeNoSlotAndOthersGoOn(t *testing.T) {
+	m := newModel(time.Second)
+	m.took[plan.PowerOn] = 24 * time.Hour
+	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {
+		a, b, other := call("a", 3), call("b", 1), call("other", 4)
+		asking := []plan.Call{a, b}
+		l.Renew(a)
+		until(t, time.Minute, "the slots are taken", func() bool { return strings.Count(strings.Join(m.begun(), "\n"), "PowerOn") == 2 })
+		l.Renew(b)
+		until(t, time.Minute, "and the one more", func() bool { return strings.Count(strings.Join(m.begun(), "\n"), "PowerOn") == 3 })
+		m.mu.Lock()
+		m.took[plan.PowerOn] = time.Second
+		m.mu.Unlock()
+		l.Renew(other)
+		time.Sleep(time.Minute)
+		if all, _ := m.members(other.Ref()); all > 0 {
+			t.Fatalf("%d clones although no slot is free", all)
+		}
+		for _, c := range asking {
+			m.change(c.Ref(), func(s *plan.VCenterState) {
+				s.Stalled = map[string]plan.Fault{}
+				for _, vm := range s.VMs {
+					s.Stalled[vm.Name] = plan.Fault{Reason: plan.ReasonQuestionPending, Person: true, Message: "it asks"}
+				}
+			})
+		}
+		until(t, time.Minute, "the other group is up", func() bool {
+			l.Renew(other)
+			_, on := m.members(other.Ref())
+			return on == 4
+		})
+		for _, g := range l.Groups() {
+			for _, p := range g.Pending {
+				if p.State == plan.Running && (p.Fault == nil || p.Fault.Reason != plan.ReasonQuestionPending) {
+					t.Errorf("%+v", p)
+				}
+			}
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.running != 0 {
+			t.Errorf("%d actions take slots", l.running)
+		}
+	})
+}
+
+func TestAnActionThatStandsStillGivesItsSlotBackWithoutALease(t *testing.T) {
+	m := newModel(time.Second)
+	m.took[plan.PowerOn] = 24 * time.Hour
+	bubble(t, m, Config{Slots: 1, Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
+		c := call("asking", 1)
+		l.Renew(c)
+		until(t, time.Minute, "it is powered on", func() bool { return len(m.begun()) == 3 })
+		time.Sleep(time.Minute)
+		m.change(c.Ref(), func(s *plan.VCenterState) {
+			s.Stalled = map[string]plan.Fault{"asking-0": {Reason: plan.ReasonTaskStalled}}
+		})
+		until(t, time.Minute, "the slot is free", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.running == 0 })
+		m.change(c.Ref(), func(s *plan.VCenterState) { s.Stalled = nil })
+		until(t, time.Minute, "it takes it again", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.running == 1 })
+	})
+}

@@ -1,0 +1,77 @@
+package test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func oneSlot(_ *vsphere.Config, l *loop.Config) { l.Slots = 1 }
+
+func TestAQuestionIsToldAtOnceAndKeepsNoOtherGroupBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		r.AskAtPowerOn(func(vm vcsim.VM) bool { return strings.HasPrefix(vm.Name, "moved") }, vcsim.MovedOrCopied)
+		s := r.serve(oneSlot)
+		moved := s.group("moved", 2) // more than there are slots
+		asked := func(g *metacontroller.Group) bool {
+			c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionQuestionPending)
+			return c != nil && c.Status == "True" && strings.Contains(c.Message, "might have been moved or copied") && strings.Contains(c.Message, "I Moved It")
+		}
+		_, err := moved.Until(within(t), func(metacontroller.Answer) bool { return len(r.Asking()) > 0 })
+		r.must(err)
+		began := time.Now()
+		_, err = moved.Until(within(t), func(metacontroller.Answer) bool { return asked(moved) })
+		r.must(err)
+		if took := time.Since(began); took > 10*time.Second || moved.Status.Phase != v1alpha1.PhaseError {
+			t.Errorf("told after %s: %s %s", took, moved.Status.Phase, moved.Status.LastMessage)
+		}
+		other := s.group("web", 3)
+		up(t, other)
+		_, err = moved.Until(within(t), func(metacontroller.Answer) bool { return len(r.Asking()) == 2 })
+		r.must(err)
+		for _, vm := range r.VMs() {
+			if strings.HasPrefix(vm.Name, "moved") && isOn(vm) {
+				t.Errorf("%s is on although nobody answered", vm.Path)
+			}
+		}
+		if n := r.Calls()["AnswerVM"]; n > 0 {
+			t.Errorf("%d answers", n)
+		}
+		for _, vm := range r.Asking() {
+			r.must(r.Answer(vm, "I Moved It"))
+		}
+		up(t, moved)
+		if c := meta.FindStatusCondition(moved.Status.Conditions, v1alpha1.ConditionQuestionPending); c == nil || c.Status != "False" {
+			t.Errorf("%+v", c)
+		}
+		remove(t, moved)
+		remove(t, other)
+	})
+}
+
+func TestAGroupWhoseMemberAsksIsDeletedOnceSomebodyAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		r.must(r.Ask("web-0", vcsim.MovedOrCopied))
+		time.AfterFunc(10*time.Minute, func() {
+			// The other one bears the mark of the deletion, and stays until all are gone.
+			equal(t, r.names(web), []string{"web-0+", "web-1"})
+			r.must(r.Answer("web-0", "I Moved It"))
+		})
+		remove(t, g)
+	})
+}

@@ -1,0 +1,102 @@
+package vsphere
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// begun does a step in the background.
+func (p *process) begun(a plan.Action) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- p.Do(context.Background(), web, a) }()
+	return ended
+}
+
+func TestAPowerOnWhoseVMAsksTellsTheQuestionAtOnceAndStandsStillAfterAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.AskAtPowerOn(func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied)
+		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
+		p.until("the question is told", func() bool { return p.vm(vm.MoRef).Question != "" })
+		if q := p.vm(vm.MoRef).Question; !strings.Contains(q, "moved or copied") || !strings.HasSuffix(q, "(choices: Cancel, I Moved It, I Copied It)") || time.Since(began) > 10*time.Second {
+			t.Errorf("%q after %s", q, time.Since(began))
+		}
+		if s := p.state().Stalled; s != nil {
+			t.Errorf("after %s it stands still already: %v", time.Since(began), s)
+		}
+		p.until("it stands still", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonQuestionPending })
+		if took := time.Since(began); took < questionPatience || took > questionPatience+standstillEvery {
+			t.Errorf("after %s", took)
+		}
+		time.Sleep(time.Hour)
+		w.must(w.Answer("web-0", "I Copied It"))
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if now := p.vm(vm.MoRef); now.Question != "" || now.Power != plan.PoweredOn || p.state().Stalled != nil {
+			t.Errorf("%+v, %v", now, p.state().Stalled)
+		}
+	})
+}
+
+func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.AskAtPowerOn(func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied)
+		ended := p.begun(step(plan.PowerOn, vm))
+		p.until("it asks", func() bool { return p.vm(vm.MoRef).Question != "" })
+		if f := p.fault(step(plan.Destroy, vm)); f.Reason != vcfault.ReasonTaskInProgress {
+			t.Errorf("who asks is busy: %+v", f)
+		}
+		w.must(w.Answer("web-0", "Cancel"))
+		if err := <-ended; vcfault.Classify("", err).Reason != vcfault.ReasonCancelled {
+			t.Error(err)
+		}
+		p.until("it asks no more", func() bool { return p.vm(vm.MoRef).Question == "" })
+	})
+}
+
+func TestATaskWithoutProgressStandsStillAfterTenMinutes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.Hold(vcsim.PowerOn)
+		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
+		p.until("it stands still", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
+		if took := time.Since(began); took < progressPatience || took > progressPatience+2*time.Minute {
+			t.Errorf("after %s", took)
+		}
+		w.Release(vcsim.PowerOn)
+		if err := <-ended; err != nil || p.state().Stalled != nil {
+			t.Errorf("%v, %v", err, p.state().Stalled)
+		}
+	})
+}
+
+func TestAQuestionWithoutMessagesIsToldByItsTextAndInOneLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.must(w.Ask("web-0", vcsim.Question{Text: "Line one\n\nline two", Choices: []string{"Yes", "No"}}))
+		p.until("it is told", func() bool { return p.vm(vm.MoRef).Question == "Line one line two (choices: Yes, No)" })
+		w.must(w.Answer("web-0", "No"))
+		p.until("it is told no more", func() bool { return p.vm(vm.MoRef).Question == "" })
+	})
+}

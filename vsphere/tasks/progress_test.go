@@ -1,0 +1,62 @@
+package tasks
+
+import (
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+func TestATaskWithoutProgressIsKnownAndOneThatIsQueuedOrGetsOnIsNotMeant(t *testing.T) {
+	inABubble(t, func(t *testing.T, r *rig) {
+		stands, getsOn, queued := r.Task(), r.Task(), r.Task()
+		for _, ref := range []types.ManagedObjectReference{stands, getsOn, queued} {
+			r.wait(t.Context(), ref)
+		}
+		r.SetProgress(stands, 95, types.TaskInfoStateRunning)
+		r.SetProgress(queued, 0, types.TaskInfoStateQueued)
+		began := time.Now()
+		for percent := range int32(20) {
+			r.SetProgress(getsOn, percent, types.TaskInfoStateRunning)
+			time.Sleep(time.Minute)
+		}
+		if still := r.waiting.Still(stands); still < 18*time.Minute || still > time.Since(began) {
+			t.Errorf("the one that stands still does so for %s", still)
+		}
+		if a, b := r.waiting.Still(getsOn), r.waiting.Still(queued); a > 2*time.Minute || b > 2*time.Minute {
+			t.Errorf("one gets on: %s; one is queued: %s", a, b)
+		}
+		r.SetProgress(stands, 96, types.TaskInfoStateRunning)
+		time.Sleep(2 * time.Minute)
+		if still := r.waiting.Still(stands); still > 2*time.Minute {
+			t.Errorf("it gets on again: %s", still)
+		}
+		r.End(stands, nil, nil)
+		r.End(getsOn, nil, nil)
+		r.End(queued, nil, nil)
+		time.Sleep(time.Minute)
+		if still := r.waiting.Still(stands); still != 0 {
+			t.Errorf("it has ended: %s", still)
+		}
+	})
+}
+
+func TestTasksThatEndWithinAMinuteCostNoReadOfTheirProgress(t *testing.T) {
+	inABubble(t, func(t *testing.T, r *rig) {
+		for range 5 {
+			ref := r.Task()
+			ended := r.wait(t.Context(), ref)
+			time.Sleep(45 * time.Second)
+			r.End(ref, nil, nil)
+			get(t, ended)
+		}
+		before := r.Counted()["RetrievePropertiesEx"]
+		long := r.Task()
+		r.wait(t.Context(), long)
+		time.Sleep(10*time.Minute + time.Second)
+		if n := r.Counted()["RetrievePropertiesEx"] - before; n > 50 {
+			t.Errorf("%d reads of one task in 10 minutes", n)
+		}
+		r.End(long, nil, nil)
+	})
+}
