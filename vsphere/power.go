@@ -98,7 +98,11 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)
 	}
-	if err := v.lookAtOthers(ctx, a); err != nil { // the stamp may have taken long
+	err = v.lookAtOthers(ctx, a) // the stamp may have taken long
+	if err == nil && time.Since(next.Shutdown.At) > askWithin {
+		err = vcfault.New(vcfault.ReasonConcurrentAccess, false, "Writing the stamp of %s took too long, so its guest was not asked to shut down; it is planned anew.", a.VM)
+	}
+	if err != nil {
 		v.undoStamp(ctx, ref, a, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
 		return vcfault.Untried(err)
 	}
@@ -120,6 +124,10 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	}
 	return err
 }
+
+// askWithin is how old a stamp may be by which a guest is asked: whoever reads it takes the member for halting from then on, and no longer
+// than for the time that the spec gives the guest, and a minute. This process may have stood still in between.
+const askWithin = 30 * time.Second
 
 // unheeded reports whether a step may pull the plug of a guest that did not halt in time: this process has asked it in this
 // boot, or cannot ask it.

@@ -161,6 +161,29 @@ func TestAGuestIsNotAskedWhenTooFewAreAtWorkOnceItsStampIsWritten(t *testing.T) 
 	})
 }
 
+// The exact world found it (test/world, seed 4068014): a process stood still after it had written the stamp. When it asked the guest, the
+// stamp's word was void, and another member was taken down beside it.
+func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.running(0, true)
+		w.Hold(vcsim.Reconfigure)
+		done := make(chan error, 1)
+		go func() { done <- p.Do(context.Background(), web, guarded(plan.ShutdownGuest, vm)) }()
+		time.Sleep(2 * time.Minute)
+		w.Release(vcsim.Reconfigure)
+		err := <-done
+		if f := vcfault.Classify("", err); err == nil || f.Reason != vcfault.ReasonConcurrentAccess || !f.Untried {
+			t.Errorf("%v", err)
+		}
+		if now, n := p.vm(vm.MoRef), w.Calls()["ShutdownGuest"]; n != 0 || !now.Shutdown.At.IsZero() {
+			t.Errorf("asked %d times, and the stamp says %+v", n, now.Shutdown)
+		}
+	})
+}
+
 // A call that is stuck on its way arrives when it may take down what was powered off, changed and powered on meanwhile, and nothing
 // fences it. So it is given up. (Lives at random found it, with seed 179: a request to halt that came 78 s late.)
 func TestACallThatTakesAMemberDownIsGivenUpBeforeAnybodyElseActs(t *testing.T) {

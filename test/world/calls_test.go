@@ -168,6 +168,8 @@ func (s *step) ask() error {
 		err = noTools
 	case s.lookAtOthers() != nil:
 		err = untried(tooFew)
+	case time.Since(m.Shutdown.At) > 30*time.Second: // the stamp is too old
+		err = untried(changed)
 	case s.by.loop.Leased(s.ref.UID, s.a.VM):
 		s.judgePromise(m)
 		m.asked, m.heeds = time.Now(), s.set.heeds
