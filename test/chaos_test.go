@@ -31,7 +31,7 @@ const chaosDefault = 2
 //	go test ./test -run 'TestChaos$' -v -timeout 1h -chaos.for 50m -chaos.parallel 6
 //
 // A failing script is shrunk; what is left of it is printed as flags that carry it out again. Lives are not
-// deterministic, for vCenter and the copies take their own time: so try them a few times.
+// deterministic, for vCenter and the copies take their own time: so try them a few times (-chaos.repeat).
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	campaign := *chaosFor > 0 || *chaosSeeds > chaosDefault
@@ -43,26 +43,29 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := newCounts()
-	crew{*chaosParallel, *chaosSeed, *chaosSeeds, *chaosFor, counts.sums}.lead(t, func(t *testing.T, seed uint64) { leadOne(t, seed, keep, shrinkFor, counts) })
+	planted, counts := plantedDefect(t), newCounts()
+	crew{*chaosParallel, *chaosSeed, *chaosSeeds, *chaosFor, counts.sums}.lead(t, func(t *testing.T, seed uint64) { leadOne(t, seed, keep, planted, shrinkFor, counts) })
 	t.Log(counts)
 }
 
 // leadOne leads the life of one seed, and shrinks its script if it fails.
-func leadOne(t *testing.T, seed uint64, keep []int, shrinkFor time.Duration, counts *counts) {
+func leadOne(t *testing.T, seed uint64, keep []int, planted *defect, shrinkFor time.Duration, counts *counts) {
 	steps := kept(script(seed), keep)
-	o := lead(t, seed, steps, counts)
+	o := lead(t, seed, steps, planted, counts)
 	if len(o.wrong) == 0 {
 		return
 	}
 	counts.add("violation", cmp.Or(first(o.wrong[0]), "of no words"))
 	t.Errorf("%s\nagain: go test ./test -race -run 'TestChaos$' -chaos.seed %d -chaos.seeds 1 -chaos.keep %s\nwhat happened:\n%s",
 		strings.Join(o.wrong, "\n"), seed, numbers(steps), strings.Join(o.diary, "\n"))
+	if *chaosRepeat > 0 {
+		t.Logf("seed %d: it fails again %d times of %d", seed, repeats(t, seed, steps, planted, *chaosRepeat), *chaosRepeat)
+	}
 	if shrinkFor == 0 {
 		return
 	}
 	least := shrink(steps, time.Now().Add(shrinkFor), func(some []step) bool {
-		if again := lead(t, seed, some, newCounts()); len(again.wrong) > 0 {
+		if again := lead(t, seed, some, planted, newCounts()); len(again.wrong) > 0 {
 			o = again
 			return true
 		}

@@ -48,17 +48,17 @@ const docker0 = "172.17.0.1"
 type outcome struct{ wrong, diary []string }
 
 // lead leads a life through the steps, with a vCenter and copies of its own, which end with it.
-func lead(t *testing.T, seed uint64, steps []step, counts *counts) (o outcome) {
-	synctest.Test(t, func(t *testing.T) { o = leadInBubble(t, seed, steps, counts) })
+func lead(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) (o outcome) {
+	synctest.Test(t, func(t *testing.T) { o = leadInBubble(t, seed, steps, planted, counts) })
 	return o
 }
 
-func leadInBubble(t testing.TB, seed uint64, steps []step, counts *counts) outcome {
+func leadInBubble(t testing.TB, seed uint64, steps []step, planted *defect, counts *counts) outcome {
 	tr := &trial{TB: t}
 	w := newWatch()
 	tr.report = w.violated
 	tr.lead(func() {
-		l := newLife(tr, wayOf(seed), w, temperOf(seed), counts)
+		l := newLife(tr, wayOf(seed), w, temperOf(seed), planted, counts)
 		if l.temper.up {
 			l.settle()
 		}
@@ -79,12 +79,13 @@ func leadInBubble(t testing.TB, seed uint64, steps []step, counts *counts) outco
 	return outcome{wrong: w.wrong(), diary: w.told()}
 }
 
-func newLife(t *trial, by way, w *watch, temper temper, counts *counts) *life {
+func newLife(t *trial, by way, w *watch, temper temper, planted *defect, counts *counts) *life {
 	l := &life{watch: w, temper: temper, counts: counts, retagged: map[string]bool{}, strangers: map[string]vcsim.VM{},
 		rand: rand.New(rand.NewPCG(0, 0)),
 		rig: newRigBy(t, by, vcsim.Config{
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2})}
 	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
+	l.planted = planted
 	for range temper.copies {
 		l.copies = append(l.copies, l.start())
 	}

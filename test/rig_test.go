@@ -46,6 +46,8 @@ type rig struct {
 	transport *http.Transport // of all clients but the server's own
 	direct    bool            // replicas call without HTTP and XML, and are called so
 	hooks     memnet.Handlers // of the replicas, if direct
+	planted   *defect         // in all replicas; nil: none
+	served    int             // replicas that were started
 }
 
 // newRig starts a vCenter on a network in memory, whose tasks and guests take their time. It must be called in a bubble, and
@@ -170,9 +172,10 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 		r.t.Fatal(err)
 	}
 	loopCfg.Who = vc.Who
-	groups = loop.New(loopCfg, vc)
+	r.served++
+	groups = loop.New(loopCfg, r.planted.in(vc, r.served))
 	listener := r.listen()
-	hooks := hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})
+	hooks := hook.New(hook.Config{Keeper: r.planted.before(groups), Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})
 	web := &http.Server{Handler: hooks}
 	go func() { _ = web.Serve(listener) }()
 	refuse := r.hooks.Handle(listener.Addr().String(), hooks)

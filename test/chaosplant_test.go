@@ -1,0 +1,146 @@
+package test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+var (
+	chaosPlant  = flag.String("chaos.plant", "", "a defect that is planted in the replicas, to see that lives find it: "+strings.Join(defectNames(), ", "))
+	chaosRepeat = flag.Int("chaos.repeat", 0, "how often a life that failed is led again, to tell how often it fails again")
+)
+
+// defect is a fault that is planted in all replicas of a life.
+type defect struct {
+	name string
+	// call is what a replica hears instead of a hook call, and step what it does instead of a step. Replicas are told apart by their number.
+	call  func(plan.Call) plan.Call
+	step  func(replica int, a plan.Action) plan.Action
+	found string // what a violation that it leads to begins with
+	first uint64 // the seed from which on it is looked for
+}
+
+var defects = []defect{
+	{name: "unbounded", found: "fewer at work than promised", first: 14, // an update takes down as many as it likes
+		call: func(c plan.Call) plan.Call {
+			g, all := *c.Group, intstr.FromString("100%")
+			g.Spec.Update.MaxUnavailable, c.Group = &all, &g
+			return c
+		},
+		step: func(_ int, a plan.Action) plan.Action { return a }},
+	{name: "unlocked", found: "two VMs of one ordinal", first: 30, // each replica gives a new member another name, so that the name is no lock
+		call: func(c plan.Call) plan.Call { return c },
+		step: func(replica int, a plan.Action) plan.Action {
+			if a.Op == plan.Clone {
+				a.VM = fmt.Sprintf("%s-of-%d", a.VM, replica)
+			}
+			return a
+		}},
+}
+
+func defectNames() (names []string) {
+	for _, d := range defects {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// plantedDefect is that of -chaos.plant; nil for none.
+func plantedDefect(t *testing.T) *defect {
+	t.Helper()
+	if *chaosPlant == "" {
+		return nil
+	}
+	i := slices.Index(defectNames(), *chaosPlant)
+	if i < 0 {
+		t.Fatalf("-chaos.plant: %q is none of %v", *chaosPlant, defectNames())
+	}
+	return &defects[i]
+}
+
+// in is what a replica with the defect drives.
+func (d *defect) in(vc loop.VCenter, replica int) loop.VCenter {
+	if d == nil {
+		return vc
+	}
+	return defective{vc, d, replica}
+}
+
+type defective struct {
+	loop.VCenter
+	defect  *defect
+	replica int
+}
+
+// Do carries out something else.
+func (d defective) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	return d.VCenter.Do(ctx, ref, d.defect.step(d.replica, a))
+}
+
+// before is what a replica with the defect has in front of its loop.
+func (d *defect) before(l *loop.Loop) hook.Keeper {
+	if d == nil {
+		return l
+	}
+	return hardOfHearing{l, d}
+}
+
+type hardOfHearing struct {
+	*loop.Loop
+	defect *defect
+}
+
+// Renew takes in something else.
+func (h hardOfHearing) Renew(c plan.Call) plan.Result { return h.Loop.Renew(h.defect.call(c)) }
+
+// repeats leads a life again so many times, and says how often it fails again.
+func repeats(t *testing.T, seed uint64, steps []step, d *defect, times int) (again int) {
+	for range times {
+		if o := lead(t, seed, steps, d, newCounts()); len(o.wrong) > 0 {
+			again++
+		}
+	}
+	return again
+}
+
+// A defect that is planted is found by some life, which is led again, to see how often it fails again.
+//
+//	go test ./test -run TestPlantedDefects -v -chaos.repeat 20
+//
+// tells that of each; a plain run asks it of the first one.
+func TestPlantedDefectsAreFoundByLivesThatFailAgain(t *testing.T) {
+	t.Parallel()
+	all, times := defects, *chaosRepeat
+	if times == 0 {
+		all, times = defects[:1], 2
+	}
+	const most = 50
+	for _, d := range all {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := d.first; seed < d.first+most; seed++ {
+				o := lead(t, seed, script(seed), &d, newCounts())
+				if !slices.ContainsFunc(o.wrong, func(text string) bool { return strings.HasPrefix(text, d.found) }) {
+					continue
+				}
+				again := repeats(t, seed, script(seed), &d, times)
+				t.Logf("seed %d is life %d: %s; it fails again %d times of %d", seed, seed-d.first+1, first(o.wrong[0]), again, times)
+				if d.name == "unbounded" && again == 0 { // that depends on no moment
+					t.Error("it never fails again")
+				}
+				return
+			}
+			t.Errorf("none of %d lives finds it", most)
+		})
+	}
+}
