@@ -31,10 +31,7 @@ func theVM(t testing.TB, v *vcsim.VCenter, name string) vcsim.VM {
 }
 
 func TestClonesOfOneTemplateRunSideBySide(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		began := time.Now()
 		var wg sync.WaitGroup
 		for i := range 8 {
@@ -74,10 +71,7 @@ func TestALatencyLocksNeitherTemplateNorVM(t *testing.T) {
 }
 
 func TestARunningCloneTakesItsNameButIsNotSeen(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Hold(vcsim.Clone)
 		first := c.startClone(t, "vm")
 
@@ -105,10 +99,7 @@ func TestARunningCloneTakesItsNameButIsNotSeen(t *testing.T) {
 }
 
 func TestARunningCloneIsARecentTaskOfItsUser(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{User: "me", Password: "secret", Latency: vcsim.Latency{Clone: time.Hour}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{User: "me", Password: "secret", Latency: vcsim.Latency{Clone: time.Hour}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		task := c.startClone(t, "vm")
 
 		var tm mo.TaskManager
@@ -188,10 +179,7 @@ func TestACloneIsItsSourceAndThenItsSpec(t *testing.T) {
 }
 
 func TestAVMMadeAnewIsAnotherVM(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		c.clone(t, "vm")
 		before := theVM(t, v, "vm")
 		ok(t, v.Destroy("vm"))
@@ -204,10 +192,7 @@ func TestAVMMadeAnewIsAnotherVM(t *testing.T) {
 }
 
 func TestACloneIsNeverSeenHalfMade(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		done := make(chan struct{})
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -275,10 +260,7 @@ func TestACloneFromOrToWhatIsGoneFails(t *testing.T) {
 }
 
 func TestACancelledCloneLeavesNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Hold(vcsim.Clone)
 		task := c.startClone(t, "vm")
 		ok(t, task.Cancel(c.ctx))
@@ -292,10 +274,7 @@ func TestACancelledCloneLeavesNothing(t *testing.T) {
 }
 
 func TestACloneCanBePoweredOnAndBeATemplate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		on, tmpl := c.cloneSpec(nil), c.cloneSpec(nil)
 		on.PowerOn, tmpl.Template = true, true
 		for name, spec := range map[string]types.VirtualMachineCloneSpec{"on": on, "tmpl": tmpl} {

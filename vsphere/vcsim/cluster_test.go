@@ -43,10 +43,7 @@ func rules(t testing.TB, v *vcsim.VCenter) []vcsim.Rule {
 }
 
 func TestRulesAreAddedEditedAndRemoved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		var vms []types.ManagedObjectReference
 		for _, name := range []string{"a", "b", "c"} {
 			vms = append(vms, addVM(t, v, "/DC0/vm", name))
@@ -132,10 +129,7 @@ func TestARuleThatCannotBeIsRefused(t *testing.T) {
 }
 
 func TestADestroyedVMLeavesItsRulesAndAStreamTellsIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for _, name := range []string{"a", "b", "c"} {
 			addVM(t, v, "/DC0/vm", name)
 		}
@@ -170,10 +164,7 @@ func TestADestroyedVMLeavesItsRulesAndAStreamTellsIt(t *testing.T) {
 }
 
 func TestAChangeOfRulesTakesItsTimeAndCanFail(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Latency: vcsim.Latency{Other: 3 * time.Second}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Latency: vcsim.Latency{Other: 3 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		a, b := addVM(t, v, "/DC0/vm", "a"), addVM(t, v, "/DC0/vm", "b")
 		began := time.Now()
 		ok(t, c.apply(t, v, types.ArrayUpdateOperationAdd, apart("x", 0, a, b), nil))

@@ -50,10 +50,7 @@ func TestACloneIsCustomizedByASpecificationOfVCenter(t *testing.T) {
 }
 
 func TestACustomizedGuestHasItsAddressAfterEachBoot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		custom := customization("web", "192.0.2.7")
 		ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Customization = custom }))
 		for range 2 {
@@ -88,10 +85,7 @@ func customization(host, ip string) *types.CustomizationSpec {
 }
 
 func TestACustomizationMustFitTheAdapters(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		custom := customization("web", "192.0.2.7")
 		err := c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
 			spec.Customization, spec.Location.DeviceChange = custom, c.replaceNICs(t, "VM Network", "VM Network")

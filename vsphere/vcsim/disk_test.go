@@ -28,10 +28,7 @@ func (c *client) disk(t testing.TB, ref types.ManagedObjectReference) (uuid, con
 }
 
 func TestACloneHasANewDiskWithItsSourcesContents(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Templates: []string{template, "other"}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Templates: []string{template, "other"}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		uuid, content := c.disk(t, c.template.Reference())
 		if otherUUID, otherContent := c.disk(t, theVM(t, v, "other").Ref); otherUUID == uuid || otherContent == content {
 			t.Errorf("two templates have the disk %s with %s", uuid, content)
@@ -49,10 +46,7 @@ func TestACloneHasANewDiskWithItsSourcesContents(t *testing.T) {
 }
 
 func TestADiskIsWrittenToAsItsVMRuns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := c.template.Reference()
 		uuid, content := c.disk(t, ref)
 		ok(t, v.ToVM(template))
@@ -69,10 +63,7 @@ func TestADiskIsWrittenToAsItsVMRuns(t *testing.T) {
 }
 
 func TestARepublishedTemplateHasOtherContents(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := c.template.Reference()
 		uuid, content := c.disk(t, ref)
 		version := c.changeVersion(t, ref)

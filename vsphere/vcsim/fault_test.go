@@ -32,10 +32,7 @@ func TestTasksFailAsOrderedAfterTheirLatency(t *testing.T) {
 }
 
 func TestEachKindOfTaskCanFail(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		folder := object.NewFolder(c.Client.Client, makeFolder(t, v, "/DC0/vm/folder"))
 		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
 		for kind, begin := range map[vcsim.Kind]func() (*object.Task, error){
@@ -82,10 +79,7 @@ func TestEachKindOfTaskCanFail(t *testing.T) {
 }
 
 func TestCallsFailAsOrdered(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.FailCall("CloneVM_Task", new(types.HostCommunication), 2)
 		for range 2 {
 			_, err := c.template.Clone(c.ctx, c.folder, "vm", c.cloneSpec(nil))
@@ -102,10 +96,7 @@ func TestCallsFailAsOrdered(t *testing.T) {
 }
 
 func TestAReplyCanBeLost(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.LoseReply("CloneVM_Task", 1)
 		if _, err := c.template.Clone(c.ctx, c.folder, "vm", c.cloneSpec(nil)); err == nil {
 			t.Error("the reply came")
@@ -116,10 +107,7 @@ func TestAReplyCanBeLost(t *testing.T) {
 }
 
 func TestAPrivilegeCanBeDenied(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Deny("CloneVM_Task", "VirtualMachine.Provisioning.DeployTemplate")
 		_, err := c.template.Clone(c.ctx, c.folder, "vm", c.cloneSpec(nil))
 		f := wantFault[*types.NoPermission](t, err)
@@ -132,10 +120,7 @@ func TestAPrivilegeCanBeDenied(t *testing.T) {
 }
 
 func TestAPanicOfTheSimulatorIsTheTasksFault(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		task, err := c.folder.CreateVM(c.ctx, types.VirtualMachineConfigSpec{
 			Name: "vm", Files: &types.VirtualMachineFileInfo{VmPathName: "[no such datastore]"},
 		}, object.NewResourcePool(c.Client.Client, c.pool), nil)

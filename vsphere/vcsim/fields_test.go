@@ -61,10 +61,7 @@ func TestCustomAttributesAreDefinedAndSet(t *testing.T) {
 }
 
 func TestAnExtensionIsFoundWhenItIsRegistered(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m, err := object.GetExtensionManager(c.Client.Client)
 		ok(t, err)
 		if x, err := m.Find(c.ctx, "com.example.vmgroup"); err != nil || x != nil {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
@@ -54,10 +53,7 @@ func wantGone(t testing.TB, c *client, refs ...types.ManagedObjectReference) {
 }
 
 func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
 		a, b := addVM(t, v, "/DC0/vm/outer", "a"), addVM(t, v, "/DC0/vm/outer/inner", "b")
 		ok(t, c.unregisterAndDestroy(c.ctx, outer))
@@ -87,10 +83,7 @@ func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 }
 
 func TestAnEmptyFolderGoesWithTheEmptyOneInIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
 		ok(t, c.unregisterAndDestroy(c.ctx, outer))
 		wantGone(t, c, outer, inner)
@@ -101,10 +94,7 @@ func TestAnEmptyFolderGoesWithTheEmptyOneInIt(t *testing.T) {
 }
 
 func TestAFolderWithAPoweredOnVMCannotGo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for name, remove := range map[string]func(types.ManagedObjectReference) error{
 			"destroyed":    c.destroy,
 			"unregistered": func(ref types.ManagedObjectReference) error { return c.unregisterAndDestroy(c.ctx, ref) },
@@ -121,10 +111,7 @@ func TestAFolderWithAPoweredOnVMCannotGo(t *testing.T) {
 }
 
 func TestDestroyingAFolderDestroysItsVMs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
 		a, b := addVM(t, v, "/DC0/vm/outer", "a"), addVM(t, v, "/DC0/vm/outer/inner", "b")
 		ok(t, c.destroy(outer))
@@ -138,10 +125,7 @@ func TestDestroyingAFolderDestroysItsVMs(t *testing.T) {
 }
 
 func TestACloneIntoAFolderThatGoesMeanwhileFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for name, remove := range map[string]func(types.ManagedObjectReference) error{
 			"destroyed":    c.destroy,
 			"unregistered": func(ref types.ManagedObjectReference) error { return c.unregisterAndDestroy(c.ctx, ref) },
@@ -166,10 +150,7 @@ func TestACloneIntoAFolderThatGoesMeanwhileFails(t *testing.T) {
 }
 
 func TestNoTwoHaveOneNameInAFolder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		makeFolder(t, v, "/DC0/vm/target")
 		holder := addVM(t, v, "/DC0/vm/target", "vm")
 		addVM(t, v, "/DC0/vm", "vm")
@@ -203,10 +184,7 @@ func TestNoTwoHaveOneNameInAFolder(t *testing.T) {
 }
 
 func TestAFolderDoesNotMoveIntoItself(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
 		task, err := object.NewFolder(c.Client.Client, inner).MoveInto(c.ctx, []types.ManagedObjectReference{outer})
 		ok(t, err)

@@ -84,10 +84,7 @@ func TestAGuestComesUpStepByStep(t *testing.T) {
 }
 
 func TestAGuestLosesAllWhenItsVMGoesOff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		vm := object.NewVirtualMachine(c.Client.Client, ref)
 		for name, down := range map[string]func(){
@@ -136,10 +133,7 @@ func TestNoTwoGuestsHaveOneAddress(t *testing.T) {
 }
 
 func TestAnAddressThatAPersonGaveStays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, IP: 10 * time.Second}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, IP: 10 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for _, name := range []string{"mine", "other"} {
 			addVM(t, v, "/DC0/vm", name)
 			ok(t, v.PowerOn(name))

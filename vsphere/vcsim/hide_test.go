@@ -3,7 +3,6 @@ package vcsim_test
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
@@ -28,10 +27,7 @@ func (c *client) read(t testing.TB, refs ...types.ManagedObjectReference) []type
 }
 
 func TestWhatIsHiddenIsNotGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		makeFolder(t, v, "/DC0/vm/folder")
 		ref, other := addVM(t, v, "/DC0/vm/folder", "vm"), addVM(t, v, "/DC0/vm/folder", "other")
 		folder, err := v.Find("/DC0/vm/folder")

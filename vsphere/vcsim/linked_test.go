@@ -14,10 +14,7 @@ import (
 const child = string(types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
 
 func TestALinkedCloneNeedsASnapshotAndSharesItsDisk(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		linked := func(name string, snapshot *types.ManagedObjectReference) error {
 			return c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) { spec.Location.DiskMoveType, spec.Snapshot = child, snapshot })
 		}
@@ -74,10 +71,7 @@ func TestAFullCloneOfASnapshotIsAsTheSourceWas(t *testing.T) {
 }
 
 func TestATemplateTakesNoSnapshotButAVMDoes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		task, err := c.template.CreateSnapshot(c.ctx, "s", "", false, false)
 		ok(t, err)
 		wantFault[*types.NotSupported](t, task.Wait(c.ctx))

@@ -21,10 +21,7 @@ func (c *client) changeVersion(t testing.TB, ref types.ManagedObjectReference) s
 }
 
 func TestAReconfigureChecksAndChangesTheVersion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		vm := object.NewVirtualMachine(c.Client.Client, ref)
 		reconfigure := func(spec types.VirtualMachineConfigSpec) error {
@@ -100,10 +97,7 @@ func TestARunningVMTakesHardwareAsItsHotPlugAllows(t *testing.T) {
 }
 
 func TestMemoryIsAddedUpToALimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		facts := func(name string) (limit, increment int64) {
 			var vm mo.VirtualMachine
 			ok(t, c.RetrieveOne(c.ctx, theVM(t, v, name).Ref, []string{"config"}, &vm))
@@ -136,10 +130,7 @@ func TestMemoryIsAddedUpToALimit(t *testing.T) {
 }
 
 func TestAPersonSetsHotAddAndClonesInheritIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		flags := func(ref types.ManagedObjectReference) [2]bool {
 			var vm mo.VirtualMachine
 			ok(t, c.RetrieveOne(c.ctx, ref, []string{"config.cpuHotAddEnabled", "config.memoryHotAddEnabled"}, &vm))
@@ -165,10 +156,7 @@ func TestAPersonSetsHotAddAndClonesInheritIt(t *testing.T) {
 }
 
 func TestCPUsFillTheirSockets(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		addVM(t, v, "/DC0/vm", "vm")
 		cpus := func(n int32) error { return v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCPUs: n}) }
 		ok(t, v.SetHotAdd("vm", true, false))
@@ -197,10 +185,7 @@ func TestCPUsFillTheirSockets(t *testing.T) {
 }
 
 func TestARenameIsAChangeOfTheConfigurationAndAMoveIsNot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		target := makeFolder(t, v, "/DC0/vm/target")
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name", "parent"))

@@ -17,10 +17,7 @@ import (
 )
 
 func TestAnOutageEndsWhereItBegan(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		before := v.URL().String()
 		v.Hold(vcsim.Clone)
 		c.startClone(t, "vm")
@@ -43,10 +40,7 @@ func TestAnOutageEndsWhereItBegan(t *testing.T) {
 }
 
 func TestAStalledVCenterAnswersWhenItIsUpAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Stall()
 		short, cancel := context.WithTimeout(c.ctx, time.Minute)
 		defer cancel()
@@ -70,10 +64,7 @@ func TestAStalledVCenterAnswersWhenItIsUpAgain(t *testing.T) {
 }
 
 func TestARestartForgetsSessionsAndTasks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Hold(vcsim.Clone)
 		task := c.startClone(t, "vm")
 		v.Restart()

@@ -74,10 +74,7 @@ func (c *client) replaceNICs(t testing.TB, networks ...string) []types.BaseVirtu
 }
 
 func TestACloneGetsTheNetworksItAsksFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Portgroups: 1, OpaqueNetworks: 2})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Portgroups: 1, OpaqueNetworks: 2}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		want := []string{"VM Network", "DC0_DVPG0", "DC0_NSX1"}
 		seen := make(map[string]bool)
 		for i := range 3 {

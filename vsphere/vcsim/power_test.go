@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -29,10 +28,7 @@ func (c *client) bootTime(t testing.TB, ref types.ManagedObjectReference) *time.
 }
 
 func TestTheBootTimeIsThatOfThePowerOn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		vm := object.NewVirtualMachine(c.Client.Client, ref)
 		began := time.Now().Add(-time.Millisecond)
@@ -69,10 +65,7 @@ func TestTheBootTimeIsThatOfThePowerOn(t *testing.T) {
 }
 
 func TestEachPowerOnIsLaterThanTheLast(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		vm := object.NewVirtualMachine(c.Client.Client, ref)
 		var last time.Time
@@ -94,10 +87,7 @@ func TestEachPowerOnIsLaterThanTheLast(t *testing.T) {
 }
 
 func TestAStreamTellsTheBootTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "runtime.bootTime"))
 		w.next(t, 1)
@@ -111,10 +101,7 @@ func TestAStreamTellsTheBootTime(t *testing.T) {
 }
 
 func TestAResetRestartsTheGuestOfAVMThatIsOn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second}, Latency: vcsim.Latency{Power: 5 * time.Second}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second}, Latency: vcsim.Latency{Power: 5 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
 		reset := func() error {
 			task, err := vm.Reset(c.ctx)
@@ -142,10 +129,7 @@ func TestAResetRestartsTheGuestOfAVMThatIsOn(t *testing.T) {
 }
 
 func TestAGuestIsAskedThroughItsTools(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
 		for _, ask := range []func(ctx) error{vm.ShutdownGuest, vm.RebootGuest} {
 			wantFault[*types.InvalidPowerState](t, ask(c.ctx))
@@ -160,10 +144,7 @@ func TestAGuestIsAskedThroughItsTools(t *testing.T) {
 }
 
 func TestAGuestThatHangsDoesNotHalt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.HangShutdown(named("hangs"))
 		shutdown := func(name string) {
 			ok(t, object.NewVirtualMachine(c.Client.Client, theVM(t, v, name).Ref).ShutdownGuest(c.ctx))
@@ -203,10 +184,7 @@ func (c *client) running(t testing.TB, ref types.ManagedObjectReference) (n int)
 }
 
 func TestAShutdownIsForgottenWithItsGuest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		ok(t, v.PowerOn("vm"))
 		for _, restart := range []func(){

@@ -181,10 +181,7 @@ func TestALostUpdateIsToldAgain(t *testing.T) {
 }
 
 func TestAWaitCanBeCancelled(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
 		w.next(t, 1)
 		for name, end := range map[string]func() error{
@@ -216,10 +213,7 @@ func TestAWaitCanBeCancelled(t *testing.T) {
 }
 
 func TestAnAbandonedWaitEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
 		w.next(t, 1)
 		all, abandon := c.ctx, context.CancelFunc(nil)
@@ -242,10 +236,7 @@ func TestAnAbandonedWaitEnds(t *testing.T) {
 }
 
 func TestOneWaitTellsOfManyTasks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: 40 * time.Second}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Latency: vcsim.Latency{Clone: 40 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		list, err := methods.CreateListView(c.ctx, c.Client.Client, &types.CreateListView{This: *c.ServiceContent.ViewManager})
 		ok(t, err)
 		view := list.Returnval

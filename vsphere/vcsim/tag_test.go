@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/tags"
@@ -38,10 +37,7 @@ func (c *client) restClient() *rest.Client {
 }
 
 func TestTagsAreMadeAttachedAndListed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{User: "me", Password: "secret"})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{User: "me", Password: "secret"}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		category, err := m.CreateCategory(c.ctx, &tags.Category{Name: "env", Cardinality: "MULTIPLE", AssociableTypes: []string{"VirtualMachine"}})
 		ok(t, err)
@@ -84,10 +80,7 @@ func TestTagsAreMadeAttachedAndListed(t *testing.T) {
 }
 
 func TestRESTAsksForTheSamePasswordAndForgetsItsSessionsToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{User: "me", Password: "secret"})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{User: "me", Password: "secret"}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		v.SetPassword("other")
 		if _, err := m.ListTags(c.ctx); err != nil { // the session goes on
@@ -117,10 +110,7 @@ func TestRESTAsksForTheSamePasswordAndForgetsItsSessionsToo(t *testing.T) {
 }
 
 func TestRESTFailsAsTheRestDoes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		tag, err := v.AddTag("env", "prod")
 		ok(t, err)
@@ -160,10 +150,7 @@ func TestRESTFailsAsTheRestDoes(t *testing.T) {
 }
 
 func TestATagGoesOnlyWhereItsCategoryAllows(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		_, err := v.AddCategory("tier", true)
 		ok(t, err)
@@ -193,10 +180,7 @@ func TestATagGoesOnlyWhereItsCategoryAllows(t *testing.T) {
 }
 
 func TestManyTagAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		tag, err := v.AddTag("env", "prod")
 		ok(t, err)

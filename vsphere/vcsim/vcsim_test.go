@@ -48,6 +48,16 @@ func start(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 	return v
 }
 
+// inABubble runs a test of a vCenter and a client of it in a bubble, in parallel with others.
+func inABubble(t *testing.T, c vcsim.Config, test func(t *testing.T, v *vcsim.VCenter, c *client)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, c)
+		test(t, v, login(t, v))
+	})
+}
+
 // startReal starts a vCenter on loopback, in real time, that is closed with the test.
 func startReal(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 	t.Helper()
@@ -183,10 +193,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 }
 
 func TestTheDefaultInventoryIsUnambiguous(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{User: "me", Password: "secret"})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{User: "me", Password: "secret"}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		finder := find.NewFinder(c.Client.Client)
 		dc, err := finder.DefaultDatacenter(c.ctx)
 		ok(t, err)
@@ -261,10 +268,7 @@ func TestTheCertificateCanBeVerified(t *testing.T) {
 }
 
 func TestCloseDoesNotWaitForAnAbandonedWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Hour}})
-		c := login(t, v)
+	inABubble(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Hour}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		task := c.startClone(t, "never")
 		pc, err := property.DefaultCollector(c.Client.Client).Create(c.ctx)
 		ok(t, err)
