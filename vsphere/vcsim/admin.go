@@ -81,7 +81,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	inner.RemoteAddr = "127.0.0.1:0"
 	a := wire.NewAnswer()
 	done := make(chan bool, 1)
-	go func() { done <- behind{p.v}.CarryOut(a, inner) }()
+	go func() { done <- behind(p).CarryOut(a, inner) }()
 	select {
 	case answered := <-done:
 		if !answered {
