@@ -45,7 +45,7 @@ var walls = map[string]struct {
 	"vsphere/vcsim/operator":      {theirs: []string{"govmomi", "uuid"}},
 	"vsphere/vcsim/policy":        {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi", "uuid"}},
 	"vsphere/vcsim/property":      {ours: []string{"vsphere/vcsim/rights", "vsphere/vcsim/world"}, theirs: []string{"govmomi"}},
-	"vsphere/vcsim/rest":          {ours: []string{"vsphere/vcsim/rights", "vsphere/vcsim/wire", "vsphere/vcsim/world"}, theirs: []string{"govmomi", "uuid"}},
+	"vsphere/vcsim/rest":          {ours: []string{"vsphere/vcsim/wire", "vsphere/vcsim/world"}, theirs: []string{"govmomi", "uuid"}},
 	"vsphere/vcsim/rights":        {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi"}},
 	"vsphere/vcsim/seed":          {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi"}},
 	"vsphere/vcsim/wire":          {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi"}},

@@ -13,7 +13,6 @@ import (
 	vapi "github.com/vmware/govmomi/vapi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/rights"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
@@ -22,7 +21,7 @@ import (
 // sessions of our own: they end with the others, count and fail as told, and leave nothing running.
 type API struct {
 	objects *simulator.Registry
-	rights  *rights.Rights
+	rights  Rights
 	valid   func(*types.Login) bool // whether a user may log in
 	inner   http.Handler
 	key     string // the one session that inner knows
@@ -40,8 +39,18 @@ const (
 	restInBody  = "vmware-use-header-authn"
 )
 
+// Rights are what the clients may do and see.
+type Rights interface {
+	// IsDenied names the privilege that was taken from a call, if one was.
+	IsDenied(method string) (privilege string, denied bool)
+	// ForbiddenREST says why the clients' role does not allow a call; nil: it does.
+	ForbiddenREST(r *http.Request) types.BaseMethodFault
+	// Hides reports whether an object is hidden from them.
+	Hides(ref types.ManagedObjectReference) bool
+}
+
 // New serves the API under /rest and /api. valid reports whether a user may log in.
-func New(w *world.World, r *rights.Rights, valid func(*types.Login) bool) *API {
+func New(w *world.World, r Rights, valid func(*types.Login) bool) *API {
 	a := &API{objects: w.Objects, rights: r, valid: valid, key: uuid.NewString(), sessions: make(map[string]string)}
 	patterns, inner := vapi.New(w.Service.Listen, w.Objects)
 	a.inner = inner

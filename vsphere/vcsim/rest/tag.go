@@ -65,10 +65,9 @@ func attachmentOf(r *http.Request) (*attachment, error) {
 func (a *API) attach(w http.ResponseWriter, r *http.Request, call *attachment) {
 	a.attaching.Lock()
 	defer a.attaching.Unlock()
-	veil := a.rights.Veil()
 	for _, o := range call.Objects {
 		ref := types.ManagedObjectReference{Type: o.Type, Value: o.ID}
-		if a.objects.Get(ref) == nil || veil != nil && veil.Hides(ref) {
+		if a.objects.Get(ref) == nil || a.rights.Hides(ref) {
 			Refuse(w, &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"})
 			return
 		}

@@ -51,6 +51,12 @@ func (v *Rights) Veil() *Veil {
 	return w
 }
 
+// Hides reports whether an object is hidden from the clients.
+func (v *Rights) Hides(ref types.ManagedObjectReference) bool {
+	w := v.Veil()
+	return w != nil && w.Hides(ref)
+}
+
 // Hides says whether ref, or what it is inside of, is hidden.
 func (w *Veil) Hides(ref types.ManagedObjectReference) bool {
 	for {
