@@ -124,7 +124,7 @@ func TestAFriendlyVCenterThatIsPlayedBackIsAsGoodAsARealOne(t *testing.T) {
 }
 
 // Each method's answer is spoilt in each of the ways, at places spread over it. FuzzWhatAVCenterAnswers goes on from here.
-var answersAll = flag.Bool("answers.all", false, "twist each answer in every way, instead of a fifth of them")
+var answersAll = flag.Bool("answers.all", false, "twist each answer in every way, instead of in one")
 
 func TestNoAnswerOfAVCenterCrashesTheServerAndEachFaultIsTyped(t *testing.T) {
 	r, err := recorded()
@@ -135,7 +135,7 @@ func TestNoAnswerOfAVCenterCrashesTheServerAndEachFaultIsTyped(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			for mend := range mends {
-				if *answersAll || mend%5 == m%5 {
+				if *answersAll || mend == m%len(mends) {
 					live(t, twisted(r, method, 0, mend, 3+m+mend, m+mend))
 				}
 			}
@@ -144,7 +144,7 @@ func TestNoAnswerOfAVCenterCrashesTheServerAndEachFaultIsTyped(t *testing.T) {
 }
 
 func FuzzWhatAVCenterAnswers(f *testing.F) {
-	for mend := range mends {
+	for mend := 0; mend < len(mends); mend += 3 {
 		f.Add(uint8(3*mend), uint8(mend%3), uint8(mend), uint16(5*mend), uint8(mend))
 	}
 	f.Fuzz(func(t *testing.T, method, nth, mend uint8, at uint16, pick uint8) {
