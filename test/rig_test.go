@@ -119,6 +119,13 @@ func (r *rig) login() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	if r.direct {
+		session, err := client.SessionManager.UserSession(context.Background())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		client.RoundTripper = r.Direct(session.Key)
+	}
 	r.admin, r.find = client, find.NewFinder(client.Client)
 }
 
