@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,7 +37,8 @@ type Group struct {
 	Related []Related
 	// Client posts the hook calls; http.DefaultClient if nil.
 	Client *http.Client
-	// Every is how long Until and Delete wait between two calls, 20 ms for a new group; if zero, as long as the answer says.
+	// Every is how long Until and Delete wait between two calls, 20 ms for a new group; if zero, as long as the answer says,
+	// or a twentieth of the time that they wait already.
 	Every time.Duration
 	// Writes counts the status writes: a settled group causes none.
 	Writes int
@@ -237,15 +239,7 @@ func (g *Group) call(ctx context.Context, path string, finalizing bool) (a Answe
 
 // store replaces the status, if it changed, and the children: it deletes those that the answer doesn't have.
 func (g *Group) store(a Answer) error {
-	was, err := json.Marshal(g.Status)
-	if err != nil {
-		return err
-	}
-	is, err := json.Marshal(a.Status)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(was, is) {
+	if !equality.Semantic.DeepEqual(g.Status, a.Status) {
 		g.Status = a.Status
 		g.Writes++
 	}
@@ -297,7 +291,7 @@ func (g *Group) UntilFinalizing(ctx context.Context, holds func(Answer) bool) (A
 }
 
 func (g *Group) until(ctx context.Context, call func(context.Context) (Answer, error), holds func(Answer) bool) (Answer, error) {
-	for {
+	for began := time.Now(); ; {
 		a, err := call(ctx)
 		if err == nil && holds(a) {
 			return a, nil
@@ -305,7 +299,7 @@ func (g *Group) until(ctx context.Context, call func(context.Context) (Answer, e
 		select {
 		case <-ctx.Done():
 			return a, fmt.Errorf("%w; last: %s %q (%v)", ctx.Err(), a.Status.Phase, a.Status.LastMessage, err)
-		case <-time.After(cmp.Or(g.Every, a.Resync())):
+		case <-time.After(cmp.Or(g.Every, max(a.Resync(), time.Since(began)/20))):
 		}
 	}
 }
