@@ -151,7 +151,7 @@ func (r *rig) steady(g *metacontroller.Group, during time.Duration, methods ...s
 		if err != nil || a.Status.Phase != v1alpha1.PhaseRunning {
 			r.t.Fatalf("%v, %s: %s", err, a.Status.Phase, a.Status.LastMessage)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(5 * time.Second)
 	}
 	for after, methods := r.Calls(), methods; len(methods) > 0; methods = methods[1:] {
 		if n := after[methods[0]] - before[methods[0]]; n > 0 {

@@ -46,7 +46,7 @@ func (r *rig) tasksUnderWay() (n int) {
 func TestCopiesTogetherKeepToTheirSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const copies, slots, groups = 3, 3, 14
+		const copies, slots, groups = 3, 2, 11
 		r := newRig(t, vcsim.Config{})
 		r.Hold(vcsim.Clone)
 		var servers []*copyOfServer

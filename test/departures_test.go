@@ -195,7 +195,7 @@ func TestAPausedGroupIsLeftAsItIsAndPlanTellsWhatWouldBeDone(t *testing.T) {
 				t.Errorf("/plan lacks %s:\n%s", want, steps)
 			}
 		}
-		for began := time.Now(); time.Since(began) < 5*time.Minute; time.Sleep(time.Second) {
+		for began := time.Now(); time.Since(began) < 5*time.Minute; time.Sleep(5 * time.Second) {
 			if a, err := g.Sync(within(t)); err != nil || a.Status.Phase != v1alpha1.PhasePending {
 				t.Fatalf("%v, %+v", err, a.Status)
 			}

@@ -67,7 +67,7 @@ func TestNothingIsHealedWhileMostAreSick(t *testing.T) {
 		until(t, g, "HealingSuspended is told", func(a metacontroller.Answer) bool {
 			return condition(a, v1alpha1.ConditionHealingSuspended).Status == "True"
 		})
-		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(time.Second) {
+		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(5 * time.Second) {
 			if _, err := g.Sync(within(t)); err != nil {
 				t.Fatal(err)
 			}

@@ -25,7 +25,7 @@ func TestANameConflictLeavesTheStatusWithinTenSecondsOfItsEnd(t *testing.T) {
 				r.must(r.CloneVM("/DC0/vm/vm-operator-template", web, "web-1"))
 				g.Scale(2)
 				says(t, g, v1alpha1.PhaseError, "web-1: the name is taken by "+web+"/web-1")
-				for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(5 * time.Second) { // the back-off is at its longest
+				for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(15 * time.Second) { // the back-off is at its longest
 					_, err := g.Sync(within(t))
 					r.must(err)
 				}
