@@ -58,6 +58,9 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 	case nil: // the simulator would say so, too, but also write to the standard log
 		return nil, &types.ManagedObjectNotFound{Obj: m.This}
 	case *simulator.PropertyCollector:
+		if read, ok := m.Body.(*types.RetrievePropertiesEx); ok {
+			v.TellLatestEvent(ctx, read.SpecSet)
+		}
 		return v.streams.Collector(o, exchangeOf(ctx).gone), nil
 	case *simulator.PropertyFilter:
 		return v.streams.Filter(o), nil

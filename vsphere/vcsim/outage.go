@@ -16,3 +16,14 @@ func (v *VCenter) Heal() {
 	v.HealTasks()
 	v.AllowAll()
 }
+
+// Restore restores vCenter from a backup: it does not know the VMs that were made since, which go on running; its events since then
+// are lost, and their keys are given again; so are the moRefs. Sessions and tasks end. (What else happened since then stays: VMs that
+// were destroyed do not come back.)
+func (v *VCenter) Restore(b *Backup) {
+	v.Down()
+	v.DropSessions()
+	v.ForgetTasks()
+	v.ForgetSince(b)
+	v.Up()
+}

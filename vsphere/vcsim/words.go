@@ -25,6 +25,8 @@ type (
 	Guest = managed.Guest
 	// Health is how a guest is.
 	Health = managed.Health
+	// Backup is what a backup of vCenter knows.
+	Backup = managed.Backup
 	// Question is what a VM asks. Until it is answered the VM stands still.
 	Question = managed.Question
 	// Latency is how long the tasks of each kind take.
@@ -63,6 +65,8 @@ const (
 	RenameFolder         = managed.RenameFolder
 	DestroyFolder        = managed.DestroyFolder
 	UnregisterAndDestroy = managed.UnregisterAndDestroy
+	Unregister           = managed.Unregister
+	DestroyHost          = managed.DestroyHost
 	CreateSnapshot       = managed.CreateSnapshot
 	RemoveSnapshots      = managed.RemoveSnapshots
 	Customize            = managed.Customize

@@ -66,7 +66,7 @@ func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 	if fault != nil {
 		return nil, fault
 	}
-	vm := v.objects.Get(res.(types.ManagedObjectReference)).(*simulator.VirtualMachine)
+	vm := v.renumbered(ctx, v.objects.Get(res.(types.ManagedObjectReference)).(*simulator.VirtualMachine))
 	if point.linked {
 		link(vm, point)
 	}

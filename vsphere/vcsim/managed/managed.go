@@ -32,7 +32,13 @@ type Objects struct {
 	customized map[types.ManagedObjectReference]*types.CustomizationSpec
 	policies   map[types.ManagedObjectReference]policies
 
+	// The world guards what is not in the inventory, and the moRefs that a restore has freed.
+	away   []*departed
+	hosts  []*departedHost
+	reused []string
+
 	mu       sync.Mutex // guards what follows
+	events   eventBook
 	latency  Latency
 	held     map[Kind]chan struct{}
 	orders   []*taskOrder
@@ -57,6 +63,7 @@ func New(w *world.World, p profiles, guest Guest) *Objects {
 		asks:       asks{of: make(map[types.ManagedObjectReference]*asked)},
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
 		policies:   make(map[types.ManagedObjectReference]policies),
+		events:     eventBook{chains: make(map[int32]int32), late: make(map[int32]time.Time)},
 		held:       make(map[Kind]chan struct{}),
 		reserved:   make(map[place]types.ManagedObjectReference),
 		captures:   make(map[types.ManagedObjectReference]*capture),
@@ -84,6 +91,8 @@ func (v *Objects) Wrap(m *simulator.Method, obj mo.Reference, g *world.Guard) mo
 	case *simulator.CustomFieldsManager:
 		g.Protect(o.Self, true)
 		return &fieldsManager{CustomFieldsManager: o, Guard: g, v: v}
+	case *simulator.EventManager:
+		return &eventManager{EventManager: o, v: v}
 	}
 	return nil
 }

@@ -198,7 +198,7 @@ func (v *Objects) perform(ctx *simulator.Context, w work) (res types.AnyType, fa
 	if fault = v.busy(w); fault != nil {
 		return nil, fault
 	}
-	res, fault = w.do(ctx)
+	v.chain(ctx, w.kind, w.entity, func() { res, fault = w.do(ctx) })
 	v.world.Mark(entity)
 	return res, fault
 }

@@ -131,6 +131,13 @@ func (o *Operator) Answer(where, choice string) error {
 	})
 }
 
+// Unregister takes the VM off the inventory. vCenter refuses that for one that is on.
+func (o *Operator) Unregister(where string) error {
+	return o.onVM("unregister", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		return nil, vm.Unregister(ctx)
+	})
+}
+
 // Rename renames the VM.
 func (o *Operator) Rename(where, name string) error {
 	return o.onVM("rename", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {

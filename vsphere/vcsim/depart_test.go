@@ -1,0 +1,160 @@
+package vcsim_test
+
+import (
+	"path"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func (c *client) events(t testing.TB, filter types.EventFilterSpec) []types.BaseEvent {
+	t.Helper()
+	res, err := methods.QueryEvents(c.ctx, c.Client.Client, &types.QueryEvents{This: *c.ServiceContent.EventManager, Filter: filter})
+	ok(t, err)
+	return res.Returnval
+}
+
+// removal is the chain of events in which a VM was removed: the descriptions of its tasks, who, and whether a host went.
+func (c *client) removal(t testing.TB, moRef string) (tasks []string, user string, host bool) {
+	t.Helper()
+	for _, e := range c.events(t, types.EventFilterSpec{EventTypeId: []string{"VmRemovedEvent"}}) {
+		removed := e.GetEvent()
+		if removed.Vm.Vm.Value != moRef {
+			continue
+		}
+		user = removed.UserName
+		for _, e := range c.events(t, types.EventFilterSpec{EventChainId: removed.ChainId}) {
+			switch e := e.(type) {
+			case *types.TaskEvent:
+				tasks = append(tasks, e.Info.DescriptionId)
+			case *types.HostRemovedEvent:
+				host = true
+			}
+		}
+	}
+	return tasks, user, host
+}
+
+func allNamed(vms []vcsim.VM, name string) (found []vcsim.VM) {
+	for _, vm := range vms {
+		if vm.Name == name {
+			found = append(found, vm)
+		}
+	}
+	return found
+}
+
+func TestTheEventsOfAVMThatLeftHangTogetherWithTheTaskThatTookIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		destroyed, unregistered, hosted := c.clone(t, "a").Reference(), c.clone(t, "b").Reference(), c.clone(t, "c")
+		task, err := hosted.PowerOn(c.ctx)
+		ok(t, err)
+		ok(t, task.Wait(c.ctx))
+		ok(t, v.Destroy("a"))
+		ok(t, v.Unregister("b"))
+		if v.Unregister("c") == nil {
+			t.Error("a VM that is on was unregistered")
+		}
+		ok(t, v.RemoveHost("/DC0/host/DC0_C0/DC0_C0_H0"))
+		for moRef, want := range map[string]string{destroyed.Value: "VirtualMachine.destroy", unregistered.Value: "VirtualMachine.unregister",
+			hosted.Reference().Value: "HostSystem.destroy"} {
+			tasks, user, host := c.removal(t, moRef)
+			if !slices.Equal(tasks, []string{want}) || user == "" || host != (want == "HostSystem.destroy") {
+				t.Errorf("%s: tasks %v by %q, a host's removal among them: %v", want, tasks, user, host)
+			}
+		}
+	})
+}
+
+func TestTheVMsOfAHostThatIsRemovedRunOnAndComeBackWithOtherMoRefs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{Hosts: 2, Guest: vcsim.Guest{Tools: true, Boot: time.Second}})
+		c := login(t, v)
+		vm := c.clone(t, "a")
+		ok(t, v.SetExtraConfig("a", "key", "value"))
+		ok(t, v.PowerOn("a"))
+		time.Sleep(time.Minute)
+		d, err := v.Details("a")
+		ok(t, err)
+		ok(t, v.RemoveHost(d.Host))
+		var dead mo.VirtualMachine
+		if err := vm.Properties(c.ctx, vm.Reference(), []string{"name"}, &dead); err == nil {
+			t.Error("the VM is still in the inventory")
+		}
+		if away := v.Away(); len(away) != 1 || away[0].Name != "a" || away[0].Power != types.VirtualMachinePowerStatePoweredOn {
+			t.Fatalf("away: %+v", away)
+		}
+		c.clone(t, "b") // to the host that is left
+		ok(t, v.AddHost(path.Base(d.Host)))
+		back := allNamed(v.VMs(), "a")
+		if len(back) != 1 || len(v.Away()) != 0 {
+			t.Fatalf("back: %+v, away %+v", back, v.Away())
+		}
+		if b := back[0]; b.Ref == d.Ref || b.InstanceUUID != d.InstanceUUID || b.ExtraConfig["key"] != "value" || b.Power != d.Power ||
+			!b.Tools || b.Path != "/DC0/vm/Discovered virtual machine/a" {
+			t.Errorf("it was %+v, and came back as %+v", d.VM, b)
+		}
+		ok(t, v.PowerOff("a"))
+		ok(t, v.Destroy("a"))
+	})
+}
+
+func TestAVMThatWasUnregisteredIsRegisteredAgainWithAnotherMoRef(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		was := login(t, v).clone(t, "a").Reference()
+		ok(t, v.Unregister("a"))
+		ok(t, v.Register("a"))
+		if back := allNamed(v.VMs(), "a"); len(back) != 1 || back[0].Ref == was || back[0].Path != "/DC0/vm/a" || len(v.Away()) != 0 {
+			t.Errorf("%+v", back)
+		}
+	})
+}
+
+func TestARestoredVCenterKnowsNoVMAndNoEventSinceTheBackupAndGivesMoRefsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		c.clone(t, "old")
+		backup := v.Backup()
+		lost := c.clone(t, "new").Reference()
+		ok(t, v.PowerOn("new"))
+		latest := func(c *client) *types.Event {
+			var m mo.EventManager
+			ok(t, c.RetrieveOne(c.ctx, *c.ServiceContent.EventManager, []string{"latestEvent"}, &m))
+			return m.LatestEvent.GetEvent()
+		}
+		before := latest(c)
+		v.Restore(backup)
+		c = login(t, v)
+		if after := latest(c); after.Key >= before.Key {
+			t.Errorf("the newest event's key was %d, and is %d", before.Key, after.Key)
+		}
+		if away := v.Away(); len(allNamed(v.VMs(), "old")) != 1 || len(allNamed(v.VMs(), "new")) != 0 || len(away) != 1 || away[0].Power != "poweredOn" {
+			t.Errorf("away: %+v", away)
+		}
+		if tasks, user, _ := c.removal(t, lost.Value); user != "" || tasks != nil {
+			t.Errorf("an event tells of its removal by %s: %v", user, tasks)
+		}
+		if again := c.clone(t, "other").Reference(); again != lost {
+			t.Errorf("the next VM is %s, not %s", again, lost)
+		}
+		ok(t, v.Register("new"))
+		if back := allNamed(v.VMs(), "new"); len(back) != 1 || back[0].Ref == lost || back[0].Power != "poweredOn" {
+			t.Errorf("registered again: %+v", back)
+		}
+	})
+}
