@@ -9,6 +9,7 @@ import (
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -208,14 +209,14 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 			vm := p.vm(ref.Value)
 			p.do(moving(vm, p.state().Folder))
 			p.do(renaming(vm, plan.MemberName("web", ordinal)))
-			ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, ref.Value)
+			ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, v1alpha1.Member{MoRef: ref.Value})
 		}
 		time.Sleep(time.Minute) // till all is quiet
 		before := w.Calls()["RetrievePropertiesEx"]
 		for range 1000 {
 			s := p.State(web, ask)
 			for i, c := range s.Candidates {
-				if !c.Done || c.Fault != nil || c.MoRef != ask.Recorded[i] || c.Ordinal != int32(i) {
+				if !c.Done || c.Fault != nil || c.MoRef != ask.Recorded[i].MoRef || c.Ordinal != int32(i) {
 					t.Fatalf("%+v, %+v", c, c.Fault)
 				}
 			}

@@ -52,6 +52,9 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	if err != nil && vcfault.MissingObject(err) != vm {
 		return err
 	}
+	if err == nil {
+		v.inventory.Destroyed(a.MoRef)
+	}
 	v.asked.Delete(a.MoRef)
 	return v.reader.Read(ctx, vm)
 }

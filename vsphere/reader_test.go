@@ -68,23 +68,27 @@ func TestABulkReadDropsTheDeadAndReadsTheLiving(t *testing.T) {
 		if err := p.reader.Read(context.Background(), append(dead, inventory.VMRef(vm.MoRef), w.Unmanaged)...); err != nil {
 			t.Fatal(err)
 		}
-		s := p.state("vm-100001", "vm-100002", "vm-100003", vm.MoRef)
-		if len(s.Gone) != 3 || len(s.VMs) != 1 {
+		for _, ref := range dead {
+			if !p.inventory.IsGone(ref.Value) {
+				t.Errorf("%s is not known to be gone", ref.Value)
+			}
+		}
+		if s := p.state(vm.MoRef); len(s.VMs) != 1 || len(s.Gone)+len(s.Vanished) != 0 {
 			t.Fatalf("%+v", s)
 		}
 	})
 }
 
-func TestARecordedMemberThatNothingIsKnownOfIsReadBeforeItIsCalledGone(t *testing.T) {
+func TestARecordedMemberThatNothingIsKnownOfIsReadAndVCentersEventsAreAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorld(t).start()
-		if s := p.state("vm-100001"); len(s.Gone) != 0 {
-			t.Fatal("it is called gone without a read")
+		if s := p.state("vm-100001"); len(s.Gone)+len(s.Vanished) != 0 {
+			t.Fatal("something is said of it without a read")
 		}
-		p.until("a read has confirmed it", func() bool { return len(p.state("vm-100001").Gone) == 1 })
-		if p.told(web.UID) == 0 {
-			t.Error("the group was not told")
+		p.until("it has vanished", func() bool { s := p.state("vm-100001"); return len(s.Vanished) == 1 && s.Vanished[0].How != "" })
+		if s := p.state("vm-100001"); len(s.Gone) != 0 || p.told(web.UID) < 2 {
+			t.Errorf("%v are gone, and the group was told %d times", s.Gone, p.told(web.UID))
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
@@ -32,6 +33,7 @@ type VCenter struct {
 	fields    fieldBook
 	witness   *witness
 	underWay  underWay
+	judge     *fate.Judge
 	asked     sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
 }
 
@@ -48,6 +50,8 @@ func New(cfg Config) (*VCenter, error) {
 		underWay: underWay{steps: map[types.UID]map[string]*stepUnderWay{}}}
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
+	v.judge = fate.New(v, v.inventory, v.reader.Scan, cfg.Log)
+	v.inventory.OnMissing(v.judge.Wake)
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
 	metrics.StampsUnknown.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(float64(v.inventory.StampsUnknown())) })
 	metrics.VCenterUp.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(map[bool]float64{true: 1}[v.inventory.IsKnown()]) })
@@ -82,6 +86,7 @@ func (v *VCenter) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { v.tasks.Run(ctx) })
 	wg.Go(func() { v.reader.Run(ctx) })
+	wg.Go(func() { v.judge.Run(ctx) })
 	v.stream.Run(ctx)
 	wg.Wait()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)

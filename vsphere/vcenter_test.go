@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
@@ -142,7 +143,11 @@ func (p *process) do(a plan.Action) {
 }
 
 func (p *process) state(recorded ...string) plan.VCenterState {
-	return p.State(web, plan.Query{Template: "ubuntu", Recorded: recorded})
+	ask := plan.Query{Template: "ubuntu"}
+	for _, moRef := range recorded {
+		ask.Recorded = append(ask.Recorded, v1alpha1.Member{MoRef: moRef, Name: "web-0"})
+	}
+	return p.State(web, ask)
 }
 
 var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}

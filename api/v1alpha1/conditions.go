@@ -41,6 +41,9 @@ const (
 	ConditionMembersUnreachable = "MembersUnreachable"
 	// ConditionQuestionPending says which VMs wait for an operator's answer, and what they ask; they are left alone until then.
 	ConditionQuestionPending = "QuestionPending"
+	// ConditionMembersVanished says which members vCenter does not have any more although nothing says that they were destroyed: they
+	// may still run, so they keep their ordinals.
+	ConditionMembersVanished = "MembersVanished"
 	// ConditionTemplateChanged says that members were cloned from another template of the same name.
 	ConditionTemplateChanged = "TemplateChanged"
 	// ConditionAdoptionFailed says which entries of spec.adopt cannot be carried out, and why.

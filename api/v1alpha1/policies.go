@@ -176,7 +176,7 @@ const (
 )
 
 // Healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
-// (Whatever it says, a member that is powered off is powered on, one that vCenter confirms as gone is recreated, and
+// (Whatever it says, a member that is powered off is powered on, one that was destroyed is recreated, and
 // one that vCenter cannot reach is left alone.)
 type Healing struct {
 	// Action: RestartThenReplace (the default) resets the VM, and replaces it if it stays unready for as long again;
@@ -199,6 +199,13 @@ type Healing struct {
 	// +kubebuilder:default="10%"
 	// +optional
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
+	// ReplaceVanishedAfterSeconds gives up members that have vanished from vCenter without having been destroyed (their host was removed
+	// from the inventory, say), this long after they were missed, in seconds: 60 to 2592000 (30 days). Such a VM may still run, so there
+	// may be two of one name and address until it comes back, and is removed. By default members that have vanished are kept.
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=2592000
+	// +optional
+	ReplaceVanishedAfterSeconds *int32 `json:"replaceVanishedAfterSeconds,omitempty"`
 }
 
 // ScaleInOrder says which of the healthy and updated members go first.

@@ -118,7 +118,7 @@ type VmGroupSpec struct {
 	Update Update `json:"update,omitzero"`
 
 	// Healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
-	// (Whatever it says, a member that is powered off is powered on, one that vCenter confirms as gone is recreated, and
+	// (Whatever it says, a member that is powered off is powered on, one that was destroyed is recreated, and
 	// one that vCenter cannot reach is left alone.)
 	// +optional
 	Healing Healing `json:"healing,omitzero"`
@@ -128,7 +128,8 @@ type VmGroupSpec struct {
 	// +optional
 	ScaleIn ScaleIn `json:"scaleIn,omitzero"`
 
-	// Replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef.
+	// Replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef. One that has vanished
+	// from vCenter is given up by this: a new clone takes its ordinal, and if its VM comes back, it is removed.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=moRef
@@ -268,6 +269,10 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
+	// Replaced are VMs that were replaced while vCenter did not have them. One that comes back beside its replacement is removed.
+	// +listType=atomic
+	// +optional
+	Replaced []Replaced `json:"replaced,omitempty"`
 	// Adopted are the entries of spec.adopt that were carried out.
 	// +listType=atomic
 	// +optional
@@ -302,6 +307,23 @@ type Quarantined struct {
 	Since metav1.Time `json:"since"`
 }
 
+// Replaced is a VM that was given up while vCenter did not have it: its ordinal went to a new clone.
+type Replaced struct {
+	// Name of the VM in vCenter.
+	Name string `json:"name"`
+	// Ordinal that it had.
+	Ordinal int32 `json:"ordinal"`
+	// MoRef that it had.
+	MoRef string `json:"moRef"`
+	// InstanceUUID is the VM's instanceUuid, by which it is known if it comes back.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
+	// Reason: Replace (spec.replace named it) or Healing (spec.healing.replaceVanishedAfterSeconds).
+	Reason string `json:"reason"`
+	// VanishedAt is when it was missed.
+	VanishedAt metav1.Time `json:"vanishedAt"`
+}
+
 // Member is one VM of a group, as vCenter shows it.
 type Member struct {
 	// Name of the VM in vCenter.
@@ -310,6 +332,9 @@ type Member struct {
 	Ordinal int32 `json:"ordinal"`
 	// MoRef is the VM's managed object reference, such as vm-42.
 	MoRef string `json:"moRef"`
+	// InstanceUUID is the VM's instanceUuid, which tells it from any other, also when it comes back to vCenter with another moRef.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
 	// PowerState is poweredOn, poweredOff or suspended.
 	// +optional
 	PowerState string `json:"powerState,omitempty"`
@@ -332,6 +357,10 @@ type Member struct {
 	// LastTransitionTime is when ready was last seen to change.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+	// VanishedAt is when it was found that vCenter does not have the VM any more although nothing says that it was destroyed. Message
+	// says why, as far as vCenter's events tell.
+	// +optional
+	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
 	// Reason says in one word why the member is not ready, or differs from the spec.
 	// +optional
 	Reason string `json:"reason,omitempty"`

@@ -50,7 +50,8 @@ func (h *Healing) validate(path *field.Path) (errs field.ErrorList) {
 	}
 	errs = append(errs, oneOf(path.Child("action"), h.Action, HealRestartThenReplace, HealReplace, HealNone)...)
 	errs = append(errs, share(path.Child("maxUnhealthy"), h.MaxUnhealthy, 0)...)
-	return append(errs, share(path.Child("maxConcurrent"), h.MaxConcurrent, 1)...)
+	errs = append(errs, share(path.Child("maxConcurrent"), h.MaxConcurrent, 1)...)
+	return append(errs, seconds(path.Child("replaceVanishedAfterSeconds"), h.ReplaceVanishedAfterSeconds, 60)...)
 }
 
 func (d *Deletion) validate(path *field.Path) (errs field.ErrorList) {

@@ -27,15 +27,17 @@ type view struct {
 	// wake is when equal facts would be planned otherwise, because a time has passed; zero if never.
 	wake time.Time
 
-	members     []member          // the VMs that are members, by ordinal and moRef
-	quarantined []member          // the VMs that were, and are kept for a while
-	asking      []*member         // the VMs, of both kinds, that wait for an operator's answer
-	unseen      []v1alpha1.Member // recorded in the status, not seen, and not confirmed gone
-	ordinals    int               // how many different ordinals members and unseen hold
-	arriving    []int32           // ordinals that are about to be members: being cloned, adopted or brought back
-	lost        int               // recorded members that vCenter has confirmed to be gone, and that we did not remove
-	revision    string            // of a member that is cloned now; empty while its user data is not known
-	prepared    string            // what a member is to be prepared with; empty if with nothing
+	members     []member            // the VMs that are members, by ordinal and moRef
+	quarantined []member            // the VMs that were, and are kept for a while
+	asking      []*member           // the VMs, of both kinds, that wait for an operator's answer
+	unseen      []absent            // recorded in the status, not seen, and not confirmed gone
+	ordinals    int                 // how many different ordinals members and unseen hold
+	arriving    []int32             // ordinals that are about to be members: being cloned, adopted or brought back
+	lost        int                 // recorded members that are gone for certain or given up, and that we did not remove
+	absent      int                 // ordinals that only members hold that have vanished
+	replaced    []v1alpha1.Replaced // the VMs that were given up
+	revision    string              // of a member that is cloned now; empty while its user data is not known
+	prepared    string              // what a member is to be prepared with; empty if with nothing
 
 	// What reconcile and finalize find.
 	update    *v1alpha1.UpdateProgress // nil while members are as the spec says, or kept otherwise
@@ -272,39 +274,9 @@ func (v *view) sortMembers() {
 		}
 	}
 	v.sortAsking()
+	v.yield()
 	for i := range v.members {
 		v.judge(i)
-	}
-}
-
-// sortUnseen finds the recorded members that vCenter shows no more without having said that they are gone: they
-// may be hidden by a lost privilege, and their ordinals stay taken. It counts those that are gone for certain.
-func (v *view) sortUnseen() {
-	recorded := v.Group.Status.Members
-	if len(recorded) == 0 {
-		return
-	}
-	here := make(map[string]bool, len(v.State.VMs)+len(v.State.Gone))
-	for i := range v.State.VMs {
-		here[v.State.VMs[i].MoRef] = true
-	}
-	gone := make(map[string]bool, len(v.State.Gone))
-	for _, ref := range v.State.Gone {
-		gone[ref] = true
-	}
-	for _, m := range recorded {
-		switch {
-		case here[m.MoRef]:
-		case gone[m.MoRef]:
-			if m.Reason != ReasonRemoving && !v.has(m.Ordinal) {
-				v.lost++
-			}
-		default:
-			v.unseen = append(v.unseen, m)
-			if !v.has(m.Ordinal) && !slices.ContainsFunc(v.unseen[:len(v.unseen)-1], func(u v1alpha1.Member) bool { return u.Ordinal == m.Ordinal }) {
-				v.ordinals++
-			}
-		}
 	}
 }
 
@@ -327,7 +299,7 @@ func (v *view) has(ordinal int32) bool {
 }
 
 func (v *view) isUnseen(ordinal int32) bool {
-	return slices.ContainsFunc(v.unseen, func(m v1alpha1.Member) bool { return m.Ordinal == ordinal })
+	return slices.ContainsFunc(v.unseen, func(m absent) bool { return m.Ordinal == ordinal })
 }
 
 // taken reports whether no new member can have that ordinal: one is there or is arriving, or a VM on its way to

@@ -58,6 +58,9 @@ func (v *view) abandon() Result {
 			left = append(left, fmt.Sprintf("%s (%s)", vms[i].VM.Name, vms[i].MoRef))
 		}
 	}
+	for i := range v.unseen {
+		left = append(left, fmt.Sprintf("%s (%s)", v.unseen[i].Name, v.unseen[i].MoRef))
+	}
 	if !v.sighted {
 		for _, m := range v.Group.Status.Members {
 			left = append(left, fmt.Sprintf("%s (%s)", m.Name, m.MoRef))
@@ -86,6 +89,8 @@ func (v *view) left() int {
 // marked first with the generation of the deletion: who sees that, and knows only an older one, acts no more.
 func (v *view) removeAll() {
 	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen)
+	v.holdVanished()
+	v.hindered += len(v.vanished())
 	v.setRules()
 	if !v.isAnnounced() {
 		v.act(v.marking(&v.members[v.lastToGo()], "", "the group is deleted: other replicas of the server must know before anything is removed"))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -76,7 +77,7 @@ func (v *view) heal(order []int) {
 	if len(sick) == 0 || v.policy.heal == v1alpha1.HealNone {
 		return
 	}
-	seen = append(seen, v.unreachable()...)
+	seen = slices.Concat(seen, v.unreachable(), v.vanished())
 	for _, m := range v.asking {
 		if m.Power == PoweredOn && m.Reachable && m.Quarantined.IsZero() {
 			seen = append(seen, m.displayWith("asks an operator"))

@@ -13,6 +13,7 @@ type member struct {
 	VM
 	name      string // the member's name, whatever the VM is called now
 	duplicate bool   // another VM claims the same ordinal
+	yields    bool   // it was given up, came back, and another VM runs in its stead
 
 	// In what it differs from the spec; empty if in nothing. What is outdated only a new clone can change.
 	outdated, resize string

@@ -244,8 +244,10 @@ func (v *view) unreachable() []string {
 			names = append(names, m.displayWith(m.Unreachable))
 		}
 	}
-	for _, m := range v.unseen {
-		names = append(names, fmt.Sprintf("%s (not seen)", MemberName(v.Group.Name, m.Ordinal)))
+	for i := range v.unseen {
+		if m := &v.unseen[i]; !m.vanished {
+			names = append(names, fmt.Sprintf("%s (not seen)", MemberName(v.Group.Name, m.Ordinal)))
+		}
 	}
 	return names
 }

@@ -20,7 +20,8 @@ func Apply(o *Observed, a Action) {
 		s.Quarantine = "(new quarantine)"
 	case Clone:
 		moRef := "new-" + a.VM
-		for slices.Contains(s.Gone, moRef) || slices.ContainsFunc(s.VMs, func(vm VM) bool { return vm.MoRef == moRef }) {
+		for slices.Contains(s.Gone, moRef) || slices.ContainsFunc(s.VMs, func(vm VM) bool { return vm.MoRef == moRef }) ||
+			slices.ContainsFunc(s.Vanished, func(x Vanished) bool { return x.MoRef == moRef }) {
 			moRef += "-again"
 		}
 		s.VMs = append(s.VMs, VM{

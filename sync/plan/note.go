@@ -114,6 +114,9 @@ func keyGone(moRef string) string { return "gone/" + moRef }
 //	healing not suspended           suspended                            Warning HealingSuspended
 //	a member that was to stay       its VM is gone for certain           Warning MemberGone
 //	a member that was on            off, and not by us                   MemberPoweredOff
+//	a member                        vanished, to be replaced in time     Warning MemberVanished
+//	a member                        vanished and given up                Warning MemberGivenUp
+//	a member                        here with another moRef              MemberReappeared
 //
 // A group without a stored status was never answered, or lost it: only what is an ERROR is new.
 func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []Note) {
@@ -153,7 +156,39 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []Note) {
 	default:
 		say(false, "UpdateFinished", fmt.Sprintf("Update to %s finished", was.Update.Target), was.Update.Target)
 	}
-	return append(all, v.deedsOfOthers()...)
+	return slices.Concat(all, v.deedsOfOthers(), v.comingsAndGoings())
+}
+
+// comingsAndGoings tell of members that vanished from vCenter, and came back. (One that waits for an operator is told as the ERROR.)
+func (v *view) comingsAndGoings() (all []Note) {
+	for i := range v.unseen {
+		m := &v.unseen[i]
+		if r := v.record(m.MoRef, i); m.vanished && v.policy.replaceVanished > 0 && (r == nil || r.VanishedAt.IsZero()) {
+			all = append(all, Note{Warning: true, Reason: ReasonMemberVanished, What: "Vanished from vCenter:", Member: m.Name + " (" + m.MoRef + ")",
+				Why: m.Message, Key: "vanished/" + m.MoRef, At: v.Now})
+		}
+	}
+	for _, r := range v.replaced[min(len(v.replaced), len(v.Group.Status.Replaced)):] {
+		why := "spec.replace names it"
+		if r.Reason == string(WhyHealing) {
+			why = fmt.Sprintf("it did not come back within %d s", int(v.policy.replaceVanished.Seconds()))
+		}
+		all = append(all, Note{Warning: true, Reason: "MemberGivenUp", What: "Vanished from vCenter, and given up:", Member: r.Name + " (" + r.MoRef + ")",
+			Why: why, Key: "given-up/" + r.MoRef, At: v.Now})
+	}
+	for i := range v.members {
+		m := &v.members[i]
+		if m.InstanceUUID == "" || v.record(m.MoRef, i) != nil {
+			continue
+		}
+		for j := range v.Group.Status.Members {
+			if r := &v.Group.Status.Members[j]; r.InstanceUUID == m.InstanceUUID {
+				all = append(all, Note{Reason: "MemberReappeared", What: "Back in vCenter:", Member: m.name + " (" + m.MoRef + ")",
+					Why: "it was " + r.MoRef, Key: "back/" + m.MoRef, At: v.Now})
+			}
+		}
+	}
+	return all
 }
 
 // deedsOfOthers are what somebody else did to members, or what befell them.

@@ -92,9 +92,12 @@ type VCenterState struct {
 	VCenter string
 	// VMs are the VMs that bear this group's stamp, wherever they are, ordered by ordinal and moRef.
 	VMs []VM
-	// Gone are those of the members recorded in the group's status that a read answered with
-	// ManagedObjectNotFound. Recorded members that are neither in VMs nor in Gone are not seen, yet not gone.
+	// Gone are those of the members recorded in the group's status that were destroyed, or whose stamp somebody took off. Recorded
+	// members that are neither in VMs nor in Gone are not seen, yet not gone.
 	Gone []string
+	// Vanished are members, recorded or seen before, that vCenter does not have any more (it answers ManagedObjectNotFound, or has
+	// given the moRef to another VM), and that nothing proves to be destroyed.
+	Vanished []Vanished
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
 	// for members that were taken away.
 	Folder, Quarantine string
@@ -118,8 +121,8 @@ type VCenterState struct {
 type Query struct {
 	// Template is spec.template.
 	Template string
-	// Recorded are the moRefs of the members in the group's status: those that are not seen are looked for.
-	Recorded []string
+	// Recorded are the members in the group's status: those that are not seen are looked for. It is not changed.
+	Recorded []v1alpha1.Member
 	// Adopt is spec.adopt.
 	Adopt []string
 	// Home is where the group's folder is looked for, as long as it has no VM whose stamp says otherwise; and the template.
@@ -145,23 +148,30 @@ func (o *Observed) Query() Query {
 		return ask
 	}
 	ask := QueryOf(o.Group, false)
+	ask.Recorded = slices.Clip(ask.Recorded)
 	for i := range o.Group.Status.Quarantined {
-		ask.Recorded = append(ask.Recorded, o.Group.Status.Quarantined[i].MoRef)
+		q := &o.Group.Status.Quarantined[i]
+		ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: q.Name, Ordinal: q.Ordinal, MoRef: q.MoRef})
 	}
 	return ask
 }
 
 // QueryOf is what a group wants to know.
 func QueryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
-	ask := Query{Template: g.Spec.Template, Recorded: make([]string, len(g.Status.Members)), Adopt: g.Spec.Adopt,
+	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
-	for i := range ask.Recorded {
-		ask.Recorded[i] = g.Status.Members[i].MoRef
-	}
 	if ask.Finalizing = finalizing; finalizing {
 		ask.AntiAffinity = v1alpha1.AntiAffinityNone
 	}
 	return ask
+}
+
+// Vanished is a member that vCenter does not have any more, and that may still run.
+type Vanished struct {
+	MoRef, InstanceUUID, Name string
+	Ordinal                   int32
+	// How says what took it off vCenter's inventory, as far as vCenter's events tell; empty while they are being asked.
+	How string
 }
 
 // Candidate is a VM that an entry of spec.adopt names.
@@ -239,6 +249,8 @@ type VM struct {
 	ChangeVersion string
 	// VCenter is the instanceUuid of the vCenter the VM was made in.
 	VCenter string
+	// InstanceUUID is the VM's own, for life: it comes back with it.
+	InstanceUUID string
 
 	// What follows is from the stamp, as Ordinal and Revision are; times are by the clocks of the servers.
 

@@ -26,6 +26,7 @@ type policy struct {
 	protected, removeFirst []string
 	shutdown, quarantine   time.Duration
 	retain                 bool
+	replaceVanished        time.Duration // 0: never
 }
 
 func policyOf(spec *v1alpha1.VmGroupSpec, want int) policy {
@@ -44,7 +45,7 @@ func policyOf(spec *v1alpha1.VmGroupSpec, want int) policy {
 		order:        cmp.Or(spec.ScaleIn.Order, v1alpha1.ScaleInHighestOrdinal),
 		protected:    spec.ScaleIn.Protected, removeFirst: spec.ScaleIn.Remove,
 		shutdown: seconds(d.ShutdownTimeoutSeconds, v1alpha1.DefaultShutdownTimeout), quarantine: seconds(&d.QuarantineSeconds, 0),
-		retain: d.Policy == v1alpha1.DeletionRetain,
+		retain: d.Policy == v1alpha1.DeletionRetain, replaceVanished: seconds(h.ReplaceVanishedAfterSeconds, 0),
 	}
 	unavailable := scaled(u.MaxUnavailable, v1alpha1.DefaultMaxUnavailable, want, false)
 	if unavailable == 0 && p.surge == 0 {

@@ -17,6 +17,7 @@ const (
 	ReasonNameConflict        = "NameConflict"
 	ReasonDuplicateMember     = "DuplicateMember"
 	ReasonMemberNotSeen       = "MemberNotSeen"
+	ReasonMemberVanished      = "MemberVanished"
 	ReasonUnreachable         = "Unreachable"
 	ReasonDiffers             = "DiffersFromSpec"
 	ReasonRemoving            = "Removing"

@@ -23,6 +23,7 @@ func (v *view) reconcile() {
 	v.resizeInPlace(order, slack)
 	v.powerOn()
 	v.prepareLater()
+	v.removeYielding()
 	v.resolveTwins()
 	v.fill()
 	v.keepInQuarantine()
@@ -112,6 +113,7 @@ func (v *view) collectFaults() {
 			v.faults = append(v.faults, named{who: name, Fault: f})
 		}
 	}
+	v.holdVanished()
 	if v.suspended != "" {
 		v.faults = append(v.faults, named{Fault: Fault{Reason: ReasonHealingSuspended, Person: true, Message: "healing is suspended: " + v.suspended}})
 	}

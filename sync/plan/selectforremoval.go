@@ -88,7 +88,7 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	}
 	slack = serving - v.policy.minAvailable
 	spare := v.ordinals - v.policy.minAvailable - idle
-	surplus := v.ordinals - retiring - v.want - v.beyond()
+	surplus := v.ordinals - v.absent - retiring - v.want - v.beyond() // who has vanished is the first that is one too many
 	blocked := false
 	mayGo := func(m *member) bool { // who is ready and not counted as serving may serve all the same
 		return !m.ready || m.serving && slack > 0 || !m.serving && slack >= 0

@@ -26,12 +26,13 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 		if v.revision == "" { // what is up to date is not known
 			s.UpdatedReplicas = min(s.CurrentReplicas, v.Group.Status.UpdatedReplicas)
 		}
-		s.Quarantined, s.Adopted, s.Update = v.quarantineStatuses(), v.adoptedEntries(), v.update
+		s.Quarantined, s.Adopted, s.Update, s.Replaced = v.quarantineStatuses(), v.adoptedEntries(), v.update, v.stillReplaced()
 	} else {
 		was := &v.Group.Status
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
+		s.Replaced = was.Replaced
 	}
 	s.ObservedGeneration = v.Group.Generation
 	s.DesiredReplicas = v.Group.Replicas()
@@ -80,17 +81,21 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 		m := &v.members[i]
 		reason, message := v.why(m)
 		all = append(all, v1alpha1.Member{
-			Name: Printable(m.VM.Name), Ordinal: m.Ordinal, MoRef: m.MoRef, PowerState: string(m.Power), IPs: m.IPs,
+			Name: Printable(m.VM.Name), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
 			Zone: ZoneOf(&v.Group.Spec, m.Ordinal), Host: Printable(m.Host),
 			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: Printable(message),
 		})
 	}
-	for _, m := range v.unseen {
+	for _, a := range v.unseen {
+		m := a.Member
 		if m.Ready {
 			m.LastTransitionTime = metav1.NewTime(v.Now.UTC().Truncate(1e9))
 		}
-		m.Ready, m.Reason = false, ReasonMemberNotSeen
-		m.Message = "vCenter does not show this VM and has not said that it is gone: a privilege may have been lost"
+		m.Ready, m.Reason, m.Message = false, ReasonMemberVanished, Printable(m.Message)
+		if !a.vanished {
+			m.Reason, m.VanishedAt = ReasonMemberNotSeen, metav1.Time{}
+			m.Message = "vCenter does not show this VM and has not said that it is gone: a privilege may have been lost"
+		}
 		all = append(all, m)
 	}
 	return all

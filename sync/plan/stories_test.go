@@ -142,6 +142,7 @@ func TestStories(t *testing.T) {
 	stories := maps.Clone(lifeStories)
 	maps.Copy(stories, changeStories)
 	maps.Copy(stories, placeStories)
+	maps.Copy(stories, vanishStories)
 	for name, tell := range stories {
 		t.Run(name, func(t *testing.T) {
 			s := &story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -16,7 +17,8 @@ func (v *view) resolveTwins() {
 		for end < len(v.members) && v.members[end].Ordinal == v.members[i].Ordinal {
 			end++
 		}
-		if claimants := v.members[i:end]; len(claimants) > 1 {
+		claimants := slices.DeleteFunc(slices.Clone(v.members[i:end]), func(m member) bool { return m.yields })
+		if len(claimants) > 1 {
 			v.resolve(claimants)
 		}
 		i = end

@@ -258,7 +258,8 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		s.Trouble = &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter does not answer", Passing: true}
 		return s
 	}
-	for _, moRef := range ask.Recorded {
+	for i := range ask.Recorded {
+		moRef := ask.Recorded[i].MoRef
 		g := v.vms[moRef]
 		switch {
 		case g == nil:

@@ -3,7 +3,7 @@ package inventory
 // goneMax bounds how many VMs are remembered as gone. One that was forgotten is read again when it is asked for.
 const goneMax = 4096
 
-// goneSet remembers the last moRefs that answered ManagedObjectNotFound: vCenter does not use a moRef twice.
+// goneSet remembers the last moRefs that answered ManagedObjectNotFound. (vCenter uses a moRef twice only after a restore.)
 type goneSet struct {
 	refs  map[string]bool
 	order []string

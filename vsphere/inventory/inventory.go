@@ -9,6 +9,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
@@ -23,6 +24,8 @@ type Inventory struct {
 	changed func(types.UID)
 	// want asks for a read of a VM that nothing is known of; nil if nobody can read.
 	want func(moRef string)
+	// lost is told that a VM is found missing; nil if nobody finds out what became of it.
+	lost func()
 
 	mu       sync.RWMutex
 	known    bool
@@ -59,11 +62,18 @@ type Inventory struct {
 	// askedBefore, of those in the time before.
 	requesters, formerRequesters map[placeKey]requester
 	placements                   map[plan.Home]*GroupFolder // but for that of the settings
-	awaited                      map[string]types.UID       // VMs that a read was asked for, and the group that did
+	awaited                      map[string]awaited         // VMs that a read was asked for
+	missing                      missingSet
 	adoptions                    map[types.UID]*adoption
 	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
 	ruleRequests                 map[types.UID]bool         // who asked for DRS rules since the last complete reading
 	ruleChecks                   map[types.UID]ruleCheck    // whether a group's rules are off
+}
+
+// awaited is a VM that a read was asked for: what a group's status says of it.
+type awaited struct {
+	uid      types.UID
+	recorded v1alpha1.Member
 }
 
 // Member is a VM that bears a valid stamp.
@@ -93,6 +103,8 @@ type unmanagedVM struct {
 	unknown bool
 	// unstampedAt is when its stamp was seen to have come off; zero if it had none as long as we know it.
 	unstampedAt time.Time
+	// instanceUUID tells it from another VM that has its moRef later; empty if not known.
+	instanceUUID string
 }
 
 // New makes an empty inventory, of which nothing is known. changed may be nil.
@@ -124,7 +136,8 @@ func (n *Inventory) clear() {
 	n.answers.Store(&sync.Map{})
 	n.interest.Lock()
 	n.requesters, n.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
-	n.placements, n.awaited = map[plan.Home]*GroupFolder{}, map[string]types.UID{}
+	n.placements, n.awaited = map[plan.Home]*GroupFolder{}, map[string]awaited{}
+	n.missing = missingSet{all: map[vmID]*Missing{}}
 	n.adoptions, n.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
 	n.ruleRequests, n.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
 	n.interest.Unlock()

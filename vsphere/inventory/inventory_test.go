@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
@@ -53,7 +54,16 @@ func template(moRef, name, parent string) Machine {
 }
 
 func (s *shelf) look(recorded ...string) plan.VCenterState {
-	return s.State(web, plan.Query{Template: "ubuntu", Recorded: recorded})
+	return s.State(web, plan.Query{Template: "ubuntu", Recorded: members(recorded...)})
+}
+
+// members are those of a status that has no more than their moRefs.
+func members(moRefs ...string) []v1alpha1.Member {
+	all := make([]v1alpha1.Member, len(moRefs))
+	for i, moRef := range moRefs {
+		all[i].MoRef = moRef
+	}
+	return all
 }
 
 func TestOnlyAValidStampMakesAMember(t *testing.T) {

@@ -85,10 +85,15 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 		return
 	}
 	n.gone.drop(m.MoRef)
+	if old != nil && old.InstanceUUID != m.InstanceUUID { // vCenter was restored, and gave the moRef to another VM
+		n.miss(old, true)
+		n.leave(m.MoRef, w)
+		old = nil
+	}
 	bears, owner := ownerOf(m, old)
 	if owner != stamp.Ours {
 		n.leave(m.MoRef, w)
-		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks,
+		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks, instanceUUID: m.InstanceUUID,
 			unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion}
 		if old != nil && !x.unreadable {
 			x.unstampedAt = time.Now()
@@ -118,11 +123,17 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	g.namespace, g.name, g.cluster = bears.Namespace, bears.Name, bears.Cluster
 	g.refs[m.MoRef] = x
 	w.groups[bears.UID] = true
+	if old == nil {
+		n.returned(m)
+	}
 }
 
-// forget drops everything known of a moRef that is gone for certain. The caller holds mu.
+// forget drops a moRef that answered ManagedObjectNotFound. A member is missing from now on. The caller holds mu.
 func (n *Inventory) forget(ref string, w *changes) {
 	n.gone.add(ref)
+	if old := n.members[ref]; old != nil {
+		n.miss(old, false)
+	}
 	n.leave(ref, w)
 	n.dropUnmanaged(ref, w)
 	n.dropAdoptCandidate(ref, w)
@@ -234,6 +245,7 @@ func (n *Inventory) sweep(r Reading, w *changes) {
 	}
 	n.forgetRequesters() // who is still there asks again at its next hook call
 	n.forgetAdoptCandidates()
+	n.forgetMissing()
 }
 
 // rebuild lists a group's VMs again and reports whether anything of them changed. The caller holds mu.
@@ -271,17 +283,20 @@ func (n *Inventory) answerWanted(r Reading, w *changes) {
 	if len(n.awaited) == 0 {
 		return
 	}
-	answer := func(ref string) {
-		if uid, asked := n.awaited[ref]; asked {
+	answer := func(ref string) (a awaited, asked bool) {
+		if a, asked = n.awaited[ref]; asked {
 			delete(n.awaited, ref)
-			w.fire[uid] = true
+			w.fire[a.uid] = true
 		}
+		return a, asked
 	}
 	for i := range r.Machines {
 		answer(r.Machines[i].MoRef)
 	}
 	for _, ref := range r.Gone {
-		answer(ref)
+		if a, asked := answer(ref); asked {
+			n.missLocked(recordedMissing(a.uid, &a.recorded, false))
+		}
 	}
 }
 

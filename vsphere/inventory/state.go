@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -15,10 +16,9 @@ const othersListed = 10
 
 // State says from memory what is known of a group: no call, no waiting, hardly an allocation.
 //
-// A recorded VM counts as gone if a read of it answered ManagedObjectNotFound, and also if it was read and bears
-// the group's valid stamp no more: somebody took the stamp off, or the moRef names another VM now. Either way it
-// is an unmanaged VM's, which the group can never touch again, and so it is lost to the group. It does not count as
-// gone while that cannot be told: while its configuration is unreadable, or its stamp of an unknown version.
+// A recorded VM counts as gone if it was destroyed, and also if it was read and bears the group's valid stamp no more: somebody took
+// the stamp off, so it is an unmanaged VM, which the group can never touch again, and lost to the group. It does not count as gone
+// while that cannot be told: while its configuration is unreadable, or its stamp of an unknown version; nor while it is missing.
 func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -35,11 +35,12 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	if s.Trouble == nil {
 		s.Trouble = n.unfit
 	}
-	for _, moRef := range ask.Recorded {
-		if n.isGone(ref.UID, moRef, ask.Finalizing) {
-			s.Gone = append(s.Gone, moRef)
+	for i := range ask.Recorded {
+		if n.isGone(ref.UID, &ask.Recorded[i], ask.Finalizing) {
+			s.Gone = append(s.Gone, ask.Recorded[i].MoRef)
 		}
 	}
+	s.Vanished = n.vanishedOf(ref.UID)
 	s.RulesOff = n.rulesOff(ref.UID, g, ask.AntiAffinity)
 	if n.own == nil {
 		s.FolderUnknown = true
@@ -69,24 +70,31 @@ const unstampedPatience = 5 * time.Second
 // copy has marked another member before, and what vCenter tells of two VMs may come in any order: so it is waited for a
 // moment before anything is cloned in its stead. (Lives at random found it: a member too many, at the end of a Retain.)
 // The caller holds mu.
-func (n *Inventory) isGone(uid types.UID, moRef string, finalizing bool) bool {
-	if m := n.members[moRef]; m != nil {
-		return m.Stamp.UID != uid
-	}
-	if x, found := n.unmanaged[moRef]; found {
-		return !x.unreadable && (finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedPatience)
-	}
-	if n.gone.has(moRef) {
-		return true
+func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, finalizing bool) bool {
+	id, reused := vmID{r.MoRef, r.InstanceUUID}, false
+	if m := n.members[r.MoRef]; m != nil {
+		if sameVM(r.InstanceUUID, m.InstanceUUID) {
+			return m.Stamp.UID != uid
+		}
+		reused = true
+	} else if x, found := n.unmanaged[r.MoRef]; found {
+		if x.unreadable || sameVM(r.InstanceUUID, x.instanceUUID) {
+			return !x.unreadable && (finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedPatience)
+		}
+		reused = true
 	}
 	n.interest.Lock()
-	_, asked := n.awaited[moRef]
-	if n.want != nil && !asked {
-		n.awaited[moRef] = uid
+	defer n.interest.Unlock()
+	if n.missing.isDone(id) {
+		return true
 	}
-	n.interest.Unlock()
-	if n.want != nil && !asked {
-		n.want(moRef)
+	if reused {
+		n.missLocked(recordedMissing(uid, r, true))
+		return false
+	}
+	if _, asked := n.awaited[r.MoRef]; n.want != nil && !asked && n.missing.find(id) == nil {
+		n.awaited[r.MoRef] = awaited{uid, *r}
+		n.want(r.MoRef)
 	}
 	return false
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
@@ -75,7 +76,7 @@ func TestSettingsThatDoNotFitAreToldWhileTheInventoryIsKnown(t *testing.T) {
 	}
 }
 
-func TestARecordedVMIsAskedForOnceAndGoneWhenTheReadSaysSo(t *testing.T) {
+func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 	s := newShelf()
 	s.look("vm-1")
 	s.look("vm-1")
@@ -83,8 +84,16 @@ func TestARecordedVMIsAskedForOnceAndGoneWhenTheReadSaysSo(t *testing.T) {
 		t.Fatalf("asked for %v", s.asked)
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
-	if got := s.look("vm-1"); !slices.Equal(got.Gone, []string{"vm-1"}) || !slices.Equal(s.told, []types.UID{"uid-web"}) {
+	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "" || !slices.Equal(s.told, []types.UID{"uid-web"}) {
 		t.Fatalf("%+v, told %v", got, s.told)
+	}
+	s.Decide(s.Missing()[0], false, "its host was removed")
+	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "its host was removed" {
+		t.Fatalf("%+v", got)
+	}
+	s.Decide(s.Missing()[0], true, "it was destroyed")
+	if got := s.look("vm-1"); !slices.Equal(got.Gone, []string{"vm-1"}) || len(got.Vanished) != 0 || len(s.told) != 3 || len(s.asked) != 1 {
+		t.Fatalf("%+v, told %v, asked %v", got, s.told, s.asked)
 	}
 }
 
@@ -118,7 +127,7 @@ func TestTheStateOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) 
 			s.UID, s.Ordinal, s.Former.Entry = ref.UID, i, entry
 		})
 		n.Publish(Reading{VCenter: "vc", Machines: []Machine{m}})
-		ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, m.MoRef)
+		ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, v1alpha1.Member{MoRef: m.MoRef})
 	}
 	done := func() {
 		for _, c := range n.State(ref, ask).Candidates {
@@ -158,9 +167,9 @@ func TestTheStateOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) 
 func BenchmarkStateAmongTenThousandVMs(b *testing.B) {
 	n := many()
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
-	var recorded []string
+	var recorded []v1alpha1.Member
 	for _, vm := range n.State(ref, plan.Query{Template: "ubuntu"}).VMs {
-		recorded = append(recorded, vm.MoRef)
+		recorded = append(recorded, v1alpha1.Member{MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

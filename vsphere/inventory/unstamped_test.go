@@ -21,7 +21,7 @@ func TestAVMWhoseStampCameOffCountsAsGoneAfterAMoment(t *testing.T) {
 		m.StampText = ""
 		s.publish(m)
 		gone := func(finalizing bool) bool {
-			return slices.Contains(s.State(web, plan.Query{Recorded: []string{m.MoRef}, Finalizing: finalizing}).Gone, m.MoRef)
+			return slices.Contains(s.State(web, plan.Query{Recorded: members(m.MoRef), Finalizing: finalizing}).Gone, m.MoRef)
 		}
 		if gone(false) || !gone(true) {
 			t.Errorf("at once: gone is %v; for a group that is removed: %v", gone(false), gone(true))

@@ -181,6 +181,7 @@ func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Created, vm.Fingerprint, vm.Former = s.Created, s.Fingerprint, s.Former
 	vm.Shutdown, vm.Restarted, vm.MarkedAt = s.Shutdown, s.Restarted, s.MarkedAt
 	vm.Home, vm.Addresses, vm.Prepared = s.Home, s.Addresses, s.Prepared
+	vm.InstanceUUID = s.InstanceUUID
 	return vm
 }
 

@@ -1,0 +1,269 @@
+package test
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// newVanishRig is a vCenter with several hosts, on one of which each VM is.
+func newVanishRig(t *testing.T) *rig {
+	t.Helper()
+	return newRig(t, vcsim.Config{Hosts: 3, Guest: vcsim.Guest{Tools: true}})
+}
+
+// couldBothRun counts the VMs of one ordinal beyond the first that are on, in the inventory or not.
+func (r *rig) couldBothRun() (more int) {
+	seen := map[int32]bool{}
+	for _, vm := range slices.Concat(r.VMs(), r.Away()) {
+		stamp, err := stampOf(vm)
+		if err != nil || !isOn(vm) || !stamp.Owned(stamp.UID, vm.InstanceUUID) {
+			continue
+		}
+		if seen[stamp.Ordinal] {
+			more++
+		}
+		seen[stamp.Ordinal] = true
+	}
+	return more
+}
+
+// neverTwo watches that no two VMs of one ordinal run, until the test ends.
+func (r *rig) neverTwo() {
+	stop := r.sample(r.couldBothRun)
+	r.t.Cleanup(func() {
+		if most := stop().most; most > 0 {
+			r.t.Errorf("%d ordinals had two VMs that ran", most)
+		}
+	})
+}
+
+// removeHostOf removes the host of a VM from the inventory, and says which it is and how many members were on it.
+func (r *rig) removeHostOf(vm string) (host string, members int) {
+	r.t.Helper()
+	d, err := r.VCenter.Details(vm)
+	r.must(err)
+	r.must(r.RemoveHost(d.Host))
+	return path.Base(d.Host), tally(r.Away(), isStamped)
+}
+
+// hasVanished waits until so many members have vanished, for an operator to act.
+func hasVanished(t *testing.T, g *metacontroller.Group, n int, how string) metacontroller.Answer {
+	t.Helper()
+	a := until(t, g, "members have vanished", func(a metacontroller.Answer) bool {
+		return a.Status.Phase == v1alpha1.PhaseError && meta.IsStatusConditionTrue(a.Status.Conditions, v1alpha1.ConditionMembersVanished) &&
+			tallyVanished(a.Status) == n
+	})
+	if c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionMembersVanished); !strings.Contains(c.Message, how) {
+		t.Errorf("the condition says %q", c.Message)
+	}
+	return a
+}
+
+func tallyVanished(s v1alpha1.VmGroupStatus) (n int) {
+	for _, m := range s.Members {
+		if m.Reason == plan.ReasonMemberVanished && !m.VanishedAt.IsZero() && m.InstanceUUID != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// stays syncs a group for a while, in which nothing is made.
+func (r *rig) stays(g *metacontroller.Group, during time.Duration) {
+	r.t.Helper()
+	before := r.Calls()["CloneVM_Task"]
+	for began := time.Now(); time.Since(began) < during; time.Sleep(5 * time.Second) {
+		if _, err := g.Sync(within(r.t)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if n := r.Calls()["CloneVM_Task"] - before; n > 0 {
+		r.t.Errorf("%d members were cloned", n)
+	}
+}
+
+func TestMembersWhoseHostIsRemovedAreNotMadeAgainAndAreMembersAgainWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newVanishRig(t)
+		r.neverTwo()
+		s := r.serve()
+		g := s.group("web", 4)
+		up(t, g)
+		host, n := r.removeHostOf("web-0")
+		hasVanished(t, g, n, "its host "+host+" was removed from the inventory by ")
+		r.stays(g, 10*time.Minute)
+		s.stop()
+		g.URL = r.serve().url // it never saw the members
+		hasVanished(t, g, n, "its host "+host+" was removed from the inventory by ")
+		r.stays(g, 10*time.Minute)
+		r.must(r.AddHost(host))
+		up(t, g)
+		if len(r.members()) != 4 || r.Calls()["CloneVM_Task"] != 4 {
+			t.Errorf("%d members, %d clones", len(r.members()), r.Calls()["CloneVM_Task"])
+		}
+		remove(t, g)
+		if left := tally(slices.Concat(r.VMs(), r.Away()), isStamped); left > 0 {
+			t.Errorf("%d VMs are left", left)
+		}
+	})
+}
+
+func TestNoMemberIsMadeAgainAfterVCenterWasRestoredFromABackup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newVanishRig(t)
+		r.neverTwo()
+		s := r.serve()
+		g := s.group("web", 1)
+		up(t, g)
+		backup := r.Backup()
+		g.Scale(3)
+		up(t, g)
+		time.Sleep(10 * time.Minute)
+		r.Restore(backup)
+		hasVanished(t, g, 2, "restore from a backup")
+		g.Scale(4) // the new one has the moRef of one that vanished
+		until(t, g, "a fourth is there", func(a metacontroller.Answer) bool {
+			return a.Status.CurrentReplicas == 4 && a.Status.ReadyReplicas == 2
+		})
+		s.stop()
+		g.URL = r.serve().url
+		r.stays(g, 10*time.Minute)
+		for _, name := range []string{"web-1", "web-2"} {
+			r.must(r.Register(name))
+		}
+		up(t, g)
+		if len(r.members()) != 4 || r.Calls()["CloneVM_Task"] != 4 {
+			t.Errorf("%d members, %d clones", len(r.members()), r.Calls()["CloneVM_Task"])
+		}
+	})
+}
+
+func TestAMemberThatIsUnregisteredIsHeldAndAMemberThatIsDestroyedIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newVanishRig(t)
+		r.neverTwo()
+		g := r.serve().group("web", 2)
+		up(t, g)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = true })
+		until(t, g, "it is paused", func(a metacontroller.Answer) bool {
+			return meta.IsStatusConditionTrue(a.Status.Conditions, v1alpha1.ConditionPaused)
+		})
+		r.must(r.PowerOff("web-0"))
+		r.must(r.Unregister("web-0"))
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
+		hasVanished(t, g, 1, "it was unregistered by ")
+		r.must(r.Destroy("web-1"))
+		until(t, g, "web-1 is there again", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 1 && tallyVanished(a.Status) == 1 })
+		r.must(r.Register("web-0"))
+		up(t, g)
+		equal(t, r.names(web), running(2))
+	})
+}
+
+func TestAVanishedMemberThatSpecReplaceNamesIsMadeAgainAndTheFirstGoesWhenItComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newVanishRig(t)
+		g := r.serve().group("web", 3)
+		g.Spec.Deletion.QuarantineSeconds = 3600
+		up(t, g)
+		host, n := r.removeHostOf("web-0")
+		a := hasVanished(t, g, n, host)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) {
+			for _, m := range a.Status.Members {
+				if m.Reason == plan.ReasonMemberVanished {
+					s.Replace = append(s.Replace, v1alpha1.Replacement{Name: plan.MemberName("web", m.Ordinal), MoRef: m.MoRef})
+				}
+			}
+		})
+		a = up(t, g)
+		if len(a.Status.Replaced) != n || tallyVanished(a.Status) != 0 {
+			t.Fatalf("replaced: %+v", a.Status.Replaced)
+		}
+		serving := refs(r.members())
+		stop := r.sample(func() int { // of those that replaced the others
+			return tally(r.VMs(), func(vm vcsim.VM) bool { return serving[vm.Name] == vm.Ref.Value && isOn(vm) })
+		})
+		r.must(r.AddHost(host))
+		began := time.Now()
+		eventually(t, patience, "those that came back are off", func() bool {
+			_, err := g.Sync(within(t))
+			r.must(err)
+			return len(r.VMs()) == 1+3+n && r.couldBothRun() == 0
+		})
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("two of one name and address for %s", took)
+		}
+		a = up(t, g)
+		r.sameVMs(serving)
+		if seen := stop(); seen.least != 3 || len(a.Status.Quarantined) != n {
+			t.Errorf("%+v, in quarantine: %+v", seen, a.Status.Quarantined)
+		}
+	})
+}
+
+func TestAVanishedMemberIsReplacedAfterATimeOnlyIfTheSpecSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newVanishRig(t)
+		g := r.serve().group("web", 2)
+		g.Spec.Healing.ReplaceVanishedAfterSeconds = seconds(600)
+		up(t, g)
+		began := time.Now()
+		r.removeHostOf("web-0")
+		until(t, g, "it has vanished", func(a metacontroller.Answer) bool { return tallyVanished(a.Status) > 0 })
+		a := up(t, g)
+		if took := time.Since(began); took < 600*time.Second || len(a.Status.Replaced) == 0 {
+			t.Errorf("after %s: %+v", took, a.Status.Replaced)
+		}
+	})
+}
+
+func TestADeletionWaitsForAMemberThatVanishedUntilItIsBackOrLeftBehind(t *testing.T) {
+	t.Parallel()
+	for name, back := range map[string]bool{"back": true, "left behind": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newVanishRig(t)
+				r.neverTwo()
+				g := r.serve().group("web", 2)
+				up(t, g)
+				host, n := r.removeHostOf("web-0")
+				hasVanished(t, g, n, host)
+				g.Generation++
+				a, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool {
+					return len(r.members()) == 0 && a.Status.Phase == v1alpha1.PhaseError
+				})
+				if err != nil || !strings.Contains(a.Status.LastMessage, "bring it back into vCenter") {
+					t.Fatalf("%v: %s", err, a.Status.LastMessage)
+				}
+				if back {
+					r.must(r.AddHost(host))
+				} else {
+					for _, m := range a.Status.Members {
+						g.Spec.Replace = append(g.Spec.Replace, v1alpha1.Replacement{Name: plan.MemberName("web", m.Ordinal), MoRef: m.MoRef})
+					}
+				}
+				remove(t, g)
+				if left := tally(slices.Concat(r.VMs(), r.Away()), isStamped); back != (left == 0) {
+					t.Errorf("%d VMs are left", left)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package fate
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+)
+
+// The events that tell that a VM left the inventory. None of them says why; the other events of its chain do. A VM that is gone
+// cannot be asked for by its moRef; without an entity the events of all are given
+// (https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/data-structures/EventFilterSpec/).
+const migrated = "com.vmware.vc.vm.SrcVmMigratedEvent"
+
+var departures = []string{"VmRemovedEvent", "HostRemovedEvent", migrated}
+
+// destroys are the tasks that destroy VMs, by TaskInfo.descriptionId (govmomi's capture of a vCenter, simulator/vpx/task_manager.go).
+var destroys = []string{"VirtualMachine.destroy", "Folder.destroy", "VirtualApp.destroy"}
+
+const (
+	// clocksApart is how far vCenter's clock may be from ours.
+	clocksApart = 15 * time.Minute
+	// kept is for how long vCenter keeps events by default.
+	kept = 30 * 24 * time.Hour
+	// eventsMost is how many events vCenter gives with one QueryEvents at most; then time is halved, up to so many times.
+	eventsMost, halvings = 1000, 10
+)
+
+// testimony is what the events tell of a VM: nothing if how is empty.
+type testimony struct {
+	destroyed bool
+	how       string
+}
+
+// newestEvent is the newest one that was seen, and when vCenter was found to have gone back behind it.
+type newestEvent struct {
+	vcenter  string // its instanceUuid
+	key      int32
+	at       time.Time
+	restored time.Time
+	known    bool
+}
+
+// testimony asks vCenter's events about VMs, and what its newest event is.
+func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[string]testimony, error) {
+	var told map[string]testimony
+	err := j.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		told = map[string]testimony{}
+		manager := *s.Vim.ServiceContent.EventManager
+		o, err := session.ReadProps(ctx, s, manager, "latestEvent")
+		if err != nil {
+			return err
+		}
+		latest := eventIn(session.Prop[types.AnyType](o, "latestEvent"))
+		if j.newest.vcenter != s.UUID {
+			j.newest = newestEvent{vcenter: s.UUID}
+		}
+		j.newest.note(latest, time.Now())
+		if len(of) == 0 {
+			return nil
+		}
+		begin := beginOf(of, latest)
+		events, err := query(ctx, s, types.EventFilterSpec{EventTypeId: departures}, begin, time.Now().Add(clocksApart), halvings)
+		if err != nil {
+			return err
+		}
+		chains := map[int32][]types.BaseEvent{}
+		for _, m := range of {
+			removed := lastOf(events, m)
+			if removed == nil {
+				continue
+			}
+			id := removed.GetEvent().ChainId
+			chain, asked := chains[id]
+			if !asked && id != 0 {
+				if chain, err = query(ctx, s, types.EventFilterSpec{EventChainId: id}, time.Time{}, time.Time{}, 0); err != nil {
+					return err
+				}
+				chains[id] = chain
+			}
+			told[m.MoRef] = read(removed, chain)
+		}
+		return nil
+	})
+	return told, err
+}
+
+// note takes in vCenter's newest event. One that is older than one seen before means that vCenter was restored from a backup: its
+// counter of events went back.
+func (n *newestEvent) note(latest *types.Event, now time.Time) {
+	switch {
+	case latest == nil:
+		n.known = false
+		return
+	case n.key > latest.Key || n.at.After(latest.CreatedTime):
+		n.restored = now
+	}
+	n.key, n.at, n.known = latest.Key, latest.CreatedTime, true
+}
+
+// beginOf is from when on events are asked for: since the VMs were last seen, or all that there are. latest tells how far vCenter's
+// clock is behind ours at most.
+func beginOf(of []inventory.Missing, latest *types.Event) time.Time {
+	now := time.Now()
+	begin := now
+	for _, m := range of {
+		if m.SeenAt.IsZero() {
+			return now.Add(-kept)
+		}
+		if m.SeenAt.Before(begin) {
+			begin = m.SeenAt
+		}
+	}
+	if latest != nil && latest.CreatedTime.Before(now) {
+		begin = begin.Add(latest.CreatedTime.Sub(now))
+	}
+	return begin.Add(-clocksApart)
+}
+
+// query asks for events between two times, the zero time being none. vCenter gives no more than some of them at once: then it is asked
+// for each half of the time.
+func query(ctx context.Context, s *session.Session, filter types.EventFilterSpec, begin, end time.Time, halve int) ([]types.BaseEvent, error) {
+	if !begin.IsZero() {
+		filter.Time = &types.EventFilterSpecByTime{BeginTime: &begin, EndTime: &end}
+	}
+	res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager, Filter: filter})
+	if err != nil || len(res.Returnval) < eventsMost || halve == 0 {
+		if err != nil {
+			return nil, err
+		}
+		return res.Returnval, nil
+	}
+	middle := begin.Add(end.Sub(begin) / 2)
+	older, err := query(ctx, s, filter, begin, middle, halve-1)
+	if err != nil {
+		return nil, err
+	}
+	newer, err := query(ctx, s, filter, middle, end, halve-1)
+	return append(older, newer...), err
+}
+
+// lastOf is the newest event that tells of a VM's departure: its own, or else that of its host. A moRef that was given again after a
+// restore is another VM's: its name tells.
+func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent) {
+	own := false
+	for _, event := range events {
+		e := event.GetEvent()
+		var its bool
+		switch event.(type) {
+		case *types.HostRemovedEvent:
+			its = !own && m.Host != "" && e.Host != nil && e.Host.Name == m.Host && !m.SeenAt.After(e.CreatedTime.Add(clocksApart))
+		default:
+			if its = e.Vm != nil && e.Vm.Vm.Value == m.MoRef && inventory.Unescape(e.Vm.Name) == inventory.Unescape(m.Name); its && !own {
+				own, last = true, nil
+			}
+		}
+		if its && (last == nil || e.Key > last.GetEvent().Key) {
+			last = event
+		}
+	}
+	return last
+}
+
+// read says what a departure means, beside the other events of its chain.
+func read(event types.BaseEvent, chain []types.BaseEvent) testimony {
+	user := by(event.GetEvent())
+	switch e := event.(type) {
+	case *types.HostRemovedEvent:
+		return testimony{how: hostRemoved(e.GetEvent()) + user}
+	case *types.EventEx:
+		return testimony{how: "it was migrated to another vCenter" + user}
+	}
+	var tasks []string
+	for _, c := range chain {
+		switch c := c.(type) {
+		case *types.TaskEvent:
+			tasks = append(tasks, c.Info.DescriptionId)
+		case *types.HostRemovedEvent:
+			return testimony{how: hostRemoved(c.GetEvent()) + user}
+		}
+	}
+	switch {
+	case slices.ContainsFunc(tasks, func(t string) bool { return slices.Contains(destroys, t) }):
+		return testimony{destroyed: true, how: "it was destroyed" + user}
+	case slices.Contains(tasks, "VirtualMachine.unregister"):
+		return testimony{how: "it was unregistered" + user}
+	case len(tasks) > 0:
+		slices.Sort(tasks)
+		return testimony{how: "it was taken off the inventory" + user + " (" + strings.Join(slices.Compact(tasks), ", ") + ")"}
+	}
+	return testimony{how: "it was taken off the inventory" + user}
+}
+
+func hostRemoved(e *types.Event) string {
+	if e.Host == nil {
+		return "its host was removed from the inventory"
+	}
+	return "its host " + e.Host.Name + " was removed from the inventory"
+}
+
+func by(e *types.Event) string {
+	if e.UserName == "" {
+		return ""
+	}
+	return " by " + e.UserName
+}
+
+// eventIn is the event in a property, which is decoded as a value or as a pointer.
+func eventIn(property types.AnyType) *types.Event {
+	if event, is := property.(types.BaseEvent); is {
+		return event.GetEvent()
+	}
+	if property == nil || reflect.TypeOf(property).Kind() != reflect.Struct {
+		return nil
+	}
+	at := reflect.New(reflect.TypeOf(property))
+	at.Elem().Set(reflect.ValueOf(property))
+	if event, is := at.Interface().(types.BaseEvent); is {
+		return event.GetEvent()
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+// Package fate finds out what became of members that left vCenter's inventory: whether they were destroyed, or have vanished and may
+// still run. Nothing else calls a member gone that vCenter does not have any more.
+//
+// The rules, of which the first that fits counts (who returned, inventory tells: a VM with the instanceUuid and stamp has another moRef):
+//
+//	what is known                                                           verdict
+//	----------------------------------------------------------------------  ---------------------------------------------
+//	this server has ended its Destroy (inventory.Destroyed)                 destroyed
+//	VmRemovedEvent in a chain with a TaskEvent of VirtualMachine.destroy,   destroyed
+//	  Folder.destroy or VirtualApp.destroy
+//	VmRemovedEvent with anything else in its chain, or nothing              vanished: unregistered, its host removed, …
+//	SrcVmMigratedEvent; HostRemovedEvent of the host it was on              vanished: in another vCenter, with its host
+//	no event, asked again until the last of asks; it was powered off and    destroyed
+//	  connected when this process saw it last, vCenter was not restored
+//	  from a backup since, and its host is connected
+//	no event, anything else                                                 vanished: nothing is known
+package fate
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// asks are when vCenter's events are asked about a VM, after it was found missing: they may be told late.
+var asks = []time.Duration{0, 2 * time.Second, 15 * time.Second, time.Minute}
+
+const (
+	// askAgain is how often they are asked after that about a VM of which they told nothing.
+	askAgain = 5 * time.Minute
+	// roundsEvery is the pause between two rounds: many VMs may leave one after another.
+	roundsEvery = 250 * time.Millisecond
+	// retry is when a round is made again that vCenter did not answer.
+	retry = 5 * time.Second
+	// newestEvery is how often vCenter's newest event is looked at, to notice a restore from a backup, which is older than that.
+	newestEvery = 5 * time.Minute
+)
+
+// Inventory is where VMs are missing.
+type Inventory interface {
+	// Missing lists them.
+	Missing() []inventory.Missing
+	// Decide says what became of one: it was destroyed, or has vanished, and how. The last word counts.
+	Decide(m inventory.Missing, destroyed bool, how string)
+}
+
+// Judge decides what became of missing VMs.
+type Judge struct {
+	calls     inventory.Caller
+	inventory Inventory
+	// scan reads everything afresh: who is called destroyed without an event may be there with another moRef.
+	scan func(context.Context) error
+	log  zerolog.Logger
+	wake chan struct{} // has a place for one
+
+	cases  map[key]*inquiry // Run's alone
+	newest newestEvent
+}
+
+// key tells missing VMs apart.
+type key struct{ moRef, instanceUUID string }
+
+// inquiry is what was done to find out about a VM.
+type inquiry struct {
+	asked int       // how often
+	due   time.Time // when it is to be asked about next; zero: events have told
+}
+
+// New makes one.
+func New(calls inventory.Caller, n Inventory, scan func(context.Context) error, log zerolog.Logger) *Judge {
+	return &Judge{calls: calls, inventory: n, scan: scan, log: log, wake: make(chan struct{}, 1), cases: map[key]*inquiry{}}
+}
+
+// Wake says that a VM is missing.
+func (j *Judge) Wake() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run decides until ctx ends.
+func (j *Judge) Run(ctx context.Context) {
+	look := time.Now()
+	for ctx.Err() == nil {
+		if err := j.round(ctx, &look); err != nil {
+			j.log.Debug().Err(err).Msg("what became of missing VMs could not be asked")
+			if !session.Sleep(ctx, retry) {
+				return
+			}
+			continue
+		}
+		next := look
+		for _, q := range j.cases {
+			if !q.due.IsZero() && q.due.Before(next) {
+				next = q.due
+			}
+		}
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-j.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		session.Sleep(ctx, roundsEvery)
+	}
+}
+
+// round asks about all VMs that are due, with one query for all. look is when the newest event is looked at next. An error means that
+// vCenter did not answer: then nothing is decided.
+func (j *Judge) round(ctx context.Context, look *time.Time) error {
+	now := time.Now()
+	due := j.due(now)
+	if len(due) == 0 && now.Before(*look) {
+		return nil
+	}
+	told, err := j.testimony(ctx, due)
+	denied := vcfault.Classify("", err)
+	if denied != nil && denied.Reason != vcfault.ReasonMissingPrivilege {
+		return err
+	}
+	*look = now.Add(newestEvery)
+	for _, m := range due {
+		q := j.cases[key{m.MoRef, m.InstanceUUID}]
+		q.asked++
+		if t := told[m.MoRef]; t.how != "" {
+			q.due = time.Time{}
+			j.decide(m, t.destroyed, t.how)
+			continue
+		}
+		if q.asked < len(asks) {
+			q.due = m.Since.Add(asks[q.asked])
+			continue
+		}
+		q.due = now.Add(askAgain)
+		destroyed, how, err := j.withoutEvents(ctx, m, denied)
+		if err != nil {
+			q.asked--
+			q.due = now.Add(retry)
+			continue
+		}
+		j.decide(m, destroyed, how)
+	}
+	return nil
+}
+
+// due are the missing VMs that are to be asked about now.
+func (j *Judge) due(now time.Time) (due []inventory.Missing) {
+	missing := map[key]bool{}
+	for _, m := range j.inventory.Missing() {
+		k := key{m.MoRef, m.InstanceUUID}
+		missing[k] = true
+		q := j.cases[k]
+		if q == nil {
+			q = &inquiry{due: m.Since}
+			j.cases[k] = q
+		}
+		if !q.due.IsZero() && !now.Before(q.due) {
+			due = append(due, m)
+		}
+	}
+	for k := range j.cases {
+		if !missing[k] {
+			delete(j.cases, k)
+		}
+	}
+	return due
+}
+
+func (j *Judge) decide(m inventory.Missing, destroyed bool, how string) {
+	if how != m.How {
+		j.log.Info().Str("vm", m.Name).Str("moRef", m.MoRef).Bool("destroyed", destroyed).Str("reason", how).Msg("a member left vCenter's inventory")
+	}
+	j.inventory.Decide(m, destroyed, how)
+}

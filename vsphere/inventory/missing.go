@@ -1,0 +1,205 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Not found is not gone: a host that is removed from the inventory takes its VMs off it, and they go on running. So a member that
+// vCenter answers ManagedObjectNotFound for, or whose moRef names another VM, is missing until somebody finds out what became of it
+// (package fate): it was destroyed, or it has vanished. It is not missing any more when a VM with its instanceUuid and stamp shows
+// up: a VM that returns has another moRef.
+
+// Missing is a member that vCenter does not have any more.
+type Missing struct {
+	plan.Vanished
+	// UID is its group's.
+	UID types.UID
+	// Host is the name of the host that it was on, and HostRef its moRef; each empty if not known.
+	Host, HostRef string
+	// Off reports whether it was powered off, and connected, at SeenAt: when it was last read; zero if this process never saw it.
+	Off    bool
+	SeenAt time.Time
+	// Since is when it was found missing.
+	Since time.Time
+	// Reused reports whether its moRef names another VM now.
+	Reused bool
+
+	asked bool // by its group, since the last complete reading
+}
+
+// vmID tells VMs apart for good: vCenter restored from a backup gives a moRef again.
+type vmID struct{ moRef, instanceUUID string }
+
+func (m *Missing) id() vmID { return vmID{m.MoRef, m.InstanceUUID} }
+
+// missingSet is what is missing, and what became of those that were. Inventory.interest guards it.
+type missingSet struct {
+	all map[vmID]*Missing
+	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone.
+	done goneSet
+}
+
+func (s *missingSet) isDone(id vmID) bool { return s.done.has(id.moRef + "/" + id.instanceUUID) }
+
+func (s *missingSet) finish(id vmID) {
+	delete(s.all, id)
+	s.done.add(id.moRef + "/" + id.instanceUUID)
+	s.done.add(id.moRef + "/")
+}
+
+// find is the missing VM that a status records; without an instanceUuid (the status of an older server) the moRef must do.
+func (s *missingSet) find(id vmID) *Missing {
+	if id.instanceUUID != "" {
+		return s.all[id]
+	}
+	for other, m := range s.all {
+		if other.moRef == id.moRef {
+			return m
+		}
+	}
+	return nil
+}
+
+// sameVM reports whether two instanceUuids are, or may be, one VM's.
+func sameVM(recorded, read string) bool { return recorded == "" || recorded == read }
+
+// miss files a member that left the inventory. The caller holds mu for writing.
+func (n *Inventory) miss(old *Member, reused bool) {
+	if !old.Stamp.Quarantined.IsZero() {
+		return // it is off, holds no ordinal, and is known again by its stamp
+	}
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, HostRef: old.HostRef, SeenAt: old.ReadAt, Reused: reused,
+		Off:      old.Reachable && old.Power == plan.PoweredOff,
+		Vanished: plan.Vanished{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID, Name: old.Name, Ordinal: old.Stamp.Ordinal}})
+}
+
+// recordedMissing is a member of which no more is known than its group's status has.
+func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
+	return Missing{UID: uid, Host: r.Host, Reused: reused,
+		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.Name, Ordinal: r.Ordinal}}
+}
+
+// missLocked files a VM as missing, unless it is known what became of it, or it is there with another moRef. The caller holds mu and
+// interest.
+func (n *Inventory) missLocked(m Missing) {
+	if n.missing.isDone(m.id()) || n.missing.find(m.id()) != nil {
+		return
+	}
+	if g := n.groups[m.UID]; g != nil && m.InstanceUUID != "" {
+		for _, other := range g.refs {
+			if other.InstanceUUID == m.InstanceUUID && other.MoRef != m.MoRef {
+				n.missing.finish(m.id())
+				return
+			}
+		}
+	}
+	m.Since, m.asked = time.Now(), true
+	n.missing.all[m.id()] = &m
+	if n.lost != nil {
+		n.lost()
+	}
+}
+
+// returned takes a VM off the missing ones if it is among them: it is there again, with another moRef or its own. The caller holds mu.
+func (n *Inventory) returned(m *Machine) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	for id := range n.missing.all {
+		switch {
+		case id.instanceUUID != m.InstanceUUID:
+		case id.moRef == m.MoRef:
+			delete(n.missing.all, id)
+		default:
+			n.missing.finish(id)
+		}
+	}
+}
+
+// vanishedOf are the missing VMs of a group, by ordinal. The caller holds mu.
+func (n *Inventory) vanishedOf(uid types.UID) (all []plan.Vanished) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	for _, m := range n.missing.all {
+		if m.UID == uid {
+			m.asked = true
+			all = append(all, m.Vanished)
+		}
+	}
+	slices.SortFunc(all, func(a, b plan.Vanished) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
+	})
+	return all
+}
+
+// forgetMissing drops those whose groups asked for nothing since the last time.
+func (n *Inventory) forgetMissing() {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	for id, m := range n.missing.all {
+		if !m.asked {
+			delete(n.missing.all, id)
+		}
+		m.asked = false
+	}
+}
+
+// OnMissing has lost called whenever a VM is found missing. It must not block. It is set before anything is published.
+func (n *Inventory) OnMissing(lost func()) { n.lost = lost }
+
+// Missing lists the missing VMs.
+func (n *Inventory) Missing() []Missing {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	all := make([]Missing, 0, len(n.missing.all))
+	for _, m := range n.missing.all {
+		all = append(all, *m)
+	}
+	slices.SortFunc(all, func(a, b Missing) int {
+		return cmp.Or(strings.Compare(a.MoRef, b.MoRef), strings.Compare(a.InstanceUUID, b.InstanceUUID))
+	})
+	return all
+}
+
+// Decide says what became of a VM that is missing: it was destroyed; or it has vanished, and how.
+func (n *Inventory) Decide(m Missing, destroyed bool, how string) {
+	n.interest.Lock()
+	now := n.missing.all[m.id()]
+	same := now == nil || !destroyed && now.How == how
+	switch {
+	case same:
+	case destroyed:
+		n.missing.finish(m.id())
+	default:
+		now.How = how
+	}
+	n.interest.Unlock()
+	if !same {
+		n.changed(m.UID)
+	}
+}
+
+// Destroyed says that this server itself has destroyed a VM.
+func (n *Inventory) Destroyed(moRef string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	if m := n.members[moRef]; m != nil {
+		n.missing.finish(vmID{moRef, m.InstanceUUID})
+	}
+	for id := range n.missing.all {
+		if id.moRef == moRef {
+			n.missing.finish(id)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package vsphere
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// asRecorded is what a group's status has of a VM.
+func asRecorded(vm plan.VM) v1alpha1.Member {
+	return v1alpha1.Member{Name: vm.Name, Ordinal: vm.Ordinal, MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID, PowerState: string(vm.Power), Host: vm.Host}
+}
+
+// of is what is known to a group whose status has those members.
+func (p *process) of(members ...v1alpha1.Member) plan.VCenterState {
+	return p.State(web, plan.Query{Template: "ubuntu", Recorded: members})
+}
+
+// vanished waits until it is known how a member vanished, and fails if it is called gone.
+func (p *process) vanished(m v1alpha1.Member) plan.Vanished {
+	p.t.Helper()
+	p.until("it is known how the member vanished", func() bool {
+		s := p.of(m)
+		if len(s.Gone) > 0 {
+			p.t.Fatalf("%s is called gone", m.Name)
+		}
+		return len(s.Vanished) == 1 && s.Vanished[0].How != ""
+	})
+	return p.of(m).Vanished[0]
+}
+
+// gone waits until a member is known to be gone.
+func (p *process) gone(m v1alpha1.Member) {
+	p.t.Helper()
+	p.until("the member is gone", func() bool { return slices.Equal(p.of(m).Gone, []string{m.MoRef}) })
+}
+
+// twoHosts is a world with a process that has a member 0, of which on says whether it runs.
+func twoHosts(t *testing.T, on bool) (*world, *process, v1alpha1.Member) {
+	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 2})
+	p := w.start()
+	vm := p.member(0)
+	if on {
+		p.do(step(plan.PowerOn, vm))
+		vm = p.state().VMs[0]
+	}
+	return w, p, asRecorded(vm)
+}
+
+func TestAMemberWhoseHostIsRemovedHasVanishedAndComesBackWithItsHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p, m := twoHosts(t, true)
+		d, err := w.Details("web-0")
+		w.must(err)
+		began := time.Now()
+		w.must(w.RemoveHost(d.Host))
+		if how := p.vanished(m).How; !strings.HasPrefix(how, "its host "+path.Base(d.Host)+" was removed from the inventory by ") || time.Since(began) > 2*time.Second {
+			t.Errorf("after %s: %s", time.Since(began), how)
+		}
+		late := w.start() // it never saw the member
+		if how := late.vanished(m).How; !strings.Contains(how, "was removed from the inventory by ") {
+			t.Errorf("to a process that never saw it: %s", how)
+		}
+		w.must(w.AddHost(path.Base(d.Host)))
+		for _, p := range []*process{p, late} {
+			p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 })
+			s := p.of(m)
+			if s.VMs[0].MoRef == m.MoRef || s.VMs[0].InstanceUUID != m.InstanceUUID || s.VMs[0].Power != plan.PoweredOn || len(s.Vanished) != 0 {
+				t.Errorf("%s came back as %+v, vanished %v", m.MoRef, s.VMs[0], s.Vanished)
+			}
+		}
+	})
+}
+
+func TestAMemberThatIsUnregisteredHasVanishedAndOneThatIsDestroyedIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p, m := twoHosts(t, false)
+		w.must(w.Unregister("web-0"))
+		if how := p.vanished(m).How; !strings.HasPrefix(how, "it was unregistered by ") {
+			t.Error(how)
+		}
+		w.must(w.Register("web-0"))
+		p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
+		back := asRecorded(p.of(m).VMs[0])
+		w.must(w.Destroy("web-0"))
+		p.gone(back)
+		w.start().gone(back)
+	})
+}
+
+func TestAMemberThatIsDestroyedWithItsFolderIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p, m := twoHosts(t, false)
+		folder, err := w.Find("/DC0/vm/vm-operator/shop/web")
+		w.must(err)
+		w.Done(object.NewFolder(w.Admin().Client, folder).Destroy(t.Context()))
+		p.gone(m)
+	})
+}
+
+func TestEventsThatComeLateAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p, m := twoHosts(t, true)
+		w.DelayEvents(10 * time.Second)
+		began := time.Now()
+		w.must(w.Destroy("web-0"))
+		p.gone(m)
+		if took := time.Since(began); took < 10*time.Second || took > 20*time.Second {
+			t.Errorf("that took %s", took)
+		}
+	})
+}
+
+func TestAMemberThatRanAndThatNoEventTellsOfHasVanishedAndIsGoneOnceOneDoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p, m := twoHosts(t, true)
+		w.DelayEvents(10 * time.Minute)
+		began := time.Now()
+		w.must(w.Destroy("web-0"))
+		if how := p.vanished(m).How; how != "vCenter has no event that says why" || time.Since(began) < time.Minute {
+			t.Errorf("after %s: %s", time.Since(began), how)
+		}
+		p.gone(m)
+	})
+}
+
+func TestAMemberThatWasOffOnAHostThatIsConnectedIsGoneEvenIfNoEventTells(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p, m := twoHosts(t, false)
+		w.DelayEvents(time.Hour)
+		w.must(w.Unregister("web-0"))
+		began := time.Now()
+		p.gone(m)
+		if took := time.Since(began); took < time.Minute || took > 2*time.Minute {
+			t.Errorf("that took %s", took)
+		}
+		if how := w.start().vanished(m).How; how != "vCenter has no event that says why" {
+			t.Errorf("to a process that never saw it off: %s", how)
+		}
+	})
+}
+
+func TestAMemberThatWasOffHasVanishedIfItsHostWentToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p, m := twoHosts(t, false)
+		w.DelayEvents(time.Hour)
+		d, err := w.Details("web-0")
+		w.must(err)
+		w.must(w.RemoveHost(d.Host))
+		if how := p.vanished(m).How; !strings.Contains(how, "its host is not connected") {
+			t.Error(how)
+		}
+	})
+}
+
+func TestAMemberThatARestoredVCenterDoesNotKnowHasVanishedWhetherOnOrOff(t *testing.T) {
+	t.Parallel()
+	for name, on := range map[string]bool{"on": true, "off": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 2})
+				p := w.start()
+				p.do(plan.Action{Op: plan.CreateFolder})
+				backup := w.Backup()
+				p.do(p.cloning(0))
+				if on {
+					p.do(step(plan.PowerOn, p.state().VMs[0]))
+				}
+				time.Sleep(10 * time.Minute) // what vCenter's newest event is, is looked at now and then
+				m := asRecorded(p.state().VMs[0])
+				w.Restore(backup)
+				if how := p.vanished(m).How; !strings.Contains(how, "restore from a backup") {
+					t.Error(how)
+				}
+				w.must(w.Register("web-0"))
+				p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
+			})
+		})
+	}
+}
+
+func TestAMoRefThatNamesAnotherVMAfterARestoreIsNotTheMember(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 2})
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		backup := w.Backup()
+		p.do(p.cloning(0))
+		p.do(step(plan.PowerOn, p.state().VMs[0]))
+		m := asRecorded(p.state().VMs[0])
+		w.Restore(backup)
+		w.must(w.CloneVM("ubuntu", "/DC0/vm", "other"))
+		if vms := w.VMs(); !slices.ContainsFunc(vms, func(vm vcsim.VM) bool { return vm.Name == "other" && vm.Ref.Value == m.MoRef }) {
+			t.Fatalf("the moRef %s was not given again: %+v", m.MoRef, vms)
+		}
+		late := w.start()
+		for _, p := range []*process{p, late} {
+			if how := p.vanished(m).How; !strings.Contains(how, "restore from a backup") {
+				t.Error(how)
+			}
+		}
+		w.must(w.Destroy("other")) // its events tell nothing of the member
+		time.Sleep(10 * time.Minute)
+		p.vanished(m)
+		w.start().vanished(m)
+		w.must(w.Register("web-0"))
+		p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
+	})
+}
