@@ -53,7 +53,7 @@ bench: ## Run the benchmarks
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 	@set -e; out=$$(mktemp); trap 'rm -f "$$out"' EXIT; failed=; \
-	for dir in $$(find . -path ./test/e2e -prune -o -name '*_test.go' -exec grep -q '^func Fuzz' {} \; -exec dirname {} \; | sort -u); do \
+	for dir in $$(find . \( -path ./test/e2e -o -path ./test/judges \) -prune -o -name '*_test.go' -exec grep -q '^func Fuzz' {} \; -exec dirname {} \; | sort -u); do \
 		targets=$$($(GO) test -list '^Fuzz' "$$dir") || { echo "$$targets"; failed=1; }; \
 		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
 			said=; \
@@ -93,6 +93,10 @@ e2e: ## Ask a real Kubernetes API server (with METACONTROLLER=<binary> METACONTR
 	cd test/e2e && METACONTROLLER=$(abspath $(METACONTROLLER)) METACONTROLLER_CRDS=$(abspath $(METACONTROLLER_CRDS)) \
 		$(GO) test -count=1 -timeout 60m $(TESTFLAGS) # without a pattern of packages, output comes as it is written
 
+.PHONY: judges
+judges: ## Have Debian's cloud-init, netplan and Ansible, and Prometheus, read what the server writes (as root, on Debian)
+	cd test/judges && $(GO) test -count=1 -v -timeout 30m $(TESTFLAGS)
+
 .PHONY: cover
 cover: ## Say how much of each package its tests reach, and write coverage.out
 	$(GO) test -timeout 30m -coverprofile=coverage.out ./...
@@ -112,7 +116,7 @@ verify: ## Check that generated files and go.mod are up to date
 	$(call generate-into,$$tmp,$$tmp); \
 	diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
 		{ echo "generated files are out of date: run make generate" >&2; exit 1; }
-	@for dir in . test/e2e test/e2e/kubernetes; do \
+	@for dir in . test/e2e test/e2e/kubernetes test/judges; do \
 		(cd $$dir && $(GO) mod tidy -diff) || { echo "go.mod or go.sum of $$dir is out of date: run go mod tidy there" >&2; exit 1; }; \
 	done
 
@@ -122,6 +126,7 @@ lint: ## Check format, go vet and staticcheck
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	cd test/e2e && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
+	cd test/judges && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
 
 .PHONY: image
 image: ## Build the image vmgroup:dev, with docker if its daemon answers, else with buildah

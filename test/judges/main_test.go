@@ -1,0 +1,225 @@
+// Package judges has programs that are not ours read what the server writes: cloud-init of several Debian releases, with each of its
+// network renderers and netplan, what a guest is told; ansible-inventory, the inventory; Prometheus' own code, GET /sd. `make judges`
+// runs it. What a judge needs and the machine lacks is said, and skipped; with CI=true it is an error.
+package judges
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+const (
+	repository = "../.."
+	patience   = 2 * time.Minute
+	namespace  = "shop"
+	// userData is what all groups give their members.
+	userData = "## template: jinja\n#cloud-config\nruncmd: [[echo, '{{ ds.meta_data.ordinal }} {{ ds.meta_data.hostname }} {{ ds.meta_data.namespace }}/{{ ds.meta_data.group }}']]\n"
+)
+
+// build builds the server, once.
+var build = sync.OnceValue(func() error {
+	c := exec.Command("go", "build", "-o", binary, "./cmd/vmgroup")
+	c.Dir, c.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+})
+
+var binary = filepath.Join(os.TempDir(), fmt.Sprintf("vmgroup-judges-%d", os.Getpid()))
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	_ = os.Remove(binary)
+	os.Exit(code)
+}
+
+// lacks ends a test that needs what this machine does not have.
+func lacks(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("CI=true wants all judges: "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// site is a vCenter, and a server on it: open, or with TLS and tokens.
+type site struct {
+	*vcsim.VCenter
+	url    string
+	client *http.Client // what Metacontroller calls with
+	// authority, token and wrong are files: of the server's authority, with the reader's token, and with another text.
+	authority, token, wrong string
+}
+
+// newSite starts them; they end with the test.
+func newSite(t *testing.T, locked bool) *site {
+	t.Helper()
+	dir := t.TempDir()
+	v, err := vcsim.Start(vcsim.Config{Portgroups: 2, Guest: vcsim.Guest{Tools: true}})
+	must(t, err)
+	t.Cleanup(func() { must(t, v.Close()) })
+	s := &site{VCenter: v, client: &http.Client{}}
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		must(t, os.WriteFile(file, []byte(text), 0o600))
+		return file
+	}
+	must(t, build())
+	at := v.URL()
+	password, _ := at.User.Password()
+	listen := freePort(t)
+	args := []string{"serve", "--listen", listen, "--health-listen", "", "--resync", "5s", "--lease", "30s", "--log-level", "debug", "--host", at.Host,
+		"--user", at.User.Username(), "--password-file", write("password", password), "--thumbprint", v.ThumbprintSHA256()}
+	s.url = "http://" + listen
+	if locked {
+		hooks := rand.Text()
+		s.token, s.wrong = write("reader-token", rand.Text()), write("wrong-token", rand.Text())
+		cert, key, trusting := borrowed(t)
+		s.authority, s.url = write("tls.crt", cert), "https://"+listen
+		s.client.Transport = bearer{hooks, trusting}
+		args = append(args, "--tls-cert-file", s.authority, "--tls-private-key-file", write("tls.key", key), "--token-file", write("token", hooks),
+			"--reader-token-file", s.token)
+	}
+	var log bytes.Buffer
+	server := exec.Command(binary, args...)
+	server.Stdout, server.Stderr = &log, &log
+	must(t, server.Start())
+	t.Cleanup(func() {
+		_ = server.Process.Signal(syscall.SIGTERM)
+		_ = server.Wait()
+		if t.Failed() {
+			t.Logf("the server's log ends with\n%s", log.String()[max(0, log.Len()-4000):])
+		}
+	})
+	return s
+}
+
+// bearer presents a token with each call.
+type bearer struct {
+	token string
+	next  http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.next.RoundTrip(r)
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close() //nolint:errcheck // nothing was written
+	return l.Addr().String()
+}
+
+// borrowed is httptest's certificate for 127.0.0.1 and its key, as PEM, and what trusts it.
+func borrowed(t *testing.T) (cert, key string, trusting http.RoundTripper) {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	secret, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
+	must(t, err)
+	block := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return block("CERTIFICATE", server.Certificate().Raw), block("PRIVATE KEY", secret), server.Client().Transport
+}
+
+// up makes a group, and awaits that it runs and every member has an address.
+func (s *site) up(t *testing.T, name string, replicas int32, change func(*v1alpha1.VmGroupSpec)) *metacontroller.Group {
+	t.Helper()
+	g := metacontroller.New(s.url, namespace, name, "uid-"+name, replicas)
+	g.Client, g.Every = s.client, 100*time.Millisecond
+	g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+	g.Spec.UserData = &v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "boot", Key: "text"}}
+	g.Related = []metacontroller.Related{{Kind: "ConfigMap", Name: "boot", Data: map[string]string{"text": userData}}}
+	if change != nil {
+		change(&g.Spec)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		_, err := g.Until(ctx, metacontroller.Running)
+		if err == nil {
+			return g
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s is not up: %v: %s", name, err, g.Status.LastMessage)
+		}
+		time.Sleep(100 * time.Millisecond) // the server is starting
+	}
+}
+
+// inventory is the Ansible inventory of a group.
+func inventory(t *testing.T, g *metacontroller.Group) string {
+	t.Helper()
+	var c struct{ Data map[string]string }
+	must(t, json.Unmarshal(g.Children["ConfigMap.v1"][g.Name+"-members"], &c))
+	return c.Data["inventory.yaml"]
+}
+
+func member(g *metacontroller.Group, ordinal int) string {
+	return fmt.Sprintf("/DC0/vm/vm-operator/%s/%s/%s-%d", namespace, g.Name, g.Name, ordinal)
+}
+
+// guestinfo is what a member's guest is told, as DataSourceVMware takes it from the environment.
+func (s *site) guestinfo(t *testing.T, path string) (env []string) {
+	t.Helper()
+	d, err := s.Details(path)
+	must(t, err)
+	for key, value := range d.ExtraConfig {
+		if strings.HasPrefix(key, "guestinfo.") {
+			env = append(env, "VMX_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))+"="+value)
+		}
+	}
+	return append(env, "VMX_GUESTINFO=1")
+}
+
+// plainText is an entry of guestinfo before it was packed.
+func plainText(t *testing.T, env []string, key string) string {
+	t.Helper()
+	for _, e := range env {
+		if packed, is := strings.CutPrefix(e, "VMX_GUESTINFO_"+key+"="); is {
+			z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed)))
+			must(t, err)
+			text, err := io.ReadAll(z)
+			must(t, err)
+			return string(text)
+		}
+	}
+	t.Fatalf("there is no %s", key)
+	return ""
+}

@@ -1,0 +1,205 @@
+package judges
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+)
+
+// adapter is how a network adapter is to be, or is, configured. The lists are in order, and have each text once.
+type adapter struct {
+	DHCP4     bool
+	Addresses []string `json:",omitempty"`
+	Gateways  []string `json:",omitempty"`
+	Servers   []string `json:",omitempty"`
+	Domains   []string `json:",omitempty"`
+	// Else is what a renderer wrote that no member asks for, such as a route.
+	Else []string `json:",omitempty"`
+}
+
+// network is that of a guest: its adapters by their MAC addresses.
+type network map[string]*adapter
+
+func (n network) at(mac string) *adapter {
+	mac = strings.ToLower(mac)
+	if n[mac] == nil {
+		n[mac] = &adapter{}
+	}
+	return n[mac]
+}
+
+func (n network) String() string {
+	for _, a := range n {
+		for _, list := range []*[]string{&a.Addresses, &a.Gateways, &a.Servers, &a.Domains, &a.Else} {
+			*list = slices.DeleteFunc(*list, func(text string) bool { return text == "" })
+			slices.Sort(*list)
+			*list = slices.Compact(*list)
+		}
+	}
+	text, _ := json.MarshalIndent(n, "", " ") // cannot fail: strings and bools
+	return string(text)
+}
+
+// lines are the settings of an INI file, or of a shell's: section, key and value.
+func lines(text string, each func(section, key, value string)) {
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = strings.Trim(line, "[]")
+			each(section, "", "") // it begins
+		} else if key, value, is := strings.Cut(line, "="); is && !strings.HasPrefix(line, "#") {
+			each(section, key, strings.Trim(value, `"`))
+		}
+	}
+}
+
+// networkdFile reads a .network file, of cloud-init's renderer or of netplan.
+func networkdFile(n network, text string) {
+	a, destination := &adapter{}, ""
+	lines(text, func(section, key, value string) {
+		switch section + "." + key {
+		case "Match.MACAddress", "Match.PermanentMACAddress":
+			n[strings.ToLower(value)] = a
+		case "Network.DHCP":
+			a.DHCP4 = value == "ipv4" || value == "yes"
+		case "Network.Address", "Address.Address":
+			a.Addresses = append(a.Addresses, value)
+		case "Network.Gateway":
+			a.Gateways = append(a.Gateways, value)
+		case "Network.DNS":
+			a.Servers = append(a.Servers, strings.Fields(value)...)
+		case "Network.Domains":
+			a.Domains = append(a.Domains, strings.Fields(value)...)
+		case "Route.":
+			destination = ""
+		case "Route.Destination":
+			destination = value
+		case "Route.Gateway":
+			if destination == "" || destination == "0.0.0.0/0" || destination == "::/0" {
+				a.Gateways = append(a.Gateways, value)
+			} else {
+				a.Else = append(a.Else, destination+" by "+value)
+			}
+		}
+	})
+}
+
+// networkManagerFile reads a keyfile.
+func networkManagerFile(n network, text string) {
+	a := &adapter{}
+	lines(text, func(section, key, value string) {
+		list := strings.FieldsFunc(value, func(r rune) bool { return r == ';' })
+		switch {
+		case section == "ethernet" && key == "mac-address":
+			n[strings.ToLower(value)] = a
+		case section == "ipv4" && key == "method":
+			a.DHCP4 = value == "auto"
+		case !strings.HasPrefix(section, "ipv"):
+		case strings.HasPrefix(key, "address") && key != "addr-gen-mode":
+			a.Addresses = append(a.Addresses, value)
+		case key == "gateway":
+			a.Gateways = append(a.Gateways, value)
+		case key == "dns":
+			a.Servers = append(a.Servers, list...)
+		case key == "dns-search":
+			a.Domains = append(a.Domains, list...)
+		case strings.HasPrefix(key, "route"):
+			a.Else = append(a.Else, section+" "+value)
+		}
+		if section == "ipv6" && key == "dns" || section == "ipv4" && key == "dns" {
+			for _, server := range list {
+				if ip, err := netip.ParseAddr(server); err != nil || ip.Is4() != (section == "ipv4") {
+					a.Else = append(a.Else, server+" in "+section)
+				}
+			}
+		}
+	})
+}
+
+// sysconfigFile reads an ifcfg file; a file of routes is what no member asks for.
+func sysconfigFile(n network, name, text string) {
+	if strings.HasPrefix(name, "route") {
+		n.at(name).Else = append(n.at(name).Else, text)
+	}
+	if !strings.HasPrefix(name, "ifcfg-") {
+		return
+	}
+	a, address, mask := &adapter{}, "", ""
+	lines(text, func(_, key, value string) {
+		switch key {
+		case "HWADDR":
+			n[strings.ToLower(value)] = a
+		case "BOOTPROTO":
+			a.DHCP4 = value == "dhcp"
+		case "IPADDR":
+			address = value
+		case "NETMASK":
+			mask = value
+		case "IPV6ADDR":
+			a.Addresses = append(a.Addresses, value)
+		case "GATEWAY", "IPV6_DEFAULTGW":
+			a.Gateways = append(a.Gateways, value)
+		case "DNS1", "DNS2", "DNS3":
+			a.Servers = append(a.Servers, value)
+		case "DOMAIN":
+			a.Domains = append(a.Domains, strings.Fields(value)...)
+		}
+	})
+	if address != "" {
+		ones, _ := net.IPMask(net.ParseIP(mask).To4()).Size()
+		a.Addresses = append(a.Addresses, fmt.Sprintf("%s/%d", address, ones))
+	}
+}
+
+// eniFile reads /etc/network/interfaces, whose interfaces have names. A command there may be missing in the guest.
+func eniFile(n network, text string, macs map[string]string) {
+	var a *adapter
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		switch values := fields[1:]; fields[0] {
+		case "iface":
+			a = n.at(macs[values[0]])
+			a.DHCP4 = a.DHCP4 || values[1] == "inet" && values[2] == "dhcp"
+			if values[0] == "lo" {
+				a = &adapter{}
+			}
+		case "address":
+			a.Addresses = append(a.Addresses, values...)
+		case "gateway":
+			a.Gateways = append(a.Gateways, values...)
+		case "dns-nameservers":
+			a.Servers = append(a.Servers, values...)
+		case "dns-search":
+			a.Domains = append(a.Domains, values...)
+		case "post-up", "pre-down":
+			a.Else = append(a.Else, strings.TrimSpace(line))
+		}
+	}
+}
+
+// read is the network that a renderer's files make; macs are the adapters' by their names.
+func read(renderer string, files, macs map[string]string) network {
+	n := network{}
+	for name, text := range files {
+		switch {
+		case renderer == "eni" && strings.Contains(name, "/network/"):
+			eniFile(n, text, macs)
+		case renderer == "sysconfig":
+			sysconfigFile(n, path.Base(name), text)
+		case strings.HasSuffix(name, ".nmconnection"):
+			networkManagerFile(n, text)
+		case strings.HasSuffix(name, ".network"):
+			networkdFile(n, text)
+		}
+	}
+	delete(n, "") // lo
+	return n
+}
