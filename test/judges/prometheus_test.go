@@ -44,7 +44,7 @@ func discover(t *testing.T, settings string) (map[string]map[string]string, erro
 		for _, target := range g.Targets {
 			labels := map[string]string{}
 			for name, value := range g.Labels {
-				if !name.IsValidLegacy() || !value.IsValid() {
+				if !model.LegacyValidation.IsValidLabelName(string(name)) || !value.IsValid() {
 					return nil, fmt.Errorf("the label %q=%q is not valid", name, value)
 				}
 				labels[string(name)] = string(value)
