@@ -61,11 +61,14 @@ var gather = sync.OnceValues(func() (all []debian, _ error) {
 		return nil, err
 	}
 	for _, release := range releases {
-		d, err := fetch(filepath.Join(cache, release), mirror, release)
+		known := func(versions string) bool {
+			return slices.ContainsFunc(all, func(o debian) bool { return o.versions == versions })
+		}
+		d, err := fetch(filepath.Join(cache, release), mirror, release, known)
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", release, err)
 		}
-		if !slices.ContainsFunc(all, func(o debian) bool { return o.versions == d.versions }) {
+		if !known(d.versions) {
 			all = append(all, d)
 		}
 	}
@@ -106,8 +109,8 @@ func mirrorOfThisMachine() (string, error) {
 // fresh is how long what was fetched is used again.
 const fresh = 24 * time.Hour
 
-// fetch gets the packages of a release by an apt of its own, and unpacks them.
-func fetch(dir, mirror, release string) (debian, error) {
+// fetch gets the packages of a release by an apt of its own, and unpacks them if their versions aren't known from another.
+func fetch(dir, mirror, release string, known func(versions string) bool) (debian, error) {
 	d := debian{release: release, root: filepath.Join(dir, "root")}
 	unpacked := filepath.Join(dir, "unpacked") // says which versions, once they are
 	if is, err := os.Stat(unpacked); err == nil && time.Since(is.ModTime()) < fresh {
@@ -145,6 +148,9 @@ func fetch(dir, mirror, release string) (debian, error) {
 			return d, fmt.Errorf("it has no %s", name)
 		}
 		d.versions += name + " " + found[1] + " "
+	}
+	if known(d.versions) {
+		return d, nil
 	}
 	_ = os.Remove(unpacked)
 	if _, err := output(env, "apt-get", "clean"); err != nil {
