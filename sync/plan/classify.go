@@ -27,17 +27,18 @@ type view struct {
 	// wake is when equal facts would be planned otherwise, because a time has passed; zero if never.
 	wake time.Time
 
-	members     []member            // the VMs that are members, by ordinal and moRef
-	quarantined []member            // the VMs that were, and are kept for a while
-	asking      []*member           // the VMs, of both kinds, that wait for an operator's answer
-	unseen      []absent            // recorded in the status, not seen, and not confirmed gone
-	ordinals    int                 // how many different ordinals members and unseen hold
-	arriving    []int32             // ordinals that are about to be members: being cloned, adopted or brought back
-	lost        int                 // recorded members that are gone for certain or given up, and that we did not remove
-	absent      int                 // ordinals that only members hold that have vanished
-	replaced    []v1alpha1.Replaced // the VMs that were given up
-	revision    string              // of a member that is cloned now; empty while its user data is not known
-	prepared    string              // what a member is to be prepared with; empty if with nothing
+	members     []member               // the VMs that are members, by ordinal and moRef
+	quarantined []member               // the VMs that were, and are kept for a while
+	asking      []*member              // the VMs, of both kinds, that wait for an operator's answer
+	unseen      []absent               // recorded in the status, not seen, and not confirmed gone
+	unseenKept  []v1alpha1.Quarantined // the same of those in quarantine
+	ordinals    int                    // how many different ordinals members and unseen hold
+	arriving    []int32                // ordinals that are about to be members: being cloned, adopted or brought back
+	lost        int                    // recorded members that are gone for certain or given up, and that we did not remove
+	absent      int                    // ordinals that only members hold that have vanished
+	replaced    []v1alpha1.Replaced    // the VMs that were given up
+	revision    string                 // of a member that is cloned now; empty while its user data is not known
+	prepared    string                 // what a member is to be prepared with; empty if with nothing
 
 	// What reconcile and finalize find.
 	update    *v1alpha1.UpdateProgress // nil while members are as the spec says, or kept otherwise

@@ -79,7 +79,7 @@ func (v *view) abandon() Result {
 
 // left is how many VMs of the group are there, or may be.
 func (v *view) left() int {
-	return len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.arriving)
+	return len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept) + len(v.arriving)
 }
 
 // removeAll removes, or releases, every VM that bears the group's stamp, duplicates included, one step for each
@@ -88,7 +88,7 @@ func (v *view) left() int {
 // Another replica may still hold a lease and would recreate what is removed. So one member, the last to go, is
 // marked first with the generation of the deletion: who sees that, and knows only an older one, acts no more.
 func (v *view) removeAll() {
-	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen)
+	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept)
 	v.holdVanished()
 	v.hindered += len(v.vanished())
 	v.setRules()

@@ -186,7 +186,11 @@ func (v *view) waits() (texts []string) {
 	if v.waitCall {
 		texts = append(texts, "waiting for the next hook call before the group's folder is made or used")
 	}
-	if names := v.unreachable(); len(names) > 0 {
+	names := v.unreachable()
+	for _, q := range v.unseenKept {
+		names = append(names, q.Name+" (in quarantine, not seen)")
+	}
+	if len(names) > 0 {
 		texts = append(texts, "left alone because vCenter cannot reach or show them: "+atMost(names, 5))
 	}
 	if v.Finalizing {

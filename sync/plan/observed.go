@@ -92,8 +92,8 @@ type VCenterState struct {
 	VCenter string
 	// VMs are the VMs that bear this group's stamp, wherever they are, ordered by ordinal and moRef.
 	VMs []VM
-	// Gone are those of the members recorded in the group's status that were destroyed, or whose stamp somebody took off. Recorded
-	// members that are neither in VMs nor in Gone are not seen, yet not gone.
+	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off. Those
+	// that are neither in VMs nor in Gone are not seen, yet not gone.
 	Gone []string
 	// Vanished are members, recorded or seen before, that vCenter does not have any more (it answers ManagedObjectNotFound, or has
 	// given the moRef to another VM), and that nothing proves to be destroyed.
@@ -121,7 +121,7 @@ type VCenterState struct {
 type Query struct {
 	// Template is spec.template.
 	Template string
-	// Recorded are the members in the group's status: those that are not seen are looked for. It is not changed.
+	// Recorded are the members in the group's status, and its VMs in quarantine: those that are not seen are looked for. It is not changed.
 	Recorded []v1alpha1.Member
 	// Adopt is spec.adopt.
 	Adopt []string
@@ -137,22 +137,16 @@ type Query struct {
 
 // Query is what the group wants to know of vCenter.
 func (o *Observed) Query() Query {
-	if !o.unselected() {
-		ask := QueryOf(o.Group, o.Finalizing)
-		for name, p := range o.Pending {
-			if p.Op == Clone && p.Fault.Reason == ReasonNameConflict {
-				ask.Taken = append(ask.Taken, name)
-			}
+	if o.unselected() {
+		return QueryOf(o.Group, false)
+	}
+	ask := QueryOf(o.Group, o.Finalizing)
+	for name, p := range o.Pending {
+		if p.Op == Clone && p.Fault.Reason == ReasonNameConflict {
+			ask.Taken = append(ask.Taken, name)
 		}
-		slices.Sort(ask.Taken)
-		return ask
 	}
-	ask := QueryOf(o.Group, false)
-	ask.Recorded = slices.Clip(ask.Recorded)
-	for i := range o.Group.Status.Quarantined {
-		q := &o.Group.Status.Quarantined[i]
-		ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: q.Name, Ordinal: q.Ordinal, MoRef: q.MoRef})
-	}
+	slices.Sort(ask.Taken)
 	return ask
 }
 
@@ -160,6 +154,12 @@ func (o *Observed) Query() Query {
 func QueryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
+	if kept := g.Status.Quarantined; len(kept) > 0 {
+		ask.Recorded = slices.Clone(ask.Recorded)
+		for i := range kept {
+			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: kept[i].Name, Ordinal: kept[i].Ordinal, MoRef: kept[i].MoRef})
+		}
+	}
 	if ask.Finalizing = finalizing; finalizing {
 		ask.AntiAffinity = v1alpha1.AntiAffinityNone
 	}

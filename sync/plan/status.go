@@ -61,7 +61,7 @@ func (v *view) countReady() int {
 }
 
 func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
-	if len(v.quarantined) == 0 {
+	if len(v.quarantined)+len(v.unseenKept) == 0 {
 		return nil
 	}
 	all := make([]v1alpha1.Quarantined, len(v.quarantined))
@@ -69,7 +69,7 @@ func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
 		q := &v.quarantined[i]
 		all[i] = v1alpha1.Quarantined{Name: Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
 	}
-	return all
+	return append(all, v.unseenKept...)
 }
 
 func (v *view) memberStatuses() []v1alpha1.Member {

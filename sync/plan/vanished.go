@@ -23,11 +23,13 @@ type absent struct {
 	vanished bool
 }
 
-// sortUnseen finds the members that vCenter shows no more without having said that they are gone: they have vanished, or may be hidden
-// by a lost privilege, and their ordinals stay taken. It counts those that are gone for certain, or given up.
+// sortUnseen finds the recorded members, and VMs in quarantine, that vCenter shows no more without having said that they are gone: they
+// have vanished, or may be hidden by a lost privilege, and the members' ordinals stay taken. It counts those members that are gone for
+// certain, or given up.
 func (v *view) sortUnseen() {
 	v.replaced = slices.Clip(v.Group.Status.Replaced)
-	if len(v.Group.Status.Members)+len(v.State.Vanished) == 0 {
+	kept := v.Group.Status.Quarantined
+	if len(v.Group.Status.Members)+len(kept)+len(v.State.Vanished) == 0 {
 		return
 	}
 	here := make(map[string]string, len(v.State.VMs))
@@ -50,8 +52,14 @@ func (v *view) sortUnseen() {
 	for i := range v.State.Vanished {
 		x := &v.State.Vanished[i]
 		m := v1alpha1.Member{Name: x.Name, Ordinal: x.Ordinal, MoRef: x.MoRef, InstanceUUID: x.InstanceUUID}
-		if !v.shows(here, &m) && !slices.ContainsFunc(v.Group.Status.Members, func(r v1alpha1.Member) bool { return x.is(&r) }) {
+		if !v.shows(here, &m) && !slices.ContainsFunc(v.Group.Status.Members, func(r v1alpha1.Member) bool { return x.is(&r) }) &&
+			!slices.ContainsFunc(kept, func(q v1alpha1.Quarantined) bool { return q.MoRef == x.MoRef }) {
 			v.miss(m, x) // it was not in the status yet
+		}
+	}
+	for _, q := range kept {
+		if _, shown := here[q.MoRef]; !shown && !gone[q.MoRef] {
+			v.unseenKept = append(v.unseenKept, q)
 		}
 	}
 }
