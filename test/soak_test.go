@@ -167,6 +167,10 @@ func (s *soak) trouble() {
 	case 0:
 		s.DropSessions()
 	case 1:
+		// A login whose reply is lost leaves a session that only vCenter's time limit ends.
+		for began := time.Now(); !s.watched() && time.Since(began) < patience; {
+			time.Sleep(5 * time.Millisecond)
+		}
 		s.Down()
 		time.Sleep(50 * time.Millisecond)
 		s.Up()
@@ -180,6 +184,12 @@ func (s *soak) trouble() {
 	}
 }
 
+// watched reports whether both replicas are logged in, know it, and watch vCenter.
+func (s *soak) watched() bool {
+	c := s.Counts()
+	return c.Sessions == 2 && c.Collectors == 2+c.ListViews
+}
+
 // quiet waits until nothing is under way: all groups are deleted, both copies watch vCenter, and what they do a moment
 // later is done. (What awaits tasks in vCenter, a collector, a filter and a list view each, is there or not: it is given up
 // 30 s after the last task, and what is in the list by then goes with it.)
@@ -190,8 +200,7 @@ func (s *soak) quiet() {
 	}
 	s.Heal()
 	eventually(s.t, patience, "it is quiet, with both copies logged in", func() bool {
-		c := s.Counts()
-		return c.Sessions == 2 && c.Collectors == 2+c.ListViews && len(s.members()) == 0
+		return s.watched() && len(s.members()) == 0
 	})
 	eventually(s.t, patience, "no copy may act for a group", func() bool {
 		return len(s.servers[0].loop.Groups())+len(s.servers[1].loop.Groups()) == 0
