@@ -53,8 +53,9 @@ func (s *soak) sample(when string) figures {
 
 // compare says what has grown beyond its bound. A group that is deleted is remembered for an hour, so that no stale call
 // brings it back: that may cost a few kB each. One list view with its collector and filter awaits a copy's tasks, and holds
-// those that have ended until there are new ones: one for each slot. Metrics have a series for each kind of action, call and fault, and the
-// second part may meet some that the first did not.
+// those that have ended until there are new ones: one for each slot. In an outage, a replica may lose the reply to the creation of a
+// view, which then goes with its session: sessions are dropped before each outage. Metrics have a series for each kind of
+// action, call and fault, and the second part may meet some that the first did not.
 func (s *soak) compare(before, after figures) {
 	s.t.Helper()
 	deleted := s.lived.Load()
@@ -69,9 +70,9 @@ func (s *soak) compare(before, after figures) {
 		{"files in the temporary directory", int64(before.left), int64(after.left), 8},
 		{"sessions", int64(before.Sessions), int64(after.Sessions), 0},
 		{"REST sessions", int64(before.RESTSessions), int64(after.RESTSessions), 2},
-		{"property collectors", int64(before.Collectors - before.ListViews), int64(after.Collectors - after.ListViews), 0},
-		{"property filters", int64(before.Filters - before.ListViews), int64(after.Filters - after.ListViews), 0},
-		{"list views", 2, int64(after.ListViews), 0},
+		{"property collectors", 2, int64(after.Collectors - after.ListViews), 0},
+		{"property filters", 2, int64(after.Filters - after.ListViews), 0},
+		{"list views", 2, int64(after.ListViews), 2},
 		{"entries in list views", 2 * (8 + 1), int64(after.Listed), 0},
 		{"container views", int64(before.ContainerViews), int64(after.ContainerViews), 0},
 		{"series of metrics", int64(before.series), int64(after.series), 60},
