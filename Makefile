@@ -29,6 +29,8 @@ help: ## List the targets
 run: ## Serve the hooks on 127.0.0.1:8080 with an embedded vCenter
 	CGO_ENABLED=0 $(GO) run ./cmd/vmgroup serve --simulator --listen 127.0.0.1:8080 --log-format console
 
+# Some packages wait while others work, so twice as many run at once as there are cores. The files of the embedded vCenters
+# are in memory, where it is mounted.
 .PHONY: test
 test: ## Run all tests; with -race where a C compiler exists (with CI=true it must)
 	@race=; \
@@ -41,7 +43,8 @@ test: ## Run all tests; with -race where a C compiler exists (with CI=true it mu
 		export CGO_ENABLED=0; \
 	fi; \
 	export GOGC=$${GOGC:-400} GORACE="atexit_sleep_ms=0 $$GORACE"; \
-	$(GO) test $$race -vet=off -timeout 30m $(TESTFLAGS) ./... # make lint vets
+	[ -n "$$TMPDIR" ] || [ ! -w /dev/shm ] || export GOTMPDIR="$${GOTMPDIR:-/tmp}" TMPDIR=/dev/shm; \
+	$(GO) test $$race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off -timeout 30m $(TESTFLAGS) ./... # make lint vets
 
 .PHONY: bench
 bench: ## Run the benchmarks
