@@ -141,8 +141,8 @@ func TestNoMemberIsMadeAgainAfterVCenterWasRestoredFromABackup(t *testing.T) {
 		s.stop()
 		g.URL = r.serve().url
 		r.stays(g, 10*time.Minute)
-		for _, name := range []string{"web-1", "web-2"} {
-			r.must(r.Register(name))
+		for _, vm := range r.Away() {
+			r.must(r.Register(vm.InstanceUUID))
 		}
 		up(t, g)
 		if len(r.members()) != 4 || r.Calls()["CloneVM_Task"] != 4 {
@@ -168,7 +168,7 @@ func TestAMemberThatIsUnregisteredIsHeldAndAMemberThatIsDestroyedIsMadeAgain(t *
 		hasVanished(t, g, 1, "it was unregistered by ")
 		r.must(r.Destroy("web-1"))
 		until(t, g, "web-1 is there again", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 1 && tallyVanished(a.Status) == 1 })
-		r.must(r.Register("web-0"))
+		r.must(r.Register(r.Away()[0].InstanceUUID))
 		up(t, g)
 		equal(t, r.names(web), running(2))
 	})

@@ -90,7 +90,7 @@ func TestAMemberThatIsUnregisteredHasVanishedAndOneThatIsDestroyedIsGone(t *test
 		if how := p.vanished(m).How; !strings.HasPrefix(how, "it was unregistered by ") {
 			t.Error(how)
 		}
-		w.must(w.Register("web-0"))
+		w.must(w.Register(m.InstanceUUID))
 		p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
 		back := asRecorded(p.of(m).VMs[0])
 		w.must(w.Destroy("web-0"))
@@ -107,6 +107,19 @@ func TestAMemberThatIsDestroyedWithItsFolderIsGone(t *testing.T) {
 		w.must(err)
 		w.Done(object.NewFolder(w.Admin().Client, folder).Destroy(t.Context()))
 		p.gone(m)
+	})
+}
+
+// A status may be older than the quarantine of a member, and its end.
+func TestAMemberThatWasRenamedBeforeItWasDestroyedIsGoneToAProcessThatNeverSawIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p, m := twoHosts(t, false)
+		w.must(w.Rename("web-0", "web-0-"+m.MoRef))
+		w.must(w.Rename("web-0-"+m.MoRef, "old"))
+		w.must(w.Destroy("old"))
+		p.gone(m)
+		w.start().gone(m)
 	})
 }
 
@@ -189,7 +202,7 @@ func TestAMemberThatARestoredVCenterDoesNotKnowHasVanishedWhetherOnOrOff(t *test
 				if how := p.vanished(m).How; !strings.Contains(how, "restore from a backup") {
 					t.Error(how)
 				}
-				w.must(w.Register("web-0"))
+				w.must(w.Register(m.InstanceUUID))
 				p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
 			})
 		})
@@ -221,7 +234,7 @@ func TestAMoRefThatNamesAnotherVMAfterARestoreIsNotTheMember(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		p.vanished(m)
 		w.start().vanished(m)
-		w.must(w.Register("web-0"))
+		w.must(w.Register(m.InstanceUUID))
 		p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
 	})
 }

@@ -1,6 +1,7 @@
 package fate
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -19,7 +20,7 @@ import (
 // (https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/data-structures/EventFilterSpec/).
 const migrated = "com.vmware.vc.vm.SrcVmMigratedEvent"
 
-var departures = []string{"VmRemovedEvent", "HostRemovedEvent", migrated}
+var departures = []string{"VmRemovedEvent", "HostRemovedEvent", migrated, "VmRenamedEvent"}
 
 // destroys are the tasks that destroy VMs, by TaskInfo.descriptionId (govmomi's capture of a vCenter, simulator/vpx/task_manager.go).
 var destroys = []string{"VirtualMachine.destroy", "Folder.destroy", "VirtualApp.destroy"}
@@ -73,7 +74,7 @@ func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[stri
 		}
 		chains := map[int32][]types.BaseEvent{}
 		for _, m := range of {
-			removed := lastOf(events, m)
+			removed := lastOf(events, m, j.newest.followed(m))
 			if removed == nil {
 				continue
 			}
@@ -103,6 +104,11 @@ func (n *newestEvent) note(latest *types.Event, now time.Time) {
 		n.restored = now
 	}
 	n.key, n.at, n.known = latest.Key, latest.CreatedTime, true
+}
+
+// followed reports whether vCenter's events were followed since a VM was seen: then its moRef is not another VM's.
+func (n *newestEvent) followed(m inventory.Missing) bool {
+	return !m.Reused && n.known && !m.SeenAt.IsZero() && m.SeenAt.After(n.restored)
 }
 
 // beginOf is from when on events are asked for: since the VMs were last seen, or all that there are. latest tells how far vCenter's
@@ -146,18 +152,19 @@ func query(ctx context.Context, s *session.Session, filter types.EventFilterSpec
 	return append(older, newer...), err
 }
 
-// lastOf is the newest event that tells of a VM's departure: its own, or else that of its host. A moRef that was given again after a
-// restore is another VM's: its name tells.
-func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent) {
-	own := false
+// lastOf is the newest event that tells of a VM's departure: its own, or else that of its host. Unless vCenter's events were followed
+// since the VM was seen, a moRef may have been given again after a restore, and the event may be about another VM: its name tells.
+func lastOf(events []types.BaseEvent, m inventory.Missing, followed bool) (last types.BaseEvent) {
+	own, names := false, namesOf(events, m)
 	for _, event := range events {
 		e := event.GetEvent()
-		var its bool
+		its := false
 		switch event.(type) {
+		case *types.VmRenamedEvent:
 		case *types.HostRemovedEvent:
 			its = !own && m.Host != "" && e.Host != nil && e.Host.Name == m.Host && !m.SeenAt.After(e.CreatedTime.Add(clocksApart))
 		default:
-			if its = e.Vm != nil && e.Vm.Vm.Value == m.MoRef && inventory.Unescape(e.Vm.Name) == inventory.Unescape(m.Name); its && !own {
+			if its = isOf(e, m) && (followed || names[inventory.Unescape(e.Vm.Name)]); its && !own {
 				own, last = true, nil
 			}
 		}
@@ -166,6 +173,26 @@ func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent
 		}
 	}
 	return last
+}
+
+func isOf(e *types.Event, m inventory.Missing) bool { return e.Vm != nil && e.Vm.Vm.Value == m.MoRef }
+
+// namesOf are the names that a VM has had since it had the one that is known: it may have been put into quarantine since.
+func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
+	names := map[string]bool{inventory.Unescape(m.Name): true}
+	var renames []*types.VmRenamedEvent
+	for _, event := range events {
+		if e, is := event.(*types.VmRenamedEvent); is && isOf(e.GetEvent(), m) {
+			renames = append(renames, e)
+		}
+	}
+	slices.SortFunc(renames, func(a, b *types.VmRenamedEvent) int { return cmp.Compare(a.Key, b.Key) })
+	for _, e := range renames {
+		if names[inventory.Unescape(e.OldName)] {
+			names[inventory.Unescape(e.NewName)] = true
+		}
+	}
+	return names
 }
 
 // read says what a departure means, beside the other events of its chain.

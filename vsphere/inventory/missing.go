@@ -73,11 +73,12 @@ func sameVM(recorded, read string) bool { return recorded == "" || recorded == r
 
 // miss files a member that left the inventory. The caller holds mu for writing.
 func (n *Inventory) miss(old *Member, reused bool) {
-	if !old.Stamp.Quarantined.IsZero() {
-		return // it is off, holds no ordinal, and is known again by its stamp
-	}
 	n.interest.Lock()
 	defer n.interest.Unlock()
+	if !old.Stamp.Quarantined.IsZero() { // it is off, holds no ordinal, and is known again by its stamp
+		n.missing.finish(vmID{old.MoRef, old.InstanceUUID})
+		return
+	}
 	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, HostRef: old.HostRef, SeenAt: old.ReadAt, Reused: reused,
 		Off:      old.Reachable && old.Power == plan.PoweredOff,
 		Vanished: plan.Vanished{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID, Name: old.Name, Ordinal: old.Stamp.Ordinal}})

@@ -116,7 +116,7 @@ func TestAVMThatWasUnregisteredIsRegisteredAgainWithAnotherMoRef(t *testing.T) {
 		v := start(t, vcsim.Config{})
 		was := login(t, v).clone(t, "a").Reference()
 		ok(t, v.Unregister("a"))
-		ok(t, v.Register("a"))
+		ok(t, v.Register(v.Away()[0].InstanceUUID))
 		if back := allNamed(v.VMs(), "a"); len(back) != 1 || back[0].Ref == was || back[0].Path != "/DC0/vm/a" || len(v.Away()) != 0 {
 			t.Errorf("%+v", back)
 		}
@@ -152,7 +152,7 @@ func TestARestoredVCenterKnowsNoVMAndNoEventSinceTheBackupAndGivesMoRefsAgain(t 
 		if again := c.clone(t, "other").Reference(); again != lost {
 			t.Errorf("the next VM is %s, not %s", again, lost)
 		}
-		ok(t, v.Register("new"))
+		ok(t, v.Register(v.Away()[0].InstanceUUID))
 		if back := allNamed(v.VMs(), "new"); len(back) != 1 || back[0].Ref == lost || back[0].Power != "poweredOn" {
 			t.Errorf("registered again: %+v", back)
 		}

@@ -97,6 +97,9 @@ func (v *Objects) admitVM(ctx *simulator.Context, d *departed, folder *simulator
 	vm.Config, vm.Guest = &config, &guest
 	vm.Self = types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}
 	vm.RecentTask = nil
+	for n := 1; v.taken(place{folder.Self, vm.Name}, nil) != nil; n++ { // as vCenter names a VM whose name is taken
+		vm.Name = fmt.Sprintf("%s (%d)", d.vm.Name, n)
+	}
 	vm.Runtime.Host = &host.Self
 	vm.Summary.Runtime.Host = &host.Self
 	if v.objects.Get(d.pool) != nil {
@@ -220,33 +223,48 @@ func (vm *machine) UnregisterVM(ctx *simulator.Context, _ *types.UnregisterVM) s
 	return &methods.UnregisterVMBody{Res: new(types.UnregisterVMResponse)}
 }
 
-// Register registers a VM that is away, by its name, in the folder it was in.
-func (v *Objects) Register(name string) error {
+// Register registers a VM that is away, by the instanceUuid in its files: in the folder it was in, or, if that is gone, in the one for
+// what is discovered.
+func (v *Objects) Register(instanceUUID string) error {
 	v.world.Lock()
 	defer v.world.Unlock()
-	for _, d := range v.away {
-		if d.vm.Name != name {
-			continue
-		}
-		folder, ok := v.objects.Get(d.folder).(*simulator.Folder)
-		if !ok {
-			return fmt.Errorf("register %s: its folder is gone", name)
-		}
-		if fault := v.free(place{folder.Self, name}, nil); fault != nil {
-			return fmt.Errorf("register %s: %w", name, soap.WrapVimFault(fault))
-		}
-		for _, e := range v.objects.All("HostSystem") {
-			if host := e.(*simulator.HostSystem); host.Name == d.host {
-				ctx := v.adminContext()
-				vm := v.admitVM(ctx, d, folder, host, "")
-				v.back(d)
-				v.post(ctx, &types.VmRegisteredEvent{VmEvent: v.vmEvent(vm)})
-				return nil
-			}
-		}
-		return fmt.Errorf("register %s: its host is not in the inventory", name)
+	i := slices.IndexFunc(v.away, func(d *departed) bool { return d.vm.Config.InstanceUuid == instanceUUID })
+	if i < 0 {
+		return fmt.Errorf("register %s: no such VM is away", instanceUUID)
 	}
-	return fmt.Errorf("register %s: no such VM is away", name)
+	d, ctx := v.away[i], v.adminContext()
+	host := v.hostNamed(d.host)
+	if host == nil {
+		return fmt.Errorf("register %s: its host %s is not in the inventory", d.vm.Name, d.host)
+	}
+	folder, ok := v.objects.Get(d.folder).(*simulator.Folder)
+	if !ok {
+		folder = v.discoveredIn(ctx, v.world.DatacenterOf(host.Self))
+	}
+	vm := v.admitVM(ctx, d, folder, host, "")
+	v.back(d)
+	v.post(ctx, &types.VmRegisteredEvent{VmEvent: v.vmEvent(vm)})
+	return nil
+}
+
+// hostNamed is the host of that name in the inventory; nil if there is none. The caller holds the world.
+func (v *Objects) hostNamed(name string) *simulator.HostSystem {
+	for _, e := range v.objects.All("HostSystem") {
+		if host := e.(*simulator.HostSystem); host.Name == name {
+			return host
+		}
+	}
+	return nil
+}
+
+// RemovedHosts are the names of the hosts that were removed.
+func (v *Objects) RemovedHosts() (names []string) {
+	v.world.RLock()
+	defer v.world.RUnlock()
+	for _, h := range v.hosts {
+		names = append(names, h.host.Name)
+	}
+	return names
 }
 
 func (v *Objects) hostEvent(host *simulator.HostSystem) types.Event {

@@ -51,10 +51,12 @@ func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap
 				return nil, fault
 			}
 		}
+		was := vm.Name
 		vm.v.amend(ctx, vm.VirtualMachine,
 			types.PropertyChange{Name: "name", Val: name},
 			types.PropertyChange{Name: "config.name", Val: name},
 			types.PropertyChange{Name: "summary.config.name", Val: name})
+		vm.v.post(ctx, &types.VmRenamedEvent{VmEvent: vm.v.vmEvent(vm.VirtualMachine), OldName: was, NewName: name})
 		return nil, nil
 	}
 	return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{Returnval: vm.work(Rename, do)}}
