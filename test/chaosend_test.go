@@ -23,6 +23,7 @@ func (l *life) calm() {
 		c.mend()
 	}
 	l.complete()
+	l.reunite()
 	l.cure()
 	for began := time.Now(); l.off() != ""; time.Sleep(3 * time.Second) { // what one copy began may still be put right by another
 		if l.watch.still(began) {
@@ -35,6 +36,7 @@ func (l *life) calm() {
 			}
 		}
 		l.empty(a)
+		l.giveUp(a)
 	}
 	for _, c := range l.copies {
 		for began := time.Now(); !metacontroller.Running(l.call(c)); time.Sleep(3 * time.Second) {

@@ -39,6 +39,7 @@ type life struct {
 	retagged  map[string]bool // VMs whose tags and attributes an admin changed by hand
 	hidden    []vcsim.VM
 	unruly    []types.UID // groups that are gone, and could not remove their DRS rules
+	backup    *vcsim.Backup
 }
 
 // docker0 is its address in every guest, which leads to no member.
@@ -83,7 +84,7 @@ func newLife(t *trial, by way, w *watch, temper temper, planted *defect, counts 
 	l := &life{watch: w, temper: temper, counts: counts, retagged: map[string]bool{}, strangers: map[string]vcsim.VM{},
 		rand: rand.New(rand.NewPCG(0, 0)),
 		rig: newRigBy(t, by, vcsim.Config{
-			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2})}
+			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2})}
 	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
 	l.planted = planted
 	for range temper.copies {

@@ -10,6 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // change is an edit of the spec that says in words what it did.
@@ -52,6 +53,9 @@ var edits = []deed{
 	change("replace", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		if members := l.group.Status.Members; len(members) > 0 {
 			m := pick(l.rand, members)
+			if slices.ContainsFunc(l.Away(), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID }) {
+				l.watch.excuse(m.InstanceUUID)
+			}
 			s.Replace = []v1alpha1.Replacement{{Name: fmt.Sprintf("web-%d", m.Ordinal), MoRef: m.MoRef}}
 		}
 		return fmt.Sprint(s.Replace)

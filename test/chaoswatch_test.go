@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,27 +16,29 @@ import (
 
 // watch looks at vCenter during a whole life, and takes down what must never be:
 //
-//   - two VMs of one ordinal that are both on and not chosen to go, unless an operator made that possible: one who renames
-//     or moves a VM, or its folder, opens the lock that its name is
+//   - two VMs of one ordinal that are both on and not chosen to go, in vCenter's inventory or not, unless an operator made that
+//     possible: one who renames or moves a VM, or its folder, opens the lock that its name is; and one who gives up a VM that
+//     vanished takes the blame
 //   - a VM that bears the stamp of a group that was finalized
 //   - in a peaceful life, fewer members at work than promised: see leastOf
 //
 // It keeps the diary, too.
 type watch struct {
-	mu     sync.Mutex
-	began  time.Time
-	diary  []string
-	wrongs []string
-	uid    types.UID
-	buried []types.UID
-	least  int       // how many are promised to be at work
-	twins  string    // why there may be twins; empty: there may be none
-	seen   glances   // what was last seen of each VM, for the diary
-	news   time.Time // when any of that changed last
+	mu      sync.Mutex
+	began   time.Time
+	diary   []string
+	wrongs  []string
+	uid     types.UID
+	buried  []types.UID
+	least   int             // how many are promised to be at work
+	twins   string          // why there may be twins; empty: there may be none
+	excused map[string]bool // VMs, by instanceUuid, that a user gave up, or that were in quarantine, when they were not in the inventory
+	seen    glances         // what was last seen of each VM, for the diary
+	news    time.Time       // when any of that changed last
 }
 
 func newWatch() *watch {
-	return &watch{began: time.Now(), seen: map[string]string{}}
+	return &watch{began: time.Now(), seen: map[string]string{}, excused: map[string]bool{}}
 }
 
 func (w *watch) say(format string, args ...any) {
@@ -97,6 +100,15 @@ func (w *watch) twinsByHand(how string) {
 	w.twins = how
 }
 
+// excuse notes VMs that nobody is to blame for when they come back, or run on where vCenter does not see them.
+func (w *watch) excuse(instanceUUIDs ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range instanceUUIDs {
+		w.excused[id] = true
+	}
+}
+
 // promised: so many are at work, and are to be from now on.
 func (w *watch) promised(least int) {
 	w.mu.Lock()
@@ -141,20 +153,21 @@ func (w *watch) look(l *life) {
 	if enough {
 		return
 	}
-	vms := l.VMs()
+	vms, away := l.VMs(), l.Away()
 	w.mu.Lock()
 	if w.uid != uid {
 		w.mu.Unlock()
 		return
 	}
 	least, twins := min(least, w.least), w.twins
+	excused := maps.Clone(w.excused)
 	w.mu.Unlock()
 
 	w.note(vms)
 	working, on := 0, map[int32]string{}
-	for _, vm := range vms {
+	for _, vm := range slices.Concat(vms, away) {
 		stamp, err := stampOf(vm)
-		if err != nil || !stamp.Owned(stamp.UID, vm.InstanceUUID) {
+		if err != nil || !stamp.Owned(stamp.UID, vm.InstanceUUID) || excused[vm.InstanceUUID] {
 			continue
 		}
 		if slices.Contains(buried, stamp.UID) {

@@ -1,0 +1,112 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// departures are how VMs leave vCenter's inventory and go on, and how they come back.
+var departures = []deed{
+	{"a host is removed", 4, func(l *life) {
+		host := pick(l.rand, []string{"/DC0/host/DC0_C0/DC0_C0_H0", "/DC0/host/DC0_C0/DC0_C0_H1", "/DC0/host/DC0_C1/DC0_C1_H0", "/DC0/host/DC0_C1/DC0_C1_H1"})
+		if slices.ContainsFunc(l.RemovedHosts(), func(name string) bool { return strings.HasPrefix(host, "/DC0/host/"+name[:len("DC0_C0")]) }) {
+			return // its cluster is to keep one
+		}
+		if l.depart(func(vm vcsim.VM) bool { d, err := l.Details(vm.Path); return err == nil && d.Host == host }) {
+			l.say("an admin removes %s: %v", host, l.RemoveHost(host))
+		}
+	}},
+	{"a host is added back", 3, func(l *life) {
+		if removed := l.RemovedHosts(); len(removed) > 0 {
+			host := pick(l.rand, removed)
+			l.say("an admin adds %s back: %v", host, l.returning(func() error { return l.AddHost(host) }))
+		}
+	}},
+	onMember("unregister", 3, func(l *life, vm vcsim.VM) error {
+		if err := l.PowerOff(vm.Path); isOn(vm) && err != nil {
+			return err
+		}
+		if !l.depart(func(other vcsim.VM) bool { return other.Ref == vm.Ref }) {
+			return nil
+		}
+		return l.Unregister(vm.Path)
+	}),
+	{"register", 3, func(l *life) {
+		if away := l.Away(); len(away) > 0 {
+			vm := pick(l.rand, away)
+			l.say("an admin registers %s: %v", vm.Name, l.returning(func() error { return l.Register(vm.InstanceUUID) }))
+		}
+	}},
+	{"a backup", 2, func(l *life) { l.backup = l.Backup() }},
+	{"vCenter is restored from a backup", 3, func(l *life) {
+		if l.backup != nil && l.depart(func(vm vcsim.VM) bool { return true }) {
+			l.say("vCenter is restored")
+			l.Restore(l.backup)
+			l.severAll("Restore")
+		}
+	}},
+}
+
+// depart looks at the VMs that are to leave the inventory. False: one of them is in no status yet, and if all replicas of the server
+// stopped now, nothing would remember it (docs/design.md, known limits).
+func (l *life) depart(leaves func(vcsim.VM) bool) bool {
+	var kept []string
+	for _, vm := range slices.DeleteFunc(l.ours(), func(vm vcsim.VM) bool { return !leaves(vm) }) {
+		stamp, _ := stampOf(vm)
+		switch {
+		case !stamp.Quarantined.IsZero():
+			kept = append(kept, vm.InstanceUUID)
+		case !slices.ContainsFunc(l.group.Status.Members, func(m v1alpha1.Member) bool { return m.InstanceUUID == vm.InstanceUUID }):
+			return false
+		}
+	}
+	l.watch.excuse(kept...)
+	return true
+}
+
+// returning has VMs come back, and follows those that the life knows by their moRefs.
+func (l *life) returning(do func() error) error {
+	before := refsOf(l.VMs())
+	err := do()
+	for _, vm := range l.VMs() {
+		if slices.Contains(before, vm.Ref.Value) {
+			continue
+		}
+		l.retagged[vm.Ref.Value] = true // it lost its tags
+		for ref, was := range l.strangers {
+			if was.InstanceUUID == vm.InstanceUUID && ref != vm.Ref.Value {
+				delete(l.strangers, ref)
+				l.strangers[vm.Ref.Value] = vm
+			}
+		}
+	}
+	return err
+}
+
+// reunite brings back all that is not in the inventory.
+func (l *life) reunite() {
+	for _, host := range l.RemovedHosts() {
+		l.say("an admin adds %s back: %v", host, l.returning(func() error { return l.AddHost(host) }))
+	}
+	for _, vm := range l.Away() {
+		l.say("an admin registers %s: %v", vm.Name, l.returning(func() error { return l.Register(vm.InstanceUUID) }))
+	}
+}
+
+// giveUp is the person who knows that a VM is gone for good, although vCenter's events do not say so any more.
+func (l *life) giveUp(a metacontroller.Answer) {
+	for _, m := range a.Status.Members {
+		there := slices.ContainsFunc(slices.Concat(l.VMs(), l.Away()), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
+		named := slices.ContainsFunc(l.group.Spec.Replace, func(r v1alpha1.Replacement) bool { return r.MoRef == m.MoRef })
+		if m.Reason == plan.ReasonMemberVanished && !there && !named {
+			l.group.Spec.Replace = append(l.group.Spec.Replace, v1alpha1.Replacement{Name: fmt.Sprintf("web-%d", m.Ordinal), MoRef: m.MoRef})
+			l.edited("%s (%s) is given up: %s", m.Name, m.MoRef, m.Message)
+		}
+	}
+}
