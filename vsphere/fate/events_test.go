@@ -1,0 +1,151 @@
+package fate
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// event fills in what all events of web-0 (vm-7) on esx-1 have.
+func event(key int32, e types.BaseEvent) types.BaseEvent {
+	*e.GetEvent() = types.Event{Key: key, ChainId: 100, CreatedTime: noon, UserName: "alice",
+		Vm:   &types.VmEventArgument{Vm: inventory.VMRef("vm-7"), EntityEventArgument: types.EntityEventArgument{Name: "web-0"}},
+		Host: &types.HostEventArgument{EntityEventArgument: types.EntityEventArgument{Name: "esx-1"}}}
+	return e
+}
+
+func task(description string) types.BaseEvent {
+	return event(1, &types.TaskEvent{Info: types.TaskInfo{DescriptionId: description}})
+}
+
+func TestWhatTheEventsOfAChainMean(t *testing.T) {
+	removed := event(2, &types.VmRemovedEvent{})
+	for _, c := range []struct {
+		event     types.BaseEvent
+		chain     []types.BaseEvent
+		destroyed bool
+		how       string
+	}{
+		{removed, []types.BaseEvent{task("VirtualMachine.destroy"), removed}, true, "it was destroyed by alice"},
+		{removed, []types.BaseEvent{task("Folder.destroy"), removed}, true, "it was destroyed by alice"},
+		{removed, []types.BaseEvent{task("VirtualApp.destroy"), removed}, true, "it was destroyed by alice"},
+		{removed, []types.BaseEvent{task("VirtualMachine.unregister"), removed}, false, "it was unregistered by alice"},
+		{removed, []types.BaseEvent{task("HostSystem.destroy"), event(3, &types.HostRemovedEvent{})}, false, "its host esx-1 was removed from the inventory by alice"},
+		{removed, []types.BaseEvent{task("ClusterComputeResource.destroy"), removed}, false, "it was taken off the inventory by alice (ClusterComputeResource.destroy)"},
+		{removed, []types.BaseEvent{task("Folder.unregisterAndDestroy")}, false, "it was taken off the inventory by alice (Folder.unregisterAndDestroy)"},
+		{removed, nil, false, "it was taken off the inventory by alice"},
+		{event(2, &types.EventEx{EventTypeId: migrated}), nil, false, "it was migrated to another vCenter by alice"},
+		{event(2, &types.HostRemovedEvent{}), nil, false, "its host esx-1 was removed from the inventory by alice"},
+	} {
+		if got := read(c.event, c.chain); got.destroyed != c.destroyed || got.how != c.how {
+			t.Errorf("%T: %+v, not %v: %s", c.event, got, c.destroyed, c.how)
+		}
+	}
+}
+
+func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
+	m := inventory.Missing{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0"}, Host: "esx-1", SeenAt: noon}
+	own, host := event(2, &types.VmRemovedEvent{}), event(9, &types.HostRemovedEvent{})
+	other := event(8, &types.VmRemovedEvent{})
+	other.GetEvent().Vm.Name = "other" // it has the moRef since a restore
+	early := event(7, &types.HostRemovedEvent{})
+	early.GetEvent().CreatedTime = noon.Add(-time.Hour)
+	for i, c := range []struct {
+		events   []types.BaseEvent
+		followed bool
+		want     types.BaseEvent
+	}{
+		{[]types.BaseEvent{host, own}, false, own},
+		{[]types.BaseEvent{own, host}, false, own},
+		{[]types.BaseEvent{host}, false, host},
+		{[]types.BaseEvent{early}, false, nil},
+		{[]types.BaseEvent{other}, false, nil},
+		{[]types.BaseEvent{other}, true, other},
+		{[]types.BaseEvent{own, event(5, &types.EventEx{EventTypeId: migrated})}, false, nil},
+		{nil, false, nil},
+	} {
+		got := lastOf(c.events, m, c.followed)
+		if i == 6 {
+			if _, is := got.(*types.EventEx); !is {
+				t.Errorf("%d: %+v", i, got)
+			}
+		} else if got != c.want {
+			t.Errorf("%d: %+v, not %+v", i, got, c.want)
+		}
+	}
+}
+
+func TestAnEventThatIsOlderThanTheNewestBeforeMeansARestore(t *testing.T) {
+	seen := inventory.Missing{SeenAt: noon.Add(time.Minute)}
+	n := newestEvent{}
+	n.note(&types.Event{Key: 50, CreatedTime: noon}, noon)
+	n.note(&types.Event{Key: 60, CreatedTime: noon.Add(time.Hour)}, noon.Add(time.Hour))
+	if !n.followed(seen) {
+		t.Error("events that count up are taken for a restore")
+	}
+	later := n
+	later.note(&types.Event{Key: 55, CreatedTime: noon.Add(2 * time.Hour)}, noon.Add(2*time.Hour))
+	if later.followed(seen) || !later.followed(inventory.Missing{SeenAt: noon.Add(3 * time.Hour)}) {
+		t.Errorf("a lower key: %+v", later)
+	}
+	n.note(&types.Event{Key: 61, CreatedTime: noon.Add(time.Minute)}, noon.Add(2*time.Hour))
+	if n.followed(seen) {
+		t.Errorf("an earlier time: %+v", n)
+	}
+}
+
+// many is a vCenter with an event each second before noon, of which it gives so many at most.
+type many struct{ calls int }
+
+func (m *many) RoundTrip(_ context.Context, req, res soap.HasFault) error {
+	m.calls++
+	filter := req.(*methods.QueryEventsBody).Req.Filter
+	answer := new(types.QueryEventsResponse)
+	for i := range int32(3600) {
+		at := noon.Add(-time.Duration(i) * time.Second)
+		if !at.Before(*filter.Time.BeginTime) && !at.After(*filter.Time.EndTime) && len(answer.Returnval) < eventsMost {
+			answer.Returnval = append(answer.Returnval, &types.VmRemovedEvent{VmEvent: types.VmEvent{Event: types.Event{Key: i}}})
+		}
+	}
+	res.(*methods.QueryEventsBody).Res = answer
+	return nil
+}
+
+func TestAllEventsAreReadThoughVCenterGivesOnlySomeAtOnce(t *testing.T) {
+	m := new(many)
+	client := &vim25.Client{ServiceContent: types.ServiceContent{EventManager: &types.ManagedObjectReference{}}, RoundTripper: m}
+	events, err := query(t.Context(), &session.Session{Vim: client}, types.EventFilterSpec{}, noon.Add(-time.Hour), noon, halvings)
+	keys := map[int32]bool{}
+	for _, e := range events {
+		keys[e.GetEvent().Key] = true
+	}
+	if err != nil || len(keys) != 3600 || m.calls > 20 {
+		t.Errorf("%d of 3600 events with %d calls: %v", len(keys), m.calls, err)
+	}
+}
+
+func TestAnEventInAPropertyIsFoundAsAValueAndAsAPointer(t *testing.T) {
+	value := types.UserLoginSessionEvent{SessionEvent: types.SessionEvent{Event: types.Event{Key: 7}}}
+	for _, property := range []any{value, &value} {
+		if e := eventIn(property); e == nil || e.Key != 7 {
+			t.Errorf("%T: %+v", property, e)
+		}
+	}
+	for _, none := range []any{nil, "", strings.Builder{}} {
+		if e := eventIn(none); e != nil {
+			t.Errorf("%T: %+v", none, e)
+		}
+	}
+}
