@@ -13,7 +13,7 @@ import (
 
 // departures are how VMs leave vCenter's inventory and go on, and how they come back.
 var departures = []deed{
-	{"a host is removed", 4, func(l *life) {
+	{"a host is removed", 10, func(l *life) {
 		host := pick(l.rand, []string{"/DC0/host/DC0_C0/DC0_C0_H0", "/DC0/host/DC0_C0/DC0_C0_H1", "/DC0/host/DC0_C1/DC0_C1_H0", "/DC0/host/DC0_C1/DC0_C1_H1"})
 		if slices.ContainsFunc(l.RemovedHosts(), func(name string) bool { return strings.HasPrefix(host, "/DC0/host/"+name[:len("DC0_C0")]) }) {
 			return // its cluster is to keep one
@@ -22,13 +22,13 @@ var departures = []deed{
 			l.say("an admin removes %s: %v", host, l.RemoveHost(host))
 		}
 	}},
-	{"a host is added back", 3, func(l *life) {
+	{"a host is added back", 5, func(l *life) {
 		if removed := l.RemovedHosts(); len(removed) > 0 {
 			host := pick(l.rand, removed)
 			l.say("an admin adds %s back: %v", host, l.returning(func() error { return l.AddHost(host) }))
 		}
 	}},
-	onMember("unregister", 3, func(l *life, vm vcsim.VM) error {
+	onMember("unregister", 5, func(l *life, vm vcsim.VM) error {
 		if err := l.PowerOff(vm.Path); isOn(vm) && err != nil {
 			return err
 		}
@@ -37,14 +37,14 @@ var departures = []deed{
 		}
 		return l.Unregister(vm.Path)
 	}),
-	{"register", 3, func(l *life) {
+	{"register", 5, func(l *life) {
 		if away := l.Away(); len(away) > 0 {
 			vm := pick(l.rand, away)
 			l.say("an admin registers %s: %v", vm.Name, l.returning(func() error { return l.Register(vm.InstanceUUID) }))
 		}
 	}},
-	{"a backup", 2, func(l *life) { l.backup = l.Backup() }},
-	{"vCenter is restored from a backup", 3, func(l *life) {
+	{"a backup", 6, func(l *life) { l.backup = l.Backup() }},
+	{"vCenter is restored from a backup", 6, func(l *life) {
 		if l.backup != nil && l.depart(func(vm vcsim.VM) bool { return true }) {
 			l.say("vCenter is restored")
 			l.Restore(l.backup)
