@@ -25,6 +25,8 @@ type (
 	Guest = managed.Guest
 	// Health is how a guest is.
 	Health = managed.Health
+	// DRS is how a cluster places VMs. The zero value is fully automated.
+	DRS = managed.DRS
 	// Backup is what a backup of vCenter knows.
 	Backup = managed.Backup
 	// Question is what a VM asks. Until it is answered the VM stands still.
@@ -67,6 +69,8 @@ const (
 	UnregisterAndDestroy = managed.UnregisterAndDestroy
 	Unregister           = managed.Unregister
 	DestroyHost          = managed.DestroyHost
+	PowerOnMulti         = managed.PowerOnMulti
+	PowerOnByDRS         = managed.PowerOnByDRS
 	CreateSnapshot       = managed.CreateSnapshot
 	RemoveSnapshots      = managed.RemoveSnapshots
 	Customize            = managed.Customize

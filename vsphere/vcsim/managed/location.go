@@ -38,6 +38,8 @@ func (v *Objects) locate(create *types.CreateVM_Task, source *simulator.VirtualM
 			return wrongLocation("host")
 		}
 		create.Host = at.Host
+	} else if host := v.firstWithoutDRS(hosts); host != nil {
+		create.Host = host
 	}
 	dc, to := v.world.DatacenterOf(*pool), v.world.DatacenterOf(create.This)
 	if dc == nil || dc != to {

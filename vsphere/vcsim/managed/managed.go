@@ -26,7 +26,8 @@ type Objects struct {
 	lastBoot        time.Time
 	broken, hanging func(VM) bool
 
-	asks asks // question.go says what guards them
+	asks    asks    // question.go says what guards them
+	placing placing // drs.go
 
 	// The world guards these, too: what was asked for in a VM's making and is not in its configuration.
 	customized map[types.ManagedObjectReference]*types.CustomizationSpec
@@ -61,6 +62,7 @@ func New(w *world.World, p profiles, guest Guest) *Objects {
 		world: w, objects: w.Objects, profiles: p, guest: guest,
 		lives:      make(map[types.ManagedObjectReference]*life),
 		asks:       asks{of: make(map[types.ManagedObjectReference]*asked)},
+		placing:    placing{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
 		policies:   make(map[types.ManagedObjectReference]policies),
 		events:     eventBook{chains: make(map[int32]int32), late: make(map[int32]time.Time)},
@@ -85,6 +87,11 @@ func (v *Objects) Wrap(m *simulator.Method, obj mo.Reference, g *world.Guard) mo
 	case *simulator.ClusterComputeResource:
 		g.Protect(o.Self, false)
 		return &cluster{ClusterComputeResource: o, Guard: g, v: v}
+	case *simulator.Datacenter:
+		if m.Name == "PowerOnMultiVM_Task" {
+			g.Protect(o.Self, false)
+			return &datacenter{Datacenter: o, Guard: g, v: v}
+		}
 	case *simulator.StorageResourceManager:
 		g.Protect(o.Self, false)
 		return &storageManager{StorageResourceManager: o, Guard: g, v: v}

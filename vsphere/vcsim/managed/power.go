@@ -11,13 +11,26 @@ import (
 
 // power begins a task that has the simulator change the power state; the facts that depend on it follow.
 func (vm *machine) power(kind Kind, call func(*simulator.Context) soap.HasFault) types.ManagedObjectReference {
-	w := work{kind: kind, entity: vm.VirtualMachine, name: vm.Name, do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+	return vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return vm.changePower(ctx, func() soap.HasFault { return call(ctx) })
-	}}
-	if kind == PowerOn {
-		w.stand = vm.stand
-	}
-	return vm.v.begin(vm.Guard, w)
+	})
+}
+
+// powerOn begins a power-on, whose task bears that kind's name.
+func (vm *machine) powerOn(as Kind) types.ManagedObjectReference {
+	return vm.v.begin(vm.Guard, work{kind: PowerOn, as: as, entity: vm.VirtualMachine, name: vm.Name, stand: vm.stand,
+		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+			fault := vm.v.fullHost(vm.VirtualMachine)
+			if as == PowerOn {
+				fault = vm.v.placeAlone(ctx, vm.VirtualMachine)
+			}
+			if fault != nil {
+				return nil, fault
+			}
+			return vm.changePower(ctx, func() soap.HasFault {
+				return vm.VirtualMachine.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self})
+			})
+		}})
 }
 
 func (vm *machine) changePower(ctx *simulator.Context, call func() soap.HasFault) (types.AnyType, types.BaseMethodFault) {
@@ -83,10 +96,8 @@ func (v *Objects) bootTime() time.Time {
 }
 
 // PowerOnVMTask takes its time.
-func (vm *machine) PowerOnVMTask(_ *simulator.Context, req *types.PowerOnVM_Task) soap.HasFault {
-	return &methods.PowerOnVM_TaskBody{Res: &types.PowerOnVM_TaskResponse{
-		Returnval: vm.power(PowerOn, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.PowerOnVMTask(ctx, req) }),
-	}}
+func (vm *machine) PowerOnVMTask(*simulator.Context, *types.PowerOnVM_Task) soap.HasFault {
+	return &methods.PowerOnVM_TaskBody{Res: &types.PowerOnVM_TaskResponse{Returnval: vm.powerOn(PowerOn)}}
 }
 
 // PowerOffVMTask takes its time.

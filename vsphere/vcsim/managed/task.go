@@ -1,6 +1,7 @@
 package managed
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -48,6 +49,7 @@ const (
 // work is what a task does.
 type work struct {
 	kind   Kind
+	as     Kind // what the task is called; empty: as its kind
 	entity mo.Entity
 	name   string // of the VM, folder or cluster it is about
 	// check refuses at once, before the latency. May be nil.
@@ -73,7 +75,7 @@ func (v *Objects) begin(g *world.Guard, w work) types.ManagedObjectReference {
 	if world.IsAdmin(g.Ctx.Session) {
 		latency, held = 0, nil
 	}
-	j := v.newJob(g.Method, w.kind, w.entity, g.Ctx.Session.UserName)
+	j := v.newJob(g.Method, cmp.Or(w.as, w.kind), w.entity, g.Ctx.Session.UserName)
 	ctx := world.Fork(g.Ctx)
 	if !v.world.Enter() {
 		return j.Self

@@ -154,6 +154,12 @@ func (v *Rights) needs(m *simulator.Method) []need {
 		return []need{{"VirtualMachine.Config.Rename", m.This}}
 	case *types.PowerOnVM_Task:
 		return []need{{"VirtualMachine.Interact.PowerOn", m.This}}
+	case *types.PowerOnMultiVM_Task:
+		all := []need{{"System.View", m.This}}
+		for _, ref := range req.Vm {
+			all = append(all, need{"VirtualMachine.Interact.PowerOn", ref})
+		}
+		return all
 	case *types.PowerOffVM_Task, *types.ShutdownGuest:
 		return []need{{"VirtualMachine.Interact.PowerOff", m.This}}
 	case *types.ResetVM_Task:
