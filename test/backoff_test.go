@@ -24,7 +24,7 @@ func TestWhatGoesOnFailingIsNotTriedInAHotLoop(t *testing.T) {
 			most   int64 // within 10 minutes
 		}{
 			{"CloneVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.SystemError{Reason: "again"}}, 12}, // the pause doubles from 1 s to 2 min
-			{"PowerOnVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.TaskInProgress{}}, 155},          // passes by itself: tried again every 4 s
+			{"PowerOnMultiVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.TaskInProgress{}}, 155},     // passes by itself: tried again every 4 s
 		} {
 			var tries atomic.Int64
 			c.wire.On(func(call vcsim.Call) vcsim.Break {

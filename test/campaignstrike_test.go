@@ -146,7 +146,7 @@ func kindsFor(method string) (all []strike) {
 
 // taskKinds are the kinds of the tasks that methods begin.
 var taskKinds = map[string]vcsim.Kind{
-	"CloneVM_Task": vcsim.Clone, "PowerOnVM_Task": vcsim.PowerOn, "PowerOffVM_Task": vcsim.PowerOff, "Destroy_Task": vcsim.Destroy,
+	"CloneVM_Task": vcsim.Clone, "PowerOnVM_Task": vcsim.PowerOn, "PowerOnMultiVM_Task": vcsim.PowerOn, "PowerOffVM_Task": vcsim.PowerOff, "Destroy_Task": vcsim.Destroy,
 	"ReconfigVM_Task": vcsim.Reconfigure, "ShutdownGuest": vcsim.ShutdownGuest, "ResetVM_Task": vcsim.Reset, "Rename_Task": vcsim.Rename,
 	"MoveIntoFolder_Task": vcsim.MoveInto, "ReconfigureComputeResource_Task": vcsim.ReconfigureCluster,
 }
@@ -228,13 +228,17 @@ func faultsOf(method string) []string {
 // vmFaults are those of any task on a VM.
 var vmFaults = []string{"TaskInProgress", "InvalidState", "InvalidPowerState", "FileLocked", "ManagedObjectNotFound", "MethodDisabled", "HostConnectFault", "Timedout", "QuestionPending"}
 
+// powerOnFaults are those of a power-on, by whatever method.
+var powerOnFaults = append([]string{"InsufficientMemoryResources", "RuleViolation", "NoCompatibleHost", "NotEnoughLicenses", "CannotAccessNetwork", "NoDiskSpace", "GenericVmConfigFault"}, vmFaults...)
+
 // taskFaults are the faults that a method may answer at once, and its task may end with.
 var taskFaults = map[string][]string{
 	"CloneVM_Task": append([]string{"DuplicateName", "NoDiskSpace", "InsufficientStorageSpace", "NoCompatibleDatastore", "InaccessibleDatastore",
 		"CannotAccessNetwork", "SnapshotCloneNotSupported", "NicSettingMismatch", "UncustomizableGuest", "CannotDecryptPasswords",
 		"MissingLinuxCustResources", "MissingWindowsCustResources", "InsufficientMemoryResources", "NoCompatibleHost", "NotEnoughLicenses",
 		"ConcurrentAccess", "CustomizationFault", "SnapshotFault", "GenericVmConfigFault"}, vmFaults...),
-	"PowerOnVM_Task":                  append([]string{"InsufficientMemoryResources", "RuleViolation", "NoCompatibleHost", "NotEnoughLicenses", "CannotAccessNetwork", "NoDiskSpace", "GenericVmConfigFault"}, vmFaults...),
+	"PowerOnVM_Task":                  powerOnFaults,
+	"PowerOnMultiVM_Task":             powerOnFaults,
 	"PowerOffVM_Task":                 vmFaults,
 	"ResetVM_Task":                    vmFaults,
 	"Destroy_Task":                    vmFaults,

@@ -153,7 +153,7 @@ func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 const attachTags = "POST /rest/com/vmware/cis/tagging/tag-association/id:?~action=attach-multiple-tags-to-object"
 
 // changing are the calls that change something in vCenter.
-var changing = []string{"CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder", "ShutdownGuest",
+var changing = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder", "ShutdownGuest",
 	"ResetVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ReconfigureComputeResource_Task", attachTags}
 
 // someMethods are what is to break: whatever changes something next, whatever comes next, or one method, of those that

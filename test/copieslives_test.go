@@ -163,7 +163,7 @@ func (c *copiesLife) unselect() {
 	c.say("copy %d, not selected: let go %t, %s", i, letGo, said)
 }
 
-var copiesMethods = []string{"CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "CreateFolder", "ReconfigVM_Task", "RetrievePropertiesEx",
+var copiesMethods = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOffVM_Task", "Destroy_Task", "CreateFolder", "ReconfigVM_Task", "RetrievePropertiesEx",
 	"WaitForUpdatesEx", "ModifyListView", "MoveIntoFolder_Task", "Rename_Task", "ShutdownGuest"}
 
 // clientGoes is when a copy gives a call up and closes its connection (vsphere's answerTimeout): what has not reached vCenter by

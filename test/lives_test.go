@@ -261,7 +261,7 @@ func TestACloneUnderWayWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 
 func TestALostReplyDoublesNothing(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"CloneVM_Task", "PowerOnVM_Task", "CreateFolder", "Destroy_Task", "ReconfigVM_Task", "PowerOffVM_Task", "UnregisterAndDestroy_Task"} {
+	for _, method := range []string{"CloneVM_Task", "PowerOnMultiVM_Task", "CreateFolder", "Destroy_Task", "ReconfigVM_Task", "PowerOffVM_Task", "UnregisterAndDestroy_Task"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
 	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
-	ends := v.begins(ref, a)
+	ends := v.underWay.Begin(ref.UID, a)
 	err := v.act(actFor(ctx, ref, a), ref, a)
 	ends()
 	if err != nil {
@@ -132,7 +132,14 @@ func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session
 	if err != nil {
 		return nil, err
 	}
-	v.underWay.awaits(ctx, task)
+	return v.await(ctx, task)
+}
+
+// await awaits a task of the step that a context is of.
+func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
+	if who, is := ctx.Value(acting{}).(actor); is {
+		v.underWay.Await(who.uid, who.vm, task)
+	}
 	return v.tasks.Wait(ctx, task)
 }
 

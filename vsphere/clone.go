@@ -58,7 +58,7 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		}
 	}
 	info, err := v.begin(ctx, b)
-	for err != nil && b.unadorn(err) {
+	for err != nil && (b.unadorn(err) || b.unhost(err)) {
 		info, err = v.begin(ctx, b)
 	}
 	var taken *types.DuplicateName
@@ -110,6 +110,7 @@ func (v *VCenter) cloneSteps() []cloneStep {
 		{name: "customization", fill: v.fillCustomization, only: aMember},
 		{name: "tags", fill: v.checkTags, only: aMember},
 		{name: "datastore", fill: v.fillDatastore, last: true},
+		{name: "host", fill: v.fillHost, only: aClone},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -133,7 +134,7 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
 	var running []string
 	err := v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		running, err = CloneTasks(ctx, s)
+		running, err = tasks.Clones(ctx, s)
 		return err
 	})
 	if err != nil {

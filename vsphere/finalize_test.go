@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -168,7 +169,7 @@ func TestAClonesTaskIsOursOnlyIfItIsUnfinishedAndOurUsers(t *testing.T) {
 		{info("VirtualMachine.powerOn", vim.TaskInfoStateRunning, `VSPHERE.LOCAL\vmgroup`), false},
 		{&vim.TaskInfo{DescriptionId: "VirtualMachine.clone", State: vim.TaskInfoStateRunning, Reason: &vim.TaskReasonSchedule{}}, false},
 	} {
-		if got := cloning(c.info, `VSPHERE.LOCAL\VMGROUP`); got != c.want {
+		if got := tasks.Cloning(c.info, `VSPHERE.LOCAL\VMGROUP`); got != c.want {
 			t.Errorf("%+v: %v", c.info, got)
 		}
 	}

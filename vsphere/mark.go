@@ -9,6 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -23,7 +24,7 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	next := stampAfter(m, a)
 	done := next == m.Stamp // as wanted, and published
 	if done && a.Op == plan.Unmark {
-		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), poweringOff)
+		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
 	}
 	if done {
 		return nil
@@ -35,7 +36,7 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 			return err
 		}
-		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), poweringOff)
+		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
 	}
 	err = v.reconfigure(ctx, inventory.VMRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}})
@@ -72,7 +73,7 @@ func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) e
 		return err
 	}
 	vm := inventory.VMRef(a.MoRef)
-	if err := v.awaitPower(ctx, vm, poweringOn); err != nil {
+	if err := v.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
 		return err
 	}
 	now, err := v.lookUnchanged(ctx, ref, a, m)

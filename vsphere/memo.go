@@ -7,6 +7,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
@@ -25,6 +26,7 @@ type lookups struct {
 	sources    memo[sourceKey, *source]
 	computes   memo[string, *computes]
 	reach      memo[string, *reach]
+	hosts      memo[string, []hosts.Host]
 	storage    memo[string, *storage]
 	networks   memo[string, *networks]
 	policies   memo[string, *policyBook]
@@ -38,6 +40,7 @@ func (l *lookups) forget() {
 	l.sources.forget()
 	l.computes.forget()
 	l.reach.forget()
+	l.hosts.forget()
 	l.storage.forget()
 	l.networks.forget()
 	l.policies.forget()

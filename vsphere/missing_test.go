@@ -56,6 +56,7 @@ func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
 			{"PowerOnVM_Task", plan.Action{Op: plan.PowerOn, VM: "web-0", MoRef: vm.MoRef}, "", "System.Modify", nil, "VirtualMachine.Interact.PowerOn"},
 		} {
 			w.restrictTo(c.without)
+			w.FailCall("PowerOnMultiVM_Task", &vim.NoPermission{}, 1) // which is then done without
 			w.FailCall(c.call, &vim.NoPermission{Object: c.on, PrivilegeId: c.id}, 1)
 			if f := p.fault(c.a); f.Reason != vcfault.ReasonMissingPrivilege || f.Message != "vCenter's user lacks the privilege "+c.says+": grant it." {
 				t.Errorf("%s without %s: %+v", c.a.Op, c.without, f)

@@ -26,25 +26,26 @@ func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) erro
 	if now.power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
 	}
-	made, err := v.hadEvents(ctx, a, madeEvents)
-	if err != nil {
-		return err
-	}
-	on, err := v.hadEvents(ctx, a, onEvents)
-	if err != nil {
-		return err
-	}
-	if !made || on {
+	made, on, err := v.lifeOf(ctx, a.MoRef)
+	if err == nil && (!made || on) {
 		return undecided
 	}
-	return nil
+	return err
+}
+
+// lifeOf reports whether vCenter's events tell of a VM's making, and of its being on.
+func (v *VCenter) lifeOf(ctx context.Context, moRef string) (made, on bool, err error) {
+	if made, err = v.hadEvents(ctx, moRef, madeEvents); err == nil {
+		on, err = v.hadEvents(ctx, moRef, onEvents)
+	}
+	return made, on, err
 }
 
 // hadEvents reports whether vCenter has any of these events of a VM.
-func (v *VCenter) hadEvents(ctx context.Context, a plan.Action, kinds []string) (had bool, err error) {
+func (v *VCenter) hadEvents(ctx context.Context, moRef string, kinds []string) (had bool, err error) {
 	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager, Filter: types.EventFilterSpec{
-			Entity:      &types.EventFilterSpecByEntity{Entity: inventory.VMRef(a.MoRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
+			Entity:      &types.EventFilterSpecByEntity{Entity: inventory.VMRef(moRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
 			EventTypeId: kinds,
 		}})
 		if err == nil {

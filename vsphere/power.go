@@ -14,9 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// power powers a member on or off. PowerOnVM_Task will do for clusters too: DRS then places the VM by itself if it
-// is fully automated, and else where it is; PowerOnMultiVM_Task would add the choice between recommendations,
-// which nobody is here to make.
+// power powers a member on or off.
 func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {
@@ -32,18 +30,10 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return vcfault.Untried(err)
 		}
 	}
-	vm := inventory.VMRef(a.MoRef)
-	wanted := types.VirtualMachinePowerStatePoweredOn
-	start := func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: vm})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	}
+	vm, wanted := inventory.VMRef(a.MoRef), types.VirtualMachinePowerStatePoweredOn
 	if a.Op == plan.PowerOff {
 		wanted = types.VirtualMachinePowerStatePoweredOff
-		start = func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 			ctx, stop := unfenced(ctx)
 			defer stop()
 			res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: vm})
@@ -51,24 +41,27 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 				task = res.Returnval
 			}
 			return task, err
-		}
+		})
+	} else {
+		err = v.powerOn(ctx, m)
 	}
-	if _, err := v.Task(ctx, start); err != nil && !vcfault.AlreadyIn(err, wanted) {
+	switch {
+	case err == nil || vcfault.AlreadyIn(err, wanted):
+	case a.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && v.crowdedOut(ctx, m):
+		return vcfault.New(plan.ReasonHostFull, true, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
+	default:
 		return err
 	}
 	v.asked.Delete(a.MoRef)
+	if a.Op == plan.PowerOn {
+		v.crowds.Ran(a.MoRef, m.HostRef)
+	}
 	return v.reader.Read(ctx, vm)
 }
 
 // fresh is how old may be what is known of a member that is powered on: what a step of ours has just read. Else it is
 // looked at before: another replica may have marked it, and take it for off from then on.
 const fresh = 100 * time.Millisecond
-
-// The tasks that are waited for, by their TaskDescription.methodInfo keys.
-const (
-	poweringOff = "VirtualMachine.powerOff"
-	poweringOn  = "VirtualMachine.powerOn"
-)
 
 // shutdownGuest asks a member's guest to halt, and writes into its stamp when. VirtualMachine.ShutdownGuest returns
 // at once; that the VM is off is seen later.

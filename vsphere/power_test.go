@@ -266,7 +266,7 @@ func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 		w.Hold(vcsim.PowerOn)
 		done := make(chan error, 2)
 		go func() { done <- one.Do(context.Background(), web, step(plan.PowerOn, vm)) }()
-		one.until("it is being powered on", func() bool { return w.Calls()["PowerOnVM_Task"] == 1 })
+		one.until("it is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"] == 1 })
 		two.do(guarded(plan.Mark, vm))
 		gone := guarded(plan.Quarantine, two.vm(vm.MoRef))
 		gone.Marked = true
@@ -324,7 +324,7 @@ func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T)
 		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
-		if n := w.Calls()["PowerOnVM_Task"]; n != 0 {
+		if n := w.Calls()["PowerOnMultiVM_Task"] + w.Calls()["PowerOnVM_Task"]; n != 0 {
 			t.Error("it was powered on")
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/underway"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -35,7 +36,7 @@ func TestAPowerOnWhoseVMAsksTellsTheQuestionAtOnceAndStandsStillAfterAMinute(t *
 			t.Errorf("after %s it stands still already: %v", time.Since(began), s)
 		}
 		p.until("it stands still", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonQuestionPending })
-		if took := time.Since(began); took < questionPatience || took > questionPatience+standstillEvery {
+		if took := time.Since(began); took < underway.QuestionPatience || took > underway.QuestionPatience+underway.Every {
 			t.Errorf("after %s", took)
 		}
 		time.Sleep(time.Hour)
@@ -78,7 +79,7 @@ func TestATaskWithoutProgressStandsStillAfterTenMinutes(t *testing.T) {
 		w.Hold(vcsim.PowerOn)
 		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
 		p.until("it stands still", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
-		if took := time.Since(began); took < progressPatience || took > progressPatience+2*time.Minute {
+		if took := time.Since(began); took < underway.ProgressPatience || took > underway.ProgressPatience+2*time.Minute {
 			t.Errorf("after %s", took)
 		}
 		w.Release(vcsim.PowerOn)

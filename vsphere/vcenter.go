@@ -12,10 +12,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/underway"
 )
 
 // VCenter is one vCenter as this server sees it and acts on it. Its methods may be called at once.
@@ -32,8 +34,9 @@ type VCenter struct {
 	tagBook   *tagging.Book
 	fields    fieldBook
 	witness   *witness
-	underWay  underWay
+	underWay  *underway.Steps
 	judge     *fate.Judge
+	crowds    hosts.Crowds
 	asked     sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
 }
 
@@ -46,9 +49,9 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: newClones(), witness: newWitness(),
-		underWay: underWay{steps: map[types.UID]map[string]*stepUnderWay{}}}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: newClones(), witness: newWitness()}
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
+	v.underWay = underway.New(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.judge = fate.New(v, v.inventory, v.reader.Scan, cfg.Log)
 	v.inventory.OnMissing(v.judge.Wake)
@@ -98,7 +101,7 @@ func (v *VCenter) Run(ctx context.Context) error {
 // State says from memory what is known of a group; see Inventory.State.
 func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := v.inventory.State(ref, ask)
-	s.Stalled = v.stalled(ref.UID)
+	s.Stalled = v.underWay.Stalled(ref.UID)
 	return s
 }
 

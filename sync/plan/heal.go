@@ -93,6 +93,21 @@ func (v *view) heal(order []int) {
 	}
 }
 
+// cloneElsewhere replaces members that their host has no room for, again and again, and that never ran: a new clone goes onto
+// another host. (vsphere has asked vCenter's events before it gives that fault.)
+func (v *view) cloneElsewhere(order []int) {
+	if v.policy.heal == v1alpha1.HealNone || v.sourceFault() != nil {
+		return
+	}
+	for _, i := range order {
+		m := &v.members[i]
+		p := v.Pending[m.name]
+		if p.Op == PowerOn && p.Fault.Reason == ReasonHostFull && p.MoRef == m.MoRef && m.Power == PoweredOff && m.Reachable && m.Boot.IsZero() && m.retire == "" {
+			m.retire, m.matter = WhyHealing, "its host has no room for it, and it never ran: it is cloned on another"
+		}
+	}
+}
+
 // restarted reports whether the member was restarted since it was last ready.
 func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted.Before(m.since) }
 

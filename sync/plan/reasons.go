@@ -27,6 +27,7 @@ const (
 	ReasonUpdateHeld          = "UpdateHeld"
 	ReasonProgressDeadline    = "ProgressDeadlineExceeded"
 	ReasonHealingSuspended    = "HealingSuspended"
+	ReasonHostFull            = "HostFull"
 	ReasonQuestionPending     = "QuestionPending"
 	ReasonTaskStalled         = "TaskStalled"
 	ReasonNotReady            = "NotReady"

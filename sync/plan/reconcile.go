@@ -14,6 +14,7 @@ func (v *view) reconcile() {
 	order := v.victims()
 	v.findChanges(order)
 	v.heal(order)
+	v.cloneElsewhere(order)
 	slack := v.selectForRemoval(order)
 	v.chooseCycles(order, slack)
 	v.removeChosen()

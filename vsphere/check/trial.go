@@ -19,6 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -270,7 +271,7 @@ func (t *trial) compete(context.Context) bool {
 func (t *trial) cloning() bool {
 	var running []string
 	_ = t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) { // the next look may succeed
-		running, err = vsphere.CloneTasks(ctx, s)
+		running, err = tasks.Clones(ctx, s)
 		return err
 	})
 	t.mu.Lock()

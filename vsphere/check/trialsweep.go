@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -187,7 +188,7 @@ func (t *trial) awaitClones() error {
 	for known, failures := false, 0; ; {
 		var running []string
 		err := t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) {
-			running, err = vsphere.CloneTasks(ctx, s)
+			running, err = tasks.Clones(ctx, s)
 			return err
 		})
 		switch {

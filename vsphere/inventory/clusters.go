@@ -40,10 +40,10 @@ func (n *Inventory) putClusters(all []Cluster, w *changes) {
 	}
 	now.version++
 	n.clusters = now
-	bare := func(x clusters) map[string]Cluster { // all but the rules
+	bare := func(x clusters) map[string]Cluster { // all but the rules, and what matters to power-ons alone
 		kept := maps.Clone(x.byRef)
 		for ref, c := range kept {
-			c.Rules = nil
+			c.Rules, c.Level, c.Levels = nil, "", nil
 			kept[ref] = c
 		}
 		return kept

@@ -83,7 +83,8 @@ func decodeCluster(o *types.ObjectContent) Cluster {
 				c.Hosts = append(c.Hosts, host.Value)
 			}
 		case types.ClusterConfigInfoEx:
-			c.Unread, c.DRS = false, v.DrsConfig.Enabled != nil && *v.DrsConfig.Enabled
+			c.Unread = false
+			c.takeAutomation(&v)
 			c.Rules = decodeRules(v.Rule)
 		}
 	}

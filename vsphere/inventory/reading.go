@@ -3,6 +3,7 @@ package inventory
 import (
 	"time"
 
+	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -53,6 +54,9 @@ type Cluster struct {
 	MoRef, Name string
 	// Standalone reports whether it is no cluster. DRS reports whether DRS is on in it.
 	Standalone, DRS bool
+	// Level is the automation level of DRS, and Levels are those of single VMs, by moRef: "" for one that DRS leaves alone.
+	Level  vim.DrsBehavior
+	Levels map[string]vim.DrsBehavior
 	// Unread reports whether its configuration could not be read.
 	Unread bool
 	// Hosts are the moRefs of its hosts, in order.

@@ -69,6 +69,7 @@ var calls = map[string]calling{
 	"Rename_Task":                     {needs: []string{"VirtualMachine.Config.Rename"}, doc: docRename},
 	"Destroy_Task":                    {needs: []string{"VirtualMachine.Inventory.Delete"}, doc: docDestroy},
 	"PowerOnVM_Task":                  {needs: []string{"VirtualMachine.Interact.PowerOn"}, doc: docPage + "; " + docTasks + " names the datacenter, too"},
+	"PowerOnMultiVM_Task":             {needs: []string{"VirtualMachine.Interact.PowerOn", privView}, doc: docPage + " (System.View on the datacenter)"},
 	"PowerOffVM_Task":                 {needs: []string{"VirtualMachine.Interact.PowerOff"}},
 	"ResetVM_Task":                    {needs: []string{"VirtualMachine.Interact.Reset"}},
 	"ShutdownGuest":                   {needs: []string{"VirtualMachine.Interact.PowerOff"}},

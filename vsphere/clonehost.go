@@ -1,0 +1,62 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+)
+
+// fillHost chooses the host in a cluster without DRS. Where none can take the clone, vCenter chooses, and says why it cannot.
+func (v *VCenter) fillHost(ctx context.Context, b *cloneBuilder) error {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		c, err := v.lookups.computes.get(ctx, s, b.datacenter.ref.Value, knownFor, func() (*computes, error) { return readComputes(ctx, s, b.datacenter) })
+		if err != nil {
+			return err
+		}
+		cluster := c.owner[*b.spec.Location.Pool]
+		if !v.inventory.Unplaced(cluster.Value) {
+			return nil
+		}
+		all, err := v.lookups.hosts.get(ctx, s, cluster.Value, knownFor, func() ([]hosts.Host, error) { return hosts.Read(ctx, s, cluster) })
+		if err != nil {
+			return err
+		}
+		v.underWay.Place(b.ref.UID, b.action.VM, func(on map[string]int) *types.ManagedObjectReference {
+			for host, n := range v.inventory.MembersByHost(b.ref.UID) {
+				on[host] += n
+			}
+			b.spec.Location.Host = v.crowds.Choose(all, on, b.spec.Location.Datastore, b.spec.Config.DeviceChange)
+			return b.spec.Location.Host
+		})
+		return nil
+	})
+}
+
+// unhost leaves the host to vCenter after a clone was refused for a reason that may be the host's, and reports whether the clone is to be tried again.
+func (b *cloneBuilder) unhost(err error) bool {
+	if b.spec.Location.Host == nil || !hosts.MayBeIts(err) {
+		return false
+	}
+	b.spec.Location.Host = nil
+	return true
+}
+
+// crowdedOut reports whether a member that its host has no resources for is to be cloned elsewhere: it was refused several times, DRS does
+// not place it, another host could take it, and vCenter's events say that it never ran, so there is nothing in it.
+func (v *VCenter) crowdedOut(ctx context.Context, m *inventory.Member) bool {
+	others := v.inventory.OtherHosts(m.HostRef)
+	if v.inventory.Automation(m) != "" || len(others) == 0 || v.crowds.Refuse(m.MoRef) < hosts.CrowdedAfter {
+		return false
+	}
+	v.crowds.Fill(m.HostRef)
+	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !v.crowds.Full(host) }) {
+		return false
+	}
+	made, on, err := v.lifeOf(ctx, m.MoRef)
+	return err == nil && made && !on
+}

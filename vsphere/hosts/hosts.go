@@ -1,0 +1,142 @@
+// Package hosts says which host of a cluster a clone goes onto, where DRS does not.
+//
+// Without DRS, vCenter puts a clone that names no host on "a random compatible host" ([doc] VirtualMachineRelocateSpec.host), or, as was
+// told of old ones, always on the first (CAPV#586); and it stays there. So the server chooses: it spreads each group over the hosts
+// that can take the clone.
+package hosts
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Host is a host as far as a clone's choice goes.
+type Host struct {
+	ref                  types.ManagedObjectReference
+	name                 string
+	usable               bool // connected and not in maintenance
+	datastores, networks []types.ManagedObjectReference
+}
+
+// Read reads the hosts of a cluster, by name.
+func Read(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) ([]Host, error) {
+	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: cluster, Skip: types.NewBool(true),
+			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ComputeResource", Path: "host"}}}},
+		PropSet: []types.PropertySpec{{Type: "HostSystem", PathSet: []string{"name", "runtime.connectionState", "runtime.inMaintenanceMode", "datastore", "network"}}},
+	})
+	all := make([]Host, 0, len(objects))
+	for _, o := range objects {
+		connected := session.Prop[types.HostSystemConnectionState](o, "runtime.connectionState") == types.HostSystemConnectionStateConnected
+		all = append(all, Host{ref: o.Ref, name: session.Prop[string](o, "name"),
+			usable:     connected && !session.Prop[bool](o, "runtime.inMaintenanceMode"),
+			datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
+			networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference})
+	}
+	slices.SortFunc(all, func(a, b Host) int { return strings.Compare(a.name, b.name) })
+	return all, err
+}
+
+// takes reports whether a clone with those needs can go onto the host.
+func (h *Host) takes(datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) bool {
+	return h.usable && (datastore == nil || slices.Contains(h.datastores, *datastore)) &&
+		!slices.ContainsFunc(networks, func(n types.ManagedObjectReference) bool { return !slices.Contains(h.networks, n) })
+}
+
+// Choose chooses the host with the fewest VMs, as on counts them by moRef, that can take a clone onto that datastore (nil: the
+// template's own, which is not looked at) with those adapters; and rather one that had room when it was last tried. nil if there is none.
+func (c *Crowds) Choose(all []Host, on map[string]int, datastore *types.ManagedObjectReference, adapters []types.BaseVirtualDeviceConfigSpec) *types.ManagedObjectReference {
+	networks := addedNetworks(adapters)
+	all = slices.DeleteFunc(slices.Clone(all), func(h Host) bool { return !h.takes(datastore, networks) })
+	if len(all) == 0 {
+		return nil
+	}
+	full := func(h Host) int { return map[bool]int{true: 1}[c.Full(h.ref.Value)] }
+	best := slices.MinFunc(all, func(a, b Host) int {
+		return cmp.Or(cmp.Compare(full(a), full(b)), cmp.Compare(on[a.ref.Value], on[b.ref.Value]), strings.Compare(a.name, b.name))
+	})
+	return &best.ref
+}
+
+// addedNetworks are the distributed port groups that a clone's adapters are connected with. What is named by its name alone has the
+// same one on each host.
+func addedNetworks(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
+	for _, change := range changes {
+		card, is := change.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
+		if !is {
+			continue
+		}
+		if b, is := card.GetVirtualEthernetCard().Backing.(*types.VirtualEthernetCardDistributedVirtualPortBackingInfo); is {
+			refs = append(refs, types.ManagedObjectReference{Type: "DistributedVirtualPortgroup", Value: b.Port.PortgroupKey})
+		}
+	}
+	return refs
+}
+
+// MayBeIts reports whether a clone's refusal may be the fault of the host that it names.
+func MayBeIts(err error) bool {
+	return vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[types.BaseInvalidDatastore](err) || vcfault.Has[types.BaseCannotAccessNetwork](err) ||
+		vcfault.Has[types.BaseInvalidState](err) || vcfault.Has[types.BaseHostCommunication](err) || vcfault.Has[types.BaseHostConnectFault](err) ||
+		vcfault.Has[types.BaseNotSupported](err) || vcfault.Has[types.BaseInsufficientResourcesFault](err)
+}
+
+const (
+	// CrowdedAfter is how often a VM that never ran is refused for its host's lack of resources before it is cloned elsewhere.
+	CrowdedAfter = 3
+	// fullFor is how long a host counts as full after that. Each time it is over costs a clone for each host, if all are full.
+	fullFor = time.Hour
+	// refusedMost bounds how many VMs are counted.
+	refusedMost = 1000
+)
+
+// Crowds are the refusals for a host's lack of resources. Its zero value is empty; its mu is taken last.
+type Crowds struct {
+	mu      sync.Mutex
+	refused map[string]int       // by the VM's moRef
+	until   map[string]time.Time // by the host's
+}
+
+// Full reports whether a host had no room when it was last tried.
+func (c *Crowds) Full(host string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Before(c.until[host])
+}
+
+// Refuse counts a refusal, and gives how many there were of that VM.
+func (c *Crowds) Refuse(vm string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused == nil || len(c.refused) > refusedMost {
+		c.refused = map[string]int{}
+	}
+	c.refused[vm]++
+	return c.refused[vm]
+}
+
+// Fill says that a host is full.
+func (c *Crowds) Fill(host string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.until == nil {
+		c.until = map[string]time.Time{}
+	}
+	c.until[host] = time.Now().Add(fullFor)
+}
+
+// Ran forgets what was counted, for a VM is on that host.
+func (c *Crowds) Ran(vm, host string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.refused, vm)
+	delete(c.until, host)
+}

@@ -1,0 +1,85 @@
+package vsphere
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/vmware/govmomi/object"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+// hostsOf are the hosts of VMs by name, in order.
+func (w *world) hostsOf(names ...string) (all []string) {
+	for _, name := range names {
+		host := vctest.Value(w.Details(name)).Host
+		all = append(all, host[strings.LastIndexByte(host, '/')+1:])
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestWithoutDRSClonesAreSpreadOverTheHostsThatCanTakeThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 3})
+		w.must(w.SetDRS(firstCluster, vcsim.DRS{Off: true}))
+		host := object.NewHostSystem(w.Admin().Client, vctest.Value(w.Find(firstCluster+"/DC0_C0_H1")))
+		w.Done(host.EnterMaintenanceMode(t.Context(), 0, false, nil))
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		var clones sync.WaitGroup
+		for i := range int32(4) { // at once
+			a := p.cloning(i)
+			clones.Go(func() { p.do(a) })
+		}
+		clones.Wait()
+		if got := w.hostsOf("web-0", "web-1", "web-2", "web-3"); !slices.Equal(got, []string{"DC0_C0_H0", "DC0_C0_H0", "DC0_C0_H2", "DC0_C0_H2"}) {
+			t.Errorf("they are on %v", got)
+		}
+		if n := w.Calls()["CloneVM_Task"]; n != 4 {
+			t.Errorf("%d clones", n)
+		}
+	})
+}
+
+func TestAVMThatNeverRanIsToBeClonedElsewhereWhenItsHostHasNoRoomSeveralTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := drsWorld(t, vcsim.DRS{Off: true})
+		ran, never := p.running(0, false), p.member(1)
+		p.do(step(plan.PowerOff, ran))
+		for _, name := range []string{"web-0", "web-1"} {
+			w.fill(name)
+		}
+		for range 2 * hosts.CrowdedAfter {
+			if f := p.fault(step(plan.PowerOn, ran)); f.Reason != vcfault.ReasonResourceLimit {
+				t.Errorf("one that ran may hold data: %+v", f)
+			}
+		}
+		for range hosts.CrowdedAfter { // no host has room
+			if f := p.fault(step(plan.PowerOn, never)); f.Reason != vcfault.ReasonResourceLimit {
+				t.Errorf("%+v", f)
+			}
+		}
+		for _, host := range []string{"DC0_C0_H0", "DC0_C0_H1"} {
+			w.must(w.FillHost(firstCluster+"/"+host, false))
+		}
+		p.do(step(plan.PowerOn, ran))
+		full := w.fill("web-1")
+		if f := p.fault(step(plan.PowerOn, never)); f.Reason != plan.ReasonHostFull || !f.Person || !vctest.Mentions(f.Message, full[strings.LastIndexByte(full, '/')+1:]) {
+			t.Errorf("%+v", f)
+		}
+		p.do(p.cloning(2))
+		if got := vctest.Value(w.Details("web-2")).Host; got == full {
+			t.Errorf("it is cloned onto %s, which is full", got)
+		}
+	})
+}

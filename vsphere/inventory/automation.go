@@ -1,0 +1,39 @@
+package inventory
+
+import (
+	"cmp"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// takeAutomation reads how DRS places VMs: the cluster's level, and those of single VMs that override it.
+func (c *Cluster) takeAutomation(x *types.ClusterConfigInfoEx) {
+	c.DRS = x.DrsConfig.Enabled != nil && *x.DrsConfig.Enabled
+	c.Level = cmp.Or(x.DrsConfig.DefaultVmBehavior, types.DrsBehaviorFullyAutomated)
+	if overrides := x.DrsConfig.EnableVmBehaviorOverrides; overrides != nil && !*overrides {
+		return
+	}
+	for _, vm := range x.DrsVmConfig {
+		if c.Levels == nil {
+			c.Levels = map[string]types.DrsBehavior{}
+		}
+		if c.Levels[vm.Key.Value] = cmp.Or(vm.Behavior, c.Level); vm.Enabled != nil && !*vm.Enabled {
+			c.Levels[vm.Key.Value] = ""
+		}
+	}
+}
+
+// Automation is the DRS automation level that is in force for a member: the cluster's, or its own. It is "" where DRS does not
+// place it, because it is off, is told to leave that VM alone, or is not there; or where none of this is known.
+func (n *Inventory) Automation(m *Member) types.DrsBehavior {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	cluster, known := n.clusters.byRef[n.clusters.of[m.HostRef]]
+	if !known || cluster.Standalone || cluster.Unread || !cluster.DRS {
+		return ""
+	}
+	if own, is := cluster.Levels[m.MoRef]; is {
+		return own
+	}
+	return cluster.Level
+}

@@ -1,0 +1,36 @@
+package inventory
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Unplaced reports whether a cluster of several hosts is known not to place VMs by itself: DRS is off.
+func (n *Inventory) Unplaced(cluster string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	c, known := n.clusters.byRef[cluster]
+	return known && !c.Standalone && !c.Unread && !c.DRS && len(c.Hosts) > 1
+}
+
+// OtherHosts are the moRefs of the other hosts of a host's cluster.
+func (n *Inventory) OtherHosts(host string) []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	c := n.clusters.byRef[n.clusters.of[host]]
+	return slices.DeleteFunc(slices.Clone(c.Hosts), func(h string) bool { return h == host })
+}
+
+// MembersByHost counts a group's VMs by the moRef of their host.
+func (n *Inventory) MembersByHost(uid types.UID) map[string]int {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	on := map[string]int{}
+	if g := n.groups[uid]; g != nil {
+		for _, m := range g.refs {
+			on[m.HostRef]++
+		}
+	}
+	return on
+}

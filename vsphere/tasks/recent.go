@@ -1,0 +1,71 @@
+package tasks
+
+import (
+	"context"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+)
+
+// Recent are those that vCenter lists of all that our user may see.
+func Recent(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
+	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{Obj: *s.Vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
+			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
+		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info"}}},
+	})
+	var infos []types.TaskInfo
+	for _, o := range objects {
+		if info, is := session.LookUp[types.TaskInfo](o, "info"); is {
+			info.Task = o.Ref
+			infos = append(infos, info)
+		}
+	}
+	return infos, err
+}
+
+// Clones are the clones of our user that are queued or running.
+func Clones(ctx context.Context, s *session.Session) (running []string, err error) {
+	infos, err := Recent(ctx, s)
+	for i := range infos {
+		if Cloning(&infos[i], s.User) {
+			running = append(running, infos[i].Task.Value)
+		}
+	}
+	return running, err
+}
+
+// Unfinished reports whether a task is queued or running.
+func Unfinished(info *types.TaskInfo) bool {
+	return info.State == types.TaskInfoStateQueued || info.State == types.TaskInfoStateRunning
+}
+
+// Cloning reports whether a task is an unfinished clone of that user: "VirtualMachine.clone" in vCenter,
+// "VirtualMachine.cloneVm" in its simulator.
+func Cloning(info *types.TaskInfo, user string) bool {
+	if info.DescriptionId != "VirtualMachine.clone" && info.DescriptionId != "VirtualMachine.cloneVm" {
+		return false
+	}
+	if !Unfinished(info) {
+		return false
+	}
+	return ByUser(info, user)
+}
+
+// ByUser reports whether a task is that user's.
+func ByUser(info *types.TaskInfo, user string) bool {
+	reason, is := info.Reason.(*types.TaskReasonUser)
+	return is && strings.EqualFold(reason.UserName, user)
+}
+
+// The kinds of tasks that change a VM's power, by their TaskDescription.methodInfo keys (govmomi's capture of a vCenter,
+// simulator/vpx/task_manager.go). PoweringOnMany is of a datacenter: it begins those of VMs.
+var (
+	PoweringOff = []string{"VirtualMachine.powerOff"}
+	PoweringOn  = []string{"VirtualMachine.powerOn", "Drm.ExecuteVmPowerOnLRO", PoweringOnMany}
+)
+
+// PoweringOnMany is the kind of the task of Datacenter.PowerOnMultiVM_Task.
+const PoweringOnMany = "Datacenter.ExecuteVmPowerOnLRO"
