@@ -100,7 +100,7 @@ func newChecker(v *vsphere.VCenter, o Options) *checker {
 func (c *checker) run(ctx context.Context) []Finding {
 	defer c.parts.Client.Logout(context.WithoutCancel(ctx))
 	for _, look := range []func(context.Context) bool{
-		c.address, c.certificate, c.login, c.version, c.clock, c.sessions, c.places, c.inventory, c.lookAtTemplates,
+		c.address, c.certificate, c.login, c.version, c.clock, c.sessions, c.places, c.inventory, c.lookAtDRS, c.lookAtTemplates,
 		c.lookAtNetworks, c.lookAtGroups, c.role, c.deep,
 	} {
 		if !look(ctx) {

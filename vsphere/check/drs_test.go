@@ -1,0 +1,29 @@
+package check
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func TestTheCheckSaysWhoChoosesTheHostsOfMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for says, d := range map[string]vcsim.DRS{
+			"on in DC0_C0, fullyAutomated: it chooses":      {},
+			"on in DC0_C0, partiallyAutomated: it chooses":  {Level: types.DrsBehaviorPartiallyAutomated},
+			"on in DC0_C0, manual: the server overrides":    {Level: types.DrsBehaviorManual},
+			"off in DC0_C0: the server spreads clones over": {Off: true},
+			"1 VMs of DC0_C0 have a level of their own":     {Levels: map[string]types.DrsBehavior{"vm-1": types.DrsBehaviorManual}},
+		} {
+			w.Must(w.SetDRS("/DC0/host/DC0_C0", d))
+			r := w.checked(nil, Options{Templates: []string{"ubuntu"}})
+			r.only()
+			r.has("DRS", OK, says, "")
+		}
+	})
+}
