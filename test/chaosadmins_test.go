@@ -70,6 +70,15 @@ var admins = []deed{
 		return nil
 	}),
 	{"show", 1, (*life).show},
+	{"DRS", 2, func(l *life) {
+		cluster := fmt.Sprintf("/DC0/host/DC0_C%d", l.rand.IntN(2))
+		d := pick(l.rand, []vcsim.DRS{{}, {Level: types.DrsBehaviorManual}, {Level: types.DrsBehaviorPartiallyAutomated}, {Off: true}, {Unlicensed: true}, {NoTasks: true}})
+		l.say("%s: %+v: %v", cluster, d, l.SetDRS(cluster, d))
+	}},
+	{"a host is full", 1, func(l *life) {
+		host, full := pick(l.rand, chaosHosts), l.rand.IntN(3) > 0
+		l.say("%s is full: %v: %v", host, full, l.FillHost(host, full))
+	}},
 	{"power-ons ask", 2, func(l *life) {
 		n := l.rand.IntN(3)
 		l.say("VMs whose names end with %d, %d … ask when they are powered on", n, n+3)
@@ -144,6 +153,9 @@ var admins = []deed{
 
 // chaosFolders are the group's folder, mostly, and those above it.
 var chaosFolders = []string{web, web, web, "/DC0/vm/vm-operator/default", "/DC0/vm/vm-operator"}
+
+// chaosHosts are all hosts.
+var chaosHosts = []string{"/DC0/host/DC0_C0/DC0_C0_H0", "/DC0/host/DC0_C0/DC0_C0_H1", "/DC0/host/DC0_C1/DC0_C1_H0", "/DC0/host/DC0_C1/DC0_C1_H1"}
 
 // onFolder has an admin do something to the folder at a path.
 func (l *life) onFolder(path string, do func(*object.Folder, context.Context) (*object.Task, error)) error {

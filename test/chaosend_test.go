@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
@@ -55,6 +56,14 @@ func (l *life) calm() {
 func (l *life) cure() {
 	l.show()
 	l.answer()
+	for _, host := range chaosHosts {
+		l.must(l.FillHost(host, false))
+	}
+	if l.group.Spec.Placement.AntiAffinity != "" { // else it may stay as it is
+		for i := range 2 {
+			l.must(l.SetDRS(fmt.Sprintf("/DC0/host/DC0_C%d", i), vcsim.DRS{Level: pick(l.rand, []types.DrsBehavior{"", types.DrsBehaviorManual})}))
+		}
+	}
 	l.HangShutdown(nil)
 	for _, vm := range l.ours() {
 		_ = l.Sick(vm.Path, vcsim.Well) // it may be gone
