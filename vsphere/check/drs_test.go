@@ -7,12 +7,13 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 func TestTheCheckSaysWhoChoosesTheHostsOfMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := worldOf(t, vctest.New(t))
 		for says, d := range map[string]vcsim.DRS{
 			"on in DC0_C0, fullyAutomated: it chooses":      {},
 			"on in DC0_C0, partiallyAutomated: it chooses":  {Level: types.DrsBehaviorPartiallyAutomated},

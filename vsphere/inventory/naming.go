@@ -1,12 +1,15 @@
 package inventory
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -92,4 +95,21 @@ func found[T any](all []T, err error) ([]T, error) {
 		return nil, nil
 	}
 	return all, err
+}
+
+// listTries bounds the tries of one search, and listPause is between two.
+const (
+	listTries = 5
+	listPause = 500 * time.Millisecond
+)
+
+// listed searches with govmomi's finder. It reads what it lists object by object, so that a search fails if anything it comes upon
+// vanishes meanwhile, whatever is searched for (https://github.com/vmware/govmomi/issues/1087): it is made again.
+func listed[T any](ctx context.Context, list func(context.Context, string) ([]T, error), path string) ([]T, error) {
+	for tries := 1; ; tries++ {
+		all, err := found(list(ctx, path))
+		if vcfault.MissingObject(err).Value == "" || tries == listTries || !session.Sleep(ctx, listPause) {
+			return all, err
+		}
+	}
 }

@@ -52,6 +52,8 @@ type job struct {
 	clusters bool
 	dirty    map[types.ManagedObjectReference]bool
 	waiting  []chan struct{}
+	// scanning are those who wait for the scan, or the clusters.
+	scanning []chan struct{}
 	// again are the objects that somebody waits for: they are read once more a while later.
 	again []types.ManagedObjectReference
 }
@@ -106,7 +108,11 @@ func (r *Reader) TouchClusters() { r.add(job{clusters: true}, nil) }
 
 func (r *Reader) await(ctx context.Context, j job, refs []types.ManagedObjectReference) error {
 	published := make(chan struct{})
-	j.waiting, j.again = []chan struct{}{published}, refs
+	if j.again = refs; j.scan || j.clusters {
+		j.scanning = []chan struct{}{published}
+	} else {
+		j.waiting = []chan struct{}{published}
+	}
 	r.add(j, refs)
 	notify(r.hurry)
 	select {
@@ -131,6 +137,7 @@ func (r *Reader) add(j job, refs []types.ManagedObjectReference) {
 	r.next.scan = r.next.scan || j.scan
 	r.next.clusters = r.next.clusters || j.clusters
 	r.next.waiting = append(r.next.waiting, j.waiting...)
+	r.next.scanning = append(r.next.scanning, j.scanning...)
 	r.next.again = append(r.next.again, j.again...)
 	r.mu.Unlock()
 	notify(r.wake)
@@ -158,28 +165,49 @@ func (r *Reader) Run(ctx context.Context) {
 		j := r.next
 		r.next, r.running = job{}, j
 		r.mu.Unlock()
-		err := r.carryOut(ctx, j)
+		done, left, err := r.carryOutParts(ctx, j)
 		r.mu.Lock()
 		r.running = job{}
 		r.mu.Unlock()
+		r.published(done)
 		if err == nil {
-			for _, published := range j.waiting {
-				close(published)
-			}
-			if len(j.again) > 0 {
-				time.AfterFunc(readAgain, func() { r.Touch(j.again...) })
-			}
 			pause = readRetryMin
 			continue
 		}
 		// Nothing is lost: it is wanted still. Why it fails the client logs, and the stream's health tells.
 		r.log.Debug().Err(err).Msg("a read of the inventory failed")
-		r.add(j, nil)
+		r.add(left, nil)
 		if !session.Sleep(ctx, pause) {
 			return
 		}
 		pause = min(2*pause, readRetryMax)
 	}
+}
+
+// published tells those who wait for a read.
+func (r *Reader) published(j job) {
+	for _, published := range slices.Concat(j.waiting, j.scanning) {
+		close(published)
+	}
+	if len(j.again) > 0 {
+		time.AfterFunc(readAgain, func() { r.Touch(j.again...) })
+	}
+}
+
+// carryOutParts carries a job out, or what it names if the scan fails: that does not wait for the scan. It gives back what was done and
+// what is left to do.
+func (r *Reader) carryOutParts(ctx context.Context, j job) (done, left job, err error) {
+	if err = r.carryOut(ctx, j); err == nil {
+		return j, job{}, nil
+	}
+	if !j.scan || fatal(err) {
+		return job{}, j, err
+	}
+	named := job{dirty: j.dirty, waiting: j.waiting, again: j.again}
+	if r.carryOut(ctx, named) != nil {
+		return job{}, j, err
+	}
+	return named, job{scan: true, clusters: j.clusters, scanning: j.scanning}, err
 }
 
 const (
@@ -199,7 +227,7 @@ func (r *Reader) gather(ctx context.Context) {
 	default:
 	}
 	r.mu.Lock()
-	awaited := len(r.next.waiting) > 0
+	awaited := len(r.next.waiting)+len(r.next.scanning) > 0
 	r.mu.Unlock()
 	if awaited {
 		session.Sleep(ctx, gatherAwaited)
@@ -217,7 +245,6 @@ func (r *Reader) carryOut(ctx context.Context, j job) error {
 		result = Reading{VCenter: s.UUID, Began: time.Now()}
 		refs := j.dirty
 		if j.scan {
-			result.Complete = true
 			var err error
 			if refs, err = r.scanAll(ctx, s, j.dirty, &result); err != nil {
 				return err
@@ -267,15 +294,16 @@ func sortedRefs(refs map[types.ManagedObjectReference]bool) []types.ManagedObjec
 // result: what bears a stamp or hides whether it does; the VMs that a group wants to adopt; and the members that were
 // not among it, for absent is not gone.
 func (r *Reader) scanAll(ctx context.Context, s *session.Session, dirty map[types.ManagedObjectReference]bool, result *Reading) (map[types.ManagedObjectReference]bool, error) {
-	objects, err := session.Retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: allPlaces(s.Vim.ServiceContent.RootFolder),
-		PropSet:   append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: lightPaths}),
-	})
+	objects, unread, err := scanTree(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	result.Complete = len(unread) == 0
 	result.decode(objects)
 	whole := map[types.ManagedObjectReference]bool{}
+	for _, ref := range unread {
+		whole[ref] = true
+	}
 	for _, moRef := range r.inventory.wholeRefs() {
 		whole[VMRef(moRef)] = true
 	}

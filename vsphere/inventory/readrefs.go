@@ -10,28 +10,23 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// readRefs reads VMs and places by their moRefs into r. One dead moRef fails a whole call: it is dropped, for
-// that is the confirmation that it is gone, and the others are read again.
+// readRefs reads VMs and places by their moRefs into r.
 func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, r *Reading) error {
 	for chunk := range slices.Chunk(refs, bulk) {
-		chunk = slices.Clone(chunk)
-		for len(chunk) > 0 {
-			objects, err := session.Retrieve(ctx, s, fullSpec(chunk))
-			if err == nil {
-				before := len(r.Machines)
-				r.decode(objects)
-				r.hide(chunk)
-				for i := range r.Machines[before:] {
-					r.Machines[before+i].Whole = true
-				}
-				break
-			}
-			at := slices.Index(chunk, vcfault.MissingObject(err))
-			if at < 0 {
-				return err
-			}
-			r.Gone = append(r.Gone, chunk[at].Value)
-			chunk = slices.Delete(chunk, at, at+1)
+		n := narrowing{session: s, spec: fullSpec, plain: plainSpec}
+		if err := n.read(ctx, chunk); err != nil {
+			return err
+		}
+		before := len(r.Machines)
+		r.decode(n.objects)
+		living := slices.Clone(chunk)
+		for _, gone := range n.gone {
+			r.Gone = append(r.Gone, gone.Value)
+			living = slices.DeleteFunc(living, func(ref types.ManagedObjectReference) bool { return ref == gone })
+		}
+		r.hide(living)
+		for i := range r.Machines[before:] {
+			r.Machines[before+i].Whole = true
 		}
 	}
 	return nil
@@ -52,6 +47,15 @@ func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 			o.SelectSet = host
 		}
 		spec.ObjectSet = append(spec.ObjectSet, o)
+	}
+	return spec
+}
+
+// plainSpec is fullSpec without the hosts.
+func plainSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
+	spec := fullSpec(refs)
+	for i := range spec.ObjectSet {
+		spec.ObjectSet[i].SelectSet = nil
 	}
 	return spec
 }
@@ -84,20 +88,16 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 	return nil
 }
 
-// retrieveLiving reads a property of those VMs that are still there.
+// retrieveLiving reads a property of those VMs that are still there, and can be read.
 func retrieveLiving(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, path string) ([]session.Object, error) {
-	refs = slices.Clone(refs)
-	for len(refs) > 0 {
+	spec := func(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{path}}}}
 		for _, ref := range refs {
 			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 		}
-		objects, err := session.ReadObjects(ctx, s, spec)
-		at := slices.Index(refs, vcfault.MissingObject(err))
-		if err == nil || at < 0 {
-			return objects, err
-		}
-		refs = slices.Delete(refs, at, at+1)
+		return spec
 	}
-	return nil, nil
+	n := narrowing{session: s, spec: spec, plain: spec}
+	err := n.read(ctx, refs)
+	return session.Objects(n.objects), err
 }

@@ -69,7 +69,7 @@ func (l *Lookup) Settings() *Settings { return l.at }
 
 // Datacenter finds the datacenter and its VM folder.
 func (l *Lookup) Datacenter(ctx context.Context) error {
-	all, err := found(l.finder.DatacenterList(ctx, "/..."))
+	all, err := listed(ctx, l.finder.DatacenterList, "/...")
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (l *Lookup) Datacenter(ctx context.Context) error {
 // host there is.
 func (l *Lookup) Pool(ctx context.Context) error {
 	at, name := l.at, l.selection.Pool
-	computes, err := found(l.finder.ComputeResourceList(ctx, at.DatacenterPath+"/host/..."))
+	computes, err := listed(ctx, l.finder.ComputeResourceList, at.DatacenterPath+"/host/...")
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (l *Lookup) Pool(ctx context.Context) error {
 	if name == "" || vcfault.Classify("", err).Reason != poolFlag.Missing {
 		return err
 	}
-	pools, err := found(l.finder.ResourcePoolList(ctx, at.DatacenterPath+"/host/..."))
+	pools, err := listed(ctx, l.finder.ResourcePoolList, at.DatacenterPath+"/host/...")
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (l *Lookup) Datastore(ctx context.Context) error {
 	if name == "" {
 		return nil
 	}
-	all, err := found(l.finder.DatastoreList(ctx, at.DatacenterPath+"/datastore/..."))
+	all, err := listed(ctx, l.finder.DatastoreList, at.DatacenterPath+"/datastore/...")
 	if err != nil {
 		return err
 	}

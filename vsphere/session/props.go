@@ -32,6 +32,11 @@ func ReadObjects(ctx context.Context, s *Session, specs ...types.PropertyFilterS
 	if err != nil {
 		return nil, err
 	}
+	return Objects(objects), nil
+}
+
+// Objects are what an answer tells of objects.
+func Objects(objects []types.ObjectContent) []Object {
 	all := make([]Object, len(objects))
 	for i := range objects {
 		o := &objects[i]
@@ -40,7 +45,7 @@ func ReadObjects(ctx context.Context, s *Session, specs ...types.PropertyFilterS
 			all[i].props[p.Name] = p.Val
 		}
 	}
-	return all, nil
+	return all
 }
 
 // Prop is the value of a property, or what the pointer in it points to; the zero value if there is none of that type.

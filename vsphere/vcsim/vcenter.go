@@ -29,6 +29,7 @@ type VCenter struct {
 	*operator.Operator
 	*managed.Objects
 	*rights.Rights
+	*property.Reads
 	*wire.Network
 	world   *world.World
 	objects *simulator.Registry // of the world
@@ -98,6 +99,7 @@ func (v *VCenter) extend(address string, guest managed.Guest, cert tls.Certifica
 	v.objects.AddHandler(v.world.Changes)
 	v.Rights = rights.New(v.world)
 	v.streams = property.NewStreams(v.world, v.Rights)
+	v.Reads = v.streams.Reads
 	v.Objects = managed.New(v.world, policies, guest)
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")

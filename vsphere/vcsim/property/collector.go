@@ -23,18 +23,18 @@ type collector struct {
 func (pc *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.RetrievePropertiesEx) soap.HasFault {
 	pc.v.world.RLock()
 	defer pc.v.world.RUnlock()
-	return pc.read(ctx, req)
+	return pc.spoil(ctx, pc.read(ctx, pc.paged(ctx, req)))
 }
 
-// RetrieveProperties is the old form of RetrievePropertiesEx.
+// RetrieveProperties is the old form of RetrievePropertiesEx. It knows no pages.
 func (pc *collector) RetrieveProperties(ctx *simulator.Context, req *types.RetrieveProperties) soap.HasFault {
-	res := pc.RetrievePropertiesEx(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: req.SpecSet})
-	if f := res.Fault(); f != nil {
-		return &methods.RetrievePropertiesBody{Fault_: f}
+	pc.v.world.RLock()
+	defer pc.v.world.RUnlock()
+	body := pc.spoil(ctx, pc.read(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: req.SpecSet}))
+	if body.Fault_ != nil {
+		return &methods.RetrievePropertiesBody{Fault_: body.Fault_}
 	}
-	return &methods.RetrievePropertiesBody{Res: &types.RetrievePropertiesResponse{
-		Returnval: res.(*methods.RetrievePropertiesExBody).Res.Returnval.Objects,
-	}}
+	return &methods.RetrievePropertiesBody{Res: &types.RetrievePropertiesResponse{Returnval: body.Res.Returnval.Objects}}
 }
 
 // ContinueRetrievePropertiesEx leaves out what was hidden since the first page.

@@ -25,6 +25,8 @@ const (
 
 // Streams are what the PropertyCollectors of all sessions have told.
 type Streams struct {
+	// Reads say how reads go wrong.
+	Reads   *Reads
 	world   *world.World
 	objects *simulator.Registry // of the world
 	rights  *rights.Rights
@@ -38,7 +40,7 @@ type Streams struct {
 
 // NewStreams has none yet.
 func NewStreams(w *world.World, r *rights.Rights) *Streams {
-	return &Streams{world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
+	return &Streams{Reads: new(Reads), world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
 }
 
 // Collector is a PropertyCollector during one call, for whose answer nobody waits any more once gone is closed.
@@ -75,6 +77,7 @@ type stream struct {
 	seen    uint64                       // the changes' time at the last read
 	last    *types.UpdateSet             // the last answer: told again if it was lost
 	pending []types.PropertyFilterUpdate // the pages to come
+	first   bool                         // they are of the first answer
 }
 
 type filter struct {
@@ -166,6 +169,9 @@ func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUp
 	limit, deadline, once := limits(req)
 	if again, fault := s.resume(req.Version); again != nil || fault != nil {
 		return again, fault
+	}
+	if s.first && !pc.v.ponder(pc.gone) {
+		return nil, new(types.RequestCanceled)
 	}
 	check := time.NewTicker(sessionCheck)
 	defer check.Stop()
@@ -260,7 +266,7 @@ func (s *stream) begin() {
 	for _, f := range s.filters {
 		f.told = nil
 	}
-	s.seen, s.pending, s.last = 0, nil, nil
+	s.seen, s.pending, s.last, s.first = 0, nil, nil, true
 }
 
 // answer takes the next page.
@@ -279,6 +285,7 @@ func (s *stream) answer(limit int) *types.UpdateSet {
 	if len(s.pending) > 0 {
 		set.Truncated = types.NewBool(true)
 	}
+	s.first = s.first && len(s.pending) > 0
 	s.last = set
 	return set
 }

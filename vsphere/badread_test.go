@@ -1,0 +1,172 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// reads reads objects, which must not be tried again and again.
+func (p *process) reads(refs ...vim.ManagedObjectReference) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := p.reader.Read(ctx, refs...); err != nil {
+		p.t.Fatalf("the read does not end: %v", err)
+	}
+}
+
+func TestOneObjectThatCannotBeReadKeepsNoOtherFromBeingKnown(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]vim.BaseMethodFault{
+		"no permission for the whole call": &vim.NoPermission{PrivilegeId: "System.Read"},
+		"a system error":                   &vim.SystemError{Reason: "vpxd"},
+		"an invalid property":              &vim.InvalidProperty{Name: "guest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				p := w.start()
+				good, bad := p.member(0), p.member(1)
+				w.Spoil(inventory.VMRef(bad.MoRef), fault)
+				w.must(w.PowerOn("web-0"))
+				p.reads(inventory.VMRef(good.MoRef), inventory.VMRef(bad.MoRef), w.Unmanaged)
+				s := p.state(good.MoRef, bad.MoRef)
+				if len(s.VMs) != 2 || s.VMs[0].Power != plan.PoweredOn || !s.VMs[0].Reachable || s.VMs[1].Reachable || len(s.Gone) > 0 {
+					t.Errorf("it is seen as %+v", s)
+				}
+				if err := p.reader.Scan(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				if s = p.state(good.MoRef, bad.MoRef); len(s.VMs) != 2 || !s.VMs[0].Reachable || s.VMs[1].Reachable || len(s.Gone) > 0 || s.Folder == "" {
+					t.Errorf("after a scan it is seen as %+v", s)
+				}
+				two := w.start() // which knows nothing yet
+				two.until("it knows", func() bool { s := two.state(); return s.Known && len(s.VMs) == 1 && s.VMs[0].Ordinal == 0 })
+
+				w.Spoil(inventory.VMRef(bad.MoRef), nil)
+				if err := p.reader.Scan(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				if s = p.state(); len(s.VMs) != 2 || !s.VMs[1].Reachable {
+					t.Errorf("mended, it is seen as %+v", s)
+				}
+			})
+		})
+	}
+}
+
+func TestAHostThatVanishesWhileItsVMsAreReadHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}})
+		p := w.start()
+		vm := p.member(0)
+		host, err := w.Find("/DC0/host/DC0_C0/DC0_C0_H0")
+		w.must(err)
+		w.Spoil(host, &vim.ManagedObjectNotFound{Obj: host})
+		w.must(w.PowerOn("web-0"))
+		p.reads(inventory.VMRef(vm.MoRef))
+		if s := p.state(vm.MoRef); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOn || !s.VMs[0].Reachable || len(s.Gone) > 0 {
+			t.Errorf("it is seen as %+v", s)
+		}
+	})
+}
+
+// What vCenter leaves out of an answer may be hidden as well.
+func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		here, gone, hidden := p.member(0), p.member(1), p.member(2)
+		w.must(w.Destroy("web-1"))
+		w.Hide(inventory.VMRef(hidden.MoRef))
+		before := w.Calls()["RetrievePropertiesEx"]
+		p.reads(inventory.VMRef(here.MoRef), inventory.VMRef(gone.MoRef), inventory.VMRef(hidden.MoRef), inventory.VMRef("vm-100001"))
+		s := p.state(here.MoRef, gone.MoRef, hidden.MoRef, "vm-100001")
+		slices.Sort(s.Gone)
+		if want := []string{"vm-100001", gone.MoRef}; !slices.Equal(s.Gone, slices.Sorted(slices.Values(want))) || len(s.VMs) != 2 || s.VMs[1].Reachable {
+			t.Errorf("it is seen as %+v", s)
+		}
+		if n := w.Calls()["RetrievePropertiesEx"] - before; n > 12 {
+			t.Errorf("%d reads for that", n)
+		}
+	})
+}
+
+func TestNamedReadsArePublishedThoughTheScanFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		w.must(w.PowerOn("web-0"))
+		root := w.Admin().ServiceContent.RootFolder
+		w.Spoil(root, &vim.SystemError{Reason: "vpxd"})
+		ctx, cancel := context.WithCancel(context.Background())
+		scanned := make(chan error, 1)
+		go func() { scanned <- p.reader.Scan(ctx) }()
+		p.reads(inventory.VMRef(vm.MoRef))
+		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOn || s.Folder == "" {
+			t.Errorf("it is seen as %+v", s)
+		}
+		cancel()
+		<-scanned
+	})
+}
+
+func TestManyObjectsThatCannotBeReadCostFewCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		var refs []vim.ManagedObjectReference
+		for i := range 150 {
+			ref, err := w.AddVM("/DC0/vm", "other-"+string(rune('a'+i%26))+time.Duration(i).String())
+			w.must(err)
+			refs = append(refs, ref)
+		}
+		p.reads(refs...)
+		w.Spoil(refs[70], &vim.SystemError{})
+		before := w.Calls()["RetrievePropertiesEx"]
+		p.reads(refs...)
+		if n := w.Calls()["RetrievePropertiesEx"] - before; n > 25 {
+			t.Errorf("%d calls to find one of 150", n)
+		}
+	})
+}
+
+// https://github.com/vmware/govmomi/issues/1087
+func TestAPoolThatIsDestroyedDoesNotKeepAnotherFromBeingFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Pools: 2})
+		other, err := w.Find("/DC0/host/DC0_C0/Resources/DC0_C0_RP2")
+		w.must(err)
+		w.Spoil(other, &vim.ManagedObjectNotFound{Obj: other})
+		c := w.config()
+		c.Pool = "DC0_C0_RP1"
+		v, err := New(c)
+		w.must(err)
+		began := time.Now()
+		go func() {
+			time.Sleep(time.Second)
+			w.Spoil(other, nil)
+		}()
+		p := w.run(v)
+		p.until("the pool is found", func() bool { s := p.state(); return s.Known && s.Trouble == nil })
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}

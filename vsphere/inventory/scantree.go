@@ -1,0 +1,91 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// scanTree reads a little of every place and VM, with one call. If that fails for an object that it comes upon, it goes down level by
+// level, by moRefs. It gives back what cannot be read, too: VMs, and places for which our user has no permission, which are as
+// good as hidden. Of any other place it has to be known what is in it.
+func scanTree(ctx context.Context, s *session.Session) (objects []types.ObjectContent, unread []types.ManagedObjectReference, err error) {
+	root := s.Vim.ServiceContent.RootFolder
+	objects, err = session.Retrieve(ctx, s, types.PropertyFilterSpec{
+		ObjectSet: allPlaces(root),
+		PropSet:   append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: lightPaths}),
+	})
+	if err == nil || fatal(err) {
+		return objects, nil, err
+	}
+	objects = nil
+	for level, seen := []types.ManagedObjectReference{root}, map[types.ManagedObjectReference]bool{root: true}; len(level) > 0; {
+		var below []types.ManagedObjectReference
+		for chunk := range slices.Chunk(level, bulk) {
+			n := narrowing{session: s, spec: levelSpec, plain: levelSpec}
+			if err := n.read(ctx, chunk); err != nil {
+				return nil, nil, err
+			}
+			for i := range n.objects {
+				below = append(below, takeChildren(&n.objects[i])...)
+			}
+			objects = append(objects, n.objects...)
+			for ref, why := range n.unread {
+				if ref.Type != "VirtualMachine" && !vcfault.Has[types.BaseNoPermission](why) {
+					return nil, nil, why
+				}
+				unread = append(unread, ref)
+			}
+		}
+		level = slices.DeleteFunc(below, func(ref types.ManagedObjectReference) bool {
+			read := seen[ref]
+			seen[ref] = true
+			return read || !slices.Contains(treeTypes, ref.Type)
+		})
+	}
+	return objects, unread, nil
+}
+
+// treeTypes are what scanTree reads.
+var treeTypes = []string{"Folder", "Datacenter", "VirtualApp", "VirtualMachine"}
+
+// childPaths lead to what is in a place.
+var childPaths = map[string]string{"Folder": "childEntity", "Datacenter": "vmFolder", "VirtualApp": "vm"}
+
+// levelSpec reads of objects what scanTree does, and what is in them.
+func levelSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
+	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: lightPaths}}}
+	for _, p := range placeProps() {
+		p.PathSet = append(slices.Clone(p.PathSet), childPaths[p.Type])
+		spec.PropSet = append(spec.PropSet, p)
+	}
+	for _, ref := range refs {
+		spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
+	}
+	return spec
+}
+
+// takeChildren takes what is in a place out of what was read of it.
+func takeChildren(o *types.ObjectContent) (children []types.ManagedObjectReference) {
+	path, isPlace := childPaths[o.Obj.Type]
+	if !isPlace {
+		return nil
+	}
+	o.PropSet = slices.DeleteFunc(o.PropSet, func(p types.DynamicProperty) bool {
+		if p.Name != path {
+			return false
+		}
+		switch v := p.Val.(type) {
+		case types.ManagedObjectReference:
+			children = append(children, v)
+		case types.ArrayOfManagedObjectReference:
+			children = append(children, v.ManagedObjectReference...)
+		}
+		return true
+	})
+	return children
+}
