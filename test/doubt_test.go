@@ -45,6 +45,9 @@ func TestAStreamCallThatOverstaysFlipsNoStatus(t *testing.T) {
 			t.Errorf("%d calls overstayed, and %d statuses were written", late.Load(), g.Writes-writes)
 		}
 
+		time.Sleep(time.Minute) // a call that overstays now ends
+		up(t, g)
+
 		r.Down() // what lasts is told
 		began := time.Now()
 		until(t, g, "it is told", func(a metacontroller.Answer) bool { return a.Status.Conditions[0].Status == metav1.ConditionUnknown })

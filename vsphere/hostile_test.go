@@ -302,7 +302,7 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 		return nil, err
 	}
 	r := &recorder{next: v.client.Transport().Clone(), tape: tape{answers: map[string]map[string][]said{}}}
-	v.client.Transport().RegisterProtocol("https", r)
+	v.client.RegisterProtocol("https", r)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = v.Run(ctx) }()
@@ -356,8 +356,8 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 			t.Fatal(err)
 		}
 		h := newHostile(&r.tape, twist)
-		v.client.Transport().RegisterProtocol("https", h)
-		v.client.Transport().RegisterProtocol("http", h)
+		v.client.RegisterProtocol("https", h)
+		v.client.RegisterProtocol("http", h)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = v.Run(ctx) }()

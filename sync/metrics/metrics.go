@@ -36,6 +36,8 @@ var (
 	VCenterCalls        = add("vmgroup_vcenter_calls_total", "Calls to vCenter, by method.", "method")
 	VCenterCallDuration = add("vmgroup_vcenter_call_duration_seconds", "How long calls to vCenter took, by method; those that wait for changes are not timed.", "method").
 				in([]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
+	VCenterReadDuration = add("vmgroup_vcenter_read_duration_seconds", "How long it took to read everything in vCenter: the first answer of the stream of changes (first), and each full read (full).", "read").
+				in(prometheus.ExponentialBuckets(0.1, 2, 14))
 	StampsUnknown = add("vmgroup_stamps_unknown", "VMs whose stamp a newer server wrote; they are never touched.")
 
 	HookDuration = add("vmgroup_hook_duration_seconds", "How long calls of the hooks, /groups and /sd took, by path and HTTP status.", "hook", "code").

@@ -16,13 +16,17 @@ import (
 
 var errSilent = errors.New("vCenter's stream of changes fell silent")
 
-// wait makes one WaitForUpdatesEx. It gives nil when nothing changed.
-func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, most time.Duration) (*types.UpdateSet, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, most+st.silence, errSilent)
+// updatesMost bounds the objects in one answer of the stream, so that vCenter does not take long for one however many changed. It
+// may answer fewer.
+const updatesMost = 500
+
+// wait makes one WaitForUpdatesEx, which vCenter is to answer in most, and has to before bound. It gives nil when nothing changed.
+func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, most, bound time.Duration) (*types.UpdateSet, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, errSilent)
 	defer cancel()
 	seconds := int32(most / time.Second)
 	res, err := methods.WaitForUpdatesEx(ctx, s.Vim, &types.WaitForUpdatesEx{
-		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
+		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds, MaxObjectUpdates: updatesMost}})
 	if err != nil {
 		if context.Cause(ctx) == errSilent {
 			err = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; it is opened again.")
@@ -77,7 +81,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 			most = shortWait
 		}
 		began := time.Now()
-		set, err := st.wait(ctx, s, pc, version, most)
+		set, err := st.wait(ctx, s, pc, version, most, most+st.silence)
 		if err != nil {
 			st.blame(s, err)
 			return err

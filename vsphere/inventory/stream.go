@@ -23,6 +23,9 @@ const (
 	shortWait = time.Second
 	// silence is how long a call may overstay that before the stream counts as broken.
 	silence = 10 * time.Second
+	// firstAnswer bounds each page of the stream's first answer, which tells of everything there is: vCenter may take longer for
+	// it than it was asked to wait (WaitOptions.maxWaitSeconds).
+	firstAnswer = 5 * time.Minute
 	// streamPause lets changes pile up at vCenter after some came, so that many come with one call.
 	streamPause = 250 * time.Millisecond
 	// rescan is how often everything is read again, to repair what a stream may have missed.
@@ -54,6 +57,9 @@ type Stream struct {
 	whole     atomic.Bool // everything was read at least once
 
 	maxWait, silence time.Duration
+
+	// Timed is told how long it took to read everything: the stream's "first" answer, and each "full" read. It may be nil.
+	Timed func(read string, took time.Duration)
 
 	// left is the collector of the life before. After a failure of the network its session may live on.
 	left struct {
@@ -209,8 +215,21 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 // scan reads everything, in the background.
 func (st *Stream) scan(ctx context.Context) <-chan error {
 	scanned := make(chan error, 1)
-	go func() { scanned <- st.reader.Scan(ctx) }()
+	go func() {
+		began := time.Now()
+		err := st.reader.Scan(ctx)
+		if err == nil {
+			st.timed("full", time.Since(began))
+		}
+		scanned <- err
+	}()
 	return scanned
+}
+
+func (st *Stream) timed(read string, took time.Duration) {
+	if st.Timed != nil {
+		st.Timed(read, took)
+	}
 }
 
 // Fit looks up what the settings name. That they do not fit breaks nothing: it is told.
@@ -245,8 +264,9 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 	if err != nil {
 		return pc, "", fmt.Errorf("create the filter: %w", err)
 	}
+	began, objects := time.Now(), 0
 	for pages := 1; ; pages++ {
-		set, err := st.wait(ctx, s, pc, version, st.maxWait)
+		set, err := st.wait(session.Patiently(ctx), s, pc, version, st.maxWait, firstAnswer)
 		if err != nil {
 			return pc, "", err
 		}
@@ -259,7 +279,13 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 		}
 		version = set.Version
 		seen.take(set)
+		for _, filter := range set.FilterSet {
+			objects += len(filter.ObjectSet)
+		}
 		if !more {
+			took := time.Since(began)
+			st.timed("first", took)
+			st.log.Info().Int("objects", objects).Int("pages", pages).Dur("durationSeconds", took).Msg("vCenter tells what changes")
 			return pc, version, nil
 		}
 	}

@@ -43,6 +43,7 @@ type Client struct {
 	cfg       Config
 	endpoint  *url.URL
 	transport *http.Transport
+	pace      pace // by which calls go
 	rounds    *rounds
 	rest      *restLogins // for tags
 	// base ends at logout, and with it a login under way.
@@ -89,6 +90,7 @@ func New(cfg Config) (*Client, error) {
 		rounds:    newRounds(cfg.Log, cfg.Metrics),
 		why:       vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
 	}
+	c.pace = newPace(c.transport)
 	c.rest = newRESTLogins(c)
 	c.base, c.end = context.WithCancel(context.Background())
 	return c, nil
@@ -212,7 +214,7 @@ func (c *Client) Logout(ctx context.Context) {
 		c.leave(ctx, s)
 	}
 	both.Wait()
-	c.transport.CloseIdleConnections()
+	c.pace.CloseIdleConnections()
 }
 
 // leave logs s out.

@@ -24,7 +24,7 @@ const (
 	DialTimeout      = 10 * time.Second
 	HandshakeTimeout = 10 * time.Second
 	// answerTimeout bounds the wait for a call's answer. Tasks run on their own, so only WaitForUpdatesEx takes
-	// long, and never as long as this.
+	// long, and never as long as this, but for its first answer (Patiently).
 	answerTimeout = 90 * time.Second
 	// idleTimeout is below the idle time after which vCenter's proxy closes connections.
 	idleTimeout = 30 * time.Second
@@ -141,11 +141,11 @@ func (a *authorities) take(text []byte, err error) error {
 
 // rewinding makes requests that net/http may send again when a kept connection turns out to be closed before
 // anything was written on it. (govmomi's bodies cannot be read twice, so such a call would fail.)
-type rewinding struct{ *http.Transport }
+type rewinding struct{ next http.RoundTripper }
 
 func (r rewinding) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body == nil || req.GetBody != nil {
-		return undirected(r.Transport.RoundTrip(req))
+		return undirected(r.next.RoundTrip(req))
 	}
 	body, err := io.ReadAll(req.Body)
 	_ = req.Body.Close()
@@ -156,5 +156,5 @@ func (r rewinding) RoundTrip(req *http.Request) (*http.Response, error) {
 	req.ContentLength = int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.Body, _ = req.GetBody()
-	return undirected(r.Transport.RoundTrip(req))
+	return undirected(r.next.RoundTrip(req))
 }

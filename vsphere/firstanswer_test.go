@@ -1,0 +1,88 @@
+package vsphere
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+)
+
+// fill adds VMs that are nobody's.
+func (w *world) fill(n int) {
+	for i := range n {
+		_, err := w.AddVM("/DC0/vm", fmt.Sprintf("other-%d", i))
+		w.must(err)
+	}
+}
+
+func TestAFirstAnswerThatTakesMinutesAndComesInPiecesIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	t.Run("directly", func(t *testing.T) { t.Parallel(); firstAnswer(t, true) })
+	t.Run("by HTTP", func(t *testing.T) { t.Parallel(); firstAnswer(t, false) })
+}
+
+func firstAnswer(t *testing.T, direct bool) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fill(150)
+		w.FirstUpdates(2 * time.Minute)
+		c, began := w.config(), time.Now()
+		if !direct {
+			c.Through = nil
+		}
+		registry := prometheus.NewRegistry()
+		c.Metrics = registry
+		v, err := New(c)
+		w.must(err)
+		p := w.run(v)
+		p.until("vCenter is known", func() bool { return p.state().Known })
+		w.FirstUpdates(0) // the stream of tasks has little to tell
+		if took := time.Since(began); took < 4*time.Minute || took > 5*time.Minute {
+			t.Errorf("after %s; two pages take two minutes each", took)
+		}
+		if n := w.Calls()["CreateFilter"]; n > 2 { // the other is that of the tasks
+			t.Errorf("the stream was opened again: %d filters", n)
+		}
+		metrics, err := registry.Gather()
+		w.must(err)
+		told := map[string]float64{}
+		for _, family := range metrics {
+			for _, m := range family.GetMetric() {
+				if strings.HasSuffix(family.GetName(), "vcenter_read_duration_seconds") {
+					told[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleSum()
+				}
+			}
+		}
+		if told["first"] < 240 || told["full"] == 0 {
+			t.Errorf("the metrics tell %v", told)
+		}
+		vm := p.member(0) // and what changes is told
+		w.must(w.Destroy("web-0"))
+		p.until("it is gone", func() bool { return len(p.state(vm.MoRef).Gone) == 1 })
+	})
+}
+
+func TestEveryReadTakesAllPages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fill(30)
+		w.Page(7)
+		p := w.start()
+		for i := range int32(3) {
+			p.member(i)
+		}
+		p.reads(inventory.VMRefs([]string{p.state().VMs[0].MoRef, p.state().VMs[1].MoRef, p.state().VMs[2].MoRef})...)
+		if n := p.inventory.Count(); n.Unmanaged != 32 { // with the template, and one more
+			t.Errorf("%d VMs are seen that are nobody's", n.Unmanaged)
+		}
+		if w.Calls()["ContinueRetrievePropertiesEx"] == 0 {
+			t.Error("no answer had pages")
+		}
+	})
+}
