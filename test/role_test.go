@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
@@ -226,7 +227,7 @@ func (r *rig) saysMissing(ask func(context.Context) (metacontroller.Answer, erro
 		a, err := ask(within(r.t))
 		r.must(err)
 		last = a
-		return strings.Contains(a.Status.LastMessage, privilege) && slices.ContainsFunc(a.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "MissingPrivilege" })
+		return strings.Contains(a.Status.LastMessage, privilege) && slices.ContainsFunc(a.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "MissingPrivilege" || c.Reason == plan.ReasonFolderStays })
 	})
 	if r.t.Failed() {
 		r.t.Logf("it says: %s", last.Status.LastMessage)
