@@ -56,6 +56,7 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		}
 		return err
 	}
+	namespace := v.inventory.NamespaceFolder(a.MoRef)
 	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
 		if err == nil {
@@ -70,7 +71,11 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	if quarantine := v.inventory.Below(a.MoRef, plan.QuarantineFolder); quarantine != "" {
 		gone = append(gone, inventory.FolderRef(quarantine))
 	}
-	return v.reader.Read(ctx, gone...)
+	if err := v.reader.Read(ctx, gone...); err != nil {
+		return err
+	}
+	v.leaveNamespace(ctx, ref, namespace)
+	return nil
 }
 
 // empty tells, by a fresh read, that nothing is in the group's folder but an empty quarantine.

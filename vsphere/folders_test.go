@@ -48,8 +48,11 @@ func TestAGroupsFolderIsMadeInAnotherHomeAndGoesWithoutIt(t *testing.T) {
 			if _, err := w.Find(path); err == nil || folderIn(placement) != "" {
 				t.Errorf("%s is still there", path)
 			}
-			if _, err := w.Find(strings.TrimSuffix(path, "/web")); err != nil {
-				t.Errorf("%s: the namespace's folder is gone", path)
+			if _, err := w.Find(strings.TrimSuffix(path, "/web")); err == nil {
+				t.Errorf("%s: the namespace's folder is still there", path)
+			}
+			if _, err := w.Find(strings.TrimSuffix(path, "/shop/web")); err != nil {
+				t.Errorf("%s: the folder above is gone", path)
 			}
 			p.do(creating(placement))
 			again := folderIn(placement)

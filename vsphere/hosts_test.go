@@ -57,7 +57,7 @@ func TestAVMThatNeverRanIsToBeClonedElsewhereWhenItsHostHasNoRoomSeveralTimes(t 
 		ran, never := p.running(0, false), p.member(1)
 		p.do(step(plan.PowerOff, ran))
 		for _, name := range []string{"web-0", "web-1"} {
-			w.fill(name)
+			w.fillHostOf(name)
 		}
 		for range 2 * hosts.CrowdedAfter {
 			if f := p.fault(step(plan.PowerOn, ran)); f.Reason != vcfault.ReasonResourceLimit {
@@ -73,7 +73,7 @@ func TestAVMThatNeverRanIsToBeClonedElsewhereWhenItsHostHasNoRoomSeveralTimes(t 
 			w.must(w.FillHost(firstCluster+"/"+host, false))
 		}
 		p.do(step(plan.PowerOn, ran))
-		full := w.fill("web-1")
+		full := w.fillHostOf("web-1")
 		if f := p.fault(step(plan.PowerOn, never)); f.Reason != plan.ReasonHostFull || !f.Person || !vctest.Mentions(f.Message, full[strings.LastIndexByte(full, '/')+1:]) {
 			t.Errorf("%+v", f)
 		}

@@ -21,8 +21,8 @@ func drsWorld(t *testing.T, d vcsim.DRS) (*world, *process) {
 	return w, w.start()
 }
 
-// fill fills the host that a VM is on.
-func (w *world) fill(name string) (host string) {
+// fillHostOf fills the host that a VM is on.
+func (w *world) fillHostOf(name string) (host string) {
 	w.t.Helper()
 	host = vctest.Value(w.Details(name)).Host
 	w.must(w.FillHost(host, true))
@@ -37,7 +37,7 @@ func TestDRSPowersAMemberOnWhateverItsLevelAndOnAHostThatHasRoom(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, p := drsWorld(t, vcsim.DRS{Level: level})
 				vm := p.member(0)
-				full := w.fill("web-0")
+				full := w.fillHostOf("web-0")
 				p.do(step(plan.PowerOn, vm))
 				if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn || vctest.Value(w.Details("web-0")).Host == full {
 					t.Errorf("%+v on %s", now, full)
