@@ -227,7 +227,9 @@ func (r *rig) saysMissing(ask func(context.Context) (metacontroller.Answer, erro
 		a, err := ask(within(r.t))
 		r.must(err)
 		last = a
-		return strings.Contains(a.Status.LastMessage, privilege) && slices.ContainsFunc(a.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "MissingPrivilege" || c.Reason == plan.ReasonFolderStays })
+		return strings.Contains(a.Status.LastMessage, privilege) && slices.ContainsFunc(a.Status.Conditions, func(c metav1.Condition) bool {
+			return c.Reason == "MissingPrivilege" || c.Reason == plan.ReasonFolderStays
+		})
 	})
 	if r.t.Failed() {
 		r.t.Logf("it says: %s", last.Status.LastMessage)
