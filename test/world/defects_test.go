@@ -19,6 +19,7 @@ const (
 	seesAllWell           // whatever exists is taken for being at work
 	feelsNoPause          // a process that stood still does not notice
 	hidesAsGone           // a VM that cannot be read is taken for gone
+	awayIsGone            // a VM that vCenter does not have is taken for destroyed
 	endsUnselected        // a group that is not selected is taken for one that is deleted
 )
 

@@ -124,6 +124,9 @@ var users = []kind{
 	}},
 }
 
+// stalest is how many versions old a parent may be that a replica is shown.
+const stalest = 5
+
 var servers = []kind{
 	{"a replica is killed", 2, false, func(w *world, a, b int) {
 		if r := one(w.replicas, a); r != nil {
@@ -155,7 +158,7 @@ var servers = []kind{
 	}},
 	{"a stale parent comes", 4, true, func(w *world, a, b int) {
 		if r := one(w.replicas, a); r != nil {
-			w.call(r, 1+b%5, true)
+			w.call(r, 1+b%stalest, true)
 		}
 	}},
 }

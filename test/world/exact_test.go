@@ -65,6 +65,7 @@ var planted = []struct {
 	{"a clone's name is no lock", clonesBeside, "1", 10},
 	{"a folder is removed with what is in it", removesBlindly, "4", 12},
 	{"a VM that cannot be read is taken for gone", hidesAsGone, "3", 14},
+	{"a VM that vCenter does not have is taken for destroyed", awayIsGone, "1", 14},
 	{"whatever exists is taken for being at work", seesAllWell, "10", 12},
 	{"a process that stood still does not notice", feelsNoPause, "4", 12},
 }

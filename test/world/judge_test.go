@@ -69,14 +69,14 @@ func (w *world) working() (n int) {
 func (w *world) look() {
 	uid := w.kube.uid()
 	for i, m := range w.vc.vms {
-		if m.gone || m.uid == "" {
+		if m.gone && !m.away() || m.uid == "" {
 			continue
 		}
 		if slices.Contains(w.kube.buried, m.uid) {
 			w.violated("4: %s (%s) is of %s, which was finalized", m.Name, m.MoRef, m.uid)
 		}
 		for _, x := range w.vc.vms[:i] {
-			if m.member(m.uid) && x.member(m.uid) && x.Ordinal == m.Ordinal && !m.tampered && !x.tampered {
+			if m.claims(m.uid) && x.claims(m.uid) && x.Ordinal == m.Ordinal && !m.tampered && !x.tampered {
 				w.violated("1: %s (%s) and %s (%s) are of one ordinal", x.Name, x.MoRef, m.Name, m.MoRef)
 			}
 		}
@@ -192,7 +192,7 @@ func (w *world) promisedBy(r *replica) int {
 // arrives looks at a VM that a clone has made.
 func (s *step) arrives(m *machine) {
 	for _, x := range s.vc.vms {
-		if x != m && x.member(m.uid) && x.Ordinal == m.Ordinal && !x.tampered {
+		if x != m && x.claims(m.uid) && x.Ordinal == m.Ordinal && !x.tampered {
 			s.violated("1: %s makes %s beside %s (%s)", s, m.MoRef, x.Name, x.MoRef)
 		}
 	}
@@ -201,7 +201,7 @@ func (s *step) arrives(m *machine) {
 // judgeFinalized looks at vCenter when a replica says that a group is finalized.
 func (w *world) judgeFinalized(uid types.UID) {
 	for _, m := range w.vc.vms {
-		if !m.gone && m.uid == uid {
+		if (!m.gone || m.away()) && m.uid == uid {
 			w.violated("4: %s is finalized, and %s (%s) is there", uid, m.Name, m.MoRef)
 		}
 	}

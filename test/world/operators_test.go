@@ -3,6 +3,7 @@ package world
 import (
 	"slices"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -55,12 +56,11 @@ var operators = []kind{
 	}},
 	{"an operator unregisters, and registers again", 1, true, func(w *world, a, _ int) {
 		if m := one(w.some(inSight), a); m != nil {
-			again := *m
 			w.vc.removes(m)
-			m.faulty = true
-			again.MoRef, again.tampered, again.faulty = w.vc.ref("vm"), true, true
-			w.vc.power(&again, false)
-			w.vc.vms = append(w.vc.vms, &again)
+			m.faulty, m.departed = true, true
+			again := w.vc.comesBack(m)
+			again.tampered, again.faulty = true, true
+			w.vc.power(again, false)
 		}
 	}},
 	{"a VM is hidden", 2, true, func(w *world, a, _ int) {
@@ -75,6 +75,13 @@ var operators = []kind{
 			m.changed()
 		}
 	}},
+	{"a VM's host is removed from the inventory", 3, true, func(w *world, a, _ int) {
+		if m := one(w.some(w.isKnownToAll), a); m != nil {
+			m.faulty, m.departed = true, true
+			w.vc.removes(m)
+		}
+	}},
+	{"the hosts are back", 2, true, func(w *world, _, _ int) { w.allComeBack() }},
 	{"a guest falls sick", 1, true, func(w *world, a, _ int) {
 		if m := one(w.some(func(m *machine) bool { return m.Tools }), a); m != nil {
 			m.Tools, m.IPs, m.faulty = false, nil, true
@@ -87,4 +94,37 @@ var operators = []kind{
 // prevent that.
 func (w *world) removesFolder() bool {
 	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == underWay && s.a.Op == plan.RemoveFolder })
+}
+
+// isKnownToAll reports whether every replica, and every parent that may still be shown to one, knows a member: what else vanishes is
+// forgotten if those that saw it stop (docs/design.md, known limits). Nor may a clone of its ordinal be under way, which only its name
+// holds up.
+func (w *world) isKnownToAll(m *machine) bool {
+	uid := w.kube.uid()
+	if !m.member(uid) || m.hidden || m.tampered {
+		return false
+	}
+	knows := func(g *v1alpha1.VmGroup) bool {
+		return g.UID != uid || slices.ContainsFunc(g.Status.Members, func(r v1alpha1.Member) bool { return r.InstanceUUID == m.InstanceUUID })
+	}
+	for _, g := range w.kube.versions[max(0, len(w.kube.versions)-1-stalest):] {
+		if !knows(g) {
+			return false
+		}
+	}
+	for _, r := range w.replicas {
+		if g := r.view.vms[m.MoRef]; g == nil || g.blind || g.gone || slices.ContainsFunc(r.waiting, func(c waitingCall) bool { return !knows(c.call.Group) }) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(w.steps, func(s *step) bool { return s.a.Op == plan.Clone && s.a.Ordinal == m.Ordinal })
+}
+
+// allComeBack puts all VMs back that are away.
+func (w *world) allComeBack() {
+	for _, m := range slices.Clone(w.vc.vms) {
+		if m.away() {
+			w.vc.comesBack(m)
+		}
+	}
 }

@@ -86,6 +86,7 @@ func (w *world) rest() {
 			w.resume(r, false)
 		}
 	}
+	w.allComeBack()
 	for _, m := range w.vc.vms {
 		if m.hidden {
 			m.hidden = false

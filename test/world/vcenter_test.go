@@ -24,11 +24,14 @@ type machine struct {
 	uid     types.UID // of the group whose stamp it bears; empty if it bears none
 	foreign bool      // an operator made it
 	gone    bool
-	hidden  bool      // its configuration cannot be read
-	asked   time.Time // when its guest was asked to halt; zero if it was not
-	heeds   bool      // and will, within patience
-	wasOn   bool
-	marked  bool // it was marked at some time
+	// departed: it is gone from the inventory, and exists. again is what it came back as; nil if it did not.
+	departed bool
+	again    *machine
+	hidden   bool      // its configuration cannot be read
+	asked    time.Time // when its guest was asked to halt; zero if it was not
+	heeds    bool      // and will, within patience
+	wasOn    bool
+	marked   bool // it was marked at some time
 	// tampered: an operator renamed, moved, or restored it. The lock of its ordinal is open then.
 	tampered bool
 	// faulty: it is down, or unwell, by nobody's step.
@@ -45,6 +48,17 @@ func (m *machine) halting() bool { return m.heeds && time.Since(m.asked) < patie
 
 func (m *machine) changed() { m.state++ }
 
+// away reports whether it exists, and is not in the inventory.
+func (m *machine) away() bool { return m.departed && m.again == nil }
+
+// destroyed reports whether it does not exist any more, under whatever moRef.
+func (m *machine) destroyed() bool {
+	for m.again != nil {
+		m = m.again
+	}
+	return m.gone && !m.departed
+}
+
 func (m *machine) reconfigured() {
 	m.version++
 	m.VM.ChangeVersion = strconv.Itoa(m.version)
@@ -54,6 +68,11 @@ func (m *machine) reconfigured() {
 // member reports whether it is a member of that group, or claims to be.
 func (m *machine) member(uid types.UID) bool {
 	return !m.gone && m.uid == uid && uid != "" && m.Quarantined.IsZero()
+}
+
+// claims is member, and of a VM that is away, too.
+func (m *machine) claims(uid types.UID) bool {
+	return m.member(uid) || m.away() && m.uid == uid && m.Quarantined.IsZero()
 }
 
 // vcenter is the one vCenter that all replicas drive. It is changed while nothing else runs.
@@ -109,6 +128,7 @@ func (v *vcenter) add(uid types.UID, a plan.Action) *machine {
 	plan.Apply(&o, a)
 	m := &machine{VM: o.State.VMs[0], uid: uid}
 	m.MoRef = v.ref("vm")
+	m.InstanceUUID = "id-of-" + m.MoRef
 	m.reconfigured()
 	v.vms = append(v.vms, m)
 	return m
@@ -135,12 +155,22 @@ func (v *vcenter) removes(m *machine) {
 	m.changed()
 }
 
+// comesBack puts a VM that is away back into the inventory, with another moRef.
+func (v *vcenter) comesBack(m *machine) *machine {
+	again := *m
+	again.MoRef, again.gone, again.departed, again.hidden, again.faulty = v.ref("vm"), false, false, false, false
+	again.changed()
+	m.again = &again
+	v.vms = append(v.vms, &again)
+	return &again
+}
+
 // text is the whole vCenter in a line for each thing in it.
 func (v *vcenter) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "folder %q %q;", v.folder, v.quarantine)
 	for _, m := range v.vms {
-		if m.gone {
+		if m.gone && !m.away() {
 			continue
 		}
 		fmt.Fprintf(&b, " %s=%s@%s", m.MoRef, m.Name, m.Folder)
@@ -153,7 +183,7 @@ func (v *vcenter) text() string {
 		for _, f := range []struct {
 			is   bool
 			word string
-		}{{m.Marked, " marked:" + string(m.Why)}, {!m.Quarantined.IsZero(), " quarantined"}, {m.hidden, " hidden"}, {m.foreign, " foreign"},
+		}{{m.Marked, " marked:" + string(m.Why)}, {!m.Quarantined.IsZero(), " quarantined"}, {m.hidden, " hidden"}, {m.away(), " away"}, {m.foreign, " foreign"},
 			{m.Tools, " tools"}, {m.halting(), " halting"}, {m.faulty, " faulty"}, {m.tampered, " tampered"}} {
 			if f.is {
 				b.WriteString(f.word)
@@ -261,16 +291,28 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	for i := range ask.Recorded {
 		moRef := ask.Recorded[i].MoRef
 		g := v.vms[moRef]
-		switch {
+		switch m := v.vcenter.find(moRef); {
 		case g == nil:
 			v.wanted[moRef] = true
+		case g.gone && m != nil && m.departed && !m.destroyed() && v.vcenter.set.defect != awayIsGone:
+			s.Vanished = append(s.Vanished, vanishedAs(m))
 		case g.gone, hidesAsGone && !g.vm.Reachable, !g.blind && g.uid != ref.UID:
 			s.Gone = append(s.Gone, moRef)
+		}
+	}
+	for _, m := range v.vcenter.vms { // those that it remembers
+		if g := v.vms[m.MoRef]; v.vcenter.set.defect != awayIsGone && g != nil && g.gone && g.uid == ref.UID && m.departed && !m.destroyed() && m.Quarantined.IsZero() &&
+			!slices.ContainsFunc(ask.Recorded, func(r v1alpha1.Member) bool { return r.MoRef == m.MoRef }) {
+			s.Vanished = append(s.Vanished, vanishedAs(m))
 		}
 	}
 	s.Folder, s.Quarantine = v.folder, v.quarantine
 	s.Template = plan.Template{MoRef: "template-" + ask.Template, Paths: []string{"/DC0/vm/" + ask.Template}, Datacenter: "DC0"}
 	return s
+}
+
+func vanishedAs(m *machine) plan.Vanished {
+	return plan.Vanished{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, Name: m.Name, Ordinal: m.Ordinal, How: "its host was removed"}
 }
 
 // own is the member that an action is for, as the replica knows it.
