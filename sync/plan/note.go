@@ -196,7 +196,7 @@ func (v *view) deedsOfOthers() (all []Note) {
 	stored := v.Group.Status.Members
 	for i := range stored {
 		r := &stored[i]
-		if len(v.State.Gone) == 0 || !slices.Contains(v.State.Gone, r.MoRef) || r.Reason == ReasonRemoving || r.Reason == ReasonDuplicateMember ||
+		if len(v.State.Gone) == 0 || !slices.Contains(v.State.Gone, r.MoRef) || v.isBack(r) || r.Reason == ReasonRemoving || r.Reason == ReasonDuplicateMember ||
 			v.Pending[MemberName(v.Group.Name, r.Ordinal)].Op == Destroy {
 			continue
 		}

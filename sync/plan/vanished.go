@@ -69,6 +69,11 @@ func (v *view) shows(here map[string]string, m *v1alpha1.Member) bool {
 	if id, is := here[m.MoRef]; is && (id == "" || m.InstanceUUID == "" || id == m.InstanceUUID) {
 		return true
 	}
+	return v.isBack(m)
+}
+
+// isBack reports whether a recorded member is in vCenter, be it with another moRef than it is recorded with.
+func (v *view) isBack(m *v1alpha1.Member) bool {
 	return m.InstanceUUID != "" && slices.ContainsFunc(v.State.VMs, func(vm VM) bool { return vm.InstanceUUID == m.InstanceUUID })
 }
 
@@ -152,7 +157,7 @@ const replacedMost = 1000
 func (v *view) stillReplaced() []v1alpha1.Replaced {
 	destroyed := func(r v1alpha1.Replaced) bool {
 		return slices.ContainsFunc(v.Group.Status.Members, func(m v1alpha1.Member) bool {
-			return r.InstanceUUID != "" && m.InstanceUUID == r.InstanceUUID && slices.Contains(v.State.Gone, m.MoRef)
+			return r.InstanceUUID != "" && m.InstanceUUID == r.InstanceUUID && slices.Contains(v.State.Gone, m.MoRef) && !v.isBack(&m)
 		})
 	}
 	if !slices.ContainsFunc(v.replaced, destroyed) {

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -49,11 +48,12 @@ func TestAMemberThatIsBackWithAnotherMoRefIsTheMember(t *testing.T) {
 	vanish(1, hostRemoved)(&o)
 	o.Group.Status = plan.Make(o).Status
 	comeBack("vm-101")(&o)
+	o.State.Gone = []string{"vm-101"} // nothing has that moRef any more
 	r := plan.Make(o)
 	if r.Status.Phase != v1alpha1.PhaseRunning || len(r.Status.Members) != 2 || r.Status.Members[1].MoRef != "vm-101-back" {
 		t.Errorf("%s: %+v", r.Status.LastMessage, r.Status.Members)
 	}
-	if !slices.ContainsFunc(r.Notes, func(n plan.Note) bool { return n.Reason == "MemberReappeared" }) {
+	if len(r.Notes) != 1 || r.Notes[0].Reason != "MemberReappeared" {
 		t.Errorf("notes: %+v", r.Notes)
 	}
 }
@@ -138,6 +138,23 @@ func TestOfTwoTheOneThatRunsIsKeptEvenIfItWasGivenUp(t *testing.T) {
 	r := plan.Make(o)
 	if len(r.Actions) != 1 || r.Actions[0].Op != plan.Destroy || r.Actions[0].MoRef != "vm-101" || !r.Actions[0].NeverOn {
 		t.Errorf("%+v", r.Actions)
+	}
+}
+
+func TestAVMThatWasGivenUpIsRememberedUntilItIsDestroyed(t *testing.T) {
+	o := atWork(2)
+	was := []v1alpha1.Replaced{{Name: "web-1", Ordinal: 1, MoRef: "vm-7", InstanceUUID: "id-first", Reason: "Replace", VanishedAt: metav1.NewTime(now)}}
+	o.Group.Status.Replaced = was
+	o.Group.Status.Members = append(o.Group.Status.Members, v1alpha1.Member{Name: "web-1", Ordinal: 1, MoRef: "vm-8", InstanceUUID: "id-first"})
+	again := vm(&o, 1)
+	again.MoRef, again.InstanceUUID = "vm-9", "id-first"
+	o.State.VMs, o.State.Gone = append(o.State.VMs, again), []string{"vm-8"} // it left and came back once more
+	if r := plan.Make(o); len(r.Status.Replaced) != 1 {
+		t.Errorf("it is there, and forgotten: %+v", r.Status.Members)
+	}
+	o.State.VMs = o.State.VMs[:2]
+	if r := plan.Make(o); len(r.Status.Replaced) != 0 || len(o.Group.Status.Replaced) != 1 {
+		t.Errorf("it was destroyed: %+v", r.Status.Replaced)
 	}
 }
 
