@@ -7,7 +7,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -85,14 +85,14 @@ func (n *networks) qualified(t *namedObject) string {
 // find is the network that a name means: by its path, by its path with its switch in it ("DVS0/web"), and, of several, the
 // only one that the hosts have, if reached tells which they have.
 func (n *networks) find(name string, reached *reach) (*namedObject, error) {
-	var plain, qualified []inventory.Candidate
+	var plain, qualified []naming.Candidate
 	for i := range n.all {
 		plain = append(plain, n.all[i].Candidate)
-		qualified = append(qualified, inventory.Candidate{Path: n.qualified(&n.all[i]), Ref: n.all[i].Ref})
+		qualified = append(qualified, naming.Candidate{Path: n.qualified(&n.all[i]), Ref: n.all[i].Ref})
 	}
-	fits := inventory.Matching(name, plain)
+	fits := naming.Matching(name, plain)
 	if len(fits) == 0 {
-		fits = inventory.Matching(name, qualified)
+		fits = naming.Matching(name, qualified)
 	}
 	if len(fits) > 1 && reached != nil {
 		there := slices.DeleteFunc(slices.Clone(fits), func(i int) bool { return !slices.Contains(reached.networks, n.all[i].Ref) })
@@ -101,7 +101,7 @@ func (n *networks) find(name string, reached *reach) (*namedObject, error) {
 		}
 	}
 	if len(fits) == 0 { // uplinks would be no good advice
-		plain = slices.DeleteFunc(plain, func(c inventory.Candidate) bool {
+		plain = slices.DeleteFunc(plain, func(c naming.Candidate) bool {
 			return n.uplink(&n.all[slices.IndexFunc(n.all, func(t namedObject) bool { return t.Ref == c.Ref })])
 		})
 		return nil, networkField.Refuse(name, plain, nil)
@@ -141,7 +141,7 @@ func (n *networks) backing(t *namedObject) (types.BaseVirtualDeviceBackingInfo, 
 		return &types.VirtualEthernetCardOpaqueNetworkBackingInfo{OpaqueNetworkId: summary.OpaqueNetworkId, OpaqueNetworkType: summary.OpaqueNetworkType}, nil
 	}
 	name, _ := t.props["name"].(string)
-	return &types.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: inventory.Unescape(name)}}, nil
+	return &types.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: naming.Unescape(name)}}, nil
 }
 
 // fillAdapters gives the clone one adapter for each of spec.networks, in their order, instead of the template's.

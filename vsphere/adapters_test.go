@@ -5,14 +5,14 @@ import (
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // netThing is a network as it is listed.
 func netThing(kind, id, path string, props ...any) namedObject {
-	t := namedObject{Candidate: inventory.Candidate{Path: path, Ref: vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
+	t := namedObject{Candidate: naming.Candidate{Path: path, Ref: vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
 	for i := 0; i+1 < len(props); i += 2 {
 		t.props[props[i].(string)] = props[i+1]
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -40,7 +40,7 @@ func readComputes(ctx context.Context, s *session.Session, d datacenter) (*compu
 }
 
 // pool is the one that a name means: the root pool of a cluster or host, or a pool; by default the only cluster or host.
-func (c *computes) pool(name string, field inventory.Naming) (types.ManagedObjectReference, error) {
+func (c *computes) pool(name string, field naming.Setting) (types.ManagedObjectReference, error) {
 	hosts := candidatesAmong(c.all, computeKinds...)
 	i, err := field.Choose(name, hosts)
 	if err == nil {

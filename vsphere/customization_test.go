@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -82,7 +83,7 @@ func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.
 		if e := vctest.AsError(err); e == nil || e.Reason != vcfault.ReasonCustomizationSpecUnfit || !vctest.Mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {
 			t.Errorf("got %v", err)
 		}
-		if _, err = identify("x", "web-0", &vim.CustomizationSysprepText{Value: "secret"}); vctest.AsError(err) == nil || strings.Contains(err.Error(), "secret") {
+		if _, err = guest.Identify("x", "web-0", &vim.CustomizationSysprepText{Value: "secret"}); vctest.AsError(err) == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -79,20 +80,20 @@ func (d *Draft) Devices() []types.BaseVirtualDevice { return d.b.source.devices 
 func (d *Draft) CoresPerSocket() int32 { return d.b.source.perSocket }
 
 // Network finds a network that the hosts have to which it would go.
-func (d *Draft) Network(ctx context.Context, name string) (inventory.Candidate, error) {
+func (d *Draft) Network(ctx context.Context, name string) (naming.Candidate, error) {
 	return d.v.networkAt(ctx, d.b.datacenter, *d.b.spec.Location.Pool, name)
 }
 
 // NetworkOf finds a network of the settings' datacenter that the hosts of a pool have.
-func (v *VCenter) NetworkOf(ctx context.Context, pool types.ManagedObjectReference, name string) (inventory.Candidate, error) {
+func (v *VCenter) NetworkOf(ctx context.Context, pool types.ManagedObjectReference, name string) (naming.Candidate, error) {
 	in, err := v.ownDatacenter()
 	if err != nil {
-		return inventory.Candidate{}, err
+		return naming.Candidate{}, err
 	}
 	return v.networkAt(ctx, in, pool, name)
 }
 
-func (v *VCenter) networkAt(ctx context.Context, in datacenter, pool types.ManagedObjectReference, name string) (found inventory.Candidate, err error) {
+func (v *VCenter) networkAt(ctx context.Context, in datacenter, pool types.ManagedObjectReference, name string) (found naming.Candidate, err error) {
 	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		all, err := readNetworks(ctx, s, in)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -51,7 +52,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		"without static addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks[1:2]}}, []string{"00:50:56:aa:00:02"},
 			`{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {"nic0": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true}}}}`},
 	} {
-		options, err := guestMetadata(web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs)
+		options, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -60,12 +61,12 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		if compact(t, got) != compact(t, c.want) {
 			t.Errorf("%s: got %s", name, got)
 		}
-		again, _ := guestMetadata(web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs)
+		again, _ := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs)
 		if fmt.Sprint(optionMap(options)) != fmt.Sprint(optionMap(again)) {
 			t.Errorf("%s: equal facts give other bytes", name)
 		}
 	}
-	_, err := guestMetadata(web, plan.Action{VM: "web-2", Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"})
+	_, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"})
 	if err == nil {
 		t.Error("one MAC address is taken for three networks")
 	}
@@ -132,7 +133,7 @@ func TestACustomizedMemberIsToldBesideWhereCloudInitLooks(t *testing.T) {
 		if text := d.ExtraConfig["guestinfo.metadata"]; text != "" {
 			t.Errorf("cloud-init would find %q", text)
 		}
-		if got := vctest.Decoded(t, d.ExtraConfig, ownMetadataKey); !vctest.Mentions(got, `"web-0"`) {
+		if got := vctest.Decoded(t, d.ExtraConfig, guest.OwnMetadataKey); !vctest.Mentions(got, `"web-0"`) {
 			t.Errorf("it is told %s", got)
 		}
 	})

@@ -7,14 +7,14 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // namedObject is an object of a datacenter that a spec may name.
 type namedObject struct {
-	inventory.Candidate
+	naming.Candidate
 	parent types.ManagedObjectReference
 	props  map[string]types.AnyType
 }
@@ -59,7 +59,7 @@ func (d datacenter) namedObjects(objects []types.ObjectContent) []namedObject {
 	for _, o := range objects {
 		t := known[o.Obj]
 		if t == nil {
-			t = &namedObject{Candidate: inventory.Candidate{Ref: o.Obj}, props: map[string]types.AnyType{}}
+			t = &namedObject{Candidate: naming.Candidate{Ref: o.Obj}, props: map[string]types.AnyType{}}
 			known[o.Obj] = t
 		}
 		for _, p := range o.PropSet {
@@ -99,7 +99,7 @@ func (d datacenter) pathOf(known map[types.ManagedObjectReference]*namedObject, 
 }
 
 // candidatesAmong are the things of some types.
-func candidatesAmong(all []namedObject, kinds ...string) (some []inventory.Candidate) {
+func candidatesAmong(all []namedObject, kinds ...string) (some []naming.Candidate) {
 	for _, t := range all {
 		if slices.Contains(kinds, t.Ref.Type) {
 			some = append(some, t.Candidate)
@@ -110,8 +110,8 @@ func candidatesAmong(all []namedObject, kinds ...string) (some []inventory.Candi
 
 // The fields of a spec that name something a clone is connected with.
 var (
-	poolField      = inventory.Naming{Word: "cluster, host or resource pool", Flag: "spec.placement.pool", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}
-	zonesField     = inventory.Naming{Word: "cluster, host or resource pool", Flag: "spec.placement.zones", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}
-	datastoreField = inventory.Naming{Word: "datastore or datastore cluster", Flag: "spec.placement.datastore", Missing: vcfault.ReasonDatastoreNotFound, Ambiguous: vcfault.ReasonDatastoreAmbiguous}
-	networkField   = inventory.Naming{Word: "network", Flag: "spec.networks", Missing: vcfault.ReasonNetworkNotFound, Ambiguous: vcfault.ReasonNetworkAmbiguous}
+	poolField      = naming.Setting{Word: "cluster, host or resource pool", Flag: "spec.placement.pool", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}
+	zonesField     = naming.Setting{Word: "cluster, host or resource pool", Flag: "spec.placement.zones", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}
+	datastoreField = naming.Setting{Word: "datastore or datastore cluster", Flag: "spec.placement.datastore", Missing: vcfault.ReasonDatastoreNotFound, Ambiguous: vcfault.ReasonDatastoreAmbiguous}
+	networkField   = naming.Setting{Word: "network", Flag: "spec.networks", Missing: vcfault.ReasonNetworkNotFound, Ambiguous: vcfault.ReasonNetworkAmbiguous}
 )

@@ -8,7 +8,7 @@ import (
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -65,7 +65,7 @@ func (b *policyBook) find(name string) (string, error) {
 }
 
 // check tells which of the datastores satisfy a policy, by their moRefs.
-func (b *policyBook) check(ctx context.Context, id string, all []inventory.Candidate) (map[string]bool, error) {
+func (b *policyBook) check(ctx context.Context, id string, all []naming.Candidate) (map[string]bool, error) {
 	fits := map[string]bool{}
 	if len(all) == 0 { // without hubs it would be asked about all there are
 		return fits, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -163,7 +164,7 @@ func networkOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []
 	if slices.Contains(macs, "") {
 		return nil, vcfault.New(vcfault.ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is looked at again.", a.VM)
 	}
-	return guestMetadata(ref, a, instanceUUID, macs)
+	return guest.Metadata(guest.MetadataKey, ref, a, instanceUUID, macs)
 }
 
 // macsOf are the MAC addresses of the network adapters, in the order of their keys: that in which they were added, and in

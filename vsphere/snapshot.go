@@ -8,6 +8,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -61,7 +62,7 @@ func (x *source) snapshotRefs() []snapshotRef {
 	var walk func(prefix string, trees []types.VirtualMachineSnapshotTree)
 	walk = func(prefix string, trees []types.VirtualMachineSnapshotTree) {
 		for _, t := range trees {
-			name := inventory.Unescape(t.Name)
+			name := naming.Unescape(t.Name)
 			all = append(all, snapshotRef{name, prefix + name, t.Snapshot})
 			walk(prefix+name+"/", t.ChildSnapshotList)
 		}

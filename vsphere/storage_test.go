@@ -6,13 +6,13 @@ import (
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
-	pod := &namedObject{Candidate: inventory.Candidate{Path: "/DC0/datastore/pod"}}
+	pod := &namedObject{Candidate: naming.Candidate{Path: "/DC0/datastore/pod"}}
 	drs := func(faults ...vim.BaseMethodFault) *vim.ClusterDrsFaults {
 		by := &vim.ClusterDrsFaultsFaultsByVm{}
 		for _, f := range faults {
@@ -40,7 +40,7 @@ func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
 
 func TestSharedAndEmptierDatastoresComeFirst(t *testing.T) {
 	store := func(path string, shared bool, free int64) *namedObject {
-		return &namedObject{Candidate: inventory.Candidate{Path: path}, props: map[string]vim.AnyType{"summary.multipleHostAccess": shared, "summary.freeSpace": free}}
+		return &namedObject{Candidate: naming.Candidate{Path: path}, props: map[string]vim.AnyType{"summary.multipleHostAccess": shared, "summary.freeSpace": free}}
 	}
 	all := []*namedObject{store("local", false, 900), store("b", true, 100), store("full", true, 10), store("a", true, 100)}
 	slices.SortFunc(all, best)
@@ -55,9 +55,9 @@ func TestSharedAndEmptierDatastoresComeFirst(t *testing.T) {
 
 func TestADatastoreInMaintenanceOrOutOfReachIsNotUsed(t *testing.T) {
 	store := func(accessible bool, mode string) *namedObject {
-		return &namedObject{Candidate: inventory.Candidate{Ref: vim.ManagedObjectReference{Type: "Datastore"}}, props: map[string]vim.AnyType{"summary.accessible": accessible, "summary.maintenanceMode": mode}}
+		return &namedObject{Candidate: naming.Candidate{Ref: vim.ManagedObjectReference{Type: "Datastore"}}, props: map[string]vim.AnyType{"summary.accessible": accessible, "summary.maintenanceMode": mode}}
 	}
-	if !usable(store(true, "normal")) || usable(store(false, "normal")) || usable(store(true, "inMaintenance")) || usable(&namedObject{Candidate: inventory.Candidate{Ref: vim.ManagedObjectReference{Type: "StoragePod"}}}) {
+	if !usable(store(true, "normal")) || usable(store(false, "normal")) || usable(store(true, "inMaintenance")) || usable(&namedObject{Candidate: naming.Candidate{Ref: vim.ManagedObjectReference{Type: "StoragePod"}}}) {
 		t.Error("the wrong ones are used")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -69,9 +70,9 @@ type checker struct {
 	// templates are those that were found.
 	templates []foundTemplate
 	// networks are those that were asked for, or that groups name, and that were found.
-	networks []inventory.Candidate
+	networks []naming.Candidate
 	// folders are those of groups that are elsewhere, as far down as they are there.
-	folders []inventory.Candidate
+	folders []naming.Candidate
 	// pools and datastores are those that the groups' clones go to.
 	pools, datastores []types.ManagedObjectReference
 	// asked reports whether vCenter said which privileges are held.

@@ -10,6 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -27,7 +28,7 @@ func (c *checker) lookAtNetworks(ctx context.Context) bool {
 	return true
 }
 
-func (c *checker) keepNetwork(x inventory.Candidate) {
+func (c *checker) keepNetwork(x naming.Candidate) {
 	if !slices.Contains(c.networks, x) {
 		c.networks = append(c.networks, x)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -97,11 +98,11 @@ func (c *checker) lacks(p role.Privilege, without []string) {
 }
 
 // holders are the objects on which privileges are needed.
-func (c *checker) holders(ctx context.Context) (map[role.Scope][]inventory.Candidate, error) {
-	root := []inventory.Candidate{{Path: "the root", Ref: c.s.Vim.ServiceContent.RootFolder}}
-	on := map[role.Scope][]inventory.Candidate{
+func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidate, error) {
+	root := []naming.Candidate{{Path: "the root", Ref: c.s.Vim.ServiceContent.RootFolder}}
+	on := map[role.Scope][]naming.Candidate{
 		role.OnRoot: root, role.OnGlobal: root,
-		role.OnFolder: append([]inventory.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.folders...), role.OnNetwork: c.networks,
+		role.OnFolder: append([]naming.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.folders...), role.OnNetwork: c.networks,
 	}
 	// The template's own networks are of no account where all that is cloned has others.
 	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))
@@ -114,7 +115,7 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]inventory.Candi
 	}
 	var networks []types.ManagedObjectReference
 	for _, t := range c.templates {
-		on[role.OnTemplate] = append(on[role.OnTemplate], inventory.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
+		on[role.OnTemplate] = append(on[role.OnTemplate], naming.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
 		if len(datastores) == 0 {
 			datastores = t.nature.datastores
 		}
@@ -136,9 +137,9 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]inventory.Candi
 	if err != nil {
 		return nil, err
 	}
-	list := func(refs []types.ManagedObjectReference) (all []inventory.Candidate) {
+	list := func(refs []types.ManagedObjectReference) (all []naming.Candidate) {
 		for _, ref := range refs {
-			all = append(all, inventory.Candidate{Path: names[ref], Ref: ref})
+			all = append(all, naming.Candidate{Path: names[ref], Ref: ref})
 		}
 		return all
 	}

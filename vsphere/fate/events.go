@@ -12,6 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
@@ -164,7 +165,7 @@ func lastOf(events []types.BaseEvent, m inventory.Missing, followed bool) (last 
 		case *types.HostRemovedEvent:
 			its = !own && m.Host != "" && e.Host != nil && e.Host.Name == m.Host && !m.SeenAt.After(e.CreatedTime.Add(clocksApart))
 		default:
-			if its = isOf(e, m) && (followed || names[inventory.Unescape(e.Vm.Name)]); its && !own {
+			if its = isOf(e, m) && (followed || names[naming.Unescape(e.Vm.Name)]); its && !own {
 				own, last = true, nil
 			}
 		}
@@ -179,7 +180,7 @@ func isOf(e *types.Event, m inventory.Missing) bool { return e.Vm != nil && e.Vm
 
 // namesOf are the names that a VM has had since it had the one that is known: it may have been put into quarantine since.
 func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
-	names := map[string]bool{inventory.Unescape(m.Name): true}
+	names := map[string]bool{naming.Unescape(m.Name): true}
 	var renames []*types.VmRenamedEvent
 	for _, event := range events {
 		if e, is := event.(*types.VmRenamedEvent); is && isOf(e.GetEvent(), m) {
@@ -188,8 +189,8 @@ func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
 	}
 	slices.SortFunc(renames, func(a, b *types.VmRenamedEvent) int { return cmp.Compare(a.Key, b.Key) })
 	for _, e := range renames {
-		if names[inventory.Unescape(e.OldName)] {
-			names[inventory.Unescape(e.NewName)] = true
+		if names[naming.Unescape(e.OldName)] {
+			names[naming.Unescape(e.NewName)] = true
 		}
 	}
 	return names

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
 // AdoptRule allows the groups of a namespace to adopt the VMs in a folder, and in those below it.
@@ -44,7 +46,7 @@ func (r AdoptRule) validate() error {
 func (r AdoptRule) path() []string {
 	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(r.Folder, "/"), "/"), "/")
 	for i := range parts {
-		parts[i] = Unescape(parts[i])
+		parts[i] = naming.Unescape(parts[i])
 	}
 	return parts
 }

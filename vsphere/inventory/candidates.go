@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -100,14 +101,14 @@ func (n *Inventory) named(at *GroupFolder, entries []string) map[string][]string
 			}
 			continue
 		}
-		name := Unescape(entry[slash+1:])
+		name := naming.Unescape(entry[slash+1:])
 		byName[name] = append(byName[name], entry)
 	}
 	if len(byName) == 0 {
 		return found
 	}
 	look := func(ref string, x unmanagedVM) {
-		for _, entry := range byName[Unescape(x.name)] {
+		for _, entry := range byName[naming.Unescape(x.name)] {
 			if n.matches(x, at, entry) {
 				found[entry] = append(found[entry], ref)
 			}

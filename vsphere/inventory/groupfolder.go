@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // datacenterField is what spec.placement.datacenter names.
-var datacenterField = Naming{"datacenter", "spec.placement.datacenter", vcfault.ReasonDatacenterNotFound, vcfault.ReasonDatacenterAmbiguous}
+var datacenterField = naming.Setting{Word: "datacenter", Flag: "spec.placement.datacenter", Missing: vcfault.ReasonDatacenterNotFound, Ambiguous: vcfault.ReasonDatacenterAmbiguous}
 
 // parsePlacement reads a placement as plan.Home.String writes it into a stamp. A ':' in a datacenter's name is taken for the end of
 // it: the placement is then looked for in vain, and nothing is done.
@@ -187,24 +188,24 @@ func (n *Inventory) keptDatacenter(old *GroupFolder) (name string, is bool) {
 		return "", false
 	}
 	p, is := n.places.byRef[old.datacenter]
-	return Unescape(p.Name), is
+	return naming.Unescape(p.Name), is
 }
 
 // lookUpDatacenter: the caller holds mu.
 func (n *Inventory) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 	var all []Place
-	var candidates []Candidate
+	var candidates []naming.Candidate
 	for _, p := range n.places.byRef {
 		if p.Kind == "Datacenter" {
 			all = append(all, p)
-			candidates = append(candidates, Candidate{Path: n.places.path(p.Parent, p.Name)})
+			candidates = append(candidates, naming.Candidate{Path: n.places.path(p.Parent, p.Name)})
 		}
 	}
 	i, err := datacenterField.Choose(f.placement.Datacenter, candidates)
 	if err != nil {
 		return vcfault.Classify("", err)
 	}
-	f.datacenter, f.name = all[i].MoRef, Unescape(all[i].Name)
+	f.datacenter, f.name = all[i].MoRef, naming.Unescape(all[i].Name)
 	if f.VMFolder = n.places.vmFolder(f.datacenter); f.VMFolder == "" {
 		return vcfault.New(vcfault.ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.name)
 	}
@@ -350,7 +351,7 @@ func (p *places) vmFolder(datacenter string) string {
 func canonicalPath(names []string) []string {
 	canonical := make([]string, len(names))
 	for i, name := range names {
-		canonical[i] = escaper.Replace(Unescape(name))
+		canonical[i] = escaper.Replace(naming.Unescape(name))
 	}
 	return canonical
 }

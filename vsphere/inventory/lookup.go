@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
 // Identify finds the groups of that cluster and name by their members' stamps.
@@ -129,7 +130,7 @@ func (n *Inventory) free(folder string, names []string) (free []string) {
 	var taken []string
 	look := func(parent, name string) {
 		if parent == folder {
-			taken = append(taken, Unescape(name))
+			taken = append(taken, naming.Unescape(name))
 		}
 	}
 	for _, m := range n.members {
@@ -215,7 +216,7 @@ func inUse(vms []plan.VM) []plan.VM {
 }
 
 // DatacenterAbove is the datacenter that a place is in.
-func (n *Inventory) DatacenterAbove(moRef string) (in Candidate, found bool) {
+func (n *Inventory) DatacenterAbove(moRef string) (in naming.Candidate, found bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	for p := range n.places.above(moRef) {
@@ -223,28 +224,28 @@ func (n *Inventory) DatacenterAbove(moRef string) (in Candidate, found bool) {
 			return n.asCandidate(p), true
 		}
 	}
-	return Candidate{}, false
+	return naming.Candidate{}, false
 }
 
 // asCandidate is a place with its path. The caller holds mu.
-func (n *Inventory) asCandidate(p Place) Candidate {
-	return Candidate{n.places.path(p.Parent, p.Name), vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
+func (n *Inventory) asCandidate(p Place) naming.Candidate {
+	return naming.Candidate{Path: n.places.path(p.Parent, p.Name), Ref: vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
 }
 
 // FolderAt is a folder with its path, for people.
-func (n *Inventory) FolderAt(moRef string) Candidate {
+func (n *Inventory) FolderAt(moRef string) naming.Candidate {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	p := n.places.byRef[moRef]
-	return Candidate{n.places.path(p.Parent, p.Name), FolderRef(moRef)}
+	return naming.Candidate{Path: n.places.path(p.Parent, p.Name), Ref: FolderRef(moRef)}
 }
 
 // Standing is the datacenter of groups' folders, and how much of the way to them is there: the moRef of a folder.
-func (n *Inventory) Standing(at *GroupFolder) (in Candidate, folder string) {
+func (n *Inventory) Standing(at *GroupFolder) (in naming.Candidate, folder string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	dc := n.places.byRef[at.datacenter]
-	in = Candidate{n.places.path(dc.Parent, dc.Name), vim.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}}
+	in = naming.Candidate{Path: n.places.path(dc.Parent, dc.Name), Ref: vim.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}}
 	folder = at.VMFolder
 	for _, name := range at.Path {
 		next := n.places.below(folder, name)
@@ -279,7 +280,7 @@ func (n *Inventory) FoldersNamed(prefix string) (paths []string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	for _, p := range n.places.byRef {
-		if p.Kind == "Folder" && strings.HasPrefix(Unescape(p.Name), prefix) {
+		if p.Kind == "Folder" && strings.HasPrefix(naming.Unescape(p.Name), prefix) {
 			paths = append(paths, n.places.path(p.Parent, p.Name))
 		}
 	}

@@ -2,11 +2,11 @@ package inventory
 
 import (
 	"iter"
-	"net/url"
 	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
 // placeKey is a name below a parent: vCenter allows one object of each.
@@ -103,7 +103,7 @@ func (p *places) names(ref string) []string {
 			slices.Reverse(names)
 			return names
 		}
-		names = append(names, Unescape(x.Name))
+		names = append(names, naming.Unescape(x.Name))
 	}
 	return nil
 }
@@ -128,17 +128,6 @@ func (p *places) datacenter(ref string) string {
 		}
 	}
 	return ""
-}
-
-// Unescape gives a name as people write it: vCenter keeps '/', '\' and '%' in names as %2f, %5c and %25.
-func Unescape(name string) string {
-	if !strings.Contains(name, "%") {
-		return name
-	}
-	if plain, err := url.PathUnescape(name); err == nil {
-		return plain
-	}
-	return name
 }
 
 // putPlaces takes over the places of a reading. The caller holds mu.

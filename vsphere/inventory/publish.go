@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
@@ -200,7 +201,7 @@ func (n *Inventory) listTemplate(ref, name string, template bool, w *changes) {
 	if !template {
 		return
 	}
-	name = Unescape(name)
+	name = naming.Unescape(name)
 	n.templates[name] = append(n.templates[name], ref)
 	w.tree, w.fire[""] = true, true
 }
@@ -210,7 +211,7 @@ func (n *Inventory) unlist(ref, name string, template bool, w *changes) {
 	if !template {
 		return
 	}
-	name = Unescape(name)
+	name = naming.Unescape(name)
 	left := slices.DeleteFunc(n.templates[name], func(r string) bool { return r == ref })
 	if n.templates[name] = left; len(left) == 0 {
 		delete(n.templates, name)

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -200,7 +201,7 @@ func (r *Reader) carryOutParts(ctx context.Context, j job) (done, left job, err 
 	if err = r.carryOut(ctx, j); err == nil {
 		return j, job{}, nil
 	}
-	if !j.scan || fatal(err) {
+	if !j.scan || narrow.Fatal(err) {
 		return job{}, j, err
 	}
 	named := job{dirty: j.dirty, waiting: j.waiting, again: j.again}

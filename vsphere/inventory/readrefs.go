@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -13,14 +14,14 @@ import (
 // readRefs reads VMs and places by their moRefs into r.
 func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, r *Reading) error {
 	for chunk := range slices.Chunk(refs, bulk) {
-		n := narrowing{session: s, spec: fullSpec, plain: plainSpec}
-		if err := n.read(ctx, chunk); err != nil {
+		n := narrow.New(s, fullSpec, plainSpec)
+		if err := n.Read(ctx, chunk); err != nil {
 			return err
 		}
 		before := len(r.Machines)
-		r.decode(n.objects)
+		r.decode(n.Objects)
 		living := slices.Clone(chunk)
-		for _, gone := range n.gone {
+		for _, gone := range n.Gone {
 			r.Gone = append(r.Gone, gone.Value)
 			living = slices.DeleteFunc(living, func(ref types.ManagedObjectReference) bool { return ref == gone })
 		}
@@ -97,7 +98,7 @@ func retrieveLiving(ctx context.Context, s *session.Session, refs []types.Manage
 		}
 		return spec
 	}
-	n := narrowing{session: s, spec: spec, plain: spec}
-	err := n.read(ctx, refs)
-	return session.Objects(n.objects), err
+	n := narrow.New(s, spec, spec)
+	err := n.Read(ctx, refs)
+	return session.Objects(n.Objects), err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -19,22 +20,22 @@ func scanTree(ctx context.Context, s *session.Session) (objects []types.ObjectCo
 		ObjectSet: allPlaces(root),
 		PropSet:   append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: lightPaths}),
 	})
-	if err == nil || fatal(err) {
+	if err == nil || narrow.Fatal(err) {
 		return objects, nil, err
 	}
 	objects = nil
 	for level, seen := []types.ManagedObjectReference{root}, map[types.ManagedObjectReference]bool{root: true}; len(level) > 0; {
 		var below []types.ManagedObjectReference
 		for chunk := range slices.Chunk(level, bulk) {
-			n := narrowing{session: s, spec: levelSpec, plain: levelSpec}
-			if err := n.read(ctx, chunk); err != nil {
+			n := narrow.New(s, levelSpec, levelSpec)
+			if err := n.Read(ctx, chunk); err != nil {
 				return nil, nil, err
 			}
-			for i := range n.objects {
-				below = append(below, takeChildren(&n.objects[i])...)
+			for i := range n.Objects {
+				below = append(below, takeChildren(&n.Objects[i])...)
 			}
-			objects = append(objects, n.objects...)
-			for ref, why := range n.unread {
+			objects = append(objects, n.Objects...)
+			for ref, why := range n.Unread {
 				if ref.Type != "VirtualMachine" && !vcfault.Has[types.BaseNoPermission](why) {
 					return nil, nil, why
 				}

@@ -2,12 +2,15 @@ package inventory
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -73,9 +76,9 @@ func (l *Lookup) Datacenter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var candidates []Candidate
+	var candidates []naming.Candidate
 	for _, dc := range all {
-		candidates = append(candidates, Candidate{dc.InventoryPath, dc.Reference()})
+		candidates = append(candidates, naming.Candidate{Path: dc.InventoryPath, Ref: dc.Reference()})
 	}
 	i, err := datacenterFlag.Choose(l.selection.Datacenter, candidates)
 	if err != nil {
@@ -100,9 +103,9 @@ func (l *Lookup) Pool(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var candidates []Candidate
+	var candidates []naming.Candidate
 	for _, c := range computes {
-		candidates = append(candidates, Candidate{c.InventoryPath, c.Reference()})
+		candidates = append(candidates, naming.Candidate{Path: c.InventoryPath, Ref: c.Reference()})
 	}
 	i, err := poolFlag.Choose(name, candidates)
 	if err == nil {
@@ -121,7 +124,7 @@ func (l *Lookup) Pool(ctx context.Context) error {
 		return err
 	}
 	for _, p := range pools {
-		candidates = append(candidates, Candidate{p.InventoryPath, p.Reference()})
+		candidates = append(candidates, naming.Candidate{Path: p.InventoryPath, Ref: p.Reference()})
 	}
 	if i, err = poolFlag.Choose(name, candidates); err != nil {
 		return err
@@ -140,9 +143,9 @@ func (l *Lookup) Datastore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var candidates []Candidate
+	var candidates []naming.Candidate
 	for _, ds := range all {
-		candidates = append(candidates, Candidate{ds.InventoryPath, ds.Reference()})
+		candidates = append(candidates, naming.Candidate{Path: ds.InventoryPath, Ref: ds.Reference()})
 	}
 	i, err := datastoreFlag.Choose(name, candidates)
 	if err != nil {
@@ -214,4 +217,36 @@ func childFolder(ctx context.Context, s *session.Session, parent types.ManagedOb
 	}
 	return types.ManagedObjectReference{}, vcfault.New(vcfault.ReasonFolderNotFound, true,
 		"%s is taken by something that vCenter's user may not see: grant the right to see it, or set --folder.", path)
+}
+
+var (
+	datacenterFlag = naming.Setting{Word: "datacenter", Flag: "--datacenter", Missing: vcfault.ReasonDatacenterNotFound, Ambiguous: vcfault.ReasonDatacenterAmbiguous}
+	poolFlag       = naming.Setting{Word: "cluster or resource pool", Flag: "--pool", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}
+	datastoreFlag  = naming.Setting{Word: "datastore", Flag: "--datastore", Missing: vcfault.ReasonDatastoreNotFound, Ambiguous: vcfault.ReasonDatastoreAmbiguous}
+)
+
+// found tells a search that found nothing from one that failed.
+func found[T any](all []T, err error) ([]T, error) {
+	var none *find.NotFoundError
+	if errors.As(err, &none) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// listTries bounds the tries of one search, and listPause is between two.
+const (
+	listTries = 5
+	listPause = 500 * time.Millisecond
+)
+
+// listed searches with govmomi's finder. It reads what it lists object by object, so that a search fails if anything it comes upon
+// vanishes meanwhile, whatever is searched for (https://github.com/vmware/govmomi/issues/1087): it is made again.
+func listed[T any](ctx context.Context, list func(context.Context, string) ([]T, error), path string) ([]T, error) {
+	for tries := 1; ; tries++ {
+		all, err := found(list(ctx, path))
+		if vcfault.MissingObject(err).Value == "" || tries == listTries || !session.Sleep(ctx, listPause) {
+			return all, err
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
 // others is how many templates' names an answer lists when the wanted one is not found.
@@ -111,7 +112,7 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 		return t.(plan.Template)
 	}
 	t := plan.Template{Datacenter: at.name}
-	name := Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
+	name := naming.Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
 	for _, ref := range n.templates[name] {
 		x := n.machine(ref)
 		if n.matches(x, at, wanted) {
@@ -147,7 +148,7 @@ func (n *Inventory) matches(x unmanagedVM, at *GroupFolder, wanted string) bool 
 	}
 	parts := strings.Split(wanted, "/")
 	for i := range parts {
-		parts[i] = Unescape(parts[i])
+		parts[i] = naming.Unescape(parts[i])
 	}
 	if parts[0] == "" {
 		return n.standsAt(x, "", parts[1:])
@@ -160,7 +161,7 @@ func (n *Inventory) standsAt(x unmanagedVM, base string, path []string) bool {
 	at := x.parent
 	for i := len(path) - 2; i >= 0; i-- {
 		p, found := n.places.byRef[at]
-		if !found || Unescape(p.Name) != path[i] {
+		if !found || naming.Unescape(p.Name) != path[i] {
 			return false
 		}
 		at = p.Parent
@@ -172,10 +173,10 @@ func (n *Inventory) standsAt(x unmanagedVM, base string, path []string) bool {
 // plainVM is the path of a VM that has the name of the wanted template and is none, for admins alone: who writes a VmGroup is
 // not told of VMs that are not his. The caller holds mu.
 func (n *Inventory) plainVM(at *GroupFolder, wanted string) string {
-	name := Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
+	name := naming.Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
 	var found []string
 	look := func(x unmanagedVM) {
-		if Unescape(x.name) == name && n.matches(x, at, wanted) {
+		if naming.Unescape(x.name) == name && n.matches(x, at, wanted) {
 			found = append(found, n.places.path(x.parent, x.name))
 		}
 	}

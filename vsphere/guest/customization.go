@@ -1,4 +1,4 @@
-package vsphere
+package guest
 
 import (
 	"context"
@@ -18,32 +18,8 @@ import (
 // to 15 characters": a longer one would be cut, and members would share theirs).
 const computerNameMost = 15
 
-// fillCustomization has vCenter customize the guest at its first power-on, by the specification that
-// spec.customizationSpec names: with the member's own name, and the addresses of spec.networks.
-func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error {
-	name := b.details.Spec.CustomizationSpec
-	if name == "" {
-		return nil
-	}
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		kept, err := v.lookups.customs.get(ctx, s, name, knownFor, func() (*types.CustomizationSpec, error) { return readCustomization(ctx, s, name) })
-		if err != nil {
-			return err
-		}
-		spec := *kept // others have it, too: what changes is replaced, not written into
-		if spec.Identity, err = identify(name, b.action.VM, spec.Identity); err != nil {
-			return err
-		}
-		if err = b.mapAdapters(name, &spec); err != nil {
-			return err
-		}
-		b.spec.Customization = &spec
-		return nil
-	})
-}
-
-// readCustomization reads a specification; its passwords are encrypted, for vCenter's own eyes.
-func readCustomization(ctx context.Context, s *session.Session, name string) (*types.CustomizationSpec, error) {
+// ReadCustomization reads a specification; its passwords are encrypted, for vCenter's own eyes.
+func ReadCustomization(ctx context.Context, s *session.Session, name string) (*types.CustomizationSpec, error) {
 	manager := *s.Vim.ServiceContent.CustomizationSpecManager
 	res, err := methods.GetCustomizationSpec(ctx, s.Vim, &types.GetCustomizationSpec{This: manager, Name: name})
 	if err == nil {
@@ -66,8 +42,8 @@ func readCustomization(ctx context.Context, s *session.Session, name string) (*t
 	return nil, vcfault.New(vcfault.ReasonCustomizationSpecNotFound, true, "There is no guest customization specification %q: set spec.customizationSpec to one of %s.", name, vcfault.Listing(names))
 }
 
-// identify gives the guest the member's name, whatever the specification says of names.
-func identify(spec, member string, identity types.BaseCustomizationIdentitySettings) (types.BaseCustomizationIdentitySettings, error) {
+// Identify gives the guest the member's name, whatever the specification says of names.
+func Identify(spec, member string, identity types.BaseCustomizationIdentitySettings) (types.BaseCustomizationIdentitySettings, error) {
 	fixed := &types.CustomizationFixedName{Name: member}
 	switch id := identity.(type) {
 	case *types.CustomizationLinuxPrep:
@@ -85,21 +61,13 @@ func identify(spec, member string, identity types.BaseCustomizationIdentitySetti
 	return nil, vcfault.New(vcfault.ReasonCustomizationSpecUnfit, true, "The customization specification %q is neither for Linux nor for Windows with settings that a member's name can be put into (it is a file, or for cloud-init): name another in spec.customizationSpec, or use spec.userData.", spec)
 }
 
-// mapAdapters gives each adapter its addresses. Without spec.networks the specification's own are kept, which must then be
-// as many as the template has adapters.
-func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) error {
-	networks := b.details.Spec.Networks
-	if len(networks) == 0 {
-		if has, want := len(b.source.cards()), len(spec.NicSettingMap); has != want {
-			return vcfault.New(vcfault.ReasonCustomizationSpecUnfit, true, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
-				name, want, b.details.Spec.Template, has)
-		}
-		return nil
-	}
+// MapAdapters gives each adapter the addresses of spec.networks.
+func MapAdapters(spec *types.CustomizationSpec, d *plan.Details) {
+	networks := d.Spec.Networks
 	spec.NicSettingMap = nil
 	var servers, domains []string
 	for i := range networks {
-		spec.NicSettingMap = append(spec.NicSettingMap, types.CustomizationAdapterMapping{Adapter: ipSettings(&networks[i], addressesAt(b.details, i))})
+		spec.NicSettingMap = append(spec.NicSettingMap, types.CustomizationAdapterMapping{Adapter: ipSettings(&networks[i], addressesAt(d, i))})
 		servers, domains = append(servers, networks[i].Nameservers...), append(domains, networks[i].SearchDomains...)
 	}
 	// [doc] For Linux the servers are global, and those of adapters ignored; the search domains are global for both.
@@ -109,7 +77,6 @@ func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) e
 	if len(domains) > 0 {
 		spec.GlobalIPSettings.DnsSuffixList = once(domains)
 	}
-	return nil
 }
 
 // once leaves out what was there before.

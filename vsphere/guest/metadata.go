@@ -1,7 +1,6 @@
-package vsphere
+package guest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -17,9 +16,10 @@ import (
 // its ".encoding" beside it. A clone inherits the template's ([doc] VirtualMachineCloneSpec.config): what is set here
 // replaces them. Their values are as secret as user data, and are never printed.
 const (
-	metadataKey    = "guestinfo.metadata"
-	userDataKey    = "guestinfo.userdata"
-	ownMetadataKey = "guestinfo.vmgroup.metadata"
+	MetadataKey = "guestinfo.metadata"
+	UserDataKey = "guestinfo.userdata"
+	// OwnMetadataKey is where cloud-init does not look, but scripts may.
+	OwnMetadataKey = "guestinfo.vmgroup.metadata"
 )
 
 // metadata is what a member learns of itself, as JSON, which cloud-init reads before it tries YAML. In user data with
@@ -63,13 +63,9 @@ type nameservers struct {
 	Search    []string `json:"search,omitempty"`
 }
 
-// guestMetadata are the extraConfig entries that tell a member who it is and, given the MAC addresses of its adapters, one
-// for each of spec.networks, how its network is.
-func guestMetadata(ref plan.Ref, a plan.Action, instanceUUID string, macs []string) ([]types.BaseOptionValue, error) {
-	return metadataAt(metadataKey, ref, a, instanceUUID, macs)
-}
-
-func metadataAt(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs []string) ([]types.BaseOptionValue, error) {
+// Metadata are the extraConfig entries, at that key, that tell a member who it is and, given the MAC addresses of its adapters, one for
+// each of spec.networks, how its network is.
+func Metadata(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs []string) ([]types.BaseOptionValue, error) {
 	m := metadata{
 		InstanceID: instanceUUID, LocalHostname: a.VM, Hostname: a.VM,
 		Group: ref.Name, Namespace: ref.Namespace, GroupUID: string(ref.UID), Ordinal: a.Ordinal,
@@ -88,18 +84,18 @@ func metadataAt(key string, ref plan.Ref, a plan.Action, instanceUUID string, ma
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)
 	}
-	return encoded(key, plan.Sensitive(text)), nil
+	return Encoded(key, plan.Sensitive(text)), nil
 }
 
-// encoded puts a text into an extraConfig entry, and how it is encoded into the one beside it.
-func encoded(key string, text plan.Sensitive) []types.BaseOptionValue {
+// Encoded puts a text into an extraConfig entry, and how it is encoded into the one beside it.
+func Encoded(key string, text plan.Sensitive) []types.BaseOptionValue {
 	value, encoding := plan.EncodeUserData(text)
 	return []types.BaseOptionValue{&types.OptionValue{Key: key, Value: value}, &types.OptionValue{Key: key + ".encoding", Value: encoding}}
 }
 
-// unset takes an extraConfig entry that the template may have, and its encoding, off the clone ([doc] extraConfig: an
+// Unset takes an extraConfig entry that the template may have, and its encoding, off the clone ([doc] extraConfig: an
 // empty value removes a key).
-func unset(key string) []types.BaseOptionValue {
+func Unset(key string) []types.BaseOptionValue {
 	return []types.BaseOptionValue{&types.OptionValue{Key: key, Value: ""}, &types.OptionValue{Key: key + ".encoding", Value: ""}}
 }
 
@@ -132,40 +128,6 @@ func (e *ethernetConfig) add(from *v1alpha1.Addresses, address string) (gateway 
 	}
 	e.Addresses = append(e.Addresses, fmt.Sprintf("%s/%d", address, from.PrefixLength))
 	return from.Gateway
-}
-
-// fillGuest tells the member who it is, and gives it its user data. Network adapters have no MAC addresses yet, so that
-// their configuration comes later (prepare.go).
-//
-// With a customization specification cloud-init must find no data of its own: where there is any, it does not look for
-// what vCenter's guest customization brings ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has
-// something). So the member finds its metadata beside it then, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
-//
-// A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912
-// changes that): so they do not come along where the group has something to tell. (CAPV takes them off each clone, since
-// kubernetes-sigs/cluster-api-provider-vsphere#2014.) Other members keep them, as appliances that are configured by them need.
-func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
-	if b.plain {
-		return nil
-	}
-	key := metadataKey
-	var options []types.BaseOptionValue
-	if b.details.Spec.CustomizationSpec != "" {
-		key = ownMetadataKey
-		options = append(unset(metadataKey), unset(userDataKey)...)
-	} else if b.source.vApp && (b.details.UserData != "" || len(b.details.Spec.Networks) > 0) {
-		b.spec.Config.VAppConfigRemoved = types.NewBool(true)
-	}
-	metadata, err := metadataAt(key, b.ref, b.action, b.id, nil)
-	if err != nil {
-		return err
-	}
-	options = append(options, metadata...)
-	if b.details.UserData != "" {
-		options = append(options, encoded(userDataKey, b.details.UserData)...)
-	}
-	b.spec.Config.ExtraConfig = append(b.spec.Config.ExtraConfig, options...)
-	return nil
 }
 
 // addressesAt are the static addresses of an adapter; none if there are none.

@@ -1,30 +1,22 @@
-package inventory
+// Package naming chooses the object of vCenter that a setting or a field of a spec names, by its name or inventory path, and says what
+// there is if that is not exactly one. It has no state.
+package naming
 
 import (
-	"context"
-	"errors"
+	"net/url"
 	"strings"
-	"time"
 
-	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Naming is a flag of the server, or a field of a spec, that names something in vCenter.
-type Naming struct {
+// Setting is a flag of the server, or a field of a spec, that names something in vCenter.
+type Setting struct {
 	Word, Flag string
-	// Missing and ambiguous are the reasons of its faults.
+	// Missing and Ambiguous are the reasons of its faults.
 	Missing, Ambiguous string
 }
-
-var (
-	datacenterFlag = Naming{"datacenter", "--datacenter", vcfault.ReasonDatacenterNotFound, vcfault.ReasonDatacenterAmbiguous}
-	poolFlag       = Naming{"cluster or resource pool", "--pool", vcfault.ReasonPoolNotFound, vcfault.ReasonPoolAmbiguous}
-	datastoreFlag  = Naming{"datastore", "--datastore", vcfault.ReasonDatastoreNotFound, vcfault.ReasonDatastoreAmbiguous}
-)
 
 // Candidate is something that a setting may name.
 type Candidate struct {
@@ -54,7 +46,7 @@ func Matching(name string, all []Candidate) (fits []int) {
 }
 
 // Choose gives the index of the one candidate that is named; an empty name takes the only one there is.
-func (s Naming) Choose(name string, all []Candidate) (int, error) {
+func (s Setting) Choose(name string, all []Candidate) (int, error) {
 	fits := Matching(name, all)
 	if len(fits) == 1 {
 		return fits[0], nil
@@ -63,7 +55,7 @@ func (s Naming) Choose(name string, all []Candidate) (int, error) {
 }
 
 // Refuse says why not one of the candidates can be taken: none is named, or several are.
-func (s Naming) Refuse(name string, all []Candidate, fits []int) *vcfault.Error {
+func (s Setting) Refuse(name string, all []Candidate, fits []int) *vcfault.Error {
 	there := func(indices []int) string {
 		var names []string
 		for _, i := range indices {
@@ -88,28 +80,13 @@ func (s Naming) Refuse(name string, all []Candidate, fits []int) *vcfault.Error 
 	return vcfault.New(s.Missing, true, "There is no %s %q: set %s to one of %s.", s.Word, name, s.Flag, there(every))
 }
 
-// found tells a search that found nothing from one that failed.
-func found[T any](all []T, err error) ([]T, error) {
-	var none *find.NotFoundError
-	if errors.As(err, &none) {
-		return nil, nil
+// Unescape gives a name as people write it: vCenter keeps '/', '\' and '%' in names as %2f, %5c and %25.
+func Unescape(name string) string {
+	if !strings.Contains(name, "%") {
+		return name
 	}
-	return all, err
-}
-
-// listTries bounds the tries of one search, and listPause is between two.
-const (
-	listTries = 5
-	listPause = 500 * time.Millisecond
-)
-
-// listed searches with govmomi's finder. It reads what it lists object by object, so that a search fails if anything it comes upon
-// vanishes meanwhile, whatever is searched for (https://github.com/vmware/govmomi/issues/1087): it is made again.
-func listed[T any](ctx context.Context, list func(context.Context, string) ([]T, error), path string) ([]T, error) {
-	for tries := 1; ; tries++ {
-		all, err := found(list(ctx, path))
-		if vcfault.MissingObject(err).Value == "" || tries == listTries || !session.Sleep(ctx, listPause) {
-			return all, err
-		}
+	if plain, err := url.PathUnescape(name); err == nil {
+		return plain
 	}
+	return name
 }
