@@ -190,6 +190,28 @@ func TestARepublishedTemplateIsToldAndRolledOnlyWhereTheSpecSaysSo(t *testing.T)
 	})
 }
 
+func TestContentIDsThatComeAndGoRollNoGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		const template = "/DC0/vm/vm-operator-template"
+		g := r.serve().group("web", 1)
+		g.Edit(func(s *spec) { s.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace })
+		up(t, g)
+		r.must(r.ShowContentIDs(template, false))
+		r.steady(g, 6*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // longer than until everything is read again
+		g.Scale(2)
+		up(t, g)
+		was := refs(r.members())
+		r.must(r.ShowContentIDs(template, true))
+		r.steady(g, 6*time.Minute, "CloneVM_Task", "ReconfigVM_Task")
+		r.sameVMs(was)
+		if c := condition(up(t, g), v1alpha1.ConditionTemplateChanged); c.Status == "True" {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
 func TestAMemberIsReplacedOnceThoughTheSpecGoesOnAskingForIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

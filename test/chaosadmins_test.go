@@ -113,6 +113,10 @@ var admins = []deed{
 		template := pick(l.rand, []string{"vm-operator-template", otherTemplate})
 		l.say("%s: %v", template, l.Republish("/DC0/vm/"+template))
 	}},
+	{"contentIds come or go", 1, func(l *life) {
+		template, shown := pick(l.rand, []string{"vm-operator-template", otherTemplate}), l.rand.IntN(2) == 0
+		l.say("contentIds of %s are shown: %t: %v", template, shown, l.ShowContentIDs("/DC0/vm/"+template, shown))
+	}},
 	{"delete the folder", 3, func(l *life) {
 		folder := pick(l.rand, chaosFolders)
 		if l.rand.IntN(3) > 0 { // else vCenter refuses if a VM in it is on

@@ -56,6 +56,9 @@ func (l *life) calm() {
 func (l *life) cure() {
 	l.show()
 	l.answer()
+	for _, template := range []string{"vm-operator-template", otherTemplate} {
+		l.must(l.ShowContentIDs("/DC0/vm/"+template, true))
+	}
 	for _, host := range chaosHosts {
 		l.must(l.FillHost(host, false))
 	}

@@ -53,7 +53,10 @@ func (l *life) off() string {
 		if text := l.offPlace(vm, stamp); text != "" {
 			return text
 		}
-		perOrdinal[stamp.Ordinal], prints[stamp.Fingerprint] = true, true
+		perOrdinal[stamp.Ordinal] = true
+		if stamp.Fingerprint != "" { // else contentIds were not shown as it was cloned
+			prints[stamp.Fingerprint] = true
+		}
 	}
 	if len(perOrdinal) != int(*s.Replicas) {
 		return fmt.Sprintf("%d wanted; the ordinals are %v", *s.Replicas, perOrdinal)

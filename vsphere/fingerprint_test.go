@@ -40,6 +40,23 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 	})
 }
 
+func TestATemplateWhoseContentIDsComeAndGoHasOneFingerprintOrNone(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		is := func() string { return p.state().Template.Fingerprint }
+		was := is()
+		for range 2 {
+			w.must(w.ShowContentIDs("ubuntu", false))
+			if err := p.reader.Scan(t.Context()); err != nil || is() != "" {
+				t.Errorf("%v; without contentId it is %q", err, is())
+			}
+			w.must(w.ShowContentIDs("ubuntu", true))
+			if err := p.reader.Scan(t.Context()); err != nil || is() != was || was == "" {
+				t.Errorf("%v; with contentId it is %q, and was %q", err, is(), was)
+			}
+		}
+	})
+}
+
 func TestATemplatesFingerprintGoesWithItsDisksAndNotWithItsName(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		named := func(name string) plan.Template { return p.State(web, plan.Query{Template: name}).Template }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -175,6 +176,7 @@ func (v *view) madeOtherwise() string {
 
 // templateChanged reports whether the template of that name is another, or has other disks, than the VM was cloned from.
 func (v *view) templateChanged(vm *VM) bool {
-	now := v.State.Template.Fingerprint
-	return vm.Revision == v.revision && v.revision != "" && now != "" && vm.Fingerprint != "" && vm.Fingerprint != now
+	now := &v.State.Template
+	return vm.Revision == v.revision && v.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint &&
+		!slices.Contains(now.Partial[:], vm.Fingerprint)
 }

@@ -201,6 +201,9 @@ type Template struct {
 	Datacenter string
 	// Fingerprint tells its disks from those of another template, or of another version of it; empty if not known.
 	Fingerprint string
+	// Partial are fingerprints that members of older servers may bear, which do not tell this version from others: vCenter
+	// had left out some of what it is made of.
+	Partial [3]string
 }
 
 // PowerState is a VM's power state in vSphere's words.

@@ -14,17 +14,43 @@ import (
 // template from each other.
 const fingerprintLength = 10
 
-// fingerprint tells a template's disks from those of another one, or of another version of it. contentId is the
-// disk's own word: it changes when the disk is written to. config.changeVersion would not do: any edit of the template
-// changes it, and so does registering the template again, and everybody's VMs would be rolled for it.
-func fingerprint(instanceUUID string, devices []types.BaseVirtualDevice) string {
+// Disks is what tells a template's disks from those of another one, or of another version of it.
+type Disks struct {
+	// Fingerprint is empty if it is not known.
+	Fingerprint string
+	// partial are the fingerprints that older servers gave these disks where vCenter left out some of their ids.
+	partial [3]string
+}
+
+// fingerprintOf tells disks by the template's instanceUuid, and by the size, uuid and contentId of each. contentId is the disk's own
+// word: it changes when the disk is written to. config.changeVersion would not do: any edit of the template changes it, and so does
+// registering the template again, and everybody's VMs would be rolled for it.
+//
+// vCenter gives the uuid and the contentId only "if available" ([doc] VirtualDiskFlatVer2BackingInfo). Without one of them the
+// fingerprint is not known: made of the rest, it would change whenever they come or go.
+func fingerprintOf(instanceUUID string, devices []types.BaseVirtualDevice) (d Disks) {
 	var disks []*types.VirtualDisk
+	whole := true
 	for _, device := range devices {
 		if disk, is := device.(*types.VirtualDisk); is {
 			disks = append(disks, disk)
+			uuid, hasUUID, content := contentOf(disk.Backing)
+			whole = whole && content != "" && (uuid != "" || !hasUUID)
 		}
 	}
 	slices.SortFunc(disks, func(a, b *types.VirtualDisk) int { return cmp.Compare(a.Key, b.Key) })
+	if !whole {
+		return d
+	}
+	d.Fingerprint = hashOf(instanceUUID, disks, true, true)
+	if len(disks) > 0 {
+		d.partial = [...]string{hashOf(instanceUUID, disks, true, false), hashOf(instanceUUID, disks, false, true), hashOf(instanceUUID, disks, false, false)}
+	}
+	return d
+}
+
+// hashOf is a fingerprint of disks, with their uuids and contentIds or without.
+func hashOf(instanceUUID string, disks []*types.VirtualDisk, uuids, contents bool) string {
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%q", instanceUUID)
 	for _, disk := range disks {
@@ -32,29 +58,35 @@ func fingerprint(instanceUUID string, devices []types.BaseVirtualDevice) string 
 		if capacity == 0 { // as hosts before 5.5 say it
 			capacity = disk.CapacityInKB << 10
 		}
-		uuid, content := contentOf(disk.Backing)
+		uuid, _, content := contentOf(disk.Backing)
+		if !uuids {
+			uuid = ""
+		}
+		if !contents {
+			content = ""
+		}
 		_, _ = fmt.Fprintf(hash, ",%d,%q,%q", capacity, uuid, content)
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:fingerprintLength]
 }
 
-// contentOf gives a disk's uuid and contentId.
-func contentOf(backing types.BaseVirtualDeviceBackingInfo) (uuid, content string) {
+// contentOf gives a disk's uuid and contentId, and reports whether a disk of that kind has a uuid.
+func contentOf(backing types.BaseVirtualDeviceBackingInfo) (uuid string, hasUUID bool, content string) {
 	switch b := backing.(type) {
 	case *types.VirtualDiskFlatVer2BackingInfo:
-		return b.Uuid, b.ContentId
+		return b.Uuid, true, b.ContentId
 	case *types.VirtualDiskSeSparseBackingInfo:
-		return b.Uuid, b.ContentId
+		return b.Uuid, true, b.ContentId
 	case *types.VirtualDiskSparseVer2BackingInfo:
-		return b.Uuid, b.ContentId
+		return b.Uuid, true, b.ContentId
 	case *types.VirtualDiskRawDiskMappingVer1BackingInfo:
-		return b.Uuid, b.ContentId
+		return b.Uuid, true, b.ContentId
 	case *types.VirtualDiskLocalPMemBackingInfo:
-		return b.Uuid, b.ContentId
+		return b.Uuid, true, b.ContentId
 	case *types.VirtualDiskFlatVer1BackingInfo:
-		return "", b.ContentId
+		return "", false, b.ContentId
 	case *types.VirtualDiskSparseVer1BackingInfo:
-		return "", b.ContentId
+		return "", false, b.ContentId
 	}
-	return "", ""
+	return "", true, ""
 }

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -23,6 +24,7 @@ func TestAFingerprintIsOfTheDisksAndOfNothingElse(t *testing.T) {
 	t.Parallel()
 	one, two := disk(2000, 10<<30, "u1", "c1"), disk(2001, 20<<30, "u2", "c2")
 	const golden = "90fddc445c"
+	fingerprint := func(id string, devices []vim.BaseVirtualDevice) string { return fingerprintOf(id, devices).Fingerprint }
 	was := fingerprint("id", []vim.BaseVirtualDevice{one, two})
 	if was != golden {
 		t.Errorf("the fingerprint has changed, to %s: everybody's VMs would be rolled", was)
@@ -57,6 +59,33 @@ func TestAFingerprintIsOfTheDisksAndOfNothingElse(t *testing.T) {
 	}
 }
 
+func TestAFingerprintOfWhichAPartIsNotThereIsNotKnown(t *testing.T) {
+	t.Parallel()
+	whole := fingerprintOf("id", []vim.BaseVirtualDevice{disk(2000, 10<<30, "u1", "c1")})
+	for what, d := range map[string]struct {
+		disk  vim.BaseVirtualDevice
+		older string // what a server before this rule made of it
+	}{
+		"no contentId": {disk(2000, 10<<30, "u1", ""), "a1f3ffc893"},
+		"no uuid":      {disk(2000, 10<<30, "", "c1"), "2e94a5f71a"},
+		"neither":      {disk(2000, 10<<30, "", ""), "2e67a3d580"},
+	} {
+		if got := fingerprintOf("id", []vim.BaseVirtualDevice{d.disk}); got != (Disks{}) {
+			t.Errorf("%s: %+v", what, got)
+		}
+		if got := fingerprintOf("id", []vim.BaseVirtualDevice{disk(2001, 1, "u2", "c2"), d.disk}); got != (Disks{}) {
+			t.Errorf("%s of one of two disks: %+v", what, got)
+		}
+		if !slices.Contains(whole.partial[:], d.older) {
+			t.Errorf("%s: members that bear %s would be rolled: %v", what, d.older, whole.partial)
+		}
+	}
+	kind := &vim.VirtualDisk{CapacityInBytes: 1, VirtualDevice: vim.VirtualDevice{Backing: &vim.VirtualDiskFlatVer1BackingInfo{ContentId: "c"}}}
+	if fingerprintOf("id", []vim.BaseVirtualDevice{kind}).Fingerprint == "" {
+		t.Error("a disk of a kind that has no uuid has no fingerprint")
+	}
+}
+
 func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
@@ -65,7 +94,7 @@ func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T
 	if got := s.look().Template; got.Fingerprint != "" || got.MoRef != "vm-t" {
 		t.Errorf("%+v", got)
 	}
-	m.Disks = "aa"
+	m.Disks = Disks{Fingerprint: "aa"}
 	s.told = nil
 	s.publish(m)
 	if got := s.look().Template; got.Fingerprint != "aa" || len(s.told) != 1 || s.told[0] != types.UID("") {
@@ -82,9 +111,9 @@ func TestATemplateThatBearsAStampHasAFingerprintToo(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	m := machine("uid-web", 0)
-	m.Template, m.Name, m.Disks = true, "ubuntu", "aa"
+	m.Template, m.Name, m.Disks = true, "ubuntu", Disks{Fingerprint: "aa"}
 	s.publish(m)
-	m.Disks = "bb"
+	m.Disks = Disks{Fingerprint: "bb"}
 	s.publish(m)
 	if got := s.look().Template; got.Fingerprint != "bb" {
 		t.Errorf("%+v", got)
@@ -102,19 +131,19 @@ func TestAFingerprintThatCannotBeReadHindersNoReading(t *testing.T) {
 		w.Must(err)
 		reading := Reading{Machines: []Machine{{VM: plan.VM{MoRef: "vm-999999"}, Template: true, Readable: true},
 			{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}, {VM: plan.VM{MoRef: w.Unmanaged.Value}, Readable: true}}}
-		if err := readDisks(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != "" || reading.Machines[1].Disks == "" || reading.Machines[2].Disks != "" {
+		if err := readDisks(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != (Disks{}) || reading.Machines[1].Disks == (Disks{}) || reading.Machines[2].Disks != (Disks{}) {
 			t.Errorf("%v, %+v", err, reading.Machines)
 		}
 		w.DropSessions()
 		if err := readDisks(t.Context(), s, &reading); err == nil {
 			t.Error("a session that has ended is taken for a template without disks")
 		}
-		reading.Machines[1].Disks = ""
+		reading.Machines[1].Disks = Disks{}
 		w.Must(c.Call(t.Context(), func(ctx context.Context, s *session.Session) error { // in a new session
 			w.FailCall("RetrievePropertiesEx", new(vim.SystemError), 0)
 			return readDisks(ctx, s, &reading)
 		}))
-		if reading.Machines[1].Disks != "" {
+		if reading.Machines[1].Disks != (Disks{}) {
 			t.Errorf("%+v", reading.Machines)
 		}
 	})

@@ -96,7 +96,7 @@ type group struct {
 type unmanagedVM struct {
 	name, parent string
 	template     bool
-	disks        string // the fingerprint of a template's disks
+	disks        Disks // of a template
 	// unreadable: whose it is cannot be told, for its configuration is unreadable or its stamp of an unknown version.
 	unreadable bool
 	// unknown: it has a stamp of an unknown version.

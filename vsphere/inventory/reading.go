@@ -31,9 +31,9 @@ type Machine struct {
 	plan.VM
 	// Parent is the moRef of the folder or vApp it is in.
 	Parent string
-	// Template reports whether it is one, and Disks is then the fingerprint of its disks; empty if not known.
+	// Template reports whether it is one, and Disks then tells its disks.
 	Template bool
-	Disks    string
+	Disks    Disks
 	// CoresPerSocket, of its virtual CPUs; 0 if that is left to vCenter, or not known.
 	CoresPerSocket int32
 	// HostRef is the moRef of the host that it is on; empty if not known.

@@ -81,7 +81,7 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 		for _, o := range objects {
 			if m := templates[o.Ref]; m != nil {
 				if devices, is := session.LookUp[types.ArrayOfVirtualDevice](o, "config.hardware.device"); is {
-					m.Disks = fingerprint(m.InstanceUUID, devices.VirtualDevice)
+					m.Disks = fingerprintOf(m.InstanceUUID, devices.VirtualDevice)
 				}
 			}
 		}

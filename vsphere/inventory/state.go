@@ -122,7 +122,9 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	}
 	slices.Sort(t.Paths)
 	if len(t.Paths) == 1 {
-		t.Fingerprint = n.machine(t.MoRef).disks
+		disks := n.machine(t.MoRef).disks
+		t.Fingerprint = disks.Fingerprint
+		t.Partial = disks.partial
 	} else {
 		t.MoRef = ""
 	}

@@ -32,6 +32,7 @@ type Objects struct {
 	// The world guards these, too: what was asked for in a VM's making and is not in its configuration.
 	customized map[types.ManagedObjectReference]*types.CustomizationSpec
 	policies   map[types.ManagedObjectReference]policies
+	contents   map[diskID]string // the contentIds that are not shown
 
 	// The world guards what is not in the inventory, and the moRefs that a restore has freed.
 	away   []*departed
@@ -65,6 +66,7 @@ func New(w *world.World, p profiles, guest Guest) *Objects {
 		placing:    placing{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
 		policies:   make(map[types.ManagedObjectReference]policies),
+		contents:   make(map[diskID]string),
 		events:     eventBook{chains: make(map[int32]int32), late: make(map[int32]time.Time)},
 		held:       make(map[Kind]chan struct{}),
 		reserved:   make(map[place]types.ManagedObjectReference),
