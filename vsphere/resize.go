@@ -26,7 +26,7 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it cannot be changed like that; its state is read again.", m.Power)
 	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, NumCPUs: a.CPU, MemoryMB: a.MemoryMB}
-	if fits := dividing(m.CoresPerSocket, a.CPU); fits != nil {
+	if fits := dividing(m.CoresPerSocket, a.CPU); fits != nil && (a.Hot || !m.AutoCores) {
 		if a.Hot { // cores per socket cannot change while a VM runs
 			return vcfault.New(vcfault.ReasonHotAddRefused, false, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", a.CPU, m.CoresPerSocket)
 		}

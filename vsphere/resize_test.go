@@ -34,6 +34,45 @@ func TestAMemberThatIsOffGetsItsSizeAndSocketsThatFit(t *testing.T) {
 	})
 }
 
+func TestCoresPerSocketThatVCenterChoosesStayItsChoice(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		w.must(w.ToVM("ubuntu"))
+		w.must(w.Reconfigure("ubuntu", vim.VirtualMachineConfigSpec{NumCPUs: 4, NumCoresPerSocket: vim.NewInt32(4)}))
+		w.must(w.Reconfigure("ubuntu", vim.VirtualMachineConfigSpec{NumCoresPerSocket: vim.NewInt32(0)}))
+		w.must(w.ToTemplate("ubuntu"))
+		p.until("the template is back", func() bool { return p.state().Template.MoRef != "" })
+		vm := p.member(0) // of 2 CPUs, which do not fill a socket of 4
+		chosen := func(cores int32) {
+			t.Helper()
+			if m := p.inventory.Member(vm.MoRef); !m.AutoCores || m.CoresPerSocket != cores {
+				t.Errorf("chosen: %t, %d cores per socket", m.AutoCores, m.CoresPerSocket)
+			}
+		}
+		chosen(4)
+		p.do(sized(p.vm(vm.MoRef), false, 6, 1024))
+		chosen(4)
+		p.do(step(plan.PowerOn, p.vm(vm.MoRef)))
+		p.until("it runs", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOn })
+		chosen(6)
+		if f := p.fault(sized(p.vm(vm.MoRef), true, 9, 1024)); f.Reason != vcfault.ReasonHotAddRefused { // its sockets stay while it runs
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+func TestAnOlderVCenterIsNotAskedWhatItDoesNotHave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, APIVersion: "7.0.1.0"}).start()
+		vm := p.running(0, false)
+		p.do(step(plan.PowerOff, vm))
+		p.do(sized(p.vm(vm.MoRef), false, 4, 2048))
+		if now := p.vm(vm.MoRef); now.CPU != 4 || p.state().Trouble != nil {
+			t.Errorf("%+v, %+v", now, p.state().Trouble)
+		}
+	})
+}
+
 // Who is marked to be power-cycled is powered off and changed by that mark, and by no other step; the change takes it off.
 func TestTheMarkForAPowerCycleIsLeaveForThatAlone(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {

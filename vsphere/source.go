@@ -11,7 +11,7 @@ import (
 // source is what a member is cloned from: a template as it is, or as it was when a snapshot of it was taken. It is not
 // changed.
 type source struct {
-	// perSocket are the cores per socket; 0 if vCenter does not say.
+	// perSocket are the cores per socket; 0 if vCenter chooses them at power-on, or does not say.
 	perSocket int32
 	devices   []types.BaseVirtualDevice
 	// vApp reports whether there are vApp properties, or a transport for them.
@@ -44,8 +44,12 @@ func dividing(perSocket, cpu int32) *int32 {
 	return &cpu
 }
 
-// vAppPath is the property that HasVAppProperties looks at.
-const vAppPath = "config.vAppConfig"
+const (
+	// vAppPath is the property that HasVAppProperties looks at.
+	vAppPath = "config.vAppConfig"
+	// autoCoresPath tells that vCenter chooses the cores per socket, until somebody sets them (inventory.Machine.AutoCores).
+	autoCoresPath = "config.hardware.autoCoresPerSocket"
+)
 
 // HasVAppProperties reports whether guests of a VM of which config.vAppConfig was read find an OVF environment.
 func HasVAppProperties(o session.Object) bool {
@@ -77,7 +81,7 @@ func (x *source) disks() []*types.VirtualDisk {
 
 // readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
 func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
-	paths := []string{"config.hardware.numCoresPerSocket", "config.hardware.device", "config.files.vmPathName", vAppPath}
+	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", vAppPath}
 	if ref.Type == session.VMType {
 		paths = append(paths, "snapshot")
 	}
@@ -90,6 +94,9 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 		devices:   session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice,
 		vApp:      HasVAppProperties(o),
 		file:      session.Prop[string](o, "config.files.vmPathName"),
+	}
+	if session.Prop[bool](o, autoCoresPath) {
+		x.perSocket = 0
 	}
 	if snapshots, has := session.LookUp[types.VirtualMachineSnapshotInfo](o, "snapshot"); has {
 		x.snapshots = &snapshots

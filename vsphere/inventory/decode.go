@@ -210,6 +210,8 @@ func (m *Machine) takeFlag(name string, v bool) {
 		m.CPUHotAdd = v
 	case "config.memoryHotAddEnabled":
 		m.MemoryHotAdd = v
+	case "config.hardware.autoCoresPerSocket":
+		m.AutoCores = v
 	}
 }
 

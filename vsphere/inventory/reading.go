@@ -34,8 +34,11 @@ type Machine struct {
 	// Template reports whether it is one, and Disks then tells its disks.
 	Template bool
 	Disks    Disks
-	// CoresPerSocket, of its virtual CPUs; 0 if that is left to vCenter, or not known.
+	// CoresPerSocket, of its virtual CPUs; 0 if not known. AutoCores reports whether vCenter chooses them at each power-on: they
+	// say nothing of a VM that is off then, and to set them would end that ([doc] VirtualHardware.autoCoresPerSocket,
+	// VirtualMachineConfigSpec.numCoresPerSocket).
 	CoresPerSocket int32
+	AutoCores      bool
 	// HostRef is the moRef of the host that it is on; empty if not known.
 	HostRef string
 	// Readable is false when its configuration could not be read: it is being made, its files are out of reach,

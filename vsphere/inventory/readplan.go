@@ -52,7 +52,7 @@ var (
 	lightPaths = []string{"name", "parent", "parentVApp", "config.template", "config.instanceUuid", stamp.Path,
 		"runtime.connectionState"}
 	fullPaths = append(slices.Clone(lightPaths), "config.changeVersion", "config.hardware.numCPU",
-		"config.hardware.memoryMB", "config.hardware.numCoresPerSocket", "config.cpuHotAddEnabled", "config.memoryHotAddEnabled",
+		"config.hardware.memoryMB", "config.hardware.numCoresPerSocket", "config.hardware.autoCoresPerSocket", "config.cpuHotAddEnabled", "config.memoryHotAddEnabled",
 		"config.hotPlugMemoryLimit", "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net",
 		"guest.toolsRunningStatus")
 )

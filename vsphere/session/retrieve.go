@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -19,9 +20,13 @@ func Endless(method string) *vcfault.Error {
 	return vcfault.NotVCenterAPI(method, errors.New("the answer has no last page"))
 }
 
-// Retrieve makes one RetrievePropertiesEx, however many pages its answer has.
+// Retrieve makes one RetrievePropertiesEx, however many pages its answer has, for what this vCenter supports.
 func Retrieve(ctx context.Context, s *Session, specs ...types.PropertyFilterSpec) ([]types.ObjectContent, error) {
 	pc := s.Vim.ServiceContent.PropertyCollector
+	specs = slices.Clone(specs)
+	for i := range specs {
+		specs[i] = s.Supported(specs[i])
+	}
 	res, err := methods.RetrievePropertiesEx(ctx, s.Vim, &types.RetrievePropertiesEx{
 		This: pc, SpecSet: specs})
 	if err != nil || res.Returnval == nil {

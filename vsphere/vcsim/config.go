@@ -29,6 +29,8 @@ type Config struct {
 	User, Password string
 	// InstanceUUID is this vCenter's identity (about.instanceUuid). Default: random.
 	InstanceUUID string
+	// APIVersion is about.apiVersion. Default: that of 8.0.3. An older one lacks some properties, and refuses calls that name them.
+	APIVersion string
 	// Datacenters, Clusters (of each datacenter), Hosts (of each cluster) and Datastores (of each
 	// datacenter) count what there is. With the default, one of each, nothing is ambiguous.
 	Datacenters, Clusters, Hosts, Datastores int
@@ -45,6 +47,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	c.InstanceUUID = cmp.Or(c.InstanceUUID, uuid.NewString())
+	c.APIVersion = cmp.Or(c.APIVersion, "8.0.3.0")
 	c.Datacenters = cmp.Or(c.Datacenters, 1)
 	c.Clusters = cmp.Or(c.Clusters, 1)
 	c.Hosts = cmp.Or(c.Hosts, 1)
@@ -57,7 +60,7 @@ func (c Config) withDefaults() Config {
 
 func (c Config) shape() seed.Shape {
 	return seed.Shape{
-		Datacenters: c.Datacenters, Clusters: c.Clusters, Hosts: c.Hosts, Datastores: c.Datastores, Pools: c.Pools,
+		APIVersion: c.APIVersion, Datacenters: c.Datacenters, Clusters: c.Clusters, Hosts: c.Hosts, Datastores: c.Datastores, Pools: c.Pools,
 		Portgroups: c.Portgroups, OpaqueNetworks: c.OpaqueNetworks, Pods: c.Pods,
 	}
 }

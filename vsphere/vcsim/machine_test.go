@@ -184,6 +184,46 @@ func TestCPUsFillTheirSockets(t *testing.T) {
 	})
 }
 
+func TestVCenterChoosesTheCoresPerSocketUntilTheyAreSet(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		addVM(t, v, "/DC0/vm", "vm")
+		is := func(name string, auto bool, cores int32) {
+			t.Helper()
+			var vm mo.VirtualMachine
+			ok(t, c.RetrieveOne(c.ctx, theVM(t, v, name).Ref, []string{"config.hardware.autoCoresPerSocket", "config.hardware.numCoresPerSocket"}, &vm))
+			h := vm.Config.Hardware
+			if got := h.AutoCoresPerSocket != nil && *h.AutoCoresPerSocket; got != auto || *h.NumCoresPerSocket != cores {
+				t.Errorf("%s: chosen: %t, %d", name, got, *h.NumCoresPerSocket)
+			}
+		}
+		set := func(cpus, cores int32) error {
+			return v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCPUs: cpus, NumCoresPerSocket: &cores})
+		}
+		ok(t, set(4, 4))
+		is("vm", false, 4)
+		ok(t, set(4, 0))
+		is("vm", true, 4)
+		ok(t, v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCPUs: 6}))
+		ok(t, v.CloneVM("vm", "/DC0/vm", "clone"))
+		is("clone", true, 4)
+		ok(t, v.PowerOn("vm"))
+		is("vm", true, 6)
+		wantFault[*types.InvalidPowerState](t, set(0, 6))
+		ok(t, v.PowerOff("vm"))
+		ok(t, set(6, 3))
+		is("vm", false, 3)
+	})
+}
+
+func TestAnOlderVCenterRefusesCallsThatNameANewProperty(t *testing.T) {
+	inABubble(t, vcsim.Config{APIVersion: "7.0.3.0"}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		ref := addVM(t, v, "/DC0/vm", "vm")
+		var vm mo.VirtualMachine
+		wantFault[*types.InvalidProperty](t, c.RetrieveOne(c.ctx, ref, []string{"name", "config.hardware.autoCoresPerSocket"}, &vm))
+		ok(t, c.RetrieveOne(c.ctx, ref, []string{"name"}, &vm))
+	})
+}
+
 func TestARenameIsAChangeOfTheConfigurationAndAMoveIsNot(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		target := makeFolder(t, v, "/DC0/vm/target")

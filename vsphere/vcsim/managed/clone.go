@@ -71,6 +71,7 @@ func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 		link(vm, point)
 	}
 	vm.Config.VAppConfig = point.config.VAppConfig
+	vm.Config.Hardware.AutoCoresPerSocket = point.config.Hardware.AutoCoresPerSocket
 	if fault := v.finishClone(ctx, vm, spec); fault != nil {
 		_, _ = v.inner(ctx, vm.Self, func() soap.HasFault {
 			return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self})

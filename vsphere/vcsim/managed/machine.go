@@ -108,7 +108,7 @@ func hotPlug(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigS
 		return on
 	case differs(spec.CpuHotAddEnabled, c.CpuHotAddEnabled), differs(spec.CpuHotRemoveEnabled, c.CpuHotRemoveEnabled),
 		differs(spec.MemoryHotAddEnabled, c.MemoryHotAddEnabled),
-		spec.NumCoresPerSocket != nil && *spec.NumCoresPerSocket != coresPerSocket(c):
+		spec.NumCoresPerSocket != nil && (isTrue(c.Hardware.AutoCoresPerSocket) || *spec.NumCoresPerSocket != coresPerSocket(c)):
 		return on
 	}
 	return nil
@@ -142,7 +142,7 @@ func canAdd(c *types.VirtualMachineConfigInfo, memory int64) bool {
 	return memory <= limit && (memory-int64(c.Hardware.MemoryMB))%increment == 0
 }
 
-// coresPerSocket is 1 if it is not set, and 0 if vCenter chooses.
+// coresPerSocket is 1 if it is not set.
 func coresPerSocket(c *types.VirtualMachineConfigInfo) int32 {
 	if c.Hardware.NumCoresPerSocket == nil {
 		return 1
@@ -153,8 +153,13 @@ func coresPerSocket(c *types.VirtualMachineConfigInfo) int32 {
 // sockets refuses a number of CPUs that does not fill its sockets, on or off.
 //
 // [doc] ReconfigVM_Task: VmConfigFault, "if the spec is invalid"; InvalidVmConfig names the property.
-func sockets(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+// VirtualHardware.numCoresPerSocket: "should be ignored for powered off VM with autoCoresPerSocket equals TRUE".
+func sockets(vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	c := vm.Config
 	cpus, cores := cmp.Or(spec.NumCPUs, c.Hardware.NumCPU), coresPerSocket(c)
+	if isTrue(c.Hardware.AutoCoresPerSocket) && vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOff {
+		cores = 0
+	}
 	if spec.NumCoresPerSocket != nil {
 		cores = *spec.NumCoresPerSocket
 	}
@@ -164,13 +169,38 @@ func sockets(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigS
 	return nil
 }
 
+// setCores has vCenter choose the cores per socket, or no more, and returns what it is to be set to. They stay as they were until the
+// next power-on.
+//
+// [doc] ConfigSpec.numCoresPerSocket: "with a non-zero value to manually configure coresPerSocket size", "with zero to remove any
+// manual size if present, and use default coresPerSocket behavior", and unset "to continue with existing configuration".
+func (v *Objects) setCores(ctx *simulator.Context, vm *simulator.VirtualMachine, cores *int32) *int32 {
+	if cores == nil {
+		return nil
+	}
+	v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.hardware.autoCoresPerSocket", Val: *cores == 0}})
+	if *cores == 0 {
+		return nil
+	}
+	return cores
+}
+
+// coresAtPowerOn are the cores per socket of a VM that is powered on. Where vCenter chooses them, they are all in one: how it really
+// chooses depends on its hosts.
+func coresAtPowerOn(c *types.VirtualMachineConfigInfo) int32 {
+	if isTrue(c.Hardware.AutoCoresPerSocket) {
+		return c.Hardware.NumCPU
+	}
+	return coresPerSocket(c)
+}
+
 func isTrue(b *bool) bool { return b != nil && *b }
 
 func differs(want, have *bool) bool { return want != nil && *want != isTrue(have) }
 
 // configure applies spec. The caller holds the world.
 func (v *Objects) configure(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
-	if fault := sockets(vm.Config, spec); fault != nil {
+	if fault := sockets(vm, spec); fault != nil {
 		return fault
 	}
 	// An empty value removes a key; the simulator would add it, if there is none to remove.
@@ -185,6 +215,7 @@ func (v *Objects) configure(ctx *simulator.Context, vm *simulator.VirtualMachine
 	}
 	spec.DeviceChange = changes
 	version := laterVersion(vm)
+	spec.NumCoresPerSocket = v.setCores(ctx, vm, spec.NumCoresPerSocket)
 	_, fault = v.inner(ctx, vm.Self, func() soap.HasFault {
 		return vm.ReconfigVMTask(ctx, &types.ReconfigVM_Task{This: vm.Self, Spec: spec})
 	})

@@ -63,6 +63,7 @@ func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 		limit, increment := hotPlugMemory(vm.Config)
 		changes = append(changes,
 			types.PropertyChange{Name: "config.hardware.device", Val: rewritten(vm.Config.Hardware.Device)},
+			types.PropertyChange{Name: "config.hardware.numCoresPerSocket", Val: coresAtPowerOn(vm.Config)},
 			types.PropertyChange{Name: "config.hotPlugMemoryLimit", Val: limit},
 			types.PropertyChange{Name: "config.hotPlugMemoryIncrementSize", Val: increment})
 	case now == off:

@@ -48,6 +48,9 @@ func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *t
 
 // read reads. The caller holds the world.
 func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
+	if fault := pc.v.newer(req.SpecSet...); fault != nil {
+		return &methods.RetrievePropertiesExBody{Fault_: simulator.Fault("", fault)}
+	}
 	veil := pc.veilFor(ctx)
 	if veil == nil {
 		return pc.readAll(ctx, req)
@@ -77,6 +80,9 @@ func (pc *collector) veilFor(ctx *simulator.Context) *rights.Veil {
 
 // CreateFilter also notes the filter for the stream, which does not listen to the registry by filter.
 func (pc *collector) CreateFilter(ctx *simulator.Context, req *types.CreateFilter) soap.HasFault {
+	if fault := pc.v.newer(req.Spec); fault != nil {
+		return &methods.CreateFilterBody{Fault_: simulator.Fault("", fault)}
+	}
 	pc.v.collectors.Lock()
 	body := pc.PropertyCollector.CreateFilter(ctx, req).(*methods.CreateFilterBody)
 	if body.Res != nil {

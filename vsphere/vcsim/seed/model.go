@@ -19,6 +19,8 @@ type Shape struct {
 	// Datacenters, Clusters (of each datacenter), Hosts (of each cluster), Datastores (of each datacenter), Pools (below each
 	// cluster's own), and of each datacenter Portgroups, OpaqueNetworks and Pods (datastore clusters).
 	Datacenters, Clusters, Hosts, Datastores, Pools, Portgroups, OpaqueNetworks, Pods int
+	// APIVersion is about.apiVersion.
+	APIVersion string
 }
 
 // New makes an inventory without a VM: those need the endpoint's extensions.
@@ -27,7 +29,7 @@ func New(c Shape, instanceUUID string) (*world.World, error) {
 	about := &m.ServiceContent.About
 	about.InstanceUuid = instanceUUID
 	// The simulator says that it is 6.5; what is made as strict as a real one here is an 8.0.
-	about.FullName, about.Version, about.ApiVersion = "VMware vCenter Server 8.0.3 (embedded simulator)", "8.0.3", "8.0.3.0"
+	about.FullName, about.Version, about.ApiVersion = "VMware vCenter Server 8.0.3 (embedded simulator)", "8.0.3", c.APIVersion
 	m.Datacenter, m.Cluster, m.ClusterHost, m.Datastore, m.Pool = c.Datacenters, c.Clusters, c.Hosts, c.Datastores, c.Pools
 	m.Host, m.Machine, m.Portgroup, m.OpaqueNetwork, m.Pod = 0, 0, c.Portgroups, c.OpaqueNetworks, c.Pods
 	if m.OpaqueNetwork > 0 && m.Portgroup == 0 {

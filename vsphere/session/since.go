@@ -1,0 +1,40 @@
+package session
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// since is which API has a property that older vCenters lack (vim25: its "Since" or minAPIVersion). They refuse a call that names it
+// as a whole: [doc] RetrievePropertiesEx, CreateFilter: InvalidProperty.
+var since = map[string][]int{
+	"config.hardware.autoCoresPerSocket": {8, 0, 0, 1},
+}
+
+// Supported is a spec without the properties that this vCenter lacks.
+func (s *Session) Supported(spec types.PropertyFilterSpec) types.PropertyFilterSpec {
+	lacks := func(path string) bool { return !s.has(path) }
+	spec.PropSet = slices.Clone(spec.PropSet)
+	for i := range spec.PropSet {
+		if p := &spec.PropSet[i]; slices.ContainsFunc(p.PathSet, lacks) {
+			p.PathSet = slices.DeleteFunc(slices.Clone(p.PathSet), lacks)
+		}
+	}
+	return spec
+}
+
+func (s *Session) has(path string) bool {
+	needs, is := since[path]
+	if !is {
+		return true
+	}
+	var version []int
+	for part := range strings.SplitSeq(s.Vim.ServiceContent.About.ApiVersion, ".") {
+		n, _ := strconv.Atoi(part)
+		version = append(version, n)
+	}
+	return slices.Compare(version, needs) >= 0
+}

@@ -1,0 +1,29 @@
+package property
+
+import (
+	"strings"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// since is the major version of the API that first had a property.
+var since = map[string]string{"config.hardware.autoCoresPerSocket": "8."}
+
+// newer refuses what names a property that came with a later API than this vCenter's.
+//
+// [doc] RetrievePropertiesEx, CreateFilter: InvalidProperty "if ... a property path does not exist".
+func (v *Streams) newer(specs ...types.PropertyFilterSpec) types.BaseMethodFault {
+	version := v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.ApiVersion
+	for _, spec := range specs {
+		for _, p := range spec.PropSet {
+			for _, path := range p.PathSet {
+				if with, is := since[path]; is && !strings.HasPrefix(version, with) {
+					return &types.InvalidProperty{Name: path}
+				}
+			}
+		}
+	}
+	return nil
+}
