@@ -1,6 +1,7 @@
 package vcsim_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -101,5 +102,91 @@ func TestAnAdminsCloneIsACopyWithAnIdentityOfItsOwn(t *testing.T) {
 			t.Errorf("got %+v of %+v", copied, source)
 		}
 		wantFault[*types.DuplicateName](t, v.CloneVM("vm", "/DC0/vm/target", "copy"))
+	})
+}
+
+// disksOf are the disks of a VM: the first as its clone made it, and the others in the order in which they were attached.
+func disksOf(t testing.TB, v *vcsim.VCenter, where string) []vcsim.Disk {
+	t.Helper()
+	d, err := v.Details(where)
+	ok(t, err)
+	return d.Disks
+}
+
+func TestASnapshotMakesDeltasAndItsRemovalMergesThem(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		addVM(t, v, "/DC0/vm", "vm")
+		ref := theVM(t, v, "vm").Ref
+		uuid, _ := c.disk(t, ref)
+		base := disksOf(t, v, "vm")[0]
+		for range 2 {
+			version := c.changeVersion(t, ref)
+			_, err := v.AddSnapshot("vm", "backup")
+			ok(t, err)
+			if c.changeVersion(t, ref) == version {
+				t.Error("a snapshot leaves the VM's configuration as it was")
+			}
+		}
+		got := disksOf(t, v, "vm")[0]
+		if stem := strings.TrimSuffix(base.File, ".vmdk"); got.File != stem+"-000002.vmdk" || got.Parent != stem+"-000001.vmdk" {
+			t.Errorf("%+v of %+v", got, base)
+		}
+		if same, _ := c.disk(t, ref); same != uuid {
+			t.Errorf("the delta's uuid is %s, its base's %s", same, uuid)
+		}
+		ok(t, v.RemoveSnapshots("vm"))
+		if got := disksOf(t, v, "vm")[0]; got.File != base.File || got.Parent != "" {
+			t.Errorf("%+v, not %+v", got, base)
+		}
+	})
+}
+
+func TestADiskInASnapshotIsNotDetachedWhileItsFilesAreKept(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		for _, name := range []string{"vm", "one", "two"} {
+			addVM(t, v, "/DC0/vm", name)
+		}
+		before, err := v.AttachDisk("one", "vm")
+		ok(t, err)
+		_, err = v.AddSnapshot("vm", "backup")
+		ok(t, err)
+		after, err := v.AttachDisk("two", "vm")
+		ok(t, err)
+		detach := func(key int32) error {
+			return v.Reconfigure("vm", types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+				&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: &types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: key}}}}})
+		}
+		wantFault[*types.InvalidDeviceSpec](t, detach(before))
+		ok(t, detach(after))
+		ok(t, v.RemoveSnapshots("vm"))
+		ok(t, detach(before))
+		if n := len(disksOf(t, v, "vm")); n != 1 {
+			t.Errorf("%d disks", n)
+		}
+	})
+}
+
+func TestStorageVMotionMovesOneDiskWithItsDeltas(t *testing.T) {
+	inABubble(t, vcsim.Config{Datastores: 2}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		for _, name := range []string{"vm", "one"} {
+			addVM(t, v, "/DC0/vm", name)
+		}
+		_, err := v.AttachDisk("one", "vm")
+		ok(t, err)
+		_, err = v.AddSnapshot("vm", "backup")
+		ok(t, err)
+		was := disksOf(t, v, "vm")
+		ok(t, v.MoveDisk("vm", was[0].Key, "/DC0/datastore/LocalDS_1"))
+		got := disksOf(t, v, "vm")
+		if got[0].Key != was[0].Key || got[0].Datastore != "/DC0/datastore/LocalDS_1" || !strings.HasPrefix(got[0].File, "[LocalDS_1] vm/") || !strings.HasPrefix(got[0].Parent, "[LocalDS_1] vm/") {
+			t.Errorf("%+v", got[0])
+		}
+		if got[1].File != was[1].File || got[1].Parent != was[1].Parent {
+			t.Errorf("%+v", got[1])
+		}
+		ok(t, v.RemoveSnapshots("vm"))
+		if now := disksOf(t, v, "vm")[0]; now.File != got[0].Parent || now.Parent != "" {
+			t.Errorf("%+v", now)
+		}
 	})
 }

@@ -29,7 +29,7 @@ func TestALinkedCloneNeedsASnapshotAndSharesItsDisk(t *testing.T) {
 		}
 		ok(t, linked("vm", &snapshot))
 		source, got := details(t, v, template), details(t, v, "vm")
-		if len(got.Disks) != 1 || got.Disks[0].Parent != source.Disks[0].File || got.Disks[0].File == source.Disks[0].File {
+		if len(got.Disks) != 1 || got.Disks[0].Parent != source.Disks[0].Parent || got.Disks[0].File == source.Disks[0].File {
 			t.Errorf("its disks are %+v, the template's %+v", got.Disks, source.Disks)
 		}
 		ok(t, v.PowerOn("vm"))

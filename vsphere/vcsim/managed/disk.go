@@ -2,10 +2,15 @@ package managed
 
 import (
 	"cmp"
+	"fmt"
+	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -18,21 +23,31 @@ func newContentID() string { return strings.ReplaceAll(uuid.NewString(), "-", ""
 // [doc] VirtualDiskFlatVer2BackingInfo.contentId: "if two disk backings have the same content ID and are
 // not currently being written to, then reads ... will return the same data".
 func rewritten(devices []types.BaseVirtualDevice) []types.BaseVirtualDevice {
-	return withContent(devices, func(int32, string) string { return newContentID() })
+	return rebased(devices, func(_ int32, b flat) *flat {
+		b.ContentId = newContentID()
+		return &b
+	})
 }
 
-// withContent copies the devices as they are when the contentIds of their disks are others, by keys and present ones.
-func withContent(devices []types.BaseVirtualDevice, of func(key int32, now string) string) []types.BaseVirtualDevice {
+// rebase gives the disks of a VM other backings.
+func (v *Objects) rebase(ctx *simulator.Context, vm *simulator.VirtualMachine, to func(key int32, b flat) *flat) {
+	v.amend(ctx, vm, types.PropertyChange{Name: "config.hardware.device", Val: rebased(vm.Config.Hardware.Device, to)})
+}
+
+// flat is the backing that all disks here have.
+type flat = types.VirtualDiskFlatVer2BackingInfo
+
+// rebased copies devices, and gives their disks other backings.
+func rebased(devices []types.BaseVirtualDevice, to func(key int32, b flat) *flat) []types.BaseVirtualDevice {
 	devices = slices.Clone(devices)
 	for i, d := range devices {
-		disk, ok := d.(*types.VirtualDisk)
-		if !ok {
+		disk, is := d.(*types.VirtualDisk)
+		if !is {
 			continue
 		}
-		if b, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
-			backing, copied := *b, *disk
-			backing.ContentId = of(disk.Key, b.ContentId)
-			copied.Backing = &backing
+		if b, is := disk.Backing.(*flat); is {
+			copied := *disk
+			copied.Backing = to(disk.Key, *b)
 			devices[i] = &copied
 		}
 	}
@@ -45,15 +60,13 @@ func withContent(devices []types.BaseVirtualDevice, of func(key int32, now strin
 // [doc] VirtualDiskFlatVer2BackingInfo.contentId: "Content ID of the virtual disk file, if available."
 func (v *Objects) ShowContentIDs(where string, shown bool) error {
 	return v.byHand("show the contentIds of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
-		of := func(key int32, now string) string {
+		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.hardware.device", Val: rebased(vm.Config.Hardware.Device, func(key int32, b flat) *flat {
 			id := diskID{vm.Self, key}
-			if !shown {
-				v.contents[id] = cmp.Or(now, v.contents[id])
-				return ""
+			if b.ContentId = cmp.Or(b.ContentId, v.contents[id]); !shown {
+				v.contents[id], b.ContentId = b.ContentId, ""
 			}
-			return cmp.Or(now, v.contents[id])
-		}
-		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.hardware.device", Val: withContent(vm.Config.Hardware.Device, of)}})
+			return &b
+		})}})
 		return nil
 	})
 }
@@ -62,4 +75,95 @@ func (v *Objects) ShowContentIDs(where string, shown bool) error {
 type diskID struct {
 	vm  types.ManagedObjectReference
 	key int32
+}
+
+// deltaFile is the name of a snapshot's delta, "web-0-000001.vmdk" beside "web-0.vmdk".
+var deltaFile = regexp.MustCompile(`-(\d{6})\.vmdk$`)
+
+// delta is what a VM writes to from a snapshot on: beside what it is a delta of, with the same uuid, which the guest sees. Independent
+// disks have none.
+//
+// [doc] VirtualDiskFlatVer2BackingInfo.parent: "The parent of this virtual disk file, if this is a delta disk"; VirtualDiskMode:
+// "independent ... not affected by snapshots".
+func delta(_ int32, of flat) *flat {
+	if strings.HasPrefix(of.DiskMode, "independent") {
+		return &of
+	}
+	n := 0
+	if found := deltaFile.FindStringSubmatch(of.FileName); found != nil {
+		n, _ = strconv.Atoi(found[1])
+	}
+	child := of
+	child.Parent = &of
+	stem := strings.TrimSuffix(deltaFile.ReplaceAllString(of.FileName, ".vmdk"), ".vmdk")
+	child.FileName = fmt.Sprintf("%s-%06d.vmdk", stem, n+1)
+	return &child
+}
+
+// merged is a disk without the deltas of snapshots: what a linked clone is a child of stays its parent.
+func merged(_ int32, b flat) *flat {
+	for deltaFile.MatchString(b.FileName) && b.Parent != nil {
+		content := b.ContentId
+		b = *b.Parent
+		b.ContentId = content
+	}
+	return &b
+}
+
+// moveDisk moves a disk, with its deltas, into the directory of the VM's name on another datastore. What a linked clone is a child
+// of stays where it is.
+func (v *Objects) moveDisk(ctx *simulator.Context, vm *simulator.VirtualMachine, at types.VirtualMachineRelocateSpecDiskLocator) {
+	to := object.DatastorePath{Datastore: v.objects.Get(at.Datastore).(*simulator.Datastore).Name}
+	move := func(key int32, b flat) *flat {
+		if key != at.DiskId {
+			return &b
+		}
+		moved := b
+		for link := &moved; ; link = link.Parent {
+			var file object.DatastorePath
+			file.FromString(link.FileName)
+			to.Path = path.Join(vm.Name, path.Base(file.Path))
+			link.FileName, link.Datastore = to.String(), &at.Datastore
+			if link.Parent == nil || !deltaFile.MatchString(file.Path) {
+				return &moved
+			}
+			parent := *link.Parent
+			link.Parent = &parent
+		}
+	}
+	for _, snapshot := range v.snapshotsOf(vm) {
+		snapshot.Config.Hardware.Device = rebased(snapshot.Config.Hardware.Device, move)
+	}
+	v.rebase(ctx, vm, move)
+}
+
+// snapshotsOf are all snapshots of a VM.
+func (v *Objects) snapshotsOf(vm *simulator.VirtualMachine) (all []*simulator.VirtualMachineSnapshot) {
+	var walk func([]types.ManagedObjectReference)
+	walk = func(refs []types.ManagedObjectReference) {
+		for _, ref := range refs {
+			if snapshot, is := v.objects.Get(ref).(*simulator.VirtualMachineSnapshot); is {
+				all = append(all, snapshot)
+				walk(snapshot.ChildSnapshot)
+			}
+		}
+	}
+	walk(vm.RootSnapshot)
+	return all
+}
+
+// inSnapshot reports whether a disk, or one that it is a delta of, is part of a snapshot of the VM.
+func (v *Objects) inSnapshot(vm *simulator.VirtualMachine, disk *types.VirtualDisk) bool {
+	files := map[string]bool{}
+	if b, is := disk.Backing.(*flat); is && !strings.HasPrefix(b.DiskMode, "independent") {
+		for ; b != nil; b = b.Parent {
+			files[b.FileName] = true
+		}
+	}
+	return slices.ContainsFunc(v.snapshotsOf(vm), func(s *simulator.VirtualMachineSnapshot) bool {
+		return slices.ContainsFunc(disksIn(s.Config.Hardware.Device), func(d *types.VirtualDisk) bool {
+			b, is := d.Backing.(*flat)
+			return is && files[b.FileName]
+		})
+	})
 }

@@ -13,6 +13,9 @@ import (
 // returns copies of those it changes. The caller holds the world.
 //
 //   - What is to be removed or edited must be there, by its key; else the fault is InvalidDeviceSpec.
+//   - A disk that is part of a snapshot is removed only with its files: "Cannot remove virtual disk from the virtual machine because it
+//     or one of its parent disks is part of a snapshot of the virtual machine" (pyvmomi-community-samples#352), an InvalidDeviceSpec
+//     (vsphere-storage-for-docker#399). One that was attached after the snapshot is not part of it (OpenNebula#2275).
 //   - The network of an adapter must be in the VM's datacenter; else it is InvalidDeviceBacking.
 //   - An adapter without an address gets one that nobody else has. [doc] VirtualEthernetCard.addressType: "Assigned:
 //     MAC address assigned by VirtualCenter".
@@ -30,6 +33,9 @@ func (v *Objects) checkDevices(vm *simulator.VirtualMachine, changes []types.Bas
 		case types.VirtualDeviceConfigSpecOperationRemove:
 			if old < 0 || gone[key] {
 				return nil, invalidDevice(i, "virtualDeviceSpec.device.key")
+			}
+			if disk, is := vm.Config.Hardware.Device[old].(*types.VirtualDisk); is && spec.FileOperation == "" && v.inSnapshot(vm, disk) {
+				return nil, invalidDevice(i, "virtualDeviceSpec.device")
 			}
 			gone[key] = true
 			spec.Device = vm.Config.Hardware.Device[old] // the simulator believes what it is told of it

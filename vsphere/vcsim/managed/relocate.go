@@ -9,11 +9,24 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// RelocateVMTask takes its time. The simulator's waits for another task with the VM locked, and so must hold the world.
+// RelocateVMTask takes its time. The simulator's waits for another task with the VM locked, and so must hold the world; and it
+// leaves disks where they are.
+//
+// [doc] VirtualMachineRelocateSpec.disk: "An optional list that allows specifying the datastore location for each virtual disk".
 func (vm *machine) RelocateVMTask(_ *simulator.Context, req *types.RelocateVM_Task) soap.HasFault {
-	return &methods.RelocateVM_TaskBody{Res: &types.RelocateVM_TaskResponse{
-		Returnval: vm.task(Relocate, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.RelocateVMTask(ctx, req) }),
-	}}
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		if _, fault := vm.v.policiesOf(vm.VirtualMachine, req.Spec); fault != nil {
+			return nil, fault
+		}
+		res, fault := vm.v.inner(ctx, vm.Self, func() soap.HasFault { return vm.VirtualMachine.RelocateVMTask(ctx, req) })
+		for _, at := range req.Spec.Disk {
+			if fault == nil {
+				vm.v.moveDisk(ctx, vm.VirtualMachine, at)
+			}
+		}
+		return res, fault
+	}
+	return &methods.RelocateVM_TaskBody{Res: &types.RelocateVM_TaskResponse{Returnval: vm.work(Relocate, do)}}
 }
 
 // PromoteDisksTask takes its time. The simulator's sleeps for a second a GB with the VM locked.

@@ -21,17 +21,25 @@ func (vm *machine) CreateSnapshotTask(_ *simulator.Context, req *types.CreateSna
 	return &methods.CreateSnapshot_TaskBody{Res: &types.CreateSnapshot_TaskResponse{Returnval: ref}}
 }
 
+// snapshot takes one. From then on the VM writes to deltas of its disks.
 func (v *Objects) snapshot(ctx *simulator.Context, vm *simulator.VirtualMachine, req *types.CreateSnapshot_Task) (types.AnyType, types.BaseMethodFault) {
-	return v.inner(ctx, vm.Self, func() soap.HasFault { return vm.CreateSnapshotTask(ctx, req) })
+	made, fault := v.inner(ctx, vm.Self, func() soap.HasFault { return vm.CreateSnapshotTask(ctx, req) })
+	if fault == nil {
+		v.rebase(ctx, vm, delta)
+	}
+	return made, fault
 }
 
-// RemoveAllSnapshotsTask takes its time.
+// RemoveAllSnapshotsTask takes its time, and merges the deltas.
 func (vm *machine) RemoveAllSnapshotsTask(_ *simulator.Context, req *types.RemoveAllSnapshots_Task) soap.HasFault {
-	return &methods.RemoveAllSnapshots_TaskBody{Res: &types.RemoveAllSnapshots_TaskResponse{
-		Returnval: vm.task(RemoveSnapshots, func(ctx *simulator.Context) soap.HasFault {
-			return vm.VirtualMachine.RemoveAllSnapshotsTask(ctx, req)
-		}),
-	}}
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		res, fault := vm.v.inner(ctx, vm.Self, func() soap.HasFault { return vm.VirtualMachine.RemoveAllSnapshotsTask(ctx, req) })
+		if fault == nil {
+			vm.v.rebase(ctx, vm.VirtualMachine, merged)
+		}
+		return res, fault
+	}
+	return &methods.RemoveAllSnapshots_TaskBody{Res: &types.RemoveAllSnapshots_TaskResponse{Returnval: vm.work(RemoveSnapshots, do)}}
 }
 
 // AddSnapshot takes a snapshot of a VM or template. (For a template, real life would make it a VM, and then a

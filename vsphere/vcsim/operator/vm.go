@@ -77,3 +77,50 @@ func (o *Operator) AddTemplate(folderPath, name string) (types.ManagedObjectRefe
 	}
 	return ref, object.NewVirtualMachine(o.admin.Client, ref).MarkAsTemplate(context.Background())
 }
+
+// MoveDisk moves one disk of the VM at a path, or of a name, onto the datastore at a path, by Storage vMotion.
+func (o *Operator) MoveDisk(where string, key int32, datastorePath string) error {
+	return o.onVM("move a disk of", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		datastore, err := o.Find(datastorePath)
+		if err != nil {
+			return nil, err
+		}
+		return vm.Relocate(ctx, types.VirtualMachineRelocateSpec{
+			Disk: []types.VirtualMachineRelocateSpecDiskLocator{{DiskId: key, Datastore: datastore}},
+		}, types.VirtualMachineMovePriorityDefaultPriority)
+	})
+}
+
+// AttachDisk attaches the first disk of one VM to another one as well, and gives its key there. The two are at a path, or of a name.
+func (o *Operator) AttachDisk(of, to string) (key int32, err error) {
+	ctx := context.Background()
+	from, err := o.Find(of)
+	if err != nil {
+		return 0, fmt.Errorf("attach a disk of %s: %w", of, err)
+	}
+	devices, err := object.NewVirtualMachine(o.admin.Client, from).Device(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("attach a disk of %s: %w", of, err)
+	}
+	disks := devices.SelectByType((*types.VirtualDisk)(nil))
+	if len(disks) == 0 {
+		return 0, fmt.Errorf("attach a disk of %s: it has none", of)
+	}
+	disk := disks[0].(*types.VirtualDisk)
+	err = o.onVM("attach a disk to", to, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+		has, err := vm.Device(ctx)
+		if err != nil {
+			return nil, err
+		}
+		controller, err := has.FindDiskController("")
+		if err != nil {
+			return nil, err
+		}
+		has.AssignController(disk, controller)
+		disk.Key = 2000 + *disk.UnitNumber // as ESXi numbers those of the first SCSI controller
+		key = disk.Key
+		return vm.Reconfigure(ctx, types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+			&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: disk}}})
+	})
+	return key, err
+}
