@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -149,6 +150,7 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
 		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.action.Fingerprint,
 		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: b.unprepared(),
+		Disks: disks.Keys(b.source.devices),
 	}
 }
 

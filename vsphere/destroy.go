@@ -2,13 +2,12 @@ package vsphere
 
 import (
 	"context"
-	"path"
 
-	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -34,7 +33,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 				return err
 			}
 		}
-		kept := ForeignDisks(now.Devices, now.File)
+		kept := now.ForeignDisks()
 		if len(kept) == 0 {
 			break
 		}
@@ -60,47 +59,12 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 }
 
 // detach takes disks off a VM and keeps their files: an operation without a file operation.
-func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *FreshVM, disks []*types.VirtualDisk) error {
+func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *FreshVM, kept []*types.VirtualDisk) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.changeVersion}
-	for _, disk := range disks {
+	for _, disk := range kept {
 		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
 			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
-		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", DiskFile(disk)).Msg("a disk that the clone did not make is detached and kept")
+		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("a disk that the clone did not make is detached and kept")
 	}
 	return v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
-}
-
-// ForeignDisks are the disks that the VM's clone did not make, as far as can be told: a clone's disks lie in the
-// directory of its .vmx file. What lies elsewhere was attached later: another VM's disk, a Kubernetes volume (those
-// are first-class disks, in a directory of their own, and have an id). Kept by mistake is what a clone left on other
-// datastores, because its template's disks are on several and the settings name none: better a disk too many
-// than one too few, and the log names it.
-func ForeignDisks(devices []types.BaseVirtualDevice, vmx string) []*types.VirtualDisk {
-	var own object.DatastorePath
-	if !own.FromString(vmx) {
-		return nil
-	}
-	var foreign []*types.VirtualDisk
-	for _, device := range devices {
-		disk, is := device.(*types.VirtualDisk)
-		if !is {
-			continue
-		}
-		var at object.DatastorePath
-		if file := DiskFile(disk); file == "" || !at.FromString(file) {
-			continue
-		}
-		if disk.VDiskId != nil || at.Datastore != own.Datastore || path.Dir(at.Path) != path.Dir(own.Path) {
-			foreign = append(foreign, disk)
-		}
-	}
-	return foreign
-}
-
-// DiskFile is the file that a disk is in; empty if it is in none.
-func DiskFile(disk *types.VirtualDisk) string {
-	if backing, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is {
-		return backing.GetVirtualDeviceFileBackingInfo().FileName
-	}
-	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -55,6 +56,12 @@ func (x *FreshVM) take(o session.Object) {
 	x.Devices = session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
 	x.power = session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState")
 	x.stamp, _ = session.Only[types.OptionValue](o).Value.(string)
+}
+
+// ForeignDisks are the disks that the VM's clone did not make.
+func (x *FreshVM) ForeignDisks() []*types.VirtualDisk {
+	bears, _ := stamp.Read(x.stamp, x.instanceUUID, true)
+	return disks.Foreign(x.Devices, x.File, bears.Disks)
 }
 
 func othersSpec(others []plan.Other) types.PropertyFilterSpec {

@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -46,7 +47,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	}
 	wanted, former := plan.PreparationIn(a.Details.Prepared), plan.PreparationIn(m.Stamp.Prepared)
 	byMAC := wanted.Networks && m.Stamp.Unprepared() && m.Stamp.Former.Entry == ""
-	now, err := v.lookPreparing(ctx, a, byMAC)
+	now, err := v.lookPreparing(ctx, a, m.Stamp.Unprepared())
 	if err != nil {
 		return err
 	}
@@ -86,6 +87,9 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	}
 	stamp := m.Stamp
 	stamp.Prepared, stamp.Generation = a.Details.Prepared, max(stamp.Generation, a.Generation)
+	if m.Stamp.Unprepared() { // it was never on: its disks are those that the clone made
+		stamp.Disks = disks.Identify(stamp.Disks, now.devices)
+	}
 	return v.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
@@ -69,15 +70,7 @@ func (x *source) cards() []types.BaseVirtualDevice {
 }
 
 // disks are the virtual disks.
-func (x *source) disks() []*types.VirtualDisk {
-	var disks []*types.VirtualDisk
-	for _, device := range x.devices {
-		if disk, is := device.(*types.VirtualDisk); is {
-			disks = append(disks, disk)
-		}
-	}
-	return disks
-}
+func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
 
 // readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
 func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {

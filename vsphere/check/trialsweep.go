@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -126,8 +126,8 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 	if err != nil {
 		return err
 	}
-	for _, disk := range vsphere.ForeignDisks(now.Devices, now.File) {
-		if file := vsphere.DiskFile(disk); disk.VDiskId != nil || !t.disks[file] {
+	for _, disk := range now.ForeignDisks() {
+		if file := disks.File(disk); disk.VDiskId != nil || !t.disks[file] {
 			return vcfault.New(vcfault.ReasonInternal, true, "%s has a disk from elsewhere, %s: detach it.", vm.Value, file)
 		}
 	}
@@ -143,10 +143,8 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 // filesOf are the files of disks.
 func filesOf(devices []types.BaseVirtualDevice) map[string]bool {
 	files := map[string]bool{}
-	for _, device := range devices {
-		if disk, is := device.(*types.VirtualDisk); is {
-			files[vsphere.DiskFile(disk)] = true
-		}
+	for _, disk := range disks.In(devices) {
+		files[disks.File(disk)] = true
 	}
 	return files
 }

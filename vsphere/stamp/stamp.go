@@ -42,7 +42,7 @@ var (
 //
 //	{"created":"2026-01-02T03:04:05Z", "fingerprint":"0a1b2c3d4e", "why":"Healing", "quarantined":"…", "restarted":"…",
 //	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"},
-//	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}"}
+//	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}", "disks":"2000=6000C29e-… 2001=6000C296-…"}
 type Stamp struct {
 	Cluster         string
 	Namespace, Name string
@@ -76,6 +76,9 @@ type Stamp struct {
 	MarkedAt time.Time
 	// Home, Addresses and Prepared are as plan.VM has them.
 	Home, Addresses, Prepared string
+	// Disks are those that the clone made, as disks.Keys and disks.Identify give them; empty for a VM that was adopted, or that an
+	// older server cloned.
+	Disks string
 
 	// extra holds, as a JSON object, the keys that this server does not know; Encode gives them back, so that
 	// an older server does not lose what a newer one wrote.
@@ -100,7 +103,7 @@ func (s *Stamp) optional() map[string]any {
 	return map[string]any{
 		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "why": &s.Why,
 		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
-		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared,
+		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared, "disks": &s.Disks,
 		"shutdown": (*stampedMoment)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
 	}
 }

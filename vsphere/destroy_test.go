@@ -1,0 +1,117 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// inTwoDatastores runs a test where a disk can be moved.
+func inTwoDatastores(t *testing.T, test func(t *testing.T, w *world, p *process)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Datastores: 2}, func(c *Config) { c.Datastore = "LocalDS_0" })
+		test(t, w, p)
+	})
+}
+
+// elsewhere is the other datastore than that of the members.
+const elsewhere = "/DC0/datastore/LocalDS_1"
+
+// attach gives web-0 the disk of an unmanaged VM.
+func (w *world) attach(from string) {
+	w.t.Helper()
+	if _, err := w.Find(from); err != nil {
+		_, err = w.AddVM("/DC0/vm", from)
+		w.must(err)
+	}
+	_, err := w.AttachDisk(from, "web-0")
+	w.must(err)
+}
+
+// ownDisk is what a member's clone made.
+func (w *world) ownDisk(name string) vcsim.Disk {
+	w.t.Helper()
+	d, err := w.Details(name)
+	w.must(err)
+	return d.Disks[0]
+}
+
+// destroyed does a Destroy, and is how many times the VM was reconfigured before.
+func (p *process) destroyed(vm plan.VM) int {
+	p.t.Helper()
+	before := p.world.Calls()["ReconfigVM_Task"]
+	p.do(step(plan.Destroy, vm))
+	if names := p.world.Names(); slices.Contains(names, vm.Name) {
+		p.t.Errorf("vCenter has %v", names)
+	}
+	return p.world.Calls()["ReconfigVM_Task"] - before
+}
+
+func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		w.attach("stranger")
+		if n := p.destroyed(vm); n != 1 {
+			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+		}
+		if now, err := p.ReadFresh(context.Background(), w.Unmanaged); err != nil || len(now.Devices) == 0 {
+			t.Errorf("the stranger: %+v, %v", now, err)
+		}
+	})
+}
+
+func TestAMembersOwnDiskGoesWithItAfterStorageVMotion(t *testing.T) {
+	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		_, err := w.AddSnapshot("web-0", "a backup")
+		w.must(err)
+		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
+		if n := p.destroyed(vm); n != 0 {
+			t.Errorf("its disk was detached and left: %d reconfigures", n)
+		}
+	})
+}
+
+func TestAPreparedMembersDisksAreKnownByTheirUUIDs(t *testing.T) {
+	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+		vm := p.unprepared(0)
+		a := preparing(vm, attributes("owner", "shop"))
+		w.must(p.Do(context.Background(), web, a))
+		s, err := stamp.Decode(w.stampOf("web-0"))
+		w.must(err)
+		if key, uuid, _ := strings.Cut(s.Disks, "="); key == "" || len(uuid) != 36 {
+			t.Errorf("its stamp has %q", s.Disks)
+		}
+		w.must(w.Rename("web-0", "another-name")) // which Storage vMotion names the directory after
+		w.must(w.MoveDisk("another-name", w.ownDisk("another-name").Key, elsewhere))
+		w.must(w.Rename("another-name", "web-0"))
+		if n := p.destroyed(vm); n != 0 {
+			t.Errorf("its disk was detached and left: %d reconfigures", n)
+		}
+	})
+}
+
+func TestAStampOfAnOlderServerLeavesDisksToTheirDirectoryAndNothingIsWritten(t *testing.T) {
+	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		s, err := stamp.Decode(w.stampOf("web-0"))
+		w.must(err)
+		if s.Disks == "" {
+			t.Error("a clone's stamp does not have its disks")
+		}
+		s.Disks = ""
+		w.must(w.SetExtraConfig("web-0", stamp.Key, s.Encode()))
+		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
+		if n := p.destroyed(vm); n != 1 {
+			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+		}
+	})
+}

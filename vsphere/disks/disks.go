@@ -1,0 +1,186 @@
+// Package disks says which disks of a VM are its own, so that they are destroyed with it, and which are from elsewhere.
+//
+// It promises that a first-class disk is never a VM's own, and that a VM without a record, one of an older server or one that
+// was adopted, is judged by the directories of its disks alone. Where it is in doubt, a disk is from elsewhere: better a disk too
+// many than one too few, and the log names it.
+//
+// It makes no calls, keeps no state and has no locks.
+package disks
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// In are the virtual disks among devices.
+func In(devices []types.BaseVirtualDevice) []*types.VirtualDisk {
+	var all []*types.VirtualDisk
+	for _, device := range devices {
+		if disk, is := device.(*types.VirtualDisk); is {
+			all = append(all, disk)
+		}
+	}
+	return all
+}
+
+// Keys records the disks of what is cloned, for the stamp that the clone gets: "2000 2001". A clone's disks have the keys of its
+// source's (RelocateSpec.disk names them by these); their uuids are known only when it is made.
+func Keys(source []types.BaseVirtualDevice) string {
+	var record []string
+	for _, disk := range In(source) {
+		record = append(record, strconv.Itoa(int(disk.Key)))
+	}
+	return strings.Join(record, " ")
+}
+
+// Identify adds to a record what identifies the disks that it has, while all of them are as the clone made them:
+// "2000=6000C29e-… 2001=6000C296-…".
+func Identify(record string, devices []types.BaseVirtualDevice) string {
+	made := read(record)
+	var identified []string
+	for _, disk := range In(devices) {
+		if _, recorded := made[disk.Key]; !recorded {
+			continue
+		}
+		entry := strconv.Itoa(int(disk.Key))
+		if links := chain(disk.Backing); len(links) > 0 && links[0].uuid != "" {
+			entry += "=" + links[0].uuid
+		}
+		identified = append(identified, entry)
+	}
+	if len(identified) == 0 {
+		return record
+	}
+	return strings.Join(identified, " ")
+}
+
+// made are the disks that a clone made: their uuids, empty where not known, by their keys.
+type made map[int32]string
+
+// read gives nil for what is no record.
+func read(record string) made {
+	m := made{}
+	for _, entry := range strings.Fields(record) {
+		text, uuid, _ := strings.Cut(entry, "=")
+		key, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return nil
+		}
+		m[int32(key)] = uuid
+	}
+	return m
+}
+
+// Foreign are the disks that the VM's clone did not make: another VM's, or a Kubernetes volume (those are first-class disks, and have
+// an id). vmx is the VM's .vmx file, and record what its stamp has of its disks.
+//
+//	first-class                                from elsewhere
+//	no record, or none of the keys in it       own if its file is in the VM's directory. Kept by mistake is what a clone left on
+//	                                           other datastores, because its template's disks are on several
+//	its uuid is in the record                  own, wherever it is
+//	its key is in the record, without a uuid   own if its file is in the VM's directory, or where Storage vMotion puts a single disk:
+//	                                           in the directory of that name on another datastore
+//	else                                       own if its file, and all that it is a delta of, are in the VM's directory: a disk from
+//	                                           elsewhere may have its deltas there (snapshot.redoNotWithParent)
+func Foreign(devices []types.BaseVirtualDevice, vmx, record string) []*types.VirtualDisk {
+	var home object.DatastorePath
+	if !home.FromString(vmx) {
+		return nil
+	}
+	all, m := In(devices), read(record)
+	if !slices.ContainsFunc(all, func(disk *types.VirtualDisk) bool { _, recorded := m[disk.Key]; return recorded }) {
+		m = nil
+	}
+	return slices.DeleteFunc(all, func(disk *types.VirtualDisk) bool {
+		links := chain(disk.Backing)
+		return len(links) == 0 || disk.VDiskId == nil && m.own(disk.Key, links, home)
+	})
+}
+
+func (m made) own(key int32, links []link, home object.DatastorePath) bool {
+	inHome := func(l link) bool {
+		return l.file.Datastore == home.Datastore && path.Dir(l.file.Path) == path.Dir(home.Path)
+	}
+	top := links[0]
+	if m == nil {
+		return inHome(top)
+	}
+	for _, uuid := range m {
+		if uuid != "" && uuid == top.uuid {
+			return true
+		}
+	}
+	if uuid, recorded := m[key]; recorded && (uuid == "" || top.uuid == "") {
+		return inHome(top) || top.file.Datastore != home.Datastore && path.Dir(top.file.Path) == path.Dir(home.Path)
+	}
+	return !slices.ContainsFunc(links, func(l link) bool { return !inHome(l) })
+}
+
+// File is the file that a disk is in; empty if it is in none.
+func File(disk *types.VirtualDisk) string {
+	if links := chain(disk.Backing); len(links) > 0 {
+		return links[0].file.String()
+	}
+	return ""
+}
+
+// link is one file of a disk.
+type link struct {
+	file object.DatastorePath
+	uuid string
+}
+
+// chain are the files of a disk: its own, and then those that it is a delta of. vCenter gives all of them one uuid, since the guest sees
+// it; those of what a linked clone was made from have another.
+func chain(backing types.BaseVirtualDeviceBackingInfo) (links []link) {
+	for len(links) < maxChain {
+		info, is := backing.(types.BaseVirtualDeviceFileBackingInfo)
+		if !is {
+			break
+		}
+		var l link
+		if !l.file.FromString(info.GetVirtualDeviceFileBackingInfo().FileName) {
+			break
+		}
+		l.uuid, backing = parent(backing)
+		if links = append(links, l); backing == nil {
+			break
+		}
+	}
+	return links
+}
+
+// maxChain bounds the files of a disk; vSphere allows 32 snapshots in a chain.
+const maxChain = 256
+
+// parent is what a disk's backing is a delta of, nil if it is none, and its own uuid.
+func parent(backing types.BaseVirtualDeviceBackingInfo) (uuid string, of types.BaseVirtualDeviceBackingInfo) {
+	switch b := backing.(type) {
+	case *types.VirtualDiskFlatVer2BackingInfo:
+		if b.Parent != nil {
+			of = b.Parent
+		}
+		return b.Uuid, of
+	case *types.VirtualDiskSeSparseBackingInfo:
+		if b.Parent != nil {
+			of = b.Parent
+		}
+		return b.Uuid, of
+	case *types.VirtualDiskSparseVer2BackingInfo:
+		if b.Parent != nil {
+			of = b.Parent
+		}
+		return b.Uuid, of
+	case *types.VirtualDiskRawDiskMappingVer1BackingInfo:
+		if b.Parent != nil {
+			of = b.Parent
+		}
+		return b.Uuid, of
+	}
+	return "", nil
+}

@@ -1,0 +1,99 @@
+package disks
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// disk has a key, a uuid, its file and what it is a delta of.
+func disk(key int32, uuid string, files ...string) *types.VirtualDisk {
+	var b *types.VirtualDiskFlatVer2BackingInfo
+	for _, file := range slices.Backward(files) {
+		b = &types.VirtualDiskFlatVer2BackingInfo{Uuid: uuid, Parent: b,
+			VirtualDeviceFileBackingInfo: types.VirtualDeviceFileBackingInfo{FileName: file}}
+	}
+	return &types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: key, Backing: b}}
+}
+
+func foreign(record string, disks ...*types.VirtualDisk) (files []string) {
+	devices := []types.BaseVirtualDevice{&types.VirtualCdrom{}}
+	for _, d := range disks {
+		devices = append(devices, d)
+	}
+	for _, d := range Foreign(devices, "[ds] web-0/web-0.vmx", record) {
+		files = append(files, File(d))
+	}
+	return files
+}
+
+func TestWithoutARecordDirectoriesTellOwnDisks(t *testing.T) {
+	volume := disk(2004, "", "[ds] web-0/volume.vmdk")
+	volume.VDiskId = &types.ID{Id: "a volume"}
+	for _, record := range []string{"", "no record", "2999"} {
+		got := foreign(record, disk(2000, "u", "[ds] web-0/web-0.vmdk"), disk(2001, "u", "[ds] web-0/web-0-000001.vmdk", "[ds] ubuntu/ubuntu.vmdk"),
+			disk(2002, "u", "[ds] fcd/1.vmdk"), disk(2003, "u", "[ds2] web-0/web-0.vmdk"), volume, disk(2005, "u", ""))
+		if want := []string{"[ds] fcd/1.vmdk", "[ds2] web-0/web-0.vmdk", "[ds] web-0/volume.vmdk"}; !slices.Equal(got, want) {
+			t.Errorf("with the record %q, foreign are %q, not %q", record, got, want)
+		}
+	}
+}
+
+func TestADiskThatTheCloneMadeIsOwnWhereverItIs(t *testing.T) {
+	const record = "2000=mine 2001=mine-too"
+	moved := disk(2000, "mine", "[ds2] moved/web-0-000001.vmdk", "[ds2] moved/web-0.vmdk")
+	if got := foreign(record, moved, disk(2016, "mine-too", "[ds3] x/web-0_1.vmdk")); got != nil {
+		t.Errorf("foreign are %q", got)
+	}
+	inItsPlace := disk(2000, "another's", "[ds2] web-0/web-0.vmdk")
+	if got := foreign(record, inItsPlace, disk(2001, "mine-too", "[ds] web-0/web-0_1.vmdk")); !slices.Equal(got, []string{"[ds2] web-0/web-0.vmdk"}) {
+		t.Errorf("foreign are %q", got)
+	}
+	moved.VDiskId = &types.ID{Id: "a volume by now"}
+	if got := foreign(record, moved); len(got) != 1 {
+		t.Error("a first-class disk is the VM's own")
+	}
+}
+
+func TestADiskThatIsKnownByItsKeyAloneIsOwnWhereStorageVMotionPutsIt(t *testing.T) {
+	for file, own := range map[string]bool{
+		"[ds] web-0/web-0.vmdk":  true,
+		"[ds2] web-0/web-0.vmdk": true,
+		"[ds2] other/web-0.vmdk": false,
+		"[ds] other/other.vmdk":  false,
+	} {
+		if got := foreign("2000 2001", disk(2000, "u", file)); (got == nil) != own {
+			t.Errorf("%s: foreign are %q", file, got)
+		}
+	}
+	if got := foreign("2000 2001", disk(2000, "u", "[ds] web-0/web-0.vmdk"), disk(2002, "u", "[ds2] web-0/web-0.vmdk")); len(got) != 1 {
+		t.Error("a disk that was attached later is the VM's own")
+	}
+	if got := foreign("2000", disk(2000, "u", "[ds] web-0/web-0-000001.vmdk", "[ds] ubuntu/ubuntu.vmdk")); got != nil {
+		t.Errorf("of a linked clone, foreign are %q", got)
+	}
+}
+
+func TestADiskFromElsewhereIsForeignThoughItsDeltaIsInTheVMsDirectory(t *testing.T) {
+	attached := disk(2001, "theirs", "[ds] web-0/data-000001.vmdk", "[ds] data/data.vmdk")
+	for _, record := range []string{"2000", "2000=mine"} {
+		got := foreign(record, disk(2000, "mine", "[ds] web-0/web-0.vmdk"), attached, disk(2002, "u", "[ds] web-0/web-0_1-000001.vmdk", "[ds] web-0/web-0_1.vmdk"))
+		if !slices.Equal(got, []string{"[ds] web-0/data-000001.vmdk"}) {
+			t.Errorf("with the record %q, foreign are %q", record, got)
+		}
+	}
+}
+
+func TestARecordHasTheKeysOfTheSourceAndThenTheUUIDsOfTheClone(t *testing.T) {
+	record := Keys([]types.BaseVirtualDevice{disk(2000, "source", "[ds] a/a.vmdk"), &types.VirtualCdrom{}, disk(2001, "source", "[ds] a/b.vmdk")})
+	if record != "2000 2001" {
+		t.Error(record)
+	}
+	devices := []types.BaseVirtualDevice{disk(2000, "one", "[ds] w/w.vmdk"), disk(2001, "", "[ds] w/w_1.vmdk"), disk(2002, "two", "[ds] x/x.vmdk")}
+	for was, want := range map[string]string{record: "2000=one 2001", "": "", "2005": "2005"} {
+		if got := Identify(was, devices); got != want {
+			t.Errorf("%q became %q, not %q", was, got, want)
+		}
+	}
+}
