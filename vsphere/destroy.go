@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -37,6 +38,9 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		if len(kept) == 0 {
 			break
 		}
+		if err := now.detachable(a, kept); err != nil {
+			return err
+		}
 		if err := v.detach(ctx, ref, a, now, kept); err != nil {
 			return err
 		}
@@ -56,6 +60,28 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	}
 	v.asked.Delete(a.MoRef)
 	return v.reader.Read(ctx, vm)
+}
+
+// detachable reports whether vCenter lets go of disks and keeps their files. It does not where one is part of a snapshot: "Cannot
+// remove virtual disk from the virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine"
+// (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots are an
+// operator's, or a backup's, and removing them is not ours to decide.
+func (x *FreshVM) detachable(a plan.Action, kept []*types.VirtualDisk) error {
+	if !x.snapshots {
+		return nil
+	}
+	var held []string
+	for _, disk := range kept {
+		if disks.IsDelta(disk) {
+			held = append(held, disks.Base(disk))
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	slices.Sort(held)
+	return vcfault.New(vcfault.ReasonDiskInSnapshot, true, "A disk from elsewhere (%s) is part of a snapshot, so vCenter does not detach it, and would delete it with the VM: remove the snapshots of %s.",
+		vcfault.FirstFew(held), a.VM)
 }
 
 // detach takes disks off a VM and keeps their files: an operation without a file operation.

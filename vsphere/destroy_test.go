@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -110,6 +111,40 @@ func TestAStampOfAnOlderServerLeavesDisksToTheirDirectoryAndNothingIsWritten(t *
 		s.Disks = ""
 		w.must(w.SetExtraConfig("web-0", stamp.Key, s.Encode()))
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
+		if n := p.destroyed(vm); n != 1 {
+			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+		}
+	})
+}
+
+func TestADiskFromElsewhereInASnapshotHoldsTheDestroyUntilTheSnapshotsAreRemoved(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		w.attach("stranger")
+		_, err := w.AddSnapshot("web-0", "a backup")
+		w.must(err)
+		for range 2 {
+			f := p.fault(step(plan.Destroy, vm))
+			if f.Reason != vcfault.ReasonDiskInSnapshot || !f.Person || !strings.HasSuffix(f.Message, "remove the snapshots of web-0.") || !strings.Contains(f.Message, "[LocalDS_0] stranger/") {
+				t.Errorf("%+v", f)
+			}
+		}
+		if n := w.Calls()["Destroy_Task"] + w.Calls()["RemoveAllSnapshots_Task"]; n != 0 {
+			t.Errorf("%d destroys and removals of snapshots", n)
+		}
+		w.must(w.RemoveSnapshots("web-0"))
+		if n := p.destroyed(vm); n != 1 {
+			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+		}
+	})
+}
+
+func TestADiskFromElsewhereThatCameAfterTheSnapshotIsDetached(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		_, err := w.AddSnapshot("web-0", "a backup")
+		w.must(err)
+		w.attach("stranger")
 		if n := p.destroyed(vm); n != 1 {
 			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
 		}

@@ -20,7 +20,8 @@ type FreshVM struct {
 	stamp, instanceUUID, changeVersion, File string
 	power                                    types.VirtualMachinePowerState
 	Devices                                  []types.BaseVirtualDevice
-	others                                   int // how many of those that are counted on are as they were
+	snapshots                                bool // it has some
+	others                                   int  // how many of those that are counted on are as they were
 }
 
 // ReadFresh reads it now, and in the same call the others.
@@ -28,7 +29,7 @@ func (v *VCenter) ReadFresh(ctx context.Context, vm types.ManagedObjectReference
 	specs := []types.PropertyFilterSpec{{
 		ObjectSet: []types.ObjectSpec{{Obj: vm}},
 		PropSet: []types.PropertySpec{{Type: vm.Type, PathSet: []string{stamp.Path, "config.instanceUuid",
-			"config.changeVersion", "config.files.vmPathName", "config.hardware.device", "runtime.powerState"}}},
+			"config.changeVersion", "config.files.vmPathName", "config.hardware.device", "runtime.powerState", "rootSnapshot"}}},
 	}}
 	if len(others) > 0 {
 		specs = append(specs, othersSpec(others))
@@ -55,6 +56,7 @@ func (x *FreshVM) take(o session.Object) {
 	x.File = session.Prop[string](o, "config.files.vmPathName")
 	x.Devices = session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
 	x.power = session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState")
+	x.snapshots = len(session.Prop[types.ArrayOfManagedObjectReference](o, "rootSnapshot").ManagedObjectReference) > 0
 	x.stamp, _ = session.Only[types.OptionValue](o).Value.(string)
 }
 

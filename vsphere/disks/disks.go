@@ -121,10 +121,21 @@ func (m made) own(key int32, links []link, home object.DatastorePath) bool {
 	return !slices.ContainsFunc(links, func(l link) bool { return !inHome(l) })
 }
 
+// IsDelta reports whether a disk is a delta of another file: that of a snapshot, or of what it was cloned from.
+func IsDelta(disk *types.VirtualDisk) bool { return len(chain(disk.Backing)) > 1 }
+
 // File is the file that a disk is in; empty if it is in none.
 func File(disk *types.VirtualDisk) string {
 	if links := chain(disk.Backing); len(links) > 0 {
 		return links[0].file.String()
+	}
+	return ""
+}
+
+// Base is the file that a disk is in the end a delta of; its own if it is none.
+func Base(disk *types.VirtualDisk) string {
+	if links := chain(disk.Backing); len(links) > 0 {
+		return links[len(links)-1].file.String()
 	}
 	return ""
 }

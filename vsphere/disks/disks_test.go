@@ -83,6 +83,9 @@ func TestADiskFromElsewhereIsForeignThoughItsDeltaIsInTheVMsDirectory(t *testing
 			t.Errorf("with the record %q, foreign are %q", record, got)
 		}
 	}
+	if !IsDelta(attached) || Base(attached) != "[ds] data/data.vmdk" {
+		t.Error(Base(attached))
+	}
 }
 
 func TestARecordHasTheKeysOfTheSourceAndThenTheUUIDsOfTheClone(t *testing.T) {

@@ -112,6 +112,9 @@ const (
 	ReasonRuleViolation = "RuleViolation"
 )
 
+// ReasonDiskInSnapshot means that a disk from elsewhere is part of a VM's snapshot, and cannot be detached from it.
+const ReasonDiskInSnapshot = "DiskInSnapshot"
+
 // ReasonCloneUnderWay means that a clone runs whose VM cannot be seen yet.
 const ReasonCloneUnderWay = "CloneUnderWay"
 

@@ -1,0 +1,47 @@
+package test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// A backup leaves snapshots behind, and an operator moves a disk: what is not the member's stays, what is its own goes with it, and
+// whoever has to act is told.
+func TestALifeWithSnapshotsADiskFromElsewhereAndStorageVMotion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Datastores: 2})
+		g := r.serve(func(c *vsphere.Config, _ *loop.Config) { c.Datastore = "LocalDS_0" }).group("web", 2)
+		up(t, g)
+		_, err := r.AddVM("/DC0/vm", "db")
+		r.must(err)
+		_, err = r.AttachDisk("db", web+"/web-1")
+		r.must(err)
+		for _, name := range []string{"web-0", "web-1"} {
+			_, err = r.AddSnapshot(web+"/"+name, "a backup")
+			r.must(err)
+		}
+
+		g.Scale(1)
+		says(t, g, v1alpha1.PhaseError, "a disk from elsewhere ([LocalDS_0] db/db.vmdk) is part of a snapshot, so vCenter does not detach it, and would delete it with the VM: remove the snapshots of web-1")
+		r.must(r.RemoveSnapshots(web + "/web-1"))
+		began := time.Now()
+		up(t, g)
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("it took another %s", took)
+		}
+
+		own := r.details(web + "/web-0").Disks[0]
+		r.must(r.MoveDisk(web+"/web-0", own.Key, "/DC0/datastore/LocalDS_1"))
+		remove(t, g)
+		if disks := r.details("db").Disks; len(disks) != 1 || len(r.names(web)) != 0 {
+			t.Errorf("the other VM has %+v, and %v are left", disks, r.names(web))
+		}
+	})
+}
