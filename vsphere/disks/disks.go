@@ -1,4 +1,5 @@
-// Package disks says which disks of a VM are its own, so that they are destroyed with it, and which are from elsewhere.
+// Package disks says which disks of a VM are its own, so that they are destroyed with it, and which are from elsewhere; and what tells
+// the contents of a template's disks from those of another version of it.
 //
 // It promises that a first-class disk is never a VM's own, and that a VM without a record, one of an older server or one that
 // was adopted, is judged by the directories of its disks alone. Where it is in doubt, a disk is from elsewhere: better a disk too

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -24,7 +25,9 @@ func TestAFingerprintIsOfTheDisksAndOfNothingElse(t *testing.T) {
 	t.Parallel()
 	one, two := disk(2000, 10<<30, "u1", "c1"), disk(2001, 20<<30, "u2", "c2")
 	const golden = "90fddc445c"
-	fingerprint := func(id string, devices []vim.BaseVirtualDevice) string { return fingerprintOf(id, devices).Fingerprint }
+	fingerprint := func(id string, devices []vim.BaseVirtualDevice) string {
+		return disks.ContentsOf(id, devices).Fingerprint
+	}
 	was := fingerprint("id", []vim.BaseVirtualDevice{one, two})
 	if was != golden {
 		t.Errorf("the fingerprint has changed, to %s: everybody's VMs would be rolled", was)
@@ -61,7 +64,7 @@ func TestAFingerprintIsOfTheDisksAndOfNothingElse(t *testing.T) {
 
 func TestAFingerprintOfWhichAPartIsNotThereIsNotKnown(t *testing.T) {
 	t.Parallel()
-	whole := fingerprintOf("id", []vim.BaseVirtualDevice{disk(2000, 10<<30, "u1", "c1")})
+	whole := disks.ContentsOf("id", []vim.BaseVirtualDevice{disk(2000, 10<<30, "u1", "c1")})
 	for what, d := range map[string]struct {
 		disk  vim.BaseVirtualDevice
 		older string // what a server before this rule made of it
@@ -70,18 +73,18 @@ func TestAFingerprintOfWhichAPartIsNotThereIsNotKnown(t *testing.T) {
 		"no uuid":      {disk(2000, 10<<30, "", "c1"), "2e94a5f71a"},
 		"neither":      {disk(2000, 10<<30, "", ""), "2e67a3d580"},
 	} {
-		if got := fingerprintOf("id", []vim.BaseVirtualDevice{d.disk}); got != (Disks{}) {
+		if got := disks.ContentsOf("id", []vim.BaseVirtualDevice{d.disk}); got != (disks.Contents{}) {
 			t.Errorf("%s: %+v", what, got)
 		}
-		if got := fingerprintOf("id", []vim.BaseVirtualDevice{disk(2001, 1, "u2", "c2"), d.disk}); got != (Disks{}) {
+		if got := disks.ContentsOf("id", []vim.BaseVirtualDevice{disk(2001, 1, "u2", "c2"), d.disk}); got != (disks.Contents{}) {
 			t.Errorf("%s of one of two disks: %+v", what, got)
 		}
-		if !slices.Contains(whole.partial[:], d.older) {
-			t.Errorf("%s: members that bear %s would be rolled: %v", what, d.older, whole.partial)
+		if !slices.Contains(whole.Partial[:], d.older) {
+			t.Errorf("%s: members that bear %s would be rolled: %v", what, d.older, whole.Partial)
 		}
 	}
 	kind := &vim.VirtualDisk{CapacityInBytes: 1, VirtualDevice: vim.VirtualDevice{Backing: &vim.VirtualDiskFlatVer1BackingInfo{ContentId: "c"}}}
-	if fingerprintOf("id", []vim.BaseVirtualDevice{kind}).Fingerprint == "" {
+	if disks.ContentsOf("id", []vim.BaseVirtualDevice{kind}).Fingerprint == "" {
 		t.Error("a disk of a kind that has no uuid has no fingerprint")
 	}
 }
@@ -94,7 +97,7 @@ func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T
 	if got := s.look().Template; got.Fingerprint != "" || got.MoRef != "vm-t" {
 		t.Errorf("%+v", got)
 	}
-	m.Disks = Disks{Fingerprint: "aa"}
+	m.Disks = disks.Contents{Fingerprint: "aa"}
 	s.told = nil
 	s.publish(m)
 	if got := s.look().Template; got.Fingerprint != "aa" || len(s.told) != 1 || s.told[0] != types.UID("") {
@@ -111,9 +114,9 @@ func TestATemplateThatBearsAStampHasAFingerprintToo(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	m := machine("uid-web", 0)
-	m.Template, m.Name, m.Disks = true, "ubuntu", Disks{Fingerprint: "aa"}
+	m.Template, m.Name, m.Disks = true, "ubuntu", disks.Contents{Fingerprint: "aa"}
 	s.publish(m)
-	m.Disks = Disks{Fingerprint: "bb"}
+	m.Disks = disks.Contents{Fingerprint: "bb"}
 	s.publish(m)
 	if got := s.look().Template; got.Fingerprint != "bb" {
 		t.Errorf("%+v", got)
@@ -131,19 +134,19 @@ func TestAFingerprintThatCannotBeReadHindersNoReading(t *testing.T) {
 		w.Must(err)
 		reading := Reading{Machines: []Machine{{VM: plan.VM{MoRef: "vm-999999"}, Template: true, Readable: true},
 			{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}, {VM: plan.VM{MoRef: w.Unmanaged.Value}, Readable: true}}}
-		if err := readDisks(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != (Disks{}) || reading.Machines[1].Disks == (Disks{}) || reading.Machines[2].Disks != (Disks{}) {
+		if err := readDisks(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != (disks.Contents{}) || reading.Machines[1].Disks == (disks.Contents{}) || reading.Machines[2].Disks != (disks.Contents{}) {
 			t.Errorf("%v, %+v", err, reading.Machines)
 		}
 		w.DropSessions()
 		if err := readDisks(t.Context(), s, &reading); err == nil {
 			t.Error("a session that has ended is taken for a template without disks")
 		}
-		reading.Machines[1].Disks = Disks{}
+		reading.Machines[1].Disks = disks.Contents{}
 		w.Must(c.Call(t.Context(), func(ctx context.Context, s *session.Session) error { // in a new session
 			w.FailCall("RetrievePropertiesEx", new(vim.SystemError), 0)
 			return readDisks(ctx, s, &reading)
 		}))
-		if reading.Machines[1].Disks != (Disks{}) {
+		if reading.Machines[1].Disks != (disks.Contents{}) {
 			t.Errorf("%+v", reading.Machines)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
@@ -96,7 +97,7 @@ type group struct {
 type unmanagedVM struct {
 	name, parent string
 	template     bool
-	disks        Disks // of a template
+	disks        disks.Contents // of a template
 	// unreadable: whose it is cannot be told, for its configuration is unreadable or its stamp of an unknown version.
 	unreadable bool
 	// unknown: it has a stamp of an unknown version.

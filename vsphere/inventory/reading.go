@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 )
 
 // Reading is what one read of vCenter said. The inventory is made of readings, in the order in which they began.
@@ -33,7 +34,7 @@ type Machine struct {
 	Parent string
 	// Template reports whether it is one, and Disks then tells its disks.
 	Template bool
-	Disks    Disks
+	Disks    disks.Contents
 	// CoresPerSocket, of its virtual CPUs; 0 if not known. AutoCores reports whether vCenter chooses them at each power-on: they
 	// say nothing of a VM that is off then, and to set them would end that ([doc] VirtualHardware.autoCoresPerSocket,
 	// VirtualMachineConfigSpec.numCoresPerSocket).

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -81,7 +82,7 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 		for _, o := range objects {
 			if m := templates[o.Ref]; m != nil {
 				if devices, is := session.LookUp[types.ArrayOfVirtualDevice](o, "config.hardware.device"); is {
-					m.Disks = fingerprintOf(m.InstanceUUID, devices.VirtualDevice)
+					m.Disks = disks.ContentsOf(m.InstanceUUID, devices.VirtualDevice)
 				}
 			}
 		}

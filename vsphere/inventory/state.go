@@ -124,7 +124,7 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	if len(t.Paths) == 1 {
 		disks := n.machine(t.MoRef).disks
 		t.Fingerprint = disks.Fingerprint
-		t.Partial = disks.partial
+		t.Partial = disks.Partial
 	} else {
 		t.MoRef = ""
 	}

@@ -1,4 +1,4 @@
-package inventory
+package disks
 
 import (
 	"cmp"
@@ -14,37 +14,33 @@ import (
 // template from each other.
 const fingerprintLength = 10
 
-// Disks is what tells a template's disks from those of another one, or of another version of it.
-type Disks struct {
+// Contents is what tells a template's disks from those of another one, or of another version of it.
+type Contents struct {
 	// Fingerprint is empty if it is not known.
 	Fingerprint string
-	// partial are the fingerprints that older servers gave these disks where vCenter left out some of their ids.
-	partial [3]string
+	// Partial are the fingerprints that older servers gave these disks where vCenter left out some of their ids.
+	Partial [3]string
 }
 
-// fingerprintOf tells disks by the template's instanceUuid, and by the size, uuid and contentId of each. contentId is the disk's own
+// ContentsOf tells disks by the template's instanceUuid, and by the size, uuid and contentId of each. contentId is the disk's own
 // word: it changes when the disk is written to. config.changeVersion would not do: any edit of the template changes it, and so does
 // registering the template again, and everybody's VMs would be rolled for it.
 //
 // vCenter gives the uuid and the contentId only "if available" ([doc] VirtualDiskFlatVer2BackingInfo). Without one of them the
 // fingerprint is not known: made of the rest, it would change whenever they come or go.
-func fingerprintOf(instanceUUID string, devices []types.BaseVirtualDevice) (d Disks) {
-	var disks []*types.VirtualDisk
-	whole := true
-	for _, device := range devices {
-		if disk, is := device.(*types.VirtualDisk); is {
-			disks = append(disks, disk)
-			uuid, hasUUID, content := contentOf(disk.Backing)
-			whole = whole && content != "" && (uuid != "" || !hasUUID)
-		}
-	}
+func ContentsOf(instanceUUID string, devices []types.BaseVirtualDevice) (d Contents) {
+	disks := In(devices)
+	whole := !slices.ContainsFunc(disks, func(disk *types.VirtualDisk) bool {
+		uuid, hasUUID, content := contentOf(disk.Backing)
+		return content == "" || uuid == "" && hasUUID
+	})
 	slices.SortFunc(disks, func(a, b *types.VirtualDisk) int { return cmp.Compare(a.Key, b.Key) })
 	if !whole {
 		return d
 	}
 	d.Fingerprint = hashOf(instanceUUID, disks, true, true)
 	if len(disks) > 0 {
-		d.partial = [...]string{hashOf(instanceUUID, disks, true, false), hashOf(instanceUUID, disks, false, true), hashOf(instanceUUID, disks, false, false)}
+		d.Partial = [...]string{hashOf(instanceUUID, disks, true, false), hashOf(instanceUUID, disks, false, true), hashOf(instanceUUID, disks, false, false)}
 	}
 	return d
 }
