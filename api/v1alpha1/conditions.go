@@ -41,6 +41,8 @@ const (
 	ConditionMembersUnreachable = "MembersUnreachable"
 	// ConditionQuestionPending says which VMs wait for an operator's answer, and what they ask; they are left alone until then.
 	ConditionQuestionPending = "QuestionPending"
+	// ConditionCustomizationFailed says which members' guests could not be customized (spec.customizationSpec), and why.
+	ConditionCustomizationFailed = "CustomizationFailed"
 	// ConditionMembersVanished says which members vCenter does not have any more although nothing says that they were destroyed: they
 	// may still run, so they keep their ordinals.
 	ConditionMembersVanished = "MembersVanished"

@@ -64,7 +64,8 @@ func (v *view) stalledText() string {
 // conditionKinds are all conditions, in the order in which they are told.
 var conditionKinds = append([]string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionVCenterReachable,
 	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}, append(awaitedKinds, v1alpha1.ConditionSpecInvalid, v1alpha1.ConditionVCenterChanged,
-	v1alpha1.ConditionNameConflict, v1alpha1.ConditionDuplicateMember, v1alpha1.ConditionMembersUnreachable, v1alpha1.ConditionMembersVanished, v1alpha1.ConditionQuestionPending, v1alpha1.ConditionTemplateChanged,
+	v1alpha1.ConditionNameConflict, v1alpha1.ConditionDuplicateMember, v1alpha1.ConditionMembersUnreachable, v1alpha1.ConditionMembersVanished, v1alpha1.ConditionQuestionPending, v1alpha1.ConditionCustomizationFailed,
+	v1alpha1.ConditionTemplateChanged,
 	v1alpha1.ConditionAdoptionFailed, v1alpha1.ConditionChildConflict)...)
 
 // awaitedKinds are the exceptions that are present from the first status on: `kubectl wait --for=condition=MembersDiffer=false`
@@ -148,6 +149,9 @@ func (v *view) exceptions(c *conditionList) {
 	}
 	if found := v.questions(); len(found) > 0 {
 		c.add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, ReasonQuestionPending, strings.Join(hindrances(found, v.nameOf), "; "))
+	}
+	if found := v.failedCustomizations(true); len(found) > 0 {
+		c.add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, ReasonCustomizationFailed, strings.Join(hindrances(found, v.nameOf), "; "))
 	}
 	if names := v.vanished(); len(names) > 0 {
 		c.add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, ReasonMemberVanished, atMost(names, 10))

@@ -144,6 +144,9 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	if rapid.IntRange(0, 7).Draw(t, "asks") == 0 {
 		m.Question = "Was it moved? (choices: No, Yes)"
 	}
+	if rapid.IntRange(0, 3).Draw(t, "customized") == 0 {
+		m.Customization.State = rapid.SampledFrom([]plan.CustomizationState{plan.CustomizationPending, plan.CustomizationRunning, plan.CustomizationFailed}).Draw(t, "customization")
+	}
 	m.CPU = rapid.SampledFrom([]int32{1, 2, 2, 2, 3}).Draw(t, "cpu")
 	m.CPUHotAdd = rapid.Bool().Draw(t, "hot-add")
 	m.Created = ago("created")
@@ -232,7 +235,7 @@ func healthy(t *rapid.T) plan.Observed {
 	o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool { return m.MoRef < "vm-5" && m.MoRef[len(m.MoRef)-1] != '0' })
 	for i := range o.State.VMs {
 		m := &o.State.VMs[i]
-		m.Reachable, m.Unreachable, m.Question = true, "", ""
+		m.Reachable, m.Unreachable, m.Question, m.Customization = true, "", "", plan.Customization{}
 		if m.Power == plan.PoweredOn {
 			m.Tools, m.IPs = true, []string{"192.0.2.7"}
 		}
@@ -320,6 +323,12 @@ func ready(o *plan.Observed, m plan.VM) bool {
 	}
 	for _, other := range o.State.VMs {
 		if other.Ordinal == m.Ordinal && other.MoRef != m.MoRef && other.Quarantined.IsZero() {
+			return false
+		}
+	}
+	if state := m.Customization.State; state != "" && o.Group.Spec.CustomizationSpec != "" && m.Former == (plan.Former{}) {
+		was := slices.ContainsFunc(o.Group.Status.Members, func(r v1alpha1.Member) bool { return r.MoRef == m.MoRef && r.Ready })
+		if state == plan.CustomizationRunning || !was {
 			return false
 		}
 	}

@@ -24,9 +24,10 @@ func (m *member) sickSince(now time.Time) time.Time {
 	return began
 }
 
-// healable reports whether the member runs, is not ready, and nothing else is being done about it. One that asks waits for an operator.
+// healable reports whether the member runs, is not ready, and nothing else is being done about it. One that asks, or whose
+// customization failed, waits for an operator.
 func (v *view) healable(m *member) bool {
-	return m.Power == PoweredOn && m.Reachable && m.Question == "" && !m.ready && !m.duplicate && !v.halting(m)
+	return m.Power == PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != CustomizationFailed && !m.ready && !m.duplicate && !v.halting(m)
 }
 
 // sick reports whether it has been so for too long.
@@ -82,6 +83,9 @@ func (v *view) heal(order []int) {
 		if m.Power == PoweredOn && m.Reachable && m.Quarantined.IsZero() {
 			seen = append(seen, m.displayWith("asks an operator"))
 		}
+	}
+	for _, f := range v.failedCustomizations(false) {
+		seen = append(seen, f.who+" (customization failed)")
 	}
 	if len(seen) > v.policy.maxUnhealthy {
 		v.suspended = fmt.Sprintf("%d of %d are unwell, more than spec.healing.maxUnhealthy allows (%d): %s; healing goes on when fewer are, or that is raised",

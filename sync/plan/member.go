@@ -19,6 +19,9 @@ type member struct {
 	// In what it differs from the spec; empty if in nothing. What is outdated only a new clone can change.
 	outdated, resize string
 
+	// uncustomized is why it is not ready whatever its guest reports; empty if its customization is done, or does not matter.
+	uncustomized CustomizationState
+
 	ready bool
 	since time.Time // when that was last seen to change
 	// serving: ready for long enough, and nobody has begun to take it down; it may be marked to go.
@@ -52,7 +55,8 @@ func (m *member) differs() string {
 // judge finds what there is to think of the i-th member by itself.
 func (v *view) judge(i int) {
 	m := &v.members[i]
-	m.ready = v.isReady(m)
+	m.uncustomized = v.uncustomized(m, i)
+	m.ready = v.isReady(m) && m.uncustomized == ""
 	m.since = v.readySince(m, i)
 	halting := v.halting(m)
 	m.serving = m.ready && !halting && !v.takenDown(m)

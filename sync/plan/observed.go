@@ -234,10 +234,12 @@ type VM struct {
 	Unreachable string
 	// Question is what the VM asks an operator, with the choices; empty if it asks nothing. It stands still until somebody answers.
 	Question string
-	CPU      int32
-	MemoryMB int64
-	IPs      []string
-	Host     string
+	// Customization is how far that of its guest got.
+	Customization Customization
+	CPU           int32
+	MemoryMB      int64
+	IPs           []string
+	Host          string
 	// Folder is the moRef of the folder that it is in.
 	Folder string
 	// Boot is when it was powered on last, by vCenter's clock; zero while it is off.

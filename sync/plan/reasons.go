@@ -29,6 +29,8 @@ const (
 	ReasonHealingSuspended    = "HealingSuspended"
 	ReasonHostFull            = "HostFull"
 	ReasonQuestionPending     = "QuestionPending"
+	ReasonCustomizing         = "Customizing"
+	ReasonCustomizationFailed = "CustomizationFailed"
 	ReasonTaskStalled         = "TaskStalled"
 	ReasonNotReady            = "NotReady"
 	ReasonTemplateChanged     = "TemplateChanged"

@@ -105,6 +105,7 @@ func rankSort(actions []Action) {
 // collectFaults adds what hinders members without an action being wanted for them.
 func (v *view) collectFaults() {
 	v.collectStandstills()
+	v.faults = append(v.faults, v.failedCustomizations(false)...)
 	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // told before it hinders: nobody could be recreated
 		v.blockClone("", *v.Related.Fault)
 	}

@@ -111,6 +111,8 @@ func (v *view) why(m *member) (reason, message string) {
 		return ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
 	case m.Question != "":
 		return ReasonQuestionPending, askingText(m.Question)
+	case m.uncustomized == CustomizationFailed:
+		return ReasonCustomizationFailed, failedText(m.Customization)
 	case pending.Fault.Reason != "" && !(m.ready && pending.Op == PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message
 	case m.going():
@@ -123,6 +125,8 @@ func (v *view) why(m *member) (reason, message string) {
 		return "Suspended", "the VM is suspended"
 	case v.halting(m):
 		return "ShuttingDown", "its guest was asked to shut down"
+	case m.uncustomized != "":
+		return ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.uncustomized)
 	case !m.ready && v.policy.check == v1alpha1.ReadyToolsRunning:
 		return ReasonNotReady, "VMware Tools do not run in its guest"
 	case !m.ready:

@@ -37,7 +37,7 @@ func (t *trial) watch(ctx context.Context) bool {
 			return err
 		}
 		w.s, w.pc = s, made.Returnval
-		_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: w.pc, PartialUpdates: true, Spec: inventory.WatchSpec(t.scratch)})
+		_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: w.pc, PartialUpdates: true, Spec: s.Supported(inventory.WatchSpec(t.scratch))})
 		return err
 	})
 	if w.s != nil {

@@ -158,6 +158,8 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 			m.Power = plan.PowerState(v)
 		case types.VirtualMachineQuestionInfo:
 			m.Question = questionText(&v)
+		case types.GuestInfoCustomizationInfo:
+			m.Customization = customizationOf(&v)
 		case types.ArrayOfGuestNicInfo:
 			nics = v.GuestNicInfo
 		}

@@ -53,6 +53,6 @@ var (
 		"runtime.connectionState"}
 	fullPaths = append(slices.Clone(lightPaths), "config.changeVersion", "config.hardware.numCPU",
 		"config.hardware.memoryMB", "config.hardware.numCoresPerSocket", "config.hardware.autoCoresPerSocket", "config.cpuHotAddEnabled", "config.memoryHotAddEnabled",
-		"config.hotPlugMemoryLimit", "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net",
+		"config.hotPlugMemoryLimit", "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net", "guest.customizationInfo",
 		"guest.toolsRunningStatus")
 )

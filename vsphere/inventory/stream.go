@@ -74,7 +74,7 @@ type Stream struct {
 func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
 	return types.PropertyFilterSpec{ObjectSet: allPlaces(root), PropSet: append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
 		"name", "parent", "config.changeVersion", "config.template",
-		"runtime.powerState", "runtime.bootTime", "runtime.connectionState", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net",
+		"runtime.powerState", "runtime.bootTime", "runtime.connectionState", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net", "guest.customizationInfo",
 		"guest.toolsRunningStatus"}})}
 }
 
@@ -260,7 +260,7 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 			CloseCollector(ctx, s, pc)
 		}
 	}()
-	_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: pc, PartialUpdates: true, Spec: WatchSpec(s.Vim.ServiceContent.RootFolder)})
+	_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: pc, PartialUpdates: true, Spec: s.Supported(WatchSpec(s.Vim.ServiceContent.RootFolder))})
 	if err != nil {
 		return pc, "", fmt.Errorf("create the filter: %w", err)
 	}

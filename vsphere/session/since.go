@@ -12,6 +12,7 @@ import (
 // as a whole: [doc] RetrievePropertiesEx, CreateFilter: InvalidProperty.
 var since = map[string][]int{
 	"config.hardware.autoCoresPerSocket": {8, 0, 0, 1},
+	"guest.customizationInfo":            {7, 0, 2},
 }
 
 // Supported is a spec without the properties that this vCenter lacks.

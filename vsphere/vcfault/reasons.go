@@ -77,7 +77,7 @@ const (
 	ReasonStoragePolicyUnavailable  = "StoragePolicyUnavailable"
 	ReasonCustomizationSpecNotFound = "CustomizationSpecNotFound"
 	ReasonCustomizationSpecUnfit    = "CustomizationSpecUnfit"
-	ReasonCustomizationFailed       = "CustomizationFailed"
+	ReasonCustomizationFailed       = plan.ReasonCustomizationFailed
 	ReasonComputerNameTooLong       = "ComputerNameTooLong"
 )
 

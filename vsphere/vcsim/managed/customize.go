@@ -42,7 +42,7 @@ func (v *Objects) customize(ctx *simulator.Context, vm *simulator.VirtualMachine
 		return vm.CustomizeVMTask(ctx, &types.CustomizeVM_Task{This: vm.Self, Spec: spec})
 	})
 	if fault == nil {
-		v.customized[vm.Self] = given
+		v.customized[vm.Self], v.due[vm.Self] = given, true
 	}
 	return fault
 }

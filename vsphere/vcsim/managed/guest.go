@@ -85,6 +85,7 @@ func (v *Objects) comeUp(ctx *simulator.Context, vm *simulator.VirtualMachine, l
 			toolsStart(g)
 			g.HostName = cmp.Or(v.identityOf(vm).Host, g.HostName)
 		})
+		v.customizationIs(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING)
 		v.awaitAddress(ctx, vm, l)
 	})
 }
@@ -102,6 +103,7 @@ func (v *Objects) awaitAddress(ctx *simulator.Context, vm *simulator.VirtualMach
 				setAddresses(g, addresses)
 			}
 		})
+		v.customizationIs(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_SUCCEEDED)
 	})
 }
 

@@ -33,6 +33,7 @@ type Objects struct {
 	customized map[types.ManagedObjectReference]*types.CustomizationSpec
 	policies   map[types.ManagedObjectReference]policies
 	contents   map[diskID]string // the contentIds that are not shown
+	customizing
 
 	// The world guards what is not in the inventory, and the moRefs that a restore has freed.
 	away   []*departed
@@ -66,11 +67,11 @@ func New(w *world.World, p profiles, guest Guest) *Objects {
 		placing:    placing{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
 		policies:   make(map[types.ManagedObjectReference]policies),
-		contents:   make(map[diskID]string),
-		events:     eventBook{chains: make(map[int32]int32), late: make(map[int32]time.Time)},
-		held:       make(map[Kind]chan struct{}),
-		reserved:   make(map[place]types.ManagedObjectReference),
-		captures:   make(map[types.ManagedObjectReference]*capture),
+		contents:   make(map[diskID]string), customizing: customizing{due: make(map[types.ManagedObjectReference]bool)},
+		events:   eventBook{chains: make(map[int32]int32), late: make(map[int32]time.Time)},
+		held:     make(map[Kind]chan struct{}),
+		reserved: make(map[place]types.ManagedObjectReference),
+		captures: make(map[types.ManagedObjectReference]*capture),
 	}
 	v.objects.AddHandler(&taskBook{TaskManager: v.taskManager(), v: v})
 	v.objects.AddHandler(ruleBook{v})

@@ -79,6 +79,7 @@ func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 	if now == on {
 		if v.customized[vm.Self] != nil { // the simulator tells at once what the guest is yet to learn
 			v.report(ctx, vm, func(g *types.GuestInfo) { setAddress(g, ""); g.HostName = "" })
+			v.customizationIs(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING)
 		}
 		v.boot(ctx, vm)
 	} else {

@@ -1,15 +1,13 @@
 package property
 
 import (
-	"strings"
-
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// since is the major version of the API that first had a property.
-var since = map[string]string{"config.hardware.autoCoresPerSocket": "8."}
+// since is the API that first had a property.
+var since = map[string]string{"config.hardware.autoCoresPerSocket": "8.0.0.1", "guest.customizationInfo": "7.0.2"}
 
 // newer refuses what names a property that came with a later API than this vCenter's.
 //
@@ -19,7 +17,7 @@ func (v *Streams) newer(specs ...types.PropertyFilterSpec) types.BaseMethodFault
 	for _, spec := range specs {
 		for _, p := range spec.PropSet {
 			for _, path := range p.PathSet {
-				if with, is := since[path]; is && !strings.HasPrefix(version, with) {
+				if with, is := since[path]; is && version < with {
 					return &types.InvalidProperty{Name: path}
 				}
 			}

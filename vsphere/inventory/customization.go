@@ -1,0 +1,25 @@
+package inventory
+
+import (
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// customizationOf is how far a guest's customization got. vCenter has it since 7.0.2 ([doc] GuestInfo.customizationInfo); the task that
+// cloned the VM tells nothing of it.
+func customizationOf(info *types.GuestInfoCustomizationInfo) (c plan.Customization) {
+	switch types.GuestInfoCustomizationStatus(info.CustomizationStatus) {
+	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING:
+		c.State = plan.CustomizationPending
+	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING:
+		c.State = plan.CustomizationRunning
+	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED:
+		c.State, c.Error = plan.CustomizationFailed, vcfault.Steady(info.ErrorMsg)
+		if info.EndTime != nil {
+			c.Ended = info.EndTime.UTC()
+		}
+	}
+	return c
+}
