@@ -47,6 +47,17 @@ var admins = []deed{
 		_, err := l.AddSnapshot(vm.Path, "by hand")
 		return err
 	}),
+	onMember("Storage vMotion", 2, func(l *life, vm vcsim.VM) error {
+		d, err := l.Details(vm.Path)
+		if err != nil {
+			return err
+		}
+		return l.MoveDisk(vm.Path, pick(l.rand, d.Disks).Key, fmt.Sprintf("/DC0/datastore/LocalDS_%d", l.rand.IntN(2)))
+	}),
+	onMember("attach another VM's disk", 1, func(l *life, vm vcsim.VM) error {
+		_, err := l.AttachDisk("/DC0/vm/web-1", vm.Path)
+		return err
+	}),
 	onMember("resize by hand", 1, func(l *life, vm vcsim.VM) error {
 		return l.Reconfigure(vm.Path, types.VirtualMachineConfigSpec{NumCPUs: int32(1 + l.rand.IntN(4)), MemoryMB: 512 * int64(1+l.rand.IntN(4))})
 	}),

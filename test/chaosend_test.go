@@ -52,7 +52,7 @@ func (l *life) calm() {
 	l.countSessions()
 }
 
-// cure has all guests well, answers what VMs ask, gives back what was hidden and the Secret, and takes back a pause.
+// cure has all guests well, removes snapshots, answers what VMs ask, gives back what was hidden and the Secret, and takes back a pause.
 func (l *life) cure() {
 	l.show()
 	l.answer()
@@ -70,6 +70,7 @@ func (l *life) cure() {
 	l.HangShutdown(nil)
 	for _, vm := range l.ours() {
 		_ = l.Sick(vm.Path, vcsim.Well) // it may be gone
+		_ = l.RemoveSnapshots(vm.Path)
 	}
 	l.restore()
 	l.group.Spec.Paused = false

@@ -84,7 +84,7 @@ func newLife(t *trial, by way, w *watch, temper temper, planted *defect, counts 
 	l := &life{watch: w, temper: temper, counts: counts, retagged: map[string]bool{}, strangers: map[string]vcsim.VM{},
 		rand: rand.New(rand.NewPCG(0, 0)),
 		rig: newRigBy(t, by, vcsim.Config{
-			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2})}
+			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2, Datastores: 2})}
 	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
 	l.planted = planted
 	for range temper.copies {
