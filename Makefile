@@ -83,8 +83,8 @@ campaign: ## Make every vCenter call fail in every way, then run randomized live
 .PHONY: world
 world: ## Run the deterministic simulation, the model checker and the properties of plans, and corrupt every answer of vCenter (WORLD=... or LIVES=..., STATES=...)
 	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./test/world $(if $(LIVES),-world.lives $(LIVES),-world.for $(WORLD))
-	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./sync/plan -run SmallWorld -search.full -search.states $(STATES)
-	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./sync/plan -skip SmallWorld -rapid.checks 500
+	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./sync/planner -run SmallWorld -search.full -search.states $(STATES)
+	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./sync/planner -skip SmallWorld -rapid.checks 500
 	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./vsphere -run '^TestNoAnswerOfAVCenter' -answers.all
 
 .PHONY: soak

@@ -161,7 +161,7 @@ func TestEveryConditionIsSetAndInTheReference(t *testing.T) {
 	}
 	reference, planner := read(t, "reference.md"), ""
 	for path, text := range production(files(t, ".go")) {
-		if strings.Contains(filepath.ToSlash(path), "/sync/plan/") {
+		if strings.Contains(filepath.ToSlash(path), "/sync/planner/") {
 			planner += text
 		}
 	}
@@ -170,7 +170,7 @@ func TestEveryConditionIsSetAndInTheReference(t *testing.T) {
 			t.Errorf("reference.md has no row for the condition %s", c[2])
 		}
 		if !regexp.MustCompile(`\bv1alpha1\.` + c[1] + `\b`).MatchString(planner) {
-			t.Errorf("sync/plan never sets the condition %s", c[2])
+			t.Errorf("sync/planner never sets the condition %s", c[2])
 		}
 	}
 }

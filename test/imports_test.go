@@ -17,25 +17,27 @@ import (
 const module = "codeconnect.vmworld.com/vmgroup"
 
 // walls says what each package may import of this module, and which third parties only it may import. Imports
-// run one way: cmd → hook, loop, vsphere; those → plan; all → api, whose words a clone is described in.
+// run one way: cmd → hook, loop, vsphere; loop → planner → children; those → plan; all → api, whose words a clone is described in.
 var walls = map[string]struct {
 	ours   []string
 	theirs []string // of the guarded ones below
 }{
 	"api/v1alpha1":                {},
 	"sync/plan":                   {ours: []string{"api/v1alpha1"}},
+	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/children"}},
+	"sync/planner/children":       {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/hook":                   {ours: []string{"api/v1alpha1", "sync/plan", "sync/metrics"}, theirs: []string{"chi", "zerolog", "prometheus"}},
 	"sync/secretfile":             {},
 	"sync/metrics":                {theirs: []string{"prometheus"}},
 	"sync/hook/guard":             {ours: []string{"sync/secretfile", "sync/metrics"}, theirs: []string{"zerolog", "prometheus"}},
-	"sync/loop":                   {ours: []string{"api/v1alpha1", "sync/plan", "sync/metrics"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
+	"sync/loop":                   {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner", "sync/metrics"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
 	"vsphere":                     {ours: []string{"api/v1alpha1", "sync/plan", "sync/metrics", "vsphere/disks", "vsphere/fate", "vsphere/guest", "vsphere/hosts", "vsphere/inventory", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tagging", "vsphere/tasks", "vsphere/underway", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog", "prometheus", "uuid"}},
 	"vsphere/check":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere", "vsphere/disks", "vsphere/inventory", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tasks", "vsphere/vcfault"}, theirs: []string{"govmomi", "uuid"}},
 	"vsphere/disks":               {theirs: []string{"govmomi"}},
 	"vsphere/fate":                {ours: []string{"vsphere/inventory", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/guest":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/hosts":               {ours: []string{"vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
-	"vsphere/inventory":           {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/disks", "vsphere/naming", "vsphere/narrow", "vsphere/session", "vsphere/stamp", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
+	"vsphere/inventory":           {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner", "vsphere/disks", "vsphere/naming", "vsphere/narrow", "vsphere/session", "vsphere/stamp", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/naming":              {ours: []string{"vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/narrow":              {ours: []string{"vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/role":                {ours: []string{"vsphere/session"}},
@@ -68,7 +70,7 @@ var guarded = map[string]string{
 	"github.com/prometheus": "prometheus", "k8s.io/client-go": "client-go", "github.com/spf13": "cobra", "github.com/google/uuid": "uuid",
 }
 
-// pure are the standard packages that the planner may use: no context, clock, logger, I/O or goroutine.
+// pure are the standard packages that the planner and its language may use: no context, clock, logger, I/O or goroutine.
 var pure = []string{"bytes", "cmp", "compress/gzip", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "fmt", "maps", "math",
 	"net/netip", "net/url", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
@@ -110,7 +112,7 @@ func TestImportsRunOneWay(t *testing.T) {
 					t.Errorf("%s imports %s", path, name)
 				}
 			}
-			if pkg == "sync/plan" && !strings.Contains(name, ".") && !slices.Contains(pure, name) {
+			if strings.HasPrefix(pkg, "sync/plan") && !strings.Contains(name, ".") && !slices.Contains(pure, name) {
 				t.Errorf("%s imports %s: the planner is pure", path, name)
 			}
 		}
@@ -136,14 +138,11 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-// roomy is how many lines a package may have without generated files and tests. The planner is one computation, and larger.
+// roomy is how many lines a package may have without generated files and tests.
 const roomy = 4500
 
 func TestNoPackageIsTooLarge(t *testing.T) {
 	for pkg := range walls {
-		if pkg == "sync/plan" {
-			continue
-		}
 		files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -134,7 +134,7 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 	})
 }
 
-// The small worlds of sync/plan's search found it: another replica that has not heard of the deletion clones until
+// The small worlds of sync/planner's search found it: another replica that has not heard of the deletion clones until
 // its lease ends, and the folder stays, so the clone lands in it, after the group was said to be finalized.
 func TestAFolderThatStaysIsLeftOnlyAfterTheClonesThatBeganMeanwhile(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {

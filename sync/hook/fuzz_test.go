@@ -24,6 +24,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 // fuzzPaths are the paths of the hooks.
@@ -43,15 +44,15 @@ func (k *thinker) observed(c plan.Call) plan.Observed {
 
 func (k *thinker) Renew(c plan.Call) plan.Result {
 	k.renewed = append(k.renewed, c)
-	return plan.Make(k.observed(c))
+	return planner.Make(k.observed(c))
 }
 
 func (k *thinker) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	o := k.observed(c)
 	if o.Group.Replicas() > 20 { // the forecast of many takes its time, and finds nothing that one of few does not
-		return plan.Make(o), plan.Outlook{}, nil
+		return planner.Make(o), plan.Outlook{}, nil
 	}
-	return plan.Make(o), plan.Forecast(o), nil
+	return planner.Make(o), planner.Forecast(o), nil
 }
 
 func (k *thinker) Groups() []plan.Report { return nil }

@@ -22,6 +22,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 // keeper plans each call on its own, with this state of vCenter.
@@ -45,7 +46,7 @@ func (k *keeper) Renew(c plan.Call) plan.Result {
 	k.calls = append(k.calls, c)
 	k.mu.Unlock()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	r := plan.Make(plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Related: c.Related, State: k.state, Emptied: k.emptied,
+	r := planner.Make(plan.Observed{Group: c.Group, Finalizing: c.Finalizing, Children: c.Children, Related: c.Related, State: k.state, Emptied: k.emptied,
 		Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second})
 	r.Children = append(r.Children, k.more...)
 	return r

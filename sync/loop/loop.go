@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 // VCenter is what the loop drives.
@@ -208,7 +209,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	if result.Refusal != nil {
 		return result, plan.Outlook{}, nil
 	}
-	return result, plan.Forecast(observed), nil
+	return result, planner.Forecast(observed), nil
 }
 
 // What stands for the generation and the UID of a group that was never applied.
@@ -224,7 +225,7 @@ func (l *Loop) plan(o *plan.Observed, ref plan.Ref, owns bool) plan.Result {
 	if owns {
 		o.OwnFolders, o.Blind = owning(o.OwnFolders, o.State.Folder), o.Blind && !o.State.Known
 	}
-	return plan.Make(*o)
+	return planner.Make(*o)
 }
 
 // turn gives a group its turn: it is planned, and at most one action starts. If there are more, it takes its

@@ -74,7 +74,7 @@ func TestAPauseIsToldByEitherClockAndNoneByAClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// The small worlds of sync/plan's search found it: a clone that is only looking things up when the deletion comes would begin
+// The small worlds of sync/planner's search found it: a clone that is only looking things up when the deletion comes would begin
 // under the lease of the deletion, and end after another replica has said that the group is finalized.
 func TestAStepThatWasBegunBeforeTheDeletionDoesNotGoOn(t *testing.T) {
 	m := newModel(time.Minute)

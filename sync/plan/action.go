@@ -134,3 +134,12 @@ const QuarantineFolder = "quarantine"
 func QuarantineName(group string, ordinal int32, moRef string) string {
 	return MemberName(group, ordinal) + "-" + moRef
 }
+
+// TakesDown reports whether the member may be down while the step runs, or after it.
+func (op Op) TakesDown() bool {
+	switch op {
+	case ShutdownGuest, PowerOff, Reset, Quarantine, Destroy, Release, Unmark:
+		return true
+	}
+	return false
+}

@@ -1,14 +1,9 @@
 package plan
 
 import (
-	"cmp"
-	"slices"
+	"encoding/json"
 	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
 // ChildKey names a child object within its group: Kind as Metacontroller keys it ("ConfigMap.v1"), and name.
@@ -42,152 +37,103 @@ type Child struct {
 	Fields any
 }
 
-// conflictAfter is how long a child may stay absent before a foreign object is thought to have its name: Metacontroller
-// then makes no child and says nothing.
-const conflictAfter = 30 * time.Second
-
-// children are the desired child objects: whole every time, as last applied while the facts are not known or the spec is refused, and none while
-// the group is finalized, unless its members are drained, or it is paused: nothing is changed then.
-func (v *view) children() []Child {
-	switch {
-	case v.Finalizing && !v.drainsAll() && !v.paused():
-		return nil
-	case !v.sighted, v.invalid != nil:
-		return v.lastApplied()
-	}
-	return v.wanted(v.published())
-}
-
-// wanted are the children that publish these members.
-func (v *view) wanted(members []published) []Child {
-	var all []Child
-	if v.asksFor(KindConfigMap) {
-		all = v.configMaps(members)
-	}
-	if !v.asksFor(KindService) {
-		return all
-	}
-	if !v.remakesService() {
-		all = append(all, v.service())
-	}
-	if v.serviceIsOurs() {
-		all = append(all, v.endpointSlices(members)...)
-	}
-	return all
-}
-
-// serviceIsOurs reports whether EndpointSlices lead to our members by a Service of ours: who asks for a Service's endpoints goes
-// by its name alone, and the clients of a foreign one would be led to us. So they come when the Service is seen; and they
-// stay while it is recreated.
-func (v *view) serviceIsOurs() bool {
-	if _, there := v.Children[v.serviceKey()]; there {
-		return true
-	}
-	for key := range v.Children {
-		if key.Kind == KindEndpointSlice {
-			return !v.conflicts(v.serviceKey())
-		}
-	}
-	return false
-}
-
-// lastApplied returns the children as they were applied last: as observed they would be written again at every sync. One
-// that bears no such record is made again from the stored status; if that says nothing of it, it is but named, which
-// Metacontroller's merge takes for "as it is". What the spec does not ask for any more goes: that is no matter of vCenter's.
-// From a spec that is refused nothing is made, and nothing goes for it.
-func (v *view) lastApplied() []Child {
-	kept := make([]Child, 0, len(v.Children))
-	var recorded []Child
-	for key, child := range v.Children {
-		if v.invalid == nil && !v.asksFor(key.Kind) {
-			continue
-		}
-		again := Child{Key: key, LastApplied: child.LastApplied}
-		if again.LastApplied == "" && v.invalid == nil {
-			if recorded == nil {
-				recorded = v.wanted(recordedMembers(v.Group.Status.Members))
-			}
-			if at := slices.IndexFunc(recorded, func(c Child) bool { return c.Key == key }); at >= 0 {
-				again = recorded[at]
-			}
-		}
-		kept = append(kept, again)
-	}
-	sortChildren(kept)
-	return kept
-}
-
-func sortChildren(all []Child) {
-	slices.SortFunc(all, func(a, b Child) int {
-		return cmp.Or(strings.Compare(a.Key.Kind, b.Key.Kind), strings.Compare(a.Key.Name, b.Key.Name))
-	})
-}
-
-// childLabels are those that every child bears.
-func (v *view) childLabels() map[string]string {
-	return map[string]string{v1alpha1.LabelGroup: v.Group.Name, "app.kubernetes.io/managed-by": "vmgroup"}
-}
-
-// conflictingChildren names the desired children that never appear: a foreign object has their name.
-func (v *view) conflictingChildren() []string {
-	var names []string
-	for key := range v.ChildrenWantedSince {
-		if v.wants(key) && v.conflicts(key) {
-			names = append(names, key.String())
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// conflictText says so for people. saidToConflict reads it again.
-func conflictText(names []string) string {
-	return "another object has the name of " + strings.Join(names, ", ") + ": delete it, or recreate it under another name"
-}
-
-// wants reports whether a child that was answered before is wanted still: the spec may have changed.
-func (v *view) wants(key ChildKey) bool {
-	switch {
-	case !v.asksFor(key.Kind):
-		return false
-	case key.Kind == KindService:
-		return !v.remakesService()
-	case key.Kind == KindEndpointSlice:
-		return v.serviceIsOurs()
-	}
-	return true
-}
-
-// asksFor reports whether the spec asks for children of that kind.
-func (v *view) asksFor(kind string) bool {
-	switch kind {
-	case KindConfigMap:
-		return v.Group.Spec.Inventory != v1alpha1.InventoryNone
-	case KindService, KindEndpointSlice:
-		return v.Group.Spec.Service != nil
-	}
-	return false
-}
-
-// conflicts reports whether a child was answered and has not appeared for too long. What was said once stands until the child
-// is there: a restart of the server begins the time anew.
-func (v *view) conflicts(key ChildKey) bool {
-	since, awaited := v.ChildrenWantedSince[key]
-	if _, there := v.Children[key]; there || !awaited || v.Finalizing || !v.sighted {
-		return false
-	}
-	return v.Now.Sub(since) > conflictAfter || v.saidToConflict(key.String())
-}
-
-func (v *view) saidToConflict(name string) bool {
-	return slices.ContainsFunc(v.Group.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Type == v1alpha1.ConditionChildConflict && c.Status == metav1.ConditionTrue &&
-			(strings.Contains(c.Message, " "+name+",") || strings.Contains(c.Message, " "+name+":"))
-	})
-}
-
 // String is the child's kind and name, for people.
 func (k ChildKey) String() string {
 	kind, _, _ := strings.Cut(k.Kind, ".")
 	return kind + " " + k.Name
+}
+
+// ConfigMapFields are what a ConfigMap has beside its metadata.
+type ConfigMapFields struct {
+	Data map[string]string `json:"data"`
+}
+
+// DrainTime is for how long a member's endpoints are terminating before it is taken down; zero if it is not drained.
+func (o *Observed) DrainTime() time.Duration {
+	if o.Group.Spec.Service == nil {
+		return 0
+	}
+	return Seconds(&o.Group.Spec.Service.DrainSeconds, 0)
+}
+
+// EndpointSeen is what an observed EndpointSlice says of an endpoint.
+type EndpointSeen struct {
+	Terminating bool
+	// Since is when it was first seen as terminating; zero if that is not recorded yet.
+	Since time.Time
+}
+
+// EndpointsSeen reads what an EndpointSlice shows, from its endpoints and its annotation AnnotationTerminatingSince.
+func EndpointsSeen(endpoints []Endpoint, annotation string) map[string]EndpointSeen {
+	var record map[string]string
+	if json.Unmarshal([]byte(annotation), &record) != nil {
+		record = nil // somebody edited it: it begins anew
+	}
+	all := make(map[string]EndpointSeen, len(endpoints))
+	for i := range endpoints {
+		e := &endpoints[i]
+		seen := EndpointSeen{Terminating: e.Conditions.Terminating}
+		if before, twice := all[e.Hostname]; twice {
+			seen.Terminating = seen.Terminating && before.Terminating
+		}
+		if since, err := time.Parse(time.RFC3339, record[e.Hostname]); err == nil && seen.Terminating {
+			seen.Since = since
+		}
+		all[e.Hostname] = seen
+	}
+	return all
+}
+
+// ServiceFields are what a Service has beside its metadata.
+type ServiceFields struct {
+	Spec ServiceSpec `json:"spec"`
+}
+
+// ServiceSpec is the part of a Service's spec that is ours. It has no selector: the EndpointSlices are ours as well. Nor
+// publishNotReadyAddresses: DNS names those members that are ready, as it does for a StatefulSet's pods.
+type ServiceSpec struct {
+	Type      string `json:"type"`
+	ClusterIP string `json:"clusterIP,omitempty"`
+	// IPFamilyPolicy is unset for a headless Service: without a selector it gets both families, on any cluster.
+	IPFamilyPolicy string        `json:"ipFamilyPolicy,omitempty"`
+	Ports          []ServicePort `json:"ports,omitempty"`
+}
+
+// ServicePort is a port of a Service.
+type ServicePort struct {
+	Name        string `json:"name,omitempty"`
+	Port        int32  `json:"port"`
+	TargetPort  int32  `json:"targetPort"` // never 0, which would be written at every sync
+	Protocol    string `json:"protocol"`
+	AppProtocol string `json:"appProtocol,omitempty"`
+}
+
+// EndpointSliceFields are what an EndpointSlice has beside its metadata.
+type EndpointSliceFields struct {
+	AddressType string         `json:"addressType"`
+	Endpoints   []Endpoint     `json:"endpoints"`
+	Ports       []EndpointPort `json:"ports,omitempty"`
+}
+
+// Endpoint is a member's address of one family. Hostname is the member's name: in a headless Service DNS knows the member
+// by it.
+type Endpoint struct {
+	Addresses  []string           `json:"addresses"`
+	Conditions EndpointConditions `json:"conditions"`
+	Hostname   string             `json:"hostname"`
+}
+
+// EndpointConditions say how an endpoint is; one that is left out would count as true.
+type EndpointConditions struct {
+	Ready       bool `json:"ready"`
+	Serving     bool `json:"serving"`
+	Terminating bool `json:"terminating"`
+}
+
+// EndpointPort is a port that members serve. Its name is that of the Service's port.
+type EndpointPort struct {
+	Name        string `json:"name,omitempty"`
+	Port        int32  `json:"port"`
+	Protocol    string `json:"protocol"`
+	AppProtocol string `json:"appProtocol,omitempty"`
 }

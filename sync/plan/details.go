@@ -34,8 +34,10 @@ type Sensitive string
 const redacted = "[redacted]"
 
 // String, GoString, MarshalText and MarshalJSON keep the text out of whatever it is printed in.
-func (Sensitive) String() string               { return redacted }
-func (Sensitive) GoString() string             { return redacted }
+func (Sensitive) String() string { return redacted }
+
+func (Sensitive) GoString() string { return redacted }
+
 func (Sensitive) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Reveal gives the text itself.

@@ -96,7 +96,7 @@ func EventOf(ref Ref, notes []Note) Child {
 	slices.SortFunc(members, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) // web-2, web-10
 	message := n.What
 	if len(members) > 0 {
-		message += " " + atMost(members, eventMembersMost)
+		message += " " + AtMost(members, eventMembersMost)
 	}
 	if n.Why != "" {
 		message += ": " + n.Why

@@ -1,6 +1,8 @@
 package plan
 
-import "time"
+import (
+	"time"
+)
 
 // Restamp changes what the VM's stamp says of its mark, as the step does: Mark, Unmark, and a Reconfigure of a member that
 // was marked to be powered off for it. Other steps change nothing of that. now is in whole seconds, as stamps have times.

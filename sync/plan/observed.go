@@ -19,7 +19,7 @@ func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 
 // Observed is everything a plan is made from: what Kubernetes and vCenter say now, and what is under way.
 type Observed struct {
-	// Group is the VmGroup: spec, metadata and the status that is stored now. Make does not change it.
+	// Group is the VmGroup: spec, metadata and the status that is stored now. planner.Make does not change it.
 	Group *v1alpha1.VmGroup
 	// Finalizing is Metacontroller's word that the group is to be removed. It counts only for a Group that has a
 	// deletionTimestamp; without one, the group's CompositeController no longer selects it, and nothing is removed.
@@ -137,7 +137,7 @@ type Query struct {
 
 // Query is what the group wants to know of vCenter.
 func (o *Observed) Query() Query {
-	if o.unselected() {
+	if o.Unselected() {
 		return QueryOf(o.Group, false)
 	}
 	ask := QueryOf(o.Group, o.Finalizing)
@@ -352,4 +352,30 @@ type Fault struct {
 	Passing bool
 	// Untried reports whether the step was given up before the call that would have changed anything.
 	Untried bool
+}
+
+// Owns reports whether a folder is known to be the group's: see OwnFolders, or a member is in it.
+func (o *Observed) Owns(folder string) bool {
+	return slices.Contains(o.OwnFolders, folder) ||
+		slices.ContainsFunc(o.State.VMs, func(vm VM) bool { return vm.Folder == folder && vm.Quarantined.IsZero() })
+}
+
+// ClockSkew is how far ahead another server's clock may be; a time that is later than that says nothing.
+const ClockSkew = time.Minute
+
+// Lets reports whether a failure does not hold an action back: it was of another VM of that name, or of powering on, which
+// waits because the guest halts again and again, and says nothing about anything else.
+func (p *Pending) Lets(a Action) bool {
+	return p.State == BackingOff && (p.MoRef != "" && p.MoRef != a.MoRef || p.Op == PowerOn && a.Op != PowerOn)
+}
+
+// Unselected reports whether the call is a finalize for a group that is not being deleted.
+func (c *Call) Unselected() bool { return c.Finalizing && c.Group.DeletionTimestamp.IsZero() }
+
+// Unselected reports whether the group is not being deleted and its CompositeController no longer selects it.
+func (o *Observed) Unselected() bool { return o.Finalizing && o.Group.DeletionTimestamp.IsZero() }
+
+// Is reports whether a recorded member is the one that has vanished.
+func (x *Vanished) Is(m *v1alpha1.Member) bool {
+	return x.MoRef == m.MoRef && (m.InstanceUUID == "" || x.InstanceUUID == "" || x.InstanceUUID == m.InstanceUUID)
 }

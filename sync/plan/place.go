@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
@@ -44,8 +45,8 @@ func AddressesOf(spec *v1alpha1.VmGroupSpec, ordinal int32) (all []AddressPair, 
 	return all, ok
 }
 
-// addressCount is for how many ordinals there are addresses; math.MaxInt32 where none are static.
-func addressCount(spec *v1alpha1.VmGroupSpec) int {
+// AddressCount is for how many ordinals there are addresses; math.MaxInt32 where none are static.
+func AddressCount(spec *v1alpha1.VmGroupSpec) int {
 	n := math.MaxInt32
 	for i := range spec.Networks {
 		for _, from := range []*v1alpha1.Addresses{spec.Networks[i].IPv4, spec.Networks[i].IPv6} {
@@ -57,9 +58,9 @@ func addressCount(spec *v1alpha1.VmGroupSpec) int {
 	return n
 }
 
-// addressText is what a stamp says of a member's addresses: those of one adapter with a space between, adapters with a
+// AddressText is what a stamp says of a member's addresses: those of one adapter with a space between, adapters with a
 // comma.
-func addressText(all []AddressPair) string {
+func AddressText(all []AddressPair) string {
 	var parts []string
 	for _, a := range all {
 		parts = append(parts, strings.TrimSpace(a.IPv4+" "+a.IPv6))
@@ -70,4 +71,12 @@ func addressText(all []AddressPair) string {
 // AddressesIn are the static addresses that a stamp names (VM.Addresses), by adapters.
 func AddressesIn(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
+}
+
+// Seconds is a number of seconds of a spec, or the default where it is not set.
+func Seconds(s *int32, otherwise int32) time.Duration {
+	if s != nil {
+		otherwise = *s
+	}
+	return time.Duration(otherwise) * time.Second
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -30,3 +31,11 @@ func Printable(text string) string {
 
 // unprintable counts what is no UTF-8 as well, which is decoded as U+FFFD.
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
+
+// AtMost joins the first n items and says how many more there are.
+func AtMost(items []string, n int) string {
+	if len(items) <= n {
+		return strings.Join(items, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(items[:n], ", "), len(items)-n)
+}

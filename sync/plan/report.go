@@ -197,9 +197,18 @@ func SortReports(all []Report) {
 func UsableIPs(ips []string) []netip.Addr {
 	var all []netip.Addr
 	for _, ip := range ips {
-		if a, ok := usable(ip); ok {
+		if a, ok := Usable(ip); ok {
 			all = append(all, a)
 		}
 	}
 	return all
+}
+
+// Usable reads an address that a guest reports, if one can be led to it: the API server refuses an EndpointSlice with any
+// other (unspecified, loopback, link-local, with a zone), and one guest must not block its group. A text that is no
+// address at all goes no further.
+func Usable(ip string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(ip)
+	a = a.Unmap()
+	return a, err == nil && a.Zone() == "" && a.IsGlobalUnicast()
 }

@@ -128,7 +128,7 @@ func (r UserDataRef) KeyNotFound(keys []string) Related {
 	keys = slices.Sorted(slices.Values(keys))
 	has := "it has no keys at all"
 	if len(keys) > 0 {
-		has = "it has " + atMost(keys, 10)
+		has = "it has " + AtMost(keys, 10)
 	}
 	return r.fault(ReasonUserDataKeyNotFound, "%s, which spec.userData names, has no key %q (%s): add it, or name another", r, r.Key, has)
 }

@@ -20,14 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// answers are what hooks answer in the stories and for the drawn observations of sync/plan, each status and child once.
+// answers are what hooks answer in the stories and for the drawn observations of sync/planner, each status and child once.
 var answers = sync.OnceValues(func() (a struct{ statuses, children []json.RawMessage }, err error) {
 	dir, err := filepath.Abs(shared.dir)
 	if err != nil {
 		return a, err
 	}
 	file := filepath.Join(dir, "answers")
-	c := exec.Command("go", "test", "-count=1", "-vet=off", "-run=^TestTheCorpusIsWritten$", "./sync/plan", "-corpus", file)
+	c := exec.Command("go", "test", "-count=1", "-vet=off", "-run=^TestTheCorpusIsWritten$", "./sync/planner", "-corpus", file)
 	c.Dir = repository
 	if out, err := c.CombinedOutput(); err != nil {
 		return a, fmt.Errorf("%s: %w\n%s", c, err, out)

@@ -2,7 +2,7 @@
 // time of a testing/synctest bubble, and one event at a time. What happens is a list of events that a seed gives; whatever
 // is carried out of it, in full or in part, gives the same history each time, byte for byte.
 //
-// What is real: sync/loop and sync/plan. What is a model: vCenter, and package vsphere, which is followed call by call
+// What is real: sync/loop and sync/planner. What is a model: vCenter, and package vsphere, which is followed call by call
 // (steps_test.go); Metacontroller (kube_test.go); and the stream that tells each replica, late, what became of each VM.
 package world
 

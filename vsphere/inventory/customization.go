@@ -4,6 +4,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -12,11 +13,11 @@ import (
 func customizationOf(info *types.GuestInfoCustomizationInfo) (c plan.Customization) {
 	switch types.GuestInfoCustomizationStatus(info.CustomizationStatus) {
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING:
-		c.State = plan.CustomizationPending
+		c.State = planner.CustomizationPending
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING:
-		c.State = plan.CustomizationRunning
+		c.State = planner.CustomizationRunning
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED:
-		c.State, c.Error = plan.CustomizationFailed, vcfault.Steady(info.ErrorMsg)
+		c.State, c.Error = planner.CustomizationFailed, vcfault.Steady(info.ErrorMsg)
 		if info.EndTime != nil {
 			c.Ended = info.EndTime.UTC()
 		}

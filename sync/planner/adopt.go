@@ -1,0 +1,118 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Adoption is the stamp: from then on the VM is a member, which is moved into the group's folder and renamed. Its
+// former name and folder stay in the stamp.
+
+// adopt takes up to count VMs that spec.adopt names in for members that are missing, and says how many. An entry that
+// cannot be carried out keeps one member from being cloned in its stead: an operator corrects or removes it.
+func (v *view) adopt(count int) (used int) {
+	for _, c := range v.State.Candidates {
+		if c.Done || slices.Contains(v.Group.Status.Adopted, c.Entry) {
+			continue
+		}
+		switch {
+		case c.Fault != nil:
+			v.adoption = append(v.adoption, fmt.Sprintf("%s: %s", c.Entry, strings.TrimSuffix(c.Fault.Message, ".")))
+			if used < count {
+				used++
+				if !c.Fault.Passing {
+					v.faults = append(v.faults, named{who: c.Entry, Fault: *c.Fault})
+				}
+			}
+		case v.beingAdopted(c.MoRef):
+		case used == count:
+			v.adoption = append(v.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
+		default:
+			used++
+			v.adopting += int(oneIf(v.adoptOne(&c)))
+		}
+	}
+	return used
+}
+
+// beingAdopted reports whether the step which adopts a VM is under way.
+func (v *view) beingAdopted(moRef string) bool {
+	for _, p := range v.Pending {
+		if p.Op == plan.Adopt && p.MoRef == moRef && p.State == plan.Running {
+			return true
+		}
+	}
+	return false
+}
+
+// adoptOne reports whether that is not hindered.
+func (v *view) adoptOne(c *plan.Candidate) bool {
+	if v.State.Folder == "" {
+		return v.createFolder()
+	}
+	ordinal := v.ordinalFor(c)
+	details, _ := v.details(ordinal)
+	if fault := v.Related.Fault; fault != nil { // the revision that it is to be stamped with is not known
+		v.faults = append(v.faults, named{who: c.Entry, Fault: *fault})
+		return false
+	}
+	v.arriving = append(v.arriving, ordinal)
+	return v.act(plan.Action{Op: plan.Adopt, VM: plan.MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
+		Entry: c.Entry, Details: details, Revision: v.revision, Fingerprint: v.State.Template.Fingerprint, Generation: v.Group.Generation,
+		Reason: fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry)})
+}
+
+// ordinalFor is the ordinal that a VM had before, the one that its name says, or the lowest free one.
+func (v *view) ordinalFor(c *plan.Candidate) int32 {
+	if c.Ordinal >= 0 && !v.taken(c.Ordinal) {
+		return c.Ordinal
+	}
+	if digits, is := strings.CutPrefix(c.Name, v.Group.Name+"-"); is {
+		n, err := strconv.ParseUint(digits, 10, 16)
+		if ordinal := int32(n); err == nil && plan.MemberName(v.Group.Name, ordinal) == c.Name && !v.taken(ordinal) {
+			return ordinal
+		}
+	}
+	return v.freeOrdinal(0, 1)
+}
+
+// finishAdoption brings adopted members to the place and name of a member, once: who is moved or renamed later stays so.
+func (v *view) finishAdoption() {
+	for i := range v.members {
+		m := &v.members[i]
+		if m.Former.Name == "" || m.duplicate || m.leaves || !m.Reachable {
+			continue
+		}
+		a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "adopted: it gets a member's folder and name"}
+		switch {
+		case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.State.Folder:
+			if v.State.Folder == "" {
+				v.createFolder()
+				continue
+			}
+			a.Op, a.Folder = plan.Move, v.State.Folder
+		case m.VM.Name == m.Former.Name && m.VM.Name != m.name:
+			a.Op, a.NewName = plan.Rename, m.name
+		default:
+			continue
+		}
+		v.act(a)
+	}
+}
+
+// adoptedEntries are those entries of spec.adopt that were carried out, now or before.
+func (v *view) adoptedEntries() []string {
+	var done []string
+	for _, entry := range v.Group.Spec.Adopt {
+		is := slices.Contains(v.Group.Status.Adopted, entry) ||
+			slices.ContainsFunc(v.State.Candidates, func(c plan.Candidate) bool { return c.Done && c.Entry == entry })
+		if is {
+			done = append(done, entry)
+		}
+	}
+	return done
+}

@@ -1,0 +1,38 @@
+package planner
+
+import (
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
+)
+
+// children are the desired child objects: whole every time, as last applied while the facts are not known or the spec is refused, and none while
+// the group is finalized, unless its members are drained, or it is paused: nothing is changed then.
+func (v *view) children() []plan.Child {
+	switch {
+	case v.Finalizing && !v.drainsAll() && !v.paused():
+		return nil
+	case !v.sighted, v.invalid != nil:
+		return v.publisher().LastApplied()
+	}
+	return v.publisher().All(v.published())
+}
+
+// published are the members by ordinal, those included that are not seen but not gone.
+func (v *view) published() []children.Member {
+	all := make([]children.Member, 0, len(v.members)+len(v.unseen))
+	for i := range v.members {
+		m := &v.members[i]
+		all = append(all, children.Member{Name: m.VM.Name, Ordinal: m.Ordinal, Power: string(m.Power), IPs: m.IPs,
+			Ready: m.ready, Serving: m.ready && !v.halting(m), Terminating: v.terminating(m), Chosen: v.chosenSince(m), Twin: m.duplicate})
+	}
+	for i := range v.unseen {
+		m := &v.unseen[i]
+		all = append(all, children.Member{Name: m.Name, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Terminating: v.Finalizing && !v.paused(), Chosen: v.chosenSince(&member{})})
+	}
+	return children.ByOrdinal(all)
+}
+
+// publisher makes the children of the group.
+func (v *view) publisher() children.Publisher {
+	return children.Publisher{Observed: v.Observed, Sighted: v.sighted, Invalid: v.invalid}
+}

@@ -1,0 +1,48 @@
+package children
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Member is a member as it is shown to those who look for it. It is made of facts only, never of what this process has
+// under way, so that all replicas of the server answer alike.
+type Member struct {
+	Name    string // of its VM
+	Ordinal int32
+	Power   string
+	IPs     []string // as the guest reports them
+	Ready   bool     // as the status has it
+	// Serving: ready, and its guest was not asked to halt. Terminating: chosen to go.
+	Serving, Terminating bool
+	// Chosen is when it was, not earlier than it was; zero if that is not known.
+	Chosen time.Time
+	// Twin: another VM claims to be this member, so nobody is led to either.
+	Twin bool
+}
+
+// recordedMembers are the members as the stored status has them.
+func recordedMembers(members []v1alpha1.Member) []Member {
+	all := make([]Member, 0, len(members))
+	for i := range members {
+		m := &members[i]
+		all = append(all, Member{Name: m.Name, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Ready: m.Ready,
+			Serving: m.Ready && m.Reason != "ShuttingDown", Terminating: m.Reason == plan.ReasonRemoving || m.Reason == plan.ReasonPowerCycling, Twin: m.Reason == plan.ReasonDuplicateMember})
+	}
+	return ByOrdinal(all)
+}
+
+// ByOrdinal sorts members. Of several with one ordinal (one that is seen and one that is not), the first counts.
+func ByOrdinal(all []Member) []Member {
+	slices.SortStableFunc(all, func(a, b Member) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	for i := 1; i < len(all); i++ {
+		if all[i].Ordinal == all[i-1].Ordinal {
+			all[i].Twin = true
+		}
+	}
+	return all
+}

@@ -1,0 +1,63 @@
+package children
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// headless is the clusterIP of a headless Service.
+const headless = "None"
+
+func (pub Publisher) serviceKey() plan.ChildKey {
+	return plan.ChildKey{Kind: plan.KindService, Name: pub.Group.Name}
+}
+
+// service is the Service that spec.service asks for.
+func (pub Publisher) service() plan.Child {
+	spec := plan.ServiceSpec{Type: "ClusterIP", ClusterIP: pub.clusterIP(), Ports: pub.servicePorts()}
+	if spec.ClusterIP != headless {
+		spec.IPFamilyPolicy = "PreferDualStack"
+	}
+	return plan.Child{Key: pub.serviceKey(), Labels: pub.childLabels(), Annotations: pub.Group.Spec.Service.Annotations, Fields: plan.ServiceFields{Spec: spec}}
+}
+
+// clusterIP is what the spec says of it: None, or empty for one that Kubernetes chooses.
+func (pub Publisher) clusterIP() string {
+	if pub.Group.Spec.Service.Type == v1alpha1.ServiceClusterIP {
+		return ""
+	}
+	return headless
+}
+
+// servicePorts are the Service's ports. No two have one number or one target, for Validate refuses such a spec: Metacontroller
+// merges such lists by number, and would send the last one twice, which the API server refuses at every sync.
+func (pub Publisher) servicePorts() []plan.ServicePort {
+	wanted := pub.Group.Spec.Service.Ports
+	ports := make([]plan.ServicePort, 0, len(wanted))
+	for i := range wanted {
+		p := &wanted[i]
+		port := plan.ServicePort{Name: p.Name, Port: p.Port, TargetPort: p.Port, Protocol: cmp.Or(p.Protocol, "TCP"), AppProtocol: p.AppProtocol}
+		if p.TargetPort != nil {
+			port.TargetPort = *p.TargetPort
+		}
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// remakesService reports whether the Service has a clusterIP (or none) and the spec wants the contrary. That cannot be changed
+// in a Service. So it is left out until it is not observed any more, for Metacontroller to delete it, and is recreated then.
+func (pub Publisher) remakesService() bool {
+	record := pub.Children[pub.serviceKey()].LastApplied
+	if record == "" {
+		return false
+	}
+	var was plan.ServiceFields
+	if json.Unmarshal([]byte(record), &was) != nil || was.Spec.Type == "" {
+		return false // somebody edited the record
+	}
+	return was.Spec.ClusterIP != pub.clusterIP()
+}

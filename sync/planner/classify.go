@@ -1,0 +1,311 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// view is an observation put in order, and what the planner makes of it.
+type view struct {
+	*plan.Observed
+	policy policy
+	want   int
+	// sighted: vCenter's facts are known and of the right vCenter; else the stored figures are kept.
+	sighted bool
+	// doubt: they were known until a moment ago, and the stored status stands.
+	doubt bool
+	// invalid is why the spec is not worked on; nil if it is valid.
+	invalid *plan.Fault
+	// hold is why nothing may be done at all; nil if something may.
+	hold *plan.Fault
+	// wake is when equal facts would be planned otherwise, because a time has passed; zero if never.
+	wake time.Time
+
+	members     []member               // the VMs that are members, by ordinal and moRef
+	quarantined []member               // the VMs that were, and are kept for a while
+	asking      []*member              // the VMs, of both kinds, that wait for an operator's answer
+	unseen      []absent               // recorded in the status, not seen, and not confirmed gone
+	unseenKept  []v1alpha1.Quarantined // the same of those in quarantine
+	ordinals    int                    // how many different ordinals members and unseen hold
+	arriving    []int32                // ordinals that are about to be members: being cloned, adopted or brought back
+	lost        int                    // recorded members that are gone for certain or given up, and that we did not remove
+	absent      int                    // ordinals that only members hold that have vanished
+	replaced    []v1alpha1.Replaced    // the VMs that were given up
+	revision    string                 // of a member that is cloned now; empty while its user data is not known
+	prepared    string                 // what a member is to be prepared with; empty if with nothing
+
+	// What reconcile and finalize find.
+	update    *v1alpha1.UpdateProgress // nil while members are as the spec says, or kept otherwise
+	stuck     *plan.Fault              // why an update has stopped
+	suspended string                   // what was seen when healing was suspended
+	actions   []plan.Action
+	others    []plan.Other    // see countedUpon
+	acted     map[string]bool // the members that an action was found for, pending or not
+	cloning   int             // members being cloned, and to be cloned
+	missing   int             // of these, those that are not under way
+	returning int             // VMs that are brought back from quarantine
+	adopting  int             // VMs that are adopted
+	tidying   int             // VMs on their way into quarantine, or out of it for good
+	starting  int             // members to be powered on
+	resizing  int             // members to be given another size
+	leaving   int             // members to be removed
+	updating  int             // members to be replaced or resized, now or later
+	preparing int             // members to be prepared
+	draining  int             // members that are left alone for a while before they are taken away
+	hindered  int             // steps for members that are wanted and failed the last time; the figures above are without them
+	later     bool            // a folder came after the newest hook call: see hideLaterFolder
+	waitCall  bool
+	// withdrawing: members bear a mark that is to be taken off. Until then it is not settled who stays, and nobody else who
+	// serves is taken down: another replica may have taken the mark off, and know of another one to go first.
+	withdrawing bool
+	adoption    []string // what keeps entries of spec.adopt from being carried out
+	faults      []named  // what hinders, by member
+	// cloneFaults are those faults that keep members from being cloned until an operator acts.
+	cloneFaults []named
+}
+
+// named is a fault and the member it hinders (empty: the group).
+type named struct {
+	who string
+	plan.Fault
+}
+
+func classify(o *plan.Observed) *view {
+	v := &view{Observed: o, want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
+	if errs := o.Group.Validate(); len(errs) > 0 {
+		v.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: errs.ToAggregate().Error()}
+	}
+	if o.Related.Fault == nil {
+		v.revision = plan.RevisionWith(&o.Group.Spec, o.Related.Digest)
+	}
+	v.forgetClones()
+	v.policy = policyOf(&o.Group.Spec, v.want)
+	v.hideLaterFolder()
+	v.sighted, v.hold = v.holdBack()
+	v.doubt = v.doubts()
+	if !v.sighted {
+		return v
+	}
+	v.sortMembers()
+	v.sortUnseen()
+	v.sortArriving()
+	return v
+}
+
+// forgetClones drops the failures of clones that say nothing any more. The member is there by now: another replica made it, or the
+// reply was lost. Or the name, which something else had, is free: then it is tried again at once.
+func (v *view) forgetClones() {
+	var over []string
+	for name, p := range v.Pending {
+		if p.Op == plan.Clone && p.Fault.Reason != "" && (v.isMade(p.Ordinal) || p.Fault.Reason == plan.ReasonNameConflict && slices.Contains(v.State.Free, name)) {
+			over = append(over, name)
+		}
+	}
+	if len(over) == 0 {
+		return
+	}
+	v.Pending = maps.Clone(v.Pending)
+	for _, name := range over {
+		p := v.Pending[name]
+		if p.Fault = (plan.Fault{}); p.State == plan.Running {
+			v.Pending[name] = p
+		} else {
+			delete(v.Pending, name)
+		}
+	}
+}
+
+// isMade reports whether a VM is there that is a member with that ordinal.
+func (v *view) isMade(ordinal int32) bool {
+	return v.State.Known && slices.ContainsFunc(v.State.VMs, func(vm plan.VM) bool { return vm.Ordinal == ordinal && vm.Quarantined.IsZero() })
+}
+
+// hideLaterFolder takes a folder for missing that came after the newest hook call. This replica's lease may have outlived its group,
+// and the folder be that of another group of the same name, whose members it must not clone this one's among. While the group is
+// there, its next call shows that the folder is its own.
+func (v *view) hideLaterFolder() {
+	if folder := v.State.Folder; folder != "" && !v.Finalizing && !v.Owns(folder) {
+		v.later = true
+		v.State.Folder, v.State.Quarantine = "", ""
+	}
+}
+
+// holdBack decides what the table at Make says left of the bar.
+func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
+	s := &v.State
+	switch {
+	case !s.Known && s.Trouble != nil:
+		return false, s.Trouble
+	case !s.Known:
+		return false, &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
+	}
+	if was := v.madeIn(); was != "" && was != s.VCenter {
+		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, Person: true, Message: fmt.Sprintf(
+			"the members were made in vCenter %s, and %s answers now: point the server back, or recreate the group", was, s.VCenter)}
+	}
+	if v.Finalizing {
+		return true, nil
+	}
+	if v.invalid != nil {
+		return true, v.invalid
+	}
+	if s.Trouble != nil {
+		return true, s.Trouble
+	}
+	if elsewhere := v.elsewhere(); elsewhere != nil && v.want > 0 { // members can be removed, wherever they are
+		return true, elsewhere
+	}
+	newest := v.NewestStamp
+	for i := range s.VMs {
+		newest = max(newest, s.VMs[i].Generation)
+	}
+	if newest > v.Group.Generation && newest != v.Group.UndoneGeneration() {
+		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
+			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/troubleshooting.md, \"speak of generation\", says how to undo one that nobody applied)",
+			newest, v.Group.Generation)}
+	}
+	if name := v.overtaken(); name != "" {
+		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
+			"%s was made after this replica of the server was last called for the group, and from another user data; this one waits for its next call", name)}
+	}
+	return true, nil
+}
+
+// overtaken names a member which shows that another replica knows a newer user data. That raises no
+// generation, so two copies would roll each other's members back and forth. But the copy that was called first knows
+// less: a member of another revision, yet of this generation, that was made after its last call tells it so.
+func (v *view) overtaken() string {
+	if v.Group.Spec.UserData == nil {
+		return ""
+	}
+	called := v.Called.Truncate(time.Second) // as stamps have it
+	for i := range v.State.VMs {
+		vm := &v.State.VMs[i]
+		if vm.Generation == v.Group.Generation && vm.Revision != v.revision && vm.Quarantined.IsZero() && !vm.Created.Before(called) &&
+			!vm.Created.After(v.Now.Add(plan.ClockSkew)) {
+			return plan.MemberName(v.Group.Name, vm.Ordinal)
+		}
+	}
+	return ""
+}
+
+// elsewhere says that members were cloned, or are being cloned, into the folder of another home than the spec names now.
+// One name in one folder is the lock that keeps an ordinal from being made twice: it must not split.
+func (v *view) elsewhere() *plan.Fault {
+	home := plan.HomeOf(&v.Group.Spec).String()
+	for i := range v.State.VMs {
+		if was := v.State.VMs[i].Home; was != home {
+			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
+				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
+				homeText(was), homeText(home))}
+		}
+	}
+	for _, p := range v.Pending {
+		if p.Op == plan.Clone && p.State == plan.Running && p.Home != home {
+			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
+				"members are being made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
+				homeText(p.Home), homeText(home))}
+		}
+	}
+	return nil
+}
+
+// homeText is a home for people.
+func homeText(home string) string {
+	datacenter, folder, _ := strings.Cut(home, ":")
+	if folder == "" {
+		folder = "the server's folder"
+	} else {
+		folder = "the folder " + folder
+	}
+	if datacenter == "" {
+		return folder
+	}
+	return folder + " of datacenter " + datacenter
+}
+
+// madeIn is the vCenter that the group's members were made in, as the status and the stamps have it. A group
+// without members belongs to none.
+func (v *view) madeIn() string {
+	for i := range v.State.VMs {
+		if was := v.State.VMs[i].VCenter; was != "" && was != v.State.VCenter {
+			return was
+		}
+	}
+	if len(v.Group.Status.Members) > 0 {
+		return v.Group.Status.VCenterUUID
+	}
+	return ""
+}
+
+func (v *view) sortMembers() {
+	v.members = make([]member, 0, len(v.State.VMs))
+	for _, vm := range v.State.VMs {
+		if m := (member{VM: vm, name: plan.MemberName(v.Group.Name, vm.Ordinal)}); vm.Quarantined.IsZero() {
+			v.members = append(v.members, m)
+		} else {
+			v.quarantined = append(v.quarantined, m)
+		}
+	}
+	inOrder := func(a, b member) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
+	}
+	slices.SortFunc(v.members, inOrder)
+	slices.SortFunc(v.quarantined, inOrder)
+	for i := range v.members {
+		m := &v.members[i]
+		if i > 0 && v.members[i-1].Ordinal == m.Ordinal {
+			m.duplicate, v.members[i-1].duplicate = true, true
+		} else {
+			v.ordinals++
+		}
+	}
+	v.sortAsking()
+	v.yield()
+	for i := range v.members {
+		v.judge(i)
+	}
+}
+
+func (v *view) sortArriving() {
+	for _, p := range v.Pending {
+		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !v.has(p.Ordinal) && !v.isUnseen(p.Ordinal) {
+			v.arriving = append(v.arriving, p.Ordinal)
+			if p.Op == plan.Clone && p.Fault.Reason == "" {
+				v.cloning++
+			}
+		}
+	}
+	slices.Sort(v.arriving)
+}
+
+// has reports whether a member with that ordinal is seen.
+func (v *view) has(ordinal int32) bool {
+	_, found := slices.BinarySearchFunc(v.members, ordinal, func(m member, o int32) int { return cmp.Compare(m.Ordinal, o) })
+	return found
+}
+
+func (v *view) isUnseen(ordinal int32) bool {
+	return slices.ContainsFunc(v.unseen, func(m absent) bool { return m.Ordinal == ordinal })
+}
+
+// taken reports whether no new member can have that ordinal: one is there or is arriving, or a VM on its way to
+// quarantine still has its name.
+func (v *view) taken(ordinal int32) bool {
+	return v.has(ordinal) || v.isUnseen(ordinal) || slices.Contains(v.arriving, ordinal) ||
+		slices.ContainsFunc(v.quarantined, func(q member) bool { return q.Ordinal == ordinal && v.blocksName(&q) })
+}
+
+// wakeAt notes a moment at which the plan has to be made again although nothing changed.
+func (v *view) wakeAt(t time.Time) {
+	if t.After(v.Now) && (v.wake.IsZero() || t.Before(v.wake)) {
+		v.wake = t
+	}
+}

@@ -1,0 +1,119 @@
+package planner_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"pgregory.net/rapid"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+var corpus = flag.String("corpus", "", "write the answers of all stories, and of drawn observations, to this file, one to a line")
+
+// corpusSize is how many observations are drawn: the same ones each time.
+const corpusSize = 1500
+
+// services are more of them than the properties draw.
+var services = []v1alpha1.Service{
+	{},
+	{Ports: []v1alpha1.ServicePort{{Port: 80}}},
+	{Type: v1alpha1.ServiceClusterIP, Ports: []v1alpha1.ServicePort{{Port: 80, TargetPort: new(int32(8080))}}},
+	{Ports: []v1alpha1.ServicePort{{Name: "dns", Port: 53, Protocol: "UDP"}, {Name: "http", Port: 80, TargetPort: new(int32(80)), Protocol: "TCP", AppProtocol: "kubernetes.io/h2c"}}},
+	{Ports: []v1alpha1.ServicePort{{Port: 80}}, Annotations: map[string]string{"example.com/owner": "shop"}, DrainSeconds: 30},
+}
+
+// answering is a keeper that answers what it was told to.
+type answering struct{ result plan.Result }
+
+func (a *answering) Renew(plan.Call) plan.Result { return a.result }
+func (a *answering) Preview(plan.Call) (plan.Result, plan.Outlook, error) {
+	return plan.Result{}, plan.Outlook{}, nil
+}
+func (a *answering) Groups() []plan.Report { return nil }
+
+// full is a group of as many members as there may be, each with addresses of both families.
+func full() plan.Observed {
+	o := observed(v1alpha1.MaxReplicas)
+	o.Group.Spec.Service = &services[1]
+	for i := range int32(v1alpha1.MaxReplicas) {
+		m := vm(&o, i)
+		m.MoRef, m.Host, m.Tools = fmt.Sprintf("vm-%d", 10000+i), "esx.example.com", true
+		m.IPs = []string{fmt.Sprintf("10.1.%d.%d", i/256, i%256), fmt.Sprintf("2001:db8::%x", i+1)}
+		o.State.VMs = append(o.State.VMs, m)
+	}
+	return o
+}
+
+// The end-to-end tests (test/e2e) ask a real API server whether it stores all that hooks answer. What stories and
+// properties come upon is more than a few groups can show; this writes it down for them, as the hooks put it.
+func TestTheCorpusIsWritten(t *testing.T) {
+	if *corpus == "" {
+		t.Skip("for the end-to-end tests alone: -corpus <file>")
+	}
+	keeper := &answering{}
+	server := hook.New(hook.Config{Keeper: keeper, Ready: func() error { return nil }, Log: zerolog.Nop()})
+	var lines bytes.Buffer
+	parent := group(3)
+	parent.APIVersion, parent.Kind = v1alpha1.GroupVersion.String(), v1alpha1.Kind
+	answer := func(r *plan.Result) {
+		body, err := json.Marshal(map[string]any{"parent": parent, "children": map[string]any{}, "related": map[string]any{}, "finalizing": false})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keeper.result = *r
+		request := httptest.NewRequest(http.MethodPost, "/sync", bytes.NewReader(body))
+		request.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, request)
+		if w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		lines.Write(w.Body.Bytes()) // ends with a newline
+	}
+	stories := maps.Clone(lifeStories)
+	maps.Copy(stories, changeStories)
+	maps.Copy(stories, placeStories)
+	for _, name := range slices.Sorted(maps.Keys(stories)) {
+		stories[name](&story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute, heard: answer})
+	}
+	// published answers a group without its Service, and beside it: EndpointSlices come only when it is seen.
+	published := func(o plan.Observed) {
+		r := planner.Make(o)
+		answer(&r)
+		if o.Group.Spec.Service == nil {
+			return
+		}
+		o.Children = map[plan.ChildKey]plan.ObservedChild{}
+		for _, c := range r.Children {
+			o.Children[c.Key] = plan.ObservedChild{}
+		}
+		r = planner.Make(o)
+		answer(&r)
+	}
+	observations := rapid.Custom(anything)
+	for seed := range corpusSize {
+		o := observations.Example(seed)
+		if o.Group.Spec.Service != nil {
+			o.Group.Spec.Service = &services[seed%len(services)]
+		}
+		published(o)
+	}
+	published(full())
+	if err := os.WriteFile(*corpus, lines.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

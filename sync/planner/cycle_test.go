@@ -1,0 +1,169 @@
+package planner_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+// toBeCycled is a group whose members have more CPUs than the spec says: none can be changed while it runs. One at a time
+// may be down.
+func toBeCycled(n int32) plan.Observed {
+	o := observed(n)
+	o.Group.Spec.Update.MaxUnavailable, o.Group.Spec.Update.MaxSurge = of(1), of(0)
+	addMembers(&o, n, func(m *plan.VM) { m.Tools = true })
+	o.Group.Spec.CPU = 1
+	o.Now, o.Called = now, now
+	return o
+}
+
+// down reports whether a plan powers somebody off.
+func down(r plan.Result) bool {
+	return slices.ContainsFunc(r.Actions, func(a plan.Action) bool { return a.Op == plan.PowerOff || a.Op == plan.ShutdownGuest })
+}
+
+// marked marks a member as a replica of the server would have a minute ago.
+func marked(o *plan.Observed, i int, why plan.Why) {
+	m := &o.State.VMs[i]
+	m.Marked, m.Why, m.MarkedAt = true, why, now.Add(-time.Minute)
+}
+
+// A power cycle is announced like a removal. (Found by TestChaos, seed 26: replicas of the server that knew different specs
+// each took one down, without a word, for its size.)
+func TestWhoIsPowerCycledIsMarkedFirstAndTheChangeOfSizeTakesTheMarkOff(t *testing.T) {
+	o := toBeCycled(3)
+	for _, op := range []plan.Op{plan.Mark, plan.ShutdownGuest, plan.Reconfigure, plan.PowerOn} {
+		r := planner.Make(o)
+		store(t, &o, &r)
+		if len(r.Actions) != 1 || r.Actions[0].Op != op || r.Actions[0].Marked != (op == plan.ShutdownGuest) {
+			t.Fatalf("not just %s: %+v", op, r.Actions)
+		}
+		if op == plan.Mark && r.Actions[0].Why != plan.WhyPowerCycle {
+			t.Errorf("it is marked for %q", r.Actions[0].Why)
+		}
+		plan.Apply(&o, r.Actions[0])
+	}
+	for _, m := range o.State.VMs {
+		if m.Marked || m.Why != "" {
+			t.Errorf("%s is still marked", m.Name)
+		}
+	}
+}
+
+func TestAsManyAreMarkedForTheirSizeAsMayBeDown(t *testing.T) {
+	o := toBeCycled(4)
+	marked(&o, 1, plan.WhyPowerCycle)
+	marked(&o, 3, plan.WhyPowerCycle)
+	r := planner.Make(o)
+	if len(r.Actions) != 1 || r.Actions[0].Op != plan.Unmark {
+		t.Errorf("two are marked, and one may be down; it does %+v", r.Actions)
+	}
+	o.Group.Spec.Update.MaxUnavailable = of(2)
+	if r := planner.Make(o); !r.Wants("web-1", plan.ShutdownGuest) || !r.Wants("web-3", plan.ShutdownGuest) || len(r.Actions) != 2 {
+		t.Errorf("two may be down; it does %+v", r.Actions)
+	}
+}
+
+func TestAMarkForASizeIsTakenOffWhenTheSizeIsWantedNoMore(t *testing.T) {
+	for _, power := range []plan.PowerState{plan.PoweredOn, plan.PoweredOff} {
+		o := toBeCycled(2)
+		o.Group.Spec.CPU = o.State.VMs[0].CPU
+		marked(&o, 1, plan.WhyPowerCycle)
+		o.State.VMs[1].Power = power
+		r := planner.Make(o)
+		if len(r.Actions) != 1 || !r.Wants("web-1", plan.Unmark) {
+			t.Fatalf("%s: it does %+v", power, r.Actions)
+		}
+		plan.Apply(&o, r.Actions[0])
+		if r := planner.Make(o); r.Wants("web-1", plan.PowerOn) != (power == plan.PoweredOff) {
+			t.Errorf("%s: then it does %+v", power, r.Actions)
+		}
+	}
+}
+
+// A mark for a size is no leave to take a member away, and does not make it go before those that an operator names.
+func TestWhoIsMarkedForItsSizeIsMarkedAnewToBeRemoved(t *testing.T) {
+	o := toBeCycled(3)
+	*o.Group.Spec.Replicas = 2
+	marked(&o, 1, plan.WhyPowerCycle)
+	r := planner.Make(o)
+	if !r.Wants("web-1", plan.Mark) || down(r) {
+		t.Fatalf("it does %+v", r.Actions)
+	}
+	for _, a := range r.Actions {
+		plan.Apply(&o, a)
+	}
+	if m := o.State.VMs[1]; m.Why != plan.WhyScaleIn || !m.MarkedAt.Equal(now) {
+		t.Errorf("the mark is %q of %v", m.Why, m.MarkedAt)
+	}
+	o = toBeCycled(3)
+	*o.Group.Spec.Replicas = 2
+	marked(&o, 1, plan.WhyPowerCycle)
+	o.Group.Spec.ScaleIn.Remove = []string{"web-0"}
+	if r := planner.Make(o); !r.Wants("web-0", plan.Mark) || r.Wants("web-1", plan.Mark) {
+		t.Errorf("web-0 is named to go; it does %+v", r.Actions)
+	}
+}
+
+func TestWhoIsMarkedForItsSizeIsDrainedAndSaysSo(t *testing.T) {
+	o := toBeCycled(2)
+	o.Group.Spec.Service = &v1alpha1.Service{DrainSeconds: 30}
+	marked(&o, 1, plan.WhyPowerCycle)
+	o.State.VMs[1].MarkedAt = now.Add(-10 * time.Second)
+	r := planner.Make(o)
+	if down(r) {
+		t.Errorf("it does %+v", r.Actions)
+	}
+	if m := r.Status.Members[1]; m.Reason != plan.ReasonPowerCycling || !m.Ready {
+		t.Errorf("the status says %+v", m)
+	}
+	o.Now = now.Add(21 * time.Second) // the mark's time is cut to whole seconds
+	if r := planner.Make(o); !r.Wants("web-1", plan.ShutdownGuest) {
+		t.Errorf("drained, it does %+v", r.Actions)
+	}
+}
+
+func TestTheUnreadyGoBeforeWhoIsMarkedForItsSizeAndServes(t *testing.T) {
+	o := toBeCycled(3)
+	*o.Group.Spec.Replicas = 2
+	o.Group.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+	o.State.VMs[0].Tools = false
+	marked(&o, 2, plan.WhyPowerCycle)
+	for _, a := range planner.Make(o).Actions {
+		if a.Op == plan.Mark && a.Why == plan.WhyScaleIn && a.VM != "web-0" {
+			t.Errorf("%s goes, and web-0 is not ready", a.VM)
+		}
+	}
+}
+
+// A Mark that fails on another member does not take its place.
+func TestWhoIsMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
+	o := toBeCycled(3)
+	marked(&o, 2, plan.WhyPowerCycle)
+	o.State.VMs[2].Generation = o.Group.Generation
+	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Mark, Why: plan.WhyPowerCycle, Ordinal: 1, MoRef: o.State.VMs[1].MoRef,
+		State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Message: "it may not", Person: true}}}
+	if r := planner.Make(o); !r.Wants("web-2", plan.ShutdownGuest) || r.Wants("web-2", plan.Unmark) {
+		t.Errorf("it does %+v", r.Actions)
+	}
+}
+
+// The guest halts in any case: who is marked and halting stays marked, and its plug is not pulled while too few serve.
+func TestWhoHaltsForItsSizeStaysMarkedAndIsNotCutOffWhileTooFewServe(t *testing.T) {
+	o := toBeCycled(3)
+	marked(&o, 2, plan.WhyPowerCycle)
+	m := &o.State.VMs[2]
+	m.Boot = now.Add(-time.Hour)
+	m.Shutdown = plan.Moment{At: now.Add(-70 * time.Second), Boot: m.Boot} // its time is over
+	if r := planner.Make(o); !r.Wants("web-2", plan.PowerOff) {
+		t.Fatalf("enough serve, and it does %+v", r.Actions)
+	}
+	o.State.VMs[0].Power = plan.PoweredOff
+	if r := planner.Make(o); r.Wants("web-2", plan.PowerOff) || r.Wants("web-2", plan.Unmark) {
+		t.Errorf("too few serve, and it does %+v", r.Actions)
+	}
+}

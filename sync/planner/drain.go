@@ -1,0 +1,105 @@
+package planner
+
+import (
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
+)
+
+// A member that is to be removed, or power-cycled for its size, is marked first. From then on its endpoints say that it is
+// terminating, and for spec.service.drainSeconds nothing is done to it. A member that is not ready gets no traffic, and is not
+// waited for.
+//
+// The time counts from when an EndpointSlice was observed that shows the endpoint terminating: Kubernetes learns of a mark only with
+// the next hook call, and Metacontroller writes when it gets to it. The next answer records that time in an annotation of the
+// slice, so a restart of the server, or another replica, goes on with it. Of an endpoint that nobody is led to, it counts from the mark.
+
+// drained reports whether a member that is to go may be taken down.
+func (v *view) drained(m *member) bool {
+	drain := v.DrainTime()
+	if drain == 0 || !m.ready || v.halting(m) {
+		return true
+	}
+	since, shown := v.terminatingSince(m)
+	switch {
+	case !shown: // the next hook call may bring it
+		v.wakeAt(v.Now.Add(time.Second))
+		return false
+	case since.IsZero(): // an older server marked it, and nobody is led to it
+		return true
+	}
+	over := since.Add(drain)
+	v.wakeAt(over)
+	return !v.Now.Before(over)
+}
+
+// drainsAll reports whether a group is deleted and its members are drained: its children stay until that is over. Members
+// that are retained go on serving those who know their addresses.
+func (v *view) drainsAll() bool {
+	if !v.Finalizing || v.DrainTime() == 0 || v.policy.retain {
+		return false
+	}
+	if !v.sighted { // until vCenter is known again, nobody is taken down; then endpoints that are still there are drained
+		for key := range v.Children {
+			if key.Kind == plan.KindEndpointSlice {
+				return true
+			}
+		}
+		return false
+	}
+	waits := false
+	for i := range v.members {
+		waits = !v.drained(&v.members[i]) || waits
+	}
+	return waits
+}
+
+// terminating reports whether a member's endpoints say so.
+func (v *view) terminating(m *member) bool { return m.Marked || v.Finalizing && !v.paused() }
+
+// terminatingSince is since when all endpoints of a member are known to be terminating; shown is false while one is not. Where
+// nobody is led to it, since is when it was chosen to go; zero if that is not known.
+func (v *view) terminatingSince(m *member) (since time.Time, shown bool) {
+	chosen := v.chosenSince(m)
+	if since = chosen; v.invalid != nil { // nothing is made from such a spec, so nothing is shown
+		return since, true
+	}
+	p := children.Member{Ordinal: m.Ordinal, IPs: m.IPs}
+	for _, family := range children.Families {
+		if p.Address(family.AddressType == "IPv4") == "" {
+			continue
+		}
+		key := v.publisher().SliceKey(family.Name, m.Ordinal)
+		e, is := v.Children[key].Endpoints[m.name]
+		switch {
+		case is && (!e.Terminating || !v.publisher().Recorded(e.Since, chosen)):
+			return since, false
+		case is && e.Since.After(since):
+			since = e.Since
+		case !is && !v.Finalizing && v.publisher().ServiceIsOurs() && !v.publisher().Conflicts(key): // it is about to be shown
+			return since, false
+		}
+	}
+	return since, true
+}
+
+// chosenSince is when a member was chosen to go: not earlier than it was, for stamps and deletionTimestamps are cut to whole
+// seconds. It is zero if that is not known.
+func (v *view) chosenSince(m *member) time.Time {
+	var since time.Time
+	if m.Marked && !m.MarkedAt.IsZero() && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {
+		since = m.MarkedAt.Add(time.Second)
+	}
+	if !v.Finalizing {
+		return since
+	}
+	deleted := v.FinalizingSince
+	if v.Group.DeletionTimestamp != nil && !v.Group.DeletionTimestamp.After(v.Now.Add(plan.ClockSkew)) {
+		deleted = v.Group.DeletionTimestamp.Time
+	}
+	if deleted = deleted.Add(time.Second); since.IsZero() || deleted.Before(since) {
+		return deleted
+	}
+	return since
+}

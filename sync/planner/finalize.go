@@ -1,0 +1,188 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// finalize removes a group: every member, then its folder, then, once a fresh read of vCenter has confirmed that
+// nothing is left and no clone is under way, and Metacontroller shows no child any more, the group itself. With
+// deletion.policy Retain the members are not removed but released. An invalid spec does not hinder it; a paused group
+// waits. Children are not returned, so they go; but while members are drained, they stay and say so.
+func (v *view) finalize() plan.Result {
+	if v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true" {
+		return v.abandon()
+	}
+	if v.hold == nil {
+		v.removeAll()
+		switch {
+		case v.left() > 0 || !v.rulesGone():
+		case v.State.FolderUnknown: // it may be there
+			fault := plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "it is not known yet where the groups' folders are"}
+			if v.State.Trouble != nil {
+				fault = *v.State.Trouble
+			}
+			v.faults = append(v.faults, named{Fault: fault})
+		default:
+			v.removeFolder()
+		}
+		rankSort(v.actions)
+		v.collectStandstills()
+	}
+	r := plan.Result{
+		Children:  v.children(),
+		Actions:   v.actions,
+		Finalized: v.hold == nil && v.empty() && v.Emptied && len(v.Children) == 0,
+		Resync:    min(resyncBusy, v.Resync),
+		Wake:      v.untilWake(),
+	}
+	if v.paused() {
+		r.Actions, r.Finalized, r.Resync = nil, false, v.Resync
+	}
+	if !v.sighted {
+		r.Resync = min(resyncHindered, v.Resync)
+	}
+	r.Status = v.status(v.message())
+	r.Notes = v.notes(&r.Status)
+	return r
+}
+
+// abandon ends a group without vCenter, because an operator said so, and says what is left behind.
+func (v *view) abandon() plan.Result {
+	var left []string
+	for _, vms := range [][]member{v.members, v.quarantined} {
+		for i := range vms {
+			left = append(left, fmt.Sprintf("%s (%s)", vms[i].VM.Name, vms[i].MoRef))
+		}
+	}
+	for i := range v.unseen {
+		left = append(left, fmt.Sprintf("%s (%s)", v.unseen[i].Name, v.unseen[i].MoRef))
+	}
+	if !v.sighted {
+		for _, m := range v.Group.Status.Members {
+			left = append(left, fmt.Sprintf("%s (%s)", m.Name, m.MoRef))
+		}
+		for _, q := range v.Group.Status.Quarantined {
+			left = append(left, fmt.Sprintf("%s (%s)", q.Name, q.MoRef))
+		}
+	}
+	message := "abandoned; no VM is known to be left behind"
+	if len(left) > 0 {
+		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
+	}
+	v.hold, v.doubt = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
+	return plan.Result{Status: v.status(message), Finalized: len(v.Children) == 0, Resync: min(resyncBusy, v.Resync)}
+}
+
+// left is how many VMs of the group are there, or may be.
+func (v *view) left() int {
+	return len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept) + len(v.arriving)
+}
+
+// removeAll removes, or releases, every VM that bears the group's stamp, duplicates included, one step for each
+// member's name. What is in quarantine is removed in any case: it was taken away before.
+//
+// Another replica may still hold a lease and would recreate what is removed. So one member, the last to go, is
+// marked first with the generation of the deletion: who sees that, and knows only an older one, acts no more.
+func (v *view) removeAll() {
+	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept)
+	v.holdVanished()
+	v.hindered += len(v.vanished())
+	v.setRules()
+	if !v.isAnnounced() {
+		v.act(v.marking(&v.members[v.lastToGo()], "", "the group is deleted: other replicas of the server must know before anything is removed"))
+		return
+	}
+	if v.drainsAll() {
+		v.draining = v.countReady()
+		return
+	}
+	for i := range v.quarantined {
+		v.remove(&v.quarantined[i], deleted, "the group is deleted")
+	}
+	on, reason := deleted, "the group is deleted"
+	if v.policy.retain {
+		on, reason = retained, "the group is deleted, and its VMs are retained (deletion.policy)"
+	}
+	for i := range v.members {
+		if i == 0 || v.members[i-1].Ordinal != v.members[i].Ordinal {
+			v.remove(&v.members[i], on, reason)
+		}
+	}
+}
+
+// leaseOver reports whether every lease of another replica has ended: none was renewed since finalizing began.
+func (v *view) leaseOver() bool {
+	over := v.FinalizingSince.Add(v.Lease)
+	v.wakeAt(over)
+	return !v.Now.Before(over)
+}
+
+// refused reports whether a step was tried and cannot be done: the deletion goes on without it. A name that is held may
+// become free, but not when two members hold each other's: nothing that is deleted waits for a name.
+func (v *view) refused(m *member, op plan.Op) bool {
+	p := v.Pending[m.name]
+	return p.Op == op && p.State != plan.Running && p.Fault.Reason != "" && (!p.Fault.Passing || p.Fault.Reason == plan.ReasonNameHeld)
+}
+
+// lastToGo is the index of the first member that can be changed; -1 if there is none.
+func (v *view) lastToGo() int {
+	return slices.IndexFunc(v.members, func(m member) bool { return m.Reachable && m.Question == "" })
+}
+
+// isLastToGo reports whether a member is the one that bears the mark of the deletion.
+func (v *view) isLastToGo(m *member) bool {
+	last := v.lastToGo()
+	return last >= 0 && v.members[last].MoRef == m.MoRef
+}
+
+// isAnnounced reports whether a member bears the mark of the deletion. The deletion goes on as well if none can be given it.
+func (v *view) isAnnounced() bool {
+	last := v.lastToGo()
+	if last < 0 {
+		return true
+	}
+	m := &v.members[last]
+	return m.Marked && m.Generation >= v.Group.Generation || v.refused(m, plan.Mark)
+}
+
+func (v *view) removeFolder() {
+	for _, p := range v.Pending {
+		if p.Op != plan.ConfirmGone && p.Op != plan.RemoveFolder && p.State == plan.Running {
+			return // what is under way may still show
+		}
+	}
+	if v.folderLeft() {
+		v.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: v.State.Folder, Reason: "the group is deleted and its folder is empty"})
+		if v.policy.retain {
+			v.faults = nil // that the retained VMs are in the folder hinders nobody
+		}
+		return
+	}
+	if !v.Emptied {
+		v.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "a fresh read must show that nothing of the group is left"})
+	}
+}
+
+// folderStays reports whether the folder is kept, because it holds VMs of others or vCenter does not let it be removed, and that
+// one lease has passed since, so that no other replica of the server may still clone into it.
+func (v *view) folderStays() bool { return v.folderKept() && v.leaseOver() }
+
+func (v *view) folderKept() bool {
+	reason := v.Pending[plan.FolderKey].Fault.Reason
+	return reason == plan.ReasonFolderHoldsStranger || reason == plan.ReasonFolderStays
+}
+
+// empty reports whether nothing of the group is left to be seen.
+func (v *view) empty() bool {
+	return v.left() == 0 && v.rulesGone() && !v.State.FolderUnknown && !v.folderLeft()
+}
+
+// folderLeft reports whether the group's own folder is there, and to be removed.
+func (v *view) folderLeft() bool {
+	own := slices.Contains(v.OwnFolders, v.State.Folder) || len(v.OwnFolders) == 0 && !v.Emptied
+	return v.State.Folder != "" && own && !v.folderStays()
+}

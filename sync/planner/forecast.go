@@ -1,0 +1,64 @@
+package planner
+
+import (
+	"slices"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// A forecast is bounded: the rest of a long roll goes on like its beginning.
+const (
+	maxRounds = 200
+	maxSteps  = 2000
+)
+
+// Forecast says which steps lead from an observation to the wanted state if every one succeeds, by making the
+// plan again after each round. What is pending is taken as about to succeed, and guests as quick to boot and to halt;
+// what is paused is planned as if it were not. It ends where a plan has no action and waits for nothing: at the goal,
+// or at what holds the group back; or it is cut off, and More tells so.
+func Forecast(o plan.Observed) (f plan.Outlook) {
+	o.State.VMs = slices.Clone(o.State.VMs)
+	o.Group = o.Group.DeepCopy()
+	o.Group.Spec.Paused = false
+	for _, p := range o.Pending {
+		if p.Op == plan.Clone && p.State == plan.Running {
+			addresses, _ := plan.AddressesOf(&o.Group.Spec, p.Ordinal)
+			plan.Apply(&o, plan.Action{Op: plan.Clone, VM: plan.MemberName(o.Group.Name, p.Ordinal), Ordinal: p.Ordinal, CPU: o.Group.Spec.CPU,
+				MemoryMB: o.Group.MemoryMB(), Revision: plan.RevisionWith(&o.Group.Spec, o.Related.Digest), Generation: o.Group.Generation,
+				Folder: o.State.Folder, Details: &plan.Details{Home: plan.HomeOf(&o.Group.Spec).String(), AddressText: plan.AddressText(addresses), Prepared: plan.PreparationOf(&o.Group.Spec)}})
+		}
+	}
+	o.Pending = nil
+	var waited time.Duration
+	for round := 1; round <= maxRounds && len(f.Steps) < maxSteps; {
+		o.Called = o.Now
+		r := Make(o)
+		o.Group.Status = r.Status
+		if o.DrainTime() > 0 {
+			plan.Show(&o, r.Children)
+		}
+		if len(r.Actions) == 0 {
+			if r.Wake == 0 || r.Finalized {
+				return f
+			}
+			waited += r.Wake
+			o.Now = o.Now.Add(r.Wake)
+			if waited > maxWaiting {
+				return f
+			}
+			continue
+		}
+		for _, a := range r.Actions {
+			f.Steps = append(f.Steps, plan.Step{Round: round, After: waited, Action: a})
+			plan.Apply(&o, a)
+		}
+		waited = 0
+		round++
+	}
+	f.More = true
+	return f
+}
+
+// maxWaiting is how long a forecast looks ahead while nothing is done: longer than any number of seconds in the spec.
+const maxWaiting = 62 * 24 * time.Hour

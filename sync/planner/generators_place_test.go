@@ -1,0 +1,40 @@
+package planner_test
+
+import (
+	"pgregory.net/rapid"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// addressesOf is what the stamp of a member says of its addresses: here, there is one network at most.
+func addressesOf(o *plan.Observed, ordinal int32) string {
+	all, _ := plan.AddressesOf(&o.Group.Spec, ordinal)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0].IPv4
+}
+
+// features draws every field of the spec that says where members run, what they know, and how they are found.
+func features(t *rapid.T, o *plan.Observed) {
+	s, one := &o.Group.Spec, func(label string, n int) bool { return rapid.IntRange(0, n-1).Draw(t, label) == 0 }
+	if one("has user data", 4) {
+		s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+		o.Related = plan.Related{UserData: "#cloud-config", Digest: "0a1b"}
+	}
+	if one("has a service", 3) {
+		s.Service = &v1alpha1.Service{DrainSeconds: rapid.SampledFrom([]int32{0, 30, 120}).Draw(t, "drain")}
+	}
+	if one("has zones", 4) {
+		s.Placement.Zones = []string{"east", "west", "north"}[:rapid.IntRange(1, 3).Draw(t, "zones")]
+	}
+	if one("has tags", 4) {
+		s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+	}
+	if one("has networks", 4) {
+		s.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
+	}
+	s.Placement.AntiAffinity = rapid.SampledFrom([]v1alpha1.AntiAffinity{"", "", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired}).Draw(t, "anti-affinity")
+	o.State.RulesOff = s.Placement.AntiAffinity != "" && one("rules are off", 2)
+}

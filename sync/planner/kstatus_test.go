@@ -1,0 +1,142 @@
+package planner_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+// computed is what kstatus makes of a group with that status, as the API server stores it.
+func computed(t *testing.T, g *v1alpha1.VmGroup, s *v1alpha1.VmGroupStatus) kstatus.Status {
+	t.Helper()
+	stored := *g
+	stored.Status = *s
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := kstatus.Compute(&unstructured.Unstructured{Object: content})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Status
+}
+
+// Flux, Argo CD and others go by kstatus: a group that waits for an operator has failed, one that is worked on is in progress.
+func TestToolsTellAStoppedGroupFromOneThatIsWorkedOn(t *testing.T) {
+	wanted := map[v1alpha1.Phase]kstatus.Status{v1alpha1.PhaseRunning: kstatus.CurrentStatus, v1alpha1.PhasePending: kstatus.InProgressStatus,
+		v1alpha1.PhaseError: kstatus.FailedStatus}
+	seen := map[kstatus.Status]int{}
+	stories := maps.Clone(lifeStories)
+	maps.Copy(stories, changeStories)
+	maps.Copy(stories, placeStories)
+	for name, tell := range stories {
+		s := &story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute}
+		s.heard = func(r *plan.Result) {
+			want := wanted[r.Status.Phase]
+			if !s.o.Group.DeletionTimestamp.IsZero() {
+				want = kstatus.TerminatingStatus
+			}
+			got := computed(t, s.o.Group, &r.Status)
+			if got != want {
+				t.Errorf("%s: %s is %s for kstatus, not %s: %s", name, r.Status.Phase, got, want, r.Status.LastMessage)
+			}
+			seen[got]++
+			edited := s.o.Group.DeepCopy()
+			edited.Generation++
+			if got := computed(t, edited, &r.Status); got != kstatus.InProgressStatus && got != kstatus.TerminatingStatus {
+				t.Errorf("%s: %s although the spec was edited since", name, got)
+			}
+		}
+		tell(s)
+	}
+	for _, status := range []kstatus.Status{kstatus.CurrentStatus, kstatus.InProgressStatus, kstatus.FailedStatus, kstatus.TerminatingStatus} {
+		if seen[status] == 0 {
+			t.Errorf("no story comes to %s", status)
+		}
+	}
+}
+
+// statusOf is a condition's status; empty if it is absent.
+func statusOf(s *v1alpha1.VmGroupStatus, kind string) metav1.ConditionStatus {
+	i := slices.IndexFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == kind })
+	if i < 0 {
+		return ""
+	}
+	return s.Conditions[i].Status
+}
+
+func TestWhatAUserMayWaitForIsPresentAsFalse(t *testing.T) {
+	o := observed(1)
+	o.State.VMs = []plan.VM{vm(&o, 0)}
+	r := planner.Make(o)
+	if r.Status.Phase != v1alpha1.PhaseRunning {
+		t.Fatalf("%s %s", r.Status.Phase, r.Status.LastMessage)
+	}
+	for _, kind := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionProgressing, v1alpha1.ConditionMembersDiffer,
+		v1alpha1.ConditionUpdateHeld, v1alpha1.ConditionCloneBlocked, v1alpha1.ConditionHealingSuspended, v1alpha1.ConditionPaused} {
+		if got := statusOf(&r.Status, kind); got != metav1.ConditionFalse {
+			t.Errorf("%s is %q", kind, got)
+		}
+	}
+	if got := statusOf(&r.Status, v1alpha1.ConditionNameConflict); got != "" {
+		t.Errorf("NameConflict is %q although there never was one", got)
+	}
+}
+
+func TestAConditionThatWasTrueStaysAsFalseAndIsUnknownWithoutVCenter(t *testing.T) {
+	o := observed(1)
+	o.State.VMs = []plan.VM{vm(&o, 0)}
+	o.State.VMs[0].Reachable, o.State.VMs[0].Unreachable = false, "disconnected"
+	next := func(want metav1.ConditionStatus) {
+		t.Helper()
+		r := planner.Make(o)
+		if got := statusOf(&r.Status, v1alpha1.ConditionMembersUnreachable); got != want {
+			t.Errorf("MembersUnreachable is %q, not %q", got, want)
+		}
+		o.Group = o.Group.DeepCopy()
+		o.Group.Status = r.Status
+	}
+	next(metav1.ConditionTrue)
+	o.State.VMs[0].Reachable, o.State.VMs[0].Unreachable = true, ""
+	next(metav1.ConditionFalse)
+	o.State.Known = false
+	next(metav1.ConditionUnknown)
+	o.State.Known = true
+	next(metav1.ConditionFalse)
+}
+
+func TestAHindranceOfManyIsSaidOnceAndTheConditionsThatSumUpDoNotRepeatIt(t *testing.T) {
+	o := observed(12)
+	o.State.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
+	for i := range int32(12) {
+		o.Pending[plan.MemberName("web", i)] = plan.Pending{Op: plan.Clone, Ordinal: i, State: plan.BackingOff,
+			Fault: plan.Fault{Reason: "MissingPrivilege", Person: true, Message: "vCenter's user lacks a privilege: grant it."}}
+	}
+	r := planner.Make(o)
+	const text = "12 members (web-0, web-1, web-2 and 9 more): vCenter's user lacks a privilege: grant it"
+	if r.Status.LastMessage != text {
+		t.Error(r.Status.LastMessage)
+	}
+	told := map[string]string{}
+	for _, c := range r.Status.Conditions {
+		if c.Message != "" {
+			told[c.Type] = c.Message
+		}
+	}
+	want := map[string]string{v1alpha1.ConditionReady: "0 of 12 members are ready", v1alpha1.ConditionVCenterReachable: "the inventory is known and fresh",
+		v1alpha1.ConditionStalled: text, v1alpha1.ConditionCloneBlocked: "web-0, web-1, web-2, web-3, web-4, web-5, web-6, web-7, web-8, web-9 and 2 more"}
+	if !maps.Equal(told, want) {
+		t.Errorf("%v", told)
+	}
+}

@@ -1,0 +1,48 @@
+package planner_test
+
+import (
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+func TestAMarkKeepsWhenAndWhyAMemberWasChosenFirst(t *testing.T) {
+	before, later := now.Add(-time.Minute), now
+	marked := func(why plan.Why) plan.VM { return plan.VM{Marked: true, Why: why, MarkedAt: before, Generation: 7} }
+	for name, c := range map[string]struct {
+		vm   plan.VM
+		a    plan.Action
+		want plan.VM
+	}{
+		"a member that was not chosen": {plan.VM{Generation: 2}, plan.Action{Op: plan.Mark, Why: plan.WhyHealing, Generation: 3},
+			plan.VM{Marked: true, Why: plan.WhyHealing, MarkedAt: later, Generation: 3}},
+		"one that goes for another reason now": {marked(plan.WhyScaleIn), plan.Action{Op: plan.Mark, Why: plan.WhyUpdate, Generation: 8},
+			plan.VM{Marked: true, Why: plan.WhyUpdate, MarkedAt: before, Generation: 8}},
+		"a deletion keeps the former reason": {marked(plan.WhyHealing), plan.Action{Op: plan.Mark, Generation: 8},
+			plan.VM{Marked: true, Why: plan.WhyHealing, MarkedAt: before, Generation: 8}},
+		"a deletion of a member that was to be power-cycled": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Mark, Generation: 8},
+			plan.VM{Marked: true, MarkedAt: later, Generation: 8}},
+		"a power cycle is no leave to remove it": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Mark, Why: plan.WhyScaleIn, Generation: 6},
+			plan.VM{Marked: true, Why: plan.WhyScaleIn, MarkedAt: later, Generation: 7}},
+		"a mark that is taken off":              {marked(plan.WhyScaleIn), plan.Action{Op: plan.Unmark, Generation: 8}, plan.VM{Generation: 8}},
+		"the change that a power cycle was for": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Reconfigure}, plan.VM{Generation: 7}},
+		"a hot change leaves the mark":          {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Reconfigure, Hot: true}, marked(plan.WhyPowerCycle)},
+	} {
+		if c.vm.Restamp(&c.a, later); c.vm.Marked != c.want.Marked || c.vm.Why != c.want.Why || !c.vm.MarkedAt.Equal(c.want.MarkedAt) || c.vm.Generation != c.want.Generation {
+			t.Errorf("%s: %+v, want %+v", name, c.vm, c.want)
+		}
+	}
+}
+
+func TestAnUnmarkForgetsAShutdownThatIsOver(t *testing.T) {
+	for _, over := range []bool{false, true} {
+		vm := plan.VM{Marked: true, Boot: now, Shutdown: plan.Moment{At: now, Boot: now}}
+		if over {
+			vm.Boot = now.Add(time.Minute)
+		}
+		if vm.Restamp(&plan.Action{Op: plan.Unmark}, now); vm.Shutdown.At.IsZero() != over {
+			t.Errorf("powered on since: %v; the request is %v", over, vm.Shutdown)
+		}
+	}
+}

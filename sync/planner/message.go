@@ -1,0 +1,304 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// messageReconciled is the ancestor's message, kept to the letter, for a group with which all is well.
+const messageReconciled = "successfully reconciled VmGroup"
+
+// message says for people what hinders, then what goes on, then what is waited for or kept. It is made of facts alone (no
+// clock, no count of tries), so it changes only when something happened.
+func (v *view) message() string {
+	if v.hold != nil {
+		return v.holdText()
+	}
+	parts := hindrances(v.faults, v.nameOf)
+	if v.Finalizing {
+		parts = append(parts, v.deletion()...)
+	}
+	for _, a := range activities {
+		if n := a.of(v); n > 0 {
+			parts = append(parts, a.text(v, n))
+		}
+	}
+	parts = append(parts, v.waits()...)
+	switch {
+	case len(parts) > 0:
+	case v.busy():
+		parts = []string{"waiting for vCenter to end what is under way"}
+	default:
+		parts = []string{messageReconciled}
+	}
+	text := strings.Join(parts, "; ")
+	if v.paused() {
+		text = "paused (spec.paused), so nothing is changed; otherwise: " + text
+	}
+	return text
+}
+
+// abandonHint says how a deletion ends that waits for a vCenter that will never answer.
+const abandonHint = "if vCenter is gone for good, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
+
+// holdText says why nothing may be done at all.
+func (v *view) holdText() string {
+	text := strings.TrimSuffix(v.hold.Message, ".")
+	if v.Finalizing {
+		text = "the deletion waits for vCenter: " + text
+	}
+	if !v.sighted && len(v.Group.Status.Members) > 0 {
+		text += "; the last known figures are kept"
+	}
+	if v.Finalizing && v.hold.Reason != plan.ReasonInventoryNotRead {
+		text += "; " + abandonHint
+	}
+	return text
+}
+
+// hindrances says what hinders: what an operator has to do first, each hindrance once, with those that it hinders.
+func hindrances(faults []named, display func(who string) string) (texts []string) {
+	var order []string
+	whom := map[string][]string{}
+	for _, f := range inOrder(faults) {
+		text := strings.TrimSuffix(f.Message, ".")
+		if _, known := whom[text]; !known {
+			order, whom[text] = append(order, text), nil
+		}
+		switch f.who {
+		case plan.FolderKey, plan.ConfirmKey:
+		case plan.RulesKey:
+			whom[text] = append(whom[text], "the group's DRS rules")
+		default:
+			whom[text] = append(whom[text], display(f.who))
+		}
+	}
+	for i, text := range order {
+		if i == 3 && len(order) > 4 {
+			return append(texts, fmt.Sprintf("and %d more hindrances", len(order)-i))
+		}
+		switch names := whom[text]; len(names) {
+		case 0:
+		case 1:
+			text = names[0] + ": " + afterColon(text)
+		default:
+			text = fmt.Sprintf("%d members (%s): %s", len(names), plan.AtMost(names, 3), afterColon(text))
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// afterColon is a sentence that follows a member's name.
+func afterColon(text string) string {
+	for _, first := range []string{"The ", "A ", "An ", "There ", "No "} {
+		if rest, does := strings.CutPrefix(text, first); does {
+			return strings.ToLower(first) + rest
+		}
+	}
+	return text
+}
+
+// inOrder are faults in the order in which they are told: an operator's first, then by members. (They are found in another order
+// while a step is tried again.)
+func inOrder(faults []named) []named {
+	faults = slices.Clone(faults)
+	slices.SortStableFunc(faults, func(a, b named) int {
+		return cmp.Or(cmp.Compare(oneIf(b.Person), oneIf(a.Person)), cmp.Compare(len(a.who), len(b.who)), strings.Compare(a.who, b.who))
+	})
+	return faults
+}
+
+// activities are what goes on, in the order in which it is told: of how many members, and what is said of them.
+var activities = []struct {
+	of   func(*view) int
+	text func(v *view, n int) string
+}{
+	{(*view).updatesNow, share("updating %d of %d")},
+	{func(v *view) int { return v.cloning * int(oneIf(!v.Finalizing)) }, share("cloning %d of %d")},
+	{func(v *view) int { return v.adopting }, counted("adopting %s", "VM")},
+	{func(v *view) int { return v.returning }, counted("bringing %s back from quarantine", "VM")},
+	{func(v *view) int { return v.resizing }, share("resizing %d of %d")},
+	{func(v *view) int { return v.starting }, share("powering on %d of %d")},
+	{func(v *view) int { return v.leaving * int(oneIf(!v.Finalizing)) }, func(v *view, n int) string {
+		return fmt.Sprintf("removing %d of %d", n, len(v.members)+len(v.unseen))
+	}},
+	{func(v *view) int { return v.draining }, counted("draining %s before (spec.service.drainSeconds)", "member")},
+	{(*view).rulesToSet, func(*view, int) string { return "setting the group's DRS rules" }},
+	{func(v *view) int { return v.preparing }, share("preparing %d of %d (tags, attributes, network)")},
+	{func(v *view) int { return v.tidying * int(oneIf(!v.Finalizing)) }, counted("putting %s into quarantine or, when its time is over, away", "VM")},
+}
+
+func share(format string) func(*view, int) string {
+	return func(v *view, n int) string { return fmt.Sprintf(format, n, v.want) }
+}
+
+func counted(format, noun string) func(*view, int) string {
+	return func(_ *view, n int) string { return fmt.Sprintf(format, count(n, noun)) }
+}
+
+// updatesNow is how many members are to be updated, as long as any of that goes on.
+func (v *view) updatesNow() int {
+	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.cloning+v.returning+v.resizing+v.starting+v.leaving+v.preparing == 0 {
+		return 0
+	}
+	return v.updating
+}
+
+func (v *view) rulesToSet() int {
+	return int(oneIf(v.State.RulesOff && v.Pending[plan.RulesKey].Fault.Reason == ""))
+}
+
+// deletion says what is left to do until the group is gone.
+func (v *view) deletion() []string {
+	going := v.leaving - v.hindered
+	switch {
+	case v.hindered > 0 && going <= 1: // the last one waits for the others
+		return []string{"the deletion waits for that"}
+	case v.leaving == 1 && v.policy.retain && !v.leaseOver():
+		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
+	case v.leaving > 0 && v.policy.retain:
+		return []string{"releasing " + count(going, "member")}
+	case v.leaving > 0:
+		return []string{"removing " + count(going, "member")}
+	case len(v.arriving) > 0:
+		return []string{fmt.Sprintf("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))}
+	case v.State.FolderUnknown:
+		return []string{"the deletion waits for that", abandonHint}
+	case v.folderLeft() && v.policy.retain:
+		return []string{"leaving the group's folder to the retained VMs"}
+	case v.folderLeft() && v.folderKept():
+		return []string{fmt.Sprintf("otherwise the folder stays, and the deletion ends by itself %s after it began", v.Lease)}
+	case v.folderLeft():
+		return []string{"removing the group's folder"}
+	case !v.Emptied:
+		return []string{"confirming that nothing of the group is left in vCenter"}
+	}
+	return []string{"nothing of the group is left in vCenter"}
+}
+
+// waits says what is waited for, or kept as it is.
+func (v *view) waits() (texts []string) {
+	if v.waitCall {
+		texts = append(texts, "waiting for the next hook call before the group's folder is made or used")
+	}
+	names := v.unreachable()
+	for _, q := range v.unseenKept {
+		names = append(names, q.Name+" (in quarantine, not seen)")
+	}
+	if len(names) > 0 {
+		texts = append(texts, "left alone because vCenter cannot reach or show them: "+plan.AtMost(names, 5))
+	}
+	if v.Finalizing {
+		return texts
+	}
+	if names := v.notReady(); len(names) > 0 && v.suspended == "" {
+		texts = append(texts, "not ready yet: "+plan.AtMost(names, 5))
+	}
+	if text := v.heldText(); text != "" {
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// nameOf is a member's name for people: one that was renamed in vCenter is looked for there under its name now.
+func (v *view) nameOf(who string) string {
+	for i := range v.members {
+		if m := &v.members[i]; m.name == who && !m.duplicate {
+			return m.display()
+		}
+	}
+	return who
+}
+
+// display is the member's name, and the one that it has in vCenter if that is another.
+func (m *member) display() string { return m.displayWith("") }
+
+// displayWith is display with something more that is said of the member.
+func (m *member) displayWith(more string) string {
+	var notes []string
+	if m.VM.Name != m.name {
+		notes = append(notes, "now "+m.VM.Name)
+	}
+	if more != "" {
+		notes = append(notes, more)
+	}
+	if len(notes) == 0 {
+		return m.name
+	}
+	return fmt.Sprintf("%s (%s)", m.name, strings.Join(notes, "; "))
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// unreachable says which members exist and can neither be reached nor, some of them, seen.
+func (v *view) unreachable() []string {
+	var names []string
+	for i := range v.members {
+		if m := &v.members[i]; !m.Reachable {
+			names = append(names, m.displayWith(m.Unreachable))
+		}
+	}
+	for i := range v.unseen {
+		if m := &v.unseen[i]; !m.vanished {
+			names = append(names, fmt.Sprintf("%s (not seen)", plan.MemberName(v.Group.Name, m.Ordinal)))
+		}
+	}
+	return names
+}
+
+// notReady names the members that run and are waited for, or stay unready with nothing done about it.
+func (v *view) notReady() (names []string) {
+	for i := range v.members {
+		if m := &v.members[i]; v.healable(m) && !m.leaves {
+			names = append(names, m.display())
+		}
+	}
+	return names
+}
+
+// busy reports whether something is under way or to be done that waits for nobody.
+func (v *view) busy() bool {
+	if len(v.actions)+v.missing+len(v.arriving)+v.starting+v.resizing+v.preparing+v.leaving+v.updating+v.hindered > 0 || v.Finalizing {
+		return true
+	}
+	for _, p := range v.Pending {
+		if p.State == plan.Running {
+			return true
+		}
+	}
+	return false
+}
+
+// blocked reports whether an operator has to act before the group can be as it is wanted.
+func (v *view) blocked() bool {
+	if v.hold != nil {
+		return v.hold.Person
+	}
+	for _, f := range v.faults {
+		if f.Person {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) phase() v1alpha1.Phase {
+	switch {
+	case v.blocked():
+		return v1alpha1.PhaseError
+	case v.hold == nil && !v.busy() && v.ordinals == v.want && v.countReady() == v.want && len(v.faults)+len(v.unseen) == 0:
+		return v1alpha1.PhaseRunning
+	}
+	return v1alpha1.PhasePending
+}

@@ -1,0 +1,110 @@
+// Package planner is where the product lives: the pure core that says, from what Kubernetes and vCenter show now,
+// what the group's status and children are and which steps are wanted.
+//
+// Make is a function of its argument alone. There is no context, clock, logger, error, goroutine or client in
+// this package, and equal observations give equal results to the byte. It is called for every hook call and
+// again, out of band, before every single action; so whatever starts was planned just now.
+package planner
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// folderGrace is how old the last hook call may be at most for a folder to be made: a server whose lease has
+// outlived the group must not recreate the folder that another copy's finalize has removed.
+const folderGrace = 10 * time.Second
+
+// Make plans a group. What holds it back is looked at in this order, and the first that applies decides:
+//
+//	finalizing  abandoned  spec     vCenter          stamps       | figures   children      actions
+//	----------  ---------  -------  ---------------  ------------ + --------  ------------  -------------------
+//	yes         yes        any      any              any          | observed  none          none; finalized
+//	yes         no         any      unknown          any          | kept      none          none
+//	yes         no         any      another than was any          | kept      none          none
+//	yes         no         any      known            any          | observed  none          remove all, finalize
+//	not deleted any        any      any              any          | as received  as received    none; refused, or finalized
+//	no          -          any      unknown          any          | kept      as last applied  none
+//	no          -          any      another than was any          | kept      as last applied  none
+//	no          -          invalid  known            any          | observed  as last applied  none
+//	no          -          valid    settings unfit   any          | observed  wanted        none
+//	no          -          valid    known            newer        | observed  wanted        none
+//	no          -          valid    known            ours         | observed  wanted        toward the spec
+//
+// A group with spec.paused is planned likewise, and its actions are dropped: the status says what would be done.
+//
+// "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (unselected).
+//
+// The properties that hold for every observation stand in properties_test.go, a sentence each.
+func Make(o plan.Observed) plan.Result {
+	if o.Unselected() {
+		return unselected(&o)
+	}
+	v := classify(&o)
+	if o.Finalizing {
+		return v.finalize()
+	}
+	r := plan.Result{Children: v.children(), Resync: o.Resync}
+	if v.hold == nil {
+		v.reconcile()
+	}
+	r.Wake, r.SlowStart = v.untilWake(), v.lost > 1 && v.missing > 1
+	if v.hold == nil && !v.paused() {
+		r.Actions = v.actions
+	}
+	switch {
+	case !v.sighted:
+		r.Resync = min(resyncHindered, o.Resync)
+	case v.blocked():
+		r.Resync = min(v.resyncBlocked(), o.Resync)
+	case v.paused():
+	case v.hold != nil || v.busy() || v.update != nil || v.countReady() < len(v.members):
+		r.Resync = min(resyncBusy, o.Resync)
+	case o.Group.Spec.Service != nil:
+		r.Resync = min(resyncServed, o.Resync)
+	}
+	if r.Wake > 0 {
+		r.Resync = min(r.Resync, max(r.Wake, time.Second))
+	}
+	r.Status = v.status(v.message())
+	r.Notes = v.notes(&r.Status)
+	return r
+}
+
+// How soon the next hook call is wished for, to bring the status up to date: while members come and go, while an operator has
+// to act, and while vCenter cannot be seen. A settled group is called for at the resync period; one with a
+// Service more often, because its endpoints are brought up to date by hook calls alone.
+const (
+	resyncBusy     = 2 * time.Second
+	resyncServed   = 5 * time.Second
+	resyncWatched  = 3 * time.Second // an operator has to act, in the first watchedFor
+	resyncStalled  = 8 * time.Second // and later: what the inventory shows is told within ten seconds still
+	resyncHindered = 5 * time.Second
+
+	watchedFor = 10 * time.Minute
+)
+
+// resyncBlocked is for a group that an operator has to act for. Many may wait for one vCenter, and for weeks: their calls must
+// not keep Metacontroller from the others.
+func (v *view) resyncBlocked() time.Duration {
+	stalled := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionStalled)
+	if stalled != nil && stalled.Status == metav1.ConditionTrue && v.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
+		return resyncStalled
+	}
+	return resyncWatched
+}
+
+// paused reports whether an operator wants nothing to be changed.
+func (v *view) paused() bool { return v.Group.Spec.Paused }
+
+func (v *view) untilWake() time.Duration {
+	if v.wake.IsZero() {
+		return 0
+	}
+	return v.wake.Sub(v.Now)
+}

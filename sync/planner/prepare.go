@@ -1,0 +1,69 @@
+package planner
+
+import (
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// A member is prepared once after its clone, before it runs: so that whoever goes by its tags knows it from the first
+// moment, and its guest finds its network at the first boot. Tags and attributes that change later are changed on it as
+// it runs.
+
+// unprepared reports whether a member must not be powered on yet.
+func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, plan.Unprepared) }
+
+// preparable reports whether a member can be prepared by the spec as it is now: that is the one that it was made from. (Another
+// user data raises no generation, and is no matter of Prepare's.) One that cannot be, and never ran, is to go.
+func (v *view) preparable(m *member) bool {
+	return m.outdated == "" && v.revision != "" || m.Generation == v.Group.Generation
+}
+
+// prepareLater brings the tags and attributes of members up to date that have run before.
+func (v *view) prepareLater() {
+	for i := range v.members {
+		m := &v.members[i]
+		if m.Prepared == v.prepared || !v.preparable(m) || m.leaves || m.Marked || m.duplicate || !m.Reachable {
+			continue
+		}
+		v.prepare(m, "its tags or attributes differ from the spec")
+	}
+}
+
+// prepare reports whether that is not hindered.
+func (v *view) prepare(m *member, reason string) bool {
+	first := !v.acted[m.name]
+	details, ok := v.details(m.Ordinal)
+	if !ok { // it is outdated then, or adopted
+		details.Addresses = nil
+	}
+	goesOn := v.act(plan.Action{Op: plan.Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Details: details, Reason: reason,
+		Generation: v.Group.Generation})
+	v.preparing += int(oneIf(goesOn && first))
+	return goesOn
+}
+
+// setRules keeps the group's DRS rules in step with its members; a group that is removed has none.
+func (v *view) setRules() {
+	if !v.State.RulesOff {
+		return
+	}
+	spec, reason := &v.Group.Spec, "the DRS rules differ from spec.placement.antiAffinity, or from the members that exist"
+	if v.Finalizing {
+		spec, reason = spec.DeepCopy(), "the group is deleted"
+		spec.Placement.AntiAffinity = v1alpha1.AntiAffinityNone
+	}
+	v.act(plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: reason, Generation: v.Group.Generation, Details: &plan.Details{Spec: spec}})
+}
+
+// awaitsRules reports whether no member may be powered on before the rules stand.
+func (v *view) awaitsRules() bool {
+	return v.State.RulesOff && v.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired
+}
+
+// rulesGone reports whether a group that is removed has no DRS rule any more, or none that can be removed.
+func (v *view) rulesGone() bool {
+	p := v.Pending[plan.RulesKey]
+	return !v.State.RulesOff || p.Op == plan.SetRules && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Passing
+}

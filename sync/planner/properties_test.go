@@ -1,0 +1,337 @@
+package planner_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+func TestEveryObservation(t *testing.T) {
+	t.Run("gives at most one action a member, and none where one is pending", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		seen := map[string]bool{}
+		for _, a := range planner.Make(o).Actions {
+			p, pending := o.Pending[a.VM]
+			pending = pending && p.State != plan.Due && !(p.State == plan.BackingOff && (p.Op == plan.PowerOn && a.Op != plan.PowerOn || p.Op == plan.Clone && a.MoRef != ""))
+			if pending || seen[a.VM] {
+				t.Fatalf("a second action for %q: %+v", a.VM, a)
+			}
+			seen[a.VM] = true
+		}
+	}))
+	t.Run("gives never more members than replicas and maxSurge, and no second one of an ordinal", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		held, made := withArriving(o), 0
+		for _, a := range planner.Make(o).Actions {
+			if a.Op != plan.Clone && a.Op != plan.Adopt && !(a.Op == plan.Unmark && isQuarantined(&o, a.MoRef)) {
+				continue
+			}
+			if made++; held[a.Ordinal] {
+				t.Fatalf("ordinal %d exists, and %s would make another", a.Ordinal, a.Op)
+			}
+		}
+		if surge, _ := limits(&o); made > 0 && (o.Finalizing || len(held)+made > int(o.Group.Replicas())+surge) {
+			t.Fatalf("%d more with %d members of %d and %d (finalizing: %v)", made, len(held), o.Group.Replicas(), surge, o.Finalizing)
+		}
+	}))
+	t.Run("takes none down that serves unless enough others do", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Finalizing = false
+		before, after := serving(&o, nil), serving(&o, planner.Make(o).Actions)
+		if _, least := limits(&o); after < before && after < least {
+			t.Fatalf("%d serve, of which %d would be left; %d are promised", before, after, least)
+		}
+	}))
+	t.Run("does nothing to a VM that asks an operator, and says what it asks", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		r, asks := planner.Make(o), map[string]bool{}
+		for _, m := range o.State.VMs {
+			asks[m.MoRef] = m.Question != ""
+		}
+		for _, a := range r.Actions {
+			if asks[a.MoRef] {
+				t.Fatalf("%s of %s, which asks", a.Op, a.VM)
+			}
+		}
+		told := slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
+			return c.Type == v1alpha1.ConditionQuestionPending && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "Was it moved?")
+		})
+		if o.State.Known && told != slices.ContainsFunc(o.State.VMs, func(m plan.VM) bool { return m.Question != "" }) && r.Refusal == nil && !r.Finalized {
+			t.Fatalf("told is %v of %+v", told, o.State.VMs)
+		}
+	}))
+	t.Run("touches none that vCenter cannot reach, and destroys only what is marked", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		byRef, perOrdinal := map[string]plan.VM{}, map[int32]int{}
+		for _, m := range o.State.VMs {
+			byRef[m.MoRef] = m
+			if m.Quarantined.IsZero() {
+				perOrdinal[m.Ordinal]++
+			}
+		}
+		for _, a := range planner.Make(o).Actions {
+			m, is := byRef[a.MoRef]
+			switch {
+			case !is:
+			case !m.Reachable:
+				t.Fatalf("%s of %s, which is unreachable", a.Op, a.VM)
+			case o.Finalizing:
+			case a.NeverOn: // vCenter's events decide about a twin that is off
+				if perOrdinal[m.Ordinal] < 2 || m.Power != plan.PoweredOff || a.Op != plan.Destroy {
+					t.Fatalf("%s of %s, which is no twin that is off", a.Op, a.VM)
+				}
+			case a.Op == plan.Destroy || a.Op == plan.Quarantine:
+				if !m.Marked || !a.Marked || m.Power != plan.PoweredOff {
+					t.Fatalf("%s of %s, which is not marked, or is on", a.Op, a.VM)
+				}
+			case a.Op == plan.Mark && perOrdinal[m.Ordinal] > 1:
+				t.Fatalf("%s of %s, which is a twin", a.Op, a.VM)
+			case a.Op == plan.Release:
+				t.Fatalf("%s of %s, and the group is not deleted", a.Op, a.VM)
+			}
+		}
+	}))
+	t.Run("takes away in scale-in the protected last, and else those in remove, the unwell, and the outdated first", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Finalizing = false
+		goes := map[string]bool{}
+		r := planner.Make(o)
+		for _, a := range r.Actions {
+			goes[a.MoRef] = a.Op == plan.Mark
+		}
+		twin := map[int32]int{}
+		for _, m := range o.State.VMs {
+			if m.Quarantined.IsZero() {
+				twin[m.Ordinal]++
+			}
+		}
+		rank := func(m plan.VM) int {
+			name, n := plan.MemberName("web", m.Ordinal), 3
+			switch {
+			case slices.Contains(o.Group.Spec.ScaleIn.Remove, name):
+				n = 0
+			case !ready(&o, m) || halting(&o, m):
+				n = 1
+			case m.Revision != plan.RevisionWith(&o.Group.Spec, o.Related.Digest) || m.CPU != 2:
+				n = 2
+			}
+			if slices.Contains(o.Group.Spec.ScaleIn.Protected, name) {
+				n += 4
+			}
+			return n
+		}
+		for _, a := range r.Actions {
+			if a.Op != plan.Mark || a.Why != plan.WhyScaleIn || o.Pending[a.VM].Op == plan.Mark {
+				continue
+			}
+			for _, m := range o.State.VMs {
+				_, pending := o.Pending[plan.MemberName("web", m.Ordinal)]
+				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && m.Reachable && m.Question == "" && !pending && m.Quarantined.IsZero() && twin[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
+					t.Fatalf("%s goes (%d), and web-%d stays (%d)", a.VM, rank(x), m.Ordinal, rank(m))
+				}
+			}
+		}
+	}))
+	t.Run("heals none while more are unready, or cannot be reached, than maxUnhealthy allows", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Finalizing = false
+		unwell, twins := 0, map[int32]int{}
+		for _, m := range o.State.VMs {
+			if m.Quarantined.IsZero() {
+				twins[m.Ordinal]++
+			}
+		}
+		for _, m := range o.State.VMs {
+			on := m.Power == plan.PoweredOn && !ready(&o, m) && !m.Marked && !halting(&o, m)
+			if m.Quarantined.IsZero() && twins[m.Ordinal] == 1 && (on || !m.Reachable) {
+				unwell++
+			}
+		}
+		allowed, forty := 0, intstr.FromString("40%")
+		allowed, _ = intstr.GetScaledValueFromIntOrPercent(cmp.Or(o.Group.Spec.Healing.MaxUnhealthy, &forty), int(o.Group.Replicas()), false)
+		for _, a := range planner.Make(o).Actions {
+			if unwell > max(1, allowed) && (a.Op == plan.Reset || a.Why == plan.WhyHealing) {
+				t.Fatalf("%s of %s while %d are unwell, and %d may be", a.Op, a.VM, unwell, allowed)
+			}
+		}
+	}))
+	t.Run("powers none on before it is prepared, and makes none without its user data", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		for _, a := range planner.Make(o).Actions {
+			m := find(&o, a.MoRef)
+			switch {
+			case o.Related.Fault != nil && (a.Op == plan.Clone || a.Op == plan.Adopt):
+				t.Fatalf("%s of %s without user data", a.Op, a.VM)
+			case a.Op == plan.PowerOn && strings.HasPrefix(m.Prepared, plan.Unprepared):
+				t.Fatalf("%s is powered on, and not prepared", a.VM)
+			case a.Op == plan.PowerOn && o.State.RulesOff && o.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired:
+				t.Fatalf("%s is powered on before the rule stands", a.VM)
+			}
+		}
+	}))
+	t.Run("leaves who is ready and to be removed alone for drainSeconds", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		if o.Group.Spec.Service == nil || o.Group.Spec.Deletion.Policy == v1alpha1.DeletionRetain {
+			t.Skip()
+		}
+		drain := time.Duration(o.Group.Spec.Service.DrainSeconds) * time.Second
+		for _, a := range planner.Make(o).Actions {
+			m, since := find(&o, a.MoRef), o.FinalizingSince
+			if !o.Finalizing || m.Marked && m.MarkedAt.Before(since) {
+				since = m.MarkedAt
+			}
+			takes := a.Op == plan.ShutdownGuest || a.Op == plan.PowerOff || a.Op == plan.Quarantine || a.Op == plan.Destroy
+			if takes && (m.Marked || o.Finalizing) && ready(&o, m) && !halting(&o, m) && !since.IsZero() && o.Now.Sub(since) < drain {
+				t.Fatalf("%s of %s after %s", a.Op, a.VM, o.Now.Sub(since))
+			}
+		}
+	}))
+	t.Run("does nothing to a paused group", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Group.Spec.Paused = true
+		if r := planner.Make(o); len(r.Actions) > 0 || r.Finalized {
+			t.Fatalf("%+v", r.Actions)
+		}
+	}))
+	t.Run("gives the same answer again, whatever the order of its parts, and is not changed", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		before := asJSON(t, o.Group) + fmt.Sprint(o.State)
+		want := asJSON(t, planner.Make(o))
+		if after := asJSON(t, o.Group) + fmt.Sprint(o.State); after != before {
+			t.Fatalf("the observation was changed:\n%s\n%s", before, after)
+		}
+		shuffled := o
+		shuffled.State.VMs = rapid.Permutation(o.State.VMs).Draw(t, "order")
+		if got := asJSON(t, planner.Make(shuffled)); got != want {
+			t.Fatalf("another answer:\n%s\n%s", want, got)
+		}
+	}))
+	t.Run("gives the same status and actions, stored and read back, until it asks to be woken", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		first := planner.Make(o)
+		store(t, &o, &first)
+		later := first.Wake - 1
+		if first.Wake == 0 {
+			later = time.Hour
+		}
+		o.Now = o.Now.Add(later)
+		o.Called = o.Now
+		second := planner.Make(o)
+		first.Wake, second.Wake, first.Resync, second.Resync = 0, 0, 0, 0
+		if first.SlowStart = false; second.SlowStart {
+			t.Fatal("members are lost that were confirmed to be gone before")
+		}
+		if first.Notes = nil; len(second.Notes) > 0 {
+			t.Fatalf("what is stored is told again: %+v", second.Notes)
+		}
+		if a, b := asJSON(t, first), asJSON(t, second); a != b {
+			t.Fatalf("%s later, with equal facts:\n%s", later, parting(a, b))
+		}
+	}))
+	t.Run("gives no action and keeps the figures while vCenter is unknown", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Group.Status = planner.Make(o).Status
+		o.State = plan.VCenterState{Trouble: rapid.SampledFrom([]*plan.Fault{nil, {Reason: "VCenterUnreachable", Message: "down"}}).Draw(t, "trouble")}
+		r := planner.Make(o)
+		was := o.Group.Status
+		if len(r.Actions) > 0 || r.Finalized || r.Status.CurrentReplicas != was.CurrentReplicas ||
+			r.Status.ReadyReplicas != was.ReadyReplicas || asJSON(t, r.Status.Members) != asJSON(t, was.Members) {
+			t.Fatalf("acted upon the unknown: %+v", r)
+		}
+	}))
+}
+
+// TestRepeatedPlanningConverges lets a model vCenter carry out any part of each plan, with any part of it
+// failing, members dying and being powered off in between at first, and asks that it ends at the goal.
+func TestRepeatedPlanningConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := healthy(t)
+		for round := 0; ; round++ {
+			if round > 400 {
+				t.Fatalf("no end after %d rounds: %+v", round, planner.Make(o))
+			}
+			o.Called = o.Now
+			r := planner.Make(o)
+			store(t, &o, &r)
+			if len(r.Actions) == 0 {
+				if r.Wake == 0 || round > 20 && r.Status.Phase == v1alpha1.PhaseRunning {
+					break
+				}
+				o.Now = o.Now.Add(r.Wake)
+				continue
+			}
+			for _, a := range r.Actions {
+				if round >= 20 || rapid.IntRange(0, 2).Draw(t, "succeeds") > 0 {
+					plan.Apply(&o, a)
+				}
+			}
+			if n := len(o.State.VMs); round < 10 && n > 0 && rapid.IntRange(0, 2).Draw(t, "admin") == 0 {
+				m := &o.State.VMs[rapid.IntRange(0, n-1).Draw(t, "victim")]
+				switch {
+				case rapid.Bool().Draw(t, "deletes"):
+					plan.Apply(&o, plan.Action{Op: plan.Destroy, MoRef: m.MoRef})
+				case m.Quarantined.IsZero():
+					plan.Apply(&o, plan.Action{Op: plan.PowerOff, MoRef: m.MoRef})
+				}
+			}
+			o.Now = o.Now.Add(time.Second)
+		}
+		r := planner.Make(o)
+		if o.Finalizing {
+			if !r.Finalized || len(o.State.VMs) > 0 || o.State.Folder != "" {
+				t.Fatalf("finalize ended with %+v", o.State)
+			}
+			return
+		}
+		if wrong := goal(&o, &r); wrong != "" {
+			t.Fatal("ended as ", wrong, asJSON(t, r.Status))
+		}
+	})
+}
+
+func TestFinalizeIsSaidOnlyWhenNothingIsLeft(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := anything(t)
+		o.Emptied = rapid.Bool().Draw(t, "emptied")
+		if rapid.Bool().Draw(t, "child") {
+			o.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {}}
+		}
+		r := planner.Make(o)
+		if r.Finalized && (!o.Finalizing || !o.Emptied || len(o.State.VMs) > 0 || o.State.Folder != "" || len(o.Children) > 0 || len(withArriving(o)) > 0) {
+			t.Fatalf("finalized with something left: %+v", o)
+		}
+	})
+}
+
+// The forecast is what `vmgroup plan` prints; it must reach the goal that the real thing reaches.
+func TestForecastEndsWhereNothingIsLeftToDo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := healthy(t)
+		o.Group.Spec.Paused = rapid.Bool().Draw(t, "paused")
+		f := planner.Forecast(o)
+		o.Group.Spec.Paused = false
+		for i, s := range f.Steps {
+			if i == 0 || s.Round != f.Steps[i-1].Round {
+				r := planner.Make(o)
+				store(t, &o, &r)
+				o.Now = o.Now.Add(s.After)
+				o.Called = o.Now
+			}
+			plan.Apply(&o, s.Action)
+		}
+		if r := planner.Make(o); f.More || len(r.Actions) > 0 {
+			t.Fatalf("left after the forecast of %d steps (more: %v): %+v", len(f.Steps), f.More, r.Actions)
+		}
+	})
+}

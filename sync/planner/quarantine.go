@@ -1,0 +1,106 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// A VM in quarantine is no member: it is powered off, its stamp says since when, its name leaves the ordinal's name
+// free, and it lies in a folder of its own. All that is told from the VM itself, so that every step can be the last:
+//
+//	name       folder          on its way out     wanted again
+//	---------  --------------  -----------------  -----------------
+//	web-2      the group's     Rename             Unmark
+//	web-2-vm-7 the group's     Move               Rename
+//	web-2-vm-7 quarantine      (kept)             Rename
+//	web-2      quarantine      Rename             Move
+//
+// One that an admin renamed or put elsewhere stays where it is, and is destroyed when its time is over.
+
+// blocksName reports whether a VM on its way out still has its member's name in the group's folder.
+func (v *view) blocksName(q *member) bool {
+	return q.VM.Name == q.name && q.VM.Folder == v.State.Folder && v.State.Folder != ""
+}
+
+// key names the actions on a VM in quarantine: its member's name may be another VM's again.
+func (v *view) key(q *member) string { return plan.QuarantineName(v.Group.Name, q.Ordinal, q.MoRef) }
+
+// bringBack makes up to count VMs members again that fit the spec, each for its old ordinal, and says how many.
+func (v *view) bringBack(count int) (back int) {
+	if count <= 0 {
+		return 0
+	}
+	for _, begun := range []bool{true, false} { // those that are on their way back come first
+		for i := range v.quarantined {
+			q := &v.quarantined[i]
+			if back == count {
+				return back
+			}
+			if (q.VM.Name == q.name) != begun || !v.fitsAgain(q) || v.has(q.Ordinal) || v.isUnseen(q.Ordinal) || slices.Contains(v.arriving, q.Ordinal) {
+				continue
+			}
+			back++
+			q.leaves = true // leaves quarantine
+			v.arriving = append(v.arriving, q.Ordinal)
+			a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "it is back from quarantine instead of a new clone"}
+			switch {
+			case q.VM.Name != q.name:
+				a.Op, a.NewName = plan.Rename, q.name
+			case q.VM.Folder == v.State.Quarantine && v.State.Quarantine != "":
+				a.Op, a.Folder = plan.Move, v.State.Folder
+			default:
+				a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, v.Group.Generation
+			}
+			v.returning += int(oneIf(v.act(a)))
+		}
+	}
+	return back
+}
+
+// fitsAgain reports whether a VM can be a member again: it was not taken away for its own sake, and is made as one would be
+// now.
+func (v *view) fitsAgain(q *member) bool {
+	p := v.Pending[v.key(q)]
+	v.wakeAt(q.Quarantined.Add(v.policy.quarantine))
+	return v.revision != "" && (q.Why == plan.WhyScaleIn || q.Why == plan.WhyUpdate) && q.Reachable && q.Power == plan.PoweredOff && v.policy.quarantine > 0 &&
+		v.cloneDifference(&q.VM) == "" && !v.due(q) && !p.Fault.Person && p.Op != plan.Destroy
+}
+
+// due reports whether a VM was kept long enough.
+func (v *view) due(q *member) bool {
+	return !v.Now.Before(q.Quarantined.Add(v.policy.quarantine))
+}
+
+// keepInQuarantine brings VMs to where they are kept, and destroys those whose time is over.
+func (v *view) keepInQuarantine() {
+	for i := range v.quarantined {
+		q := &v.quarantined[i]
+		if q.leaves || !q.Reachable {
+			continue
+		}
+		v.wakeAt(q.Quarantined.Add(v.policy.quarantine))
+		a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "removed, and kept in quarantine"}
+		switch {
+		case v.due(q) && q.Power != plan.PoweredOff:
+			v.faults = append(v.faults, named{who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, Person: true,
+				Message: "its quarantine is over, and somebody powered it on, so it is kept: power it off and it is destroyed"}})
+			continue
+		case v.due(q):
+			v.tidying++
+			v.remove(q, expired, fmt.Sprintf("its %d s of quarantine are over (%s)", int(v.policy.quarantine.Seconds()), cmp.Or(q.Why, "removed")))
+			continue
+		case q.VM.Name == q.name:
+			a.Op, a.NewName = plan.Rename, v.key(q)
+		case q.VM.Folder != v.State.Folder || q.VM.Folder == "":
+			continue
+		case v.State.Quarantine == "":
+			a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Folder: v.State.Folder, Reason: "removed members are kept in it"}
+		default:
+			a.Op, a.Folder = plan.Move, v.State.Quarantine
+		}
+		v.tidying += int(oneIf(v.act(a)))
+	}
+}

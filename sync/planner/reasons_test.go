@@ -1,0 +1,59 @@
+package planner_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"strconv"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// What the log, /groups and the Events say of an action is its reason. The stories show every kind of action.
+func TestEveryActionOfTheStoriesHasAReason(t *testing.T) {
+	told := map[plan.Op]bool{}
+	stories := maps.Clone(lifeStories)
+	maps.Copy(stories, changeStories)
+	maps.Copy(stories, placeStories)
+	for name, tell := range stories {
+		s := &story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute}
+		s.heard = func(r *plan.Result) {
+			for _, a := range r.Actions {
+				if told[a.Op] = true; a.Reason == "" {
+					t.Errorf("%s: %s %s has no reason", name, a.Op, a.VM)
+				}
+			}
+		}
+		tell(s)
+	}
+	for _, op := range opsOf(t) {
+		if !told[op] {
+			t.Errorf("no story shows the action %s, with its reason", op)
+		}
+	}
+}
+
+// opsOf are the constants of type Op, as action.go declares them.
+func opsOf(t *testing.T) (ops []plan.Op) {
+	t.Helper()
+	tree, err := parser.ParseFile(token.NewFileSet(), "../plan/action.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		if c, is := n.(*ast.ValueSpec); is {
+			if kind, is := c.Type.(*ast.Ident); is && kind.Name == "Op" {
+				op, _ := strconv.Unquote(c.Values[0].(*ast.BasicLit).Value)
+				ops = append(ops, plan.Op(op))
+			}
+		}
+		return true
+	})
+	if len(ops) < 20 {
+		t.Fatalf("action.go declares %d actions: does this test still look in the right place?", len(ops))
+	}
+	return ops
+}

@@ -1,0 +1,122 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
+)
+
+// reconcile finds the steps that lead to exactly the wanted members, all as the spec says, all ready. Wanted ordinals are
+// a set, not 0 … n-1: members that exist stay, and new ones take the lowest free ordinals.
+//
+// What is decided first binds what comes after: who differs, who is unwell, who goes, and then what is done about
+// those that stay. Of two steps for one member the first counts.
+func (v *view) reconcile() {
+	order := v.victims()
+	v.findChanges(order)
+	v.heal(order)
+	v.cloneElsewhere(order)
+	slack := v.selectForRemoval(order)
+	v.chooseCycles(order, slack)
+	v.removeChosen()
+	v.finishAdoption()
+	v.restart()
+	v.setRules()
+	v.resizeInPlace(order, slack)
+	v.powerOn()
+	v.prepareLater()
+	v.removeYielding()
+	v.resolveTwins()
+	v.fill()
+	v.keepInQuarantine()
+	rankSort(v.actions)
+	v.collectFaults()
+}
+
+func (v *view) powerOn() {
+	for i := range v.members {
+		m := &v.members[i]
+		if m.leaves || m.Marked || m.duplicate || m.Power == plan.PoweredOn || !m.Reachable {
+			continue
+		}
+		goesOn := true
+		switch {
+		case m.unprepared() && v.preparable(m):
+			goesOn = v.prepare(m, "it is prepared before its first power-on")
+		case m.unprepared(): // it is to go
+		case v.awaitsRules():
+		default:
+			goesOn = v.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
+				Reason: powerText(m.Power) + "; should be on"})
+		}
+		v.starting += int(oneIf(goesOn))
+	}
+}
+
+func powerText(p plan.PowerState) string {
+	if p == plan.Suspended {
+		return "suspended"
+	}
+	return "powered off"
+}
+
+// act adds an action unless one is there or pending for its member: at most one a member, ever. What hindered the
+// last try is told as long as the action is wanted, and act then reports that it does not go on.
+func (v *view) act(a plan.Action) (goesOn bool) {
+	if v.acted[a.VM] {
+		return true
+	}
+	if v.acted == nil {
+		v.acted = map[string]bool{}
+	}
+	v.acted[a.VM] = true
+	if v.asks(a.MoRef) {
+		v.hindered += int(oneIf(a.MemberKey()))
+		return false
+	}
+	p, pending := v.Pending[a.VM]
+	if !pending || p.State == plan.Due || p.Lets(a) {
+		v.actions = append(v.actions, a)
+	}
+	if p.Fault.Reason == "" || p.Op != a.Op {
+		return true
+	}
+	v.faults = append(v.faults, named{who: a.VM, Fault: p.Fault})
+	v.hindered += int(oneIf(a.MemberKey()))
+	return false
+}
+
+// ranks order the steps: what finishes something begun comes first, and what takes away comes last.
+var ranks = []plan.Op{plan.CreateFolder, plan.CreateQuarantine, plan.SetRules, plan.Prepare, plan.Reconfigure, plan.PowerOn, plan.Unmark, plan.Adopt, plan.Rename, plan.Move, plan.Clone, plan.Mark, plan.Reset, plan.ShutdownGuest,
+	plan.PowerOff, plan.Quarantine, plan.Release, plan.Destroy, plan.RemoveFolder, plan.ConfirmGone}
+
+// rankSort orders actions by rank, then by ordinal.
+func rankSort(actions []plan.Action) {
+	slices.SortStableFunc(actions, func(a, b plan.Action) int {
+		return cmp.Or(cmp.Compare(slices.Index(ranks, a.Op), slices.Index(ranks, b.Op)), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+}
+
+// collectFaults adds what hinders members without an action being wanted for them.
+func (v *view) collectFaults() {
+	v.collectStandstills()
+	v.faults = append(v.faults, v.failedCustomizations(false)...)
+	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // told before it hinders: nobody could be recreated
+		v.blockClone("", *v.Related.Fault)
+	}
+	for _, ordinal := range v.arriving {
+		name := plan.MemberName(v.Group.Name, ordinal)
+		if f := v.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(v.faults, func(n named) bool { return n.who == name }) {
+			v.faults = append(v.faults, named{who: name, Fault: f})
+		}
+	}
+	v.holdVanished()
+	if v.suspended != "" {
+		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, Person: true, Message: "healing is suspended: " + v.suspended}})
+	}
+	if names := v.publisher().Conflicting(); len(names) > 0 {
+		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonForeignObject, Person: true, Message: children.ConflictText(names)}})
+	}
+}

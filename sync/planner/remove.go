@@ -1,0 +1,100 @@
+package planner
+
+import (
+	"fmt"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// ground is why a VM of the group may be removed.
+type ground int
+
+// The grounds: see remove.
+const (
+	chosen ground = iota
+	expired
+	twin
+	deleted
+	retained
+)
+
+// remove is the one way by which a VM leaves its group. It takes the VM's next step on that way, or none as long as the VM
+// may not go yet; reason says why it goes.
+//
+//	ground    who goes                          may go when                                       how
+//	--------  --------------------------------  ------------------------------------------------  ---------------------------
+//	chosen    a member that was selected:       it bears the mark of that (removeChosen marks     powered off, then destroyed;
+//	          scale-in, update, resize,         first) and is drained; no mark is being taken     with quarantineSeconds put
+//	          healing, spec.replace             off; and, if it is ready, none is being written   into quarantine instead
+//	expired   a VM in quarantine                its time is over, and it is off: one that         destroyed
+//	                                            somebody powered on is kept (keepInQuarantine)
+//	twin      one of several VMs that claim     it is off, and another is kept (resolve)          destroyed, if vCenter's
+//	          an ordinal                                                                          events show it never ran
+//	deleted   any VM of a deleted group         the deletion is announced, and drained            powered off, then destroyed;
+//	                                            (removeAll)                                       the announcing one last
+//	retained  a member of a deleted group       the same; the last one when every other           given its former name and
+//	          with deletion.policy Retain       copy's lease is over, too                         folder, then its stamp taken
+//
+// A VM that vCenter cannot reach is never removed. What is looked at once more right before a VM is destroyed, vsphere
+// reads afresh: the stamp, the mark (Action.Marked), the events (Action.NeverOn).
+func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
+	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
+		Marked: on == chosen || on == expired, NeverOn: on == twin}
+	kept := !m.Quarantined.IsZero()
+	if kept { // its member's name may be another VM's again
+		a.VM = v.key(m)
+	}
+	switch {
+	case !m.Reachable || !v.mayGo(m, on):
+		return true
+	case on == retained:
+		return v.release(m, reason)
+	case m.Power != plan.PoweredOff && kept:
+		a.Op = plan.PowerOff
+	case m.Power != plan.PoweredOff:
+		return v.takeDown(m, reason)
+	case on == chosen && v.policy.quarantine > 0:
+		a.Op, a.ChangeVersion = plan.Quarantine, m.ChangeVersion
+		a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(v.policy.quarantine.Seconds()))
+	case on == deleted && v.outlasts(m):
+		return true
+	}
+	return v.act(a)
+}
+
+// mayGo reports whether a VM may be removed now, as the table at remove says.
+func (v *view) mayGo(m *member, on ground) bool {
+	switch on {
+	case chosen:
+		return m.leaves && m.going() && v.drained(m) && !v.withdrawing && !(m.ready && v.announcing())
+	case expired:
+		return v.due(m) && m.Power == plan.PoweredOff
+	case twin:
+		return m.duplicate && m.Power == plan.PoweredOff
+	}
+	return v.Finalizing && v.isAnnounced() && !v.drainsAll()
+}
+
+// release is the next step of making a member of a deleted group an ordinary VM: an adopted one gets back its name and
+// its folder, as far as that is possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
+// deletion, until no other replica of the server can hold a lease any more: one that sees no stamp and has seen no mark would
+// clone the member again.
+func (v *view) release(m *member, reason string) bool {
+	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
+	switch {
+	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, plan.Rename):
+		a.Op, a.NewName = plan.Rename, m.Former.Name
+	case m.Former.Folder != "" && m.VM.Folder == v.State.Folder && m.Former.Folder != v.State.Folder && !v.refused(m, plan.Move):
+		a.Op, a.Folder = plan.Move, m.Former.Folder
+	case v.outlasts(m) || v.isLastToGo(m) && !v.leaseOver():
+		return true
+	default:
+		a.Op, a.ChangeVersion = plan.Release, m.ChangeVersion
+	}
+	return v.act(a)
+}
+
+// outlasts reports whether a member is the one that stays until all other VMs of a deleted group are gone.
+func (v *view) outlasts(m *member) bool {
+	return v.isLastToGo(m) && len(v.members)+len(v.quarantined) > 1
+}

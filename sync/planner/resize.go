@@ -1,0 +1,120 @@
+package planner
+
+import (
+	"fmt"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// A size is changed while the VM runs where its hot-plug flags allow it, and that only upwards. Otherwise the guest
+// is shut down, the VM changed, and powered on: a power cycle, which takes the member out of service. So it is marked
+// first, as one that is to go: two replicas of the server that know different specs could else each take one down. What
+// changes its size takes the mark off.
+
+// resizes reports whether the member is to be given another size in place.
+func (m *member) resizes() bool {
+	return m.resize != "" && m.retire == "" && !m.held && !m.leaves && !m.going() && !m.duplicate && m.Reachable
+}
+
+// hot reports whether the running VM can be given the size; vCenter may still refuse it, which is then remembered: as a failure,
+// and, once the member is marked to be power-cycled for it, by that mark, which the next edit of the spec puts in question.
+func (v *view) hot(m *member) bool {
+	if m.Why == plan.WhyPowerCycle && m.Generation == v.Group.Generation {
+		return false
+	}
+	cpu, memory := v.Group.Spec.CPU, v.Group.MemoryMB()
+	if p := v.Pending[m.name]; p.Op == plan.Reconfigure && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Passing {
+		return false
+	}
+	return (cpu == m.CPU || cpu > m.CPU && m.CPUHotAdd) &&
+		(memory == m.MemoryMB || memory > m.MemoryMB && m.MemoryHotAdd && (m.MaxHotMemoryMB == 0 || memory <= m.MaxHotMemoryMB))
+}
+
+// wantsCycle reports whether the member has to be powered off for its size.
+func (v *view) wantsCycle(m *member) bool {
+	return m.resizes() && m.Power == plan.PoweredOn && !v.hot(m)
+}
+
+// chooseCycles decides who is powered off now for its size. slack is how many that serve may be taken down now. A mark
+// stays on who is off, until the size is changed, and on whose guest halts in any case.
+func (v *view) chooseCycles(order []int, slack int) {
+	for _, i := range order {
+		m := &v.members[i]
+		switch {
+		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && v.wantsCycle(m) && v.halting(m):
+			m.cycles = true
+		case !v.wantsCycle(m):
+		case v.halting(m):
+			m.cycles = slack >= 0 || !m.ready
+		case !m.ready, m.serving && slack > 0, v.takenDown(m) && slack >= 0:
+			m.cycles = true
+			slack -= int(oneIf(m.serving))
+		}
+	}
+}
+
+// resizeInPlace gives the members another size, or does the next step towards it. slack is negative while fewer serve
+// than is promised.
+func (v *view) resizeInPlace(order []int, slack int) {
+	for _, i := range order {
+		m := &v.members[i]
+		if !m.resizes() || m.Power == plan.Suspended { // a suspended one is resumed first
+			continue
+		}
+		goesOn := true
+		a := plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: "resize: it " + m.resize}
+		switch {
+		case m.Power == plan.PoweredOff:
+			goesOn = v.act(a)
+		case v.hot(m):
+			a.Hot = true
+			goesOn = v.act(a)
+		case !m.cycles:
+		case !m.Marked:
+			goesOn = v.act(v.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
+		case !v.drained(m):
+			v.draining++
+		case v.withdrawing, m.ready && v.announcing(), v.halting(m) && m.ready && slack < 0:
+		default:
+			goesOn = v.takeDown(m, "power cycle: it "+m.resize)
+		}
+		v.resizing += int(oneIf(goesOn))
+	}
+}
+
+// takeDown is the next step of powering a member off: its guest is asked to halt, and the plug is pulled if it does
+// not in time, or cannot be asked. It reports whether that is not hindered.
+func (v *view) takeDown(m *member, reason string) bool {
+	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Reason: reason}
+	p := v.Pending[m.name]
+	switch {
+	case m.Power != plan.PoweredOn || v.policy.shutdown == 0:
+	case v.halting(m):
+		if due := m.Shutdown.At.Add(v.policy.shutdown); v.Now.Before(due) {
+			v.wakeAt(due)
+			return true
+		}
+		a.Unheeded = true
+		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(v.policy.shutdown.Seconds()))
+	case m.Tools && !(p.Op == plan.ShutdownGuest && p.Fault.Reason == plan.ReasonToolsUnavailable):
+		a.Op, a.ChangeVersion = plan.ShutdownGuest, m.ChangeVersion
+	}
+	if m.ready && !v.Finalizing {
+		a.Others = v.countedUpon()
+		a.Least = min(v.policy.minAvailable, len(a.Others))
+	}
+	return v.act(a)
+}
+
+// countedUpon are the members that are at work, and stay so while others are taken down. It is the same for all of these.
+func (v *view) countedUpon() []plan.Other {
+	if v.others == nil {
+		for i := range v.members {
+			if m := &v.members[i]; m.serving && !m.leaves && !m.cycles {
+				v.others = append(v.others, plan.Other{MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Boot: m.Boot})
+			}
+		}
+	}
+	return v.others
+}

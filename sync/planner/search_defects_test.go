@@ -1,0 +1,56 @@
+package planner_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// defects are guards that are taken out of the small worlds, and the invariant that breaks then. They prove that the search is
+// not blind.
+var defects = []struct {
+	without string
+	in      scenario
+	breaks  string
+}{
+	{"one name in one folder", scenario{edit: "scale", from: 1, to: 2, surge: 1, stranger: none}, "1:"},
+	{"the look into the folder", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName}, "2:"},
+	{"the mark before a member is taken down", scenario{edit: "scale", from: 3, to: 1, unavailable: 1, stranger: none}, "7:"},
+	{"the look before a member is taken down", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, stranger: none}, "7:"},
+	{"the wait for clones", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName}, "4:"},
+	{"the clones listed anew", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName}, "4:"},
+	{"the question when a step was begun", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName}, "4:"},
+	{"the guard by changeVersion", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, stranger: none}, "10:"},
+	{"the doubt after a failed Unmark", scenario{edit: "roll", from: 1, to: 1, surge: 1, stranger: none}, "10:"},
+	{"the look at all after a mark", scenario{edit: "roll", from: 1, to: 1, surge: 1, stranger: none}, "10:"},
+}
+
+// The first of the defects are found after a few places; the last, only with -search.full, after some hundred thousand.
+const (
+	near   = 4
+	hidden = 2
+)
+
+func TestTheSearchFindsWhatIsPlanted(t *testing.T) {
+	for i, d := range defects {
+		t.Run("without "+d.without, func(t *testing.T) {
+			if !*searchFull && (i >= len(defects)-hidden || raced && i >= near) {
+				t.Skip("it is found after many places: run without -race, or with -search.full")
+			}
+			f := newSearch(d.in, d.without).run(*searchStates)
+			t.Logf("%s\n%s", &f, f.story)
+			if !strings.HasPrefix(f.wrong, d.breaks) {
+				t.Errorf("wanted %s, found %q", d.breaks, f.wrong)
+			}
+		})
+	}
+}
+
+func TestAStoryLeadsToWhereItSaysEachTime(t *testing.T) {
+	tell := func() string {
+		f := newSearch(defects[1].in, defects[1].without).run(100_000)
+		return f.story
+	}
+	if first, again := tell(), tell(); first != again || strings.Count(first, "\n") < 10 || !strings.Contains(first, "broken: 2:") {
+		t.Errorf("one story:\n%s\nand another:\n%s", first, again)
+	}
+}

@@ -1,0 +1,334 @@
+package planner_test
+
+// Small worlds, completely. Two replicas, one group of up to three members and one edit: a breadth-first search goes
+// through every place that the real planner.Make can lead to when everything that can go wrong does, in every order, and asks at
+// each step for the invariants 1, 2, 4, 7 and 10 of docs/design.md. It ends where no new place appears, or at a bound.
+//
+//	go test ./sync/planner -run SmallWorld -v                                        a few seconds: the small ones whole, the others begun
+//	go test ./sync/planner -run 'SmallWorld|Planted' -v -timeout 2h -search.full     all, as far as -search.states allows
+//
+// What can happen at any moment (search_moves_test.go, search_vcenter_test.go): a copy is called, with the old generation or the
+// new one; its lease ends; it sees one VM, or the folder, as it is now, and the others as they were; its turn comes and the
+// first step of its plan begins; a step calls vCenter; its task ends; it is refused; it is carried out and its reply is lost; a
+// failure is forgotten; the process is killed, forgets all, and what vCenter was told goes on.
+//
+// What the loop does between planner.Make and vCenter is told here again, as far as a plan or a step depends on it: what is under
+// way or has failed, by member; the call, its generation and what came after it; finalizing, newestStamp, ownFolders,
+// folderSeen, emptied; read your writes; the lease. So is what package vsphere looks at before a call. A change of either has to
+// be made here too; defects (search_defects_test.go) show that each of these guards is needed in the model for the search to
+// find nothing.
+//
+// What is left out, and why that is fair:
+//
+//   - Where it says "seen in order", a copy sees vCenter as it was at one moment, as its stream of changes tells it, and beyond that
+//     only what its own steps read: worlds that are too large otherwise. Else each VM may be as old as it likes, and the group's
+//     folder too.
+//   - Times are told by what a decision asks of them (a lease has ended or not, a mark is older than the last call or not), and
+//     come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's time-out.
+//     So no guest is asked to halt: PowerOff is the step that takes down. Members that are on are ready, and nobody heals.
+//   - The look at those that are counted upon while a member is down is left out: it only refuses. So is a step that this look, or
+//     the one at the member, has refused for certain (Fault.Untried): its copy is where it was before the step began.
+//   - Back-off and slow start are left out: they only delay. A step that failed may be tried again at once, or later, or never;
+//     the next one in the plan begins where the first may be backing off.
+//   - status.members and status.update are empty, as in a stale parent: a stored one makes a plan hold more, and take no more.
+//   - Admins, faults of the hardware, hidden VMs, adoption, quarantine, hot-add and other features: the properties and lives are
+//     for those.
+//   - A step's look at a member and the call that follows are one moment. Between them lie milliseconds, in which no other replica can
+//     write a stamp, wait for it, plan, and take another member down. (A process that stands still asks for its lease.)
+//   - PowerOn, Destroy, a stamp and the folder's steps are called and carried out in one moment, at any time after they were
+//     begun; until then nobody can tell a task that is under way from one that was not called. Clone, where somebody asks
+//     for clones under way, PowerOff and Unmark have two.
+//   - After a kill the process begins, reads and is called later than a power-off ends that was under way. Nor is a failure
+//     forgotten before that: it is kept for more than a minute. By then the copy has seen all there is: vsphere reads what a failed
+//     step was for at once, and an inventory whose stream is silent for so long is not known any more.
+//   - What a copy reads of all members after its mark's reply was lost, it reads at once: vsphere touches them before it
+//     returns, and the member backs off for a second.
+//   - Once the deletion was told, no other call comes: Metacontroller has one worker for a parent. A call that waited in a socket is
+//     for pause.go in sync/loop.
+//   - The two copies are alike: places that differ in which is which are one. So are those that differ in what no plan and no step
+//     looks at (place.tidy).
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	searchFull   = flag.Bool("search.full", false, "search the small worlds as far as -search.states allows")
+	searchStates = flag.Int("search.states", 5_000_000, "bound of the places that are searched in each small world, with -search.full")
+)
+
+// found is what a search came to.
+type found struct {
+	places, moves int
+	depth         int
+	whole         bool // no new place appears any more
+	settled       int  // places at which the edit is carried out
+	cut, plans    int
+	took          time.Duration
+	wrong         string // the first invariant that was broken
+	story         string // the shortest way to there
+}
+
+func (f *found) String() string {
+	how := "bounded"
+	if f.whole {
+		how = "whole"
+	}
+	return fmt.Sprintf("%d places, %d moves, depth %d, %d settled, %d plans, %d cut, %.1f s, %s", f.places, f.moves, f.depth, f.settled, f.plans, f.cut, f.took.Seconds(), how)
+}
+
+// digest is what a place is known by: 128 bits, so that two places are taken for one about never.
+type digest [16]byte
+
+var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func digestOf(text []byte) (p digest) {
+	binary.LittleEndian.PutUint64(p[:8], maphash.Bytes(seeds[0], text))
+	binary.LittleEndian.PutUint64(p[8:], maphash.Bytes(seeds[1], text))
+	return p
+}
+
+// origin is the way to a place: the n-th move from another one.
+type origin struct {
+	from uint32
+	nth  uint16
+}
+
+// form brings a place to its one form, and writes it down. The two copies are alike, so the form that is less counts.
+func (x *search) form(p *place, room *[2][]byte) (text []byte, swapped bool) {
+	p.tidy(x.scenario)
+	room[0] = p.text(room[0][:0])
+	q := p.swapped()
+	room[1] = q.text(room[1][:0])
+	if string(room[1]) < string(room[0]) {
+		return room[1], true
+	}
+	return room[0], false
+}
+
+// begin is the place at the beginning: all is as generation 1 wants it, and both copies know.
+func (x *search) begin() *place {
+	p := &place{folder: 1}
+	for i := range p.orphans {
+		p.orphans[i].vm = nobody
+	}
+	for i := range uint8(x.from) {
+		p.vms[i] = machine{ordinal: i, revision: 1, folder: 1, alive: true, ran: true, looks: looks{stamped: true, on: true, gen: 1, size: 1}}
+		p.n++
+	}
+	for r := range int8(2) {
+		c := &p.copies[r]
+		*c = newReplica()
+		if c.gen, c.call, c.folder = 1, leased, 1; x.deletes() {
+			c.call = fresh
+		}
+		for i := range int8(p.n) {
+			p.look(r, i)
+		}
+		p.owns(r)
+		p.saw(r)
+	}
+	return p
+}
+
+// run searches until no new place appears, an invariant is broken, or there are more places than allowed.
+func (x *search) run(most int) (f found) {
+	began := time.Now()
+	defer func() { f.took, f.cut, f.plans = time.Since(began), x.cut, len(x.plans) }()
+	known := map[digest]struct{}{}
+	var origins []origin
+	var room [2][]byte
+	var layer, next [][]byte
+	add := func(p *place, from uint32, nth int) {
+		text, _ := x.form(p, &room)
+		if digest := digestOf(text); !has(known, digest) {
+			known[digest] = struct{}{}
+			origins = append(origins, origin{from, uint16(nth)})
+			next = append(next, append([]byte(nil), text...))
+		}
+	}
+	add(x.begin(), 0, 0)
+	first := uint32(0) // the number of the first place of the layer
+	for ; len(next) > 0; f.depth++ {
+		layer, next = next, nil
+		for i, text := range layer {
+			var p place
+			if p.read(text); x.settled(&p) {
+				f.settled++
+			}
+			nth, from := 0, first+uint32(i)
+			x.moves(&p, func(m move, q *place, wrong string) {
+				f.moves++
+				if wrong != "" && f.wrong == "" {
+					f.wrong, f.story = wrong, x.story(origins, from, nth)
+				}
+				add(q, from, nth)
+				nth++
+			})
+			if f.places = len(origins); f.wrong != "" || f.places > most {
+				return f
+			}
+		}
+		first += uint32(len(layer))
+	}
+	f.whole = true
+	return f
+}
+
+func has(known map[digest]struct{}, p digest) bool {
+	_, is := known[p]
+	return is
+}
+
+// settled reports whether the edit is carried out.
+func (x *search) settled(p *place) bool {
+	n := int32(0)
+	for i := range p.n {
+		switch m := &p.vms[i]; {
+		case !m.alive:
+		case !m.on, m.marked, m.revision != x.revision(2), m.size != x.size(2):
+			return false
+		default:
+			n++
+		}
+	}
+	return p.ended || !x.deletes() && n == x.to
+}
+
+// story tells the way to a place, and one move more.
+func (x *search) story(origins []origin, to uint32, nth int) string {
+	way := []int{nth}
+	for ; to > 0; to = origins[to].from {
+		way = append([]int{int(origins[to].nth)}, way...)
+	}
+	var story strings.Builder
+	fmt.Fprintf(&story, "%s\n", x)
+	var room [2][]byte
+	names := [2]string{"A", "B"}
+	p := x.begin()
+	for i := range len(way) {
+		text, swapped := x.form(p, &room)
+		var here place
+		here.read(text)
+		if swapped {
+			names[0], names[1] = names[1], names[0]
+		}
+		n := 0
+		x.moves(&here, func(m move, q *place, wrong string) {
+			if n == way[i] {
+				fmt.Fprintf(&story, "%3d  %s\n", i+1, m.text(names))
+				if wrong != "" {
+					fmt.Fprintf(&story, "     broken: %s\n", wrong)
+				}
+				after := *q
+				p = &after
+			}
+			n++
+		})
+	}
+	return story.String()
+}
+
+func (m *move) text(names [2]string) string {
+	text := m.what
+	if m.op != "" {
+		text += " " + string(m.op)
+	}
+	if m.ordinal >= 0 && m.ordinal < manyOrdinals {
+		text += fmt.Sprintf(" web-%d", m.ordinal)
+	}
+	if m.gen > 0 && m.op == "" {
+		text += fmt.Sprintf(" with generation %d", m.gen)
+	}
+	if m.who == nobody {
+		return "A step " + text
+	}
+	return names[m.who] + " " + text
+}
+
+// scenarios are the small worlds. A plain run looks at so many places of each, or at all there are: where whole is set, these
+// must be all, and at least so many.
+var scenarios = []struct {
+	scenario
+	places int
+	whole  bool
+}{
+	{scenario{edit: "scale", from: 1, to: 2, surge: 1, stranger: none}, 82, true},
+	{scenario{edit: "scale", from: 1, to: 3, surge: 1, stranger: none}, 4_057, true},
+	{scenario{edit: "scale", from: 2, to: 1, surge: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "scale", from: 3, to: 1, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "scale", from: 2, to: 3, unavailable: 1, stranger: 2}, 6, true},
+	{scenario{edit: "roll", from: 1, to: 1, surge: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "roll", from: 2, to: 2, surge: 1, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "roll", from: 3, to: 3, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, stranger: none}, 1_435, true},
+	{scenario{edit: "resize", from: 2, to: 2, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "resize", from: 1, to: 1, surge: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "resize", from: 3, to: 3, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "delete", from: 3, to: 3, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName}, 8_000, false},
+	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, stranger: anotherName}, 8_000, false},
+	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, stranger: none}, 5_032, true},
+	{scenario{edit: "retain", from: 2, to: 2, unavailable: 1, stranger: none}, 8_000, false},
+	{scenario{edit: "scale", from: 2, to: 1, surge: 1, stranger: none, kills: 1}, 8_000, false},
+	{scenario{edit: "scale", from: 1, to: 2, surge: 1, stranger: none, kills: 1}, 450, true},
+	{scenario{edit: "roll", from: 1, to: 1, surge: 1, stranger: none, kills: 1}, 8_000, false},
+	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, stranger: none, kills: 1}, 8_000, false},
+	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, stranger: none, kills: 1}, 7_075, true},
+	{scenario{edit: "resize", from: 2, to: 2, unavailable: 1, stranger: none, kills: 1}, 8_000, false},
+	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: none, kills: 1}, 8_000, false},
+	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, stranger: none, kills: 1}, 8_000, false},
+	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName, kills: 1}, 8_000, false},
+	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, stranger: none, kills: 1}, 8_000, false},
+	{scenario{edit: "retain", from: 2, to: 2, unavailable: 1, stranger: none, kills: 1}, 8_000, false},
+	{scenario{edit: "scale", from: 3, to: 1, unavailable: 1, stranger: none, inOrder: true}, 8_000, false},
+	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, stranger: none, inOrder: true}, 8_000, false},
+	{scenario{edit: "scale", from: 2, to: 1, surge: 1, stranger: none, kills: 2, inOrder: true}, 8_000, false},
+	{scenario{edit: "roll", from: 1, to: 1, surge: 1, stranger: none, kills: 1, inOrder: true}, 8_000, false},
+	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, stranger: none, inOrder: true}, 8_000, false},
+	{scenario{edit: "roll", from: 3, to: 3, unavailable: 1, stranger: none, inOrder: true}, 8_000, false},
+	{scenario{edit: "resize", from: 2, to: 2, unavailable: 1, stranger: none, inOrder: true}, 8_000, false},
+	{scenario{edit: "resize", from: 3, to: 3, unavailable: 1, stranger: none, inOrder: true}, 8_000, false},
+	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, stranger: none, inOrder: true}, 8_000, false},
+	{scenario{edit: "delete", from: 3, to: 3, unavailable: 1, stranger: none, inOrder: true}, 8_000, false},
+	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, stranger: anotherName, kills: 1, inOrder: true}, 8_000, false},
+	{scenario{edit: "retain", from: 2, to: 2, unavailable: 1, stranger: none, kills: 1, inOrder: true}, 8_000, false},
+}
+
+func TestNoSmallWorldBreaksAnInvariant(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.String(), func(t *testing.T) {
+			most := s.places
+			switch {
+			case *searchFull:
+				most = *searchStates
+			case raced:
+				most /= 40
+			case s.whole:
+				most *= 4
+			}
+			f := newSearch(s.scenario, "").run(most)
+			t.Log(f.String())
+			switch {
+			case f.wrong != "":
+				t.Fatalf("%s\n%s", f.wrong, f.story)
+			case f.places < min(most, s.places):
+				t.Errorf("only %d places, and there were %d: does the search still see what copies do?", f.places, s.places)
+			case f.whole && f.settled == 0 && s.stranger == none:
+				t.Error("the edit is never carried out")
+			case s.whole && !f.whole && !raced:
+				t.Errorf("more than %d places, and there were %d: raise it, or find out why", most, s.places)
+			}
+		})
+	}
+}

@@ -1,0 +1,310 @@
+package planner_test
+
+import (
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// This file is the small world's vCenter, and package vsphere before it: what becomes of a step.
+
+// twoMoments reports whether a step's call and the end of its task are told apart, because somebody asks in between: Unmark for
+// a PowerOff that is under way, and whoever ends a group for a Clone. An Unmark writes first and asks then.
+func (x *search) twoMoments(f *flight) bool {
+	return f.is(plan.PowerOff) || f.is(plan.Unmark) || f.is(plan.Clone) && x.deletes()
+}
+
+// went: a step goes on. It is carried out, or refused, or carried out and its reply is lost.
+func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)) {
+	f := p.copies[r].running[k]
+	m := move{who: r, op: searchOps[f.op], ordinal: p.ordinalOf(&f)}
+	fail := func(what string, p *place, final bool) {
+		q := *p
+		c := &q.copies[r]
+		c.running[k] = flight{vm: nobody}
+		c.failed[k] = failure{op: f.op, vm: f.vm, cycle: f.why == whyCycle, final: final, tried: c.failed[k].before(&f)}
+		m.what = what
+		then(m, &q, "")
+	}
+	if x.twoMoments(&f) && !f.called {
+		fail("is refused:", p, false)
+		q := *p
+		if wrong, may := x.call(&q, &f); may && p.copies[r].call != unleased && !f.void {
+			q.copies[r].running[k].called = true
+			m.what = "calls"
+			then(m, &q, wrong)
+		}
+		return
+	}
+	if !f.is(plan.Unmark) { // whose stamp is written already
+		fail("is refused:", p, false)
+		if f.is(plan.Mark) && p.copies[r].finalizing {
+			fail("is refused for good:", p, true)
+		}
+	}
+	if f.is(plan.CreateFolder) && (f.void || p.copies[r].call == unleased) {
+		return // it is a call, and no task that goes on
+	}
+	q := *p
+	done, vm, wrong := true, f.vm, ""
+	if !f.is(plan.Unmark) {
+		done, vm, wrong = x.carry(&q, f, r)
+	}
+	if !done {
+		if wrong == strangerStays {
+			fail("finds a stranger in the folder:", &q, true)
+		} else if f.is(plan.ConfirmGone) || f.is(plan.RemoveFolder) { // what was asked for is remembered
+			fail("finds something left:", &q, false)
+		}
+		return
+	}
+	lost := q
+	if f.is(plan.Mark) && !x.without("the look at all after a mark") {
+		lost.copies[r].touched = true // vsphere's mark has all members read all the same, and these reads are one
+	}
+	if wrong == "" {
+		fail("does, and hears nothing of it:", &lost, false)
+	}
+	if f.is(plan.Unmark) && q.poweringOff(f.vm) {
+		return // it is waited for
+	}
+	c := &q.copies[r]
+	c.running[k], c.failed[k] = flight{vm: nobody}, failure{vm: nobody}
+	switch {
+	case f.is(plan.Mark) && !x.without("the look at all after a mark"):
+		q.lookAtAll(r)
+	case f.is(plan.ConfirmGone):
+		c.emptied = c.finalizing
+		q.lookAtEverything(r)
+	case vm >= 0:
+		if q.look(r, vm); c.touched { // what is to be read is read at once
+			q.lookAtAll(r)
+		}
+	case f.key == folderAt:
+		if c.folder = q.folder; f.is(plan.CreateFolder) {
+			c.owned |= 1 << c.folder
+		}
+	}
+	m.what = "does"
+	then(m, &q, wrong)
+}
+
+func (p *place) poweringOff(vm int8) (is bool) {
+	p.flights(func(f *flight) { is = is || f.is(plan.PowerOff) && f.called && f.vm == vm })
+	return is
+}
+
+// call is the first moment of a step of two.
+func (x *search) call(q *place, f *flight) (wrong string, may bool) {
+	switch {
+	case f.is(plan.Clone):
+		return "", f.folder == q.folder
+	case f.vm < 0:
+		return "", false
+	case f.is(plan.Unmark):
+		return "", x.stamp(q, f, func(m *machine) { m.unmark(f.gen) })
+	}
+	m := &q.vms[f.vm]
+	switch {
+	case !m.alive, q.poweringOff(f.vm):
+		return "", false
+	case f.marked && !(m.stamped && m.marked) && !x.without("the look before a member is taken down"):
+		return "", false
+	case !m.stamped:
+		return "2: a VM without our stamp is powered off", true
+	case f.marked && !m.marked:
+		return "7: a member is powered off that is not marked", true
+	case !f.marked: // the group is deleted: nothing is promised
+		return "", true
+	}
+	serving := 0
+	for i := range int8(q.n) {
+		if v := &q.vms[i]; v.alive && v.stamped && v.on && (i == f.vm || !q.poweringOff(i)) {
+			serving++
+		}
+	}
+	if m.on && serving-1 < x.promised(f.gen) {
+		return "10: a step takes availability below replicas less maxUnavailable", true
+	}
+	return "", true
+}
+
+// stamp is a reconfigure, guarded by changeVersion.
+func (x *search) stamp(q *place, f *flight, change func(*machine)) bool {
+	if f.vm < 0 || !q.vms[f.vm].alive || !q.vms[f.vm].stamped || f.guarded && !f.current && !x.without("the guard by changeVersion") {
+		return false
+	}
+	change(&q.vms[f.vm])
+	q.changed(f.vm)
+	return true
+}
+
+func (m *machine) unmark(gen uint8) {
+	m.marked, m.why, m.gen, m.late = false, 0, max(m.gen, gen), [2]bool{}
+}
+
+// carry is what the end of a step's task does. It is done or not done; vm is what it was done to.
+func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong string) {
+	vm = f.vm
+	var m *machine
+	if vm >= 0 && q.vms[vm].alive {
+		m = &q.vms[vm]
+	}
+	// vCenter does one thing to a VM at a time: what comes while it is powered off fails as TaskInProgress ([doc] of
+	// PowerOnVM_Task, ReconfigVM_Task and the others: "if the virtual machine is busy"). Of a stamp alone that is not taken for
+	// granted.
+	if m != nil && q.poweringOff(vm) && (f.is(plan.PowerOn) || f.is(plan.Reconfigure) || f.is(plan.Destroy)) {
+		return false, vm, ""
+	}
+	switch searchOps[f.op] {
+	case plan.CreateFolder:
+		if q.folder == 0 {
+			q.folder = q.newFolder()
+		}
+		return true, nobody, ""
+	case plan.Clone:
+		return x.cloned(q, &f)
+	case plan.PowerOn:
+		if m == nil || !m.stamped || m.marked && !x.without("the look before a power-on") {
+			return false, vm, ""
+		}
+		m.on, m.ran = true, true
+	case plan.PowerOff:
+		if m == nil {
+			return false, vm, ""
+		}
+		m.on = false
+	case plan.Mark:
+		return x.stamp(q, &f, func(m *machine) {
+			if !m.marked || m.why == whyCycle && f.why != whyCycle {
+				m.late = [2]bool{true, true}
+			}
+			if f.why != 0 || !m.marked || m.why == whyCycle {
+				m.why = f.why
+			}
+			m.marked, m.gen = true, max(m.gen, f.gen)
+		}), vm, ""
+	case plan.Reconfigure:
+		if m == nil || m.on { // cold
+			return false, vm, ""
+		}
+		return x.stamp(q, &f, func(m *machine) {
+			if m.size = x.size(f.gen); m.why == whyCycle {
+				m.unmark(m.gen)
+			}
+		}), vm, ""
+	case plan.Release:
+		return x.stamp(q, &f, func(m *machine) { m.stamped = false }), vm, ""
+	case plan.Destroy:
+		switch {
+		case m == nil:
+			return true, vm, ""
+		case !m.stamped, m.on, f.never && m.ran, f.marked && (!m.marked || m.why == whyCycle) && !x.without("the look before a member is taken down"):
+			return false, vm, ""
+		case f.marked && !m.marked:
+			wrong = "7: a member is destroyed that is not marked"
+		}
+		m.alive = false
+		q.changed(vm)
+	case plan.RemoveFolder:
+		return x.folderRemoved(q, &f, by)
+	case plan.ConfirmGone:
+		return x.noCloneUnderWay(q, by) && !q.inhabited(), nobody, ""
+	}
+	return true, vm, wrong
+}
+
+func (p *place) newFolder() uint8 {
+	next := uint8(1)
+	for i := range p.n {
+		next = max(next, p.vms[i].folder+1)
+	}
+	for r := range p.copies {
+		next = max(next, p.copies[r].folder+1)
+	}
+	p.flights(func(f *flight) { next = max(next, f.folder+1) })
+	return next
+}
+
+// cloned: one name in one folder is the lock.
+func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) {
+	if q.folder == 0 || q.folder != f.folder || int(f.key) == x.stranger {
+		return false, nobody, ""
+	}
+	for i := range int8(q.n) {
+		if m := &q.vms[i]; m.alive && m.ordinal == f.key {
+			if !x.without("one name in one folder") {
+				return m.stamped, i, "" // else NameConflict
+			}
+			wrong = "1: two VMs of one ordinal"
+		}
+	}
+	if q.n == maxVMs {
+		x.cut++
+		return false, nobody, ""
+	}
+	if q.ended {
+		wrong = "4: finalized, and a VM of the group is made"
+	}
+	q.vms[q.n] = machine{ordinal: f.key, revision: x.revision(f.gen), folder: f.folder, alive: true,
+		looks: looks{stamped: true, gen: f.gen, size: x.size(f.gen)}}
+	q.n++
+	return true, int8(q.n) - 1, wrong
+}
+
+// noCloneUnderWay waits for those clones that were under way when it was first asked for.
+func (x *search) noCloneUnderWay(q *place, by int8) bool {
+	if by == nobody {
+		return false // whoever asks is gone: nothing follows
+	}
+	c, left := &q.copies[by], false
+	q.flights(func(f *flight) {
+		if !c.asked && f.is(plan.Clone) && (f.called || !x.twoMoments(f)) {
+			f.awaited[by] = true
+		}
+		left = left || f.awaited[by]
+	})
+	c.asked = true
+	return !left || x.without("the wait for clones")
+}
+
+// inhabited reports whether a VM of the group is there.
+func (p *place) inhabited() bool {
+	for i := range p.n {
+		if p.vms[i].alive && p.vms[i].stamped {
+			return true
+		}
+	}
+	return false
+}
+
+// strangerIn reports whether the folder holds what is not the group's.
+func (x *search) strangerIn(p *place) bool {
+	is := x.stranger != none
+	for i := range p.n {
+		is = is || p.vms[i].alive && !p.vms[i].stamped
+	}
+	return is && p.folder == 1
+}
+
+// strangerStays is why a folder is not removed.
+const strangerStays = "FolderHoldsStranger"
+
+func (x *search) folderRemoved(q *place, f *flight, by int8) (done bool, vm int8, wrong string) {
+	switch {
+	case by != nobody && !x.noCloneUnderWay(q, by):
+		return false, nobody, ""
+	case q.folder != f.folder:
+		return true, nobody, ""
+	case q.inhabited():
+		return false, nobody, ""
+	case x.strangerIn(q) && !x.without("the look into the folder"):
+		if by != nobody && !x.without("the clones listed anew") { // others may have begun since
+			q.copies[by].asked = false
+			q.flights(func(f *flight) { f.awaited[by] = false })
+		}
+		return false, nobody, strangerStays
+	case x.strangerIn(q):
+		wrong = "2: a folder is removed with a stranger's VM in it"
+	}
+	q.folder = 0
+	return true, nobody, wrong
+}

@@ -1,0 +1,417 @@
+package planner_test
+
+import (
+	"bytes"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// A place is a state of the small world: vCenter, and what each of two replicas knows. All its parts are
+// plain values, so that an assignment copies it.
+type place struct {
+	vms     [maxVMs]machine // those in use come first, by ordinal and age
+	n       uint8
+	folder  uint8 // the group's folder; 0: there is none
+	copies  [2]replica
+	orphans [maxOrphans]flight // the steps of a copy that was killed
+	kills   uint8              // how many there were
+	begun   bool               // the deletion was told to a copy
+	ended   bool               // a copy answered finalized
+}
+
+const (
+	maxVMs       = 8
+	maxOrphans   = 3
+	manyOrdinals = 4
+	folderAt     = manyOrdinals     // the key of the folder's steps
+	confirmAt    = manyOrdinals + 1 // the key of ConfirmGone
+	keys         = manyOrdinals + 2
+	nobody       = -1 // no VM
+	departed     = -2 // a VM that is gone and that no copy sees any more
+)
+
+// machine is a VM as it is. Its name and folder are those of its clone, forever: admins rest.
+type machine struct {
+	ordinal, revision, folder uint8
+	alive                     bool // else destroyed; it is kept here as long as a copy sees it
+	looks
+	late [2]bool // it was marked after the last call of that copy
+	ran  bool    // it was powered on once, as vCenter's events tell
+}
+
+// looks are what a stamp, a configuration and a power state say.
+type looks struct {
+	stamped, on, marked bool
+	why, gen, size      uint8
+}
+
+// glimpse is a VM as a copy knows it. It may be as old as you like.
+type glimpse struct {
+	seen bool
+	looks
+	late    bool // as machine.late, of the mark that is seen
+	current bool // nobody changed its configuration since: a guard by changeVersion would hold
+}
+
+type replica struct {
+	gen                 uint8 // of the newest call; 0: none since the process began
+	call                uint8
+	finalizing, emptied bool
+	leaseOver           bool // since its finalizing began one lease has passed
+	folderSince         bool // the folder was seen since the last call
+	touched             bool // its next read shows all VMs that it knows
+	asked               bool // noCloneUnderWay was asked for the group
+	newest              uint8
+	owned               uint8 // bits of the folders that were the group's; bit 0: others before
+	folder              uint8 // as it is known
+	seen                [maxVMs]glimpse
+	running             [keys]flight
+	failed              [keys]failure
+}
+
+// The values of replica.call.
+const (
+	unleased = iota
+	leased   // the last call permits acting, and is older than the grace of a folder
+	fresh    // the last call was a moment ago
+)
+
+// flight is a step that was begun.
+type flight struct {
+	op       uint8 // index in searchOps; 0: none
+	key      uint8
+	vm       int8
+	why, gen uint8 // gen: of the spec that it was planned from
+	folder   uint8
+	marked   bool // Action.Marked
+	never    bool // Action.NeverOn
+	void     bool // it was begun before its copy heard of the deletion, and vCenter was not called
+	guarded  bool // Action.ChangeVersion was given
+	current  bool // its guard would hold
+	called   bool // vCenter's task is under way; of an Unmark: the stamp is written
+	awaited  [2]bool
+}
+
+// failure is a step that failed, and may have been carried out.
+type failure struct {
+	op    uint8
+	vm    int8
+	cycle bool  // a Mark for a power cycle
+	final bool  // it would not pass by itself
+	tried uint8 // what failed before for that VM, and may have taken it down
+}
+
+// before is what had failed before a step was begun, and may have taken its VM down (loop.failure.before).
+func (f *failure) before(next *flight) uint8 {
+	switch {
+	case f.vm != next.vm || f.vm < 0:
+		return 0
+	case f.op != next.op && searchOps[f.op].TakesDown():
+		return f.op
+	}
+	return f.tried
+}
+
+var (
+	searchOps = []plan.Op{"", plan.CreateFolder, plan.Reconfigure, plan.PowerOn, plan.Unmark, plan.Clone, plan.Mark, plan.PowerOff, plan.Release, plan.Destroy, plan.RemoveFolder, plan.ConfirmGone}
+	searchWhy = []plan.Why{"", plan.WhyScaleIn, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle}
+)
+
+func (f *flight) is(op plan.Op) bool { return searchOps[f.op] == op }
+
+const whyCycle = 4
+
+// changed says that a VM's configuration is another: whoever planned from what was there is refused.
+func (p *place) changed(vm int8) {
+	for r := range p.copies {
+		c := &p.copies[r]
+		c.seen[vm].current = false
+		for k := range c.running {
+			if c.running[k].vm == vm {
+				c.running[k].current = false
+			}
+		}
+	}
+	for i := range p.orphans {
+		if p.orphans[i].vm == vm {
+			p.orphans[i].current = false
+		}
+	}
+}
+
+// flights calls f for every step that is under way.
+func (p *place) flights(f func(*flight)) {
+	for r := range p.copies {
+		for k := range p.copies[r].running {
+			if p.copies[r].running[k].op != 0 {
+				f(&p.copies[r].running[k])
+			}
+		}
+	}
+	for i := range p.orphans {
+		if p.orphans[i].op != 0 {
+			f(&p.orphans[i])
+		}
+	}
+}
+
+// tidy brings a place to the form that all places have which differ from it in nothing that matters: VMs and folders
+// that nobody knows any more are forgotten, numbers are given anew, failures that no plan looks at are dropped.
+func (p *place) tidy(sc *scenario) {
+	kept, to := p.vms, [maxVMs]int8{}
+	order := make([]uint8, 0, maxVMs)
+	for i := range p.n {
+		m := &kept[i]
+		if !m.alive {
+			m.looks, m.late, m.ran = looks{}, [2]bool{}, false
+		} else if !m.stamped || !m.marked {
+			m.late = [2]bool{}
+		}
+		if to[i] = departed; m.alive || p.copies[0].seen[i].seen || p.copies[1].seen[i].seen {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b uint8) int { return int(kept[a].ordinal) - int(kept[b].ordinal) })
+	p.vms, p.n = [maxVMs]machine{}, uint8(len(order))
+	seen := [2][maxVMs]glimpse{p.copies[0].seen, p.copies[1].seen}
+	p.copies[0].seen, p.copies[1].seen = [maxVMs]glimpse{}, [maxVMs]glimpse{}
+	for i, was := range order {
+		to[was], p.vms[i] = int8(i), kept[was]
+		for r := range seen {
+			if g := seen[r][was]; g.seen {
+				g.late = g.late && g.marked
+				p.copies[r].seen[i] = g
+			}
+		}
+	}
+	move := func(vm *int8) {
+		if *vm >= 0 {
+			*vm = to[*vm]
+		}
+	}
+	p.flights(func(f *flight) {
+		if move(&f.vm); f.vm < 0 {
+			f.current = false
+		}
+	})
+	for r := range p.copies {
+		c := &p.copies[r]
+		if c.gen == 2 {
+			c.newest = 0 // it knows all there is to know
+		}
+		if c.folderSince {
+			c.call = min(c.call, leased) // it makes no folder before its next call
+		}
+		for k := range c.failed {
+			move(&c.failed[k].vm)
+			if !c.matters(sc, &c.failed[k]) {
+				c.failed[k] = failure{vm: nobody}
+			}
+		}
+	}
+	if sc.deletes() {
+		p.tidyFolders()
+	}
+	slices.SortFunc(p.orphans[:], func(a, b flight) int {
+		var x, y [flightSize]byte
+		return bytes.Compare(b.append(x[:0], false), a.append(y[:0], false))
+	})
+}
+
+// matters reports whether a plan looks at a failure: sync/planner asks Pending, of what is not under way, only for steps that may
+// have taken a member down, for a Mark, and in finalize for what cannot be done at all.
+func (c *replica) matters(sc *scenario, f *failure) bool {
+	if c.finalizing || f.vm < 0 || searchOps[f.op].TakesDown() {
+		f.tried = 0
+	}
+	switch searchOps[f.op] {
+	case plan.PowerOff, plan.Destroy, plan.Release, plan.Unmark:
+		f.final = false
+		return !c.finalizing && f.vm >= 0
+	case plan.Mark:
+		if f.tried != 0 {
+			f.final = false
+			return true
+		}
+		if f.vm = departed; c.finalizing {
+			f.cycle = false
+			return f.final
+		}
+		f.final = false
+		return true
+	case plan.RemoveFolder:
+		return f.final // FolderHoldsStranger
+	}
+	f.final = false
+	return f.tried != 0
+}
+
+func (p *place) tidyFolders() {
+	known := uint8(0)
+	note := func(folder uint8) {
+		if folder > 0 {
+			known |= 1 << folder
+		}
+	}
+	note(p.folder)
+	for i := range p.n {
+		note(p.vms[i].folder)
+	}
+	note(p.copies[0].folder)
+	note(p.copies[1].folder)
+	p.flights(func(f *flight) { note(f.folder) })
+	var to [8]uint8
+	for i, next := uint8(1), uint8(1); i < 8; i++ {
+		if known&(1<<i) != 0 {
+			to[i] = next
+			next++
+		}
+	}
+	p.folder = to[p.folder]
+	for i := range p.n {
+		p.vms[i].folder = to[p.vms[i].folder]
+	}
+	p.flights(func(f *flight) { f.folder = to[f.folder] })
+	for r := range p.copies {
+		c := &p.copies[r]
+		c.folder = to[c.folder]
+		owned := uint8(0)
+		for i := range uint8(8) {
+			if c.owned&(1<<i) != 0 {
+				owned |= 1 << to[i] // those that are gone: bit 0
+			}
+		}
+		c.owned = owned
+	}
+}
+
+// swapped is the place as the other copy would tell it: the two are alike.
+func (p *place) swapped() *place {
+	q := *p
+	q.copies[0], q.copies[1] = p.copies[1], p.copies[0]
+	for i := range q.n {
+		late := &q.vms[i].late
+		late[0], late[1] = late[1], late[0]
+	}
+	q.flights(func(f *flight) { f.awaited[0], f.awaited[1] = f.awaited[1], f.awaited[0] })
+	return &q
+}
+
+// text writes a place down; read reads it.
+func (p *place) text(b []byte) []byte {
+	b = append(b, p.n, p.folder<<4|p.kills, bits(p.begun, p.ended))
+	for i := range p.n {
+		m := &p.vms[i]
+		b = append(b, m.ordinal<<4|m.revision<<2, m.folder<<3|bits(m.alive, m.late[0], m.late[1])|bits(m.ran)<<7)
+		b = m.looks.append(b)
+	}
+	for r := range p.copies {
+		b = p.copies[r].append(b, p.n)
+	}
+	for i := range p.orphans {
+		b = p.orphans[i].append(b, true)
+	}
+	return b
+}
+
+func (p *place) read(b []byte) {
+	*p = place{n: b[0], folder: b[1] >> 4, kills: b[1] & 15, begun: b[2]&1 != 0, ended: b[2]&2 != 0}
+	b = b[3:]
+	for i := range p.n {
+		m := &p.vms[i]
+		m.ordinal, m.revision, m.folder = b[0]>>4, b[0]>>2&3, b[1]>>3&15
+		m.alive, m.ran, m.late = b[1]&1 != 0, b[1]&128 != 0, [2]bool{b[1]&2 != 0, b[1]&4 != 0}
+		b = m.looks.read(b[2:])
+	}
+	for r := range p.copies {
+		b = p.copies[r].read(b, p.n)
+	}
+	for i := range p.orphans {
+		b = p.orphans[i].read(b)
+	}
+}
+
+func (l *looks) append(b []byte) []byte {
+	return append(b, bits(l.stamped, l.on, l.marked)|l.gen<<3|l.size<<5, l.why)
+}
+
+func (l *looks) read(b []byte) []byte {
+	*l = looks{stamped: b[0]&1 != 0, on: b[0]&2 != 0, marked: b[0]&4 != 0, gen: b[0] >> 3 & 3, size: b[0] >> 5, why: b[1]}
+	return b[2:]
+}
+
+func (c *replica) append(b []byte, n uint8) []byte {
+	b = append(b, c.gen|c.call<<2|c.newest<<4, bits(c.finalizing, c.emptied, c.leaseOver, c.folderSince, c.asked, c.touched), c.owned, c.folder)
+	for i := range n {
+		g := &c.seen[i]
+		if b = append(b, bits(g.seen, g.late, g.current)); g.seen {
+			b = g.looks.append(b)
+		}
+	}
+	for k := range c.running {
+		b = c.running[k].append(b, true)
+	}
+	for k := range c.failed {
+		f := &c.failed[k]
+		if b = append(b, f.op); f.op != 0 {
+			b = append(b, byte(f.vm), bits(f.cycle, f.final), f.tried)
+		}
+	}
+	return b
+}
+
+func (c *replica) read(b []byte, n uint8) []byte {
+	x := b[1]
+	*c = replica{gen: b[0] & 3, call: b[0] >> 2 & 3, newest: b[0] >> 4, owned: b[2], folder: b[3], finalizing: x&1 != 0,
+		emptied: x&2 != 0, leaseOver: x&4 != 0, folderSince: x&8 != 0, asked: x&16 != 0, touched: x&32 != 0}
+	b = b[4:]
+	for i := range n {
+		g := &c.seen[i]
+		g.seen, g.late, g.current = b[0]&1 != 0, b[0]&2 != 0, b[0]&4 != 0
+		if b = b[1:]; g.seen {
+			b = g.looks.read(b)
+		}
+	}
+	for k := range c.running {
+		b = c.running[k].read(b)
+	}
+	for k := range c.failed {
+		f := &c.failed[k]
+		f.op, f.vm = b[0], nobody
+		if b = b[1:]; f.op != 0 {
+			f.vm, f.cycle, f.final, f.tried = int8(b[0]), b[1]&1 != 0, b[1]&2 != 0, b[2]
+			b = b[3:]
+		}
+	}
+	return b
+}
+
+const flightSize = 6
+
+// append writes a flight down; short leaves out what is not there.
+func (f *flight) append(b []byte, short bool) []byte {
+	if short && f.op == 0 {
+		return append(b, 0)
+	}
+	return append(b, f.op, f.key, byte(f.vm), f.why<<4|f.gen, f.folder, bits(f.marked, f.guarded, f.current, f.called, f.awaited[0], f.awaited[1], f.never, f.void))
+}
+
+func (f *flight) read(b []byte) []byte {
+	if *f = (flight{vm: nobody}); b[0] == 0 {
+		return b[1:]
+	}
+	x := b[5]
+	*f = flight{op: b[0], key: b[1], vm: int8(b[2]), why: b[3] >> 4, gen: b[3] & 15, folder: b[4], marked: x&1 != 0,
+		guarded: x&2 != 0, current: x&4 != 0, called: x&8 != 0, awaited: [2]bool{x&16 != 0, x&32 != 0}, never: x&64 != 0, void: x&128 != 0}
+	return b[6:]
+}
+
+func bits(all ...bool) (b byte) {
+	for i, is := range all {
+		if is {
+			b |= 1 << i
+		}
+	}
+	return b
+}

@@ -1,0 +1,178 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// victims are the indices of the members that may be removed, those that go first first: the protected last, the
+// marked first, then those that spec.scaleIn.remove names, the unwell, the outdated, and the others by order.
+// Duplicates stay: an operator decides, or vCenter's events.
+func (v *view) victims() []int {
+	var order []int
+	rank := make([]int, len(v.members))
+	for i := range v.members {
+		if m := &v.members[i]; !m.duplicate {
+			order = append(order, i)
+			rank[i] = v.rank(m)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := &v.members[a], &v.members[b]
+		return cmp.Or(cmp.Compare(rank[a], rank[b]), v.byOrder(x, y), cmp.Compare(y.Ordinal, x.Ordinal))
+	})
+	v.keepZonesEven(order, rank)
+	return order
+}
+
+func (v *view) rank(m *member) int {
+	rank := 7
+	switch {
+	case m.going():
+		rank = 0
+	case v.Pending[m.name].Op == plan.Mark && v.Pending[m.name].Why != plan.WhyPowerCycle: // chosen, as far as can be told
+		rank = 1
+	case slices.Contains(v.policy.removeFirst, m.name):
+		rank = 2
+	case m.Marked && !m.ready: // it was taken down for its size
+		rank = 3
+	case !m.ready || v.halting(m):
+		rank = 4
+	case m.Marked: // it is to be
+		rank = 5
+	case m.differs() != "":
+		rank = 6
+	}
+	if v.policy.protects(m.name) {
+		rank += 8
+	}
+	return rank
+}
+
+func (v *view) byOrder(x, y *member) int {
+	switch v.policy.order {
+	case "Oldest":
+		return x.Created.Compare(y.Created)
+	case "Newest":
+		return y.Created.Compare(x.Created)
+	}
+	return 0
+}
+
+// selectForRemoval decides who goes now. It gives back how many more of those that serve may be taken down (negative: fewer
+// serve than is promised).
+//
+//	member                     | serves                        | does not serve
+//	---------------------------+-------------------------------+-------------------------------------------
+//	healing replaces it        | -                             | goes
+//	is to be replaced          | goes within maxUnavailable    | goes as long as enough others may serve
+//	is one too many            | goes within maxUnavailable    | goes
+//	is marked, and none of it  | the mark is taken off         | the mark is taken off
+//
+// Who is ready, but is halting, or may have been taken down by a step that failed, or is not ready for long enough, is
+// not counted as serving, and goes only while enough others serve.
+func (v *view) selectForRemoval(order []int) (slack int) {
+	serving, idle, retiring := 0, 0, 0
+	for i := range v.members {
+		m := &v.members[i]
+		switch {
+		case m.serving:
+			serving++
+		case m.retire == "" && !m.going():
+			idle++ // may serve soon, or never: not counted upon
+		}
+		if m.retire != "" {
+			retiring++
+		}
+	}
+	slack = serving - v.policy.minAvailable
+	spare := v.ordinals - v.policy.minAvailable - idle
+	surplus := v.ordinals - v.absent - retiring - v.want - v.beyond() // who has vanished is the first that is one too many
+	blocked := false
+	mayGo := func(m *member) bool { // who is ready and not counted as serving may serve all the same
+		return !m.ready || m.serving && slack > 0 || !m.serving && slack >= 0
+	}
+	for _, i := range order {
+		m := &v.members[i]
+		switch {
+		case m.retire == plan.WhyHealing:
+			m.leaves = true
+		case m.retire != "" && m.serving:
+			m.leaves = slack > 0
+		case m.retire != "":
+			m.leaves = spare > 0 && mayGo(m) || m.Marked && !m.ready // what was powered off for it is carried through
+			spare--
+		case surplus > 0 && !blocked && mayGo(m):
+			m.leaves = true
+			surplus--
+		case surplus > 0:
+			blocked = true // who is further down in the order does not go in its stead
+		}
+		if m.leaves && m.serving {
+			slack--
+		}
+		if m.leaves && m.retire == "" {
+			m.matter = fmt.Sprintf("scale-in: from %s to %d", count(v.ordinals, "member"), v.want)
+		}
+	}
+	return slack
+}
+
+// membersText says how many members there are and should be, in words that hold before and after: "too few members: 2 of 3".
+func (v *view) membersText() string {
+	return fmt.Sprintf("too few members: %d of %d", v.ordinals, v.want)
+}
+
+// removeChosen marks the members that go, and removes the marked ones. Marks of those that stay are taken off first:
+// two replicas of the server may have marked at once, or the spec has changed. While there are such, none is taken down:
+// which ones stay is settled before.
+func (v *view) removeChosen() {
+	for i := range v.members {
+		m := &v.members[i]
+		if m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable {
+			v.withdrawing = true
+			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) { // by another replica, which may know more: see overtaken
+				continue
+			}
+			v.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+				Generation: v.Group.Generation, Reason: "it is wanted after all, so its mark is withdrawn"})
+		}
+	}
+	for i := range v.members {
+		m := &v.members[i]
+		if !m.leaves {
+			continue
+		}
+		goesOn := true
+		switch {
+		case !m.Reachable:
+		case !m.going():
+			why := cmp.Or(m.retire, plan.WhyScaleIn)
+			goesOn = v.act(v.marking(m, why, m.matter))
+		case !v.drained(m):
+			v.draining++
+		default:
+			goesOn = v.remove(m, chosen, m.matter)
+		}
+		v.leaving += int(oneIf(goesOn))
+	}
+}
+
+// announcing reports whether a mark of ours is under way. Another replica may go by it already, and this one has not yet
+// looked at all members after it: until then nobody who serves is taken down by a mark of another copy's.
+func (v *view) announcing() bool {
+	for _, p := range v.Pending {
+		if p.Op == plan.Mark && p.State == plan.Running {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) marking(m *member, why plan.Why, reason string) plan.Action {
+	return plan.Action{Op: plan.Mark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+		Why: why, Generation: v.Group.Generation, Reason: reason}
+}

@@ -1,0 +1,139 @@
+package planner
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// status is what was observed. While vCenter's facts are not known, the figures that are stored stay as they are.
+func (v *view) status(message string) v1alpha1.VmGroupStatus {
+	if v.doubt {
+		return v.Group.Status
+	}
+	s := v1alpha1.VmGroupStatus{VCenterUUID: v.State.VCenter}
+	if v.sighted {
+		s.Members = v.memberStatuses()
+		s.CurrentReplicas = int32(len(v.members) + len(v.unseen))
+		for i := range v.members {
+			m := &v.members[i]
+			s.ReadyReplicas += oneIf(m.ready)
+			s.AvailableReplicas += oneIf(m.available())
+			s.UpdatedReplicas += oneIf(m.differs() == "")
+		}
+		if v.revision == "" { // what is up to date is not known
+			s.UpdatedReplicas = min(s.CurrentReplicas, v.Group.Status.UpdatedReplicas)
+		}
+		s.Quarantined, s.Adopted, s.Update, s.Replaced = v.quarantineStatuses(), v.adoptedEntries(), v.update, v.stillReplaced()
+	} else {
+		was := &v.Group.Status
+		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
+		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
+		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
+		s.Replaced = was.Replaced
+	}
+	s.ObservedGeneration = v.Group.Generation
+	s.DesiredReplicas = v.Group.Replicas()
+	s.Selector = "controller-uid=" + string(v.Group.UID)
+	s.Phase = v.phase()
+	s.LastMessage = plan.Printable(message)
+	s.Conditions = v.conditions(s.Phase, message)
+	return s
+}
+
+func oneIf(is bool) int32 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func (v *view) countReady() int {
+	n := 0
+	for i := range v.members {
+		if v.members[i].ready {
+			n++
+		}
+	}
+	return n
+}
+
+func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
+	if len(v.quarantined)+len(v.unseenKept) == 0 {
+		return nil
+	}
+	all := make([]v1alpha1.Quarantined, len(v.quarantined))
+	for i := range v.quarantined {
+		q := &v.quarantined[i]
+		all[i] = v1alpha1.Quarantined{Name: plan.Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
+	}
+	return append(all, v.unseenKept...)
+}
+
+func (v *view) memberStatuses() []v1alpha1.Member {
+	if len(v.members)+len(v.unseen) == 0 {
+		return nil
+	}
+	all := make([]v1alpha1.Member, 0, len(v.members)+len(v.unseen))
+	for i := range v.members {
+		m := &v.members[i]
+		reason, message := v.why(m)
+		all = append(all, v1alpha1.Member{
+			Name: plan.Printable(m.VM.Name), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
+			Zone: plan.ZoneOf(&v.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
+			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: plan.Printable(message),
+		})
+	}
+	for _, a := range v.unseen {
+		m := a.Member
+		if m.Ready {
+			m.LastTransitionTime = metav1.NewTime(v.Now.UTC().Truncate(1e9))
+		}
+		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberVanished, plan.Printable(m.Message)
+		if !a.vanished {
+			m.Reason, m.VanishedAt = plan.ReasonMemberNotSeen, metav1.Time{}
+			m.Message = "vCenter does not show this VM and has not said that it is gone: a privilege may have been lost"
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// why says why a member is not ready, or how it differs.
+func (v *view) why(m *member) (reason, message string) {
+	pending := v.Pending[m.name]
+	switch {
+	case m.duplicate:
+		return plan.ReasonDuplicateMember, "several VMs claim to be this member"
+	case !m.Reachable:
+		return plan.ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
+	case m.Question != "":
+		return plan.ReasonQuestionPending, askingText(m.Question)
+	case m.uncustomized == CustomizationFailed:
+		return plan.ReasonCustomizationFailed, failedText(m.Customization)
+	case pending.Fault.Reason != "" && !(m.ready && pending.Op == plan.PowerOn):
+		return pending.Fault.Reason, pending.Fault.Message
+	case m.going():
+		return plan.ReasonRemoving, "chosen to be removed"
+	case m.Marked:
+		return plan.ReasonPowerCycling, "chosen to be powered off for its new size, and on again"
+	case m.Power == plan.PoweredOff:
+		return "PoweredOff", "the VM is powered off"
+	case m.Power == plan.Suspended:
+		return "Suspended", "the VM is suspended"
+	case v.halting(m):
+		return "ShuttingDown", "its guest was asked to shut down"
+	case m.uncustomized != "":
+		return plan.ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.uncustomized)
+	case !m.ready && v.policy.check == v1alpha1.ReadyToolsRunning:
+		return plan.ReasonNotReady, "VMware Tools do not run in its guest"
+	case !m.ready:
+		return plan.ReasonNotReady, "its guest reports no address"
+	case m.differs() != "":
+		return plan.ReasonDiffers, m.differs()
+	}
+	return "", ""
+}

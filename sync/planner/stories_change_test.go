@@ -1,0 +1,226 @@
+package planner_test
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+type spec = v1alpha1.VmGroupSpec
+
+func of(n int32) *intstr.IntOrString {
+	v := intstr.FromInt32(n)
+	return &v
+}
+
+func in(n int32) *int32 { return &n }
+
+// each changes every member.
+func each(f func(*plan.VM)) func(*plan.Observed) {
+	return func(o *plan.Observed) {
+		for i := range o.State.VMs {
+			f(&o.State.VMs[i])
+		}
+	}
+}
+
+// slowly lets guests boot only when boots says so.
+func (s *story) slowly(boots func(m plan.VM) bool) {
+	s.boot = func(o *plan.Observed, a plan.Action) {
+		if a.Op != plan.PowerOn && a.Op != plan.Reset {
+			return
+		}
+		for i := range o.State.VMs {
+			if m := &o.State.VMs[i]; m.MoRef == a.MoRef && !boots(*m) {
+				m.Tools, m.IPs = false, nil
+			}
+		}
+	}
+}
+
+// changeStories are about members that are changed: one scenario each.
+var changeStories = map[string]func(*story){
+	"resize up": func(s *story) {
+		s.happens("three members are applied; their template allows CPUs to be added", nothing)
+		each(func(m *plan.VM) { m.CPUHotAdd = true })(&s.o)
+		s.happens("4 CPUs instead of 2: added while they run", edit(func(g *spec) { g.CPU = 4 }))
+		s.happens("8 GB instead of 4: memory cannot be added, so each is power-cycled; with maxUnavailable 0 a fourth helps out",
+			edit(func(g *spec) { g.Memory = 8 }))
+		s.happens("16 GB, and one may be unavailable: no helper is needed", edit(func(g *spec) {
+			g.Memory, g.Update.MaxUnavailable = 16, of(1)
+		}))
+	},
+	"resize down": func(s *story) {
+		s.happens("three members are applied; one may be unavailable", edit(func(g *spec) { g.Update.MaxUnavailable = of(1) }))
+		s.happens("1 CPU instead of 2: nothing can be taken from a VM that runs", edit(func(g *spec) { g.CPU = 1 }))
+		s.happens("2 GB instead of 4, by new clones", edit(func(g *spec) { g.Memory, g.Update.Resize = 2, v1alpha1.ResizeReplace }))
+		s.happens("64 CPUs: vCenter refuses them, so that Auto replaces the members", func(o *plan.Observed) {
+			edit(func(g *spec) { g.CPU, g.Update.Resize = 64, "" })(o)
+			o.State.VMs[0].Power = plan.PoweredOff
+			o.Pending = map[string]plan.Pending{o.State.VMs[0].Name: {Op: plan.Reconfigure, Ordinal: o.State.VMs[0].Ordinal, State: plan.Due,
+				Fault: plan.Fault{Reason: plan.ReasonResizeRefused, Person: true, Message: "vCenter refuses 64 CPUs for this VM"}}}
+		})
+	},
+	"roll with surge": func(s *story) {
+		s.happens("three members are applied: ready when the guest has an address, for 20 s", edit(func(g *spec) {
+			g.Readiness.Check, g.Update.MinReadySeconds, g.Update.MaxSurge, g.Update.MaxUnavailable = v1alpha1.ReadyGuestIP, 20, of(1), of(0)
+		}))
+		s.happens("another template", edit(func(g *spec) { g.Template = "ubuntu-26.04" }))
+		s.happens("the template is published anew under its name: it is told, and nothing is done", func(o *plan.Observed) {
+			each(func(m *plan.VM) { m.Fingerprint = "aaaaaaaaaa" })(o)
+			o.State.Template.Fingerprint = "bbbbbbbbbb"
+		})
+		s.happens("onTemplateChange: Replace, and two more at once", edit(func(g *spec) {
+			g.Update.OnTemplateChange, g.Update.MaxSurge, g.Update.MinReadySeconds = v1alpha1.TemplateChangeReplace, of(3), 0
+		}))
+	},
+	"roll that fails and is rolled back": func(s *story) {
+		s.slowly(func(m plan.VM) bool { return m.Revision == plan.Revision(&spec{Template: "ubuntu"}) })
+		s.happens("three members are applied; 600 s for an update to make progress", edit(func(g *spec) {
+			g.Readiness.Check, g.Update.ProgressDeadlineSeconds = v1alpha1.ReadyToolsRunning, in(600)
+		}))
+		s.happens("another template, whose guests never come up: it is restarted once, then the update stops", edit(func(g *spec) { g.Template = "broken" }))
+		s.happens("the spec is edited back", edit(func(g *spec) { g.Template = "ubuntu" }))
+	},
+	"canary": func(s *story) {
+		s.happens("four members are applied", s.scale(4))
+		s.happens("another template, for one member", edit(func(g *spec) { g.Template, g.Update.Canary = "ubuntu-26.04", of(1) }))
+		s.happens("for half of them", edit(func(g *spec) {
+			half := intstr.FromString("50%")
+			g.Update.Canary = &half
+		}))
+		s.happens("scaled to 5 meanwhile: the new one is of the new template", s.scale(5))
+		s.happens("paused, and one is deleted by an admin: it is recreated", func(o *plan.Observed) {
+			edit(func(g *spec) { g.Update.Canary, g.Update.Paused = nil, true })(o)
+			drop(o.State.VMs[0].Ordinal)(o)
+		})
+		s.happens("for all of them, by hand: OnDelete, and one is named", func(o *plan.Observed) {
+			edit(func(g *spec) {
+				g.Update.Paused, g.Update.Strategy = false, v1alpha1.UpdateOnDelete
+				g.Replace = []v1alpha1.Replacement{{Name: o.State.VMs[0].Name, MoRef: o.State.VMs[0].MoRef}}
+			})(o)
+		})
+		s.happens("RollingUpdate", edit(func(g *spec) { g.Update.Strategy = "" }))
+	},
+	"heal": func(s *story) {
+		ill := map[string]bool{}
+		s.slowly(func(m plan.VM) bool { return !ill[m.MoRef] })
+		sicken := func(ordinals ...int32) func(*plan.Observed) {
+			return func(o *plan.Observed) {
+				for _, n := range ordinals {
+					change(n, func(m *plan.VM) { m.Tools, m.IPs, ill[m.MoRef] = false, nil, true })(o)
+				}
+			}
+		}
+		s.happens("five members are applied: ready with running Tools, 300 s to become so", func(o *plan.Observed) {
+			s.scale(5)(o)
+			o.Group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: in(300)}
+		})
+		s.happens("the guest of web-1 hangs: restarted, then replaced", sicken(1))
+		s.happens("three guests hang at once: 40% are 2", sicken(2, 3, 4))
+		s.happens("one recovers: healing goes on", change(2, func(m *plan.VM) { m.Tools, ill[m.MoRef] = true, false }))
+		s.happens("healing.action None, and one hangs", func(o *plan.Observed) {
+			edit(func(g *spec) { g.Healing.Action = v1alpha1.HealNone })(o)
+			sicken(0)(o)
+		})
+	},
+	"mass loss doubted": func(s *story) {
+		s.happens("six members are applied", s.scale(6))
+		var lost []plan.VM
+		s.happens("four vanish from the inventory at once: a privilege may have been lost, so none is recreated", func(o *plan.Observed) {
+			lost = append(lost, o.State.VMs[:4]...)
+			o.State.VMs = append([]plan.VM(nil), o.State.VMs[4:]...)
+		})
+		s.happens("vCenter confirms that they are gone", func(o *plan.Observed) {
+			for _, m := range lost {
+				o.State.Gone = append(o.State.Gone, m.MoRef)
+			}
+		})
+		s.happens("the hosts of three are cut off: they are not gone, and nothing is done", func(o *plan.Observed) {
+			for i := range o.State.VMs[:3] {
+				o.State.VMs[i].Reachable, o.State.VMs[i].Unreachable = false, "disconnected"
+			}
+		})
+	},
+	"shrink with protection": func(s *story) {
+		s.happens("five members are applied; web-4 is protected, web-1 is to go first", func(o *plan.Observed) {
+			s.scale(5)(o)
+			o.Group.Spec.ScaleIn = v1alpha1.ScaleIn{Protected: []string{"web-4"}, Remove: []string{"web-1"}}
+		})
+		s.happens("web-0 is unwell, and 2 are to stay", func(o *plan.Observed) {
+			s.scale(2)(o)
+			change(0, func(m *plan.VM) { m.Power = plan.PoweredOff })(o)
+		})
+		s.happens("one is to stay: the protected one", s.scale(1))
+		s.happens("none is to stay", s.scale(0))
+		s.happens("three again, and the oldest go first", func(o *plan.Observed) {
+			s.scale(3)(o)
+			o.Group.Spec.ScaleIn = v1alpha1.ScaleIn{Order: v1alpha1.ScaleInOldest}
+		})
+		s.happens("web-0 is replaced, as asked", func(o *plan.Observed) {
+			edit(func(g *spec) { g.Replace = []v1alpha1.Replacement{{Name: "web-0", MoRef: o.State.VMs[0].MoRef}} })(o)
+		})
+		s.happens("scaled to 1", s.scale(1))
+	},
+	"retain": func(s *story) {
+		s.o.Group.Spec.Adopt = []string{"/DC0/vm/legacy/db"}
+		s.o.State.Candidates = []plan.Candidate{{Entry: "/DC0/vm/legacy/db", MoRef: "vm-77", Name: "db", Folder: "group-v9", Ordinal: -1}}
+		s.happens("two members are applied, one of them adopted; Retain", func(o *plan.Observed) {
+			s.scale(2)(o)
+			o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
+		})
+		s.happens("deleted", remove)
+	},
+	"quarantine and return": func(s *story) {
+		s.happens("three members are applied; who goes is kept for 10 minutes", edit(func(g *spec) { g.Deletion.QuarantineSeconds = 600 }))
+		s.patience = time.Minute
+		s.happens("scaled to 1", s.scale(1))
+		s.happens("scaled to 2 again: web-1 comes back", s.scale(2))
+		s.happens("another template: the old ones are kept", edit(func(g *spec) { g.Template = "ubuntu-26.04" }))
+		s.happens("edited back: they come back, and the new ones are kept", edit(func(g *spec) { g.Template = "ubuntu" }))
+		s.patience = time.Hour
+		s.happens("10 minutes pass", nothing)
+		s.patience = time.Minute
+		s.happens("scaled to 1", s.scale(1))
+		s.happens("deleted: what is kept is destroyed at once", remove)
+	},
+	"pause": func(s *story) {
+		s.happens("three members are applied", nothing)
+		s.happens("paused, scaled to 4, and an admin deletes web-1", func(o *plan.Observed) {
+			s.scale(4)(o)
+			o.Group.Spec.Paused = true
+			drop(1)(o)
+		})
+		for _, step := range planner.Forecast(s.o).Steps {
+			fmt.Fprintf(&s.diary, "    /plan: %d %-12s %-8s %s\n", step.Round, step.Op, step.VM, step.Reason)
+		}
+		s.happens("deleted while paused", remove)
+		s.happens("no longer paused", edit(func(g *spec) { g.Paused = false }))
+	},
+	"adopt": func(s *story) {
+		entries := []string{"/DC0/vm/legacy/db-a", "vm-78", "/DC0/vm/legacy/web-4", "/DC0/vm/legacy/typo"}
+		s.o.Group.Spec.Adopt = entries
+		s.o.State.Candidates = []plan.Candidate{
+			{Entry: entries[0], MoRef: "vm-77", Name: "db-a", Folder: "group-v9", Ordinal: -1},
+			{Entry: entries[1], MoRef: "vm-78", Name: "old-web-2", Folder: "group-v9", Ordinal: 2},
+			{Entry: entries[2], MoRef: "vm-79", Name: "web-4", Folder: "group-v9", Ordinal: -1},
+			{Entry: entries[3], Ordinal: -1, Fault: &plan.Fault{Reason: "AdoptNotFound", Person: true, Message: "there is no VM at this path: correct or remove it"}},
+		}
+		s.happens("five members, four of them from VMs that exist; one path is mistaken", s.scale(5))
+		s.happens("the path is removed: that member is cloned", func(o *plan.Observed) {
+			edit(func(g *spec) { g.Adopt = g.Adopt[:3] })(o)
+			o.State.Candidates = o.State.Candidates[:3]
+		})
+		s.happens("another one is to be adopted, and none is missing", func(o *plan.Observed) {
+			edit(func(g *spec) { g.Adopt = append(g.Adopt[:3:3], "vm-80") })(o)
+			o.State.Candidates = append(o.State.Candidates[:3:3], plan.Candidate{Entry: "vm-80", MoRef: "vm-80", Name: "mine", Folder: "group-v9", Ordinal: -1})
+		})
+		s.happens("scaled to 6", s.scale(6))
+		s.happens("an adopted one is destroyed by an admin: it is cloned again", drop(0))
+	},
+}

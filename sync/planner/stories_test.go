@@ -1,0 +1,175 @@
+package planner_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+var update = flag.Bool("update", false, "write the golden stories anew")
+
+// story is a group's life in a model vCenter. Its diary is kept under testdata/stories and reads top to bottom:
+// what happened, then round by round what was planned and what the user was told.
+type story struct {
+	o     plan.Observed
+	diary strings.Builder
+	said  map[string]bool // conditions are told once
+	// patience is how long a pause is told as one; a longer one ends the chapter.
+	patience time.Duration
+	// boot says what guests make of an action, where they do not just boot and halt; may be nil.
+	boot func(*plan.Observed, plan.Action)
+	// heard is called with each plan that is made; may be nil.
+	heard func(*plan.Result)
+}
+
+// happens writes a headline, changes the world, and lets the plans run until nothing is left to do. Where a plan waits
+// for a time to pass, it passes.
+func (s *story) happens(what string, change func(o *plan.Observed)) {
+	fmt.Fprintf(&s.diary, "\n== %s\n", what)
+	s.o.Group = s.o.Group.DeepCopy()
+	change(&s.o)
+	for round := 0; round < 60; round++ {
+		s.o.Now = s.o.Now.Add(time.Second)
+		s.o.Called = s.o.Now
+		r := planner.Make(s.o)
+		s.o.Group = s.o.Group.DeepCopy()
+		s.o.Group.Status = r.Status
+		if s.o.Group.Spec.Service != nil {
+			plan.Show(&s.o, r.Children)
+		}
+		s.tell(&r)
+		if s.heard != nil {
+			s.heard(&r)
+		}
+		for i := range r.Notes {
+			if n := &r.Notes[i]; !s.said[n.Key] { // as one Event
+				s.said[n.Key] = true
+				fields := plan.EventOf(plan.Ref{Name: "web"}, r.Notes[i:i+1]).Fields.(plan.EventFields)
+				fmt.Fprintf(&s.diary, "        %s %s: %s\n", fields.Type, fields.Reason, fields.Message)
+			}
+		}
+		for _, a := range r.Actions {
+			fmt.Fprintf(&s.diary, "    %-12s %-8s %s\n", a.Op, a.VM, a.Reason)
+			if n, worth := a.Note(s.o.Now); worth {
+				s.said[n.Key] = true
+			}
+			plan.Apply(&s.o, a)
+			if s.boot != nil {
+				s.boot(&s.o, a)
+			}
+		}
+		switch {
+		case len(r.Actions) > 0:
+		case r.Wake > 0 && r.Wake <= s.patience:
+			fmt.Fprintf(&s.diary, "    ... %s\n", r.Wake)
+			s.o.Now = s.o.Now.Add(r.Wake - time.Second)
+		default:
+			return
+		}
+	}
+	fmt.Fprintln(&s.diary, "no end in sight")
+}
+
+// tell writes what the user is told.
+func (s *story) tell(r *plan.Result) {
+	fmt.Fprintf(&s.diary, "%-7s %d/%d ready %d  %s\n", r.Status.Phase, r.Status.CurrentReplicas, r.Status.DesiredReplicas,
+		r.Status.ReadyReplicas, r.Status.LastMessage)
+	for _, c := range r.Status.Conditions[5:] { // those before sum up what is told already
+		if c.Status != metav1.ConditionTrue {
+			continue
+		}
+		if said := c.Type + c.Message; !s.said[said] { // once
+			s.said[said] = true
+			fmt.Fprintf(&s.diary, "        %s=%s: %s\n", c.Type, c.Status, c.Message)
+		}
+	}
+	if r.Finalized {
+		fmt.Fprintln(&s.diary, "        finalized")
+	}
+	if r.SlowStart {
+		fmt.Fprintln(&s.diary, "        slow start: one first")
+	}
+}
+
+// edit changes the spec, as kubectl apply does.
+func edit(f func(spec *v1alpha1.VmGroupSpec)) func(*plan.Observed) {
+	return func(o *plan.Observed) {
+		f(&o.Group.Spec)
+		o.Group.Generation++
+	}
+}
+
+func (s *story) scale(replicas int32) func(*plan.Observed) {
+	return func(o *plan.Observed) {
+		o.Group.Spec.Replicas = &replicas
+		o.Group.Generation++
+	}
+}
+
+func drop(ordinal int32) func(*plan.Observed) {
+	return func(o *plan.Observed) {
+		o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool {
+			if m.Ordinal == ordinal {
+				o.State.Gone = append(o.State.Gone, m.MoRef)
+			}
+			return m.Ordinal == ordinal
+		})
+	}
+}
+
+func change(ordinal int32, f func(*plan.VM)) func(*plan.Observed) {
+	return func(o *plan.Observed) {
+		for i := range o.State.VMs {
+			if o.State.VMs[i].Ordinal == ordinal {
+				f(&o.State.VMs[i])
+			}
+		}
+	}
+}
+
+func TestStories(t *testing.T) {
+	stories := maps.Clone(lifeStories)
+	maps.Copy(stories, changeStories)
+	maps.Copy(stories, placeStories)
+	maps.Copy(stories, vanishStories)
+	for name, tell := range stories {
+		t.Run(name, func(t *testing.T) {
+			s := &story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute}
+			tell(s)
+			file := filepath.Join("testdata", "stories", strings.ReplaceAll(name, " ", "-")+".txt")
+			if *update {
+				if err := os.WriteFile(file, []byte(s.diary.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.diary.String(); got != string(want) {
+				t.Errorf("the story of %s goes otherwise (go test ./sync/planner -update writes it anew):\n%s", name, got)
+			}
+		})
+	}
+}
+
+// An upgrade of the server must roll nobody's VMs: the revision of a plain group never changes.
+func TestRevisionOfAPlainGroupIsFixed(t *testing.T) {
+	for template, want := range map[string]string{"vm-operator-template": "fa7bc22d3c", "/DC0/vm/ubuntu": "76a60a9e89"} {
+		if got := plan.Revision(&v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: template}); got != want {
+			t.Errorf("revision of %q is %s, was %s", template, got, want)
+		}
+	}
+}

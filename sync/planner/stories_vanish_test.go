@@ -1,0 +1,96 @@
+package planner_test
+
+import (
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// identify gives the VMs that have none an instanceUuid.
+func identify(o *plan.Observed) {
+	for i := range o.State.VMs {
+		if vm := &o.State.VMs[i]; vm.InstanceUUID == "" {
+			vm.InstanceUUID = "id-of-" + vm.MoRef
+		}
+	}
+}
+
+// vanish takes the first VM of an ordinal off the inventory; how is what vCenter's events tell.
+func vanish(ordinal int32, how string) func(*plan.Observed) {
+	return func(o *plan.Observed) {
+		i := slices.IndexFunc(o.State.VMs, func(vm plan.VM) bool { return vm.Ordinal == ordinal })
+		vm := o.State.VMs[i]
+		o.State.VMs = slices.Delete(slices.Clone(o.State.VMs), i, i+1)
+		o.State.Vanished = append(o.State.Vanished, plan.Vanished{MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID, Name: vm.Name, Ordinal: ordinal, How: how})
+	}
+}
+
+// comeBack puts a VM that vanished back into the inventory, running, as it was made, with another moRef.
+func comeBack(moRef string) func(*plan.Observed) {
+	return func(o *plan.Observed) {
+		i := slices.IndexFunc(o.State.Vanished, func(x plan.Vanished) bool { return x.MoRef == moRef })
+		x := o.State.Vanished[i]
+		o.State.Vanished = slices.Delete(slices.Clone(o.State.Vanished), i, i+1)
+		back := vm(o, x.Ordinal)
+		back.MoRef, back.InstanceUUID = moRef+"-back", x.InstanceUUID
+		o.State.VMs = append(o.State.VMs, back)
+	}
+}
+
+const hostRemoved = `its host esx-1 was removed from the inventory by VSPHERE.LOCAL\alice`
+
+// vanishStories are about members that leave vCenter's inventory without having been destroyed.
+var vanishStories = map[string]func(*story){
+	"vanished and back": func(s *story) {
+		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }
+		s.happens("three members are applied", nothing)
+		s.happens("web-1 is not in the inventory any more", vanish(1, ""))
+		s.happens("vCenter's events say why", func(o *plan.Observed) { o.State.Vanished[0].How = hostRemoved })
+		s.happens("scaled to 4: web-1 is not made again", s.scale(4))
+		s.happens("scaled to 3: the one that vanished is the one too many", s.scale(3))
+		s.happens("another template: the others are replaced", edit(func(spec *v1alpha1.VmGroupSpec) { spec.CPU, spec.Update.Resize = 4, v1alpha1.ResizeReplace }))
+		s.happens("its host is back, and the VM with another moRef", comeBack("new-web-1"))
+	},
+	"vanished and replaced": func(s *story) {
+		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }
+		s.happens("three members are applied", edit(func(spec *v1alpha1.VmGroupSpec) { spec.Deletion.QuarantineSeconds = 3600 }))
+		s.happens("web-1 vanishes", vanish(1, hostRemoved))
+		s.happens("spec.replace names another VM: nothing is done for that", edit(func(spec *v1alpha1.VmGroupSpec) {
+			spec.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-77"}}
+		}))
+		s.happens("spec.replace names it", edit(func(spec *v1alpha1.VmGroupSpec) {
+			spec.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: "new-web-1"}}
+		}))
+		s.happens("the first one comes back, and runs: it goes off at once, and the other serves on", comeBack("new-web-1"))
+	},
+	"vanished for too long": func(s *story) {
+		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }
+		s.happens("three members are applied, to be replaced ten minutes after they vanish", edit(func(spec *v1alpha1.VmGroupSpec) {
+			spec.Healing.ReplaceVanishedAfterSeconds = new(int32)
+			*spec.Healing.ReplaceVanishedAfterSeconds = 600
+		}))
+		s.happens("web-0 and web-1 are not in the inventory any more", func(o *plan.Observed) { vanish(0, "")(o); vanish(1, "")(o) })
+		s.happens("vCenter's events say why: the time begins", func(o *plan.Observed) {
+			o.State.Vanished = slices.Clone(o.State.Vanished)
+			o.State.Vanished[0].How, o.State.Vanished[1].How = hostRemoved, hostRemoved
+		})
+		s.happens("the group is deleted while both first VMs are away", remove)
+	},
+	"vanished while deleted": func(s *story) {
+		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }
+		s.happens("two members are applied, to be replaced ten minutes after they vanish", edit(func(spec *v1alpha1.VmGroupSpec) {
+			two := int32(2)
+			spec.Replicas = &two
+			spec.Healing.ReplaceVanishedAfterSeconds = new(int32)
+			*spec.Healing.ReplaceVanishedAfterSeconds = 600
+		}))
+		s.happens("web-1 vanishes, and the group is deleted: no time ends that", func(o *plan.Observed) {
+			vanish(1, "it was unregistered by VSPHERE.LOCAL\\alice")(o)
+			remove(o)
+		})
+		s.happens("spec.replace names it: it is left behind", edit(func(spec *v1alpha1.VmGroupSpec) {
+			spec.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: "new-web-1"}}
+		}))
+	},
+}

@@ -1,0 +1,230 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// An update brings members that differ from the spec to it, as a Deployment does with its pods: at most maxSurge
+// members more than replicas, at most maxUnavailable of replicas not available. What is outdated only a new clone
+// can change; a size is changed in place where the VM allows it.
+
+// findChanges decides which members are to be replaced or resized, and which are held as they are. order are the
+// members that may go, those that go first first.
+func (v *view) findChanges(order []int) {
+	var differ []*member
+	for _, i := range order {
+		if m := &v.members[i]; m.differs() != "" {
+			differ = append(differ, m)
+		}
+	}
+	held := v.policy.held()
+	keep := 0
+	switch {
+	case held != "":
+		keep = len(differ)
+	case v.policy.canary >= 0:
+		keep = min(len(differ), max(0, v.want-v.policy.canary))
+	}
+	v.trackProgress(len(differ) - keep)
+	if v.stuck != nil {
+		keep = len(differ)
+	}
+	for n, m := range differ {
+		switch {
+		case n >= len(differ)-keep && !(m.unprepared() && !v.preparable(m)): // who never ran is not worth keeping
+			m.held = true
+		case m.outdated != "":
+			m.retire, m.matter = plan.WhyUpdate, "update: it "+m.outdated
+		case v.policy.resize == v1alpha1.ResizeReplace || v.refusesResize(m):
+			m.retire, m.matter = plan.WhyResize, "resize by a new clone: it "+m.resize
+		}
+		if !m.held {
+			v.updating++
+		}
+	}
+	v.findRequested(order)
+}
+
+// refusesResize reports whether the VM cannot take the size even while it is off, so that Auto replaces it. The mark
+// remembers that when the refusal is forgotten.
+func (v *view) refusesResize(m *member) bool {
+	p := v.Pending[m.name]
+	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
+	return v.policy.resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
+}
+
+// findRequested finds the members that spec.replace names: the moRef tells whether that is done.
+func (v *view) findRequested(order []int) {
+	for _, r := range v.Group.Spec.Replace {
+		for _, i := range order {
+			m := &v.members[i]
+			switch {
+			case m.MoRef != r.MoRef:
+			case m.name != r.Name:
+				v.faults = append(v.faults, named{who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: fmt.Sprintf(
+					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
+			default:
+				if m.retire == "" {
+					v.updating++
+				}
+				m.retire, m.matter, m.held = plan.WhyReplace, "spec.replace names it", false
+			}
+		}
+	}
+}
+
+// trackProgress keeps the clock of an update in the status, as a Deployment keeps its own in a condition: when the
+// number of available members that are as the spec says was last seen to grow.
+func (v *view) trackProgress(todo int) {
+	updated, waiting := 0, []string(nil)
+	for i := range v.members {
+		m := &v.members[i]
+		switch {
+		case m.differs() != "" || m.duplicate:
+		case m.available():
+			updated++
+		case !m.going():
+			waiting = append(waiting, m.display())
+		}
+	}
+	stored, target := v.Group.Status.Update, v.target()
+	if v.revision == "" {
+		v.update = stored
+		return
+	}
+	same := stored != nil && stored.Target == target
+	if todo == 0 && !(same && len(waiting) > 0) {
+		return
+	}
+	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(v.Now.UTC().Truncate(1e9))}
+	if same && stored.Available >= progress.Available {
+		progress.Available, progress.LastProgressTime = stored.Available, stored.LastProgressTime
+	}
+	v.update = &progress
+	due := progress.LastProgressTime.Add(v.policy.deadline + v.DrainTime())
+	if len(waiting) == 0 || todo == 0 {
+		return
+	}
+	if v.Now.Before(due) {
+		v.wakeAt(due)
+		return
+	}
+	v.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, Person: true, Message: fmt.Sprintf(
+		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to go on or back",
+		plan.AtMost(waiting, 5), int(v.policy.deadline.Seconds()))}
+	v.faults = append(v.faults, named{Fault: *v.stuck})
+}
+
+// target is what members are brought to, for people and to tell one update from another.
+func (v *view) target() string {
+	return fmt.Sprintf("%s, %d CPUs, %d GB", v.revision, v.Group.Spec.CPU, v.Group.Spec.Memory)
+}
+
+// beyond is how many members more than replicas are not taken away now: while an update is not over, those that make
+// up for members that are not available yet.
+func (v *view) beyond() int {
+	differ, waiting, cycles := false, 0, 0
+	for i := range v.members {
+		m := &v.members[i]
+		switch {
+		case m.retire != "":
+			differ = true
+		case v.wantsCycle(m):
+			differ = true
+			cycles++
+		case !m.available() && !m.going() && !m.held:
+			waiting++
+		}
+		differ = differ || m.differs() != ""
+	}
+	if !differ && v.update == nil {
+		return 0
+	}
+	if v.revision == "" && v.update != nil {
+		return v.policy.surge
+	}
+	return min(v.policy.surge, waiting+cycles)
+}
+
+// helpers is how many members are made beyond replicas so that others may be power-cycled: none where some may be
+// unavailable.
+func (v *view) helpers() int {
+	if v.policy.minAvailable < v.want {
+		return 0
+	}
+	n := 0
+	for i := range v.members {
+		if v.wantsCycle(&v.members[i]) {
+			n++
+		}
+	}
+	return min(v.policy.surge, n)
+}
+
+// heldText says how many members differ from the spec and are kept so, by which field.
+func (v *view) heldText() string {
+	n := 0
+	for i := range v.members {
+		if v.members[i].held {
+			n++
+		}
+	}
+	why := v.policy.held()
+	switch {
+	case n == 0 || v.stuck != nil:
+		return ""
+	case why == "":
+		why = fmt.Sprintf("update.canary holds at %d", v.policy.canary)
+	}
+	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(v.members), "member"), why)
+}
+
+// differing says in what members differ from the spec, each difference once.
+func (v *view) differing() (texts []string) {
+	var order []string
+	which := map[string][]string{}
+	for i := range v.members {
+		m := &v.members[i]
+		how := m.differs()
+		if how == "" {
+			continue
+		}
+		if which[how] == nil {
+			order = append(order, how)
+		}
+		which[how] = append(which[how], m.display())
+	}
+	for _, how := range order {
+		if names := which[how]; len(names) == 1 {
+			texts = append(texts, names[0]+" "+how)
+		} else {
+			texts = append(texts, fmt.Sprintf("%d members (%s): each %s", len(names), plan.AtMost(names, 10), how))
+		}
+	}
+	return texts
+}
+
+// changedTemplate names the members that were cloned from another version of the template.
+func (v *view) changedTemplate() string {
+	var names []string
+	for i := range v.members {
+		if m := &v.members[i]; v.templateChanged(&m.VM) {
+			names = append(names, m.display())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	what := "update.onTemplateChange: Replace would replace them"
+	if v.policy.replaceOnTemplate {
+		what = "they are replaced"
+	}
+	return fmt.Sprintf("the template %s is not what these were cloned from: %s; %s",
+		strings.TrimSpace(v.Group.Spec.Template), plan.AtMost(names, 10), what)
+}

@@ -1,0 +1,249 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// A VM that leaves vCenter's inventory may go on running: with the host that was removed, on another vCenter, or unknown to a vCenter
+// that was restored from a backup. So a member is gone only if it was destroyed. Else it has vanished, and holds its ordinal: were it
+// made again, there could be two of one name and address when it comes back. An operator brings it back, or gives it up by naming it
+// in spec.replace; spec.healing.replaceVanishedAfterSeconds gives it up after a time. status.replaced remembers those that were given
+// up: one that comes back beside its replacement goes.
+
+// absent is a member that vCenter does not show, and that is not gone: unseen, or vanished.
+type absent struct {
+	v1alpha1.Member
+	// vanished: vCenter does not have it, and why is in the message.
+	vanished bool
+}
+
+// sortUnseen finds the recorded members, and VMs in quarantine, that vCenter shows no more without having said that they are gone: they
+// have vanished, or may be hidden by a lost privilege, and the members' ordinals stay taken. It counts those members that are gone for
+// certain, or given up.
+func (v *view) sortUnseen() {
+	v.replaced = slices.Clip(v.Group.Status.Replaced)
+	kept := v.Group.Status.Quarantined
+	if len(v.Group.Status.Members)+len(kept)+len(v.State.Vanished) == 0 {
+		return
+	}
+	here := make(map[string]string, len(v.State.VMs))
+	for i := range v.State.VMs {
+		here[v.State.VMs[i].MoRef] = v.State.VMs[i].InstanceUUID
+	}
+	gone := make(map[string]bool, len(v.State.Gone))
+	for _, ref := range v.State.Gone {
+		gone[ref] = true
+	}
+	for i := range v.Group.Status.Members {
+		switch m := &v.Group.Status.Members[i]; {
+		case v.shows(here, m):
+		case gone[m.MoRef]:
+			v.lose(m)
+		default:
+			v.miss(*m, v.vanishedAs(m))
+		}
+	}
+	for i := range v.State.Vanished {
+		x := &v.State.Vanished[i]
+		m := v1alpha1.Member{Name: x.Name, Ordinal: x.Ordinal, MoRef: x.MoRef, InstanceUUID: x.InstanceUUID}
+		if !v.shows(here, &m) && !slices.ContainsFunc(v.Group.Status.Members, func(r v1alpha1.Member) bool { return x.Is(&r) }) &&
+			!slices.ContainsFunc(kept, func(q v1alpha1.Quarantined) bool { return q.MoRef == x.MoRef }) {
+			v.miss(m, x) // it was not in the status yet
+		}
+	}
+	for _, q := range kept {
+		if _, shown := here[q.MoRef]; !shown && !gone[q.MoRef] {
+			v.unseenKept = append(v.unseenKept, q)
+		}
+	}
+}
+
+// shows reports whether vCenter shows a recorded member, be it with another moRef. here are the VMs' instanceUuids by their moRefs.
+func (v *view) shows(here map[string]string, m *v1alpha1.Member) bool {
+	if id, is := here[m.MoRef]; is && (id == "" || m.InstanceUUID == "" || id == m.InstanceUUID) {
+		return true
+	}
+	return v.isBack(m)
+}
+
+// isBack reports whether a recorded member is in vCenter, be it with another moRef than it is recorded with.
+func (v *view) isBack(m *v1alpha1.Member) bool {
+	return m.InstanceUUID != "" && slices.ContainsFunc(v.State.VMs, func(vm plan.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
+}
+
+func (v *view) vanishedAs(m *v1alpha1.Member) *plan.Vanished {
+	i := slices.IndexFunc(v.State.Vanished, func(x plan.Vanished) bool { return x.Is(m) })
+	if i < 0 {
+		return nil
+	}
+	return &v.State.Vanished[i]
+}
+
+// lose counts a member that is gone, if its ordinal is free and we did not remove it.
+func (v *view) lose(m *v1alpha1.Member) {
+	if m.Reason != plan.ReasonRemoving && !v.has(m.Ordinal) {
+		v.lost++
+	}
+}
+
+// miss files a member that is not shown, unless it was given up. x is what is known of it; nil if vCenter has not said that it does
+// not have it. What was found out before stands until then.
+func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
+	if x != nil && v.givenUp(&m) {
+		return
+	}
+	a := absent{Member: m, vanished: !m.VanishedAt.IsZero()}
+	if x != nil && x.How != "" {
+		a.vanished, a.Message = true, x.How
+		if a.VanishedAt.IsZero() {
+			a.VanishedAt = metav1.NewTime(v.Now.UTC().Truncate(time.Second))
+		}
+		if v.givesUp(&a.Member) {
+			v.lose(&m)
+			return
+		}
+	}
+	if !v.has(m.Ordinal) && !v.isUnseen(m.Ordinal) {
+		v.ordinals++
+		v.absent += int(oneIf(a.vanished))
+	}
+	v.unseen = append(v.unseen, a)
+}
+
+// givenUp reports whether a member was given up before.
+func (v *view) givenUp(m *v1alpha1.Member) bool {
+	return slices.ContainsFunc(v.replaced, func(r v1alpha1.Replaced) bool {
+		return r.MoRef == m.MoRef && (m.InstanceUUID == "" || r.InstanceUUID == m.InstanceUUID)
+	})
+}
+
+// givesUp reports whether a member that has vanished is given up now, and remembers it. A deletion does not give up by itself: nothing
+// would remember a VM that is left behind.
+func (v *view) givesUp(m *v1alpha1.Member) bool {
+	name := plan.MemberName(v.Group.Name, m.Ordinal)
+	why := plan.WhyReplace
+	if !slices.ContainsFunc(v.Group.Spec.Replace, func(r v1alpha1.Replacement) bool { return r.Name == name && r.MoRef == m.MoRef }) {
+		due := m.VanishedAt.Add(v.policy.replaceVanished)
+		if v.policy.replaceVanished == 0 || v.Finalizing {
+			return false
+		}
+		if v.Now.Before(due) {
+			v.wakeAt(due)
+			return false
+		}
+		why = plan.WhyHealing
+	}
+	v.replaced = append(v.replaced, v1alpha1.Replaced{Name: m.Name, Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID,
+		Reason: string(why), VanishedAt: m.VanishedAt})
+	v.replaced = v.replaced[max(0, len(v.replaced)-replacedMost):]
+	return true
+}
+
+// replacedMost bounds how many VMs are remembered that were given up.
+const replacedMost = 1000
+
+// stillReplaced are the VMs that were given up and did not come back to be destroyed.
+func (v *view) stillReplaced() []v1alpha1.Replaced {
+	destroyed := func(r v1alpha1.Replaced) bool {
+		return slices.ContainsFunc(v.Group.Status.Members, func(m v1alpha1.Member) bool {
+			return r.InstanceUUID != "" && m.InstanceUUID == r.InstanceUUID && slices.Contains(v.State.Gone, m.MoRef) && !v.isBack(&m)
+		})
+	}
+	if !slices.ContainsFunc(v.replaced, destroyed) {
+		return v.replaced
+	}
+	return slices.DeleteFunc(slices.Clone(v.replaced), destroyed)
+}
+
+// yield has members that were given up yield to those that replaced them, which run: these are no duplicates, and serve on.
+func (v *view) yield() {
+	for i := range v.members {
+		m := &v.members[i]
+		if !m.duplicate || m.InstanceUUID == "" || !slices.ContainsFunc(v.Group.Status.Replaced, func(r v1alpha1.Replaced) bool {
+			return r.InstanceUUID == m.InstanceUUID && r.Ordinal == m.Ordinal
+		}) {
+			continue
+		}
+		m.yields = slices.ContainsFunc(v.claimants(m.Ordinal), func(other member) bool {
+			return other.MoRef != m.MoRef && !other.yields && other.Power == plan.PoweredOn && other.Reachable
+		})
+	}
+	for i := range v.members {
+		m := &v.members[i]
+		if m.duplicate && !m.yields {
+			m.duplicate = slices.ContainsFunc(v.claimants(m.Ordinal), func(other member) bool { return other.MoRef != m.MoRef && !other.yields })
+		}
+	}
+}
+
+// claimants are the members of an ordinal.
+func (v *view) claimants(ordinal int32) []member {
+	begin := slices.IndexFunc(v.members, func(m member) bool { return m.Ordinal == ordinal })
+	end := begin
+	for end < len(v.members) && v.members[end].Ordinal == ordinal {
+		end++
+	}
+	return v.members[begin:end]
+}
+
+// removeYielding takes away members that yield: off at once, whatever their guests do, for another VM has their name and address.
+func (v *view) removeYielding() {
+	for i := range v.members {
+		m := &v.members[i]
+		if !m.yields || !m.Reachable {
+			continue
+		}
+		reason := "it came back to vCenter after it was given up, and another VM is this member now"
+		m.leaves = true
+		goesOn := true
+		switch {
+		case !m.going():
+			goesOn = v.act(v.marking(m, plan.WhyReplace, reason))
+		case m.Power != plan.PoweredOff:
+			goesOn = v.act(plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: true, Reason: reason})
+		default:
+			goesOn = v.remove(m, chosen, reason)
+		}
+		v.leaving += int(oneIf(goesOn))
+	}
+}
+
+// holdVanished says what an operator has to do about members that have vanished.
+func (v *view) holdVanished() {
+	for i := range v.unseen {
+		if m := &v.unseen[i]; m.vanished {
+			v.faults = append(v.faults, named{who: plan.MemberName(v.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
+				Person: v.policy.replaceVanished == 0 || v.Finalizing, Message: v.vanishedText(m)}})
+		}
+	}
+}
+
+// vanishedText says of a member what became of it, and what to do.
+func (v *view) vanishedText(m *absent) string {
+	text := "vCenter does not have its VM any more, and it may still run: " + m.Message
+	switch {
+	case v.Finalizing:
+		return text + "; bring it back into vCenter (add its host, or register the VM) and it is removed, or name it in spec.replace to leave it behind"
+	case v.policy.replaceVanished > 0:
+		return text + fmt.Sprintf("; bring it back into vCenter (add its host, or register the VM), or it is replaced %d s after it was missed (spec.healing.replaceVanishedAfterSeconds)",
+			int(v.policy.replaceVanished.Seconds()))
+	}
+	return text + "; bring it back into vCenter (add its host, or register the VM), or name it in spec.replace if it is gone for good"
+}
+
+// vanished names the members that have vanished.
+func (v *view) vanished() (names []string) {
+	for i := range v.unseen {
+		if m := &v.unseen[i]; m.vanished {
+			names = append(names, fmt.Sprintf("%s (%s: %s)", plan.MemberName(v.Group.Name, m.Ordinal), m.MoRef, m.Message))
+		}
+	}
+	return names
+}
