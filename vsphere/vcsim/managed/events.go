@@ -66,12 +66,14 @@ func (b *eventBook) told(raw types.BaseEvent) types.BaseEvent {
 	return event
 }
 
-// rawEvents are the simulator's own, the newest first. The caller holds no lock of the EventManager, or ctx does.
+// rawEvents are the simulator's own, the newest first. The caller holds no lock of the EventManager, or ctx does. They are asked for in
+// the name of nobody who can log out meanwhile: the simulator's Logout posts an event while it holds the session's registry, and a query
+// looks things up there.
 func (v *Objects) rawEvents(ctx *simulator.Context, filter types.EventFilterSpec) ([]types.BaseEvent, *soap.Fault) {
 	filter.EventChainId, filter.MaxCount = 0, eventsMost
 	var res soap.HasFault
 	m := v.objects.EventManager()
-	v.objects.WithLock(ctx, m, func() { res = m.QueryEvents(ctx, &types.QueryEvents{This: m.Self, Filter: filter}) })
+	v.objects.WithLock(ctx, m, func() { res = m.QueryEvents(v.adminContext(), &types.QueryEvents{This: m.Self, Filter: filter}) })
 	if f := res.Fault(); f != nil {
 		return nil, f
 	}
