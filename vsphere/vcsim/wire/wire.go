@@ -115,21 +115,22 @@ func (n *Network) Wire(listener net.Listener) (*Wire, error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	w := n.Open(listener)
-	w.records = true
-	return w, nil
+	return n.opened(n.newWire(listener, true)), nil
 }
 
 // Open opens a wire whose calls are not recorded.
 func (n *Network) Open(listener net.Listener) *Wire {
-	w := n.newWire(listener)
+	return n.opened(n.newWire(listener, false))
+}
+
+func (n *Network) opened(w *Wire) *Wire {
 	n.gate.add(w)
 	return w
 }
 
-// newWire begins to serve on a listener.
-func (n *Network) newWire(listener net.Listener) *Wire {
-	w := &Wire{network: n, listener: listener, turn: world.NewLock(), nth: make(map[string]int), conns: make(map[line]bool)}
+// newWire begins to serve on a listener. Calls may come at once.
+func (n *Network) newWire(listener net.Listener, records bool) *Wire {
+	w := &Wire{network: n, listener: listener, records: records, turn: world.NewLock(), nth: make(map[string]int), conns: make(map[line]bool)}
 	w.open, w.shut = context.WithCancel(n.set.Context)
 	w.alive, w.kill = context.WithCancel(w.open)
 	w.server = &http.Server{
