@@ -115,7 +115,7 @@ func TestAnUnreadableVMThatWasNeverAMemberIsNotGone(t *testing.T) {
 	}
 }
 
-func TestAGroupIsToldOfChangesOfItsOwnAndOfNoOthers(t *testing.T) {
+func TestAGroupIsWokenByItsOwnChangesAlone(t *testing.T) {
 	s := newShelf()
 	s.look()
 	s.publish(machine("uid-web", 0))
@@ -154,6 +154,8 @@ func TestEveryFactOfAVMCounts(t *testing.T) {
 				f.Set(reflect.ValueOf(time.Unix(1, 0).UTC()))
 			case plan.Moment:
 				f.Set(reflect.ValueOf(plan.Moment{Boot: time.Unix(1, 0).UTC()}))
+			case plan.Customization:
+				f.Set(reflect.ValueOf(plan.Customization{Error: "x"}))
 			case plan.Former:
 				f.Set(reflect.ValueOf(plan.Former{Folder: "x"}))
 			default:
