@@ -74,10 +74,10 @@ campaign: ## Make every vCenter call fail in every way, then run randomized live
 	round=0; while [ "$$round" != '$(ROUNDS)' ]; do \
 		seed=$$((10 + round * 100000)); round=$$((round + 1)); \
 		lead -run '^TestChaos$$' -chaos.seed "$$seed" -chaos.seeds $(ROUND); \
-		lead -run '^TestLivesWithSeveralCopies$$' -copies.seed "$$seed" -copies.lives $(ROUND); \
-		lead -race -run '^(TestChaos|TestLivesWithSeveralCopies)$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 25))" \
-			-copies.seed "$$((seed + 50000))" -copies.lives "$$(($(ROUND) / 25))"; \
-		lead -race -run '^TestProcessesKilledAndStoppedAtRandom$$' -copies.for 1m; \
+		lead -run '^TestLivesWithSeveralReplicas$$' -replicas.seed "$$seed" -replicas.lives $(ROUND); \
+		lead -race -run '^(TestChaos|TestLivesWithSeveralReplicas)$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 25))" \
+			-replicas.seed "$$((seed + 50000))" -replicas.lives "$$(($(ROUND) / 25))"; \
+		lead -race -run '^TestProcessesKilledAndStoppedAtRandom$$' -replicas.for 1m; \
 	done
 
 .PHONY: world

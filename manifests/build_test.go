@@ -166,7 +166,7 @@ func TestEveryTreeBuildsIntoKnownTypesWithoutAnUnknownKey(t *testing.T) {
 				case "ServiceMonitor", "PrometheusRule", "Issuer", "Certificate":
 					decode[map[string]any](t, objects, id)
 				default:
-					t.Errorf("%s: what shall it be checked against?", id)
+					t.Errorf("%s: no schema to check it against?", id)
 				}
 			}
 		})

@@ -124,7 +124,7 @@ func TestTheSimulatorNeedsNoSecretAndHasOneVCenter(t *testing.T) {
 	objects := build(t, "simulator")
 	deployment, pod, container := pod(t, objects)
 	if *deployment.Replicas != 1 || deployment.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
-		t.Error("two copies may run, each with its own vCenter")
+		t.Error("two replicas may run, each with its own vCenter")
 	}
 	if strings.Contains(string(objects["Deployment/vmgroup"]), "vc-creds") {
 		t.Error("wants vc-creds")
@@ -137,11 +137,11 @@ func TestTheSimulatorNeedsNoSecretAndHasOneVCenter(t *testing.T) {
 	}
 }
 
-func TestACopyMayGoWithoutAGap(t *testing.T) {
+func TestAReplicaMayStopWithoutAGap(t *testing.T) {
 	objects := build(t, "root")
 	deployment, pod, container := pod(t, objects)
 	if *deployment.Replicas != 2 {
-		t.Errorf("%d copies", *deployment.Replicas)
+		t.Errorf("%d replicas", *deployment.Replicas)
 	}
 	const graceful = 10 // seconds that the server takes to end, at most
 	if *pod.TerminationGracePeriodSeconds < container.Lifecycle.PreStop.Sleep.Seconds+graceful {
@@ -158,7 +158,7 @@ func TestACopyMayGoWithoutAGap(t *testing.T) {
 		t.Error("no startup probe")
 	}
 	if len(pod.TopologySpreadConstraints) == 0 {
-		t.Error("both copies may be on one node")
+		t.Error("both replicas may be on one node")
 	}
 	if container.Resources.Requests.Cpu().IsZero() || container.Resources.Limits.Memory().IsZero() {
 		t.Error("no resources")

@@ -221,7 +221,7 @@ func TestCertManagerMakesTheSecretsThatAreReadHere(t *testing.T) {
 		t.Errorf("Metacontroller's is %+v", client)
 	}
 	if !authority.IsCA || server.IsCA || client.IsCA || server.IssuerRef != client.IssuerRef {
-		t.Error("both shall be signed by one authority, and sign nothing themselves")
+		t.Error("both must be signed by one authority, and sign nothing themselves")
 	}
 	if !strings.Contains(string(objects["Issuer/"+server.IssuerRef.Name]), authority.SecretName) {
 		t.Error("they are signed by another authority")

@@ -184,7 +184,7 @@ var longest = map[string]string{
 }
 
 // What the schema takes, Validate takes, and what it refuses, Validate refuses: each bound is tried from both sides.
-func TestTheSchemaAndTheHooksDrawTheSameBounds(t *testing.T) {
+func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 	spec := crd(t).Schema.OpenAPIV3Schema.Properties["spec"]
 	walk("", &spec, func(path string, s *apiextensionsv1.JSONSchemaProps) {
 		at := strings.ReplaceAll("spec."+path, "[]", "[0]")
@@ -244,7 +244,7 @@ func TestTheSchemaAndTheHooksDrawTheSameBounds(t *testing.T) {
 			try("", s.MinLength == nil || *s.MinLength == 0)
 		case path == "customAttributes[]", path == "service.annotations[]": // rules of the map bound them
 		default:
-			t.Errorf("%s: how shall it be tried?", path)
+			t.Errorf("%s: no value to try it with?", path)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func TestMetacontrollersRightsAreThoseThatTheControllerNeeds(t *testing.T) {
 	}
 }
 
-func TestNobodyIsGivenRightsByTheBase(t *testing.T) {
+func TestTheBaseGrantsNoRights(t *testing.T) {
 	for id := range build(t, "root") {
 		if strings.Contains(id, "RoleBinding/") {
 			t.Errorf("%s is in the base", id)

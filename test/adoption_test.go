@@ -102,7 +102,7 @@ func TestAVMOfAForbiddenFolderIsNotAdoptedNorCloned(t *testing.T) {
 	})
 }
 
-func TestAGroupThatWasAppliedAnewIsToldHowToTakeItsVMsBack(t *testing.T) {
+func TestAReappliedGroupsStatusSaysHowToAdoptItsFormerVMs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
@@ -112,15 +112,15 @@ func TestAGroupThatWasAppliedAnewIsToldHowToTakeItsVMsBack(t *testing.T) {
 		up(t, s.group("web", 2))
 		was := refs(r.members())
 		time.Sleep(2 * time.Minute) // the lease of the lost one is over
-		anew := s.groupOf("default", "web", "uid-anew", 2)
-		a := says(t, anew, v1alpha1.PhaseError, "2 members (web-0, web-1): ")
+		again := s.groupOf("default", "web", "uid-new", 2)
+		a := says(t, again, v1alpha1.PhaseError, "2 members (web-0, web-1): ")
 		for _, text := range []string{"a VM of a former default/web (UID uid-web). To adopt the VM, list its path in spec.adopt", "--adopt-from default=/DC0/vm/vm-operator/default/web."} {
 			if !strings.Contains(a.Status.LastMessage, text) {
 				t.Errorf("%q lacks %q", a.Status.LastMessage, text)
 			}
 		}
-		anew.Edit(func(s *spec) { s.Adopt = []string{web + "/web-0", web + "/web-1"} })
-		up(t, anew)
+		again.Edit(func(s *spec) { s.Adopt = []string{web + "/web-0", web + "/web-1"} })
+		up(t, again)
 		if now := refs(r.members()); !maps.Equal(was, now) {
 			t.Errorf("the members were %v and are %v", was, now)
 		}

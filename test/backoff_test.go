@@ -12,7 +12,7 @@ import (
 )
 
 // The campaign breaks a call but once, and so cannot tell whether what goes on failing is tried in a hot loop.
-func TestWhatGoesOnFailingIsNotTriedInAHotLoop(t *testing.T) {
+func TestARepeatedFailureIsNotRetriedInAHotLoop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})

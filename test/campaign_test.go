@@ -29,7 +29,7 @@ const handful = "CloneVM_Task#2/ReplyLost + WaitForUpdatesEx#20/SessionGone + De
 
 // TestCampaign leads whole lives of a group (campaignlife_test.go), in each of which one vCenter call is broken: every
 // call in turn, by method and its number among the calls of that method, and in every way (campaignstrike_test.go). At the
-// end of each phase the members are exactly as the spec says; no stranger is touched, nothing is left after the delete,
+// end of each phase the members are exactly as the spec says; no unmanaged VM is touched, nothing is left after the delete,
 // availability keeps its promise at any moment, sessions are not leaked, and the calls beyond those of an unbroken life are
 // bounded (campaigntally_test.go). What the calls are is learned from unbroken lives.
 func TestCampaign(t *testing.T) {
@@ -172,7 +172,7 @@ func (c *campaign) all(t *testing.T) {
 	crew.Wait()
 }
 
-// lead leads one life, and gives the calls of its copies, by method.
+// lead leads one life, and gives the calls of its replicas, by method.
 func (c *campaign) lead(t *testing.T, j job) (calls map[string]int) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWhole(t, j)

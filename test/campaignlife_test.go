@@ -25,25 +25,25 @@ type whole struct {
 	*rig
 	job
 	group  *metacontroller.Group
-	server *copyOfServer
+	server *serverReplica
 	wires  []*vcsim.Wire
 	watch  *lookout
 	meddle func(phase string) // what nobody is to know of
 	last   string             // the phase after which it ends; empty: all
 	began  time.Time
 
-	strangers map[string]string // what they were, by moRef
+	unmanaged map[string]string // what they were, by moRef
 	stamps    stamps
 
 	mu     sync.Mutex       // guards what follows
 	struck map[strike]place // where the breaks were made
-	killed bool             // and no new copy was started yet
+	killed bool             // and no new replica was started yet
 	nth    map[string]int
 	diary  []string
 	phase  string
 }
 
-// place is a call of one of the copies.
+// place is a call of one of the replicas.
 type place struct {
 	wire *vcsim.Wire
 	n    int
@@ -60,12 +60,12 @@ var shapes = map[string]func(*spec){
 	},
 }
 
-// newWhole makes a vCenter with strangers in it, and a first replica of the server.
+// newWhole makes a vCenter with unmanaged VMs in it, and a first replica of the server.
 func newWhole(t testing.TB, j job) *whole {
 	t.Helper()
 	r := memoryRig(t, wayOfName(j.name()), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}})
 	w := &whole{rig: r, job: j, began: time.Now(),
-		nth: map[string]int{}, struck: map[strike]place{}, strangers: map[string]string{}, stamps: stamps{read: map[string]stamp.Stamp{}}}
+		nth: map[string]int{}, struck: map[strike]place{}, unmanaged: map[string]string{}, stamps: stamps{read: map[string]stamp.Stamp{}}}
 	w.plant("/DC0/vm", "web-1")
 	w.must(w.PowerOn("/DC0/vm/web-1"))
 	w.plant("/DC0/vm", "web")
@@ -217,7 +217,7 @@ func (w *whole) promise() int {
 // been carried out is in doubt for a minute after it could have been tried again, and that is at most two minutes later.
 const campaignLimit = time.Hour
 
-// drive calls a hook until the answer is as wished. The copy that was killed is followed by a new one.
+// drive calls a hook until the answer is as wished. The replica that was killed is followed by a new one.
 func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool, wrong func() string) bool {
 	w.t.Helper()
 	began := time.Now()
@@ -227,7 +227,7 @@ func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error),
 		w.killed = false
 		w.mu.Unlock()
 		if killed {
-			w.say("a new copy is started")
+			w.say("a new replica is started")
 			dead := w.server
 			w.start()
 			w.group.URL = w.server.url
@@ -266,7 +266,7 @@ func (w *whole) amiss() string {
 	s := &w.group.Spec
 	seen := map[int32]bool{}
 	for _, vm := range w.VMs() {
-		if vm.Template || w.strangers[vm.Ref.Value] != "" {
+		if vm.Template || w.unmanaged[vm.Ref.Value] != "" {
 			continue
 		}
 		stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key])

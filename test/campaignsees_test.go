@@ -19,9 +19,9 @@ func (c *confession) Errorf(format string, args ...any) {
 	c.errors = append(c.errors, fmt.Sprintf(format, args...))
 }
 
-// TestTheCampaignSeesWhatItLooksFor leads a life in which what the campaign looks for goes wrong, by hands that it does
+// TestTheCampaignDetectsPlantedFaults leads a life in which what the campaign looks for goes wrong, by hands that it does
 // not know of.
-func TestTheCampaignSeesWhatItLooksFor(t *testing.T) {
+func TestTheCampaignDetectsPlantedFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &confession{TB: t}

@@ -109,7 +109,7 @@ const (
 	changesAfter = 12
 	// After a kill, all that was under way may be begun again: one more than the slots, two calls each.
 	changesAfterKill = 12 + 2*5
-	// A session that is lost is built anew: login, stream, first read, the home, the watch of tasks; so does a new process.
+	// A session that is lost is rebuilt: login, stream, first read, the home, the watch of tasks; so does a new process.
 	// Each step that is made again is read before and after.
 	readsAfter = 120
 )
@@ -158,7 +158,7 @@ func (w *whole) story() string {
 	w.mu.Unlock()
 	for i, wire := range w.wires {
 		for _, e := range wire.Log() {
-			text := fmt.Sprintf("%9.3f s      copy %d calls %s, %d ms", e.Began.Sub(w.began).Seconds(), i, e.Call, e.Took.Milliseconds())
+			text := fmt.Sprintf("%9.3f s      replica %d calls %s, %d ms", e.Began.Sub(w.began).Seconds(), i, e.Call, e.Took.Milliseconds())
 			if e.Break.Kind != vcsim.Pass {
 				text += fmt.Sprintf(": %s (%t)", e.Break.Kind, e.Broken)
 			}

@@ -93,7 +93,7 @@ func (w *whole) plant(folder, name string) {
 	w.must(err)
 }
 
-// meet puts strangers where the group is, by now: one of a member's name, and a copy of a member, stamp and all.
+// meet puts unmanaged VMs where the group is, by now: one of a member's name, and a copy of a member, stamp and all.
 func (w *whole) meet(folder string) {
 	w.t.Helper()
 	w.plant(folder, "web-0")
@@ -101,12 +101,12 @@ func (w *whole) meet(folder string) {
 	w.know()
 }
 
-// know takes down what the strangers are: all VMs outside of the group's folder.
+// know records what the unmanaged VMs are: all VMs outside of the group's folder.
 func (w *whole) know() {
 	now := w.others()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.strangers = now
+	w.unmanaged = now
 }
 
 // own are the members, as their stamps tell: a stamp that names another VM's instanceUuid is a copy.
@@ -157,13 +157,13 @@ func (w *whole) others() map[string]string {
 	return all
 }
 
-// look says which strangers are not as they were.
+// look reports the unmanaged VMs that changed.
 func (w *whole) look() {
 	w.t.Helper()
 	now := w.others()
-	for ref, was := range w.strangers {
+	for ref, was := range w.unmanaged {
 		if now[ref] != was {
-			w.wrongf("the stranger %s was %q and is %q", ref, was, now[ref])
+			w.wrongf("the unmanaged VM %s was %q and is %q", ref, was, now[ref])
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (w *whole) look() {
 func (w *whole) left() {
 	w.t.Helper()
 	for _, vm := range w.VMs() {
-		if w.strangers[vm.Ref.Value] == "" {
+		if w.unmanaged[vm.Ref.Value] == "" {
 			w.wrongf("%s is left behind", vm.Path)
 		}
 	}
@@ -227,7 +227,7 @@ const (
 	restLogout = "DELETE /rest/com/vmware/cis/session"
 )
 
-// calls counts what the copies asked of vCenter, by method.
+// calls counts what the replicas asked of vCenter, by method.
 func (w *whole) calls() map[string]int {
 	n := map[string]int{}
 	for _, wire := range w.wires {

@@ -109,7 +109,7 @@ func (r *rig) allGone(was map[string]string) {
 	}
 }
 
-func TestARollWhoseGuestsNeverComeUpStopsAndGoesBackByAnEdit(t *testing.T) {
+func TestAnUpdateWhoseGuestsNeverComeUpStopsAndIsUndoneByAnEdit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -143,7 +143,7 @@ func TestARollWhoseGuestsNeverComeUpStopsAndGoesBackByAnEdit(t *testing.T) {
 	})
 }
 
-func TestACanaryHoldsTheRollUntilItIsTakenAway(t *testing.T) {
+func TestACanaryHoldsTheUpdateUntilItIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -165,7 +165,7 @@ func TestACanaryHoldsTheRollUntilItIsTakenAway(t *testing.T) {
 	})
 }
 
-func TestARepublishedTemplateIsToldAndRolledOnlyWhereTheSpecSaysSo(t *testing.T) {
+func TestARepublishedTemplateIsReportedAndRolledOnlyWhereTheSpecSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
@@ -212,7 +212,7 @@ func TestContentIDsThatComeAndGoRollNoGroup(t *testing.T) {
 	})
 }
 
-func TestAMemberIsReplacedOnceThoughTheSpecGoesOnAskingForIt(t *testing.T) {
+func TestAMemberIsReplacedOnceThoughTheSpecKeepsAskingForIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -231,7 +231,7 @@ func TestAMemberIsReplacedOnceThoughTheSpecGoesOnAskingForIt(t *testing.T) {
 	})
 }
 
-func TestAServerThatStopsInTheMiddleOfARollIsContinuedByTheNext(t *testing.T) {
+func TestTheNextServerContinuesAnUpdateThatStoppedMidway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -253,7 +253,7 @@ func TestAServerThatStopsInTheMiddleOfARollIsContinuedByTheNext(t *testing.T) {
 	})
 }
 
-func TestTwoCopiesThatRollAtOnceEndRightWithOneVMForAnOrdinal(t *testing.T) {
+func TestTwoReplicasThatRollAtOnceEndWithOneVMForAnOrdinal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})

@@ -22,16 +22,16 @@ var (
 // one, without them, a promise of availability.
 const chaosDefault = 2
 
-// TestChaos leads lives by scripts that a seed gives: users edit, delete and make anew; admins power, destroy, move,
+// TestChaos leads lives by scripts that a seed gives: users edit, delete and recreate; admins power, destroy, move,
 // rename, snapshot, re-tag, and remove the folder; guests fall sick; the wire of a replica of the server breaks in every way;
-// copies are stopped, killed and started; stale parents come. What must never be is watched for all the while (see
+// replicas are stopped, killed and started; stale parents come. What must never be is watched for all the while (see
 // watch); when it is quiet again, there must be exactly the wanted members, each as the spec says, and after the delete
-// nothing but strangers, who were not touched (and what was retained).
+// nothing but unmanaged VMs, which were not touched (and what was retained).
 //
 //	go test ./test -run 'TestChaos$' -v -timeout 1h -chaos.for 50m -chaos.parallel 6
 //
 // A failing script is shrunk; what is left of it is printed as flags that carry it out again. Lives are not
-// deterministic, for vCenter and the copies take their own time: so try them a few times (-chaos.repeat).
+// deterministic, for vCenter and the replicas take their own time: so try them a few times (-chaos.repeat).
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	campaign := *chaosFor > 0 || *chaosSeeds > chaosDefault

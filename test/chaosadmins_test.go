@@ -111,14 +111,14 @@ var admins = []deed{
 		if l.rand.IntN(2) == 0 {
 			_ = l.PowerOn(folder + "/" + name)
 		}
-		l.isStranger(folder + "/" + name)
+		l.isUnmanaged(folder + "/" + name)
 		return nil
 	}),
-	{"a stranger in the group's folder", 1, func(l *life) {
-		name := fmt.Sprintf("stranger-%d", l.rand.IntN(1000))
+	{"an unmanaged VM in the group's folder", 1, func(l *life) {
+		name := fmt.Sprintf("unmanaged-%d", l.rand.IntN(1000))
 		_, err := l.AddVM(web, name)
 		l.say("%s/%s: %v", web, name, err)
-		l.isStranger(web + "/" + name)
+		l.isUnmanaged(web + "/" + name)
 	}},
 	{"re-publish", 2, func(l *life) {
 		template := pick(l.rand, []string{"vm-operator-template", otherTemplate})
@@ -140,9 +140,9 @@ var admins = []deed{
 		err := l.onFolder(folder, (*object.Folder).Destroy)
 		l.say("an admin deletes %s: %v", folder, err)
 		there := refsOf(l.VMs())
-		for ref, vm := range l.strangers {
+		for ref, vm := range l.unmanaged {
 			if strings.HasPrefix(vm.Path, folder+"/") && !slices.Contains(there, ref) {
-				delete(l.strangers, ref)
+				delete(l.unmanaged, ref)
 			}
 		}
 	}},

@@ -79,10 +79,10 @@ func (l *life) returning(do func() error) error {
 			continue
 		}
 		l.retagged[vm.Ref.Value] = true // it lost its tags
-		for ref, was := range l.strangers {
+		for ref, was := range l.unmanaged {
 			if was.InstanceUUID == vm.InstanceUUID && ref != vm.Ref.Value {
-				delete(l.strangers, ref)
-				l.strangers[vm.Ref.Value] = vm
+				delete(l.unmanaged, ref)
+				l.unmanaged[vm.Ref.Value] = vm
 			}
 		}
 	}

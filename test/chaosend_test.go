@@ -20,13 +20,13 @@ func (l *life) calm() {
 	l.say("calm")
 	l.Up()
 	l.Heal()
-	for _, c := range l.copies {
+	for _, c := range l.replicas {
 		c.mend()
 	}
 	l.complete()
 	l.reunite()
 	l.cure()
-	for began := time.Now(); l.off() != ""; time.Sleep(3 * time.Second) { // what one copy began may still be put right by another
+	for began := time.Now(); l.off() != ""; time.Sleep(3 * time.Second) { // what one replica began may still be put right by another
 		if l.watch.still(began) {
 			l.t.Fatalf("never as wished: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
 		}
@@ -39,7 +39,7 @@ func (l *life) calm() {
 		l.empty(a)
 		l.giveUp(a)
 	}
-	for _, c := range l.copies {
+	for _, c := range l.replicas {
 		for began := time.Now(); !metacontroller.Running(l.call(c)); time.Sleep(3 * time.Second) {
 			if l.watch.still(began) {
 				l.t.Fatalf("never RUNNING: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
@@ -100,11 +100,11 @@ func (l *life) empty(a metacontroller.Answer) {
 	}
 }
 
-// countSessions demands that no copy keeps more than one session, but for those that a broken wire kept from it.
+// countSessions demands that no replica keeps more than one session, but for those that a broken wire kept from it.
 func (l *life) countSessions() {
 	var m mo.SessionManager
 	l.must(l.Admin().RetrieveOne(context.Background(), *l.Admin().ServiceContent.SessionManager, []string{"sessionList"}, &m))
-	for _, c := range l.copies {
+	for _, c := range l.replicas {
 		n := 0
 		for _, s := range m.SessionList {
 			if s.UserAgent == c.agent {
@@ -154,20 +154,20 @@ func (l *life) end() {
 	}
 }
 
-// untouched demands that strangers are as they were.
+// untouched demands that unmanaged VMs are unchanged.
 func (l *life) untouched() {
 	now := map[string]vcsim.VM{}
 	for _, vm := range l.VMs() {
 		now[vm.Ref.Value] = vm
 	}
-	for ref, was := range l.strangers {
+	for ref, was := range l.unmanaged {
 		is, there := now[ref]
 		switch {
 		case !there:
-			l.t.Errorf("the stranger %s (%s) is gone", was.Path, ref)
+			l.t.Errorf("the unmanaged VM %s (%s) is gone", was.Path, ref)
 		case is.Name != was.Name || is.Power != was.Power || is.CPUs != was.CPUs || is.MemoryMB != was.MemoryMB ||
 			is.InstanceUUID != was.InstanceUUID || !maps.Equal(is.ExtraConfig, was.ExtraConfig):
-			l.t.Errorf("the stranger %+v was %+v", is, was)
+			l.t.Errorf("the unmanaged VM %+v was %+v", is, was)
 		}
 	}
 	if n := tally(l.VMs(), func(vm vcsim.VM) bool { return vm.Template }); n != 2 {

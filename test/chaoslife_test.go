@@ -21,21 +21,21 @@ import (
 type life struct {
 	*rig
 	*watch
-	temper temper
-	counts *counts
-	rand   *rand.Rand // of the step that is carried out
-	copies []*chaosCopy
-	born   int // copies that were started so far
-	lives  int // groups of the name so far
-	group  *metacontroller.Group
+	temper   temper
+	counts   *counts
+	rand     *rand.Rand // of the step that is carried out
+	replicas []*chaosReplica
+	born     int // replicas that were started so far
+	lives    int // groups of the name so far
+	group    *metacontroller.Group
 	// deleting: the group was deleted, and is not gone yet.
 	deleting bool
 	// ending: this is the last deletion.
 	ending bool
 	past   []v1alpha1.VmGroup     // what Kubernetes had of this group before
 	specs  []v1alpha1.VmGroupSpec // that users once wanted
-	// strangers are VMs that are nobody's, as they were when they came.
-	strangers map[string]vcsim.VM
+	// unmanaged are the unmanaged VMs, as they were when they came.
+	unmanaged map[string]vcsim.VM
 	retagged  map[string]bool // VMs whose tags and attributes an admin changed by hand
 	hidden    []vcsim.VM
 	unruly    []types.UID // groups that are gone, and could not remove their DRS rules
@@ -48,7 +48,7 @@ const docker0 = "172.17.0.1"
 // outcome is what came of a life: what was wrong, and what happened.
 type outcome struct{ wrong, diary []string }
 
-// lead leads a life through the steps, with a vCenter and copies of its own, which end with it.
+// lead leads a life through the steps, with a vCenter and replicas of its own, which end with it.
 func lead(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) (o outcome) {
 	synctest.Test(t, func(t *testing.T) { o = leadInBubble(t, seed, steps, planted, counts) })
 	return o
@@ -81,16 +81,16 @@ func leadInBubble(t testing.TB, seed uint64, steps []step, planted *defect, coun
 }
 
 func newLife(t *trial, by way, w *watch, temper temper, planted *defect, counts *counts) *life {
-	l := &life{watch: w, temper: temper, counts: counts, retagged: map[string]bool{}, strangers: map[string]vcsim.VM{},
+	l := &life{watch: w, temper: temper, counts: counts, retagged: map[string]bool{}, unmanaged: map[string]vcsim.VM{},
 		rand: rand.New(rand.NewPCG(0, 0)),
 		rig: newRigBy(t, by, vcsim.Config{
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2, Datastores: 2})}
 	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
 	l.planted = planted
-	for range temper.copies {
-		l.copies = append(l.copies, l.start())
+	for range temper.replicas {
+		l.replicas = append(l.replicas, l.start())
 	}
-	l.group = l.copies[0].group("web", 3)
+	l.group = l.replicas[0].group("web", 3)
 	l.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(30)
 	l.group.Spec.Deletion.QuarantineSeconds = temper.quarantine
 	if temper.tools {
@@ -100,7 +100,7 @@ func newLife(t *trial, by way, w *watch, temper temper, planted *defect, counts 
 	l.begin()
 	_, err := l.AddVM("/DC0/vm", "web-1")
 	l.must(err)
-	l.isStranger("/DC0/vm/web-1")
+	l.isUnmanaged("/DC0/vm/web-1")
 	t.Cleanup(l.onChange(func() { l.watch.look(l) }))
 	return l
 }
@@ -118,11 +118,11 @@ func (l *life) begin() {
 	l.promises()
 }
 
-// isStranger notes a VM that is nobody's.
-func (l *life) isStranger(path string) {
+// isUnmanaged notes an unmanaged VM.
+func (l *life) isUnmanaged(path string) {
 	for _, vm := range l.VMs() {
 		if vm.Path == path {
-			l.strangers[vm.Ref.Value] = vm
+			l.unmanaged[vm.Ref.Value] = vm
 		}
 	}
 }
@@ -135,8 +135,8 @@ func (l *life) calls() {
 	}
 }
 
-// call has Metacontroller call a hook of a copy, which must answer 200 whatever happens.
-func (l *life) call(c *chaosCopy) metacontroller.Answer {
+// call has Metacontroller call a hook of a replica, which must answer 200 whatever happens.
+func (l *life) call(c *chaosReplica) metacontroller.Answer {
 	l.group.URL = c.url
 	hook := l.group.Sync
 	if l.deleting {
@@ -181,7 +181,7 @@ func (l *life) bury() {
 	}
 	l.keepRetained()
 	was := l.group
-	l.group = l.copies[0].groupOf(was.Namespace, was.Name, fmt.Sprintf("uid-web-%d", l.lives+1), *was.Spec.Replicas)
+	l.group = l.replicas[0].groupOf(was.Namespace, was.Name, fmt.Sprintf("uid-web-%d", l.lives+1), *was.Spec.Replicas)
 	l.group.URL = was.URL
 	l.group.Spec, l.group.Related = *was.Spec.DeepCopy(), was.Related
 	l.group.Spec.Replace = nil
@@ -196,15 +196,15 @@ func (l *life) keepRetained() {
 		l.must(err)
 		l.say("%s was left behind, and is put into %s", vm.Path, place)
 		l.must(l.Move(vm.Path, place))
-		l.isStranger(place + "/" + vm.Name)
+		l.isUnmanaged(place + "/" + vm.Name)
 	}
 }
 
-// leftBehind are VMs that bear no stamp, and are neither templates nor strangers.
+// leftBehind are VMs that bear no stamp, and are neither templates nor unmanaged.
 func (l *life) leftBehind() []vcsim.VM {
 	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
-		_, stranger := l.strangers[vm.Ref.Value]
-		return vm.Template || stranger || isStamped(vm)
+		_, unmanaged := l.unmanaged[vm.Ref.Value]
+		return vm.Template || unmanaged || isStamped(vm)
 	})
 }
 

@@ -50,7 +50,7 @@ type temper struct {
 	peaceful bool
 	// up: the group is up before the first step.
 	up         bool
-	copies     int
+	replicas   int
 	quarantine int32
 	// tools: a member is ready when its Tools run; else when it is on.
 	tools bool
@@ -61,7 +61,7 @@ type temper struct {
 
 func temperOf(seed uint64) temper {
 	r := rand.New(rand.NewPCG(seed, 2))
-	return temper{peaceful: seed%3 == 2, up: r.IntN(4) > 0, copies: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
+	return temper{peaceful: seed%3 == 2, up: r.IntN(4) > 0, replicas: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
 		quarantine: []int32{0, 60, 600}[r.IntN(3)], tools: r.IntN(2) == 0, departing: seed%3 == 1}
 }
 
@@ -149,7 +149,7 @@ func TestAStepLeftOutOfAScriptChangesNoOther(t *testing.T) {
 	}
 }
 
-func TestAPeacefulLifeHasNoAdmins(t *testing.T) {
+func TestAPeacefulLifeHasNoOperators(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for seed := range uint64(300) {

@@ -130,7 +130,7 @@ var edits = []deed{
 		return fmt.Sprintf("%d: %d replicas of %s", i, *s.Replicas, s.Template)
 	}),
 	{"the label is taken off, and put back", 3, (*life).unselect},
-	{"delete, and make anew", 3, func(l *life) {
+	{"delete, and recreate", 3, func(l *life) {
 		if !l.deleting {
 			l.deleting = true
 			l.group.Generation++
@@ -140,7 +140,7 @@ var edits = []deed{
 	}},
 }
 
-// unselect has the CompositeController not select the group for a while: each copy may be asked to finalize it, although
+// unselect has the CompositeController not select the group for a while: each replica may be asked to finalize it, although
 // it is not deleted. Nothing of it may go for that, and it is let go only if vCenter holds nothing of it.
 func (l *life) unselect() {
 	if l.deleting {
@@ -208,7 +208,7 @@ var stale = []deed{{"a stale parent", 5, func(l *life) {
 	}
 }}}
 
-// settle calls until all copies say that the group is as its spec wants it, for a quarter of an hour at most; then its availability
+// settle calls until all replicas say that the group is as its spec wants it, for a quarter of an hour at most; then its availability
 // is promised.
 func (l *life) settle() {
 	for began := time.Now(); time.Since(began) < 15*time.Minute; time.Sleep(3 * time.Second) {
@@ -218,7 +218,7 @@ func (l *life) settle() {
 			continue
 		}
 		was := l.group.UID
-		if !slices.ContainsFunc(slices.Clone(l.copies), func(c *chaosCopy) bool { return !metacontroller.Running(l.call(c)) || c.dead.Load() }) && l.group.UID == was {
+		if !slices.ContainsFunc(slices.Clone(l.replicas), func(c *chaosReplica) bool { return !metacontroller.Running(l.call(c)) || c.dead.Load() }) && l.group.UID == was {
 			l.watch.promised(l.leastOf(&l.group.Spec))
 			l.say("settled")
 			return

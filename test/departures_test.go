@@ -68,7 +68,7 @@ func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
 	})
 }
 
-func TestRetainedVMsRunOnAndAreNobodys(t *testing.T) {
+func TestRetainedVMsKeepRunningAndAreUnmanaged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -103,7 +103,7 @@ func TestTheNotesOfARetainedVMSayNoLongerThatItIsKept(t *testing.T) {
 	})
 }
 
-func TestARetainedMemberIsNotMadeAnewByACopyThatDoesNotKnowOfTheDeletion(t *testing.T) {
+func TestARetainedMemberIsNotRecreatedByAReplicaUnawareOfTheDeletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -112,7 +112,7 @@ func TestARetainedMemberIsNotMadeAnewByACopyThatDoesNotKnowOfTheDeletion(t *test
 		g.Spec.Deletion.Policy, g.Spec.ScaleIn.Remove = v1alpha1.DeletionRetain, []string{"web-0"}
 		up(t, g)
 		g.Scale(1) // so that the name of the lowest ordinal is free
-		for _, s := range []*copyOfServer{one, two, one} {
+		for _, s := range []*serverReplica{one, two, one} {
 			upAt(t, g, s.url)
 		}
 		remove(t, g)
@@ -123,7 +123,7 @@ func TestARetainedMemberIsNotMadeAnewByACopyThatDoesNotKnowOfTheDeletion(t *test
 	})
 }
 
-func TestWhoIsInQuarantineComesBackAsTheSameVM(t *testing.T) {
+func TestAQuarantinedMemberComesBackAsTheSameVM(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -174,7 +174,7 @@ func TestQuarantineEndsWithItsTimeOrWithTheGroup(t *testing.T) {
 	})
 }
 
-func TestAPausedGroupIsLeftAsItIsAndPlanTellsWhatWouldBeDone(t *testing.T) {
+func TestAPausedGroupIsLeftAloneAndPlanShowsWhatWouldBeDone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})

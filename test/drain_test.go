@@ -17,28 +17,28 @@ import (
 func TestNobodyIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		between time.Duration // two hook calls
-		deleted bool
-		restart bool
-		copies  int
+		between  time.Duration // two hook calls
+		deleted  bool
+		restart  bool
+		replicas int
 	}{
-		"called often":              {between: 100 * time.Millisecond, copies: 1},
-		"called every two seconds":  {between: 2 * time.Second, copies: 1},
-		"called once in a while":    {between: 17 * time.Second, copies: 1},
-		"restarted":                 {between: 300 * time.Millisecond, copies: 1, restart: true},
-		"two replicas, by turns":    {between: 700 * time.Millisecond, copies: 2},
-		"deleted":                   {between: 700 * time.Millisecond, copies: 1, deleted: true},
-		"deleted, and two replicas": {between: 1300 * time.Millisecond, copies: 2, deleted: true},
+		"called often":              {between: 100 * time.Millisecond, replicas: 1},
+		"called every two seconds":  {between: 2 * time.Second, replicas: 1},
+		"called once in a while":    {between: 17 * time.Second, replicas: 1},
+		"restarted":                 {between: 300 * time.Millisecond, replicas: 1, restart: true},
+		"two replicas, by turns":    {between: 700 * time.Millisecond, replicas: 2},
+		"deleted":                   {between: 700 * time.Millisecond, replicas: 1, deleted: true},
+		"deleted, and two replicas": {between: 1300 * time.Millisecond, replicas: 2, deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := newChangeRig(t, vcsim.Guest{Tools: true})
-				copies := []*copyOfServer{r.serve()}
-				for range c.copies - 1 {
-					copies = append(copies, r.serve())
+				replicas := []*serverReplica{r.serve()}
+				for range c.replicas - 1 {
+					replicas = append(replicas, r.serve())
 				}
-				g := copies[0].group("web", 3)
+				g := replicas[0].group("web", 3)
 				g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
 				g.Spec.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}, DrainSeconds: 3}
 				up(t, g)
@@ -53,15 +53,15 @@ func TestNobodyIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t 
 					}
 					if shown.IsZero() && slices.Contains(endpoints(t, g), leaving) {
 						if shown = time.Now(); c.restart {
-							copies[0].stop()
-							copies[0] = r.serve()
-							g.URL = copies[0].url
+							replicas[0].stop()
+							replicas[0] = r.serve()
+							g.URL = replicas[0].url
 						}
 					}
 					for until := time.Now().Add(c.between); time.Now().Before(until) && r.Calls()["ShutdownGuest"] == 0; {
 						time.Sleep(10 * time.Millisecond)
 					}
-					g.URL = copies[calls%len(copies)].url
+					g.URL = replicas[calls%len(replicas)].url
 					_, err := call(within(t))
 					r.must(err)
 				}
@@ -72,7 +72,7 @@ func TestNobodyIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t 
 				if writes := drainRecords(g); writes > 1 && !c.deleted {
 					t.Errorf("%d slices record a drain: %v", writes, g.Children)
 				}
-				g.URL = copies[0].url
+				g.URL = replicas[0].url
 				if !c.deleted {
 					up(t, g)
 					if n := drainRecords(g); n > 0 {

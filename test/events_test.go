@@ -26,7 +26,7 @@ func eventsOf(t *testing.T, g *metacontroller.Group) map[string]string {
 	return all
 }
 
-func TestEventsTellOfAGroupsLife(t *testing.T) {
+func TestEventsDescribeAGroupsLife(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})

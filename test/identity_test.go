@@ -219,7 +219,7 @@ func TestTagsAndAttributesAreThereBeforeTheFirstPowerOnAndFollowTheSpec(t *testi
 	})
 }
 
-func TestAPlainMemberSaysWhoseItIsAndKnowsItsName(t *testing.T) {
+func TestAPlainMemberNamesItsGroupAndItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -244,8 +244,8 @@ func TestAPlainMemberSaysWhoseItIsAndKnowsItsName(t *testing.T) {
 	})
 }
 
-// Another user data raises no generation, so the copy that was not called since does not know.
-func TestACopyThatWasNotCalledSinceDoesNotRollBackToTheOldUserData(t *testing.T) {
+// Another user data raises no generation, so the replica that was not called since does not know.
+func TestAReplicaNotCalledSinceDoesNotRollBackToOldUserData(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})

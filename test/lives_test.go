@@ -98,7 +98,7 @@ func TestASettledGroupIsSilent(t *testing.T) {
 	})
 }
 
-func TestWhatAnAdminBreaksIsHealedWithoutACall(t *testing.T) {
+func TestWhatAnOperatorBreaksIsHealedWithoutACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -150,15 +150,15 @@ func TestAMemberThatWasMovedAndRenamedIsKnownAndNotDoubled(t *testing.T) {
 	})
 }
 
-func TestStrangersAreLeftAlone(t *testing.T) {
+func TestUnmanagedVMsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
 		s := r.serve()
 		g := s.group("web", 1)
 		up(t, g)
-		r.stranger(web, "web-1")
-		r.stranger(web, "web-9")
+		r.unmanaged(web, "web-1")
+		r.unmanaged(web, "web-9")
 		g.Scale(3)
 		a, err := g.Until(within(t), func(a metacontroller.Answer) bool {
 			return a.Status.Phase == v1alpha1.PhaseError && a.Status.CurrentReplicas == 2
@@ -167,7 +167,7 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(a.Status.LastMessage, web+"/web-1") {
-			t.Errorf("the message does not name the stranger: %s", a.Status.LastMessage)
+			t.Errorf("the message does not name the unmanaged VM: %s", a.Status.LastMessage)
 		}
 		g.Scale(0)
 		up(t, g)
@@ -177,7 +177,7 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 	})
 }
 
-func TestTwoCopiesMakeOneMemberAnOrdinal(t *testing.T) {
+func TestTwoReplicasMakeOneMemberAnOrdinal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -228,7 +228,7 @@ func TestAServerThatStopsInMidCloneIsContinuedByTheNext(t *testing.T) {
 	})
 }
 
-func TestACloneUnderWayWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
+func TestACloneInProgressWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})

@@ -16,14 +16,14 @@ const namespaceFolder = "/DC0/vm/vm-operator/default"
 func TestANamespacesFolderGoesWithItsLastGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		meanwhile func(*rig, *copyOfServer)
+		meanwhile func(*rig, *serverReplica)
 		stays     bool
 	}{
-		"alone": {func(*rig, *copyOfServer) {}, false},
-		"another group is there": {func(_ *rig, s *copyOfServer) {
+		"alone": {func(*rig, *serverReplica) {}, false},
+		"another group is there": {func(_ *rig, s *serverReplica) {
 			up(s.rig.t, s.group("db", 1))
 		}, true},
-		"an operator's folder is in it": {func(r *rig, _ *copyOfServer) {
+		"an operator's folder is in it": {func(r *rig, _ *serverReplica) {
 			ref, err := r.Find(namespaceFolder)
 			r.must(err)
 			_, err = object.NewFolder(r.admin.Client, ref).CreateFolder(context.Background(), "kept")

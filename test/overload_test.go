@@ -24,7 +24,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-var overloadFull = flag.Bool("overload.full", false, "1,000 groups, and a vCenter that answers in 5 s; with -copies.binary bin/vmgroup that process is measured")
+var overloadFull = flag.Bool("overload.full", false, "1,000 groups, and a vCenter that answers in 5 s; with -replicas.binary bin/vmgroup that process is measured")
 
 // metacontrollerWaits is after what time Metacontroller gives a hook call up.
 const metacontrollerWaits = 10 * time.Second
@@ -80,7 +80,7 @@ type storm struct {
 
 const callers = 200
 
-// blow has the callers call for every group several times, all at once. (Metacontroller calls anew for a group when it has
+// blow has the callers call for every group several times, all at once. (Metacontroller calls again for a group when it has
 // given a call up, so several at once for one group are not unheard of.)
 func (s *storm) blow(calls int) {
 	requests := make([][]byte, len(s.groups))
@@ -256,7 +256,7 @@ func newStorm(t *testing.T, groups int) *storm {
 	s := &storm{rig: newRealRig(t, vcsim.Config{}), judge: &judge{next: &http.Transport{MaxIdleConnsPerHost: callers}}}
 	s.clients = &http.Client{Transport: s.judge, Timeout: 2 * metacontrollerWaits}
 	url := ""
-	if *copiesBinary != "" && *overloadFull {
+	if *replicasBinary != "" && *overloadFull {
 		p := s.serveProcess()
 		s.wire, url, s.gauge = p.wire, p.url, p.weigh
 	} else {

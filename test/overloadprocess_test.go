@@ -15,7 +15,7 @@ import (
 
 // weigh reads how many goroutines the process says it has, and its resident memory (the peak of it so far), in bytes; 0
 // where that is not told.
-func (p *processCopy) weigh() (goroutines int, rss uint64) {
+func (p *processReplica) weigh() (goroutines int, rss uint64) {
 	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid)); err == nil {
 		if kb := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status); kb != nil {
 			rss, _ = strconv.ParseUint(string(kb[1]), 10, 64)
@@ -30,7 +30,7 @@ func (p *processCopy) weigh() (goroutines int, rss uint64) {
 }
 
 // metrics are what the process tells Prometheus; nil if it does not.
-func (p *processCopy) metrics() []byte {
+func (p *processReplica) metrics() []byte {
 	for _, line := range bytes.Split([]byte(p.logged()), []byte("\n")) {
 		var serving struct {
 			Health string `json:"health_listen"`

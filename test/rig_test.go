@@ -140,8 +140,8 @@ func (r *rig) listen() net.Listener {
 	return l
 }
 
-// copyOfServer is one replica of the server, in this process.
-type copyOfServer struct {
+// serverReplica is one replica of the server, in this process.
+type serverReplica struct {
 	rig  *rig
 	url  string
 	loop *loop.Loop
@@ -149,7 +149,7 @@ type copyOfServer struct {
 }
 
 // serve starts a replica of the server on the rig's vCenter, as cmd does. It ends with the test, or by stop.
-func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer {
+func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplica {
 	r.t.Helper()
 	vcenter := r.URL()
 	password, _ := vcenter.User.Password()
@@ -192,7 +192,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *copyOfServer
 	go func() { defer close(loopDone); groups.Run(loopCtx) }()
 	go func() { defer close(vcDone); _ = vc.Run(vcCtx) }()
 	stopped := false
-	s := &copyOfServer{rig: r, url: "http://" + listener.Addr().String(), loop: groups, stop: func() {
+	s := &serverReplica{rig: r, url: "http://" + listener.Addr().String(), loop: groups, stop: func() {
 		if stopped {
 			return
 		}
@@ -216,13 +216,13 @@ func hostOf(vcenter *url.URL) string {
 	return (&url.URL{Scheme: vcenter.Scheme, Host: vcenter.Host, Path: vcenter.Path}).String()
 }
 
-// group makes a group that calls this copy.
-func (s *copyOfServer) group(name string, replicas int32) *metacontroller.Group {
+// group makes a group that calls this replica.
+func (s *serverReplica) group(name string, replicas int32) *metacontroller.Group {
 	return s.groupOf("default", name, "uid-"+name, replicas)
 }
 
-// groupOf makes a group that calls this copy, of any namespace and UID.
-func (s *copyOfServer) groupOf(namespace, name, uid string, replicas int32) *metacontroller.Group {
+// groupOf makes a group that calls this replica, of any namespace and UID.
+func (s *serverReplica) groupOf(namespace, name, uid string, replicas int32) *metacontroller.Group {
 	g := metacontroller.New(s.url, namespace, name, uid, replicas)
 	g.Client = s.rig.client()
 	if s.rig.direct {
@@ -335,8 +335,8 @@ func (r *rig) task(task *object.Task, err error) {
 	}
 }
 
-// stranger makes a VM that is nobody's, in a folder.
-func (r *rig) stranger(folder, name string) *object.VirtualMachine {
+// unmanaged makes an unmanaged VM, in a folder.
+func (r *rig) unmanaged(folder, name string) *object.VirtualMachine {
 	r.t.Helper()
 	ctx := context.Background()
 	f, err := r.find.Folder(ctx, folder)

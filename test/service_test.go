@@ -52,7 +52,7 @@ func endpoints(t testing.TB, g *metacontroller.Group) []string {
 	return all
 }
 
-func TestEndpointsFollowReadinessAndWhoGoesIsDrained(t *testing.T) {
+func TestEndpointsFollowReadinessAndLeavingMembersAreDrained(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -155,7 +155,7 @@ func TestAnAddressThatComesLaterIsPublishedAtOnce(t *testing.T) {
 	})
 }
 
-func TestEveryCopyTellsPrometheusOfAllGroups(t *testing.T) {
+func TestEveryReplicaListsAllGroupsForPrometheus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -175,7 +175,7 @@ func TestEveryCopyTellsPrometheusOfAllGroups(t *testing.T) {
 			Targets []string
 			Labels  map[string]string
 		}
-		eventually(t, patience, "the other copy has read both", func() bool {
+		eventually(t, patience, "the other replica has read both", func() bool {
 			code, text := get(other.url + "/sd?port=9100")
 			all = nil
 			return code == http.StatusOK && json.Unmarshal([]byte(text), &all) == nil && len(all) == 2

@@ -26,7 +26,7 @@ import (
 var soakFor = flag.Duration("soak.for", time.Second, "how long the soak's churn lasts; make soak: 5 minutes")
 
 // TestChurnLeaksNothing creates, scales, rolls and deletes groups for a while, with two replicas of the server that are
-// started anew now and then, sessions that are dropped and a vCenter that is away; and compares what is there when all is
+// restarted now and then, sessions that are dropped and a vCenter that is away; and compares what is there when all is
 // deleted and quiet: after the first part, and at the end.
 func TestChurnLeaksNothing(t *testing.T) {
 	rate := runtime.MemProfileRate
@@ -40,7 +40,7 @@ func TestChurnLeaksNothing(t *testing.T) {
 	s.churn(*soakFor - *soakFor/3)
 	s.quiet()
 	after := s.sample("last quiet")
-	t.Logf("%d groups lived, %d copies were started, %d troubles", s.lived.Load(), s.started, s.troubles)
+	t.Logf("%d groups lived, %d replicas were started, %d troubles", s.lived.Load(), s.started, s.troubles)
 	t.Log("\n" + strings.Join(s.table, "\n"))
 	s.compare(before, after)
 	if t.Failed() {
@@ -48,11 +48,11 @@ func TestChurnLeaksNothing(t *testing.T) {
 	}
 }
 
-// soak is two copies and those who use them.
+// soak is two replicas and those who use them.
 type soak struct {
 	*rig
 	mu         sync.Mutex
-	servers    [2]*copyOfServer
+	servers    [2]*serverReplica
 	registries [2]*prometheus.Registry
 	web        *http.Client
 	lived      atomic.Int64
@@ -142,7 +142,7 @@ func (s *soak) life(name string) {
 	s.lead(g, g.Finalize, func(a metacontroller.Answer) bool { return a.Finalized })
 }
 
-// lead calls, now this copy, now that, until the answer is as wished. A copy that is being started anew refuses.
+// lead calls, now this replica, now that, until the answer is as wished. A replica that is being restarted refuses.
 func (s *soak) lead(g *metacontroller.Group, call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -191,7 +191,7 @@ func (s *soak) watched() bool {
 	return c.Sessions == 2 && c.Collectors >= 2 && c.Collectors <= 2+c.ListViews
 }
 
-// quiet waits until nothing is under way: all groups are deleted, both copies watch vCenter, and what they do a moment
+// quiet waits until nothing is under way: all groups are deleted, both replicas watch vCenter, and what they do a moment
 // later is done. (What awaits tasks in vCenter, a collector, a filter and a list view each, is there or not: it is given up
 // 30 s after the last task, and what is in the list by then goes with it.)
 func (s *soak) quiet() {
@@ -200,10 +200,10 @@ func (s *soak) quiet() {
 		s.t.FailNow() // what is under way never ends
 	}
 	s.Heal()
-	eventually(s.t, patience, "it is quiet, with both copies logged in", func() bool {
+	eventually(s.t, patience, "it is quiet, with both replicas logged in", func() bool {
 		return s.watched() && len(s.members()) == 0
 	})
-	eventually(s.t, patience, "no copy may act for a group", func() bool {
+	eventually(s.t, patience, "no replica may act for a group", func() bool {
 		return len(s.servers[0].loop.Groups())+len(s.servers[1].loop.Groups()) == 0
 	})
 	time.Sleep(1200 * time.Millisecond) // reads are made once more after a second

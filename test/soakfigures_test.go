@@ -20,8 +20,8 @@ type figures struct {
 	heapInUse  uint64
 	files      int // open file descriptors; 0 where that is not told
 	left       int // files in the temporary directory
-	series     int // of both copies' metrics
-	known      int // groups that the copies tell of
+	series     int // of both replicas' metrics
+	known      int // groups that the replicas tell of
 }
 
 const figuresHead = "   time  when         lived  goroutines  heap kB  in use kB  descriptors  tmp  sessions  rest  collectors  filters  list views  entries  container views  series  groups"
@@ -52,7 +52,7 @@ func (s *soak) sample(when string) figures {
 }
 
 // compare says what has grown beyond its bound. A group that is deleted is remembered for an hour, so that no stale call
-// brings it back: that may cost a few kB each. One list view with its collector and filter awaits a copy's tasks, and holds
+// brings it back: that may cost a few kB each. One list view with its collector and filter awaits a replica's tasks, and holds
 // those that have ended until there are new ones: one for each slot. In an outage, a replica may lose the reply to the creation of a
 // view, which then goes with its session: sessions are dropped before each outage. Metrics have a series for each kind of
 // action, call and fault, and the second part may meet some that the first did not.

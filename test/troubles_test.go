@@ -40,7 +40,7 @@ func says(t *testing.T, g *metacontroller.Group, phase v1alpha1.Phase, text stri
 	return a
 }
 
-func TestWhatTheSettingsOrTheSpecGetWrongIsSaid(t *testing.T) {
+func TestErrorsInTheSettingsOrTheSpecAreReported(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
@@ -81,7 +81,7 @@ func TestWhatTheSettingsOrTheSpecGetWrongIsSaid(t *testing.T) {
 	}
 }
 
-func TestAFailingTaskIsSaidAndTriedAgain(t *testing.T) {
+func TestAFailedTaskIsReportedAndRetried(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		kind   vcsim.Kind
@@ -161,7 +161,7 @@ func TestAnOutageChangesNothingAndIsSurvived(t *testing.T) {
 	}
 }
 
-func TestAWrongPasswordIsSaidAndNotTriedOverAndOver(t *testing.T) {
+func TestAWrongPasswordIsReportedAndNotRetriedOverAndOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{User: "svc", Password: "right"})
@@ -199,7 +199,7 @@ func TestAnotherVCenterIsNeverActedOn(t *testing.T) {
 	})
 }
 
-func TestAMemberThatIsHiddenByALostPrivilegeIsNotMadeAnew(t *testing.T) {
+func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -232,7 +232,7 @@ func TestAMemberThatIsHiddenByALostPrivilegeIsNotMadeAnew(t *testing.T) {
 	})
 }
 
-func TestAGroupWhoseFolderAnAdminRenamedIsRemovedAllTheSame(t *testing.T) {
+func TestAGroupWithARenamedFolderIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -255,7 +255,7 @@ func TestAGroupWhoseFolderAnAdminRenamedIsRemovedAllTheSame(t *testing.T) {
 	})
 }
 
-func TestAPoolThatWasRemovedAndMadeAnewIsFoundAgain(t *testing.T) {
+func TestARecreatedPoolIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Pools: 1})
@@ -307,9 +307,9 @@ func TestAGroupFindsItsWayWhenTheRootFolderIsRemoved(t *testing.T) {
 	})
 }
 
-// The copy that did not make the folder of all groups anew finds it all the same, and removes the group's in it. (Found by
+// The replica that did not recreate the folder of all groups finds it all the same, and removes the group's in it. (Found by
 // TestChaos, seed 50254: a folder was left behind.)
-func TestACopyFindsTheRootFolderThatAnotherOneMadeAnew(t *testing.T) {
+func TestAReplicaFindsTheRootFolderThatAnotherOneRecreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})

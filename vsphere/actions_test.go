@@ -63,13 +63,13 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 				}
 			}
 		}
-		if names := w.Names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0", "web-1", "web-2"}) {
+		if names := w.Names(); !slices.Equal(names, []string{"ubuntu", "unmanaged", "web-0", "web-1", "web-2"}) {
 			t.Errorf("vCenter has %v", names)
 		}
 	})
 }
 
-func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
+func TestANameHeldByAnUnmanagedVMIsAConflictThatNamesIt(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-0")
@@ -82,14 +82,14 @@ func TestANameThatAStrangerHoldsIsAConflictThatNamesHim(t *testing.T) {
 			return slices.Contains(p.State(web, plan.Query{Template: "ubuntu", Taken: []string{"WEB-0"}}).Free, "WEB-0") // vCenter tells them not apart
 		}
 		if free() {
-			t.Error("the name is free although the stranger has it")
+			t.Error("the name is free although the unmanaged VM has it")
 		}
 		w.Must(w.Rename("/DC0/vm/vm-operator/shop/web/web-0", "precious"))
 		p.until("the name is free", free)
 	})
 }
 
-func TestAFolderWhoseNameAVMHoldsIsAConflict(t *testing.T) {
+func TestAVMWithTheFoldersNameIsAConflict(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		_, err := w.AddVM("/DC0/vm/vm-operator", "shop")
 		w.must(err)
@@ -99,7 +99,7 @@ func TestAFolderWhoseNameAVMHoldsIsAConflict(t *testing.T) {
 	})
 }
 
-func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
+func TestALostReplyToACloneIsMadeUpForByTheRetry(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.LoseReply("CloneVM_Task", 1)
@@ -121,7 +121,7 @@ func TestALostReplyToACloneIsMadeGoodByTheNextTry(t *testing.T) {
 		if vms := p.state().VMs; len(vms) != 1 {
 			t.Errorf("%+v", vms)
 		}
-		if names := w.Names(); !slices.Equal(names, []string{"stranger", "ubuntu", "web-0"}) {
+		if names := w.Names(); !slices.Equal(names, []string{"ubuntu", "unmanaged", "web-0"}) {
 			t.Errorf("vCenter has %v", names)
 		}
 	})
@@ -131,10 +131,10 @@ func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.must(w.PowerOn("stranger"))
+		w.must(w.PowerOn("unmanaged"))
 		p := w.start()
 		vm := p.member(0)
-		w.must(w.SetExtraConfig("stranger", "x", "y"))
+		w.must(w.SetExtraConfig("unmanaged", "x", "y"))
 		for _, a := range []plan.Action{
 			{Op: plan.PowerOff}, {Op: plan.Mark}, {Op: plan.Unmark}, {Op: plan.Destroy}, {Op: plan.PowerOn}, {Op: plan.ShutdownGuest},
 			{Op: plan.Reset}, {Op: plan.Reconfigure}, {Op: plan.Rename}, {Op: plan.Move}, {Op: plan.Quarantine}, {Op: plan.Release},
@@ -150,8 +150,8 @@ func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 			}
 		}
 		for _, x := range w.VMs() {
-			if x.Name == "stranger" && (x.Power != vim.VirtualMachinePowerStatePoweredOn || x.ExtraConfig[stamp.Key] != "") {
-				t.Errorf("the stranger is %+v", x)
+			if x.Name == "unmanaged" && (x.Power != vim.VirtualMachinePowerStatePoweredOn || x.ExtraConfig[stamp.Key] != "") {
+				t.Errorf("the unmanaged VM is %+v", x)
 			}
 		}
 	})
@@ -214,7 +214,7 @@ func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
 	})
 }
 
-func TestAGroupsFolderIsMadeAnewWhenEvenTheRootIsGone(t *testing.T) {
+func TestAGroupsFolderIsRecreatedWhenEvenTheRootIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.destroyFolder("/DC0/vm/vm-operator"))

@@ -140,7 +140,7 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 		if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
 			t.Errorf("%d VMs were touched", n)
 		}
-		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/stranger", MoRef: w.Unmanaged.Value}, 0))
+		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/unmanaged", MoRef: w.Unmanaged.Value}, 0))
 		if f.Reason != vcfault.ReasonAdoptNotFound || !f.Person || !strings.Contains(f.Message, "may be adopted") {
 			t.Errorf("%+v", f)
 		}
@@ -152,7 +152,7 @@ func strangeStamp(w *world, name string) string {
 	return stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "db", UID: "uid-db", InstanceUUID: w.Look(name).InstanceUUID}.Encode()
 }
 
-func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {
+func TestALostReplyToAnAdoptionIsMadeUpForByTheRetry(t *testing.T) {
 	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		ref := p.offered("db-a")
 		a := taking(p.candidate(ref.Value), 0)
@@ -171,7 +171,7 @@ func TestALostReplyToAnAdoptionIsMadeGoodByTheNextTry(t *testing.T) {
 func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
 	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		ref := p.offered("db-a")
-		ask := plan.Query{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.Unmanaged.Value, "stranger"}}
+		ask := plan.Query{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.Unmanaged.Value, "unmanaged"}}
 		p.until("all is quiet", func() bool { return !p.reader.Busy(ref) })
 		before := w.Calls()
 		for range 1000 {

@@ -18,7 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-func TestAttributesAreMadeSetChangedAndEmptiedAndAStrangersStays(t *testing.T) {
+func TestAttributesAreDefinedSetChangedAndEmptiedAndForeignOnesStay(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		moRef := p.member(0).MoRef
 		_, err := w.AddAttribute("theirs")
@@ -69,7 +69,7 @@ func TestTwoServersPrepareMembersAtOnceWithAttributesThatAreToBeMade(t *testing.
 	})
 }
 
-func TestALostReplyToAnAttributeIsMadeGoodByTheNextTry(t *testing.T) {
+func TestALostReplyToAnAttributeIsMadeUpForByTheRetry(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		spec := attributes("owner", "shop", "tier", "web")
 		moRef := p.member(0).MoRef
@@ -94,7 +94,7 @@ func TestALostReplyToAnAttributeIsMadeGoodByTheNextTry(t *testing.T) {
 	})
 }
 
-func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreTold(t *testing.T) {
+func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreReported(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.FailCall("AddCustomFieldDef", &vim.DuplicateName{Name: "owner"}, 1)

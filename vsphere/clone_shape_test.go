@@ -288,7 +288,7 @@ func TestEachNetworkIsAnAdapterInOrder(t *testing.T) {
 	})
 }
 
-func TestAMemberSaysWhoOwnsIt(t *testing.T) {
+func TestAMemberNamesItsOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
@@ -355,7 +355,7 @@ func TestFiftyClonesCostOneLookUp(t *testing.T) {
 	})
 }
 
-func TestWhatIsGoneIsLookedForAnew(t *testing.T) {
+func TestWhatIsGoneIsLookedUpAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})

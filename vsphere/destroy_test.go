@@ -59,12 +59,12 @@ func (p *process) destroyed(vm plan.VM) int {
 func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		w.attach("stranger")
+		w.attach("unmanaged")
 		if n := p.destroyed(vm); n != 1 {
 			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
 		}
 		if now, err := p.ReadFresh(context.Background(), w.Unmanaged); err != nil || len(now.Devices) == 0 {
-			t.Errorf("the stranger: %+v, %v", now, err)
+			t.Errorf("the unmanaged VM: %+v, %v", now, err)
 		}
 	})
 }
@@ -120,12 +120,12 @@ func TestAStampOfAnOlderServerLeavesDisksToTheirDirectoryAndNothingIsWritten(t *
 func TestADiskFromElsewhereInASnapshotHoldsTheDestroyUntilTheSnapshotsAreRemoved(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		w.attach("stranger")
+		w.attach("unmanaged")
 		_, err := w.AddSnapshot("web-0", "a backup")
 		w.must(err)
 		for range 2 {
 			f := p.fault(step(plan.Destroy, vm))
-			if f.Reason != vcfault.ReasonDiskInSnapshot || !f.Person || !strings.HasSuffix(f.Message, "remove the snapshots of web-0.") || !strings.Contains(f.Message, "[LocalDS_0] stranger/") {
+			if f.Reason != vcfault.ReasonDiskInSnapshot || !f.Person || !strings.HasSuffix(f.Message, "remove the snapshots of web-0.") || !strings.Contains(f.Message, "[LocalDS_0] unmanaged/") {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -144,7 +144,7 @@ func TestADiskFromElsewhereThatCameAfterTheSnapshotIsDetached(t *testing.T) {
 		vm := p.member(0)
 		_, err := w.AddSnapshot("web-0", "a backup")
 		w.must(err)
-		w.attach("stranger")
+		w.attach("unmanaged")
 		if n := p.destroyed(vm); n != 1 {
 			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
 		}

@@ -93,21 +93,21 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 		found = slices.DeleteFunc(found, func(x types.ManagedObjectReference) bool { return x == quarantine })
 		found = append(found, kept...)
 	}
-	var strangers []string
+	var unmanaged []string
 	for _, child := range found {
 		m, path, told := v.inventory.Holder(child.Value)
 		switch {
 		case m != nil && m.Stamp.UID == ref.UID, m == nil && !told:
 			return vcfault.New(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
 		default:
-			strangers = append(strangers, path)
+			unmanaged = append(unmanaged, path)
 		}
 	}
-	if len(strangers) == 0 {
+	if len(unmanaged) == 0 {
 		return nil
 	}
-	slices.Sort(strangers)
-	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", vcfault.FirstFew(strangers))
+	slices.Sort(unmanaged)
+	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
 }
 
 // inside reads what is in a folder, and each of that; nothing if the folder is gone.

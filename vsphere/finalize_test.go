@@ -72,16 +72,16 @@ func TestAnEmptyGroupsFolderIsRemovedAndWithItThatOfItsNamespace(t *testing.T) {
 	})
 }
 
-func TestAFolderThatHoldsAStrangerStays(t *testing.T) {
+func TestAFolderThatHoldsAnUnmanagedVMStays(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
-		w.must(w.Move("stranger", "/DC0/vm/vm-operator/shop/web"))
+		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web"))
 		f := p.fault(p.removing())
 		if f.Reason != plan.ReasonFolderHoldsStranger || f.Person {
 			t.Errorf("%+v", f)
 		}
-		if !slices.Contains(w.Names(), "stranger") || len(w.Unregistered()) != 0 {
-			t.Error("the stranger was touched")
+		if !slices.Contains(w.Names(), "unmanaged") || len(w.Unregistered()) != 0 {
+			t.Error("the unmanaged VM was touched")
 		}
 		p.do(plan.Action{Op: plan.ConfirmGone})
 	})
@@ -139,7 +139,7 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 func TestAFolderThatStaysIsLeftOnlyAfterTheClonesThatBeganMeanwhile(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
-		w.must(w.Move("stranger", "/DC0/vm/vm-operator/shop/web"))
+		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web"))
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderHoldsStranger {
 			t.Fatalf("%+v", f)
 		}
@@ -147,7 +147,7 @@ func TestAFolderThatStaysIsLeftOnlyAfterTheClonesThatBeganMeanwhile(t *testing.T
 		ctx, crash := context.WithCancel(context.Background())
 		cloned := make(chan error)
 		go func() { cloned <- p.Do(ctx, web, p.cloning(0)) }()
-		p.until("another copy's clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 1 })
+		p.until("another replica's clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 1 })
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != vcfault.ReasonCloneUnderWay {
 			t.Errorf("%+v", f)
 		}

@@ -17,7 +17,7 @@ func creating(placement plan.Home) plan.Action {
 		Placement: v1alpha1.Placement{Datacenter: placement.Datacenter, Folder: placement.Folder}}}}
 }
 
-func TestAGroupsFolderIsMadeInAnotherHomeAndGoesWithoutIt(t *testing.T) {
+func TestAGroupsFolderIsMadeInAnotherDatacenterAndRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Datacenters: 2})
@@ -70,7 +70,7 @@ func TestAFolderIsNotMadeWhereItMayNotBe(t *testing.T) {
 		for reason, placement := range map[string]plan.Home{
 			vcfault.ReasonHomeForbidden:      {Folder: "vm-operator/shop"},
 			vcfault.ReasonDatacenterNotFound: {Datacenter: "DC9"},
-			vcfault.ReasonNameConflict:       {Folder: "stranger/x"},
+			vcfault.ReasonNameConflict:       {Folder: "unmanaged/x"},
 		} {
 			if f := p.fault(creating(placement)); f.Reason != reason || !f.Person {
 				t.Errorf("%+v: %+v", placement, f)

@@ -97,7 +97,7 @@ func (w *world) talkative() vim.ManagedObjectReference {
 	return ref
 }
 
-func TestAMemberLearnsWhoItIsAndGetsItsUserDataInsteadOfTheTemplates(t *testing.T) {
+func TestAMemberGetsItsOwnMetadataAndUserDataInsteadOfTheTemplates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
@@ -120,7 +120,7 @@ func TestAMemberLearnsWhoItIsAndGetsItsUserDataInsteadOfTheTemplates(t *testing.
 	})
 }
 
-func TestACustomizedMemberIsToldBesideWhereCloudInitLooks(t *testing.T) {
+func TestACustomizedMemberKeepsItsDataWhereCloudInitDoesNotLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})

@@ -37,7 +37,7 @@ func (v *VCenter) mayAct(ctx context.Context) error {
 	if !is || v.cfg.Leased == nil || v.cfg.Leased(s.uid, s.vm) {
 		return nil
 	}
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to go on, or it says that the group is deleted; it is planned anew.")
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to go on, or it says that the group is deleted; it is planned again.")
 }
 
 // unfencedMost bounds how long a call may be under way that takes a member down: ShutdownGuest, PowerOffVM_Task, ResetVM_Task. They

@@ -18,7 +18,7 @@ import (
 // The lease may end before any of a step's calls: the step goes no further then, and what it has done the stamp says, and
 // nothing else. A guest that was asked to halt, and a stamp that does not say so, would count as serving; a stamp that says
 // a restart that never was would have the member replaced.
-func TestAStepWhoseLeaseEndsInItsMidstSaysWhatItDid(t *testing.T) {
+func TestAStepWhoseLeaseEndsMidwayReportsWhatItDid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -67,7 +67,7 @@ func TestWhatIsNotMarkedDoesNotGoToQuarantine(t *testing.T) {
 	})
 }
 
-func TestAReleasedVMIsNobodysAndIsNotTouched(t *testing.T) {
+func TestAReleasedVMIsUnmanagedAndIsNotTouched(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, gone := p.running(0, false), p.member(1)
 		old := guarded(plan.Release, vm)

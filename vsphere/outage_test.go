@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-func TestAnOutageIsToldAsSuchAndOutlived(t *testing.T) {
+func TestAnOutageIsReportedAsSuchAndOutlived(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.Down()

@@ -58,7 +58,7 @@ func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) 
 		p.until("it is off", func() bool { off := p.vm(vm.MoRef); return off.Power == plan.PoweredOff && off.Boot.IsZero() })
 		p.do(step(plan.PowerOn, vm))
 		if again := p.vm(vm.MoRef); again.Boot.IsZero() || again.Shutdown.Boot.Equal(again.Boot) {
-			t.Errorf("it was powered on anew, and that is not told: %+v", again)
+			t.Errorf("it was powered on again, and that is not told: %+v", again)
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing
 	})
 }
 
-func TestAResetWhoseTaskFailsLeavesTheWordOfTheLastOneThatDidNot(t *testing.T) {
+func TestAFailedResetKeepsTheRecordOfTheLastSuccessfulOne(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		p.do(guarded(plan.Reset, vm))
@@ -204,7 +204,7 @@ func TestAGuestThatWasSickIsWellAfterItsReset(t *testing.T) {
 	})
 }
 
-func TestThatToolsRunAndStopIsSeenAndTold(t *testing.T) {
+func TestToolsThatStartOrStopAreSeenAndReported(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		for _, run := range []bool{true, false} {
@@ -216,10 +216,10 @@ func TestThatToolsRunAndStopIsSeenAndTold(t *testing.T) {
 			}
 		}
 		before := w.Calls()["RetrievePropertiesEx"]
-		w.must(w.PowerOn("stranger"))
-		w.must(w.SetTools("stranger", true))
+		w.must(w.PowerOn("unmanaged"))
+		w.must(w.SetTools("unmanaged", true))
 		if err := p.reader.Read(context.Background()); err != nil || w.Calls()["RetrievePropertiesEx"] > before+2 {
-			t.Errorf("%v; a stranger's guest costs %d reads", err, w.Calls()["RetrievePropertiesEx"]-before)
+			t.Errorf("%v; an unmanaged VM's guest costs %d reads", err, w.Calls()["RetrievePropertiesEx"]-before)
 		}
 	})
 }
@@ -255,7 +255,7 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
 }
 
 // Two replicas that know different specs: one powers a member on that the other takes away. (Found by
-// TestLivesWithSeveralCopies: two VMs of one ordinal were on, one of them in quarantine.)
+// TestLivesWithSeveralReplicas: two VMs of one ordinal were on, one of them in quarantine.)
 func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -316,7 +316,7 @@ func (w *world) restamp(name string, change func(*stamp.Stamp)) {
 	w.must(w.SetExtraConfig(name, stamp.Key, bears.Encode()))
 }
 
-func TestWhoIsMarkedIsNotPoweredOnThoughTheCopyThatDoesHasNotHeard(t *testing.T) {
+func TestAMarkedMemberIsNotPoweredOnByAReplicaUnawareOfTheMark(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.Member(vm.MoRef).ReadAt) > fresh })

@@ -166,7 +166,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 			return p.vm(vm.MoRef).ChangeVersion != "" && p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion
 		})
 		spec.CustomAttributes = map[string]string{"owner": "shop"}
-		p.until("it is prepared anew", func() bool {
+		p.until("it is prepared again", func() bool {
 			return p.Do(context.Background(), web, preparing(p.vm(vm.MoRef), spec)) == nil
 		})
 		if text := w.Look("web-0").ExtraConfig["guestinfo.metadata"]; text != "" {
@@ -202,7 +202,7 @@ func TestTagsAreOnAMemberBeforeItIsPoweredOnAndWhatIsNoLongerWantedGoes(t *testi
 	})
 }
 
-func TestAMissingTagIsToldAndNothingIsDone(t *testing.T) {
+func TestAMissingTagIsReportedAndNothingIsDone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -294,7 +294,7 @@ func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
 	})
 }
 
-func TestALostReplyAboutTagsIsMadeGoodByTheNextTry(t *testing.T) {
+func TestALostReplyAboutTagsIsMadeUpForByTheRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -340,7 +340,7 @@ func TestWhatAnUnfinishedPreparationPutOnIsTakenOff(t *testing.T) {
 	})
 }
 
-func TestWhatAPreparationBegunSays(t *testing.T) {
+func TestWhatAPreparationInProgressSays(t *testing.T) {
 	t.Parallel()
 	one, both := `{"tags":["a/b"],"networks":true,"digest":"d"}`, `{"tags":["c/d"],"attributes":["x"],"digest":"e"}`
 	for _, c := range []struct{ former, wanted, begun string }{

@@ -32,7 +32,7 @@ func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
 	})
 }
 
-func TestAMemberDeletedByHandIsGoneWithinASecond(t *testing.T) {
+func TestAMemberDestroyedByAnOperatorIsGoneWithinASecond(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		told := p.told(web.UID)
@@ -48,7 +48,7 @@ func TestAMemberDeletedByHandIsGoneWithinASecond(t *testing.T) {
 	})
 }
 
-func TestAPowerOffByHandIsSeenWithinASecond(t *testing.T) {
+func TestAPowerOffByAnOperatorIsSeenWithinASecond(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.do(step(plan.PowerOn, vm))

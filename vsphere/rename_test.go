@@ -208,7 +208,7 @@ func TestANameThatVCenterTakesForNoneIsAConflict(t *testing.T) {
 	})
 }
 
-func TestAQuarantineWhoseNameAVMHoldsIsAConflict(t *testing.T) {
+func TestAVMWithTheQuarantinesNameIsAConflict(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", plan.QuarantineFolder)
@@ -219,7 +219,7 @@ func TestAQuarantineWhoseNameAVMHoldsIsAConflict(t *testing.T) {
 	})
 }
 
-func TestALostReplyToARenameOrAMoveIsMadeGoodByTheNextTry(t *testing.T) {
+func TestALostReplyToARenameOrAMoveIsMadeUpForByTheRetry(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		quarantine := p.makeQuarantine()
@@ -267,16 +267,16 @@ func TestAnEmptyQuarantineGoesWithItsFolderAndWhatIsInItKeepsBoth(t *testing.T) 
 			t.Errorf("with a VM of the group in it: %+v", f)
 		}
 		p.do(step(plan.Destroy, vm))
-		w.must(w.Move("stranger", "/DC0/vm/vm-operator/shop/web/quarantine"))
+		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web/quarantine"))
 		f := p.fault(p.removing())
-		if f.Reason != plan.ReasonFolderHoldsStranger || !strings.Contains(f.Message, "/web/quarantine/stranger") {
-			t.Errorf("with a stranger in it: %+v", f)
+		if f.Reason != plan.ReasonFolderHoldsStranger || !strings.Contains(f.Message, "/web/quarantine/unmanaged") {
+			t.Errorf("with an unmanaged VM in it: %+v", f)
 		}
-		w.must(w.Move("stranger", "/DC0/vm"))
+		w.must(w.Move("unmanaged", "/DC0/vm"))
 		inner, err := w.MakeFolder("/DC0/vm/vm-operator/shop/web/quarantine/quarantine")
 		w.must(err)
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderHoldsStranger {
-			t.Errorf("with a stranger's folder in it: %+v", f)
+			t.Errorf("with a foreign folder in it: %+v", f)
 		}
 		task, err := object.NewFolder(w.Admin().Client, inner).Destroy(context.Background())
 		w.must(errors.Join(err, task.Wait(context.Background())))

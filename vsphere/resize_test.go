@@ -74,7 +74,7 @@ func TestAnOlderVCenterIsNotAskedWhatItDoesNotHave(t *testing.T) {
 }
 
 // Who is marked to be power-cycled is powered off and changed by that mark, and by no other step; the change takes it off.
-func TestTheMarkForAPowerCycleIsLeaveForThatAlone(t *testing.T) {
+func TestTheMarkForAPowerCycleAllowsThatAlone(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.running(0, false)
 		mark := func(why plan.Why) {
@@ -191,7 +191,7 @@ func TestHotAddIsOfCPUsAndOfMemoryEachForItself(t *testing.T) {
 	}
 }
 
-func TestASizeIsPlannedAnewWhenTheMemberIsNotAsItWas(t *testing.T) {
+func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Passing {

@@ -81,7 +81,7 @@ func TestAStepThatIsTriedAgainAfterItsSuccessChangesNothingMore(t *testing.T) {
 	})
 }
 
-func TestAStepWhoseReplyIsLostIsMadeGoodByThePlanThatFollows(t *testing.T) {
+func TestAStepWithALostReplyIsMadeUpForByTheNextPlan(t *testing.T) {
 	t.Parallel()
 	marked := func(p *process, vm plan.VM) plan.VM {
 		p.do(guarded(plan.Mark, vm))
@@ -158,7 +158,7 @@ func (p *process) plannedAnew(a plan.Action) {
 	}
 }
 
-func TestWhatSomebodyElseChangesBetweenSightAndStepIsNotOverwritten(t *testing.T) {
+func TestWhatChangesBetweenReadAndStepIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

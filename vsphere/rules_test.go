@@ -206,7 +206,7 @@ func TestTwoServersThatSetRulesAtOnceLeaveOne(t *testing.T) {
 	})
 }
 
-func TestWhyARequiredRuleHasNoEffectIsToldAndAPreferredOneIsLetBe(t *testing.T) {
+func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := apart(t, 2)

@@ -83,7 +83,7 @@ func TestAGuestThatCouldNotBeAskedIsNotTakenForHalting(t *testing.T) {
 }
 
 // The process that wrote the stamp may have been killed before it asked the guest.
-func TestOnlyWhoAskedAGuestPullsItsPlugForNotHeeding(t *testing.T) {
+func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

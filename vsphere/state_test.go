@@ -9,10 +9,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
-// TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore: of two replicas that mark two members at once, one at
+// TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers: of two replicas that mark two members at once, one at
 // least sees both marks before it goes on, whatever the stream has told it. (Found by TestChaos, seed 3020: a group of two
-// in which both copies took one down.)
-func TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore(t *testing.T) {
+// in which both replicas took one down.)
+func TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -35,7 +35,7 @@ func TestWhoMarkedAMemberSeesTheMarksThatOthersMadeBefore(t *testing.T) {
 	})
 }
 
-func TestSightMakesNoCallToVCenter(t *testing.T) {
+func TestStateMakesNoCallToVCenter(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.until("all is quiet", func() bool { return !p.reader.Busy(inventory.VMRef(vm.MoRef)) })

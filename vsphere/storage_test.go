@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-func TestWithoutARecommendationTheReasonIsTold(t *testing.T) {
+func TestWithoutARecommendationTheReasonIsReported(t *testing.T) {
 	pod := &namedObject{Candidate: naming.Candidate{Path: "/DC0/datastore/pod"}}
 	drs := func(faults ...vim.BaseMethodFault) *vim.ClusterDrsFaults {
 		by := &vim.ClusterDrsFaultsFaultsByVm{}

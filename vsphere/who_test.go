@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
-func TestVCentersEventsTellWhoPoweredOffOrRemovedAVM(t *testing.T) {
+func TestVCentersEventsNameWhoPoweredOffOrRemovedAVM(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		p.do(p.cloning(0))

@@ -251,7 +251,7 @@ func TestAnInvalidRequestIsRefusedInOneSentence(t *testing.T) {
 	}
 }
 
-func TestASpecThatSlippedPastTheSchemaIsAStatus(t *testing.T) {
+func TestASpecThatGotPastTheSchemaIsReportedInTheStatus(t *testing.T) {
 	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
 	for from, says := range map[string]string{
 		`"cpu":2`:      "spec.cpu: Invalid value: 0: must be between 1 and 768",

@@ -60,14 +60,14 @@ func TestAFinalizeWithoutDeletionTimestampIsRefusedWhileThereAreVMs(t *testing.T
 	}
 }
 
-func TestAFinalizeWithoutDeletionTimestampIsRetriedWhereNobodyHasToAct(t *testing.T) {
+func TestAFinalizeWithoutDeletionTimestampIsRetriedWhereNoPersonHasToAct(t *testing.T) {
 	w := post(serve(&keeper{}), "/finalize", unselected(t, asItIs)) // the inventory is being read
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "5" || strings.Count(w.Body.String(), "\n") != 1 {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
 
-func TestTheAnswerThatLetsAGroupGoReturnsItUnchanged(t *testing.T) {
+func TestTheAnswerThatReleasesAGroupReturnsItUnchanged(t *testing.T) {
 	empty := plan.VCenterState{Known: true, VCenter: "vc-2"}
 	for name, c := range map[string]struct{ status, want any }{
 		"a status":                     {map[string]any{"phase": "RUNNING", "currentReplicas": 3, "vCenterUUID": "vc-1", "ofALaterVersion": []any{"kept"}}, map[string]any{"phase": "RUNNING", "currentReplicas": 3.0, "vCenterUUID": "vc-1", "ofALaterVersion": []any{"kept"}}},

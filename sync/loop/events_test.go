@@ -66,7 +66,7 @@ func (c *cluster) says(from int) (all []string) {
 	return all
 }
 
-func TestEventsTellOnceWhatHappenedAndWhy(t *testing.T) {
+func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 	m := newModel(11 * time.Second) // ends between two calls
 	m.took[plan.Reconfigure] = 3 * time.Second
 	web := newCluster(call("web", 3))
@@ -132,7 +132,7 @@ func TestEventsTellOnceWhatHappenedAndWhy(t *testing.T) {
 	})
 }
 
-func TestTwoReplicasTellOneThingByOneName(t *testing.T) {
+func TestTwoReplicasGiveOneEventOneName(t *testing.T) {
 	var names [2]string
 	for i := range names {
 		m := newModel(time.Second)
@@ -151,7 +151,7 @@ func TestTwoReplicasTellOneThingByOneName(t *testing.T) {
 	}
 }
 
-func TestAStaleParentIsToldNothingTwice(t *testing.T) {
+func TestAStaleParentGetsNoEventTwice(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
 		c := newCluster(call("web", 1))
@@ -215,7 +215,7 @@ func TestEventsCanBeSwitchedOff(t *testing.T) {
 	})
 }
 
-func TestAnEventNamesWhoDidThatIfVCenterTells(t *testing.T) {
+func TestAnEventNamesTheOperatorIfVCenterDoes(t *testing.T) {
 	for want, who := range map[string]func() (map[string]string, error){
 		`Warning MemberGone x1: Removed in vCenter by VSPHERE.LOCAL\alice: web-0 (new-web-0)`: func() (map[string]string, error) {
 			return map[string]string{"new-web-0": `VSPHERE.LOCAL\alice`}, nil

@@ -10,7 +10,7 @@ import (
 
 // The exact world found it (test/world, seed 210809): a replica lost vCenter's stream while it made the group's folder, so it
 // never saw it. Another replica finalized the group and removed the folder, and this one recreated it, and cloned into it.
-func TestAFolderThatItMadeItselfIsMadeAnewOnlyForALaterCall(t *testing.T) {
+func TestAFolderItMadeItselfIsRecreatedOnlyForALaterCall(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		m.setFault(func(_ plan.Ref, a plan.Action) error {

@@ -156,8 +156,8 @@ func TestFinalizingIsSticky(t *testing.T) {
 }
 
 // Two replicas of the server: one holds a lease, the other finalizes. What the first has seen must keep it from making
-// anew what the second removes, although its last call is fresh.
-func TestALeaseOutlivesNoOtherCopysFinalize(t *testing.T) {
+// again what the second removes, although its last call is fresh.
+func TestALeaseOutlivesNoOtherReplicasFinalize(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
@@ -165,7 +165,7 @@ func TestALeaseOutlivesNoOtherCopysFinalize(t *testing.T) {
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
 		l.Renew(c)
 		begun := len(m.begun())
-		m.change(c.Ref(), func(s *plan.VCenterState) { // the other copy announces the deletion,
+		m.change(c.Ref(), func(s *plan.VCenterState) { // the other replica announces the deletion,
 			s.VMs[0].Marked, s.VMs[0].Generation = true, 2
 		})
 		synctest.Wait()
@@ -177,7 +177,7 @@ func TestALeaseOutlivesNoOtherCopysFinalize(t *testing.T) {
 	})
 }
 
-func TestAFolderThatWasSeenIsMadeAnewOnlyForALaterCall(t *testing.T) {
+func TestAFolderThatWasSeenIsRecreatedOnlyForALaterCall(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
@@ -193,7 +193,7 @@ func TestAFolderThatWasSeenIsMadeAnewOnlyForALaterCall(t *testing.T) {
 	})
 }
 
-func TestACloneUnderWayWhenTheDeleteArrivesIsNotLeftBehind(t *testing.T) {
+func TestACloneInProgressWhenTheDeleteArrivesIsNotLeftBehind(t *testing.T) {
 	m := newModel(10 * time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
@@ -207,7 +207,7 @@ func TestACloneUnderWayWhenTheDeleteArrivesIsNotLeftBehind(t *testing.T) {
 	})
 }
 
-func TestAFailingGroupGoesSlowlyAndHindersNoOther(t *testing.T) {
+func TestAFailingGroupBacksOffAndDelaysNoOther(t *testing.T) {
 	m := newModel(time.Second)
 	m.fault = func(ref plan.Ref, a plan.Action) error {
 		if ref.Name == "bad" && a.Op == plan.Clone {
@@ -333,7 +333,7 @@ func TestAPreviewDoesNothing(t *testing.T) {
 	})
 }
 
-func TestAFaultThatIsNotTypedIsTold(t *testing.T) {
+func TestAnUntypedFaultIsReported(t *testing.T) {
 	m := newModel(0)
 	m.fault = func(plan.Ref, plan.Action) error { return errors.New("odd") }
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {

@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-func TestAGuestThatHaltsItselfIsNoHotLoop(t *testing.T) {
+func TestAGuestThatKeepsHaltingIsNoHotLoop(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
@@ -45,7 +45,7 @@ func TestAGuestThatHaltsItselfIsNoHotLoop(t *testing.T) {
 	})
 }
 
-func TestManyLostAtOnceAreMadeAnewSlowly(t *testing.T) {
+func TestManyLostAtOnceAreRecreatedSlowly(t *testing.T) {
 	m := newModel(time.Minute)
 	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
 		c := call("web", 12)
@@ -120,7 +120,7 @@ func TestAPreviewOfAManifestIsOfTheGenerationToCome(t *testing.T) {
 }
 
 // What failed is told on while it is tried again, so that the message does not come and go; but no longer than it can hinder.
-func TestAFailureIsToldNoMoreOnceTheNextTryIsPastIt(t *testing.T) {
+func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 	m := newModel(time.Minute)
 	m.took[plan.Clone] = 2 * time.Second
 	m.setFault(func(_ plan.Ref, a plan.Action) error {

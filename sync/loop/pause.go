@@ -15,7 +15,7 @@ import (
 const (
 	beatEvery = 500 * time.Millisecond
 	// pauseLeast is the shortest pause that is taken for one. Metacontroller gives a call up after 10 s, and only then
-	// may call another copy: so it must be well below that.
+	// may call another replica: so it must be well below that.
 	pauseLeast = 3 * time.Second
 	// pauseEcho is how long the calls that waited may need to be handled.
 	pauseEcho = time.Second
@@ -49,7 +49,7 @@ func (l *Loop) beatOn(ctx context.Context) {
 	}
 }
 
-// notice ends all leases if the process has stood still. It tells whether a call that comes now may be one that waited.
+// notice ends all leases if the process has stood still. It reports whether a call that comes now may be one that waited.
 // l.mu is held.
 func (l *Loop) notice(now time.Time) (echo bool) {
 	if !l.pulse.last.IsZero() && elapsed(l.pulse.last, now) > pauseLeast {

@@ -63,7 +63,7 @@ func TestASettledGroupIsCalledForSoonAfterAPause(t *testing.T) {
 	})
 }
 
-func TestAPauseIsToldByEitherClockAndNoneByAClockThatIsSetBack(t *testing.T) {
+func TestEitherClockShowsAPauseAndAClockSetBackShowsNone(t *testing.T) {
 	began := time.Now()
 	woken := began.Round(0).Add(time.Hour) // the monotonic clock stood still, or is not known
 	if elapsed(began, woken) != time.Hour || elapsed(began, began.Add(time.Minute)) != time.Minute {
@@ -76,7 +76,7 @@ func TestAPauseIsToldByEitherClockAndNoneByAClockThatIsSetBack(t *testing.T) {
 
 // The small worlds of sync/planner's search found it: a clone that is only looking things up when the deletion comes would begin
 // under the lease of the deletion, and end after another replica has said that the group is finalized.
-func TestAStepThatWasBegunBeforeTheDeletionDoesNotGoOn(t *testing.T) {
+func TestAStepBegunBeforeTheDeletionStops(t *testing.T) {
 	m := newModel(time.Minute)
 	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)

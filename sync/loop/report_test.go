@@ -38,7 +38,7 @@ func manifest(c plan.Call) plan.Call {
 	return plan.Call{Group: &g, Related: plan.NoRelated(&g)}
 }
 
-func TestWhatIsKnownOfAGroupIsToldAsItChanges(t *testing.T) {
+func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 	m := newModel(10 * time.Second)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
 		if a.VM == "web-1" {
@@ -119,7 +119,7 @@ func TestTheLastFiftyActionsAreKept(t *testing.T) {
 	}
 }
 
-func TestAFinalizedGroupIsToldNoMore(t *testing.T) {
+func TestAFinalizedGroupIsNoLongerReported(t *testing.T) {
 	bubble(t, newModel(0), Config{}, func(t *testing.T, l *Loop) {
 		c := withUserData(call("web", 1), "boot", planted)
 		l.Renew(c)
@@ -144,7 +144,7 @@ func TestAFinalizedGroupIsToldNoMore(t *testing.T) {
 	})
 }
 
-func TestWhatIsUnderWayIsToldAfterTheLeaseEnds(t *testing.T) {
+func TestWhatIsInProgressIsReportedAfterTheLeaseEnds(t *testing.T) {
 	bubble(t, newModel(10*time.Minute), Config{}, func(t *testing.T, l *Loop) {
 		l.Renew(call("web", 1))
 		time.Sleep(5 * time.Minute)
@@ -225,7 +225,7 @@ func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
 	})
 }
 
-func TestNeitherTheLogNorWhatIsToldHoldsUserData(t *testing.T) {
+func TestNeitherTheLogNorAnyReportHoldsUserData(t *testing.T) {
 	m := newModel(time.Second)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
 		switch a.VM {

@@ -9,7 +9,7 @@ import (
 )
 
 // What was given up before anything was done puts nothing in doubt; but for what was tried before, it is no proof.
-func TestAStepThatWasGivenUpIsNotTold(t *testing.T) {
+func TestAnAbandonedStepIsNotReported(t *testing.T) {
 	none := func(time.Duration) time.Duration { return 0 }
 	off, mark := plan.Action{Op: plan.PowerOff, VM: "web-0", MoRef: "vm-7"}, plan.Action{Op: plan.Mark, VM: "web-0", MoRef: "vm-7"}
 	for _, lost := range []bool{false, true} {
@@ -31,7 +31,7 @@ func TestAStepThatWasGivenUpIsNotTold(t *testing.T) {
 	}
 }
 
-func TestAStepThatFailedIsToldWhileTheNextOneForItsVMRuns(t *testing.T) {
+func TestAFailedStepIsReportedWhileTheNextOneForItsVMRuns(t *testing.T) {
 	none := func(time.Duration) time.Duration { return 0 }
 	g, now := newGroup(call("web", 2)), time.Now()
 	g.renew(call("web", 2), now)

@@ -20,8 +20,8 @@ type unselected struct {
 // retryStale is when to call again with what is not older than a deletion.
 const retryStale = 5 * time.Second
 
-// called takes in such a call. After a gap the time begins anew: the group may have been selected meanwhile, and another
-// replica been called for it. (In a shorter one, too: then a clone of that copy may be left behind.)
+// called takes in such a call. After a gap the time restarts: the group may have been selected meanwhile, and another
+// replica been called for it. (In a shorter one, too: then a clone of that replica may be left behind.)
 func (u *unselected) called(now time.Time, lease time.Duration) {
 	if u.since.IsZero() || now.Sub(u.last) > lease/3 {
 		*u = unselected{since: now}

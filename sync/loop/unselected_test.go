@@ -72,7 +72,7 @@ func TestAGroupThatAnotherControllerSelectsIsKept(t *testing.T) {
 	})
 }
 
-func TestAGroupWithoutVMsIsLetGoWhenEveryLeaseIsOver(t *testing.T) {
+func TestAGroupWithoutVMsIsReleasedWhenEveryLeaseIsOver(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		for _, known := range []bool{true, false} { // or this replica was never called for it
@@ -107,7 +107,7 @@ func TestAGroupWithoutVMsIsLetGoWhenEveryLeaseIsOver(t *testing.T) {
 	})
 }
 
-func TestTheTimeToLetGoBeginsAnewWithEachSync(t *testing.T) {
+func TestTheTimeUntilReleaseRestartsWithEachSync(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 0)

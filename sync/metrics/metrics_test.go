@@ -90,7 +90,7 @@ func TestMetricsAreRegisteredHereAlone(t *testing.T) {
 	})
 }
 
-func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
+func TestAlertsUseMetricsThatExist(t *testing.T) {
 	exists, found := map[string]bool{}, 0
 	for _, m := range metrics.All() {
 		exists[m.Name] = true
@@ -108,7 +108,7 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-func TestWhatIsRegisteredTwiceIsOne(t *testing.T) {
+func TestAMetricRegisteredTwiceIsOne(t *testing.T) {
 	r := prometheus.NewRegistry()
 	metrics.Actions.Counter(r).WithLabelValues("Clone", "ok").Inc()
 	metrics.Actions.Counter(r).WithLabelValues("Clone", "ok").Inc()

@@ -57,7 +57,7 @@ const (
 	// Destroy removes a member and its disks; the stamp is read once more before.
 	Destroy Op = "Destroy"
 	// RemoveFolder removes the group's folder (and the quarantine in it), once a fresh read shows it empty and no clone
-	// under way. A folder that holds strangers is kept: fault FolderHoldsStranger; so is one that vCenter does not let be removed:
+	// under way. A folder that holds unmanaged VMs is kept: fault FolderHoldsStranger; so is one that vCenter does not let be removed:
 	// FolderStays.
 	RemoveFolder Op = "RemoveFolder"
 	// ConfirmGone reads vCenter afresh; success means: no VM of the group, and no clone of ours under way.
@@ -111,7 +111,7 @@ type Action struct {
 	Others []Other
 	Least  int
 	// Since is, for a ConfirmGone of a group that is no longer selected, since when it is not; else zero. The clones that
-	// are waited for are listed anew for each.
+	// are waited for are listed again for each.
 	Since time.Time
 }
 

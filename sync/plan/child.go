@@ -67,7 +67,7 @@ type EndpointSeen struct {
 func EndpointsSeen(endpoints []Endpoint, annotation string) map[string]EndpointSeen {
 	var record map[string]string
 	if json.Unmarshal([]byte(annotation), &record) != nil {
-		record = nil // somebody edited it: it begins anew
+		record = nil // somebody edited it: it begins again
 	}
 	all := make(map[string]EndpointSeen, len(endpoints))
 	for i := range endpoints {

@@ -29,7 +29,7 @@ type Observed struct {
 	Called time.Time
 	Blind  bool
 	// FolderSeen is when the group's folder was last seen to exist; zero if it never was. A folder that was seen
-	// and is gone may have been removed by another copy's finalize: only a call that came later may recreate it.
+	// and is gone may have been removed by another replica's finalize: only a call that came later may recreate it.
 	FolderSeen time.Time
 	// OwnFolders are the folders that are the group's: a hook call came while one stood where the group's is, so that it is none of a
 	// group that came later under the same name; or this replica made it; or it held one of the group's VMs. Only these are used.

@@ -25,7 +25,7 @@ type Report struct {
 	Name       string    `json:"name"`
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation,omitempty"`
-	// Lease reports whether this copy was called for the group lately and may act for it: when, and until when.
+	// Lease reports whether this replica was called for the group lately and may act for it: when, and until when.
 	Lease     bool      `json:"lease"`
 	LastCall  time.Time `json:"lastCall,omitzero"`
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`

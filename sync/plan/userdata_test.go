@@ -41,7 +41,7 @@ func TestUserDataOfAGroupIsWhatItsSpecNames(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithUserDataIsAFaultForAPersonThatQuotesNoneOfIt(t *testing.T) {
+func TestInvalidUserDataIsAFaultThatQuotesNoneOfIt(t *testing.T) {
 	t.Parallel()
 	const planted = "planted-secret"
 	secret := UserDataRef{"Secret", "shop", "web-data", "user-data"}
@@ -92,7 +92,7 @@ func TestWhatIsWrongWithUserDataIsAFaultForAPersonThatQuotesNoneOfIt(t *testing.
 	}
 }
 
-func TestUserDataIsTakenAsItIsAndItsDigestTellsTextsApart(t *testing.T) {
+func TestUserDataIsTakenVerbatimAndItsDigestDistinguishesTexts(t *testing.T) {
 	t.Parallel()
 	r := UserDataRef{"Secret", "shop", "web-data", "user-data"}
 	one, same, other := r.Take([]byte("#cloud-config\n")), r.Take([]byte("#cloud-config\n")), r.Take([]byte("#cloud-config\n\n"))

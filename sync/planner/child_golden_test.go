@@ -85,7 +85,7 @@ func TestChildrenAreAsTheGoldenFilesHaveThem(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got != string(want) {
-				t.Errorf("%s differs (go test ./sync/planner -update writes it anew):\n%s", file, parting(got, string(want)))
+				t.Errorf("%s differs (go test ./sync/planner -update rewrites it):\n%s", file, parting(got, string(want)))
 			}
 		})
 	}

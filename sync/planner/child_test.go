@@ -241,7 +241,7 @@ func TestAnOutageChangesNoChild(t *testing.T) {
 	})
 }
 
-func TestWhatTheSpecGivesUpGoesEvenDuringAnOutage(t *testing.T) {
+func TestWhatTheSpecNoLongerNamesGoesEvenDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	o := served(1, v1alpha1.Service{Ports: web})
 	r := planner.Make(o)
@@ -257,7 +257,7 @@ func TestWhatTheSpecGivesUpGoesEvenDuringAnOutage(t *testing.T) {
 	}
 }
 
-func TestChildrenWithoutARecordAreMadeAnewFromTheStatusDuringAnOutage(t *testing.T) {
+func TestChildrenWithoutARecordAreRebuiltFromTheStatusDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	o := served(3, v1alpha1.Service{Ports: web, DrainSeconds: 60})
 	o.State.VMs[2].Marked, o.State.VMs[2].MarkedAt = true, now

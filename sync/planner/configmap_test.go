@@ -30,7 +30,7 @@ func hosts(t *testing.T, text string) (group string, hosts map[string]map[string
 
 func data(c *plan.Child) map[string]string { return c.Fields.(plan.ConfigMapFields).Data }
 
-func TestTheInventoryIsForAnsibleToRead(t *testing.T) {
+func TestAnsibleReadsTheInventory(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"web": "web", "web-servers": "web_servers", "9-lives": "_9_lives", "null": "null", "on": "on", "2026-11": "_2026_11", "1e3": "_1e3"} {
 		o := served(3, v1alpha1.Service{})

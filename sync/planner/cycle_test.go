@@ -34,7 +34,7 @@ func marked(o *plan.Observed, i int, why plan.Why) {
 
 // A power cycle is announced like a removal. (Found by TestChaos, seed 26: replicas of the server that knew different specs
 // each took one down, without a word, for its size.)
-func TestWhoIsPowerCycledIsMarkedFirstAndTheChangeOfSizeTakesTheMarkOff(t *testing.T) {
+func TestAPowerCycledMemberIsMarkedFirstAndItsResizeRemovesTheMark(t *testing.T) {
 	o := toBeCycled(3)
 	for _, op := range []plan.Op{plan.Mark, plan.ShutdownGuest, plan.Reconfigure, plan.PowerOn} {
 		r := planner.Make(o)
@@ -54,7 +54,7 @@ func TestWhoIsPowerCycledIsMarkedFirstAndTheChangeOfSizeTakesTheMarkOff(t *testi
 	}
 }
 
-func TestAsManyAreMarkedForTheirSizeAsMayBeDown(t *testing.T) {
+func TestOnlyAsManyAreMarkedForTheirSizeAsMayBeDown(t *testing.T) {
 	o := toBeCycled(4)
 	marked(&o, 1, plan.WhyPowerCycle)
 	marked(&o, 3, plan.WhyPowerCycle)
@@ -68,7 +68,7 @@ func TestAsManyAreMarkedForTheirSizeAsMayBeDown(t *testing.T) {
 	}
 }
 
-func TestAMarkForASizeIsTakenOffWhenTheSizeIsWantedNoMore(t *testing.T) {
+func TestAMarkForASizeIsRemovedWhenTheSizeIsNoLongerWanted(t *testing.T) {
 	for _, power := range []plan.PowerState{plan.PoweredOn, plan.PoweredOff} {
 		o := toBeCycled(2)
 		o.Group.Spec.CPU = o.State.VMs[0].CPU
@@ -86,7 +86,7 @@ func TestAMarkForASizeIsTakenOffWhenTheSizeIsWantedNoMore(t *testing.T) {
 }
 
 // A mark for a size is no leave to take a member away, and does not make it go before those that an operator names.
-func TestWhoIsMarkedForItsSizeIsMarkedAnewToBeRemoved(t *testing.T) {
+func TestAMemberMarkedForItsSizeIsMarkedAgainToBeRemoved(t *testing.T) {
 	o := toBeCycled(3)
 	*o.Group.Spec.Replicas = 2
 	marked(&o, 1, plan.WhyPowerCycle)
@@ -109,7 +109,7 @@ func TestWhoIsMarkedForItsSizeIsMarkedAnewToBeRemoved(t *testing.T) {
 	}
 }
 
-func TestWhoIsMarkedForItsSizeIsDrainedAndSaysSo(t *testing.T) {
+func TestAMemberMarkedForItsSizeIsDrainedAndSaysSo(t *testing.T) {
 	o := toBeCycled(2)
 	o.Group.Spec.Service = &v1alpha1.Service{DrainSeconds: 30}
 	marked(&o, 1, plan.WhyPowerCycle)
@@ -127,7 +127,7 @@ func TestWhoIsMarkedForItsSizeIsDrainedAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestTheUnreadyGoBeforeWhoIsMarkedForItsSizeAndServes(t *testing.T) {
+func TestUnreadyMembersGoBeforeAServingOneMarkedForItsSize(t *testing.T) {
 	o := toBeCycled(3)
 	*o.Group.Spec.Replicas = 2
 	o.Group.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
@@ -141,7 +141,7 @@ func TestTheUnreadyGoBeforeWhoIsMarkedForItsSizeAndServes(t *testing.T) {
 }
 
 // A Mark that fails on another member does not take its place.
-func TestWhoIsMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
+func TestAMemberMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 	o := toBeCycled(3)
 	marked(&o, 2, plan.WhyPowerCycle)
 	o.State.VMs[2].Generation = o.Group.Generation
@@ -153,7 +153,7 @@ func TestWhoIsMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 }
 
 // The guest halts in any case: who is marked and halting stays marked, and its plug is not pulled while too few serve.
-func TestWhoHaltsForItsSizeStaysMarkedAndIsNotCutOffWhileTooFewServe(t *testing.T) {
+func TestAMemberHaltingForItsSizeStaysMarkedAndOnWhileTooFewServe(t *testing.T) {
 	o := toBeCycled(3)
 	marked(&o, 2, plan.WhyPowerCycle)
 	m := &o.State.VMs[2]

@@ -59,7 +59,7 @@ func TestTheMessageOfAnEventIsWhatTheAPIServerTakes(t *testing.T) {
 }
 
 // What takes a VM away, or makes one, is told; what only leads there is not.
-func TestWhichActionsAreTold(t *testing.T) {
+func TestWhichActionsAreEvents(t *testing.T) {
 	told := map[plan.Op]bool{plan.Clone: true, plan.Adopt: true, plan.Reset: true, plan.Reconfigure: true, plan.Quarantine: true, plan.Release: true, plan.Destroy: true}
 	for _, op := range opsOf(t) {
 		a := plan.Action{Op: op, VM: "web-0", MoRef: "vm-1", Reason: "because"}

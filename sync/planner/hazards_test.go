@@ -13,7 +13,7 @@ import (
 
 // Another user data raises no generation. A replica of the server that was called before the change must not undo what the
 // other one makes of it.
-func TestACopyThatKnowsTheOldUserDataLeavesWhatTheOtherMakesAlone(t *testing.T) {
+func TestAReplicaWithOldUserDataLeavesTheOthersCloneAlone(t *testing.T) {
 	old := observed(2)
 	old.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	old.Related = plan.Related{UserData: "one", Digest: "1"}
@@ -63,7 +63,7 @@ func oneTooMany() plan.Observed {
 
 // The small worlds found it: both replicas have marked a member, and this one withdraws the other's mark while the
 // other's PowerOff is under way. Unmark waits for that, unless its reply is lost.
-func TestAMemberWhoseMarkMayHaveBeenWithdrawnTooLateIsNotCountedUpon(t *testing.T) {
+func TestAMemberWithAPossiblyLateUnmarkIsNotCountedUpon(t *testing.T) {
 	for _, state := range []plan.State{plan.Running, plan.BackingOff, plan.Due} {
 		o := oneTooMany()
 		if r := planner.Make(o); !r.Wants("web-1", plan.PowerOff) {
@@ -84,7 +84,7 @@ func TestAMemberWhoseMarkMayHaveBeenWithdrawnTooLateIsNotCountedUpon(t *testing.
 }
 
 // The small worlds found it: a PowerOff was carried out and its reply lost, its mark had been withdrawn meanwhile, and the member
-// is marked anew, which is refused, before it is seen to be off.
+// is marked again, which is refused, before it is seen to be off.
 func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T) {
 	o := oneTooMany()
 	pending := plan.Pending{Op: plan.Mark, MoRef: o.State.VMs[0].MoRef, State: plan.Due, Why: plan.WhyScaleIn,
@@ -100,7 +100,7 @@ func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T
 	}
 }
 
-func TestACopyThatSawNoUserDataTakesNothingAwayThatTheOtherMakes(t *testing.T) {
+func TestAReplicaWithoutUserDataRemovesNothingThatTheOtherMakes(t *testing.T) {
 	o := observed(2)
 	o.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	o.Related = plan.Related{UserData: "two", Digest: "2"}
@@ -161,7 +161,7 @@ func TestAMemberFromBeforeIsNotKeptOffForATag(t *testing.T) {
 	}
 }
 
-func TestNobodyIsHealedAwayWhoCannotBeMadeAnew(t *testing.T) {
+func TestNoMemberIsReplacedThatCannotBeRecreated(t *testing.T) {
 	o := observed(1)
 	o.Group.Spec.Readiness.Check, o.Group.Spec.Healing.Action = v1alpha1.ReadyToolsRunning, v1alpha1.HealReplace
 	addMembers(&o, 1, func(m *plan.VM) { m.Boot = now.Add(-time.Hour) })
@@ -178,7 +178,7 @@ func TestNobodyIsHealedAwayWhoCannotBeMadeAnew(t *testing.T) {
 }
 
 // Whoever asks for a Service's endpoints goes by its name.
-func TestAForeignServicesClientsAreNotLedToMembers(t *testing.T) {
+func TestAForeignServiceGetsNoEndpointSlices(t *testing.T) {
 	o := served(2, v1alpha1.Service{})
 	o.Children = nil
 	r := planner.Make(o)
@@ -201,7 +201,7 @@ func TestAPausedGroupKeepsItsChildrenThoughItIsDeleted(t *testing.T) {
 }
 
 // A clone that is not seen yet holds the lock of its ordinal where it is being made.
-func TestNothingIsClonedIntoANewHomeWhileAnotherHomesCloneIsUnderWay(t *testing.T) {
+func TestNothingIsClonedIntoANewPlacementWhileACloneInTheOldOneRuns(t *testing.T) {
 	o := observed(2)
 	o.State.Folder = "group-v7"
 	o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Clone, State: plan.Running}}
@@ -216,7 +216,7 @@ func TestNothingIsClonedIntoANewHomeWhileAnotherHomesCloneIsUnderWay(t *testing.
 }
 
 // A guest that was asked to halt cannot be told to stay: its member is wanted again, and nobody goes on the strength of it.
-func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
+func TestNoMemberIsRemovedInsteadOfAHaltingOneThatIsWantedAgain(t *testing.T) {
 	o := observed(2)
 	addMembers(&o, 3, func(m *plan.VM) { m.Boot, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"} })
 	halts := &o.State.VMs[2]
@@ -237,7 +237,7 @@ func TestNobodyGoesInsteadOfAMemberThatHaltsAndIsWantedAfterAll(t *testing.T) {
 }
 
 // Whoever did not ask the guest itself asks it first: the stamp was written before the request was made.
-func TestAPlugThatIsPulledForWantOfHeedIsSaidToBe(t *testing.T) {
+func TestAPowerOffAfterAnIgnoredShutdownSaysSo(t *testing.T) {
 	o := observed(0)
 	addMembers(&o, 1, func(m *plan.VM) {
 		m.Marked, m.Why, m.Tools, m.Boot = true, plan.WhyScaleIn, true, now.Add(-time.Hour)
@@ -255,7 +255,7 @@ func TestAPlugThatIsPulledForWantOfHeedIsSaidToBe(t *testing.T) {
 
 // A step that was given up before its call is known to have done nothing. Were its member in doubt for this replica alone, it would
 // choose another one than the others do, and each would withdraw the other's mark. (The exact world found it, with seed 3025541.)
-func TestAMemberIsCountedUponWhoseStepWasGivenUp(t *testing.T) {
+func TestAMemberWithAnAbandonedStepIsCountedUpon(t *testing.T) {
 	o := oneTooMany()
 	for _, p := range []struct {
 		plan.Pending
@@ -276,7 +276,7 @@ func TestAMemberIsCountedUponWhoseStepWasGivenUp(t *testing.T) {
 
 // A group that is recreated under its old name has a new folder, which is empty until its first member is there. A copy of
 // the server that still ends the old group must not take it for its own.
-func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T) {
+func TestTheFolderOfARecreatedGroupIsNotRemovedWithTheOldOne(t *testing.T) {
 	o := observed(1)
 	remove(&o)
 	o.OwnFolders, o.State.Folder = []string{"group-v7"}, "group-v8"
@@ -297,7 +297,7 @@ func TestTheFolderOfAGroupThatWasMadeAnewIsNotRemovedWithTheOldOne(t *testing.T)
 
 // Two replicas of the server choose the same one as long as they see the same; while a mark is being taken off, they do not.
 // (Found by TestChaos, seed 26: two of three were down.)
-func TestNobodyIsPowerCycledWhileAMarkIsBeingTakenOff(t *testing.T) {
+func TestNoMemberIsPowerCycledWhileAMarkIsBeingRemoved(t *testing.T) {
 	o := toBeCycled(3)
 	marked(&o, 0, plan.WhyPowerCycle)
 	marked(&o, 2, plan.WhyScaleIn)

@@ -45,7 +45,7 @@ func (v *view) sick(m *member) bool {
 }
 
 // unwell reports whether the member counts against the budget: it is not ready, whether or not its time is over. Those that
-// fail together are past their time one after another, and those that were restarted begin anew.
+// fail together are past their time one after another, and those that were restarted start over.
 func (v *view) unwell(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready

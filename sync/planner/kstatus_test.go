@@ -33,7 +33,7 @@ func computed(t *testing.T, g *v1alpha1.VmGroup, s *v1alpha1.VmGroupStatus) ksta
 }
 
 // Flux, Argo CD and others go by kstatus: a group that waits for an operator has failed, one that is worked on is in progress.
-func TestToolsTellAStoppedGroupFromOneThatIsWorkedOn(t *testing.T) {
+func TestToolsDistinguishAStoppedGroupFromOneInProgress(t *testing.T) {
 	wanted := map[v1alpha1.Phase]kstatus.Status{v1alpha1.PhaseRunning: kstatus.CurrentStatus, v1alpha1.PhasePending: kstatus.InProgressStatus,
 		v1alpha1.PhaseError: kstatus.FailedStatus}
 	seen := map[kstatus.Status]int{}
@@ -76,7 +76,7 @@ func statusOf(s *v1alpha1.VmGroupStatus, kind string) metav1.ConditionStatus {
 	return s.Conditions[i].Status
 }
 
-func TestWhatAUserMayWaitForIsPresentAsFalse(t *testing.T) {
+func TestConditionsThatUsersWaitForArePresentAsFalse(t *testing.T) {
 	o := observed(1)
 	o.State.VMs = []plan.VM{vm(&o, 0)}
 	r := planner.Make(o)
@@ -116,7 +116,7 @@ func TestAConditionThatWasTrueStaysAsFalseAndIsUnknownWithoutVCenter(t *testing.
 	next(metav1.ConditionFalse)
 }
 
-func TestAHindranceOfManyIsSaidOnceAndTheConditionsThatSumUpDoNotRepeatIt(t *testing.T) {
+func TestASharedHindranceIsReportedOnceAndSummariesDoNotRepeatIt(t *testing.T) {
 	o := observed(12)
 	o.State.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
 	for i := range int32(12) {

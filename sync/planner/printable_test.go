@@ -12,7 +12,7 @@ import (
 
 const strange = "web\x1b[2J\r\n\u009b31m\u202eevil\x00\xff"
 
-func TestWhatCannotBePrintedIsEscapedAndWhatCanBeStays(t *testing.T) {
+func TestUnprintableCharactersAreEscapedAndOthersStay(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"web-0":          "web-0",
@@ -27,7 +27,7 @@ func TestWhatCannotBePrintedIsEscapedAndWhatCanBeStays(t *testing.T) {
 	}
 }
 
-func TestNoStatusHasACharacterThatCannotBePrinted(t *testing.T) {
+func TestNoStatusHasAnUnprintableCharacter(t *testing.T) {
 	t.Parallel()
 	o := served(2, v1alpha1.Service{})
 	for i := range o.State.VMs {

@@ -300,7 +300,7 @@ func TestRepeatedPlanningConverges(t *testing.T) {
 	})
 }
 
-func TestFinalizeIsSaidOnlyWhenNothingIsLeft(t *testing.T) {
+func TestFinalizedIsAnsweredOnlyWhenNothingIsLeft(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anything(t)
 		o.Emptied = rapid.Bool().Draw(t, "emptied")

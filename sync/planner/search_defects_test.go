@@ -12,16 +12,16 @@ var defects = []struct {
 	in      scenario
 	breaks  string
 }{
-	{"one name in one folder", scenario{edit: "scale", from: 1, to: 2, surge: 1, stranger: none}, "1:"},
-	{"the look into the folder", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName}, "2:"},
-	{"the mark before a member is taken down", scenario{edit: "scale", from: 3, to: 1, unavailable: 1, stranger: none}, "7:"},
-	{"the look before a member is taken down", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, stranger: none}, "7:"},
-	{"the wait for clones", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName}, "4:"},
-	{"the clones listed anew", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName}, "4:"},
-	{"the question when a step was begun", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, stranger: anotherName}, "4:"},
-	{"the guard by changeVersion", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, stranger: none}, "10:"},
-	{"the doubt after a failed Unmark", scenario{edit: "roll", from: 1, to: 1, surge: 1, stranger: none}, "10:"},
-	{"the look at all after a mark", scenario{edit: "roll", from: 1, to: 1, surge: 1, stranger: none}, "10:"},
+	{"one name in one folder", scenario{edit: "scale", from: 1, to: 2, surge: 1, unmanaged: none}, "1:"},
+	{"the look into the folder", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "2:"},
+	{"the mark before a member is taken down", scenario{edit: "scale", from: 3, to: 1, unavailable: 1, unmanaged: none}, "7:"},
+	{"the look before a member is taken down", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none}, "7:"},
+	{"the wait for clones", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
+	{"the clones listed again", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
+	{"the question when a step was begun", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
+	{"the guard by changeVersion", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none}, "10:"},
+	{"the doubt after a failed Unmark", scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, "10:"},
+	{"the look at all after a mark", scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, "10:"},
 }
 
 // The first of the defects are found after a few places; the last, only with -search.full, after some hundred thousand.

@@ -267,7 +267,7 @@ func (x *search) forgot(p *place, r int8, k uint8, then func(move, *place, strin
 	then(move{what: "forgets that it failed:", who: r, op: searchOps[f.op], ordinal: int8(k)}, &q, "")
 }
 
-// killed: a copy's process ends, and another begins. It reads the inventory anew, and what vCenter was told goes on.
+// killed: a copy's process ends, and another begins. It reads the inventory again, and what vCenter was told goes on.
 func (x *search) killed(p *place, r int8, then func(move, *place, string)) {
 	if p.kills >= x.kills {
 		return
@@ -297,7 +297,7 @@ func (x *search) killed(p *place, r int8, then func(move, *place, string)) {
 	q.copies[r] = newReplica()
 	q.lookAtEverything(r)
 	q.flights(func(f *flight) { f.awaited[r] = false })
-	then(move{what: "is killed and begins anew", who: r, ordinal: nobody}, &q, "")
+	then(move{what: "is killed and restarts", who: r, ordinal: nobody}, &q, "")
 }
 
 func newReplica() (c replica) {

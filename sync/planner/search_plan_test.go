@@ -19,7 +19,7 @@ type scenario struct {
 	edit               string // scale, roll, resize, delete or retain
 	from, to           int32  // replicas
 	surge, unavailable int32
-	stranger           int   // the ordinal whose name a stranger's VM has in the group's folder; none, or another name
+	unmanaged          int   // the ordinal whose name an unmanaged VM has in the group's folder; none, or another name
 	kills              uint8 // how many processes may be killed
 	inOrder            bool  // what a copy sees is vCenter as it was at one moment; else each VM as it was at another
 }
@@ -37,12 +37,12 @@ func (s *scenario) String() string {
 	if !s.deletes() {
 		text += fmt.Sprintf(", surge %d, unavailable %d", s.surge, s.unavailable)
 	}
-	switch s.stranger {
+	switch s.unmanaged {
 	case none:
 	case anotherName:
-		text += ", a stranger in the folder"
+		text += ", an unmanaged VM in the folder"
 	default:
-		text += fmt.Sprintf(", a stranger named web-%d", s.stranger)
+		text += fmt.Sprintf(", an unmanaged VM named web-%d", s.unmanaged)
 	}
 	if s.inOrder {
 		text += ", seen in order"
@@ -57,7 +57,7 @@ func (s *scenario) deletes() bool { return s.edit == "delete" || s.edit == "reta
 
 // waitsForLeases reports whether the end of a lease is waited for at the end.
 func (s *scenario) waitsForLeases() bool {
-	return s.edit == "retain" || s.deletes() && s.stranger != none
+	return s.edit == "retain" || s.deletes() && s.unmanaged != none
 }
 
 // spec is that of a generation.

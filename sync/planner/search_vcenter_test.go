@@ -49,8 +49,8 @@ func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)
 		done, vm, wrong = x.carry(&q, f, r)
 	}
 	if !done {
-		if wrong == strangerStays {
-			fail("finds a stranger in the folder:", &q, true)
+		if wrong == unmanagedStays {
+			fail("finds an unmanaged VM in the folder:", &q, true)
 		} else if f.is(plan.ConfirmGone) || f.is(plan.RemoveFolder) { // what was asked for is remembered
 			fail("finds something left:", &q, false)
 		}
@@ -226,7 +226,7 @@ func (p *place) newFolder() uint8 {
 
 // cloned: one name in one folder is the lock.
 func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) {
-	if q.folder == 0 || q.folder != f.folder || int(f.key) == x.stranger {
+	if q.folder == 0 || q.folder != f.folder || int(f.key) == x.unmanaged {
 		return false, nobody, ""
 	}
 	for i := range int8(q.n) {
@@ -276,17 +276,17 @@ func (p *place) inhabited() bool {
 	return false
 }
 
-// strangerIn reports whether the folder holds what is not the group's.
-func (x *search) strangerIn(p *place) bool {
-	is := x.stranger != none
+// unmanagedIn reports whether the folder holds what is not the group's.
+func (x *search) unmanagedIn(p *place) bool {
+	is := x.unmanaged != none
 	for i := range p.n {
 		is = is || p.vms[i].alive && !p.vms[i].stamped
 	}
 	return is && p.folder == 1
 }
 
-// strangerStays is why a folder is not removed.
-const strangerStays = "FolderHoldsStranger"
+// unmanagedStays is why a folder is not removed.
+const unmanagedStays = "FolderHoldsStranger"
 
 func (x *search) folderRemoved(q *place, f *flight, by int8) (done bool, vm int8, wrong string) {
 	switch {
@@ -296,14 +296,14 @@ func (x *search) folderRemoved(q *place, f *flight, by int8) (done bool, vm int8
 		return true, nobody, ""
 	case q.inhabited():
 		return false, nobody, ""
-	case x.strangerIn(q) && !x.without("the look into the folder"):
-		if by != nobody && !x.without("the clones listed anew") { // others may have begun since
+	case x.unmanagedIn(q) && !x.without("the look into the folder"):
+		if by != nobody && !x.without("the clones listed again") { // others may have begun since
 			q.copies[by].asked = false
 			q.flights(func(f *flight) { f.awaited[by] = false })
 		}
-		return false, nobody, strangerStays
-	case x.strangerIn(q):
-		wrong = "2: a folder is removed with a stranger's VM in it"
+		return false, nobody, unmanagedStays
+	case x.unmanagedIn(q):
+		wrong = "2: a folder is removed with an unmanaged VM in it"
 	}
 	q.folder = 0
 	return true, nobody, wrong

@@ -157,7 +157,7 @@ func (p *place) flights(f func(*flight)) {
 }
 
 // tidy brings a place to the form that all places have which differ from it in nothing that matters: VMs and folders
-// that nobody knows any more are forgotten, numbers are given anew, failures that no plan looks at are dropped.
+// that nobody knows any more are forgotten, numbers are reassigned, failures that no plan looks at are dropped.
 func (p *place) tidy(sc *scenario) {
 	kept, to := p.vms, [maxVMs]int8{}
 	order := make([]uint8, 0, maxVMs)

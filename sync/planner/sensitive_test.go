@@ -56,7 +56,7 @@ func TestUserDataIsNotPrintedWithWhatItIsPartOf(t *testing.T) {
 	}
 }
 
-func TestNoPlanTellsUserData(t *testing.T) {
+func TestNoPlanShowsUserData(t *testing.T) {
 	t.Parallel()
 	ref := plan.UserDataRef{Kind: "Secret", Namespace: "shop", Name: "web-data", Key: "user-data"}
 	for name, related := range map[string]plan.Related{"taken": ref.Take([]byte(plantedText)), "no text": ref.Take([]byte(plantedText + "\xff"))} {

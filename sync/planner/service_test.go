@@ -117,7 +117,7 @@ func conflict(r *plan.Result) string {
 	return ""
 }
 
-func TestAChildWhoseNameAForeignObjectHasIsAConditionOfItsOwn(t *testing.T) {
+func TestAForeignObjectWithAChildsNameSetsACondition(t *testing.T) {
 	t.Parallel()
 	o := served(1, v1alpha1.Service{})
 	r := planner.Make(o)

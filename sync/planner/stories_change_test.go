@@ -71,7 +71,7 @@ var changeStories = map[string]func(*story){
 			g.Readiness.Check, g.Update.MinReadySeconds, g.Update.MaxSurge, g.Update.MaxUnavailable = v1alpha1.ReadyGuestIP, 20, of(1), of(0)
 		}))
 		s.happens("another template", edit(func(g *spec) { g.Template = "ubuntu-26.04" }))
-		s.happens("the template is published anew under its name: it is told, and nothing is done", func(o *plan.Observed) {
+		s.happens("the template is republished under its name: it is told, and nothing is done", func(o *plan.Observed) {
 			each(func(m *plan.VM) { m.Fingerprint = "aaaaaaaaaa" })(o)
 			o.State.Template.Fingerprint = "bbbbbbbbbb"
 		})

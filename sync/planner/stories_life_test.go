@@ -61,7 +61,7 @@ var lifeStories = map[string]func(*story){
 		s.happens("two have that name", func(o *plan.Observed) {
 			o.State.Template = plan.Template{Datacenter: "DC0", Paths: []string{"/DC0/vm/a/ubuntu", "/DC0/vm/b/ubuntu"}}
 		})
-		s.happens("it is there; a stranger has the name web-1, and web-2 meets a full datastore", func(o *plan.Observed) {
+		s.happens("it is there; an unmanaged VM has the name web-1, and web-2 meets a full datastore", func(o *plan.Observed) {
 			o.State.Template = template
 			o.State.Folder = "group-v7"
 			o.Pending = map[string]plan.Pending{
@@ -102,7 +102,7 @@ var lifeStories = map[string]func(*story){
 			o.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {}}
 			o.Pending = map[string]plan.Pending{"web-7": {Op: plan.Clone, Ordinal: 7, State: plan.Running}}
 		})
-		s.happens("the clone has ended; a stranger is in the folder", func(o *plan.Observed) {
+		s.happens("the clone has ended; an unmanaged VM is in the folder", func(o *plan.Observed) {
 			o.Pending = map[string]plan.Pending{plan.FolderKey: {Op: plan.RemoveFolder, State: plan.BackingOff, Fault: plan.Fault{
 				Reason: plan.ReasonFolderHoldsStranger, Message: "the group's folder holds what is not the group's (/DC0/vm/vm-operator/default/web/nosy): move it elsewhere, and the folder is removed"}}}
 		})

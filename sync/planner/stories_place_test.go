@@ -40,7 +40,7 @@ var placeStories = map[string]func(*story){
 		s.happens("more addresses: nobody is replaced", edit(func(g *spec) {
 			g.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.13", "10.0.0.77"}, PrefixLength: 24}}}
 		}))
-		s.happens("as many addresses as members, another template, and all shall stay available", edit(func(g *spec) {
+		s.happens("as many addresses as members, another template, and all must stay available", edit(func(g *spec) {
 			g.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.12"}, PrefixLength: 24}}}
 			g.Template, g.Update.MaxUnavailable = "ubuntu-26.04", of(0)
 		}))

@@ -18,7 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-var update = flag.Bool("update", false, "write the golden stories anew")
+var update = flag.Bool("update", false, "rewrite the golden stories")
 
 // story is a group's life in a model vCenter. Its diary is kept under testdata/stories and reads top to bottom:
 // what happened, then round by round what was planned and what the user was told.
@@ -159,7 +159,7 @@ func TestStories(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := s.diary.String(); got != string(want) {
-				t.Errorf("the story of %s goes otherwise (go test ./sync/planner -update writes it anew):\n%s", name, got)
+				t.Errorf("the story of %s goes otherwise (go test ./sync/planner -update rewrites it):\n%s", name, got)
 			}
 		})
 	}

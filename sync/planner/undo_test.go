@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-func TestAnOperatorUndoesAGenerationThatNobodyApplied(t *testing.T) {
+func TestAnOperatorUndoesAGenerationThatWasNeverApplied(t *testing.T) {
 	t.Parallel()
 	o := served(3, v1alpha1.Service{})
 	o.Group.Generation = 7

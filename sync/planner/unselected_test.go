@@ -58,7 +58,7 @@ func TestNothingIsRemovedForAGroupWithoutDeletionTimestamp(t *testing.T) {
 	})
 }
 
-func TestAGroupThatIsNoLongerSelectedIsToldWhatToDo(t *testing.T) {
+func TestAnUnselectedGroupsStatusSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	o := observed(2)
 	o.State.VMs = []plan.VM{vm(&o, 0), vm(&o, 1)}
@@ -78,7 +78,7 @@ func TestAGroupThatIsNoLongerSelectedIsToldWhatToDo(t *testing.T) {
 }
 
 // Each of these is a reason to keep a group that no VM is seen of.
-func TestAGroupIsLetGoOnlyWhenNothingOfItCanCome(t *testing.T) {
+func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 	t.Parallel()
 	recorded := v1alpha1.Member{Name: "web-0", MoRef: "vm-100"}
 	for name, c := range map[string]struct {

@@ -55,7 +55,7 @@ func TestASecretIsReadThroughKubernetesLinks(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsBeingRewrittenIsReadAsAWhole(t *testing.T) {
+func TestAFileThatIsBeingRewrittenIsReadWhole(t *testing.T) {
 	const token = "0123456789abcdef0123456789abcdef"
 	path := filepath.Join(t.TempDir(), "token")
 	write := func(text string, at time.Time) {
@@ -86,7 +86,7 @@ func TestAFileThatIsBeingRewrittenIsReadAsAWhole(t *testing.T) {
 	}
 }
 
-func TestAHangingFileSystemBlocksOneReadingAndNobodyElse(t *testing.T) {
+func TestAHangingFileSystemBlocksOneReaderAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shared{running: map[string]*reading{}}
 		release, begun := make(chan struct{}), 0

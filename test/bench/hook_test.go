@@ -42,8 +42,8 @@ func (fake) Do(context.Context, plan.Ref, plan.Action) error {
 }
 func (fake) Identify(string, string) []types.UID { return nil }
 
-// fill makes groups of ten running members, and strangers.
-func fill(groups, strangers int) fake {
+// fill makes groups of ten running members, and unmanaged VMs.
+func fill(groups, unmanaged int) fake {
 	n := inventory.New(nil)
 	r := inventory.Reading{VCenter: "vc", Complete: true, Places: []inventory.Place{{MoRef: "group-v1", Kind: "Folder", Name: "vm"}}}
 	for g := range groups {
@@ -59,8 +59,8 @@ func fill(groups, strangers int) fake {
 			})
 		}
 	}
-	for i := range strangers {
-		r.Machines = append(r.Machines, inventory.Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-%d", i), Name: fmt.Sprintf("stranger-%d", i),
+	for i := range unmanaged {
+		r.Machines = append(r.Machines, inventory.Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-%d", i), Name: fmt.Sprintf("unmanaged-%d", i),
 			Power: plan.PoweredOn, Reachable: true}, Parent: "group-v1", Readable: true, InstanceUUID: uuid.NewString()})
 	}
 	n.Publish(r)

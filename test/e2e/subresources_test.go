@@ -151,7 +151,7 @@ func TestAGroupIsScaledAsADeploymentIs(t *testing.T) {
 	}
 }
 
-func TestAStatusIsNobodysButTheSubresources(t *testing.T) {
+func TestAStatusChangesOnlyThroughItsSubresource(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "status")
 	ctx := context.Background()
@@ -216,7 +216,7 @@ func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
 }
 
 // Lists that people keep by several hands are merged by their keys.
-func TestTwoHandsKeepTheirOwnEntriesOfALists(t *testing.T) {
+func TestTwoFieldManagersKeepTheirOwnEntriesOfALists(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "hands")
 	ctx := context.Background()

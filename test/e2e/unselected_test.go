@@ -115,7 +115,7 @@ func TestAGroupThatIsNoLongerSelectedKeepsItsVMs(t *testing.T) {
 	}
 }
 
-func TestAGroupWithoutVMsThatIsNoLongerSelectedIsLetGo(t *testing.T) {
+func TestAnUnselectedGroupWithoutVMsIsReleased(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "let-go")
 	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }

@@ -207,7 +207,7 @@ func (s *step) startRemoveFolder() (over bool, err error) {
 		foreign = true
 	}
 	if foreign && s.set.defect != removesBlindly {
-		return false, strangers
+		return false, unmanaged
 	}
 	return false, nil
 }

@@ -95,7 +95,7 @@ var ordinary = []kind{
 	}},
 }
 
-// some are the VMs of which something holds, that are there and no strangers.
+// some are the VMs of which something holds, that are there and not unmanaged.
 func (w *world) some(holds func(*machine) bool) (all []*machine) {
 	for _, m := range w.vc.vms {
 		if !m.gone && !m.foreign && holds(m) {
@@ -117,7 +117,7 @@ var users = []kind{
 		w.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = int32(1 + a%3) })
 	}},
 	{"a user deletes", 1, false, func(w *world, _, _ int) { w.delete() }},
-	{"a user applies anew", 3, false, func(w *world, _, _ int) {
+	{"a user reapplies", 3, false, func(w *world, _, _ int) {
 		if w.kube.group == nil {
 			w.create()
 		}

@@ -42,7 +42,7 @@ var (
 	nameHeld       = passing(plan.ReasonNameHeld)
 	nameConflict   = person(plan.ReasonNameConflict)
 	twin           = person(plan.ReasonDuplicateMember)
-	strangers      = passing(plan.ReasonFolderHoldsStranger)
+	unmanaged      = passing(plan.ReasonFolderHoldsStranger)
 	noTools        = &fault{Reason: plan.ReasonToolsUnavailable, Message: "the guest cannot be asked"}
 	unreadable     = &fault{Reason: plan.ReasonUnreachable, Message: "the VM cannot be read"}
 	noPermission   = person("MissingPrivilege")

@@ -57,8 +57,8 @@ func (w *world) begin() {
 	for range w.set.replicas {
 		w.tell(w.start(), 0, true)
 	}
-	stranger := w.vc.add("", plan.Action{Op: plan.Clone, VM: "web-0", Folder: elsewhere})
-	stranger.foreign = true
+	unmanaged := w.vc.add("", plan.Action{Op: plan.Clone, VM: "web-0", Folder: elsewhere})
+	unmanaged.foreign = true
 	if w.set.up {
 		g := w.kube.group
 		w.kube.held = true

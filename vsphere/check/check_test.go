@@ -164,7 +164,7 @@ func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
 	w.checked(func(c *vsphere.Config) { c.Password, c.PasswordFile = "", filepath.Join(t.TempDir(), "none") }, Options{}).has("login", Fail, "CredentialsUnreadable", "VC_PASS_FILE")
 }
 
-func TestACheckTellsAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) {
+func TestACheckRecognizesAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
@@ -204,7 +204,7 @@ func (w *world) certificate() []byte {
 	return state.PeerCertificates[0].Raw
 }
 
-func TestACheckComparesTheClocksAndTellsOfACertificateThatExpires(t *testing.T) {
+func TestACheckComparesTheClocksAndReportsAnExpiringCertificate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
@@ -219,7 +219,7 @@ func TestACheckComparesTheClocksAndTellsOfACertificateThatExpires(t *testing.T) 
 	})
 }
 
-func TestACheckTellsWhichVCentersAreTooOld(t *testing.T) {
+func TestACheckReportsVCentersThatAreTooOld(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]Result{"6.0": Fail, "6.5": Warn, "6.7.3": Warn, "7.0.3.0": OK, "9.0.0.0": OK, "": Fail} {
 		s := &session.Session{Vim: &vim25.Client{}}

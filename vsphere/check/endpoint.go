@@ -222,7 +222,7 @@ func versionOf(text string) (major, minor int) {
 }
 
 // clock compares vCenter's clock with ours. No step depends on it: times in the stamps are of this server's clock, and are
-// compared by it (those of several copies with one another), and a guest's shutdown is told by its bootTime alone. But
+// compared by it (those of several replicas with one another), and a guest's shutdown is told by its bootTime alone. But
 // whoever reads stamps, events and logs side by side, and certificates, do.
 func (c *checker) clock(ctx context.Context) bool {
 	var theirs time.Time

@@ -220,7 +220,7 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 	case x.disks == 0:
 		c.add(check, Warn, seen, "its clones have no disk to boot from: is it the right one?")
 	case t.fingerprint == "":
-		c.add(check, Warn, seen+"; its disks have no fingerprint", "that it was published anew under its name will not be noticed; nothing else is lost")
+		c.add(check, Warn, seen+"; its disks have no fingerprint", "that it was republished under its name will not be noticed; nothing else is lost")
 	default:
 		c.ok(check, "%s", seen)
 	}

@@ -315,7 +315,7 @@ func (t *trial) readStamp(ctx context.Context) bool {
 	case err != nil:
 		t.failed(check, err)
 	case stamp != t.stamp:
-		t.add(check, Fail, "the clone does not have the extraConfig that was in its spec, or it cannot be read by its key", "members could not be told from strangers: tell the project, with the vCenter's version")
+		t.add(check, Fail, "the clone does not have the extraConfig that was in its spec, or it cannot be read by its key", "members could not be told from unmanaged VMs: tell the project, with the vCenter's version")
 	case instance != t.id:
 		t.add(check, Fail, "the clone has another instanceUuid than its spec had", "members would be taken for copies: tell the project, with the vCenter's version")
 	default:

@@ -130,7 +130,7 @@ func TestADeepCheckDoesNotBeginWhereItCouldNotCleanUp(t *testing.T) {
 	})
 }
 
-func TestADeepCheckThatIsNotToldOfItsFolderRemovesIt(t *testing.T) {
+func TestADeepCheckThatLosesTheReplyRemovesItsFolder(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.Restrict(roleIDs()...)
 		w.LoseReply("CreateFolder", 1) // the folder is there, and nobody was told of it
@@ -152,7 +152,7 @@ func TestADeepCheckThatIsStoppedDuringTheCloneLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestADeepCheckThatCannotCleanUpSaysWhatIsLeftAndTheNextOneTellsOfIt(t *testing.T) {
+func TestADeepCheckThatCannotCleanUpReportsWhatIsLeftAndSoDoesTheNext(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 0)
 		r := w.checked(nil, deepOptions)
@@ -174,7 +174,7 @@ func TestADeepCheckLeavesWhatIsNotItsOwn(t *testing.T) {
 	})
 }
 
-func TestADeepCheckSeesAVCenterThatDoesNotKeepItsWord(t *testing.T) {
+func TestADeepCheckFailsOnAVCenterThatBreaksItsContract(t *testing.T) {
 	t.Parallel()
 	begun := func() *trial { return &trial{checker: &checker{now: time.Now, s: &session.Session{}}} }
 	vm := func(ref string) ended { return ended{vm: inventory.VMRef(ref)} }

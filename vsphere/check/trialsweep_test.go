@@ -53,7 +53,7 @@ func (w *world) stoppedWhen(begins string, o Options) results {
 	return r
 }
 
-func TestADeepCheckLeavesACopyThatSomebodyMadeOfItsVM(t *testing.T) {
+func TestADeepCheckLeavesAnOperatorsCloneOfItsVM(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		r := w.whileDeep("destroying", func(folder string) {
 			vm := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(trialName)))
@@ -100,9 +100,9 @@ func TestADeepCheckRemovesItsFolderAndItsVMWhereverSomebodyPutsThem(t *testing.T
 
 func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		stranger := vctest.Value(w.AddVM("/DC0/vm", "stranger"))
+		unmanaged := vctest.Value(w.AddVM("/DC0/vm", "unmanaged"))
 		r := w.whileDeep("destroying", func(string) {
-			devices, err := object.NewVirtualMachine(w.Admin().Client, stranger).Device(t.Context())
+			devices, err := object.NewVirtualMachine(w.Admin().Client, unmanaged).Device(t.Context())
 			w.Must(err)
 			disk := devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk)
 			own, err := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(trialName))).Device(t.Context())
@@ -121,7 +121,7 @@ func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T)
 	})
 }
 
-func TestADeepCheckThatIsNotToldOfItsClonesAwaitsAndRemovesThem(t *testing.T) {
+func TestADeepCheckThatLosesTheRepliesAwaitsAndRemovesItsClones(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.LoseReply("CloneVM_Task", 2) // one runs, and nobody was told which task it is
 		w.Hold(vcsim.Clone)

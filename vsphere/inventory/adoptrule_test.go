@@ -40,7 +40,7 @@ func TestARuleOfAdoptionIsANamespaceAndTheWholePathOfAFolder(t *testing.T) {
 	})
 }
 
-func TestAFolderIsToldFromThoseWhoseNameBeginsLikeIt(t *testing.T) {
+func TestAFolderIsDistinguishedFromThoseThatShareItsPrefix(t *testing.T) {
 	t.Parallel()
 	a := newAdopting(Selection{AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/a%2fb"}}})
 	for place, may := range map[string]bool{

@@ -177,7 +177,7 @@ func TestTwoEntriesOfOneVMAreOneTooMany(t *testing.T) {
 	}
 }
 
-func TestACandidateIsReadOnceAndItsGroupIsToldWhenItWasAndWhenItChanges(t *testing.T) {
+func TestACandidateIsReadOnceAndItsGroupIsWokenThenAndWhenItChanges(t *testing.T) {
 	t.Parallel()
 	s := allowing()
 	ask := plan.Query{Adopt: []string{"legacy/a"}}
@@ -212,7 +212,7 @@ func TestACandidateIsReadOnceAndItsGroupIsToldWhenItWasAndWhenItChanges(t *testi
 	}
 }
 
-func TestWhoAsksNoMoreIsForgottenByTheNextButOneScan(t *testing.T) {
+func TestAGroupThatStopsAskingIsForgottenByTheNextButOneScan(t *testing.T) {
 	t.Parallel()
 	s := allowing()
 	s.adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a")
@@ -220,7 +220,7 @@ func TestWhoAsksNoMoreIsForgottenByTheNextButOneScan(t *testing.T) {
 	for i, want := range []int{1, 0} {
 		s.Publish(scan)
 		if n := s.Count().Candidates; n != want {
-			t.Errorf("after %d scans more is kept of %d strangers", i+1, n)
+			t.Errorf("after %d scans more is kept of %d unmanaged VMs", i+1, n)
 		}
 	}
 }
@@ -231,7 +231,7 @@ func TestAnAnswerAboutAdoptionIsRememberedUntilSomethingChanges(t *testing.T) {
 	first := s.adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a")
 	again := s.State(web, plan.Query{Adopt: []string{"legacy/a"}}).Candidates
 	if &first[0] != &again[0] {
-		t.Error("it was found out anew")
+		t.Error("it was looked up again")
 	}
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "older", "vm"}}})
 	if c := s.State(web, plan.Query{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
@@ -248,7 +248,7 @@ func BenchmarkStateOfAGroupThatAdoptedAHundred(b *testing.B) {
 	n.adopting = newAdopting(Selection{AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
 	ask := plan.Query{Template: "ubuntu"}
 	for i := range 100 {
-		ask.Adopt = append(ask.Adopt, "/DC0/vm/stranger-"+strings.Repeat("1", 1+i%4))
+		ask.Adopt = append(ask.Adopt, "/DC0/vm/unmanaged-"+strings.Repeat("1", 1+i%4))
 	}
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
 	b.ReportAllocs()
@@ -285,7 +285,7 @@ func TestOutsideOfWhatARuleAllowsOneSentenceServesForAll(t *testing.T) {
 	}
 }
 
-func TestAVMThatIsNoTemplateIsNotToldFromOneThatDoesNotExist(t *testing.T) {
+func TestAVMThatIsNoTemplateLooksLikeOneThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	s.publish(template("vm-1", "ubuntu", "vm"), old("vm-2", "web-0", "web"))

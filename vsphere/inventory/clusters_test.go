@@ -75,9 +75,9 @@ func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheWish(t *testing.T) {
 		{"two, and none is wanted", two, someClusters(), none, false},
 		{"two, and nothing is said", two, someClusters(), "", false},
 		{"the rule stands", two, ruled(asIs), preferred, false},
-		{"it shall be mandatory", two, ruled(asIs), required, true},
+		{"it must be mandatory", two, ruled(asIs), required, true},
 		{"it is mandatory", two, ruled(func(r *Rule) { r.Mandatory = true }), required, false},
-		{"it is mandatory and shall not", two, ruled(func(r *Rule) { r.Mandatory = true }), preferred, true},
+		{"it is mandatory and must not be", two, ruled(func(r *Rule) { r.Mandatory = true }), preferred, true},
 		{"it is disabled", two, ruled(func(r *Rule) { r.Enabled = false }), preferred, true},
 		{"it stands, and none is wanted", two, ruled(asIs), none, true},
 		{"it stands, and nothing is said", two, ruled(asIs), "", true},
@@ -123,7 +123,7 @@ func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissed(t *testing.T) {
 	}
 }
 
-func TestAGroupIsToldWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
+func TestAGroupIsWokenWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	s.publish(onHost("h0", 0), onHost("h1", 1))
@@ -190,7 +190,7 @@ func TestARuleIsKnownByTheUIDAtTheEndOfItsName(t *testing.T) {
 }
 
 // It is not parallel: allocations are counted.
-func TestWhoWantsNoRulesPaysNothingForThem(t *testing.T) {
+func TestGroupsWithoutRulesPayNothingForThem(t *testing.T) {
 	n := many()
 	n.Publish(Reading{VCenter: "vc", Clusters: ruled(asIs)})
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}

@@ -17,7 +17,7 @@ func answered(props ...vim.DynamicProperty) *vim.ObjectContent {
 
 func prop(name string, val any) vim.DynamicProperty { return vim.DynamicProperty{Name: name, Val: val} }
 
-func TestWhatVCenterLeavesUnsetIsNotKnownAndHindersNothing(t *testing.T) {
+func TestWhatVCenterLeavesUnsetIsUnknownAndBlocksNothing(t *testing.T) {
 	t.Parallel()
 	m := decodeMachine(answered(prop("name", "web-0"), prop("config.instanceUuid", "id"),
 		prop("runtime.connectionState", vim.VirtualMachineConnectionStateConnected)), nil)

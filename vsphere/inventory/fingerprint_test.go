@@ -110,7 +110,7 @@ func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T
 }
 
 // The members' own template may be one of the group's VMs that somebody marked as a template.
-func TestATemplateThatBearsAStampHasAFingerprintToo(t *testing.T) {
+func TestATemplateWithAStampHasAFingerprintToo(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	m := machine("uid-web", 0)
@@ -123,7 +123,7 @@ func TestATemplateThatBearsAStampHasAFingerprintToo(t *testing.T) {
 	}
 }
 
-func TestAFingerprintThatCannotBeReadHindersNoReading(t *testing.T) {
+func TestAnUnreadableFingerprintBlocksNoRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := vctest.New(t)

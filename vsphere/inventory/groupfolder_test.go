@@ -31,7 +31,7 @@ func (s *shelf) at(placement plan.Home) plan.VCenterState {
 	return s.State(web, plan.Query{Template: "ubuntu", Home: placement})
 }
 
-func TestAGroupsFolderAndTemplateAreLookedForInItsHome(t *testing.T) {
+func TestAGroupsFolderAndTemplateAreLookedUpInItsDatacenter(t *testing.T) {
 	t.Parallel()
 	s := abroad()
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestAGroupsFolderAndTemplateAreLookedForInItsHome(t *testing.T) {
 	}
 }
 
-func TestAHomeThatCannotBeIsTheTroubleOfItsGroupAlone(t *testing.T) {
+func TestAnImpossiblePlacementAffectsItsGroupAlone(t *testing.T) {
 	t.Parallel()
 	s := abroad()
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func TestAHomeThatCannotBeIsTheTroubleOfItsGroupAlone(t *testing.T) {
 	}
 }
 
-func TestAGroupKeepsTheHomeThatItsStampsName(t *testing.T) {
+func TestAGroupKeepsThePlacementThatItsStampsName(t *testing.T) {
 	t.Parallel()
 	s := abroad()
 	m := machine("uid-web", 0)
@@ -133,7 +133,7 @@ func TestAGroupKeepsTheHomeThatItsStampsName(t *testing.T) {
 	}
 }
 
-func TestAHomesTextIsReadAsItWasWritten(t *testing.T) {
+func TestAPlacementKeyIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	for _, placement := range []plan.Home{{}, {Datacenter: "DC1"}, {Folder: "a/b"}, {Datacenter: "/x/DC1", Folder: "a:b"}} {
 		if got := parsePlacement(placement.String()); got != placement {
@@ -142,7 +142,7 @@ func TestAHomesTextIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAGroupIsToldOfItsFolderInAnotherHome(t *testing.T) {
+func TestAGroupIsWokenByItsFolderInAnotherDatacenter(t *testing.T) {
 	t.Parallel()
 	s := abroad()
 	placement := plan.Home{Datacenter: "DC1", Folder: "new/teams"}

@@ -309,7 +309,7 @@ func (r *Reader) scanAll(ctx context.Context, s *session.Session, dirty map[type
 		whole[VMRef(moRef)] = true
 	}
 	present := make(map[string]bool, len(result.Machines)+len(result.Places))
-	strangers := result.Machines[:0]
+	unmanaged := result.Machines[:0]
 	for _, m := range result.Machines {
 		present[m.MoRef] = true
 		ref := VMRef(m.MoRef)
@@ -317,9 +317,9 @@ func (r *Reader) scanAll(ctx context.Context, s *session.Session, dirty map[type
 			whole[ref] = true
 			continue
 		}
-		strangers = append(strangers, m)
+		unmanaged = append(unmanaged, m)
 	}
-	result.Machines = strangers
+	result.Machines = unmanaged
 	for _, p := range result.Places {
 		present[p.MoRef] = true
 	}

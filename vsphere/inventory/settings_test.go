@@ -114,7 +114,7 @@ func TestSettingsAreNamesOrPaths(t *testing.T) {
 	})
 }
 
-func TestWhatIsMissingOrAmbiguousIsSaidWithWhatThereIs(t *testing.T) {
+func TestWhatIsMissingOrAmbiguousIsReportedWithTheChoices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := sessiontest.Start(t, vcsim.Config{Datacenters: 2, Datastores: 2})
@@ -150,7 +150,7 @@ func TestWhatIsMissingOrAmbiguousIsSaidWithWhatThereIs(t *testing.T) {
 	})
 }
 
-func TestCopiesOfTheServerMakeOneRootFolder(t *testing.T) {
+func TestReplicasMakeOneRootFolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := sessiontest.Start(t, vcsim.Config{})

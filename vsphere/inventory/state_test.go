@@ -55,7 +55,7 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 	}
 }
 
-func TestSettingsThatDoNotFitAreToldWhileTheInventoryIsKnown(t *testing.T) {
+func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	s := newShelf()
 	s.publish()
 	before := s.look()
@@ -103,7 +103,7 @@ func many() *Inventory {
 	r := Reading{VCenter: "vc", Complete: true, Places: somePlaces(), Machines: []Machine{template("vm-t", "ubuntu", "vm")}}
 	for i := range 10_000 {
 		r.Machines = append(r.Machines, machine(types.UID(fmt.Sprintf("uid-%d", i/10)), int32(i%10)))
-		r.Machines = append(r.Machines, Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-s%d", i), Name: fmt.Sprintf("stranger-%d", i)},
+		r.Machines = append(r.Machines, Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-s%d", i), Name: fmt.Sprintf("unmanaged-%d", i)},
 			Parent: "vm", Readable: true, InstanceUUID: "x"})
 	}
 	n.Publish(r)
@@ -122,7 +122,7 @@ func TestTheStateOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) 
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-adopter"}
 	ask := plan.Query{Template: "ubuntu"}
 	for i := range int32(adopted) {
-		entry := fmt.Sprintf("/DC0/vm/stranger-%d", i)
+		entry := fmt.Sprintf("/DC0/vm/unmanaged-%d", i)
 		m := stamped(old(fmt.Sprintf("vm-a%d", i), plan.MemberName("web", i), "web"), func(s *stamp.Stamp) {
 			s.UID, s.Ordinal, s.Former.Entry = ref.UID, i, entry
 		})
@@ -154,7 +154,7 @@ func TestTheStateOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) 
 	}
 
 	// Those who are not adopted yet are read once, however often the group looks.
-	ask.Adopt = append(ask.Adopt, "/DC0/vm/stranger-500", "vm-s501", "/DC0/vm/none")
+	ask.Adopt = append(ask.Adopt, "/DC0/vm/unmanaged-500", "vm-s501", "/DC0/vm/none")
 	for range 100 {
 		change()
 		n.State(ref, ask)

@@ -12,7 +12,7 @@ import (
 )
 
 // Another replica may be removing the group, and what it wrote into another member may be seen a moment later.
-func TestAVMWhoseStampCameOffCountsAsGoneAfterAMoment(t *testing.T) {
+func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, told := newShelf(), make(chan types.UID, 10)
 		s.changed = func(uid types.UID) { told <- uid }

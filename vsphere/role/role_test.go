@@ -63,7 +63,7 @@ func sources(t *testing.T) (files []string) {
 	return files
 }
 
-func TestACallOutsideTheLeastRoleIsTold(t *testing.T) {
+func TestACallOutsideTheLeastRoleIsReported(t *testing.T) {
 	t.Parallel()
 	got := Outside(map[string]int{
 		"CloneVM_Task": 1, "CreateVM_Task": 1, "POST /rest/com/vmware/cis/tagging/tag": 1, "DELETE /rest/com/vmware/cis/tagging/tag/id:": 1,

@@ -38,7 +38,7 @@ func selfSigned(t *testing.T, serial int64) (tls.Certificate, []byte) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-func TestAReplacedAuthorityCountsFromTheNextHandshakeOn(t *testing.T) {
+func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 	t.Parallel()
 	pair, right := selfSigned(t, 1)
 	_, other := selfSigned(t, 2)

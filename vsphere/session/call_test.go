@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-func TestAnAnswerThatLacksWhatTheAPIRequiresIsTold(t *testing.T) {
+func TestAnAnswerThatLacksARequiredPropertyIsReported(t *testing.T) {
 	task := types.ManagedObjectReference{Type: "Task", Value: "task-1"}
 	for lack, res := range map[string]soap.HasFault{
 		"CloneVM_TaskResponse":     &methods.CloneVM_TaskBody{},

@@ -27,7 +27,7 @@ func ask(ctx context.Context, s *Session) error {
 	return err
 }
 
-func TestManyWhoAskAtOnceShareOneLogin(t *testing.T) {
+func TestConcurrentCallersShareOneLogin(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		var all sync.WaitGroup
@@ -212,7 +212,7 @@ func TestLogoutLeavesNoSessionAndEndsTheClient(t *testing.T) {
 	})
 }
 
-func TestLogoutWhileALoginIsUnderWayLeavesNoSession(t *testing.T) {
+func TestLogoutDuringALoginLeavesNoSession(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		for range 20 {
 			cfg := l.config()
@@ -228,7 +228,7 @@ func TestLogoutWhileALoginIsUnderWayLeavesNoSession(t *testing.T) {
 	})
 }
 
-func TestACallerWhoLeavesDoesNotEndTheLoginOfTheOthers(t *testing.T) {
+func TestACallerThatGivesUpDoesNotEndASharedLogin(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -254,7 +254,7 @@ func TestCredentialsThatCannotBeReadAreAFaultAndNoPanic(t *testing.T) {
 	})
 }
 
-func TestEveryCallBearsAnOperationIDAndTheCallersIsKept(t *testing.T) {
+func TestEveryCallHasAnOperationIDAndTheCallersIsKept(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		var log bytes.Buffer
 		var mu sync.Mutex

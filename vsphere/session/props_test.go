@@ -23,7 +23,7 @@ func TestAPropertyIsOfTheTypeThatIsAskedForOrNone(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadOfAnObjectIsToldFromWhatIsGone(t *testing.T) {
+func TestAnObjectThatIsReadIsDistinguishedFromOneThatIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		vm, err := l.AddVM("/DC0/vm", "db-a")
 		l.must(err)

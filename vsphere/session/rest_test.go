@@ -80,7 +80,7 @@ func TestTheRESTSessionIsOpenedOnceForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *t
 	})
 }
 
-func TestALostRESTSessionIsReplacedOnceAndASecondLossIsTold(t *testing.T) {
+func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)
@@ -182,7 +182,7 @@ func TestALoginThatFailsOtherwiseIsTriedAgainAfterAWhile(t *testing.T) {
 	})
 }
 
-func TestAnswersOfTheRESTAPIAreTold(t *testing.T) {
+func TestAnswersOfTheRESTAPIAreClassified(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)

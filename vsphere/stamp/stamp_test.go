@@ -81,7 +81,7 @@ func TestAnOlderServerKeepsWhatANewerOneWrote(t *testing.T) {
 	}
 }
 
-func TestAStampOfAnotherVersionIsToldFromOneThatIsNone(t *testing.T) {
+func TestAStampOfAnotherVersionIsDistinguishedFromAnInvalidOne(t *testing.T) {
 	for text, want := range map[string]error{
 		strings.Replace(goodStamp.Encode(), `"v":1`, `"v":2`, 1): ErrVersion,
 		`{"v":7}`:                ErrVersion,
@@ -108,7 +108,7 @@ func TestAStampOfAnotherVersionIsToldFromOneThatIsNone(t *testing.T) {
 	}
 }
 
-func TestACopyIsAStranger(t *testing.T) {
+func TestACopyOfAVMIsUnmanaged(t *testing.T) {
 	for _, tc := range []struct {
 		uid, instance string
 		owned         bool

@@ -99,7 +99,7 @@ func want(category string, names ...string) (all []v1alpha1.Tag) {
 	return all
 }
 
-func TestTagsAreAttachedAndDetachedAndAStrangersTagStays(t *testing.T) {
+func TestTagsAreAttachedAndDetachedAndForeignOnesStay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := startTagging(t)
@@ -173,7 +173,7 @@ func TestATagThatSomebodyElseMakesAtTheSameTimeIsAsGood(t *testing.T) {
 	})
 }
 
-func TestALostReplyToACreationIsMadeGoodByTheNextTry(t *testing.T) {
+func TestALostReplyToACreationIsMadeUpForByTheRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := []string{"POST session", "POST tagging/tag-association?~action=list-attached-tags", "GET tagging/category", "POST tagging/category",
@@ -223,7 +223,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 	})
 }
 
-func TestABatchThatFailsSaysWhyAndATagThatWentIsLookedForAnew(t *testing.T) {
+func TestAFailedBatchSaysWhyAndADeletedTagIsLookedUpAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := startTagging(t)

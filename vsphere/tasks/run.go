@@ -84,7 +84,7 @@ func (t *Tasks) watch(ctx context.Context, old *watch) *watch {
 // fail reacts to a call of w that failed: with its session gone so is the watch; else it is built again, and the
 // old one destroyed when that is possible.
 func (t *Tasks) fail(ctx context.Context, w **watch, err error) {
-	t.log.Debug().Err(err).Msg("the wait for tasks begins anew")
+	t.log.Debug().Err(err).Msg("the wait for tasks restarts")
 	switch {
 	case vcfault.NotAuthenticated(err):
 		t.sessions.Lost((*w).session, err)

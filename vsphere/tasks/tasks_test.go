@@ -188,7 +188,7 @@ func TestTasksAddedOneByOneDuringAWaitAreSeenSoon(t *testing.T) {
 	})
 }
 
-func TestAWaitThatIsGivenUpLeavesTheOthersAlone(t *testing.T) {
+func TestAnAbandonedWaitLeavesTheOthersAlone(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		ref := r.Task()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -229,7 +229,7 @@ func TestTheEndOfRunEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
 	})
 }
 
-func TestAWatchThatBreaksInALivingSessionIsBuiltAnewAndNotLeaked(t *testing.T) {
+func TestABrokenWatchInALivingSessionIsRebuiltAndNotLeaked(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		ref := r.Task()
 		ends := r.wait(t.Context(), ref)
@@ -313,7 +313,7 @@ func TestAfterAnIdleTimeInWhichTheSessionWentTasksAreAwaitedAllTheSame(t *testin
 }
 
 // A wait that gave no news for its whole time is followed by a read, so that no missed update hangs an action.
-func TestATaskWhoseEndWasNotToldIsReadAgain(t *testing.T) {
+func TestATaskWhoseEndWasNotReportedIsReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := sessiontest.Start(t, vcsim.Config{})

@@ -65,7 +65,7 @@ var rows = []row{
 	{on(func(f *types.UncustomizableGuest) string {
 		return fmt.Sprintf("vCenter cannot customize the guest operating system%s: leave spec.customizationSpec out, or set the template's guest operating system right.", quoted(f.UncustomizableGuestOS))
 	}), ReasonCustomizationFailed, true},
-	{say[*types.CannotDecryptPasswords]("vCenter cannot decrypt the passwords in the customization specification: enter them in it anew."), ReasonCustomizationSpecUnfit, true},
+	{say[*types.CannotDecryptPasswords]("vCenter cannot decrypt the passwords in the customization specification: enter them in it again."), ReasonCustomizationSpecUnfit, true},
 	{say[*types.MissingLinuxCustResources]("vCenter lacks its files for the customization of Linux guests: see to its installation."), ReasonCustomizationFailed, true},
 	{say[*types.MissingWindowsCustResources]("vCenter lacks the Sysprep files for that Windows guest: install them on vCenter."), ReasonCustomizationFailed, true},
 	{say[types.BaseInsufficientResourcesFault]("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."), ReasonResourceLimit, true},

@@ -24,7 +24,7 @@ func TestWhatClonesAreRefusedForSaysWhatToDo(t *testing.T) {
 		{&vim.SnapshotFault{}, ReasonSnapshotUnusable, true, "the message"},
 		{&vim.NicSettingMismatch{}, ReasonCustomizationSpecUnfit, true, "spec.networks"},
 		{&vim.UncustomizableGuest{UncustomizableGuestOS: "plan9"}, ReasonCustomizationFailed, true, "plan9"},
-		{&vim.CannotDecryptPasswords{}, ReasonCustomizationSpecUnfit, true, "anew"},
+		{&vim.CannotDecryptPasswords{}, ReasonCustomizationSpecUnfit, true, "again"},
 		{&vim.MissingLinuxCustResources{}, ReasonCustomizationFailed, true, "Linux"},
 		{&vim.CustomizationPending{}, ReasonCustomizationFailed, true, "the message"},
 		{&vim.InvalidDeviceBacking{}, ReasonInvalidConfiguration, true, "the message"},

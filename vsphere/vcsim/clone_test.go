@@ -178,7 +178,7 @@ func TestACloneIsItsSourceAndThenItsSpec(t *testing.T) {
 	})
 }
 
-func TestAVMMadeAnewIsAnotherVM(t *testing.T) {
+func TestARecreatedVMIsAnotherVM(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		c.clone(t, "vm")
 		before := theVM(t, v, "vm")

@@ -128,7 +128,7 @@ func TestARuleThatCannotBeIsRefused(t *testing.T) {
 	})
 }
 
-func TestADestroyedVMLeavesItsRulesAndAStreamTellsIt(t *testing.T) {
+func TestADestroyedVMLeavesItsRulesAndTheStreamReportsIt(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for _, name := range []string{"a", "b", "c"} {
 			addVM(t, v, "/DC0/vm", name)

@@ -7,7 +7,7 @@ import (
 )
 
 // Counts are the things that clients keep in a vCenter: each costs it memory for as long as the session lives, so
-// whoever makes them anew without removing the old ones leaks.
+// whoever recreates them without removing the old ones leaks.
 type Counts struct {
 	// Sessions are those of SOAP, RESTSessions those of REST; neither counts Admin's.
 	Sessions, RESTSessions int

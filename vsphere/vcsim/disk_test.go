@@ -86,7 +86,7 @@ func TestARepublishedTemplateHasOtherContents(t *testing.T) {
 	})
 }
 
-func TestAnAdminsCloneIsACopyWithAnIdentityOfItsOwn(t *testing.T) {
+func TestAnOperatorsCloneHasAnIdentityOfItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})

@@ -132,7 +132,7 @@ func TestNoTwoGuestsHaveOneAddress(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatAPersonGaveStays(t *testing.T) {
+func TestAnAddressThatAnOperatorSetStays(t *testing.T) {
 	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, IP: 10 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for _, name := range []string{"mine", "other"} {
 			addVM(t, v, "/DC0/vm", name)
@@ -173,7 +173,7 @@ func TestABootEndsWithItsVMsPower(t *testing.T) {
 	})
 }
 
-func TestAPersonStartsAndStopsTools(t *testing.T) {
+func TestAnOperatorStartsAndStopsTools(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})

@@ -61,7 +61,7 @@ func load(t *testing.T, vms, slots int) {
 		func(int) { v.VMs() },
 		func(int) { c.read(t, c.template.Reference(), c.folder.Reference(), folder.Reference()) },
 		func(i int) {
-			name := fmt.Sprint("stranger-", i)
+			name := fmt.Sprint("unmanaged-", i)
 			addVM(t, v, "/DC0/vm/ns", name)
 			ok(t, v.Move(name, "/DC0/vm/ns/group"))
 			ok(t, v.Rename(name, name+"x"))

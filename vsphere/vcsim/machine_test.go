@@ -129,7 +129,7 @@ func TestMemoryIsAddedUpToALimit(t *testing.T) {
 	})
 }
 
-func TestAPersonSetsHotAddAndClonesInheritIt(t *testing.T) {
+func TestAnOperatorSetsHotAddAndClonesInheritIt(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		flags := func(ref types.ManagedObjectReference) [2]bool {
 			var vm mo.VirtualMachine
@@ -292,7 +292,7 @@ func TestPowerTasksTakeTheirTime(t *testing.T) {
 	})
 }
 
-func TestAPersonCanDoItAll(t *testing.T) {
+func TestAnOperatorCanDoItAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})

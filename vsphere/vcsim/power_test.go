@@ -86,7 +86,7 @@ func TestEachPowerOnIsLaterThanTheLast(t *testing.T) {
 	})
 }
 
-func TestAStreamTellsTheBootTime(t *testing.T) {
+func TestAStreamReportsTheBootTime(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "runtime.bootTime"))

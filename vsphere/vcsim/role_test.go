@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestAClientWithARoleIsRefusedWhatItDoesNotAllowAndIsToldWhy(t *testing.T) {
+func TestAClientIsRefusedWhatItsRoleDoesNotAllowWithTheReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})

@@ -86,7 +86,7 @@ func spell(set *types.UpdateSet) (words []string) {
 	return words
 }
 
-func TestAStreamTellsWhatChanged(t *testing.T) {
+func TestAStreamReportsWhatChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -155,7 +155,7 @@ func TestAStreamComesInPages(t *testing.T) {
 	})
 }
 
-func TestALostUpdateIsToldAgain(t *testing.T) {
+func TestALostUpdateIsSentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -235,7 +235,7 @@ func TestAnAbandonedWaitEnds(t *testing.T) {
 	})
 }
 
-func TestOneWaitTellsOfManyTasks(t *testing.T) {
+func TestOneWaitReportsManyTasks(t *testing.T) {
 	inABubble(t, vcsim.Config{Latency: vcsim.Latency{Clone: 40 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		list, err := methods.CreateListView(c.ctx, c.Client.Client, &types.CreateListView{This: *c.ServiceContent.ViewManager})
 		ok(t, err)

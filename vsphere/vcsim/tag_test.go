@@ -179,7 +179,7 @@ func TestATagGoesOnlyWhereItsCategoryAllows(t *testing.T) {
 	})
 }
 
-func TestManyTagAtOnce(t *testing.T) {
+func TestManyTagsAttachAtOnce(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		tag, err := v.AddTag("env", "prod")

@@ -92,7 +92,7 @@ func exists(vc *vcsim.VCenter, name string) bool {
 	return err == nil
 }
 
-func TestACallIsBrokenAsItIsTold(t *testing.T) {
+func TestACallIsBrokenAsOrdered(t *testing.T) {
 	t.Parallel()
 	byEachWay(t, func(t *testing.T, by way) {
 		vc, w, client, _ := wired(t, by)
@@ -235,7 +235,7 @@ func TestPoliciesAndTagsPassAndBreak(t *testing.T) {
 	}
 }
 
-func TestAClientThatGoesEndsItsStall(t *testing.T) {
+func TestAClientThatDisconnectsEndsItsStall(t *testing.T) {
 	t.Parallel()
 	byEachWay(t, func(t *testing.T, by way) {
 		_, w, client, _ := wired(t, by)

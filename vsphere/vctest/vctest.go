@@ -52,7 +52,7 @@ func New(t testing.TB) *World {
 	t.Helper()
 	w := Of(t, vcsim.Config{Templates: []string{"ubuntu"}})
 	var err error
-	w.Unmanaged, err = w.AddVM("/DC0/vm", "stranger")
+	w.Unmanaged, err = w.AddVM("/DC0/vm", "unmanaged")
 	w.Must(err)
 	return w
 }

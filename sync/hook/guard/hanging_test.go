@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-func TestAFIFOInPlaceOfTheTokenLocksOutAndBlocksNobody(t *testing.T) {
+func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 	const token = "0123456789abcdef0123456789abcdef"
 	path := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(path, []byte(token), 0o600); err != nil {

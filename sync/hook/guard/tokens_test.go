@@ -96,7 +96,7 @@ func TestATokenChangesWithoutAGapAndTheOldOneIsInvalidAtOnce(t *testing.T) {
 }
 
 // Emptying the file is the quickest way to lock out whoever holds the token: so no former token stays valid.
-func TestWithoutATokenNobodyIsAdmitted(t *testing.T) {
+func TestWithoutATokenNoCallerIsAdmitted(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string][]byte{
 		"gone":      {"reader": []byte(reader)},

@@ -143,7 +143,7 @@ func (pub Publisher) asksFor(kind string) bool {
 }
 
 // Conflicts reports whether a child was answered and has not appeared for too long. What was said once stands until the child
-// is there: a restart of the server begins the time anew.
+// is there: a restart of the server restarts the time.
 func (pub Publisher) Conflicts(key plan.ChildKey) bool {
 	since, awaited := pub.ChildrenWantedSince[key]
 	if _, there := pub.Children[key]; there || !awaited || pub.Finalizing || !pub.Sighted {

@@ -30,24 +30,24 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-var copiesBinary = flag.String("copies.binary", "", "the vmgroup that copies in processes of their own run, such as bin/vmgroup; the test binary if empty, with a shorter lease")
+var replicasBinary = flag.String("replicas.binary", "", "the vmgroup that replicas in processes of their own run, such as bin/vmgroup; the test binary if empty, with a shorter lease")
 
-// processLease is the lease of a copy that is the test binary: one that a test can wait for in real time.
+// processLease is the lease of a replica that is the test binary: one that a test can wait for in real time.
 const processLease = 1500 * time.Millisecond
 
-// The settings of a copy that the test binary is, from its environment.
-const copyHost, copyUser, copyPassword, copyThumbprint = "VMGROUP_TEST_COPY_HOST", "VMGROUP_TEST_COPY_USER", "VMGROUP_TEST_COPY_PASS", "VMGROUP_TEST_COPY_THUMBPRINT"
+// The settings of a replica that the test binary is, from its environment.
+const replicaHost, replicaUser, replicaPassword, replicaThumbprint = "VMGROUP_TEST_COPY_HOST", "VMGROUP_TEST_COPY_USER", "VMGROUP_TEST_COPY_PASS", "VMGROUP_TEST_COPY_THUMBPRINT"
 
-// TestMain's way into a copy: this is no test, but what the test binary does as a copy's process. It ends with its
+// TestMain's way into a replica: this is no test, but what the test binary does as a replica's process. It ends with its
 // standard input, so it does not outlive the test.
-func TestServeAsACopy(t *testing.T) {
-	host := os.Getenv(copyHost)
+func TestServeAsAReplica(t *testing.T) {
+	host := os.Getenv(replicaHost)
 	if host == "" {
-		t.Skip("this is what a copy's process runs")
+		t.Skip("this is what a replica's process runs")
 	}
 	var groups *loop.Loop
 	vc, err := vsphere.New(vsphere.Config{
-		Config: session.Config{Host: host, User: os.Getenv(copyUser), Password: os.Getenv(copyPassword), Thumbprint: os.Getenv(copyThumbprint),
+		Config: session.Config{Host: host, User: os.Getenv(replicaUser), Password: os.Getenv(replicaPassword), Thumbprint: os.Getenv(replicaThumbprint),
 			Log: zerolog.Nop()},
 		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
 		Leased: func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
@@ -73,8 +73,8 @@ func TestServeAsACopy(t *testing.T) {
 	both.Wait()
 }
 
-// processCopy is a replica of the server in a process of its own.
-type processCopy struct {
+// processReplica is a replica of the server in a process of its own.
+type processReplica struct {
 	*exec.Cmd
 	t     testing.TB
 	url   string
@@ -85,23 +85,23 @@ type processCopy struct {
 }
 
 // serveProcess starts a replica of the server as a process. Its calls go through a wire.
-func (r *rig) serveProcess() *processCopy {
+func (r *rig) serveProcess() *processReplica {
 	r.t.Helper()
 	w := r.wire()
 	password, _ := w.URL().User.Password()
-	p := &processCopy{t: r.t, wire: w, lease: processLease}
-	if *copiesBinary != "" {
+	p := &processReplica{t: r.t, wire: w, lease: processLease}
+	if *replicasBinary != "" {
 		p.lease = 10 * time.Second // the least that it takes
 		secret := filepath.Join(r.t.TempDir(), "password")
 		r.must(os.WriteFile(secret, []byte(password), 0o600))
-		p.Cmd = exec.Command(*copiesBinary, "serve", "--listen", "127.0.0.1:0", "--host", w.URL().Host, "--user", w.URL().User.Username(),
+		p.Cmd = exec.Command(*replicasBinary, "serve", "--listen", "127.0.0.1:0", "--host", w.URL().Host, "--user", w.URL().User.Username(),
 			"--password-file", secret, "--thumbprint", r.ThumbprintSHA256(), "--slots", "4", "--resync", "5s", "--lease", "10s")
 		p.Env = []string{"HOME=" + os.TempDir(), "VMGROUP_HEALTH_LISTEN=127.0.0.1:0", "GOMEMLIMIT=" + os.Getenv("GOMEMLIMIT")}
 	} else {
-		p.Cmd = exec.Command(os.Args[0], "-test.run=^TestServeAsACopy$")
-		p.Env = append(os.Environ(), copyHost+"="+w.URL().Host, copyUser+"="+w.URL().User.Username(), copyPassword+"="+password, copyThumbprint+"="+r.ThumbprintSHA256())
+		p.Cmd = exec.Command(os.Args[0], "-test.run=^TestServeAsAReplica$")
+		p.Env = append(os.Environ(), replicaHost+"="+w.URL().Host, replicaUser+"="+w.URL().User.Username(), replicaPassword+"="+password, replicaThumbprint+"="+r.ThumbprintSHA256())
 	}
-	stdin, err := p.StdinPipe() // held open until the copy ends
+	stdin, err := p.StdinPipe() // held open until the replica ends
 	r.must(err)
 	stderr, err := p.StderrPipe()
 	r.must(err)
@@ -126,38 +126,38 @@ func (r *rig) serveProcess() *processCopy {
 		_ = stdin.Close()
 		_ = p.Wait()
 		if r.t.Failed() {
-			r.t.Logf("the log of the copy at %s:\n%s", p.url, p.logged())
+			r.t.Logf("the log of the replica at %s:\n%s", p.url, p.logged())
 		}
 	})
 	select {
 	case address := <-listens:
 		p.url = "http://" + address
 	case <-ended:
-		r.t.Fatalf("a copy ended: %s", p.logged())
+		r.t.Fatalf("a replica ended: %s", p.logged())
 	case <-time.After(patience):
-		r.t.Fatalf("a copy does not listen: %s", p.logged())
+		r.t.Fatalf("a replica does not listen: %s", p.logged())
 	}
 	return p
 }
 
-// group makes a group that calls this copy.
-func (p *processCopy) group(name string, replicas int32) *metacontroller.Group {
+// group makes a group that calls this replica.
+func (p *processReplica) group(name string, replicas int32) *metacontroller.Group {
 	return metacontroller.New(p.url, "default", name, "uid-"+name, replicas)
 }
 
-func (p *processCopy) logged() string {
+func (p *processReplica) logged() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return string(p.log)
 }
 
-func (p *processCopy) signal(s syscall.Signal) { _ = p.Process.Signal(s) } // it may have ended
+func (p *processReplica) signal(s syscall.Signal) { _ = p.Process.Signal(s) } // it may have ended
 
-// kill ends the copy without a word, also one that is stopped.
-func (p *processCopy) kill() { p.signal(syscall.SIGKILL) }
+// kill ends the replica without a word, also one that is stopped.
+func (p *processReplica) kill() { p.signal(syscall.SIGKILL) }
 
-// stop has the copy stand still, until resume: its connections stay, and what is sent to it waits.
-func (p *processCopy) stop() {
+// stop has the replica stand still, until resume: its connections stay, and what is sent to it waits.
+func (p *processReplica) stop() {
 	p.signal(syscall.SIGSTOP)
 	for { // it runs on for a moment; https://pubs.opengroup.org/onlinepubs/9799919799/functions/waitpid.html
 		var status syscall.WaitStatus
@@ -168,25 +168,25 @@ func (p *processCopy) stop() {
 	}
 }
 
-func (p *processCopy) resume() { p.signal(syscall.SIGCONT) }
+func (p *processReplica) resume() { p.signal(syscall.SIGCONT) }
 
-// ready waits until the copy has read vCenter's inventory, and waits for news of it.
-func (p *processCopy) ready() {
+// ready waits until the replica has read vCenter's inventory, and waits for news of it.
+func (p *processReplica) ready() {
 	p.t.Helper()
-	eventually(p.t, patience, "the copy watches vCenter", func() bool {
+	eventually(p.t, patience, "the replica watches vCenter", func() bool {
 		return slices.ContainsFunc(p.wire.Calls(), func(c vcsim.Call) bool { return c.Method == "WaitForUpdatesEx" && c.Nth > 1 })
 	})
 }
 
 // answered reports whether a call has been answered.
-func (p *processCopy) answered(call vcsim.Call) bool {
+func (p *processReplica) answered(call vcsim.Call) bool {
 	return p.wire.Log()[call.N-1].Done
 }
 
-// done waits until the copy has nothing under way and no lease to begin anything.
-func (p *processCopy) done() {
+// done waits until the replica has nothing under way and no lease to begin anything.
+func (p *processReplica) done() {
 	p.t.Helper()
-	eventually(p.t, patience, "the copy has nothing to do", func() bool {
+	eventually(p.t, patience, "the replica has nothing to do", func() bool {
 		res, err := http.Get(p.url + "/groups")
 		if err != nil {
 			return false

@@ -11,37 +11,37 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Copies of the server in this process have a lease that a test can wait for. A pause of one is modelled on its wire to
+// Replicas in this process have a lease that a test can wait for. A pause of one is modelled on its wire to
 // vCenter: from a chosen call on nothing passes, and no hook calls it; so whatever it had begun arrives late, and what it
-// knows is old. (What a pause does to the process itself is for copiesprocess_test.go.)
-const copyLease = 90 * time.Second
+// knows is old. (What a pause does to the process itself is for replicasprocess_test.go.)
+const replicaLease = 90 * time.Second
 
-// wiredCopy is one of several replicas of the server, with a wire of its own to vCenter.
-type wiredCopy struct {
-	*copyOfServer
+// wiredReplica is one of several replicas of the server, with a wire of its own to vCenter.
+type wiredReplica struct {
+	*serverReplica
 	wire *vcsim.Wire
 	t    testing.TB
 }
 
-// serveWired starts a copy whose calls go through a wire.
-func (r *rig) serveWired(change ...func(*vsphere.Config, *loop.Config)) *wiredCopy {
+// serveWired starts a replica whose calls go through a wire.
+func (r *rig) serveWired(change ...func(*vsphere.Config, *loop.Config)) *wiredReplica {
 	r.t.Helper()
 	w := r.wire()
 	wired := func(v *vsphere.Config, l *loop.Config) {
 		r.through(w, v)
-		l.Slots, l.Lease, l.Resync = 4, copyLease, copyLease/2
+		l.Slots, l.Lease, l.Resync = 4, replicaLease, replicaLease/2
 	}
-	return &wiredCopy{r.serve(append([]func(*vsphere.Config, *loop.Config){wired}, change...)...), w, r.t}
+	return &wiredReplica{r.serve(append([]func(*vsphere.Config, *loop.Config){wired}, change...)...), w, r.t}
 }
 
-// freeze has everything on the copy's wire stand still from its next call of a method on, until thaw. frozen is closed
+// freeze has everything on the replica's wire stand still from its next call of a method on, until thaw. frozen is closed
 // when that call has come.
-func (c *wiredCopy) freeze(method string) (frozen <-chan struct{}, thaw func()) {
+func (c *wiredReplica) freeze(method string) (frozen <-chan struct{}, thaw func()) {
 	return c.freezeFor(method, patience)
 }
 
 // freezeFor is freeze for calls that reach vCenter only if they have not waited for longer than a time.
-func (c *wiredCopy) freezeFor(method string, most time.Duration) (frozen <-chan struct{}, thaw func()) {
+func (c *wiredReplica) freezeFor(method string, most time.Duration) (frozen <-chan struct{}, thaw func()) {
 	came, gate := make(chan struct{}), make(chan struct{})
 	first := sync.OnceFunc(func() { close(came) })
 	cold := false
@@ -62,15 +62,15 @@ func (c *wiredCopy) freezeFor(method string, most time.Duration) (frozen <-chan 
 }
 
 // answered reports whether all calls of a method that came to the wire have been answered, and that there was one.
-func (c *wiredCopy) answered(method string) bool {
+func (c *wiredReplica) answered(method string) bool {
 	calls := slices.DeleteFunc(c.wire.Log(), func(e vcsim.Entry) bool { return e.Method != method })
 	return len(calls) > 0 && !slices.ContainsFunc(calls, func(e vcsim.Entry) bool { return !e.Done })
 }
 
-// done waits until the copy has nothing under way and no lease to begin anything.
-func (c *wiredCopy) done() {
+// done waits until the replica has nothing under way and no lease to begin anything.
+func (c *wiredReplica) done() {
 	c.t.Helper()
-	eventually(c.t, patience, "the copy has nothing to do", func() bool { return len(c.loop.Groups()) == 0 })
+	eventually(c.t, patience, "the replica has nothing to do", func() bool { return len(c.loop.Groups()) == 0 })
 }
 
 // empty demands that there is nothing in vCenter but its templates.

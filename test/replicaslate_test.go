@@ -58,18 +58,18 @@ func TestACloneThatComesAfterItsGroupIsGoneIsRefused(t *testing.T) {
 					r.empty(1)
 					return
 				}
-				// Its folder stays, and so it is not refused. The copy that was called last releases it, too.
+				// Its folder stays, and so it is not refused. The replica that was called last releases it, too.
 				eventually(t, patience, "nothing bears the group's stamp", func() bool { return len(r.members()) == 0 })
 			})
 		})
 	}
 }
 
-// Within the lease the members are made: the copy that answered finalized goes on removing them, for as long as its own
+// Within the lease the members are made: the replica that answered finalized goes on removing them, for as long as its own
 // lease lasts, which began later.
 func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 	t.Parallel()
-	for name, wait := range map[string]time.Duration{"after the lease": copyLease, "within the lease": 0} {
+	for name, wait := range map[string]time.Duration{"after the lease": replicaLease, "within the lease": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -92,12 +92,12 @@ func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 	}
 }
 
-// Two copies roll one group at once, each slow to hear of what the other does: never are more members down than maxUnavailable says.
-func TestTwoCopiesThatRollKeepThePromise(t *testing.T) {
+// Two replicas roll one group at once, each slow to hear of what the other does: never are more members down than maxUnavailable says.
+func TestTwoReplicasThatRollKeepThePromise(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
-		servers := []*wiredCopy{r.serveWired(), r.serveWired()}
+		servers := []*wiredReplica{r.serveWired(), r.serveWired()}
 		g := servers[0].group("web", 4)
 		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
 		up(t, g)
@@ -130,14 +130,14 @@ func (r *rig) one(g *metacontroller.Group) {
 	r.must(err)
 }
 
-// deafen has copies that await no task hear nothing of vCenter's inventory, but what they read themselves, until undo: the
+// deafen has replicas that await no task hear nothing of vCenter's inventory, but what they read themselves, until undo: the
 // next wait for news of it is held. A change is made for that, since one that is under way would be answered.
-func (r *rig) deafen(copies ...*wiredCopy) (undo func()) {
+func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
 	r.t.Helper()
 	const long = time.Hour
-	_, err := r.AddVM("/DC0/vm", "stranger")
+	_, err := r.AddVM("/DC0/vm", "unmanaged")
 	r.must(err)
-	for _, c := range copies {
+	for _, c := range replicas {
 		held := false
 		c.wire.On(func(call vcsim.Call) vcsim.Break {
 			if call.Method == "WaitForUpdatesEx" && !held { // those that come later are for tasks
@@ -147,14 +147,14 @@ func (r *rig) deafen(copies ...*wiredCopy) (undo func()) {
 			return vcsim.Break{}
 		})
 	}
-	for _, c := range copies {
+	for _, c := range replicas {
 		eventually(r.t, patience, "a wait for news is held", func() bool {
-			r.must(r.SetExtraConfig("stranger", "poke", time.Now().String()))
+			r.must(r.SetExtraConfig("unmanaged", "poke", time.Now().String()))
 			return slices.ContainsFunc(c.wire.Log(), func(e vcsim.Entry) bool { return e.Break.Stall == long && !e.Done })
 		})
 	}
 	return func() {
-		for _, c := range copies {
+		for _, c := range replicas {
 			c.wire.On(nil)
 			c.wire.Cut()
 			c.wire.Mend()
@@ -162,9 +162,9 @@ func (r *rig) deafen(copies ...*wiredCopy) (undo func()) {
 	}
 }
 
-// Two edits right after one another reach two copies, which choose different members to go first, and neither hears in
+// Two edits right after one another reach two replicas, which choose different members to go first, and neither hears in
 // time of the other's mark.
-func TestTwoCopiesThatDoNotHearOfEachOthersMarksKeepThePromise(t *testing.T) {
+func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromise(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
@@ -190,9 +190,9 @@ func TestTwoCopiesThatDoNotHearOfEachOthersMarksKeepThePromise(t *testing.T) {
 	})
 }
 
-// A group is deleted and recreated under its name. A finalize of the old one that comes late to another copy must not take
+// A group is deleted and recreated under its name. A finalize of the old one that comes late to another replica must not take
 // the new one's folder for the old one's: it is empty until the first member is there.
-func TestALateFinalizeLeavesTheFolderOfTheGroupThatWasMadeAnew(t *testing.T) {
+func TestALateFinalizeLeavesTheFolderOfTheRecreatedGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -203,8 +203,8 @@ func TestALateFinalizeLeavesTheFolderOfTheGroupThatWasMadeAnew(t *testing.T) {
 		removeAt(t, old, a.url)
 
 		r.Hold(vcsim.Clone)
-		anew := a.groupOf(old.Namespace, old.Name, "uid-anew", 1)
-		if _, err := anew.Until(within(t), func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, "cloning") }); err != nil {
+		again := a.groupOf(old.Namespace, old.Name, "uid-new", 1)
+		if _, err := again.Until(within(t), func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, "cloning") }); err != nil {
 			t.Fatal(err)
 		}
 		before := r.Calls()["UnregisterAndDestroy_Task"]
@@ -214,6 +214,6 @@ func TestALateFinalizeLeavesTheFolderOfTheGroupThatWasMadeAnew(t *testing.T) {
 		if err != nil || r.Calls()["UnregisterAndDestroy_Task"] != before {
 			t.Errorf("the new group's folder was removed (%v)", err)
 		}
-		up(t, anew)
+		up(t, again)
 	})
 }

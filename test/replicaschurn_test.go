@@ -15,14 +15,14 @@ import (
 // TestProcessesKilledAndStoppedAtRandom leads lives under three processes that are killed, stopped and resumed at any
 // moment, with hook calls to any that runs; calls to those that stand still are given up and wait in their sockets.
 func TestProcessesKilledAndStoppedAtRandom(t *testing.T) {
-	if *copiesFor == 0 {
-		t.Skip("-copies.for says how long")
+	if *replicasFor == 0 {
+		t.Skip("-replicas.for says how long")
 	}
 	t.Parallel()
-	for began, seed := time.Now(), *copiesSeed; ; seed++ {
+	for began, seed := time.Now(), *replicasSeed; ; seed++ {
 		leadProcesses(t, seed)
-		if time.Since(began) >= *copiesFor || t.Failed() {
-			t.Logf("%d lives of processes", seed-*copiesSeed+1)
+		if time.Since(began) >= *replicasFor || t.Failed() {
+			t.Logf("%d lives of processes", seed-*replicasSeed+1)
 			return
 		}
 	}
@@ -30,12 +30,12 @@ func TestProcessesKilledAndStoppedAtRandom(t *testing.T) {
 
 func leadProcesses(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 5))
-	life := &copiesLife{rig: newRealRig(t, vcsim.Config{Latency: briskly})}
-	servers := []*processCopy{life.serveProcess(), life.serveProcess(), life.serveProcess()}
+	life := &replicasLife{rig: newRealRig(t, vcsim.Config{Latency: briskly})}
+	servers := []*processReplica{life.serveProcess(), life.serveProcess(), life.serveProcess()}
 	stopped := map[int]bool{}
 	g := servers[0].group("web", 3)
 	twins := life.sample(life.twinsOn)
-	// call makes a hook call to any copy, which may stand still, and tells whether it was answered.
+	// call makes a hook call to any replica, which may stand still, and reports whether it was answered.
 	call := func(finalizing bool) (finalized bool) {
 		i := random.IntN(len(servers))
 		patient := patience
@@ -103,7 +103,7 @@ func leadProcesses(t *testing.T, seed uint64) {
 	life.empty(1)
 	if t.Failed() {
 		for i, s := range servers {
-			t.Logf("copy %d:\n%s", i, strings.TrimSpace(s.logged()))
+			t.Logf("replica %d:\n%s", i, strings.TrimSpace(s.logged()))
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// chaosCopy is a replica of the server, with a wire of its own to vCenter.
-type chaosCopy struct {
-	*copyOfServer
+// chaosReplica is a replica of the server, with a wire of its own to vCenter.
+type chaosReplica struct {
+	*serverReplica
 	wire  *vcsim.Wire
 	agent string // its name in vCenter's list of sessions
 	// dead: its process was killed. What the zombie in this process still answers is not asked for.
@@ -37,12 +37,12 @@ type wireOrder struct {
 	how     vcsim.Break
 }
 
-func (l *life) start() *chaosCopy {
+func (l *life) start() *chaosReplica {
 	l.born++
 	wire := l.wire()
-	c := &chaosCopy{wire: wire, agent: fmt.Sprintf("copy-%d", l.born), counts: l.counts}
+	c := &chaosReplica{wire: wire, agent: fmt.Sprintf("replica-%d", l.born), counts: l.counts}
 	wire.On(c.ask)
-	c.copyOfServer = l.serve(inCluster0, func(v *vsphere.Config, cfg *loop.Config) {
+	c.serverReplica = l.serve(inCluster0, func(v *vsphere.Config, cfg *loop.Config) {
 		l.through(wire, v)
 		v.UserAgent = c.agent
 		cfg.Slots = 4
@@ -51,7 +51,7 @@ func (l *life) start() *chaosCopy {
 }
 
 // ask says what becomes of a call.
-func (c *chaosCopy) ask(call vcsim.Call) vcsim.Break {
+func (c *chaosReplica) ask(call vcsim.Call) vcsim.Break {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.orders, func(o *wireOrder) bool {
@@ -72,80 +72,80 @@ func (c *chaosCopy) ask(call vcsim.Call) vcsim.Break {
 	return o.how
 }
 
-func (c *chaosCopy) order(o *wireOrder) {
+func (c *chaosReplica) order(o *wireOrder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.orders = append(c.orders, o)
 }
 
 // severed notes that connections were cut: a login may have been under way.
-func (c *chaosCopy) severed() {
+func (c *chaosReplica) severed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.strays++
 }
 
-// mend ends all trouble of the copy's wire.
-func (c *chaosCopy) mend() {
+// mend ends all trouble of the replica's wire.
+func (c *chaosReplica) mend() {
 	c.mu.Lock()
 	c.orders = nil
 	c.mu.Unlock()
 	c.wire.Mend()
 }
 
-// any is a copy that lives, chosen at random. The dead are buried; one at least is always started anew.
-func (l *life) any() *chaosCopy {
+// any is a copy that lives, chosen at random. The dead are buried; one at least is always restarted.
+func (l *life) any() *chaosReplica {
 	l.reap()
-	return l.copies[l.rand.IntN(len(l.copies))]
+	return l.replicas[l.rand.IntN(len(l.replicas))]
 }
 
 func (l *life) reap() {
-	l.copies = slices.DeleteFunc(l.copies, func(c *chaosCopy) bool {
+	l.replicas = slices.DeleteFunc(l.replicas, func(c *chaosReplica) bool {
 		if c.dead.Load() {
 			l.say("%s was killed", c.agent)
 			c.stop()
 		}
 		return c.dead.Load()
 	})
-	if len(l.copies) == 0 {
-		l.copies = append(l.copies, l.start())
-		l.say("%s is started", l.copies[0].agent)
+	if len(l.replicas) == 0 {
+		l.replicas = append(l.replicas, l.start())
+		l.say("%s is started", l.replicas[0].agent)
 	}
 }
 
-// complete starts the copies that are missing.
+// complete starts the replicas that are missing.
 func (l *life) complete() {
 	l.reap()
-	for len(l.copies) < l.temper.copies {
+	for len(l.replicas) < l.temper.replicas {
 		c := l.start()
-		l.copies = append(l.copies, c)
+		l.replicas = append(l.replicas, c)
 		l.say("%s is started", c.agent)
 	}
 }
 
 // restarts are what happens to the replicas of the server.
 var restarts = []deed{
-	{"a copy is stopped and started", 3, func(l *life) {
+	{"a replica is stopped and started", 3, func(l *life) {
 		l.reap()
-		i := l.rand.IntN(len(l.copies))
-		l.say("%s is stopped", l.copies[i].agent)
-		l.copies[i].stop()
-		l.copies = slices.Delete(l.copies, i, i+1)
+		i := l.rand.IntN(len(l.replicas))
+		l.say("%s is stopped", l.replicas[i].agent)
+		l.replicas[i].stop()
+		l.replicas = slices.Delete(l.replicas, i, i+1)
 		l.complete()
 	}},
-	{"a copy is killed", 2, func(l *life) {
+	{"a replica is killed", 2, func(l *life) {
 		c := l.any()
 		c.wire.Kill()
 		c.dead.Store(true)
 		l.counts.add("break", "Killed")
 	}},
-	{"a copy is killed at a call", 4, func(l *life) {
+	{"a replica is killed at a call", 4, func(l *life) {
 		c := l.any()
 		o := &wireOrder{methods: l.someMethods(c), left: 1, how: vcsim.Break{Kind: pick(l.rand, []vcsim.BreakKind{vcsim.KilledBefore, vcsim.KilledAfter})}}
 		l.say("%s is %s at its next of %v", c.agent, o.how.Kind, o.methods)
 		c.order(o)
 	}},
-	{"the copies are complete again", 4, (*life).complete},
+	{"the replicas are complete again", 4, (*life).complete},
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
@@ -157,8 +157,8 @@ var changing = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task",
 	"ResetVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ReconfigureComputeResource_Task", attachTags}
 
 // someMethods are what is to break: whatever changes something next, whatever comes next, or one method, of those that
-// change something or of those that the copy called before.
-func (l *life) someMethods(c *chaosCopy) []string {
+// change something or of those that the replica called before.
+func (l *life) someMethods(c *chaosReplica) []string {
 	n, one := l.rand.IntN(10), l.rand.IntN(1000)
 	if called := c.wire.Calls(); n >= 8 && len(called) > 0 {
 		return []string{called[one%len(called)].Method}
@@ -199,7 +199,7 @@ var breaks = []deed{
 		l.counts.add("break", "Cut")
 	}},
 	{"the wires are mended", 4, func(l *life) {
-		for _, c := range l.copies {
+		for _, c := range l.replicas {
 			c.wire.Mend()
 		}
 	}},
@@ -237,7 +237,7 @@ var breaks = []deed{
 
 func (l *life) severAll(how string) {
 	l.counts.add("break", how)
-	for _, c := range l.copies {
+	for _, c := range l.replicas {
 		c.severed()
 	}
 }

@@ -20,28 +20,28 @@ import (
 )
 
 var (
-	copiesLives = flag.Int("copies.lives", 1, "how many lives with several replicas of the server are led, if -copies.for is 0")
-	copiesFor   = flag.Duration("copies.for", 0, "how long lives with several replicas are led")
-	copiesSeed  = flag.Uint64("copies.seed", 2, "the first seed; a failure names its own")
+	replicasLives = flag.Int("replicas.lives", 1, "how many lives with several replicas of the server are led, if -replicas.for is 0")
+	replicasFor   = flag.Duration("replicas.for", 0, "how long lives with several replicas are led")
+	replicasSeed  = flag.Uint64("replicas.seed", 2, "the first seed; a failure names its own")
 )
 
-// TestLivesWithSeveralCopies runs random lives with two or three replicas of the server: each hook call goes to any of
-// them, copies stand still at a call to vCenter and go on before or after their lease, are killed and started, lose the
+// TestLivesWithSeveralReplicas runs random lives with two or three replicas of the server: each hook call goes to any of
+// them, replicas stand still at a call to vCenter and go on before or after their lease, are killed and started, lose the
 // network, and are shown parents that are old. At no moment are two VMs of one ordinal on; when it is quiet, there are
 // exactly the wanted members; and when the group was finalized, nothing of it is there, whatever comes late.
-func TestLivesWithSeveralCopies(t *testing.T) {
+func TestLivesWithSeveralReplicas(t *testing.T) {
 	t.Parallel()
-	crew{abreast: runtime.GOMAXPROCS(0), first: *copiesSeed, lives: *copiesLives, lasts: *copiesFor}.lead(t, func(t *testing.T, seed uint64) {
-		synctest.Test(t, func(t *testing.T) { leadCopiesLife(t, seed) })
+	crew{abreast: runtime.GOMAXPROCS(0), first: *replicasSeed, lives: *replicasLives, lasts: *replicasFor}.lead(t, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) { leadReplicasLife(t, seed) })
 	})
 }
 
-// copiesLife is one life.
-type copiesLife struct {
+// replicasLife is one life.
+type replicasLife struct {
 	*rig
 	rand    *rand.Rand
-	servers []*wiredCopy
-	thaws   map[int]func() // of the copies that stand still
+	servers []*wiredReplica
+	thaws   map[int]func() // of the replicas that stand still
 	group   *metacontroller.Group
 	old     []metacontroller.Group // as the group was
 
@@ -50,13 +50,13 @@ type copiesLife struct {
 	seen  glances
 }
 
-func leadCopiesLife(t *testing.T, seed uint64) {
+func leadReplicasLife(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
-	c := &copiesLife{rand: random, thaws: map[int]func(){}, rig: newRigBy(t, wayOf(seed), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate},
+	c := &replicasLife{rand: random, thaws: map[int]func(){}, rig: newRigBy(t, wayOf(seed), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate},
 		Guest: vcsim.Guest{Tools: seed%2 == 0}})}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("again: go test ./test -race -run 'TestLivesWithSeveralCopies$' -copies.seed %d\nwhat happened:\n%s", seed, strings.Join(c.told(), "\n"))
+			t.Logf("again: go test ./test -race -run 'TestLivesWithSeveralReplicas$' -replicas.seed %d\nwhat happened:\n%s", seed, strings.Join(c.told(), "\n"))
 		}
 	})
 	for range 2 + random.IntN(2) {
@@ -76,25 +76,25 @@ func leadCopiesLife(t *testing.T, seed uint64) {
 	}
 }
 
-func (c *copiesLife) say(format string, args ...any) {
+func (c *replicasLife) say(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.diary = append(c.diary, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 // wait lets up to so many seconds pass.
-func (c *copiesLife) wait(most int) {
+func (c *replicasLife) wait(most int) {
 	time.Sleep(time.Duration(c.rand.IntN(1000*most)) * time.Millisecond)
 }
 
-func (c *copiesLife) told() []string {
+func (c *replicasLife) told() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.diary)
 }
 
 // twinsOn is how many VMs are on beside another one of their ordinal, in quarantine or not.
-func (c *copiesLife) twinsOn() (n int) {
+func (c *replicasLife) twinsOn() (n int) {
 	on, vms := map[int32]bool{}, c.VMs()
 	for _, text := range c.seen.news(vms) {
 		c.say("    %s", text)
@@ -110,8 +110,8 @@ func (c *copiesLife) twinsOn() (n int) {
 	return n
 }
 
-// awake is any copy that does not stand still.
-func (c *copiesLife) awake() int {
+// awake is any replica that does not stand still.
+func (c *replicasLife) awake() int {
 	for {
 		if i := c.rand.IntN(len(c.servers)); c.thaws[i] == nil {
 			return i
@@ -119,8 +119,8 @@ func (c *copiesLife) awake() int {
 	}
 }
 
-// sync calls any copy, and keeps how the group was now and then.
-func (c *copiesLife) sync() {
+// sync calls any replica, and keeps how the group was now and then.
+func (c *replicasLife) sync() {
 	if c.rand.IntN(3) == 0 {
 		c.old = append(c.old, metacontroller.Group{VmGroup: *c.group.DeepCopy(), Children: c.group.Children, Client: c.group.Client})
 	}
@@ -130,12 +130,12 @@ func (c *copiesLife) sync() {
 	if err != nil {
 		c.t.Fatal("a hook failed:", err)
 	}
-	c.say("copy %d, generation %d: %s %d/%d %s", i, c.group.Generation, a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
+	c.say("replica %d, generation %d: %s %d/%d %s", i, c.group.Generation, a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
 }
 
-// stale shows any copy the group as it was once. What it answers is stored now and then, as Metacontroller does that
+// stale shows any replica the group as it was once. What it answers is stored now and then, as Metacontroller does that
 // knows no better.
-func (c *copiesLife) stale(store bool) {
+func (c *replicasLife) stale(store bool) {
 	if len(c.old) == 0 {
 		return
 	}
@@ -146,51 +146,51 @@ func (c *copiesLife) stale(store bool) {
 	if err != nil {
 		c.t.Fatal("a hook failed:", err)
 	}
-	c.say("copy %d, stale, generation %d: %s %s", i, g.Generation, a.Status.Phase, a.Status.LastMessage)
+	c.say("replica %d, stale, generation %d: %s %s", i, g.Generation, a.Status.Phase, a.Status.LastMessage)
 	if store {
 		c.group.Status, c.group.Children = g.Status, g.Children
 	}
 }
 
-// unselect has a copy asked to finalize the group as one that is not selected any more: nothing is removed for it.
-func (c *copiesLife) unselect() {
+// unselect has a replica asked to finalize the group as one that is not selected any more: nothing is removed for it.
+func (c *replicasLife) unselect() {
 	i := c.awake()
 	c.group.URL = c.servers[i].url
 	letGo, said, err := c.group.Unselect(within(c.t))
 	if err != nil {
 		c.t.Fatal("a hook failed:", err)
 	}
-	c.say("copy %d, not selected: let go %t, %s", i, letGo, said)
+	c.say("replica %d, not selected: let go %t, %s", i, letGo, said)
 }
 
-var copiesMethods = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOffVM_Task", "Destroy_Task", "CreateFolder", "ReconfigVM_Task", "RetrievePropertiesEx",
+var replicasMethods = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOffVM_Task", "Destroy_Task", "CreateFolder", "ReconfigVM_Task", "RetrievePropertiesEx",
 	"WaitForUpdatesEx", "ModifyListView", "MoveIntoFolder_Task", "Rename_Task", "ShutdownGuest"}
 
-// clientGoes is when a copy gives a call up and closes its connection (vsphere's answerTimeout): what has not reached vCenter by
+// clientGoes is when a replica gives a call up and closes its connection (vsphere's answerTimeout): what has not reached vCenter by
 // then does not. (A PowerOn that did could not be fenced: docs/design.md, "Known limits".)
 const clientGoes = 90 * time.Second
 
-// freezeOne has a copy stand still from its next call of some method on.
-func (c *copiesLife) freezeOne() {
+// freezeOne has a replica stand still from its next call of some method on.
+func (c *replicasLife) freezeOne() {
 	if len(c.thaws) == len(c.servers)-1 {
 		return
 	}
-	i, method := c.awake(), copiesMethods[c.rand.IntN(len(copiesMethods))]
-	c.say("copy %d stands still at its next %s", i, method)
+	i, method := c.awake(), replicasMethods[c.rand.IntN(len(replicasMethods))]
+	c.say("replica %d stands still at its next %s", i, method)
 	_, c.thaws[i] = c.servers[i].freezeFor(method, clientGoes)
 }
 
-func (c *copiesLife) thaw(i int) {
+func (c *replicasLife) thaw(i int) {
 	if c.thaws[i] == nil {
 		return
 	}
-	c.say("copy %d goes on", i)
+	c.say("replica %d goes on", i)
 	c.thaws[i]()
 	c.servers[i].wire.On(nil)
 	delete(c.thaws, i)
 }
 
-func (c *copiesLife) step() {
+func (c *replicasLife) step() {
 	for range 1 + c.rand.IntN(3) {
 		c.sync()
 		c.wait(20)
@@ -215,7 +215,7 @@ func (c *copiesLife) step() {
 	case 9:
 		c.kill(i)
 	case 10:
-		c.say("copy %d has no network for a moment", i)
+		c.say("replica %d has no network for a moment", i)
 		c.servers[i].wire.Cut()
 		c.wait(60)
 		c.servers[i].wire.Mend()
@@ -227,9 +227,9 @@ func (c *copiesLife) step() {
 	c.wait(120)
 }
 
-// kill ends a copy without a word, whatever it had under way, and starts another one.
-func (c *copiesLife) kill(i int) {
-	c.say("copy %d is killed, and another one started", i)
+// kill ends a replica without a word, whatever it had under way, and starts another one.
+func (c *replicasLife) kill(i int) {
+	c.say("replica %d is killed, and another one started", i)
 	c.servers[i].wire.Kill()
 	c.thaw(i)
 	c.servers[i].stop()
@@ -237,7 +237,7 @@ func (c *copiesLife) kill(i int) {
 }
 
 // wrong says what is not as it should be.
-func (c *copiesLife) wrong() string {
+func (c *replicasLife) wrong() string {
 	seen, s := map[int32]bool{}, &c.group.Spec
 	for _, vm := range c.members() {
 		stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key])
@@ -252,9 +252,9 @@ func (c *copiesLife) wrong() string {
 	return ""
 }
 
-// settle has all copies go on, and waits until all is as the newest spec says, and each copy says so. (What a copy was
+// settle has all replicas go on, and waits until all is as the newest spec says, and each replica says so. (What a replica was
 // about to do when it stood still is done now: a guest may still be asked to halt, say, and is powered on again.)
-func (c *copiesLife) settle() {
+func (c *replicasLife) settle() {
 	c.say("quiet")
 	for i := range c.servers {
 		c.thaw(i)
@@ -275,8 +275,8 @@ func (c *copiesLife) settle() {
 	}
 }
 
-// end deletes the group, through any copies, while others see it alive and stand still.
-func (c *copiesLife) end() {
+// end deletes the group, through any replicas, while others see it alive and stand still.
+func (c *replicasLife) end() {
 	c.say("deleted")
 	c.group.Generation++
 	c.freezeOne()
@@ -294,14 +294,14 @@ func (c *copiesLife) end() {
 		if err != nil {
 			c.t.Fatalf("finalize: %v; last: %s", err, c.group.Status.LastMessage)
 		}
-		c.say("finalized by copy %d: %v %s", i, a.Finalized, a.Status.LastMessage)
+		c.say("finalized by replica %d: %v %s", i, a.Finalized, a.Status.LastMessage)
 		if a.Finalized {
 			break
 		}
 		c.wait(20)
 	}
 	if len(c.thaws) > 0 && c.rand.IntN(2) == 0 {
-		time.Sleep(copyLease)
+		time.Sleep(replicaLease)
 	}
 	for i := range c.servers {
 		c.thaw(i)

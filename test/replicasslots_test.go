@@ -43,15 +43,15 @@ func (r *rig) tasksUnderWay() (n int) {
 }
 
 // Each replica of the server keeps to its own slots and knows nothing of the others' tasks: together they have at most
-// copies × (slots + 1) under way.
-func TestCopiesTogetherKeepToTheirSlots(t *testing.T) {
+// replicas × (slots + 1) under way.
+func TestReplicasTogetherKeepToTheirSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const copies, slots, groups = 3, 2, 11
+		const replicas, slots, groups = 3, 2, 11
 		r := newRig(t, vcsim.Config{})
 		r.Hold(vcsim.Clone)
-		var servers []*copyOfServer
-		for range copies {
+		var servers []*serverReplica
+		for range replicas {
 			servers = append(servers, r.serve(func(_ *vsphere.Config, l *loop.Config) {
 				l.Slots, l.Lease, l.Resync = slots, patience, time.Second
 			}))
@@ -65,20 +65,20 @@ func TestCopiesTogetherKeepToTheirSlots(t *testing.T) {
 		for range 2 { // a folder that another replica has made is used after the next call
 			for i, g := range list {
 				for k := range servers {
-					g.URL = servers[(i+k)%copies].url
+					g.URL = servers[(i+k)%replicas].url
 					r.one(g)
 				}
 			}
 			time.Sleep(2 * time.Second)
 		}
-		eventually(t, patience, "all slots are taken", func() bool { return r.tasksUnderWay() >= copies*(slots+1) })
-		time.Sleep(5 * time.Second) // those who met another copy's clone have tried again by now
+		eventually(t, patience, "all slots are taken", func() bool { return r.tasksUnderWay() >= replicas*(slots+1) })
+		time.Sleep(5 * time.Second) // those who met another replica's clone have tried again by now
 		r.Release(vcsim.Clone)
 		for i, g := range list {
 			random := rand.New(rand.NewPCG(1, uint64(i)))
 			all.Go(func() {
 				_, err := g.Until(within(t), func(a metacontroller.Answer) bool {
-					g.URL = servers[random.IntN(copies)].url
+					g.URL = servers[random.IntN(replicas)].url
 					return metacontroller.Running(a)
 				})
 				if err != nil {
@@ -88,10 +88,10 @@ func TestCopiesTogetherKeepToTheirSlots(t *testing.T) {
 		}
 		all.Wait()
 		seen := stop()
-		if most := copies * (slots + 1); seen.most > most {
+		if most := replicas * (slots + 1); seen.most > most {
 			t.Errorf("%d tasks were under way at once; they are to be at most %d", seen.most, most)
 		}
-		t.Logf("copies=%d slots=%d groups=%d: at most %d tasks at once, of %d allowed (%d looks)", copies, slots, groups, seen.most, copies*(slots+1), seen.looks)
+		t.Logf("replicas=%d slots=%d groups=%d: at most %d tasks at once, of %d allowed (%d looks)", replicas, slots, groups, seen.most, replicas*(slots+1), seen.looks)
 		if n := len(slices.DeleteFunc(r.VMs(), func(vm vcsim.VM) bool { return vm.Template })); n != groups {
 			t.Errorf("there are %d members, and %d are wanted", n, groups)
 		}

@@ -15,8 +15,8 @@ import (
 
 // Requests that Metacontroller sent. Its parents come from a cache, so one may be older than another that was sent before.
 
-// post sends a captured request to a copy.
-func (c *wiredCopy) post(hook, file string) metacontroller.Answer {
+// post sends a captured request to a replica.
+func (c *wiredReplica) post(hook, file string) metacontroller.Answer {
 	c.t.Helper()
 	body, err := os.ReadFile("../sync/hook/testdata/captured/" + file)
 	if err != nil {
@@ -46,7 +46,7 @@ func capturedRig(t *testing.T) *rig {
 }
 
 // The pair is of one parent, a moment apart, and the second knows nothing of the first one's answer.
-func TestAStalePairAtTwoCopiesMakesEachMemberOnce(t *testing.T) {
+func TestAStalePairAtTwoReplicasMakesEachMemberOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := capturedRig(t)
@@ -60,14 +60,14 @@ func TestAStalePairAtTwoCopiesMakesEachMemberOnce(t *testing.T) {
 	})
 }
 
-// tidy waits until the copies have nothing more to do.
-func (r *rig) tidy(copies ...*wiredCopy) {
-	for _, c := range copies {
+// tidy waits until the replicas have nothing more to do.
+func (r *rig) tidy(replicas ...*wiredReplica) {
+	for _, c := range replicas {
 		c.done()
 	}
 }
 
-// A life as it was captured, with the parents of lower generations shown again to all copies, also to one that was never
+// A life as it was captured, with the parents of lower generations shown again to all replicas, also to one that was never
 // called before, and while the group is removed.
 func TestParentsOfLowerGenerationsUndoNothing(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestParentsOfLowerGenerationsUndoNothing(t *testing.T) {
 		eventually(t, patience, "three are up", func() bool { return allReady(b.post("/sync", "sync-after-scale.json"), 3) })
 		was := refs(r.members())
 		for range 20 {
-			for _, server := range []*wiredCopy{a, b, c} {
+			for _, server := range []*wiredReplica{a, b, c} {
 				server.post("/sync", "sync-create.json")
 			}
 			time.Sleep(time.Second)

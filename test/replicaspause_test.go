@@ -15,12 +15,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// pauseNoticed is how long a pause has to be for the copy to notice it.
+// pauseNoticed is how long a pause has to be for the replica to notice it.
 const pauseNoticed = 4 * time.Second
 
-// A hook call that was sent to a copy that stands still waits in its socket. When the copy is resumed, the call is long
+// A hook call that was sent to a replica that stands still waits in its socket. When the replica is resumed, the call is long
 // given up, and the group may be gone: nobody would ever call for it again.
-func TestACallThatWaitedForAPausedCopyMakesNothing(t *testing.T) {
+func TestACallThatWaitedForAPausedReplicaMakesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRealRig(t, vcsim.Config{})
 	paused, other := r.serveProcess(), r.serveProcess()
@@ -32,7 +32,7 @@ func TestACallThatWaitedForAPausedCopyMakesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
 		if _, err := g.Sync(ctx); err == nil {
-			t.Error("a copy that stands still has answered")
+			t.Error("a replica that stands still has answered")
 		}
 		cancel()
 	}
@@ -45,14 +45,14 @@ func TestACallThatWaitedForAPausedCopyMakesNothing(t *testing.T) {
 	r.empty(1)
 }
 
-// copiesStops are the calls to vCenter, from the scale-in on, at which a copy is stopped in TestACopyThatStoodStill.
-var copiesStops = flag.String("copies.stops", "4", "at which calls to vCenter a copy is stopped, with commas between")
+// replicasStops are the calls to vCenter, from the scale-in on, at which a replica is stopped in TestACopyThatStoodStill.
+var replicasStops = flag.String("replicas.stops", "4", "at which calls to vCenter a replica is stopped, with commas between")
 
-// A copy stands still with the answer to one of its calls on the way, and goes on when the others have done otherwise:
+// A replica stands still with the answer to one of its calls on the way, and goes on when the others have done otherwise:
 // what it was about to do, on the strength of what it had seen, is not done.
-func TestACopyThatStoodStillHarmsNoMemberThatIsWantedAgain(t *testing.T) {
+func TestAReplicaThatStoodStillHarmsNoMemberThatIsWantedAgain(t *testing.T) {
 	t.Parallel()
-	for _, text := range strings.Split(*copiesStops, ",") {
+	for _, text := range strings.Split(*replicasStops, ",") {
 		nth, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestACopyThatStoodStillHarmsNoMemberThatIsWantedAgain(t *testing.T) {
 	}
 }
 
-// callUntilStopped calls a group's hook until its copy stands still; a call that waits then is given up.
+// callUntilStopped calls a group's hook until its replica stands still; a call that waits then is given up.
 func (r *rig) callUntilStopped(g *metacontroller.Group, stopped <-chan struct{}) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(within(r.t))
@@ -110,6 +110,6 @@ func (r *rig) callUntilStopped(g *metacontroller.Group, stopped <-chan struct{})
 	select {
 	case <-stopped:
 	default:
-		r.t.Fatal("the copy made fewer calls")
+		r.t.Fatal("the replica made fewer calls")
 	}
 }
