@@ -124,6 +124,11 @@ var admins = []deed{
 		template := pick(l.rand, []string{"vm-operator-template", otherTemplate})
 		l.say("%s: %v", template, l.Republish("/DC0/vm/"+template))
 	}},
+	{"customizations fail", 1, func(l *life) {
+		n := l.rand.IntN(3)
+		l.say("those of every third member fail from now on")
+		l.FailCustomizations(func(vm vcsim.VM) bool { return int(vm.Name[len(vm.Name)-1]-'0')%3 == n }, "it did not work")
+	}},
 	{"contentIds come or go", 1, func(l *life) {
 		template, shown := pick(l.rand, []string{"vm-operator-template", otherTemplate}), l.rand.IntN(2) == 0
 		l.say("contentIds of %s are shown: %t: %v", template, shown, l.ShowContentIDs("/DC0/vm/"+template, shown))

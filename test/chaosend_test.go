@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -37,6 +38,7 @@ func (l *life) calm() {
 			}
 		}
 		l.empty(a)
+		l.correct(a)
 		l.giveUp(a)
 	}
 	for _, c := range l.replicas {
@@ -56,6 +58,7 @@ func (l *life) calm() {
 func (l *life) cure() {
 	l.show()
 	l.answer()
+	l.FailCustomizations(nil, "")
 	for _, template := range []string{"vm-operator-template", otherTemplate} {
 		l.must(l.ShowContentIDs("/DC0/vm/"+template, true))
 	}
@@ -86,6 +89,17 @@ func (l *life) decide() {
 			l.say("an operator removes %s: %v", vm.Path, l.Destroy(vm.Path))
 		}
 		seen[stamp.Ordinal] = true
+	}
+}
+
+// correct is the person who corrects a guest whose customization failed, and powers it off: the server powers it on.
+func (l *life) correct(a metacontroller.Answer) {
+	for _, m := range a.Status.Members {
+		for _, vm := range l.ours() {
+			if m.Reason == plan.ReasonCustomizationFailed && vm.Ref.Value == m.MoRef && isOn(vm) {
+				l.say("an operator corrects %s, and powers it off: %v", vm.Path, l.PowerOff(vm.Path))
+			}
+		}
 	}
 }
 

@@ -86,6 +86,7 @@ func newLife(t *trial, by way, w *watch, temper temper, planted *defect, counts 
 		rig: newRigBy(t, by, vcsim.Config{
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2, Datastores: 2})}
 	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
+	l.must(l.AddCustomizationSpec("linux", false))
 	l.planted = planted
 	for range temper.replicas {
 		l.replicas = append(l.replicas, l.start())

@@ -67,10 +67,18 @@ var edits = []deed{
 	change("pause", 2, func(_ *life, s *v1alpha1.VmGroupSpec) string { s.Paused = !s.Paused; return fmt.Sprint(s.Paused) }),
 	change("go on", 3, func(_ *life, s *v1alpha1.VmGroupSpec) string { s.Paused = false; return "paused false" }),
 	change("user data", 4, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.CustomizationSpec = ""
 		s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 		text := fmt.Sprintf("#cloud-config %d", l.rand.IntN(2))
 		l.group.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": text}}}
 		return text
+	}),
+	change("customization", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.CustomizationSpec = ""
+		if s.UserData == nil && l.rand.IntN(3) > 0 {
+			s.CustomizationSpec = "linux"
+		}
+		return s.CustomizationSpec
 	}),
 	{"another Secret", 1, func(l *life) { // which raises no generation
 		text := fmt.Sprintf("#cloud-config %d", l.rand.IntN(3))

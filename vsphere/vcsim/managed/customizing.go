@@ -29,14 +29,17 @@ func (v *Objects) FailCustomizations(match func(VM) bool, words string) {
 // customizationIs has a guest that is yet to be customized get so far; where it is to fail, it does not succeed. The caller holds
 // the world.
 func (v *Objects) customizationIs(ctx *simulator.Context, vm *simulator.VirtualMachine, status types.GuestInfoCustomizationStatus) {
-	if !v.due[vm.Self] || !v.guest.Tools {
-		return
-	}
 	info := types.GuestInfoCustomizationInfo{}
-	now := time.Now().UTC().Truncate(time.Microsecond)
+	due := v.due[vm.Self]
 	if was := vm.Guest.CustomizationInfo; was != nil {
 		info.StartTime = was.StartTime
+		due = due || was.CustomizationStatus == string(types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING) ||
+			was.CustomizationStatus == string(types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING) // it left the inventory, and came back
 	}
+	if !due || !v.guest.Tools {
+		return
+	}
+	now := time.Now().UTC().Truncate(time.Microsecond)
 	switch status {
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING:
 		info.StartTime = nil
