@@ -33,6 +33,7 @@ type departed struct {
 	folder types.ManagedObjectReference
 	pool   types.ManagedObjectReference
 	health Health
+	asked  *asked // what it asks and goes on asking; nil: nothing
 }
 
 // departedHost is a host that is not in the inventory.
@@ -81,6 +82,10 @@ func (v *Objects) leave(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 		d.health = l.health
 		delete(v.lives, vm.Self)
 	}
+	v.mu.Lock()
+	d.asked = v.asks.of[vm.Self]
+	delete(v.asks.of, vm.Self)
+	v.mu.Unlock()
 	v.objects.WithLock(ctx, vm.Self, func() {
 		power := vm.Runtime.PowerState
 		vm.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOff // else the simulator refuses
@@ -114,6 +119,11 @@ func (v *Objects) admitVM(ctx *simulator.Context, d *departed, folder *simulator
 	}
 	if pool, ok := v.objects.Get(*vm.ResourcePool).(*simulator.ResourcePool); ok {
 		v.objects.AppendReference(ctx, pool, &pool.Vm, vm.Self)
+	}
+	if d.asked != nil {
+		v.mu.Lock()
+		v.asks.of[vm.Self] = d.asked
+		v.mu.Unlock()
 	}
 	v.world.Mark(folder.Self, vm.Self)
 	if d.health != Well {
