@@ -42,7 +42,9 @@ func (l *life) calm() {
 		l.giveUp(a)
 	}
 	for _, c := range l.replicas {
-		for began := time.Now(); !metacontroller.Running(l.call(c)); time.Sleep(3 * time.Second) {
+		for began, a := time.Now(), l.call(c); !metacontroller.Running(a); a = l.call(c) {
+			l.giveUp(a) // a replica that was cut off may remember a VM that the others know to be gone
+			time.Sleep(3 * time.Second)
 			if l.watch.still(began) {
 				l.t.Fatalf("never RUNNING: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 			}

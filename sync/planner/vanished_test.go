@@ -32,6 +32,16 @@ func TestAMemberThatIsNotInTheStatusYetHoldsItsOrdinalToo(t *testing.T) {
 	}
 }
 
+// Lives at random found it (test, seed 37): the replica was cut off while others put the VM into quarantine, cloned another one, and its
+// host left and came back.
+func TestAMemberThatOthersReplacedWhileAReplicaWasCutOffHoldsNoOrdinal(t *testing.T) {
+	o := atWork(2)
+	o.State.Vanished = []plan.Vanished{{MoRef: "vm-66", InstanceUUID: "uuid-66", Name: "web-1", Ordinal: 1, How: hostRemoved}}
+	if r := planner.Make(o); r.Status.Phase != v1alpha1.PhaseRunning || len(r.Status.Members) != 2 {
+		t.Errorf("%s: %+v", r.Status.LastMessage, r.Status.Members)
+	}
+}
+
 // After a restore of vCenter, the moRef of a member may be another member's.
 func TestAMemberWhoseMoRefIsAnotherMembersNowHoldsItsOrdinal(t *testing.T) {
 	o := atWork(2)
