@@ -226,7 +226,7 @@ func TestAGroupsFolderIsRecreatedWhenEvenTheRootIsGone(t *testing.T) {
 	})
 }
 
-// Lives at random found it (test, seed 100611): somebody moves the root folder, and a replica that begins then makes another one. The
+// Found by a randomized test (test, seed 100611): somebody moves the root folder, and a replica that begins then makes another one. The
 // others went on in the old one, so that one name was no lock any more.
 func TestReplicasAgreeOnTheRootFolderAfterSomebodyMovedIt(t *testing.T) {
 	t.Parallel()

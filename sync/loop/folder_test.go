@@ -46,7 +46,7 @@ func (m *model) count(op plan.Op) (n int) {
 	return n
 }
 
-// Lives at random found it (test, seed 100137; test/world, seed 2258576): a replica was cut off while another one finalized the
+// Found by randomized tests (test, seed 100137; test/world, seed 2258576): a replica was cut off while another one finalized the
 // group and began a new one of its name. Within its lease it saw vCenter again, and cloned into the new group's folder.
 func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing.T) {
 	for name, unknown := range map[string]bool{"it missed nothing": false, "it was cut off": true} {

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Lives at random found it (test, seed 200017): a VM in quarantine was hidden, a replica began that had never read it, and the group
+// Found by a randomized test (test, seed 200017): a VM in quarantine was hidden, a replica began that had never read it, and the group
 // was finalized without it.
 func TestAVMInQuarantineThatIsNotSeenIsNotGone(t *testing.T) {
 	t.Parallel()

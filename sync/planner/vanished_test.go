@@ -32,7 +32,7 @@ func TestAMemberThatIsNotInTheStatusYetHoldsItsOrdinalToo(t *testing.T) {
 	}
 }
 
-// Lives at random found it (test, seed 37): the replica was cut off while others put the VM into quarantine, cloned another one, and its
+// Found by a randomized test (test, seed 37): the replica was cut off while others put the VM into quarantine, cloned another one, and its
 // host left and came back.
 func TestAMemberThatOthersReplacedWhileAReplicaWasCutOffHoldsNoOrdinal(t *testing.T) {
 	o := atWork(2)

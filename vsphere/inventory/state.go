@@ -69,7 +69,7 @@ const unstampedPatience = 5 * time.Second
 //
 // One whose stamp came off just now was released, perhaps, by another replica, which removes the group. That
 // replica has marked another member before, and what vCenter tells of two VMs may come in any order: so it is waited for a
-// moment before anything is cloned in its stead. (Lives at random found it: a member too many, at the end of a Retain.)
+// moment before anything is cloned in its stead. (Found by a randomized test: one member too many, at the end of a Retain.)
 // The caller holds mu.
 func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, finalizing bool) bool {
 	id, reused := vmID{r.MoRef, r.InstanceUUID}, false
