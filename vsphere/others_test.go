@@ -10,7 +10,7 @@ import (
 )
 
 // What the stream has not told yet counts all the same: whoever takes a member down looks at those that are counted upon in the
-// call in which it looks at the member. (The exact world found it, with seeds 42134 and 41782.)
+// call in which it looks at the member. (Found by the model in test/world, seeds 42134 and 41782.)
 func TestAMemberIsNotTakenDownWhenTooFewOfThoseAreAtWorkThatAreCountedUpon(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]func(w *world){

@@ -15,7 +15,7 @@ import (
 )
 
 // Of the word that a guest is asked and the withdrawal of its mark one has its way: else the member would count as wanted and at
-// work while its guest halts, and another one go on the strength of it. (The exact world found it, with seeds 431897 and 22961.)
+// work while its guest halts, and another one go on the strength of it. (Found by the model in test/world, seeds 431897 and 22961.)
 func TestTheStampSaysThatAGuestIsAskedBeforeItIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 	})
 }
 
-// Writing the stamp may take long. (The exact world found it, with seed 1240564: meanwhile a member that was counted upon was powered
+// Writing the stamp may take long. (Found by the model in test/world, seed 1240564: meanwhile a member that was counted upon was powered
 // off by an operator and on again by us, and was not ready yet.)
 func TestAGuestIsNotAskedWhenTooFewAreAtWorkOnceItsStampIsWritten(t *testing.T) {
 	t.Parallel()
@@ -161,7 +161,7 @@ func TestAGuestIsNotAskedWhenTooFewAreAtWorkOnceItsStampIsWritten(t *testing.T) 
 	})
 }
 
-// The exact world found it (test/world, seed 4068014): a process stood still after it had written the stamp. When it asked the guest, the
+// Found by the model in test/world, seed 4068014: a process stood still after it had written the stamp. When it asked the guest, the
 // stamp's word was void, and another member was taken down beside it.
 func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
 	t.Parallel()

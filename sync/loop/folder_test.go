@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The exact world found it (test/world, seed 210809): a replica lost vCenter's stream while it made the group's folder, so it
+// Found by the model in test/world, seed 210809: a replica lost vCenter's stream while it made the group's folder, so it
 // never saw it. Another replica finalized the group and removed the folder, and this one recreated it, and cloned into it.
 func TestAFolderItMadeItselfIsRecreatedOnlyForALaterCall(t *testing.T) {
 	m := newModel(time.Second)
@@ -78,7 +78,7 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 	}
 }
 
-// The exact world found it (test/world, seed 2244048): a replica that saw nothing of vCenter was called, and the group finalized by
+// Found by the model in test/world, seed 2244048: a replica that saw nothing of vCenter was called, and the group finalized by
 // another one; when it saw vCenter again, it recreated the folder.
 func TestAFolderIsMadeOnlyForACallThatCameWhileVCenterWasKnown(t *testing.T) {
 	m := newModel(time.Second)

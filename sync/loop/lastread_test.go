@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The exact world found it (test/world, seed 2542): the group's folder had just been made by another replica, which was
+// Found by the model in test/world, seed 2542: the group's folder had just been made by another replica, which was
 // about to clone into it; and the stream was late. The group was finalized, and the clone stayed forever.
 func TestAFolderThatOnlyTheLastReadShowsIsRemovedBeforeTheEnd(t *testing.T) {
 	m := newModel(time.Second)

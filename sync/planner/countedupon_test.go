@@ -11,7 +11,7 @@ import (
 )
 
 // The stream may not have told yet that one of those that stay is marked or down. So the step that takes a member down names
-// them, and how many of them must be as they were. (The exact world found it, with seeds 42134 and 41782.)
+// them, and how many of them must be as they were. (Found by the model in test/world, seeds 42134 and 41782.)
 func TestAStepThatTakesAMemberDownNamesTheMembersCountedUpon(t *testing.T) {
 	o := observed(3)
 	o.Group.Spec.Update.MaxUnavailable = of(1)

@@ -8,7 +8,7 @@ import (
 )
 
 // Two replicas clone the same member, and the reply to one is lost. The member is there, and nothing is tried again; so nothing is
-// told of it. (The exact world found it, seed 2306111: of equal facts one replica told that failure and the other nothing.)
+// told of it. (Found by the model in test/world, seed 2306111: of equal facts one replica told that failure and the other nothing.)
 func TestAFailedCloneIsNotToldOnceItsMemberIsThere(t *testing.T) {
 	t.Parallel()
 	o := observed(2)

@@ -61,7 +61,7 @@ func oneTooMany() plan.Observed {
 	return o
 }
 
-// The small worlds found it: both replicas have marked a member, and this one withdraws the other's mark while the
+// Found by the models in test/world: both replicas have marked a member, and this one withdraws the other's mark while the
 // other's PowerOff is under way. Unmark waits for that, unless its reply is lost.
 func TestAMemberWithAPossiblyLateUnmarkIsNotCountedUpon(t *testing.T) {
 	for _, state := range []plan.State{plan.Running, plan.BackingOff, plan.Due} {
@@ -83,7 +83,7 @@ func TestAMemberWithAPossiblyLateUnmarkIsNotCountedUpon(t *testing.T) {
 	}
 }
 
-// The small worlds found it: a PowerOff was carried out and its reply lost, its mark had been withdrawn meanwhile, and the member
+// Found by the models in test/world: a PowerOff was carried out and its reply lost, its mark had been withdrawn meanwhile, and the member
 // is marked again, which is refused, before it is seen to be off.
 func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T) {
 	o := oneTooMany()
@@ -254,7 +254,7 @@ func TestAPowerOffAfterAnIgnoredShutdownSaysSo(t *testing.T) {
 }
 
 // A step that was given up before its call is known to have done nothing. Were its member in doubt for this replica alone, it would
-// choose another one than the others do, and each would withdraw the other's mark. (The exact world found it, with seed 3025541.)
+// choose another one than the others do, and each would withdraw the other's mark. (Found by the model in test/world, seed 3025541.)
 func TestAMemberWithAnAbandonedStepIsCountedUpon(t *testing.T) {
 	o := oneTooMany()
 	for _, p := range []struct {

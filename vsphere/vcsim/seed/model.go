@@ -41,6 +41,7 @@ func New(c Shape, instanceUUID string) (*world.World, error) {
 		return nil, fmt.Errorf("create the inventory: %w", err)
 	}
 	w := world.New(m)
+	keepNoLicenses(w)
 	ownPools(w)
 	skipFieldKey(w)
 	connectOpaque(w)
@@ -48,6 +49,14 @@ func New(c Shape, instanceUUID string) (*world.World, error) {
 		return w, fillPods(w)
 	}
 	return w, nil
+}
+
+// keepNoLicenses ends the simulator's bookkeeping of which host has which license. It copies EvalLicense whenever a host is added,
+// which may be while another vCenter is made. Nobody here asks for licenses.
+func keepNoLicenses(w *world.World) {
+	for _, m := range w.Objects.AllReference("LicenseAssignmentManager") {
+		w.Objects.RemoveHandler(m.(simulator.RegisterObject))
+	}
 }
 
 // ownPools gives each pool a summary of its own: the simulator's pools share that of a global template, also with those of other
