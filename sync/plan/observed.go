@@ -123,6 +123,9 @@ type Query struct {
 	Template string
 	// Recorded are the members in the group's status, and its VMs in quarantine: those that are not seen are looked for. It is not changed.
 	Recorded []v1alpha1.Member
+	// RecordedIn is the vCenter (its about.instanceUuid) that the recorded ones are in; empty if not known. Another one is not asked
+	// for them: the same moRefs are other VMs there, and it cannot tell whether they are gone.
+	RecordedIn string
 	// Adopt is spec.adopt.
 	Adopt []string
 	// Home is where the group's folder is looked for, as long as it has no VM whose stamp says otherwise; and the template.
@@ -152,7 +155,7 @@ func (o *Observed) Query() Query {
 
 // QueryOf is what a group wants to know.
 func QueryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
-	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, Adopt: g.Spec.Adopt,
+	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
 	if kept := g.Status.Quarantined; len(kept) > 0 {
 		ask.Recorded = slices.Clone(ask.Recorded)

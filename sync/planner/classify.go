@@ -232,14 +232,14 @@ func homeText(home string) string {
 }
 
 // madeIn is the vCenter that the group's members were made in, as the status and the stamps have it. A group
-// without members belongs to none.
+// without members, and with nothing in quarantine, belongs to none.
 func (v *view) madeIn() string {
 	for i := range v.State.VMs {
 		if was := v.State.VMs[i].VCenter; was != "" && was != v.State.VCenter {
 			return was
 		}
 	}
-	if len(v.Group.Status.Members) > 0 {
+	if len(v.Group.Status.Members)+len(v.Group.Status.Quarantined) > 0 {
 		return v.Group.Status.VCenterUUID
 	}
 	return ""

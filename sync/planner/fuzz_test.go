@@ -96,7 +96,7 @@ func forbids(o *plan.Observed) string {
 		return "vCenter is not known"
 	case o.Group.Spec.Paused:
 		return "it is paused"
-	case o.Group.Status.VCenterUUID != "" && o.Group.Status.VCenterUUID != o.State.VCenter && len(o.Group.Status.Members) > 0:
+	case o.Group.Status.VCenterUUID != "" && o.Group.Status.VCenterUUID != o.State.VCenter && len(o.Group.Status.Members)+len(o.Group.Status.Quarantined) > 0:
 		return "it lives in another vCenter"
 	case o.Finalizing:
 		return ""

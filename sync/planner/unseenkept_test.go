@@ -2,6 +2,7 @@ package planner_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,5 +33,17 @@ func TestAVMInQuarantineThatIsNotSeenIsNotGone(t *testing.T) {
 	o.State.Gone = []string{"vm-51"}
 	if r := planner.Make(o); !r.Finalized {
 		t.Errorf("it is gone, and the group is not: %+v", r.Status)
+	}
+}
+
+func TestAVMInQuarantineInAnotherVCenterHoldsTheGroup(t *testing.T) {
+	t.Parallel()
+	o := observed(0)
+	o.Group.Status.Quarantined = []v1alpha1.Quarantined{{Name: "web-2-vm-51", Ordinal: 2, MoRef: "vm-51", Reason: "ScaleIn", Since: metav1.NewTime(now.Add(-time.Minute))}}
+	o.Group.Status.VCenterUUID, o.State.VCenter = vcenter, "another"
+	remove(&o)
+	o.Emptied = true
+	if r := planner.Make(o); r.Finalized || len(r.Actions) > 0 || r.Status.VCenterUUID != vcenter || !strings.Contains(r.Status.LastMessage, "made in vCenter "+vcenter) {
+		t.Errorf("finalized: %v, after %+v; %+v", r.Finalized, r.Actions, r.Status)
 	}
 }

@@ -36,9 +36,11 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	if s.Trouble == nil {
 		s.Trouble = n.unfit
 	}
-	for i := range ask.Recorded {
-		if n.isGone(ref.UID, &ask.Recorded[i], ask.Finalizing) {
-			s.Gone = append(s.Gone, ask.Recorded[i].MoRef)
+	if ask.RecordedIn == "" || ask.RecordedIn == n.vcenter {
+		for i := range ask.Recorded {
+			if n.isGone(ref.UID, &ask.Recorded[i], ask.Finalizing) {
+				s.Gone = append(s.Gone, ask.Recorded[i].MoRef)
+			}
 		}
 	}
 	s.Vanished = n.vanishedOf(ref.UID)

@@ -97,6 +97,19 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 	}
 }
 
+// Two installs with a vCenter each look at one group while its label changes. What the other one removes is not missing here.
+func TestAVMThatIsRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
+	s := newShelf()
+	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1"), RecordedIn: "another"}
+	if s.State(web, ask); len(s.asked) != 0 {
+		t.Errorf("asked for %v", s.asked)
+	}
+	ask.RecordedIn = "vc"
+	if s.State(web, ask); !slices.Equal(s.asked, []string{"vm-1"}) {
+		t.Errorf("asked for %v, in its own vCenter", s.asked)
+	}
+}
+
 // many is an inventory of 10,000 VMs in 1,000 groups, and as many unmanaged VMs.
 func many() *Inventory {
 	n := New(nil)
