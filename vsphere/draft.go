@@ -51,6 +51,27 @@ func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (
 	return good
 }
 
+// Obstacles looks what a clone would meet that the forecast of a group without a VM, or with others, has. It makes nothing; reads that
+// fail are told as obstacles, too.
+func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (all []plan.Obstacle) {
+	tell := func(part string, err error) {
+		all = append(all, plan.Obstacle{VM: a.VM, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
+	}
+	at, err := v.inventory.GroupFolderFor(ref, plan.HomeOf(a.Details.Spec))
+	if err != nil {
+		tell("placement", err)
+		return all
+	}
+	_, a.Folder = v.inventory.Standing(at)
+	d, err := v.Draft(ref, a)
+	if err != nil {
+		tell("placement", err)
+		return all
+	}
+	d.Fill(ctx, tell)
+	return all
+}
+
 // FillBare takes the steps that make a VM like a member, and none that says whose it is.
 func (d *Draft) FillBare(ctx context.Context) error {
 	for _, step := range d.v.cloneSteps() {

@@ -18,10 +18,11 @@ import (
 
 type checkSettings struct {
 	settings
-	templates, networks     []string
-	file, namespace, output string
-	deep, strict            bool
-	guestTimeout            time.Duration
+	templates, networks []string
+	manifests
+	output       string
+	deep, strict bool
+	guestTimeout time.Duration
 }
 
 func checkCommand() *cobra.Command {
@@ -71,9 +72,7 @@ and 2 if the settings are wrong.`,
 	f.SortFlags = false
 	f.StringArrayVarP(&s.templates, "template", "t", nil, "template to check, by name or inventory path; repeat the flag for several")
 	f.StringArrayVar(&s.networks, "network", nil, "network to check, by name or inventory path; repeat the flag for several")
-	f.StringVarP(&s.file, "file", "f", "", "file with VmGroup manifests, whose needs are checked; - for standard input")
-	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
-	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace for manifests without one")
+	s.manifests.flags(c, "file with VmGroup manifests, whose needs are checked")
 	f.BoolVar(&s.deep, "deep", false, "create a folder and a VM, try what the server relies on, and remove them")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", 3*time.Minute, "with --deep: how long a guest may take to boot, and to shut down")
 	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")
@@ -91,13 +90,11 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		return usageError{fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)}
 	}
 	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, GuestPatience: s.guestTimeout}
-	if s.file != "" {
-		groups, err := (&planSettings{file: s.file, namespace: s.namespace}).read(in)
-		if err != nil {
-			return usageError{err}
-		}
-		o.Groups = groups
+	groups, err := s.read(in, func(what string) { fmt.Fprintln(progress, "…", what) })
+	if err != nil {
+		return usageError{err}
 	}
+	o.Groups = groups
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
 		return err

@@ -22,15 +22,7 @@ var quickly = []string{"VMGROUP_SIMULATOR_CLONE_TIME=200ms", "VMGROUP_SIMULATOR_
 // runCheck runs vmgroup check, and returns its standard output, its standard error and its exit status.
 func runCheck(t *testing.T, env []string, args ...string) (out, errs string, status int) {
 	t.Helper()
-	c := vmgroup(env, append([]string{"check"}, args...)...)
-	var o, e bytes.Buffer
-	c.Stdout, c.Stderr = &o, &e
-	if err := c.Run(); err != nil {
-		if _, is := err.(*exec.ExitError); !is {
-			t.Fatal(err)
-		}
-	}
-	return o.String(), e.String(), c.ProcessState.ExitCode()
+	return run(t, vmgroup(env, append([]string{"check"}, args...)...))
 }
 
 func TestACheckOfTheEmbeddedVCenterIsAllGreen(t *testing.T) {

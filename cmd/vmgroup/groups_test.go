@@ -79,22 +79,20 @@ func TestEveryReplicaReportsAGroupAndNoneItsUserData(t *testing.T) {
 		}
 	}
 
-	forecast := func(env []string, args ...string) string {
+	forecast := func(want int, env []string, args ...string) string {
 		t.Helper()
-		c := vmgroup(env, append([]string{"plan", "-f", "-", "--log-level", "error"}, args...)...)
-		c.Stdin = strings.NewReader(plantedManifest)
-		out, err := c.CombinedOutput()
-		if err != nil {
-			t.Errorf("%v: %s", err, out)
+		out, errs, status := preview(t, env, plantedManifest, args...)
+		if status != want {
+			t.Errorf("exit status %d: %s%s", status, out, errs)
 		}
-		told += string(out)
-		return string(out)
+		told += out + errs
+		return out
 	}
-	if out := forecast(nil, "--server", called.url); strings.Count(out, "Clone") != 1 || strings.Contains(out, "Destroy") {
+	if out := forecast(2, nil, "--server", called.url); strings.Count(out, "Clone") != 1 || strings.Contains(out, "Destroy") {
 		t.Errorf("the server that knows the user data foresees:\n%s", out)
 	}
-	for _, out := range []string{forecast(nil, "--server", other.url), forecast(against(vc))} {
-		if !strings.Contains(out, "spec.userData names Secret default/boot, which this request does not bring") || !strings.Contains(out, "nothing to do") {
+	for _, out := range []string{forecast(1, nil, "--server", other.url), forecast(1, against(vc))} {
+		if !strings.Contains(out, "blocked: spec.userData names Secret default/boot, which this request does not bring") || strings.Contains(out, "nothing to do") {
 			t.Errorf("without the user data:\n%s", out)
 		}
 	}
@@ -122,9 +120,9 @@ func TestATableHasNoVMForStepsOfTheGroup(t *testing.T) {
 		{Round: 2, Action: plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: "c"}},
 		{Round: 3, Action: plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "d"}},
 	}
-	a := hook.Answer(plan.Ref{Namespace: "default", Name: "web"}, &plan.Result{}, &plan.Outlook{Steps: steps})
+	a := hook.Answer(t.Context(), nil, plan.Ref{Namespace: "default", Name: "web"}, &plan.Result{}, &plan.Outlook{Steps: steps})
 	var out bytes.Buffer
-	if err := table(&out, []hook.PlanAnswer{a}); err != nil {
+	if err := planTable(&out, []hook.PlanAnswer{a}); err != nil {
 		t.Fatal(err)
 	}
 	want := `default/web is : 

@@ -180,15 +180,13 @@ func TestPlanAsksAServerWithAuthentication(t *testing.T) {
 	p := serve(t, nil, append([]string{"--simulator", "--client-ca-file", k.path("ca.crt")}, k.flags()...)...)
 	lock := []string{"--server", p.url, "--server-ca-file", k.path("ca.crt"), "--tls-server-name", "vmgroup.vmgroup-system.svc",
 		"--server-client-cert-file", k.path("client.crt"), "--server-client-key-file", k.path("client.key")}
-	plan := func(args ...string) (string, error) {
-		c := vmgroup(nil, append([]string{"plan", "-f", "-"}, args...)...)
-		c.Stdin = strings.NewReader(strings.Replace(plantedManifest, ", userData: {secretKeyRef: {name: boot}}", "", 1))
-		out, err := c.CombinedOutput()
-		return string(out), err
+	plan := func(args ...string) (string, int) {
+		out, errs, status := preview(t, nil, strings.Replace(plantedManifest, ", userData: {secretKeyRef: {name: boot}}", "", 1), args...)
+		return out + errs, status
 	}
 	eventually(t, "a plan", func() bool {
-		out, err := plan(append(lock, "--server-token-file", k.path("token"))...)
-		return err == nil && strings.Contains(out, "PowerOn")
+		out, status := plan(append(lock, "--server-token-file", k.path("token"))...)
+		return status == 2 && strings.Contains(out, "PowerOn")
 	})
 	k.write("wrong", "a-token-that-is-not-good")
 	k.write("none", "")
@@ -202,8 +200,8 @@ func TestPlanAsksAServerWithAuthentication(t *testing.T) {
 		"--server: give a URL":                                        {"--server", "vmgroup:8443"},
 		"--server-ca-file: " + k.path("none") + " holds no PEM cert":  {"--server", p.url, "--server-ca-file", k.path("none")},
 	} {
-		if out, err := plan(args...); err == nil || !strings.Contains(out, says) || strings.Contains(out, "planted") {
-			t.Errorf("%q: %v: %s", says, err, out)
+		if out, status := plan(args...); status != 1 || !strings.Contains(out, says) || strings.Contains(out, "planted") {
+			t.Errorf("%q: exit status %d: %s", says, status, out)
 		}
 	}
 }

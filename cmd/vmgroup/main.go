@@ -20,19 +20,29 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := command().ExecuteContext(ctx); err != nil {
+	c, err := command().ExecuteContextC(ctx)
+	if status := exitStatus(0); errors.As(err, &status) {
+		os.Exit(int(status))
+	}
+	if err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") { // an error may quote vCenter or the server
 			fmt.Fprintln(os.Stderr, "vmgroup:", plan.Printable(line))
 		}
-		os.Exit(exitCode(err))
+		os.Exit(exitCode(c.Name(), err))
 	}
 }
 
 // usageError is a mistake in the command line or the environment; the exit status is 2, as for other Unix tools.
 type usageError struct{ error }
 
-func exitCode(err error) int {
-	if usage := (usageError{}); errors.As(err, &usage) {
+// exitStatus is an outcome that has been told, and is no error in itself.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// exitCode is the exit status after an error. For plan, 2 says something else.
+func exitCode(command string, err error) int {
+	if usage := (usageError{}); errors.As(err, &usage) && command != "plan" {
 		return 2
 	}
 	return 1

@@ -52,6 +52,19 @@ func vmgroup(env []string, args ...string) *exec.Cmd {
 	return c
 }
 
+// run runs a command to its end, and returns its standard output, its standard error and its exit status.
+func run(t *testing.T, c *exec.Cmd) (out, errs string, status int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	c.Stdout, c.Stderr = &o, &e
+	if err := c.Run(); err != nil {
+		if _, is := err.(*exec.ExitError); !is {
+			t.Fatal(err)
+		}
+	}
+	return o.String(), e.String(), c.ProcessState.ExitCode()
+}
+
 // serve starts vmgroup serve and waits until it listens.
 func serve(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
@@ -279,7 +292,7 @@ func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 		{[]string{"VMGROUP_ADOPT_FROM=\"a"}, []string{"serve", "--simulator"}, "the environment variable VMGROUP_ADOPT_FROM (flag --adopt-from)"},
 		{nil, []string{"plan"}, `required flag(s) "file" not set`},
 		{nil, []string{"plan", "-f", "nothing.yaml", "--server", "http://127.0.0.1:1"}, "nothing.yaml"},
-		{nil, []string{"plan", "-f", "-", "-o", "xml"}, `--output "xml": must be table or json`},
+		{nil, []string{"plan", "-f", "-", "-o", "xml"}, `--output "xml": must be table, json or yaml`},
 		{nil, []string{"sevre"}, `unknown command "sevre"`},
 	} {
 		t.Run(strings.Join(append(c.env, c.args...), " "), func(t *testing.T) {
@@ -322,11 +335,9 @@ spec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template}
 	var outs []string
 	for _, args := range [][]string{{"--server", p.url}, {}} {
 		eventually(t, "a plan of five steps", func() bool {
-			c := vmgroup(against(vc), append([]string{"plan", "-f", "-", "--log-level", "error"}, args...)...)
-			c.Stdin = strings.NewReader(manifest)
-			out, err := c.CombinedOutput()
-			if err == nil && strings.Contains(string(out), "PowerOn") {
-				outs = append(outs, string(out))
+			out, _, status := preview(t, against(vc), manifest, args...)
+			if status == 2 && strings.Contains(out, "PowerOn") {
+				outs = append(outs, out)
 				return true
 			}
 			return false
@@ -338,9 +349,7 @@ spec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template}
 	if n := vc.Calls()["CloneVM_Task"]; n > 0 {
 		t.Errorf("%d clones", n)
 	}
-	c := vmgroup(nil, "plan", "-f", "-", "--server", p.url)
-	c.Stdin = strings.NewReader(strings.Replace(manifest, "cpu", "cpus", 1))
-	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), `unknown field "spec.cpus"`) {
-		t.Errorf("%v: %s", err, out)
+	if _, errs, status := preview(t, nil, strings.Replace(manifest, "cpu", "cpus", 1), "--server", p.url); status != 1 || !strings.Contains(errs, `unknown field "spec.cpus"`) {
+		t.Errorf("exit status %d: %s", status, errs)
 	}
 }

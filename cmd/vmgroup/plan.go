@@ -1,24 +1,19 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
-	"text/tabwriter"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
@@ -28,10 +23,12 @@ import (
 
 type planSettings struct {
 	settings
-	remote                  remote
-	file, output, namespace string
-	remove                  bool
-	timeout                 time.Duration
+	manifests
+	remote  remote
+	output  string
+	remove  bool
+	quiet   bool // writes no log
+	timeout time.Duration
 }
 
 func planCommand() *cobra.Command {
@@ -40,7 +37,11 @@ func planCommand() *cobra.Command {
 		Use:   "plan -f group.yaml [--server URL]",
 		Short: "Preview the steps for a VmGroup, and do nothing",
 		Long: `plan reads VmGroup manifests and shows the steps that lead to their desired state, each with its
-reason. With --server it asks a running server; otherwise it looks at vCenter itself.
+reason, and what blocks them: it also looks whether what a clone needs is there. With --server it asks a
+running server, as it does without flags in the server's own container; otherwise it looks at vCenter itself.
+
+The exit status is 0 if there is nothing to do, 2 if there is something to do, and 1 after an error, or if
+something blocks a group.
 
 plan finds an existing group by the manifest's metadata.uid (kubectl get vg web -o yaml), or else by the
 namespace and name in its members' stamps. Only the server that Metacontroller calls for the group
@@ -48,41 +49,43 @@ knows its user data (spec.userData): ask it with --server.`,
 		Example: `  vmgroup plan -f group.yaml --server http://127.0.0.1:8080
   vmgroup plan -f group.yaml --server https://127.0.0.1:8443 --tls-server-name vmgroup.vmgroup-system.svc \
     --server-ca-file ca.crt --server-token-file token
-  kubectl get vg web -o yaml | vmgroup plan -f - --delete -o json`,
+  kubectl get vg web -o yaml | vmgroup plan -f - --delete -o json
+  kubectl -n vmgroup-system exec -i deploy/vmgroup -- /vmgroup plan -f - <group.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := fromEnvironment(c); err != nil {
 				return err
 			}
-			return s.run(c.Context(), c.InOrStdin(), c.OutOrStdout())
+			s.quiet = !c.Flags().Changed("log-level")
+			return s.run(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVarP(&s.file, "file", "f", "", "file with VmGroup manifests, in YAML or JSON; - for standard input")
+	s.manifests.flags(c, "file with VmGroup manifests")
 	_ = c.MarkFlagRequired("file")
-	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
 	s.remote.flags(c)
-	f.StringVarP(&s.output, "output", "o", "table", "table or json")
-	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace for manifests without one")
+	f.StringVarP(&s.output, "output", "o", "table", "table, json or yaml")
 	f.BoolVar(&s.remove, "delete", false, "preview deleting the group")
 	f.DurationVar(&s.timeout, "timeout", time.Minute, "how long to wait for an answer")
-	complete(c, "output", "table", "json")
+	complete(c, "output", "table", "json", "yaml")
 	s.settings.flags(c)
 	return c
 }
 
-func (s *planSettings) run(ctx context.Context, in io.Reader, out io.Writer) error {
-	if s.output != "table" && s.output != "json" {
-		return usageError{fmt.Errorf("--output %q: must be table or json", s.output)}
+func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writer) error {
+	show, known := map[string]func(io.Writer, []hook.PlanAnswer) error{"table": planTable, "json": planJSON, "yaml": planYAML}[s.output]
+	if !known {
+		return usageError{fmt.Errorf("--output %q: must be table, json or yaml", s.output)}
 	}
-	groups, err := s.read(in)
+	note := func(text string) { fmt.Fprintln(notes, "vmgroup:", plan.Printable(text)) }
+	groups, err := s.read(in, note)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	ask, done, err := s.asker(ctx)
+	ask, done, err := s.asker(ctx, note)
 	if err != nil {
 		return err
 	}
@@ -99,66 +102,28 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out io.Writer) err
 		}
 		answers = append(answers, a)
 	}
-	if s.output == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(answers)
-	}
-	return table(out, answers)
-}
-
-// read reads the manifests strictly: an unknown field is an error.
-func (s *planSettings) read(in io.Reader) ([]*v1alpha1.VmGroup, error) {
-	if s.file != "-" {
-		f, err := os.Open(s.file)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--file: %w", err)}
-		}
-		defer f.Close() //nolint:errcheck // it was only read
-		in = f
-	}
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
-	var groups []*v1alpha1.VmGroup
-	for n := 1; ; n++ {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, fmt.Errorf("read %s: %w", s.file, err)
-		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		g := &v1alpha1.VmGroup{}
-		if err := unmarshalStrict(text, g); err != nil {
-			return nil, fmt.Errorf("%s, document %d: %w", s.file, n, err)
-		}
-		if g.Kind != v1alpha1.Kind || g.APIVersion != v1alpha1.GroupVersion.String() {
-			return nil, fmt.Errorf("%s, document %d: is a %s of %q, not a VmGroup of %s", s.file, n, g.Kind, g.APIVersion, v1alpha1.GroupVersion)
-		}
-		if g.Namespace == "" {
-			g.Namespace = s.namespace
-		}
-		groups = append(groups, g)
-	}
-	if len(groups) == 0 {
-		return nil, usageError{fmt.Errorf("--file %s holds no VmGroup", s.file)}
-	}
-	return groups, nil
-}
-
-// unmarshalStrict decodes like an API server with strict field validation.
-func unmarshalStrict(text []byte, into any) error {
-	asJSON, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
+	if err := show(out, answers); err != nil {
 		return err
 	}
-	strict, err := kjson.UnmarshalStrict(asJSON, into)
-	return errors.Join(append(strict, err)...)
+	return verdict(answers)
+}
+
+// verdict is the exit status of a preview, as of Terraform's -detailed-exitcode.
+func verdict(answers []hook.PlanAnswer) error {
+	switch {
+	case slices.ContainsFunc(answers, func(a hook.PlanAnswer) bool { return len(a.Blocked) > 0 }):
+		return exitStatus(1)
+	case slices.ContainsFunc(answers, func(a hook.PlanAnswer) bool { return len(a.Steps) > 0 }):
+		return exitStatus(2)
+	}
+	return nil
 }
 
 // asker returns the function that plans a group: it asks a running server, or looks at vCenter.
-func (s *planSettings) asker(ctx context.Context) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
+func (s *planSettings) asker(ctx context.Context, note func(string)) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
+	if s.remote.server == "" {
+		s.remote.findHere(os.Getenv, note)
+	}
 	if s.remote.server == "" {
 		return s.lookDirectly(ctx)
 	}
@@ -171,6 +136,9 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 	log, err := s.logger(os.Stderr)
 	if err != nil {
 		return nil, nil, err
+	}
+	if s.quiet { // the answer says everything
+		log = zerolog.Nop()
 	}
 	changed := make(chan struct{}, 1)
 	s.vcenter.Changed = func(types.UID) {
@@ -209,38 +177,12 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 			return nil, nil, fmt.Errorf("vCenter's inventory was not read within --timeout (%s)", s.timeout)
 		}
 	}
-	return func(_ context.Context, g *v1alpha1.VmGroup) (hook.PlanAnswer, error) {
+	return func(ctx context.Context, g *v1alpha1.VmGroup) (hook.PlanAnswer, error) {
 		call := plan.Call{Group: g, Finalizing: s.remove, Related: plan.NoRelated(g)}
 		result, outlook, err := groups.Preview(call)
-		return hook.Answer(call.Ref(), &result, &outlook), err
+		if err != nil {
+			return hook.PlanAnswer{}, err
+		}
+		return hook.Answer(ctx, vc, call.Ref(), &result, &outlook), nil
 	}, done, nil
-}
-
-func table(out io.Writer, answers []hook.PlanAnswer) error {
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	for i, a := range answers {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintf(w, "%s is %s: %s\n", plan.Printable(a.Group), plan.Printable(string(a.Phase)), plan.Printable(a.Message))
-		if len(a.Steps) == 0 {
-			fmt.Fprintln(w, "nothing to do")
-			continue
-		}
-		fmt.Fprintln(w, "ROUND\tACTION\tVM\tREASON")
-		for i, s := range a.Steps {
-			if s.AfterSeconds > 0 && (i == 0 || a.Steps[i-1].Round != s.Round) {
-				fmt.Fprintf(w, "%d\t-\t-\twait %s\n", s.Round, (time.Duration(s.AfterSeconds) * time.Second).Round(time.Second))
-			}
-			vm := s.VM
-			if vm == "" {
-				vm = "-"
-			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", s.Round, plan.Printable(string(s.Op)), plan.Printable(vm), plan.Printable(s.Reason))
-		}
-		if a.More {
-			fmt.Fprintln(w, "… and more")
-		}
-	}
-	return w.Flush()
 }

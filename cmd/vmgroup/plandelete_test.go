@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,12 +27,10 @@ func TestPlanDeleteShowsWhatADeletionWouldRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"--server", p.url}, {}} {
-		c := vmgroup(against(vc), append([]string{"plan", "-f", "-", "--delete", "-o", "json", "--log-level", "error"}, args...)...)
-		c.Stdin = strings.NewReader(string(manifest))
-		out, err := c.Output()
+		out, errs, status := preview(t, against(vc), string(manifest), append([]string{"--delete", "-o", "json"}, args...)...)
 		var answers []hook.PlanAnswer
-		if err != nil || json.Unmarshal(out, &answers) != nil || len(answers) != 1 {
-			t.Fatalf("%v: %v %s", args, err, out)
+		if status != 2 || json.Unmarshal([]byte(out), &answers) != nil || len(answers) != 1 {
+			t.Fatalf("%v: exit status %d, %s%s", args, status, out, errs)
 		}
 		var destroyed []string
 		for _, s := range answers[0].Steps {

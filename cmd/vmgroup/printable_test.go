@@ -46,7 +46,7 @@ func TestLogLinesHaveNoUnprintableCharacters(t *testing.T) {
 func TestAPlanShowsNoUnprintableCharacters(t *testing.T) {
 	var out bytes.Buffer
 	answer := hook.PlanAnswer{Group: strange, Message: strange, Steps: []hook.PlanStep{{Round: 1, Op: "Clone", VM: strange, Reason: strange}}}
-	if err := table(&out, []hook.PlanAnswer{answer}); err != nil {
+	if err := planTable(&out, []hook.PlanAnswer{answer}); err != nil {
 		t.Fatal(err)
 	}
 	printable(t, "the table", out.String())

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,56 @@ func (r *remote) flags(c *cobra.Command) {
 	text(&r.serverName, "tls-server-name", "VMGROUP_TLS_SERVER_NAME", "name in --server's certificate, if its URL has another (a forwarded port)")
 	text(&r.certFile, "server-client-cert-file", "VMGROUP_SERVER_CLIENT_CERT_FILE", "PEM file of the client certificate for --server, if it requires one")
 	text(&r.keyFile, "server-client-key-file", "VMGROUP_SERVER_CLIENT_KEY_FILE", "PEM file of its key")
+}
+
+// findHere finds the server that runs in this container, by the variables that it was started with. It serves with a certificate
+// that callers verify by its name, here by the very file; and it accepts its own tokens. Whoever must present a client certificate
+// cannot be found here: its key is the caller's.
+func (r *remote) findHere(getenv func(string) string, note func(string)) {
+	_, port, err := net.SplitHostPort(getenv("VMGROUP_LISTEN"))
+	if err != nil {
+		return
+	}
+	if getenv("VMGROUP_CLIENT_CA_FILE") != "" && r.certFile == "" {
+		note("the server here requires a client certificate, so plan looks at vCenter itself and knows no user data (--server, --server-client-cert-file)")
+		return
+	}
+	scheme := "http"
+	if file := getenv("VMGROUP_TLS_CERT_FILE"); file != "" {
+		scheme = "https"
+		if r.caFile == "" {
+			r.caFile = file
+		}
+		if r.serverName == "" {
+			r.serverName = nameIn(file)
+		}
+	}
+	if r.tokenFile == "" {
+		for file := range strings.SplitSeq(getenv("VMGROUP_TOKEN_FILE"), ",") {
+			if _, err := os.Stat(file); err == nil {
+				r.tokenFile = file
+				break
+			}
+		}
+	}
+	r.server = scheme + "://" + net.JoinHostPort("127.0.0.1", port)
+}
+
+// nameIn is the first DNS name of the first certificate in a PEM file; empty if it has none.
+func nameIn(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return ""
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || len(cert.DNSNames) == 0 {
+		return ""
+	}
+	return cert.DNSNames[0]
 }
 
 // asker returns the function that asks the server for a plan.

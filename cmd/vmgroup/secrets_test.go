@@ -125,10 +125,8 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 		told.WriteString(body)
 	}
 	for _, args := range [][]string{{"--server-token-file", k.path("token")}, {"--server-token-file", k.path("reader")}, {"--server-token-file", k.path("token-next")}} {
-		c := vmgroup(env, append([]string{"plan", "-f", "-", "--server", p.url, "--server-ca-file", k.path("ca.crt"), "--tls-server-name", "vmgroup.vmgroup-system.svc"}, args...)...)
-		c.Stdin = strings.NewReader(plantedManifest)
-		out, _ := c.CombinedOutput()
-		told.Write(out)
+		out, errs, _ := preview(t, env, plantedManifest, append([]string{"--server", p.url, "--server-ca-file", k.path("ca.crt"), "--tls-server-name", "vmgroup.vmgroup-system.svc"}, args...)...)
+		told.WriteString(out + errs)
 	}
 	if err := g.Delete(ctx); err != nil {
 		t.Fatal(err)

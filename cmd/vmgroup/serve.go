@@ -116,7 +116,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who}, vc)
 
 	handlers := hook.Config{
-		Keeper: groups, Roster: vc.Roster, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Keeper: groups, Scout: vc, Roster: vc.Roster, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Ready: readiness(open, vc),
 	}
 

@@ -41,6 +41,8 @@ type Keeper interface {
 // Config holds the parts of the server. New needs Keeper and Log, Health needs Ready.
 type Config struct {
 	Keeper Keeper
+	// Scout looks what the steps of a plan would meet in vCenter. It may be nil.
+	Scout Scout
 	// Roster lists the groups in vCenter's stamps, whichever replica was called for them, and reports whether the list is
 	// complete. It may be nil. It must answer from memory.
 	Roster func() (groups []plan.Listed, known bool)
@@ -66,6 +68,7 @@ const (
 type server struct {
 	Config
 	budget budget
+	scouts chan struct{} // holds one for each that looks now
 }
 
 // New returns the handler of the hooks, of /plan, and of /groups and /sd. It authenticates nobody (package guard does).
@@ -74,7 +77,7 @@ func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultLimit
 	}
-	s := &server{Config: cfg, budget: newBudget()}
+	s := &server{Config: cfg, budget: newBudget(), scouts: make(chan struct{}, scoutsAtOnce)}
 	r := chi.NewRouter()
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /groups, /groups/{namespace}/{name} or /sd")
@@ -143,19 +146,6 @@ func (s *server) customize(w http.ResponseWriter, r *http.Request) {
 	if call, ok := s.decode(w, r); ok {
 		write(w, customizeResponse(call.Group))
 	}
-}
-
-func (s *server) plan(w http.ResponseWriter, r *http.Request) {
-	call, ok := s.decode(w, r)
-	if !ok {
-		return
-	}
-	result, outlook, err := s.Keeper.Preview(call.Call)
-	if err != nil {
-		refuse(w, http.StatusUnprocessableEntity, err.Error())
-		return
-	}
-	write(w, Answer(call.Ref(), &result, &outlook))
 }
 
 func (s *server) answer(w http.ResponseWriter, call plan.Call, result *plan.Result, as func(SyncResponse) any) {

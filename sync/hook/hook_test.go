@@ -56,7 +56,8 @@ func (k *keeper) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	if c.Group.Name == "twice" {
 		return plan.Result{}, plan.Outlook{}, errors.New("several groups have members named default/twice")
 	}
-	return k.Renew(c), plan.Outlook{Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "0 exist, 2 are wanted"}}}}, nil
+	return k.Renew(c), plan.Outlook{Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "0 exist, 2 are wanted",
+		Details: &plan.Details{Spec: &c.Group.Spec}}}}}, nil
 }
 
 func healthy() plan.VCenterState {

@@ -157,39 +157,3 @@ func respond(namespace string, r *plan.Result) (SyncResponse, error) {
 	}
 	return out, nil
 }
-
-// PlanAnswer is the answer of POST /plan: what the server would do for a group, and why.
-type PlanAnswer struct {
-	// Group is namespace/name.
-	Group string `json:"group"`
-	// Phase and Message are those of the status that a sync would get now. If the call would be refused, Message says why,
-	// and Phase is that of the stored status.
-	Phase   v1alpha1.Phase `json:"phase"`
-	Message string         `json:"message"`
-	// Steps lead to the desired state, or to what blocks the group, if each succeeds.
-	Steps []PlanStep `json:"steps"`
-	// More reports that there are more steps than listed.
-	More bool `json:"more,omitempty"`
-}
-
-// PlanStep is one action. Steps of one round can run side by side.
-type PlanStep struct {
-	Round int `json:"round"`
-	// AfterSeconds is how long the server waits before the round, in seconds.
-	AfterSeconds float64 `json:"afterSeconds,omitempty"`
-	Op           string  `json:"op"`
-	VM           string  `json:"vm,omitempty"`
-	Reason       string  `json:"reason"`
-}
-
-// Answer turns a preview into the answer of POST /plan.
-func Answer(ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
-	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
-	if r.Refusal != nil {
-		a.Message = r.Refusal.Message
-	}
-	for i, s := range outlook.Steps {
-		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), VM: s.MemberName(), Reason: s.Reason}
-	}
-	return a
-}

@@ -55,6 +55,17 @@ type Step struct {
 type Outlook struct {
 	Steps []Step
 	More  bool
+	// Blocked is what the group waits for after the steps, if that is not the desired state; its reason is empty if it is.
+	Blocked Fault
+}
+
+// Obstacle is what a step would meet in vCenter: somebody looked before it is taken.
+type Obstacle struct {
+	VM string
+	Op Op
+	// Part is the part of the step that fails, such as "networks".
+	Part string
+	Fault
 }
 
 // Refusal is why a call gets no answer that Metacontroller would store: status and children stay as they are.

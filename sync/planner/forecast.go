@@ -4,6 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -39,14 +42,12 @@ func Forecast(o plan.Observed) (f plan.Outlook) {
 			plan.Show(&o, r.Children)
 		}
 		if len(r.Actions) == 0 {
-			if r.Wake == 0 || r.Finalized {
-				return f
-			}
 			waited += r.Wake
-			o.Now = o.Now.Add(r.Wake)
-			if waited > maxWaiting {
+			if r.Wake == 0 || r.Finalized || waited > maxWaiting {
+				f.Blocked = blockedBy(&o, &r, len(f.Steps) > 0)
 				return f
 			}
+			o.Now = o.Now.Add(r.Wake)
 			continue
 		}
 		for _, a := range r.Actions {
@@ -57,6 +58,20 @@ func Forecast(o plan.Observed) (f plan.Outlook) {
 		round++
 	}
 	f.More = true
+	return f
+}
+
+// blockedBy is what the last plan of a forecast waits for. A group that needs a person says so. One that waits for something else, such
+// as the first reading of the inventory, is blocked if no step could be foreseen, unless it is on its way to be gone.
+func blockedBy(o *plan.Observed, r *plan.Result, moved bool) plan.Fault {
+	waits := !moved && !o.Finalizing && r.Status.Phase != v1alpha1.PhaseRunning
+	if r.Status.Phase != v1alpha1.PhaseError && !waits {
+		return plan.Fault{}
+	}
+	f := plan.Fault{Reason: string(r.Status.Phase), Message: r.Status.LastMessage}
+	if ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		f.Reason = ready.Reason
+	}
 	return f
 }
 

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// manifests are the VmGroups that a command is given in files.
+type manifests struct {
+	files     []string
+	namespace string
+}
+
+func (m *manifests) flags(c *cobra.Command, usage string) {
+	f := c.Flags()
+	f.StringArrayVarP(&m.files, "file", "f", nil, usage+", in YAML or JSON; - for standard input; repeat the flag for several")
+	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
+	f.StringVarP(&m.namespace, "namespace", "n", "default", "namespace for manifests without one")
+}
+
+// read reads all files strictly: an unknown field is an error. Objects of other kinds are left out, and skipped is told of each, so
+// that whatever `kubectl apply` takes can be given.
+func (m *manifests) read(in io.Reader, skipped func(what string)) (groups []*v1alpha1.VmGroup, err error) {
+	for _, file := range m.files {
+		some, err := m.readFile(file, in, skipped)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, some...)
+	}
+	if len(groups) == 0 && len(m.files) > 0 {
+		return nil, usageError{fmt.Errorf("--file %s holds no VmGroup", strings.Join(m.files, ", "))}
+	}
+	return groups, nil
+}
+
+func (m *manifests) readFile(file string, in io.Reader, skipped func(what string)) (groups []*v1alpha1.VmGroup, err error) {
+	name := file
+	if file == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--file: %w", err)}
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		in = f
+	}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	for n := 1; ; n++ {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return groups, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		where := fmt.Sprintf("%s, document %d", name, n)
+		asJSON, err := yaml.YAMLToJSONStrict(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", where, err)
+		}
+		some, err := m.groupsIn(where, asJSON, skipped)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, some...)
+	}
+}
+
+// groupsIn are those of one document, which may be a List, as `kubectl get -o yaml` gives it.
+func (m *manifests) groupsIn(where string, text []byte, skipped func(what string)) (groups []*v1alpha1.VmGroup, err error) {
+	var object struct {
+		metav1.TypeMeta `json:",inline"`
+		Items           []runtime.RawExtension `json:"items"`
+	}
+	switch err := json.Unmarshal(text, &object); {
+	case string(bytes.TrimSpace(text)) == "null":
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: it is no Kubernetes object", where)
+	case object.Kind == "List" && object.APIVersion == "v1", object.Kind == v1alpha1.Kind+"List" && object.APIVersion == v1alpha1.GroupVersion.String():
+		for i := range object.Items {
+			some, err := m.groupsIn(fmt.Sprintf("%s, item %d", where, i+1), object.Items[i].Raw, skipped)
+			if err != nil {
+				return nil, err
+			}
+			groups = append(groups, some...)
+		}
+		return groups, nil
+	case object.Kind == v1alpha1.Kind && object.APIVersion == v1alpha1.GroupVersion.String():
+	case object.Kind == v1alpha1.Kind, object.Kind == "", object.APIVersion == "":
+		return nil, fmt.Errorf("%s: it is a %q of %q, not a VmGroup of %s: correct kind and apiVersion", where, object.Kind, object.APIVersion, v1alpha1.GroupVersion)
+	default:
+		skipped(fmt.Sprintf("%s: a %s of %s is no VmGroup, and left out", where, object.Kind, object.APIVersion))
+		return nil, nil
+	}
+	g := &v1alpha1.VmGroup{}
+	strict, err := kjson.UnmarshalStrict(text, g)
+	if err = errors.Join(append(strict, inUserTerms(text, err))...); err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	if g.Namespace == "" {
+		g.Namespace = m.namespace
+	}
+	return []*v1alpha1.VmGroup{g}, nil
+}
+
+// inUserTerms says of a value of the wrong type what the field accepts, instead of naming Go's types.
+func inUserTerms(text []byte, err error) error {
+	var wrong *json.UnmarshalTypeError
+	if err == nil || !errors.As(json.Unmarshal(text, &v1alpha1.VmGroup{}), &wrong) { // the strict decoder does not export its error
+		return err
+	}
+	got := wrong.Value
+	if value, found := valueAt(text, wrong.Field); found {
+		got = value
+	}
+	accepts := map[string]string{
+		"spec.memory": "a whole number of GB, such as 4, without a unit",
+		"spec.cpu":    "a whole number of virtual CPUs, such as 2",
+	}[wrong.Field]
+	if accepts == "" {
+		switch wrong.Type.Kind().String() {
+		case "int", "int32", "int64":
+			accepts = "a whole number"
+		case "bool":
+			accepts = "true or false, without quotation marks"
+		case "string":
+			accepts = "a text (put it in quotation marks)"
+		case "slice":
+			accepts = "a list"
+		case "struct", "map":
+			accepts = "an object, with fields of its own"
+		default:
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %s is not accepted: give %s", wrong.Field, got, accepts)
+}
+
+// valueAt is the JSON text of a field, by its path of names; not found where the path leads through a list.
+func valueAt(text []byte, path string) (string, bool) {
+	for name := range strings.SplitSeq(path, ".") {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(text, &object) != nil || object[name] == nil {
+			return "", false
+		}
+		text = object[name]
+	}
+	return string(text), len(text) <= 100
+}

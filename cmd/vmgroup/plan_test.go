@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// preview runs vmgroup plan with manifests on its standard input.
+func preview(t *testing.T, env []string, manifests string, args ...string) (out, errs string, status int) {
+	t.Helper()
+	c := vmgroup(env, append([]string{"plan", "-f", "-"}, args...)...)
+	c.Stdin = strings.NewReader(manifests)
+	return run(t, c)
+}
+
+const head = "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web, namespace: shop}\nspec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template"
+
+func TestPlanTellsWhatWillBlockAGroup(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	p := serve(t, against(vc))
+	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	for spec, want := range map[string]hook.PlanBlock{
+		"networks: [{network: nowhere}]":           {Op: "Clone", VM: "web-0", Part: "networks", Reason: "NetworkNotFound"},
+		"placement: {datastore: nowhere}":          {Op: "Clone", VM: "web-0", Part: "storage", Reason: "DatastoreNotFound"},
+		"placement: {pool: nowhere}":               {Op: "Clone", VM: "web-0", Part: "resource pool", Reason: "ResourcePoolNotFound"},
+		"placement: {storagePolicy: nowhere}":      {Op: "Clone", VM: "web-0", Part: "storage", Reason: "StoragePolicyNotFound"},
+		"tags: [{category: nowhere, name: x}]":     {Op: "Clone", VM: "web-0", Part: "tags", Reason: "TagNotFound"},
+		"customizationSpec: nowhere":               {Op: "Clone", VM: "web-0", Part: "customization", Reason: "CustomizationSpecNotFound"},
+		"clone: {mode: Linked, snapshot: nowhere}": {Op: "Clone", VM: "web-0", Part: "template and snapshot", Reason: "SnapshotNotFound"},
+		"placement: {zones: [none]}":               {Op: "Clone", VM: "web-0", Part: "resource pool", Reason: "ResourcePoolNotFound"},
+		"replicas: 0":                              {Reason: "TemplateNotFound"}, // see below
+	} {
+		manifest := head + ", " + spec + "}\n"
+		if strings.HasPrefix(spec, "replicas") {
+			manifest = strings.Replace(head, "vm-operator-template", "nowhere", 1) + "}\n"
+		}
+		for _, args := range [][]string{{"--server", p.url}, {}} {
+			out, errs, status := preview(t, against(vc), manifest, append([]string{"-o", "json"}, args...)...)
+			var answers []hook.PlanAnswer
+			if err := json.Unmarshal([]byte(out), &answers); err != nil || status != 1 || len(answers) != 1 {
+				t.Fatalf("%s, %v: exit status %d: %s%s", spec, args, status, out, errs)
+			}
+			if !slices.ContainsFunc(answers[0].Blocked, func(b hook.PlanBlock) bool {
+				said := b.Message != ""
+				b.Message = ""
+				return said && b == want
+			}) {
+				t.Errorf("%s, %v: %+v", spec, args, answers[0].Blocked)
+			}
+		}
+		if out, _, _ := preview(t, against(vc), manifest, "--server", p.url); !strings.Contains(out, "\nblocked") || !strings.Contains(out, "("+want.Reason+")") {
+			t.Errorf("%s:\n%s", spec, out)
+		}
+	}
+	if n := vc.Calls()["CloneVM_Task"] + vc.Calls()["CreateFolder"]; n > 1 { // the server makes its own folder
+		t.Errorf("%d calls that make something", n)
+	}
+}
+
+func TestPlanOfASettledGroupHasNothingToDo(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	p := serve(t, against(vc))
+	g := metacontroller.New(p.url, "shop", "web", "uid-web", 2)
+	if _, err := g.Until(t.Context(), metacontroller.Running); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := json.Marshal(&g.VmGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As kubectl and kustomize give them: a List, another kind, and several files.
+	list := `{"apiVersion":"v1","kind":"List","items":[` + string(manifest) + `]}`
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	if err := os.WriteFile(other, []byte("---\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, status := preview(t, against(vc), list, "--server", p.url, "-f", other)
+	if status != 0 || !strings.HasSuffix(out, "nothing to do\n") || !strings.Contains(errs, "a Namespace of v1 is no VmGroup") {
+		t.Errorf("exit status %d:\n%s%s", status, out, errs)
+	}
+	two := string(manifest) + "\n---\n" + strings.Replace(head, "name: web", "name: db", 1) + "}\n"
+	out, errs, status = preview(t, against(vc), two, "-o", "yaml")
+	var answers []hook.PlanAnswer
+	if err := yaml.UnmarshalStrict([]byte(out), &answers); err != nil || status != 2 || len(answers) != 2 || len(answers[0].Steps) != 0 || len(answers[1].Steps) == 0 {
+		t.Errorf("exit status %d, %v:\n%s%s", status, err, out, errs)
+	}
+}
+
+func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
+	t.Parallel()
+	for spec, says := range map[string]string{
+		"memory: 4Gi":            `spec.memory: "4Gi" is not accepted: give a whole number of GB, such as 4, without a unit`,
+		"memory: 1.5":            `spec.memory: 1.5 is not accepted: give a whole number of GB`,
+		`cpu: "2"`:               `spec.cpu: "2" is not accepted: give a whole number of virtual CPUs`,
+		"template: 24.04":        `spec.template: 24.04 is not accepted: give a text (put it in quotation marks)`,
+		"networks: prod":         `spec.networks: "prod" is not accepted: give a list`,
+		`paused: "yes"`:          `spec.paused: "yes" is not accepted: give true or false`,
+		"placement: cluster-1":   `spec.placement: "cluster-1" is not accepted: give an object`,
+		"networks: [{name: 24}]": "standard input, document 1",
+	} {
+		manifest := "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web}\nspec: {" + spec + "}\n"
+		if _, errs, status := preview(t, nil, manifest, "--simulator"); status != 1 || !strings.Contains(errs, says) || strings.Contains(errs, "Go struct") {
+			t.Errorf("%s: exit status %d: %s", spec, status, errs)
+		}
+	}
+	for manifest, says := range map[string]string{
+		"kind: VmGroup\napiVersion: v2": `it is a "VmGroup" of "v2", not a VmGroup of vm.codeconnect.vmworld.com/v1alpha1`,
+		"- 1":                           "it is no Kubernetes object",
+		"a: b: c":                       "document 1: ",
+		"kind: Secret\napiVersion: v1":  "--file - holds no VmGroup",
+		"":                              "--file - holds no VmGroup",
+	} {
+		if _, errs, status := preview(t, nil, manifest, "--simulator"); status != 1 || !strings.Contains(errs, says) {
+			t.Errorf("%q: exit status %d: %s", manifest, status, errs)
+		}
+	}
+}
+
+// In the server's container, by `kubectl exec`, plan has the server's environment.
+func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t)
+	p := serve(t, nil, append([]string{"--simulator"}, k.flags()...)...)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.url, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"VMGROUP_LISTEN=:" + port, "VMGROUP_TLS_CERT_FILE=" + k.path("tls.crt"), "VMGROUP_TOKEN_FILE=" + k.path("token-next") + "," + k.path("token")}
+	eventually(t, "a plan of the server", func() bool {
+		out, _, status := preview(t, env, head+"}\n")
+		return status == 2 && strings.Contains(out, "PowerOn")
+	})
+	// It asks the server: nothing else here knows a vCenter.
+	k.issue("tls") // the server serves with it when it has read it again
+	eventually(t, "a plan after the certificate changed", func() bool {
+		_, _, status := preview(t, env, head+"}\n")
+		return status == 2
+	})
+	vc := startVCenter(t, vcsim.Config{})
+	out, errs, status := preview(t, append(against(vc), append(env, "VMGROUP_CLIENT_CA_FILE="+k.path("ca.crt"))...), head+"}\n")
+	if status != 2 || !strings.Contains(errs, "the server here requires a client certificate, so plan looks at vCenter itself") {
+		t.Errorf("exit status %d: %s%s", status, out, errs)
+	}
+}

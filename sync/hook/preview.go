@@ -1,0 +1,106 @@
+package hook
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// PlanAnswer is the answer of POST /plan: what the server would do for a group, and why.
+type PlanAnswer struct {
+	// Group is namespace/name.
+	Group string `json:"group"`
+	// Phase and Message are those of the status that a sync would get now. If the call would be refused, Message says why,
+	// and Phase is that of the stored status.
+	Phase   v1alpha1.Phase `json:"phase"`
+	Message string         `json:"message"`
+	// Steps lead to the desired state, or to what blocks the group, if each succeeds.
+	Steps []PlanStep `json:"steps"`
+	// More reports that there are more steps than listed.
+	More bool `json:"more,omitempty"`
+	// Blocked says why the group would not become what its spec says.
+	Blocked []PlanBlock `json:"blocked,omitempty"`
+}
+
+// PlanStep is one action. Steps of one round can run side by side.
+type PlanStep struct {
+	Round int `json:"round"`
+	// AfterSeconds is how long the server waits before the round, in seconds.
+	AfterSeconds float64 `json:"afterSeconds,omitempty"`
+	Op           string  `json:"op"`
+	VM           string  `json:"vm,omitempty"`
+	Reason       string  `json:"reason"`
+}
+
+// PlanBlock is what holds a group back, or will: something that its steps need is not there, or it waits for a person.
+type PlanBlock struct {
+	// Op and VM are of the step that would fail, and Part is what fails of it; empty where the group waits as a whole.
+	Op   string `json:"op,omitempty"`
+	VM   string `json:"vm,omitempty"`
+	Part string `json:"part,omitempty"`
+	// Reason is the one that the status would give.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Scout looks in vCenter for what a step would meet, and changes nothing.
+type Scout interface {
+	Obstacles(context.Context, plan.Ref, plan.Action) []plan.Obstacle
+}
+
+// Looking is bounded: it reads vCenter for somebody who waits, and the groups' own work must not wait for it.
+const (
+	scoutTime    = 20 * time.Second // below the 30 s that an answer may take
+	scoutsAtOnce = 2
+)
+
+func (s *server) plan(w http.ResponseWriter, r *http.Request) {
+	call, ok := s.decode(w, r)
+	if !ok {
+		return
+	}
+	result, outlook, err := s.Keeper.Preview(call.Call)
+	if err != nil {
+		refuse(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), scoutTime)
+	defer cancel()
+	select {
+	case s.scouts <- struct{}{}:
+		defer func() { <-s.scouts }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		refuse(w, http.StatusServiceUnavailable, "other plans are being looked into, and vCenter is slow: try again")
+		return
+	}
+	write(w, Answer(ctx, s.Scout, call.Ref(), &result, &outlook))
+}
+
+// Answer turns a preview into the answer of POST /plan. scout looks what the first clone of each zone would meet; nil if nobody does.
+func Answer(ctx context.Context, scout Scout, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
+	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
+	if r.Refusal != nil {
+		a.Message = r.Refusal.Message
+		a.Blocked = []PlanBlock{{Reason: "Refused", Message: a.Message}}
+	}
+	zones := make(map[string]bool)
+	for i, s := range outlook.Steps {
+		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), VM: s.MemberName(), Reason: s.Reason}
+		if s.Op != plan.Clone || s.Details == nil || s.Details.Spec == nil || scout == nil || zones[s.Details.Zone] {
+			continue
+		}
+		zones[s.Details.Zone] = true
+		for _, o := range scout.Obstacles(ctx, ref, s.Action) {
+			a.Blocked = append(a.Blocked, PlanBlock{Op: string(o.Op), VM: o.VM, Part: o.Part, Reason: o.Reason, Message: o.Message})
+		}
+	}
+	if f := outlook.Blocked; f.Reason != "" {
+		a.Blocked = append(a.Blocked, PlanBlock{Reason: f.Reason, Message: f.Message})
+	}
+	return a
+}

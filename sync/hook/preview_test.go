@@ -1,0 +1,52 @@
+package hook_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// slowScout is a vCenter that answers nobody in time.
+type slowScout struct{}
+
+func (slowScout) Obstacles(ctx context.Context, _ plan.Ref, a plan.Action) []plan.Obstacle {
+	<-ctx.Done()
+	return []plan.Obstacle{{VM: a.VM, Op: a.Op, Part: "networks", Fault: plan.Fault{Reason: "Timeout", Message: "vCenter did not answer in time."}}}
+}
+
+func TestPlansThatVCenterAnswersSlowlyAreBoundedInTimeAndNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hook.New(hook.Config{Keeper: &keeper{state: healthy()}, Scout: slowScout{}, Ready: func() error { return nil }, Log: zerolog.Nop()})
+		began := time.Now()
+		answers := make(chan *httptest.ResponseRecorder)
+		for range 3 {
+			go func() {
+				answers <- post(h, "/plan", []byte(`{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup",`+
+					`"metadata":{"name":"web","namespace":"shop"},"spec":{"cpu":2,"memory":4,"replicas":2,"template":"ubuntu"}},"children":{}}`))
+			}()
+		}
+		blocked := 0
+		for range 3 {
+			w := <-answers
+			var a hook.PlanAnswer
+			switch {
+			case w.Code == http.StatusOK && json.Unmarshal(w.Body.Bytes(), &a) == nil && len(a.Steps) > 0 && len(a.Blocked) == 1 && a.Blocked[0].Reason == "Timeout":
+				blocked++
+			case w.Code != http.StatusServiceUnavailable:
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		}
+		if took := time.Since(began); blocked != 2 || took > 25*time.Second {
+			t.Errorf("%d were answered, in %s", blocked, took)
+		}
+	})
+}
