@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 

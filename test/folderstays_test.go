@@ -8,7 +8,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 

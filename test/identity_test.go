@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
-	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )

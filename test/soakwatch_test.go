@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
-	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 

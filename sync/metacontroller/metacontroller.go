@@ -1,4 +1,4 @@
-// Package metacontroller stands in for Metacontroller in tests, as far as a hook can tell: it keeps one VmGroup
+// Package metacontroller stands in for Metacontroller, as far as a hook can tell, in tests and in `vmgroup demo`: it keeps one VmGroup
 // and its children, posts them to the hooks in hook version v2, and stores the answers.
 package metacontroller
 
