@@ -29,6 +29,10 @@ help: ## List the targets
 run: ## Serve the hooks on 127.0.0.1:8080 with an embedded vCenter
 	CGO_ENABLED=0 $(GO) run ./cmd/vmgroup serve --simulator --listen 127.0.0.1:8080 --log-format console
 
+.PHONY: demo
+demo: ## Watch a group live, with an embedded vCenter (DEMO='-f group.yaml')
+	@CGO_ENABLED=0 $(GO) build -o bin/vmgroup ./cmd/vmgroup && exec bin/vmgroup demo $(DEMO)
+
 # Some packages wait while others work, so twice as many run at once as there are cores. The files of the embedded vCenters
 # are in memory, where it is mounted.
 .PHONY: test

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/check"
 )
 
@@ -90,7 +91,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		return usageError{fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)}
 	}
 	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, GuestPatience: s.guestTimeout}
-	groups, err := s.read(in, func(what string) { fmt.Fprintln(progress, "…", what) })
+	groups, err := s.read(in, func(o *other) { fmt.Fprintln(progress, "…", plan.Printable(o.note())) })
 	if err != nil {
 		return usageError{err}
 	}

@@ -55,7 +55,7 @@ func command() *cobra.Command {
 		Long: `vmgroup answers Metacontroller's hooks for VmGroup objects, and creates, heals, scales and
 removes their virtual machines in vCenter.
 
-Try it without a vCenter:   vmgroup serve --simulator
+Try it without a vCenter:   vmgroup demo
 Preview a change:           vmgroup plan -f group.yaml --server http://127.0.0.1:8080
 Check your vCenter:         vmgroup check --template NAME
 
@@ -66,6 +66,6 @@ Every flag has an environment variable, which its help names; a flag wins over i
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (vmgroup %s --help lists the flags)", err, c.Name())}
 	})
-	root.AddCommand(serveCommand(), planCommand(), checkCommand(), versionCommand())
+	root.AddCommand(serveCommand(), planCommand(), checkCommand(), demoCommand(), versionCommand())
 	return root
 }

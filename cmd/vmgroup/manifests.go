@@ -33,11 +33,24 @@ func (m *manifests) flags(c *cobra.Command, usage string) {
 	f.StringVarP(&m.namespace, "namespace", "n", "default", "namespace for manifests without one")
 }
 
-// read reads all files strictly: an unknown field is an error. Objects of other kinds are left out, and skipped is told of each, so
-// that whatever `kubectl apply` takes can be given.
-func (m *manifests) read(in io.Reader, skipped func(what string)) (groups []*v1alpha1.VmGroup, err error) {
+// other is an object of another kind among the manifests.
+type other struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        metav1.ObjectMeta `json:"metadata"`
+	where           string
+	text            []byte // in JSON
+}
+
+// note says that the object was left out.
+func (o *other) note() string {
+	return fmt.Sprintf("%s: a %s of %s is no VmGroup, and left out", o.where, o.Kind, o.APIVersion)
+}
+
+// read reads all files strictly: an unknown field is an error. It hands over objects of other kinds, so that whatever `kubectl apply`
+// takes can be given.
+func (m *manifests) read(in io.Reader, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	for _, file := range m.files {
-		some, err := m.readFile(file, in, skipped)
+		some, err := m.readFile(file, in, others)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +62,7 @@ func (m *manifests) read(in io.Reader, skipped func(what string)) (groups []*v1a
 	return groups, nil
 }
 
-func (m *manifests) readFile(file string, in io.Reader, skipped func(what string)) (groups []*v1alpha1.VmGroup, err error) {
+func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	name := file
 	if file == "-" {
 		name = "standard input"
@@ -74,7 +87,7 @@ func (m *manifests) readFile(file string, in io.Reader, skipped func(what string
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", where, err)
 		}
-		some, err := m.groupsIn(where, asJSON, skipped)
+		some, err := m.groupsIn(where, asJSON, others)
 		if err != nil {
 			return nil, err
 		}
@@ -83,10 +96,10 @@ func (m *manifests) readFile(file string, in io.Reader, skipped func(what string
 }
 
 // groupsIn are those of one document, which may be a List, as `kubectl get -o yaml` gives it.
-func (m *manifests) groupsIn(where string, text []byte, skipped func(what string)) (groups []*v1alpha1.VmGroup, err error) {
+func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	var object struct {
-		metav1.TypeMeta `json:",inline"`
-		Items           []runtime.RawExtension `json:"items"`
+		other
+		Items []runtime.RawExtension `json:"items"`
 	}
 	switch err := json.Unmarshal(text, &object); {
 	case string(bytes.TrimSpace(text)) == "null":
@@ -95,7 +108,7 @@ func (m *manifests) groupsIn(where string, text []byte, skipped func(what string
 		return nil, fmt.Errorf("%s: it is no Kubernetes object", where)
 	case object.Kind == "List" && object.APIVersion == "v1", object.Kind == v1alpha1.Kind+"List" && object.APIVersion == v1alpha1.GroupVersion.String():
 		for i := range object.Items {
-			some, err := m.groupsIn(fmt.Sprintf("%s, item %d", where, i+1), object.Items[i].Raw, skipped)
+			some, err := m.groupsIn(fmt.Sprintf("%s, item %d", where, i+1), object.Items[i].Raw, others)
 			if err != nil {
 				return nil, err
 			}
@@ -106,7 +119,8 @@ func (m *manifests) groupsIn(where string, text []byte, skipped func(what string
 	case object.Kind == v1alpha1.Kind, object.Kind == "", object.APIVersion == "":
 		return nil, fmt.Errorf("%s: it is a %q of %q, not a VmGroup of %s: correct kind and apiVersion", where, object.Kind, object.APIVersion, v1alpha1.GroupVersion)
 	default:
-		skipped(fmt.Sprintf("%s: a %s of %s is no VmGroup, and left out", where, object.Kind, object.APIVersion))
+		object.where, object.text = where, text
+		others(&object.other)
 		return nil, nil
 	}
 	g := &v1alpha1.VmGroup{}

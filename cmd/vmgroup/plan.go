@@ -79,7 +79,7 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 		return usageError{fmt.Errorf("--output %q: must be table, json or yaml", s.output)}
 	}
 	note := func(text string) { fmt.Fprintln(notes, "vmgroup:", plan.Printable(text)) }
-	groups, err := s.read(in, note)
+	groups, err := s.read(in, func(o *other) { note(o.note()) })
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,11 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 			if err := errors.Join(refuseEmptyFiles(c), fromEnvironment(c)); err != nil {
 				return err
 			}
-			return s.run(c.Context())
+			log, err := s.logger(os.Stderr)
+			if err != nil {
+				return err
+			}
+			return s.run(c.Context(), log, func(open *opened) { s.announce(log, open) })
 		},
 	}
 	f := c.Flags()
@@ -88,12 +92,9 @@ const (
 	readyAnyway = 30 * time.Second // after this, the server is ready without vCenter's inventory
 )
 
-func (s *serveSettings) run(ctx context.Context) error {
+// run serves until ctx ends. It calls serving once it listens.
+func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving func(*opened)) error {
 	if err := s.check(); err != nil {
-		return err
-	}
-	log, err := s.logger(os.Stderr)
-	if err != nil {
 		return err
 	}
 	registry := newRegistry()
@@ -128,7 +129,7 @@ func (s *serveSettings) run(ctx context.Context) error {
 	loopDone.Go(func() { groups.Run(ctx) })
 	failed := make(chan error, 1)
 	servers := open.serve(hook.New(handlers), hook.Health(handlers), log, failed)
-	s.announce(log, open)
+	serving(open)
 
 	select {
 	case <-ctx.Done():

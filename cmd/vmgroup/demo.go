@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// demoManifest is what the demo applies if it is given no file.
+//
+//go:embed demo.yaml
+var demoManifest []byte
+
+// demo is the server with the embedded vCenter, and the stand-in for Metacontroller that calls it for the groups of some files.
+type demo struct {
+	serve serveSettings
+	manifests
+	url string
+
+	groups  map[string]*demoGroup // by namespace/name
+	trouble string                // why the files could not be read last
+	read    []byte                // what they said when they were read last
+}
+
+// demoGroup is a group, and what was told of it last.
+type demoGroup struct {
+	*metacontroller.Group
+	due      time.Time // when the hook is called next
+	failed   string    // why the last call failed
+	deleting bool
+	report   plan.Report
+}
+
+func demoCommand() *cobra.Command {
+	d := &demo{groups: make(map[string]*demoGroup)}
+	c := &cobra.Command{
+		Use:   "demo [-f group.yaml]",
+		Short: "Watch a VmGroup live, with an embedded vCenter and without a cluster",
+		Long: `demo serves the hooks with an embedded vCenter, plays Metacontroller for the VmGroups of the manifests,
+and shows their members as they are cloned, powered on and ready. Edit the file and save it: the members
+follow. Ctrl-C deletes the groups, and ends when their VMs are gone; a second Ctrl-C ends at once.
+
+Without -f it writes a sample to a file of its own, and says where. User data comes from Secrets and
+ConfigMaps in the files. The clones take a few seconds here, so that there is something to see.`,
+		Example: `  vmgroup demo
+  vmgroup demo -f group.yaml --clone-time 20s`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return d.run(c.Context(), c.InOrStdin(), c.OutOrStdout())
+		},
+	}
+	s := &d.serve
+	f := c.Flags()
+	f.SortFlags = false
+	d.manifests.flags(c, "file with VmGroup manifests")
+	f.StringVar(&s.listeners.listen, "listen", "127.0.0.1:8080", "loopback address of the hooks")
+	f.DurationVar(&s.sim.Latency.Clone, "clone-time", 4*time.Second, "how long a clone takes")
+	f.DurationVar(&s.sim.Latency.Power, "power-time", time.Second, "how long a power-on or power-off takes")
+	f.DurationVar(&s.sim.Guest.Boot, "boot-time", 3*time.Second, "how long a guest takes until it has an address")
+	s.simulator, s.slots, s.resync, s.lease, s.events = true, 8, 30*time.Second, 90*time.Second, true
+	s.vcenter.Folder = "vm-operator"
+	return c
+}
+
+func (d *demo) run(ctx context.Context, in io.Reader, out io.Writer) error {
+	if slices.Contains(d.files, "-") {
+		return usageError{errors.New("--file -: the demo reads its files again when they change; give it files")}
+	}
+	if len(d.files) == 0 {
+		dir, err := os.MkdirTemp("", "vmgroup-demo-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // a leftover of a few bytes
+		d.files = []string{filepath.Join(dir, "group.yaml")}
+		if err := os.WriteFile(d.files[0], demoManifest, 0o600); err != nil {
+			return err
+		}
+	}
+	if d.apply(); d.trouble != "" {
+		return usageError{errors.New(d.trouble)}
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var ended sync.WaitGroup
+	urls, failed := make(chan string, 1), make(chan error, 1)
+	ended.Go(func() {
+		failed <- d.serve.run(serving, zerolog.Nop(), func(open *opened) { urls <- "http://" + open.hooks.Addr().String() })
+	})
+	defer func() { stop(); ended.Wait() }()
+	select {
+	case d.url = <-urls:
+	case err := <-failed:
+		return err
+	}
+	return d.play(ctx, newDemoView(out), failed)
+}
+
+// Metacontroller calls after what the answer says, a second at the least, and whenever a child changes: here, always after a second.
+// The files and the reports are looked at more often.
+const (
+	demoResync = time.Second
+	demoTick   = 250 * time.Millisecond
+)
+
+// play calls the hooks until nothing is left after ctx has ended, or a second signal ends the process.
+func (d *demo) play(ctx context.Context, view *demoView, failed <-chan error) error {
+	defer view.end()
+	calls := context.WithoutCancel(ctx) // deleting goes on after Ctrl-C
+	for {
+		if ctx.Err() == nil {
+			d.apply()
+		} else {
+			for _, g := range d.groups {
+				g.delete()
+			}
+		}
+		for name, g := range d.groups {
+			if d.call(calls, g) {
+				delete(d.groups, name)
+				view.tell(name + " is deleted: nothing of it is left in vCenter")
+			}
+		}
+		view.show(d)
+		if ctx.Err() != nil && len(d.groups) == 0 {
+			return nil
+		}
+		select {
+		case err := <-failed:
+			return err
+		case <-time.After(demoTick):
+		}
+	}
+}
+
+// apply reads the files, if they changed, and does what `kubectl apply` would; a group that is in them no more is deleted.
+func (d *demo) apply() {
+	var text []byte
+	for _, file := range d.files {
+		some, err := os.ReadFile(file)
+		if err != nil {
+			d.trouble = err.Error()
+			return
+		}
+		text = append(append(text, file...), some...)
+	}
+	if bytes.Equal(text, d.read) {
+		return
+	}
+	d.read, d.trouble = text, ""
+	var related []metacontroller.Related
+	groups, err := d.manifests.read(nil, func(o *other) {
+		if o.APIVersion == "v1" && (o.Kind == "Secret" || o.Kind == "ConfigMap") {
+			related = append(related, relatedOf(o))
+		}
+	})
+	if err == nil {
+		for _, g := range groups {
+			if problems := g.Validate(); len(problems) > 0 {
+				err = fmt.Errorf("%s/%s: %w", g.Namespace, g.Name, problems.ToAggregate())
+			}
+		}
+	}
+	if err != nil {
+		d.trouble = err.Error()
+		return
+	}
+	wanted := make(map[string]bool)
+	for _, g := range groups {
+		name := g.Namespace + "/" + g.Name
+		wanted[name] = true
+		d.applyOne(name, g, related)
+	}
+	for name, g := range d.groups {
+		if !wanted[name] {
+			g.delete()
+		}
+	}
+}
+
+func (d *demo) applyOne(name string, g *v1alpha1.VmGroup, related []metacontroller.Related) {
+	here := d.groups[name]
+	if here == nil {
+		here = &demoGroup{Group: &metacontroller.Group{VmGroup: *g}}
+		here.UID, here.Generation = types.UID(uuid.NewString()), 1
+		d.groups[name] = here
+	}
+	here.Related = related
+	if !here.deleting && !equality.Semantic.DeepEqual(here.Spec, g.Spec) {
+		here.Spec = g.Spec
+		here.Generation++
+		here.due = time.Time{}
+	}
+	here.Labels, here.Annotations = g.Labels, g.Annotations
+}
+
+// relatedOf is a Secret or ConfigMap, with its data in plain text.
+func relatedOf(o *other) metacontroller.Related {
+	var object struct {
+		Data       map[string]json.RawMessage
+		StringData map[string]string
+	}
+	r := metacontroller.Related{Kind: o.Kind, Name: o.Metadata.Name, Data: make(map[string]string)}
+	if json.Unmarshal(o.text, &object) != nil {
+		return r
+	}
+	for key, value := range object.Data {
+		var text string
+		var raw []byte
+		if o.Kind == "Secret" && json.Unmarshal(value, &raw) == nil {
+			text = string(raw)
+		} else {
+			_ = json.Unmarshal(value, &text)
+		}
+		r.Data[key] = text
+	}
+	for key, text := range object.StringData {
+		r.Data[key] = text
+	}
+	return r
+}
+
+func (g *demoGroup) delete() {
+	if !g.deleting {
+		g.deleting, g.due = true, time.Time{}
+		g.Generation++
+	}
+}
+
+// call calls the hook if it is time, and looks at the group. It reports whether the group is gone.
+func (d *demo) call(ctx context.Context, g *demoGroup) (gone bool) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // as Metacontroller
+	defer cancel()
+	g.URL = d.url
+	if now := time.Now(); !now.Before(g.due) {
+		hook := g.Sync
+		if g.deleting {
+			hook = g.Finalize
+		}
+		a, err := hook(ctx)
+		g.due, g.failed = now.Add(demoResync), ""
+		if err != nil {
+			g.failed = err.Error()
+		} else if a.Finalized {
+			return true
+		}
+	}
+	if report, err := d.reportOf(ctx, g.Namespace, g.Name); err == nil {
+		g.report = report
+	}
+	return false
+}
+
+// reportOf asks the server what it knows of a group.
+func (d *demo) reportOf(ctx context.Context, namespace, name string) (r plan.Report, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/groups/"+namespace+"/"+name, http.NoBody)
+	if err != nil {
+		return r, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return r, err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	if response.StatusCode != http.StatusOK {
+		return r, errors.New(response.Status)
+	}
+	return r, json.NewDecoder(response.Body).Decode(&r)
+}
+
+// sorted are the groups by namespace and name.
+func (d *demo) sorted() []*demoGroup {
+	all := make([]*demoGroup, 0, len(d.groups))
+	for _, g := range d.groups {
+		all = append(all, g)
+	}
+	slices.SortFunc(all, func(a, b *demoGroup) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return all
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+func TestTheDemoFollowsItsFileAndCleansUp(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "group.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	spec := func(replicas string) string {
+		return head + ", replicas: " + replicas + ", userData: {secretKeyRef: {name: boot}}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: boot, namespace: shop}\nstringData: {user-data: \"#cloud-config planted\"}\n"
+	}
+	write(strings.Replace(spec("2"), "replicas: 2, ", "", 1))
+	c := vmgroup(nil, "demo", "-f", file, "--listen", "127.0.0.1:0", "--clone-time", "50ms", "--power-time", "10ms", "--boot-time", "10ms")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Process.Kill() //nolint:errcheck // it has ended, if all went well
+	var mu sync.Mutex
+	var text strings.Builder
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			mu.Lock()
+			text.WriteString(lines.Text() + "\n")
+			mu.Unlock()
+		}
+	}()
+	said := func(words string) {
+		t.Helper()
+		eventually(t, words, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if i := strings.Index(text.String(), words); i >= 0 {
+				rest := text.String()[i:]
+				text.Reset()
+				text.WriteString(rest)
+				return true
+			}
+			return false
+		})
+	}
+	said("shop/web  RUNNING  2 of 2 ready")
+	write(strings.Replace(spec("4"), "replicas: 2, ", "", 1))
+	said("Clone web-3")
+	said("shop/web  RUNNING  4 of 4 ready")
+	write("spec: {memory: 4Gi")
+	said("document 1")
+	write(strings.NewReplacer("replicas: 2, ", "", "name: web", "name: db").Replace(spec("1")))
+	said("shop/web is deleted")
+	said("shop/db  RUNNING  1 of 1 ready")
+	if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	said("shop/db is deleted: nothing of it is left in vCenter")
+	<-ended
+	if err := c.Wait(); err != nil || strings.Contains(text.String(), "planted") {
+		t.Errorf("%v: %s%s", err, text.String(), &errs)
+	}
+}
+
+func TestTheDemosManifestIsTheSample(t *testing.T) {
+	t.Parallel()
+	m := manifests{files: []string{"demo.yaml", "../../manifests/samples/vmgroup.yaml"}}
+	groups, err := m.read(nil, func(*other) {})
+	if err != nil || len(groups) != 2 || !equality.Semantic.DeepEqual(groups[0], groups[1]) {
+		t.Errorf("%v: %+v", err, groups)
+	}
+}
+
+func TestTheDemosPictureShowsWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	g := &demoGroup{Group: metacontroller.New("", "shop", "web", "uid", 3)}
+	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 1, LastMessage: "cloning 1 of 3", Members: []v1alpha1.Member{
+		{Name: "web-0", MoRef: "vm-1", PowerState: "poweredOn", IPs: []string{"10.0.0.1"}, Ready: true},
+		{Name: "web-1\x1b[2J", Ordinal: 1, MoRef: "vm-2", PowerState: "poweredOff", Message: "the VM is powered off"},
+	}}
+	g.report.Pending = []plan.PendingReport{
+		{Op: plan.Clone, VM: "web-2", State: plan.Running},
+		{Op: plan.Clone, VM: "web-10", State: plan.BackingOff, Fault: &plan.FaultReport{Reason: "DatastoreFull", Message: "the datastore is full"}},
+		{Op: plan.CreateFolder, State: plan.Running},
+	}
+	v := &demoView{last: []string{"12:00:00  Clone web-0, 4.0 s: too few members: 0 of 3"}}
+	d := &demo{url: "http://127.0.0.1:8080", manifests: manifests{files: []string{"web.yaml"}}, groups: map[string]*demoGroup{"shop/web": g}}
+	want := `vmgroup demo: an embedded vCenter, and the hooks on http://127.0.0.1:8080
+Edit web.yaml and save it; Ctrl-C deletes the groups and ends.
+
+shop/web  PENDING  1 of 3 ready  cloning 1 of 3
+  NAME          VM    POWER       ADDRESS   PROGRESS
+  web-0         vm-1  poweredOn   10.0.0.1  ■■■■ ready
+  web-1\x1b[2J  vm-2  poweredOff            ■■□□ the VM is powered off
+  web-2                                     ■□□□ Clone
+  web-10                                    ■□□□ the datastore is full
+
+Lately
+  12:00:00  Clone web-0, 4.0 s: too few members: 0 of 3
+`
+	var got strings.Builder
+	for line := range strings.SplitSeq(v.picture(d), "\n") {
+		got.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	if strings.TrimSpace(got.String()) != strings.TrimSpace(want) {
+		t.Errorf("got:\n%s", got.String())
+	}
+}

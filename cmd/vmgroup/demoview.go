@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// demoView shows the demo: on a terminal one picture that it draws over the one before, elsewhere a line for whatever changes.
+type demoView struct {
+	w        io.Writer
+	terminal bool
+	colors   bool
+	told     map[string]string // the last line of each group, where it is no terminal
+	last     []string          // what was said in lines lately, the oldest first
+	seen     map[plan.ActionReport]bool
+	drawn    string
+}
+
+const demoLines = 8 // of what happened lately
+
+// ECMA-48: home, clear to the end of a line, and below; the cursor off and on; clear all.
+const (
+	ansiHome, ansiEndOfLine, ansiBelow = "\x1b[H", "\x1b[K", "\x1b[J"
+	ansiCursorOff, ansiCursorOn        = "\x1b[?25l", "\x1b[?25h"
+	ansiClear                          = "\x1b[2J"
+)
+
+func newDemoView(w io.Writer) *demoView {
+	v := &demoView{w: w, terminal: isTerminal(w), colors: isTerminal(w) && colorful(w), told: make(map[string]string), seen: make(map[plan.ActionReport]bool)}
+	if v.terminal {
+		fmt.Fprint(w, ansiCursorOff, ansiClear)
+	}
+	return v
+}
+
+func (v *demoView) end() {
+	if v.terminal {
+		fmt.Fprint(v.w, ansiCursorOn)
+	}
+}
+
+// tell says something that happened.
+func (v *demoView) tell(text string) {
+	line := time.Now().Format("15:04:05") + "  " + plan.Printable(text)
+	if v.last = append(v.last, line); len(v.last) > demoLines {
+		v.last = v.last[len(v.last)-demoLines:]
+	}
+	if !v.terminal {
+		fmt.Fprintln(v.w, line)
+	}
+}
+
+func (v *demoView) show(d *demo) {
+	for _, g := range d.sorted() {
+		v.tellActions(g)
+		if !v.terminal {
+			v.tellState(g)
+		}
+	}
+	if !v.terminal {
+		if d.trouble != "" && v.told[""] != d.trouble {
+			v.tell(d.trouble)
+		}
+		v.told[""] = d.trouble
+		return
+	}
+	picture := v.picture(d)
+	if picture == v.drawn {
+		return
+	}
+	v.drawn = picture
+	fmt.Fprint(v.w, ansiHome, strings.ReplaceAll(picture, "\n", ansiEndOfLine+"\n"), ansiBelow)
+}
+
+// tellActions tells the actions of a group that ended since the last time, the oldest first.
+func (v *demoView) tellActions(g *demoGroup) {
+	name := g.Namespace + "/" + g.Name
+	for _, a := range slices.Backward(g.report.Actions) {
+		if v.seen[a] {
+			continue
+		}
+		v.seen[a] = true
+		said := fmt.Sprintf("%s %s, %.1f s: %s", a.Op, cmp.Or(a.VM, name), a.DurationSeconds, a.Reason)
+		if a.Result != plan.ResultOK {
+			said = fmt.Sprintf("%s %s failed: %s (%s)", a.Op, cmp.Or(a.VM, name), a.Message, a.Result)
+		}
+		v.tell(said)
+	}
+}
+
+func (v *demoView) tellState(g *demoGroup) {
+	name := g.Namespace + "/" + g.Name
+	if line := v.headline(g); v.told[name] != line {
+		v.told[name] = line
+		v.tell(line)
+	}
+}
+
+func (v *demoView) headline(g *demoGroup) string {
+	message := g.Status.LastMessage
+	if g.failed != "" {
+		message = g.failed
+	}
+	return fmt.Sprintf("%s/%s  %s  %d of %d ready  %s", g.Namespace, g.Name, cmp.Or(string(g.Status.Phase), "PENDING"), g.Status.ReadyReplicas, g.Replicas(), message)
+}
+
+// colored is a line in the color of its phase.
+func (v *demoView) colored(phase v1alpha1.Phase, line string) string {
+	if !v.colors {
+		return line
+	}
+	color := 33
+	switch phase {
+	case v1alpha1.PhaseRunning:
+		color = 32
+	case v1alpha1.PhaseError:
+		color = 31
+	}
+	return fmt.Sprintf("\x1b[1;%dm%s\x1b[0m", color, line)
+}
+
+// picture is all that there is to see.
+func (v *demoView) picture(d *demo) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "vmgroup demo: an embedded vCenter, and the hooks on %s\n", d.url)
+	fmt.Fprintf(&b, "Edit %s and save it; Ctrl-C deletes the groups and ends.\n", strings.Join(d.files, ", "))
+	if d.trouble != "" {
+		fmt.Fprintf(&b, "! %s\n", plan.Printable(d.trouble))
+	}
+	for _, g := range d.sorted() {
+		fmt.Fprintf(&b, "\n%s\n", v.colored(g.Status.Phase, plan.Printable(v.headline(g))))
+		w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(w, "  NAME\tVM\tPOWER\tADDRESS\tPROGRESS\t")
+		for _, row := range demoRows(g) {
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t\n", plan.Printable(row.name), row.moRef, row.power, plan.Printable(row.address), plan.Printable(row.progress))
+		}
+		_ = w.Flush()
+	}
+	if len(v.last) > 0 {
+		fmt.Fprintf(&b, "\nLately\n  %s\n", strings.Join(v.last, "\n  "))
+	}
+	return b.String()
+}
+
+// demoRow is a member, or one that is on its way.
+type demoRow struct {
+	ordinal                               int32
+	name, moRef, power, address, progress string
+}
+
+// demoRows are the members and what is on its way to become one, by ordinal.
+func demoRows(g *demoGroup) (rows []demoRow) {
+	doing := make(map[string]plan.PendingReport)
+	for _, p := range g.report.Pending {
+		if p.VM != "" {
+			doing[p.VM] = p
+		}
+	}
+	add := func(m *v1alpha1.Member) {
+		row := demoRow{ordinal: m.Ordinal, name: m.Name, moRef: m.MoRef, power: m.PowerState, progress: progressOf(m, doing[m.Name])}
+		if len(m.IPs) > 0 {
+			row.address = m.IPs[0]
+		}
+		delete(doing, m.Name)
+		rows = append(rows, row)
+	}
+	for i := range g.Status.Members {
+		add(&g.Status.Members[i])
+	}
+	for name, p := range doing {
+		if p.Op == plan.Clone || p.Op == plan.Adopt {
+			rows = append(rows, demoRow{ordinal: 1 << 30, name: name, progress: progressOf(&v1alpha1.Member{}, p)})
+		}
+	}
+	slices.SortFunc(rows, func(a, b demoRow) int {
+		return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(len(a.name), len(b.name)), strings.Compare(a.name, b.name))
+	})
+	return rows
+}
+
+// progressOf says how far a member has come on its way to be ready (cloned, powered on, booted, ready), and what is done to it now.
+func progressOf(m *v1alpha1.Member, p plan.PendingReport) string {
+	steps := 0
+	switch {
+	case m.Ready:
+		steps = 4
+	case m.PowerState == string(plan.PoweredOn):
+		steps = 3
+	case m.MoRef != "":
+		steps = 2
+	case p.Op != "":
+		steps = 1
+	}
+	said := "ready"
+	switch {
+	case p.Fault != nil:
+		said = p.Fault.Message
+	case p.Op != "":
+		said = string(p.Op)
+		if !p.Since.IsZero() {
+			said = fmt.Sprintf("%s, %.0f s", p.Op, time.Since(p.Since).Seconds())
+		}
+	case !m.Ready || m.Message != "":
+		said = m.Message
+	}
+	return strings.Repeat("■", steps) + strings.Repeat("□", 4-steps) + " " + said
+}
