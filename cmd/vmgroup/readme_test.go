@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// readmeBlocks are the shell blocks of a README with the output that follows each, if any.
+func readmeBlocks(t *testing.T) (blocks [][2]string) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```\n(?:\n```\n(.*?)```\n)?").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, [2]string{m[1], m[2]})
+	}
+	return blocks
+}
+
+// What has a test of its own, or needs what is not here, by its first words.
+var readmeElsewhere = map[string]string{
+	"make demo":         "TestTheDemoFollowsItsFileAndCleansUp; what it shows: TestTheDemosPictureShowsWhatIsOnItsWay",
+	"make run":          "the server that this test starts; make test runs this test",
+	"VC_HOST=":          "needs a vCenter; with --simulator: TestACheckOfTheEmbeddedVCenterIsAllGreen",
+	"kubectl apply -k ": "needs a cluster: test/e2e applies the trees and the sample",
+}
+
+// The session of the README, as a user types it, with the server's port for the README's.
+func TestTheReadmesCommandsAnswerAsItSays(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("the README's blocks are for a shell such as bash, which is not here")
+	}
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("the README's blocks call curl, which is not here")
+	}
+	p := serve(t, nil, "--simulator", "--simulator-clone-time", "1s", "--simulator-power-time", "1s", "--simulator-boot-time", "1s")
+	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	at, err := url.Parse(p.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := filepath.Abs("../../manifests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	program := fmt.Sprintf("#!/bin/sh\nexec env %s=1 '%s' \"$@\"\n", beVmgroup, os.Args[0])
+	for _, err := range []error{os.Symlink(manifests, filepath.Join(dir, "manifests")), os.Mkdir(filepath.Join(dir, "bin"), 0o755),
+		os.WriteFile(filepath.Join(dir, "bin", "vmgroup"), []byte(program), 0o755)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var typed, said strings.Builder
+	elsewhere, used := slices.Collect(maps.Keys(readmeElsewhere)), make(map[string]bool)
+	for _, block := range readmeBlocks(t) {
+		if i := slices.IndexFunc(elsewhere, func(words string) bool { return strings.HasPrefix(block[0], words) }); i >= 0 {
+			used[elsewhere[i]] = true
+			continue
+		}
+		typed.WriteString(strings.ReplaceAll(strings.ReplaceAll(block[0], "127.0.0.1:8080", at.Host), "make build\n", ""))
+		said.WriteString(block[1])
+	}
+	for words := range readmeElsewhere {
+		if !used[words] {
+			t.Errorf("no block of the README begins with %q any more", words)
+		}
+	}
+	c := exec.Command("bash", "-c", typed.String())
+	c.Dir = dir
+	out, errs, _ := run(t, c)
+	if want := outputPattern(said.String()); !want.MatchString(out) || errs != "" {
+		t.Errorf("the README says:\n%s\nand this was answered:\n%s%s", said.String(), out, errs)
+	}
+}
+
+// outputPattern matches an output as a document shows it: "…" stands for any lines, one VM's moRef for another's, and columns may be
+// wider or narrower.
+func outputPattern(shown string) *regexp.Regexp {
+	pattern := regexp.QuoteMeta(shown)
+	pattern = strings.ReplaceAll(pattern, "…\n", "(.*\n)*?")
+	pattern = regexp.MustCompile("vm-[0-9]+").ReplaceAllString(pattern, "vm-[0-9]+")
+	pattern = regexp.MustCompile("  +").ReplaceAllString(pattern, "  +")
+	return regexp.MustCompile("^" + pattern + "$")
+}
