@@ -225,6 +225,41 @@ func TestAStoragePolicyChoosesADatastoreThatSatisfiesIt(t *testing.T) {
 	})
 }
 
+// The template's own datastore satisfies the policy, and still no clone can be put there (CAPV#2134, CAPV#3498).
+func TestUnderAStoragePolicyADatastoreIsChosenThatTheHostsHaveAndThatIsNotInMaintenance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Clusters: 2, Datastores: 2}, func(c *Config) { c.Pool = "DC0_C0" })
+		gold := func(datastore string) v1alpha1.VmGroupSpec {
+			return v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Pool: "DC0_C1", StoragePolicy: "gold", Datastore: datastore}}
+		}
+		_, err := w.AddStoragePolicy("gold")
+		w.must(err)
+		template, err := w.Details("ubuntu")
+		w.must(err)
+		other := "/DC0/datastore/LocalDS_1"
+		if template.Datastore == other {
+			t.Fatal("the template is on the other one")
+		}
+		on := func(ordinal int32, want string) {
+			t.Helper()
+			if d := p.made(ordinal, gold("")); d.Datastore != want || d.Disks[0].Datastore != want {
+				t.Errorf("it is on %s, and its disks are %+v", d.Datastore, d.Disks)
+			}
+		}
+		on(0, template.Datastore)
+		w.must(w.MaintainDatastore(template.Datastore, true))
+		p.lookups.forget()
+		on(1, other)
+		w.must(w.MaintainDatastore(template.Datastore, false))
+		w.must(w.UnmountDatastore(template.Datastore, "/DC0/host/DC0_C1"))
+		p.lookups.forget()
+		on(2, other)
+		// What the spec names is taken as it is: vCenter says what is wrong with it.
+		p.refused(3, gold(template.Datastore), vcfault.ReasonDatastoreInaccessible)
+	})
+}
+
 func TestALinkedCloneStaysLinkedUnderAStoragePolicy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

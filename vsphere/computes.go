@@ -64,9 +64,10 @@ type reach struct {
 	datastores, networks []types.ManagedObjectReference
 }
 
+// readReach gives nil where that is hidden.
 func readReach(ctx context.Context, s *session.Session, compute types.ManagedObjectReference) (*reach, error) {
 	o, err := session.ReadProps(ctx, s, compute, "datastore", "network")
-	if err != nil {
+	if err != nil || !o.Told || o.Withheld {
 		return nil, err
 	}
 	r := &reach{

@@ -86,7 +86,8 @@ func (b *policyBook) check(ctx context.Context, id string, all []naming.Candidat
 }
 
 // fillPolicy puts spec.placement.storagePolicy on the clone, and chooses a datastore that satisfies it, where neither the
-// spec names one nor the one that would be taken does.
+// spec names one nor the one that would be taken does, or can be used: it may be in maintenance (CAPV#3498), or not be on the hosts of
+// the pool, as the template's need not be (CAPV#2134).
 func (v *VCenter) fillPolicy(ctx context.Context, s *session.Session, b *cloneBuilder) error {
 	known, p, at := &v.lookups, b.details.Spec.Placement, &b.spec.Location
 	readPolicies := func() (*policyBook, error) { return v.readPolicies(ctx, s) }
@@ -112,29 +113,40 @@ func (v *VCenter) fillPolicy(ctx context.Context, s *session.Session, b *cloneBu
 	if b.pod != nil { // Storage DRS chooses
 		return nil
 	}
-	taken := all.ownDatastores(b.source)
-	if at.Datastore != nil {
-		taken = []types.ManagedObjectReference{*at.Datastore}
-	}
-	misfit := func(ref types.ManagedObjectReference) bool { return !b.compatible[ref.Value] }
-	if len(taken) > 0 && !slices.ContainsFunc(taken, misfit) {
-		return nil
-	}
+	return v.choosePolicyDatastore(ctx, s, b, all)
+}
+
+// choosePolicyDatastore leaves the clone where it would go if that will do, and else puts it on the best datastore that satisfies the
+// policy. What the spec names is never overridden.
+func (v *VCenter) choosePolicyDatastore(ctx context.Context, s *session.Session, b *cloneBuilder, all *storage) error {
+	p, at := b.details.Spec.Placement, &b.spec.Location
 	reached, err := v.reachOf(ctx, s, b.datacenter, *at.Pool)
 	if err != nil {
 		return err
 	}
+	good := func(t *namedObject) bool {
+		return t != nil && b.compatible[t.Ref.Value] && usable(t) && (reached == nil || slices.Contains(reached.datastores, t.Ref))
+	}
+	taken := all.ownDatastores(b.source)
+	if at.Datastore != nil {
+		taken = []types.ManagedObjectReference{*at.Datastore}
+	}
+	misfit := func(ref types.ManagedObjectReference) bool {
+		return !b.compatible[ref.Value] || p.Datastore == "" && !good(all.of(ref))
+	}
+	if len(taken) > 0 && !slices.ContainsFunc(taken, misfit) {
+		return nil
+	}
 	var fits []*namedObject
 	var names []string
 	for i := range all.all {
-		t := &all.all[i]
-		if b.compatible[t.Ref.Value] && usable(t) && (reached == nil || slices.Contains(reached.datastores, t.Ref)) {
+		if t := &all.all[i]; good(t) {
 			fits, names = append(fits, t), append(names, t.Path)
 		}
 	}
 	switch {
 	case len(fits) == 0:
-		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have and can use now satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
 	case p.Datastore != "":
 		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or leave it out.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
 	}

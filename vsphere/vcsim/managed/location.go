@@ -51,7 +51,7 @@ func (v *Objects) locate(create *types.CreateVM_Task, source *simulator.VirtualM
 	return v.checkDatastore(source, dc, hosts, at.Datastore)
 }
 
-// checkDatastore refuses a datastore that no host of the pool has.
+// checkDatastore refuses a datastore that no host of the pool has, or that is in maintenance.
 func (v *Objects) checkDatastore(source *simulator.VirtualMachine, dc *simulator.Datacenter, hosts []types.ManagedObjectReference, at *types.ManagedObjectReference) types.BaseMethodFault {
 	var ds *simulator.Datastore
 	if at != nil {
@@ -76,6 +76,9 @@ func (v *Objects) checkDatastore(source *simulator.VirtualMachine, dc *simulator
 			fault.Datastore, fault.Name = &ds.Self, ds.Name
 		}
 		return fault
+	}
+	if ds.Summary.MaintenanceMode == string(types.DatastoreSummaryMaintenanceModeStateInMaintenance) {
+		return &types.InvalidDatastoreState{DatastoreName: ds.Name} // [doc] "in an invalid state (e.g., maintenance mode) for a given operation"
 	}
 	return nil
 }
