@@ -7,6 +7,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -153,18 +154,15 @@ func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
 	if len(b.details.Spec.Networks) == 0 {
 		return nil
 	}
-	var changes []types.BaseVirtualDeviceConfigSpec
-	for _, card := range b.source.cards() {
-		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: card})
-	}
+	var backings []types.BaseVirtualDeviceBackingInfo
 	for i := range b.details.Spec.Networks {
 		backing, err := v.backingOf(ctx, b, b.details.Spec.Networks[i].Network)
 		if err != nil {
 			return err
 		}
-		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: newCard(i, backing)})
+		backings = append(backings, backing)
 	}
-	b.spec.Config.DeviceChange = changes
+	b.spec.Config.DeviceChange = cards.Changes(b.source.cards(), backings)
 	return nil
 }
 
@@ -189,18 +187,4 @@ func (v *VCenter) backingOf(ctx context.Context, b *cloneBuilder, name string) (
 		return err
 	})
 	return backing, err
-}
-
-// newCardKey is the first of the keys that stand for new adapters until vCenter gives them their own; they count down.
-const newCardKey = -4000
-
-// newCard is an adapter that is connected from power-on on.
-func newCard(i int, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
-	return &types.VirtualVmxnet3{VirtualVmxnet: types.VirtualVmxnet{VirtualEthernetCard: types.VirtualEthernetCard{
-		VirtualDevice: types.VirtualDevice{
-			Key: newCardKey - int32(i), Backing: backing,
-			Connectable: &types.VirtualDeviceConnectInfo{StartConnected: true, AllowGuestControl: true, Connected: true},
-		},
-		AddressType: string(types.VirtualEthernetCardMacTypeGenerated), WakeOnLanEnabled: types.NewBool(true),
-	}}}
 }

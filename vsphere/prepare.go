@@ -1,7 +1,6 @@
 package vsphere
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -9,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -160,7 +160,7 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 // networkOptions are the extraConfig entries of the network configuration: the n-th of spec.networks is for the n-th
 // network adapter.
 func networkOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice) ([]types.BaseOptionValue, error) {
-	macs, want := macsOf(devices), len(a.Details.Spec.Networks)
+	macs, want := cards.MACs(devices), len(a.Details.Spec.Networks)
 	if len(macs) < want {
 		return nil, vcfault.New(vcfault.ReasonTooFewAdapters, true, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or take networks out.", a.VM, len(macs), want)
 	}
@@ -169,21 +169,4 @@ func networkOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []
 		return nil, vcfault.New(vcfault.ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is looked at again.", a.VM)
 	}
 	return guest.Metadata(guest.MetadataKey, ref, a, instanceUUID, macs)
-}
-
-// macsOf are the MAC addresses of the network adapters, in the order of their keys: that in which they were added, and in
-// which vCenter numbers them ("Network adapter 1").
-func macsOf(devices []types.BaseVirtualDevice) []string {
-	var cards []*types.VirtualEthernetCard
-	for _, device := range devices {
-		if card, is := device.(types.BaseVirtualEthernetCard); is {
-			cards = append(cards, card.GetVirtualEthernetCard())
-		}
-	}
-	slices.SortStableFunc(cards, func(a, b *types.VirtualEthernetCard) int { return cmp.Compare(a.Key, b.Key) })
-	var macs []string
-	for _, card := range cards {
-		macs = append(macs, card.MacAddress)
-	}
-	return macs
 }

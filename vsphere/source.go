@@ -5,6 +5,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
@@ -59,15 +60,7 @@ func HasVAppProperties(o session.Object) bool {
 }
 
 // cards are the network adapters.
-func (x *source) cards() []types.BaseVirtualDevice {
-	var cards []types.BaseVirtualDevice
-	for _, device := range x.devices {
-		if _, is := device.(types.BaseVirtualEthernetCard); is {
-			cards = append(cards, device)
-		}
-	}
-	return cards
-}
+func (x *source) cards() []types.BaseVirtualDevice { return cards.In(x.devices) }
 
 // disks are the virtual disks.
 func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
