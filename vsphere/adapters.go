@@ -154,16 +154,27 @@ func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
 	if len(b.details.Spec.Networks) == 0 {
 		return nil
 	}
-	var backings []types.BaseVirtualDeviceBackingInfo
+	b.backings = nil
 	for i := range b.details.Spec.Networks {
 		backing, err := v.backingOf(ctx, b, b.details.Spec.Networks[i].Network)
 		if err != nil {
 			return err
 		}
-		backings = append(backings, backing)
+		b.backings = append(b.backings, backing)
 	}
-	b.spec.Config.DeviceChange = cards.Changes(b.source.cards(), backings)
+	b.spec.Config.DeviceChange = cards.Changes(b.source.cards(), b.backings, 0)
 	return nil
+}
+
+// keepAdapters has the clone keep adapters of the template after it was refused because the template boots from one, and reports
+// whether the clone is to be tried again. (Others always do so: fog/fog-vsphere#98.)
+func (b *cloneBuilder) keepAdapters(err error) bool {
+	keep := min(len(b.source.cards()), len(b.backings))
+	if keep == 0 || b.kept || !cards.RefusedForBootOrder(err) {
+		return false
+	}
+	b.kept, b.spec.Config.DeviceChange = true, cards.Changes(b.source.cards(), b.backings, keep)
+	return true
 }
 
 // backingOf finds a network by its name or path.

@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -38,6 +39,9 @@ type cloneBuilder struct {
 	compatible map[string]bool
 	// source is what is cloned.
 	source *source
+	// backings connect the adapters with spec.networks; kept: adapters of the template are used for that.
+	backings []types.BaseVirtualDeviceBackingInfo
+	kept     bool
 	// spec is what the steps fill.
 	spec types.VirtualMachineCloneSpec
 }
@@ -59,7 +63,7 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		}
 	}
 	info, err := v.begin(ctx, b)
-	for err != nil && (b.unadorn(err) || b.unhost(err)) {
+	for err != nil && (b.unadorn(err) || b.keepAdapters(err) || b.unhost(err)) {
 		info, err = v.begin(ctx, b)
 	}
 	var taken *types.DuplicateName
@@ -183,8 +187,11 @@ func (v *VCenter) cloneFailure(ctx context.Context, b *cloneBuilder, err error) 
 	return cloneRefusal(b, err)
 }
 
-// cloneRefusal tells what a NotSupported is about: it has no words of its own.
+// cloneRefusal tells what a NotSupported is about, which has no words of its own, and what to do about a boot order.
 func cloneRefusal(b *cloneBuilder, err error) error {
+	if cards.RefusedForBootOrder(err) {
+		return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", b.details.Spec.Template)
+	}
 	if b.spec.Snapshot == nil || !vcfault.Has[types.BaseNotSupported](err) || vcfault.Classify("", err).Reason != vcfault.ReasonInternal {
 		return err
 	}

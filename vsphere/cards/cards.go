@@ -3,8 +3,11 @@ package cards
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
+	"strings"
 
+	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -30,15 +33,41 @@ func MACs(devices []types.BaseVirtualDevice) (all []string) {
 	return all
 }
 
-// Changes give a clone one adapter for each backing, in their order, instead of those that its source has.
-func Changes(has []types.BaseVirtualDevice, backings []types.BaseVirtualDeviceBackingInfo) (changes []types.BaseVirtualDeviceConfigSpec) {
-	for _, card := range has {
-		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: card})
+// Changes give a clone one adapter for each backing, in their order, instead of those that its source has. The first of these stay, as
+// many as keep says, with other backings.
+func Changes(has []types.BaseVirtualDevice, backings []types.BaseVirtualDeviceBackingInfo, keep int) (changes []types.BaseVirtualDeviceConfigSpec) {
+	change := func(op types.VirtualDeviceConfigSpecOperation, device types.BaseVirtualDevice) {
+		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: op, Device: device})
 	}
-	for i, backing := range backings {
-		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: added(i, backing)})
+	for i, card := range has {
+		if i < keep {
+			change(types.VirtualDeviceConfigSpecOperationEdit, kept(card, backings[i]))
+		} else {
+			change(types.VirtualDeviceConfigSpecOperationRemove, card)
+		}
+	}
+	for i := keep; i < len(backings); i++ {
+		change(types.VirtualDeviceConfigSpecOperationAdd, added(i, backings[i]))
 	}
 	return changes
+}
+
+// kept is an adapter of the source as it is, but for its network and its MAC address.
+func kept(card types.BaseVirtualDevice, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
+	own := reflect.New(reflect.TypeOf(card).Elem())
+	own.Elem().Set(reflect.ValueOf(card).Elem())
+	device := own.Interface().(types.BaseVirtualDevice)
+	c := device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
+	c.Backing, c.Connectable, c.AddressType, c.MacAddress = backing, connected(), string(types.VirtualEthernetCardMacTypeGenerated), ""
+	return device
+}
+
+// RefusedForBootOrder reports whether an error refuses changes of adapters because of the boot order, which names one that is removed:
+// "configSpec.bootOptions.bootOrder" (fog/fog-vsphere#98).
+func RefusedForBootOrder(err error) bool {
+	var wrong types.BaseInvalidArgument
+	_, is := fault.As(err, &wrong)
+	return is && strings.HasSuffix(wrong.GetInvalidArgument().InvalidProperty, "bootOrder")
 }
 
 // newKey is the first of the keys that stand for new adapters until vCenter gives them their own; they count down.

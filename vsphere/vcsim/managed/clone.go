@@ -72,6 +72,7 @@ func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 	}
 	vm.Config.VAppConfig = point.config.VAppConfig
 	vm.Config.Hardware.AutoCoresPerSocket = point.config.Hardware.AutoCoresPerSocket
+	vm.Config.BootOptions = point.config.BootOptions
 	if fault := v.finishClone(ctx, vm, spec); fault != nil {
 		_, _ = v.inner(ctx, vm.Self, func() soap.HasFault {
 			return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self})
@@ -94,6 +95,9 @@ func (v *Objects) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachi
 	}
 	change.Name, change.Files, change.ChangeVersion = "", nil, ""
 	change.DeviceChange = append(slices.Clone(spec.Location.DeviceChange), change.DeviceChange...)
+	if fault := bootsFromRemoved(vm, change.DeviceChange); fault != nil {
+		return fault
+	}
 	if fault := v.configure(ctx, vm, change); fault != nil {
 		return fault
 	}

@@ -1,0 +1,48 @@
+package vsphere
+
+import (
+	"testing"
+	"testing/synctest"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// Adapters that the template boots from cannot be removed in a clone (fog/fog-vsphere#98).
+func TestATemplateThatBootsFromItsAdaptersKeepsThemOnTheNetworksOfTheSpec(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Portgroups: 2})
+		w.must(w.BootFromNetwork("ubuntu"))
+		template, err := w.Details("ubuntu")
+		w.must(err)
+		d := p.made(0, v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "DC0_DVPG1"}, {Network: "DC0_DVPG0"}}})
+		if len(d.NICs) != 2 || d.NICs[0].Network != "DC0_DVPG1" || d.NICs[1].Network != "DC0_DVPG0" {
+			t.Errorf("it has the adapters %+v", d.NICs)
+		}
+		if was := template.NICs[0]; d.NICs[0].Key != was.Key || d.NICs[0].Type != was.Type || d.NICs[0].MAC == was.MAC || d.NICs[0].MAC == "" {
+			t.Errorf("of the template's %+v it has made %+v", was, d.NICs[0])
+		}
+		if n := w.Calls()["CloneVM_Task"]; n != 2 {
+			t.Errorf("%d clones were begun", n)
+		}
+	})
+}
+
+func TestABootOrderThatNamesAnAdapterTooManyIsToldWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Portgroups: 1})
+		second := &vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: vim.VirtualEthernetCard{VirtualDevice: vim.VirtualDevice{Key: -1,
+			Backing: &vim.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: vim.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"}}}}}}
+		w.must(w.ToVM("ubuntu"))
+		w.must(w.Reconfigure("ubuntu", vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
+			&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationAdd, Device: second}}}))
+		w.must(w.ToTemplate("ubuntu"))
+		w.must(w.BootFromNetwork("ubuntu"))
+		p.refused(0, v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "boots from", "boot order", "spec.networks")
+	})
+}
