@@ -46,6 +46,8 @@ const (
 	// ConditionMembersVanished says which members vCenter does not have any more although nothing says that they were destroyed: they
 	// may still run, so they keep their ordinals.
 	ConditionMembersVanished = "MembersVanished"
+	// ConditionDuplicateAddress says which members' guests report an address that another member's reports as well.
+	ConditionDuplicateAddress = "DuplicateAddress"
 	// ConditionTemplateChanged says that members were cloned from another template of the same name.
 	ConditionTemplateChanged = "TemplateChanged"
 	// ConditionAdoptionFailed says which entries of spec.adopt cannot be carried out, and why.

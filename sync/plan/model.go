@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -138,7 +139,7 @@ func (vm *VM) change(a Action, now time.Time) {
 
 func (vm *VM) bootGuest() {
 	if vm.Tools = true; len(vm.IPs) == 0 {
-		vm.IPs = []string{"192.0.2.1"}
+		vm.IPs = []string{fmt.Sprintf("198.18.%d.%d", vm.Ordinal/250%256, vm.Ordinal%250+1)} // of a network for tests alone (RFC 2544)
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	ReasonTemplateAmbiguous   = "TemplateAmbiguous"
 	ReasonNameConflict        = "NameConflict"
 	ReasonDuplicateMember     = "DuplicateMember"
+	ReasonDuplicateAddress    = "DuplicateAddress"
 	ReasonMemberNotSeen       = "MemberNotSeen"
 	ReasonMemberVanished      = "MemberVanished"
 	ReasonUnreachable         = "Unreachable"

@@ -67,7 +67,7 @@ func (v *view) stalledText() string {
 var conditionKinds = append([]string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionVCenterReachable,
 	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}, append(awaitedKinds, v1alpha1.ConditionSpecInvalid, v1alpha1.ConditionVCenterChanged,
 	v1alpha1.ConditionNameConflict, v1alpha1.ConditionDuplicateMember, v1alpha1.ConditionMembersUnreachable, v1alpha1.ConditionMembersVanished, v1alpha1.ConditionQuestionPending, v1alpha1.ConditionCustomizationFailed,
-	v1alpha1.ConditionTemplateChanged,
+	v1alpha1.ConditionDuplicateAddress, v1alpha1.ConditionTemplateChanged,
 	v1alpha1.ConditionAdoptionFailed, v1alpha1.ConditionChildConflict)...)
 
 // awaitedKinds are the exceptions that are present from the first status on: `kubectl wait --for=condition=MembersDiffer=false`
@@ -157,6 +157,9 @@ func (v *view) exceptions(c *conditionList) {
 	}
 	if names := v.vanished(); len(names) > 0 {
 		c.add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
+	}
+	if shared := v.sharedAddresses(); shared != "" {
+		c.add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, shared)
 	}
 	v.cloneExceptions(c)
 	v.changeExceptions(c)

@@ -25,6 +25,7 @@ import (
 //	an update                       none, members held as they are       UpdateHeld
 //	any                             the update has stopped               Warning UpdateStopped
 //	healing not suspended           suspended                            Warning HealingSuspended
+//	no address is shared            members report one address           Warning DuplicateAddress
 //	a member that was to stay       its VM is gone for certain           Warning MemberGone
 //	a member that was on            off, and not by us                   MemberPoweredOff
 //	a member                        vanished, to be replaced in time     Warning MemberVanished
@@ -57,6 +58,10 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 	}
 	if v.Finalizing {
 		return all
+	}
+	if shared := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionDuplicateAddress); shared != nil && shared.Status == metav1.ConditionTrue &&
+		!meta.IsStatusConditionTrue(was.Conditions, shared.Type) {
+		say(true, shared.Reason, "Members report the same address: "+shared.Message, "")
 	}
 	switch held := v.heldText(); {
 	case v.update != nil && v.updating > 0 && (was.Update == nil || was.Update.Target != v.update.Target):

@@ -3,6 +3,7 @@ package children
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -125,12 +126,20 @@ func endpointsOf(members []Member, addressType, group string) []plan.Endpoint {
 
 // Address is the member's first usable one of a family; empty if it has none.
 func (m *Member) Address(four bool) string {
-	for _, ip := range m.IPs {
-		if a, ok := plan.Usable(ip); ok && a.Is4() == four {
-			return a.String()
-		}
+	if a := FirstAddress(m.IPs, four); a.IsValid() {
+		return a.String()
 	}
 	return ""
+}
+
+// FirstAddress is the address of a family that others are led to, of those that a guest reports; the zero one if there is none.
+func FirstAddress(ips []string, four bool) netip.Addr {
+	for _, ip := range ips {
+		if a, ok := plan.Usable(ip); ok && a.Is4() == four {
+			return a
+		}
+	}
+	return netip.Addr{}
 }
 
 // endpointPorts are the members' ports. Without any, DNS answers all the same.

@@ -1,0 +1,37 @@
+package test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// As the clones of a template do whose /etc/machine-id is not empty.
+func TestMembersWhoseGuestsGetOneAddressAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, IP: time.Minute}})
+		g := r.serve().group("web", 3)
+		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+		up(t, g)
+		was := refs(r.members())
+		r.must(r.SetIP("web-0", "10.9.9.9"))
+		r.must(r.SetIP("web-2", "10.9.9.9"))
+		told := func(a metacontroller.Answer) bool {
+			c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionDuplicateAddress)
+			return c != nil && c.Status == "True" && strings.Contains(c.Message, "10.9.9.9 (web-0, web-2)")
+		}
+		until(t, g, "the address is told", told)
+		time.Sleep(time.Hour)
+		r.sameVMs(was)
+		r.must(r.SetIP("web-2", "10.9.9.8"))
+		until(t, g, "it is no longer", func(a metacontroller.Answer) bool { return !told(a) })
+	})
+}
