@@ -201,6 +201,8 @@ func TestAnswersOfTheRESTAPIAreClassified(t *testing.T) {
 			{400, `{"type":"com.vmware.vapi.std.errors.unauthorized","value":{}}`, vcfault.ReasonMissingPrivilege, true, false, "CreateCategory"},
 			{400, `{"type":"com.vmware.vapi.std.errors.invalid_argument","value":{"messages":[{"id":"x","default_message":"That is no name.","args":[]}]}}`,
 				vcfault.ReasonTagRefused, true, false, "That is no name."},
+			{503, `{"type":"com.vmware.vapi.std.errors.service_unavailable","value":{"messages":[{"id":"com.vmware.vapi.endpoint.failedToLoginMaxUserSessionCountReached","default_message":"User session count is limited to 550. Existing session count is 550 for user vmgroup@vsphere.local","args":[]}]}}`,
+				vcfault.ReasonTaggingUnavailable, true, false, "no more sessions"},
 			{502, "<html>Bad Gateway", vcfault.ReasonTaggingUnavailable, false, true, "502 Bad Gateway"},
 			{429, "", vcfault.ReasonTaggingUnavailable, false, true, "429"},
 			{404, "", vcfault.ReasonTaggingUnavailable, false, true, "404"},

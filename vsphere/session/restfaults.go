@@ -22,6 +22,9 @@ const (
 const (
 	RESTAlreadyExists = "com.vmware.vapi.std.errors.already_exists"
 	kindUnauthorized  = "com.vmware.vapi.std.errors.unauthorized"
+	// tooManySessions is the id of the message with which a login is refused, with 503, beyond 550 sessions of one user
+	// (vmware-tanzu/tanzu-cli#749).
+	tooManySessions = "com.vmware.vapi.endpoint.failedToLoginMaxUserSessionCountReached"
 )
 
 // restError is an answer of the REST API that is none. It holds nothing of the request but the name of the call.
@@ -30,6 +33,7 @@ type restError struct {
 	status int
 	kind   string // one of vapi.std.errors; may be empty
 	words  string // vCenter's own; may be empty
+	full   bool   // vCenter allows the user no more sessions
 }
 
 func (e *restError) Error() string {
@@ -84,6 +88,7 @@ func readRESTError(call string, res *http.Response) error {
 		Type  string `json:"type"`
 		Value struct {
 			Messages []struct {
+				ID   string `json:"id"`
 				Text string `json:"default_message"`
 			} `json:"messages"`
 		} `json:"value"`
@@ -92,6 +97,7 @@ func readRESTError(call string, res *http.Response) error {
 		e.kind = answer.Type
 		for _, m := range answer.Value.Messages {
 			e.words = strings.TrimSpace(e.words + " " + m.Text)
+			e.full = e.full || m.ID == tooManySessions
 		}
 	}
 	return e
@@ -125,6 +131,8 @@ func restClassify(err error) *vcfault.Error {
 	switch {
 	case e.status == statusUnauthenticated:
 		typed = vcfault.New(vcfault.ReasonNotAuthenticated, false, "vCenter's tagging service has dropped the server's session; the server logs in again.")
+	case e.full:
+		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, true, "vCenter allows its user no more sessions of the REST API: end those that other programs left behind, or give the server an account of its own.")
 	case e.call != "POST session" && (e.status == statusForbidden || e.kind == kindUnauthorized): // a login needs no privilege
 		typed = vcfault.New(vcfault.ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s: grant it.", taggingPrivilege(e.call))
 	case e.status == http.StatusNotFound && strings.HasPrefix(e.call, "GET "):
