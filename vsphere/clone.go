@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -187,16 +188,25 @@ func (v *VCenter) cloneFailure(ctx context.Context, b *cloneBuilder, err error) 
 	return cloneRefusal(b, err)
 }
 
-// cloneRefusal tells what a NotSupported is about, which has no words of its own, and what to do about a boot order.
+// cloneRefusal tells what faults are about that have no words of their own, and what can be done about a boot order.
 func cloneRefusal(b *cloneBuilder, err error) error {
-	if cards.RefusedForBootOrder(err) {
-		return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", b.details.Spec.Template)
-	}
-	if b.spec.Snapshot == nil || !vcfault.Has[types.BaseNotSupported](err) || vcfault.Classify("", err).Reason != vcfault.ReasonInternal {
+	template, told := b.details.Spec.Template, vcfault.Classify("", err)
+	var wrong types.BaseInvalidArgument
+	_, argument := fault.As(err, &wrong)
+	var e *vcfault.Error
+	switch {
+	case cards.RefusedForBootOrder(err):
+		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
+	case told.Reason != vcfault.ReasonInternal:
+		return err
+	case argument:
+		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
+			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, told.Message)
+	case b.spec.Snapshot != nil && vcfault.Has[types.BaseNotSupported](err):
+		e = vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, told.Message)
+	default:
 		return err
 	}
-	e := vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s",
-		b.details.Spec.Template, vcfault.Classify("", err).Message)
 	e.Err = err
 	return e
 }

@@ -1,0 +1,29 @@
+package vsphere
+
+import (
+	"testing"
+	"testing/synctest"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// What others met: a reservation that does not fit the size (terraform-provider-vsphere#652), a policy that encrypts (#2241 there), a
+// pool (machine-controller#670).
+func TestAnArgumentOfACloneThatVCenterRefusesIsNamedAndForAnOperator(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		for _, property := range []string{"spec.memoryAllocation.reservation", "spec.disk.backing.crypto", "spec.location.pool"} {
+			w.FailTask(vcsim.Clone, nil, &vim.InvalidArgument{InvalidProperty: property}, 1)
+			if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, property); e != nil && !e.Person {
+				t.Errorf("%s: waiting does not help", property)
+			}
+		}
+		w.FailTask(vcsim.Clone, nil, &vim.InvalidArgument{}, 1)
+		p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`)
+	})
+}
