@@ -104,6 +104,28 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 	})
 }
 
+// vCenter 8.0.0 cannot put its own "unauthenticated" into words, and says that instead (terraform-provider-vsphere#1819).
+func TestARESTSessionThatIsLostInOtherWordsIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := startRESTLab(t)
+		c, s := l.client(zerolog.Nop()), new(Session)
+		for _, body := range []string{
+			`{"type":"com.vmware.vapi.std.errors.invalid_argument","value":{"error_type":"INVALID_ARGUMENT","messages":[{"args":["messages","com.vmware.vapi.std.errors.unauthenticated"],"default_message":"Could not convert field 'messages' of structure 'com.vmware.vapi.std.errors.unauthenticated'","id":"vapi.bindings.typeconverter.tovalue.struct.field.error"},{"args":["args","com.vmware.vapi.std.localizable_message"],"default_message":"Required field 'args' of structure 'com.vmware.vapi.std.localizable_message' is missing","id":"vapi.bindings.typeconverter.tovalue.struct.field.missing"}]}}`,
+			`{"type":"com.vmware.vapi.std.errors.unauthenticated","value":{"messages":[]}}`,
+		} {
+			was := l.Count("POST session")
+			if was == 0 {
+				was = 1 // the first login
+			}
+			l.Answer("GET tagging/category", 400, body)
+			if err := c.rest.call(t.Context(), s, askREST); err != nil || l.Count("POST session") != was+1 {
+				t.Errorf("%v after %d logins", err, l.Count("POST session"))
+			}
+		}
+	})
+}
+
 func TestAnotherSOAPSessionHasAnotherRESTSessionAndTheOldOneIsLoggedOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

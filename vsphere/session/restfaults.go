@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ const (
 const (
 	RESTAlreadyExists = "com.vmware.vapi.std.errors.already_exists"
 	kindUnauthorized  = "com.vmware.vapi.std.errors.unauthorized"
+	// kindUnauthenticated is that of 401. vCenter 8.0.0 may fail to encode it and answer 400, with it among the arguments of a message
+	// (vmware/terraform-provider-vsphere#1819).
+	kindUnauthenticated = "com.vmware.vapi.std.errors.unauthenticated"
 	// tooManySessions is the id of the message with which a login is refused, with 503, beyond 550 sessions of one user
 	// (vmware-tanzu/tanzu-cli#749).
 	tooManySessions = "com.vmware.vapi.endpoint.failedToLoginMaxUserSessionCountReached"
@@ -90,6 +94,7 @@ func readRESTError(call string, res *http.Response) error {
 			Messages []struct {
 				ID   string `json:"id"`
 				Text string `json:"default_message"`
+				Args []any  `json:"args"`
 			} `json:"messages"`
 		} `json:"value"`
 	}
@@ -98,6 +103,12 @@ func readRESTError(call string, res *http.Response) error {
 		for _, m := range answer.Value.Messages {
 			e.words = strings.TrimSpace(e.words + " " + m.Text)
 			e.full = e.full || m.ID == tooManySessions
+			if slices.Contains(m.Args, any(kindUnauthenticated)) {
+				e.kind = kindUnauthenticated
+			}
+		}
+		if e.kind == kindUnauthenticated {
+			e.status = statusUnauthenticated
 		}
 	}
 	return e
