@@ -251,6 +251,7 @@ func TestUnderAStoragePolicyADatastoreIsChosenThatTheHostsHaveAndThatIsNotInMain
 		w.must(w.MaintainDatastore(template.Datastore, true))
 		p.lookups.forget()
 		on(1, other)
+		p.refused(3, gold(template.Datastore), vcfault.ReasonDatastoreInaccessible, "maintenance")
 		w.must(w.MaintainDatastore(template.Datastore, false))
 		w.must(w.UnmountDatastore(template.Datastore, "/DC0/host/DC0_C1"))
 		p.lookups.forget()

@@ -54,6 +54,7 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 		{&types.DuplicateName{Name: "web-0"}, ReasonNameConflict, true, []string{`"web-0"`}},
 		{&types.NoDiskSpace{Datastore: "ds1"}, ReasonDatastoreFull, true, []string{`"ds1"`, "full"}},
 		{&types.InsufficientStorageSpace{}, ReasonDatastoreFull, true, nil},
+		{&types.InvalidDatastoreState{DatastoreName: "ds1"}, ReasonDatastoreInaccessible, true, []string{`"ds1"`, "maintenance"}},
 		{&types.InaccessibleDatastore{InvalidDatastore: types.InvalidDatastore{Name: "ds1"}}, ReasonDatastoreInaccessible, true, []string{`"ds1"`}},
 		{&types.InsufficientResourcesFault{}, ReasonResourceLimit, true, nil},
 		{&types.InsufficientMemoryResourcesFault{}, ReasonResourceLimit, true, []string{"memory"}},

@@ -57,6 +57,9 @@ var rows = []row{
 	{on(func(f types.BaseInvalidDatastore) string {
 		return fmt.Sprintf("The datastore%s cannot be used now: see to it in vCenter.", quoted(f.GetInvalidDatastore().Name))
 	}), ReasonDatastoreInaccessible, true},
+	{on(func(f *types.InvalidDatastoreState) string {
+		return fmt.Sprintf("The datastore%s is in maintenance, or in another state that does not allow this: end that in vCenter, or name another datastore in spec.placement.", quoted(f.DatastoreName))
+	}), ReasonDatastoreInaccessible, true},
 	{on(func(f types.BaseCannotAccessNetwork) string {
 		return fmt.Sprintf("The hosts lack the network%s: connect them with it, or name another in spec.networks (or in the template).", quoted(f.GetCannotAccessNetwork().Backing))
 	}), ReasonNetworkUnusable, true},
