@@ -49,6 +49,8 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	case err == nil || vcfault.AlreadyIn(err, wanted):
 	case a.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && v.crowdedOut(ctx, m):
 		return vcfault.New(plan.ReasonHostFull, true, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
+	case a.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as the reference has it; some versions power it off
+		return vcfault.New(vcfault.ReasonInvalidPowerState, true, "The VM is suspended, and vCenter does not power it off like that: resume it, or power it off, in vCenter.")
 	default:
 		return err
 	}

@@ -329,3 +329,15 @@ func TestAMarkedMemberIsNotPoweredOnByAReplicaUnawareOfTheMark(t *testing.T) {
 		}
 	})
 }
+
+func TestASuspendedVMThatVCenterDoesNotPowerOffIsForAPerson(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.running(0, false)
+		w.FailTask(vcsim.PowerOff, nil, &vim.InvalidPowerState{
+			RequestedState: vim.VirtualMachinePowerStatePoweredOff, ExistingState: vim.VirtualMachinePowerStateSuspended,
+		}, 1)
+		if f := p.fault(step(plan.PowerOff, vm)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Person || !strings.Contains(f.Message, "suspended") {
+			t.Errorf("%+v", f)
+		}
+	})
+}
