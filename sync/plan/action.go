@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Op is one kind of step. Each is a single vCenter task (or a single read, for ConfirmGone), so that a crash
-// between any two steps, or inside one, is continued by the next plan.
+// Op is one kind of step. Each is a single vCenter task (or a single read, for ConfirmGone), so that the next plan
+// continues after a crash between two steps, or within one.
 type Op string
 
-// The steps, in the order of their rank: what finishes something begun comes first, and what takes away comes last.
+// The steps, in the order of their rank: those that finish something come first, those that take something away last.
 const (
 	// CreateFolder makes the group's folder <root>/<namespace>/<group>. An existing one is success.
 	CreateFolder Op = "CreateFolder"
@@ -17,69 +17,69 @@ const (
 	CreateQuarantine Op = "CreateQuarantine"
 	// Prepare finishes a member after its clone, before it is powered on for the first time: tags, custom attributes, and
 	// the network configuration that needs the adapters' MAC addresses. Later it brings tags and attributes up to date.
-	// At its end it writes into the stamp what it did, guarded by its changeVersion.
+	// At its end it records in the stamp what it did, guarded by its changeVersion.
 	Prepare Op = "Prepare"
-	// SetRules makes, changes or removes the group's DRS rules, so that they are as spec.placement.antiAffinity says and
+	// SetRules creates, changes or removes the group's DRS rules, so that they follow spec.placement.antiAffinity and
 	// name the members that exist.
 	SetRules Op = "SetRules"
 	// Reconfigure gives a member the cpu and memory of the spec, guarded by its changeVersion. Hot tells that it is on.
 	Reconfigure Op = "Reconfigure"
 	// PowerOn powers a member on (or resumes it).
 	PowerOn Op = "PowerOn"
-	// Unmark takes the mark off a member that was chosen to be removed and is wanted after all; off a quarantined one
-	// that is back under its name, it makes it a member again.
+	// Unmark takes the mark off a member that was chosen to be removed but stays after all. A VM in quarantine
+	// that has its name back becomes a member again by it.
 	Unmark Op = "Unmark"
-	// Adopt writes the stamp of the member into a VM that bears none, or that of a former incarnation of the group,
+	// Adopt writes a member's stamp into a VM that has none, or that of a former incarnation of the group,
 	// guarded by its changeVersion.
 	Adopt Op = "Adopt"
 	// Rename gives a VM of the group the name NewName.
 	Rename Op = "Rename"
-	// Move puts a VM of the group into Folder.
+	// Move moves a VM of the group into Folder.
 	Move Op = "Move"
 	// Clone makes a member from the template, powered off, in the group's folder, its stamp in the clone spec.
 	Clone Op = "Clone"
-	// Mark writes into a member's stamp that it is chosen to be removed, why, and by which generation, guarded by its
-	// changeVersion.
+	// Mark records in a member's stamp that it is chosen to be removed or power-cycled, why, and by which generation,
+	// guarded by its changeVersion.
 	Mark Op = "Mark"
-	// Reset restarts a member that stays unready: it writes into the stamp when, guarded by its changeVersion, and then
-	// resets the VM, as its button would.
+	// Reset restarts a member that stays unready: it records the time in the stamp, guarded by its changeVersion, and then
+	// resets the VM.
 	Reset Op = "Reset"
-	// ShutdownGuest writes into a member's stamp that its guest is asked to shut down, and when, guarded by its changeVersion, and then
+	// ShutdownGuest records in a member's stamp when its guest is asked to shut down, guarded by its changeVersion, and then
 	// asks it.
 	ShutdownGuest Op = "ShutdownGuest"
 	// PowerOff powers a member off that is to be destroyed, or to be changed.
 	PowerOff Op = "PowerOff"
-	// Quarantine writes into a member's stamp that it is no member any more, and since when, guarded by its
+	// Quarantine records in a member's stamp that it is no longer a member, and since when, guarded by its
 	// changeVersion.
 	Quarantine Op = "Quarantine"
-	// Release takes the stamp off a VM, which is nobody's from then on, guarded by its changeVersion.
+	// Release takes the stamp off a VM, which is unmanaged from then on, guarded by its changeVersion.
 	Release Op = "Release"
-	// Destroy removes a member and its disks; the stamp is read once more before.
+	// Destroy removes a member and its disks, after its stamp was read again.
 	Destroy Op = "Destroy"
 	// RemoveFolder removes the group's folder (and the quarantine in it), once a fresh read shows it empty and no clone
-	// under way. A folder that holds unmanaged VMs is kept: fault FolderHoldsStranger; so is one that vCenter does not let be removed:
+	// under way. A folder that holds unmanaged VMs is kept: fault FolderHoldsStranger; so is one that vCenter refuses to remove:
 	// FolderStays.
 	RemoveFolder Op = "RemoveFolder"
-	// ConfirmGone reads vCenter afresh; success means: no VM of the group, and no clone of ours under way.
+	// ConfirmGone reads vCenter again; success means that it has no VM of the group and no clone of ours under way.
 	ConfirmGone Op = "ConfirmGone"
 )
 
 // Action is one step that is wanted now. Equal observations give equal actions.
 type Action struct {
 	Op Op
-	// VM is the name of the member ("web-0"), whatever an admin renamed its VM to; of a VM in quarantine, the name it
+	// VM is the name of the member ("web-0"), even if an admin renamed its VM; for a VM in quarantine, the name that it
 	// has there; FolderKey for the group's folder.
 	VM string
 	// Ordinal of the member.
 	Ordinal int32
 	// MoRef of the VM (or, for RemoveFolder, of the folder) that is acted on; empty for Clone and CreateFolder.
 	MoRef string
-	// Reason says in words why the action is there.
+	// Reason says why the action is wanted, for people.
 	Reason string
 
 	// What a Clone is made from. Folder (also of a Move) and Template are moRefs. Fingerprint is the template's.
-	// Revision and Fingerprint are also what Adopt writes, CPU and MemoryMB what Reconfigure sets. Generation is also
-	// what Mark and Unmark leave in the stamp: a replica of the server that knows only an older one then leaves the group
+	// Adopt also writes Revision and Fingerprint, and Reconfigure sets CPU and MemoryMB. Mark and Unmark also leave
+	// Generation in the stamp: a replica of the server that knows only an older one then leaves the group
 	// alone.
 	Folder, Template string
 	CPU              int32
@@ -97,25 +97,25 @@ type Action struct {
 	Entry string
 	// ChangeVersion guards Mark, Unmark, Reconfigure, Prepare, Adopt, Quarantine, Release and Reset.
 	ChangeVersion string
-	// NeverOn reports whether Destroy is for a VM that was never powered on, and for no other.
+	// NeverOn allows Destroy only if the VM was never powered on.
 	NeverOn bool
-	// Details are those of Clone, Adopt, Prepare and SetRules; else nil.
+	// Details are for Clone, Adopt, Prepare and SetRules; nil for the others.
 	Details *Details
-	// Marked reports whether ShutdownGuest, PowerOff, Quarantine and Destroy are for a member that bears the mark, and for
-	// no other: if the mark was withdrawn meanwhile, it stays.
+	// Marked allows ShutdownGuest, PowerOff, Quarantine and Destroy only if the member has the mark: if the mark was
+	// withdrawn meanwhile, the member stays.
 	Marked bool
-	// Unheeded reports whether PowerOff is for a guest that was asked to halt, and did not in time. Who has not asked it asks it now.
+	// Unheeded: PowerOff is for a guest that was asked to shut down, and did not in time. A replica that has not asked it asks it now.
 	Unheeded bool
-	// Others are the members that stay at work while ShutdownGuest or PowerOff takes this one down. At least Least of them must be
-	// as they were when it was planned; else it stays.
+	// Others are the members that serve while ShutdownGuest or PowerOff takes this one down. At least Least of them must be
+	// unchanged since the plan; otherwise nothing is done.
 	Others []Other
 	Least  int
-	// Since is, for a ConfirmGone of a group that is no longer selected, since when it is not; else zero. The clones that
-	// are waited for are listed again for each.
+	// Since is when a group was found to be no longer selected, for its ConfirmGone; zero otherwise. The clones that
+	// it waits for are listed again for each.
 	Since time.Time
 }
 
-// Other is a member that is counted upon: on since Boot, and unchanged since ChangeVersion.
+// Other is a member that must keep serving: on since Boot, and unchanged since ChangeVersion.
 type Other struct {
 	MoRef, ChangeVersion string
 	Boot                 time.Time
@@ -127,7 +127,7 @@ func (a Action) MemberKey() bool { return a.VM != FolderKey && a.VM != ConfirmKe
 // MemberName is the name of the member with that ordinal: "<group>-<ordinal>".
 func MemberName(group string, ordinal int32) string { return fmt.Sprintf("%s-%d", group, ordinal) }
 
-// QuarantineFolder is the name of the folder, in the group's own, for members that were taken away.
+// QuarantineFolder is the name of the folder within the group's, for removed members.
 const QuarantineFolder = "quarantine"
 
 // QuarantineName is the name of a VM in quarantine: it leaves the ordinal's name free.

@@ -19,7 +19,7 @@ const (
 
 // ObservedChild is a child as Metacontroller saw it.
 type ObservedChild struct {
-	// LastApplied is the JSON that was applied last (Metacontroller's annotation); empty if it bears none.
+	// LastApplied is the JSON that was last applied (Metacontroller's annotation); empty if there is none.
 	LastApplied string
 	// Endpoints are what an EndpointSlice shows, by host name (EndpointsSeen). Only a group that drains its members needs them.
 	Endpoints map[string]EndpointSeen
@@ -28,12 +28,12 @@ type ObservedChild struct {
 // Child is a desired child object.
 type Child struct {
 	Key ChildKey
-	// LastApplied, if not empty, is the child's whole JSON: it is to stay exactly as it was applied last.
+	// LastApplied, if not empty, is the child's whole JSON: the child stays exactly as last applied.
 	LastApplied         string
 	Labels, Annotations map[string]string
 	// Fields are what the object has beside apiVersion, kind and metadata, ready to be encoded as a JSON object:
-	// ConfigMapFields, ServiceFields or EndpointSliceFields; nil if nothing. No field of them may come out as null, [] or
-	// {}: the API server stores those otherwise than they were sent, and Metacontroller would write the child at every sync.
+	// ConfigMapFields, ServiceFields or EndpointSliceFields; nil if nothing. No field may be encoded as null, [] or
+	// {}: the API server does not store those as sent, so Metacontroller would write the child at every sync.
 	Fields any
 }
 
@@ -67,7 +67,7 @@ type EndpointSeen struct {
 func EndpointsSeen(endpoints []Endpoint, annotation string) map[string]EndpointSeen {
 	var record map[string]string
 	if json.Unmarshal([]byte(annotation), &record) != nil {
-		record = nil // somebody edited it: it begins again
+		record = nil // somebody edited it: the time starts again
 	}
 	all := make(map[string]EndpointSeen, len(endpoints))
 	for i := range endpoints {
@@ -89,8 +89,8 @@ type ServiceFields struct {
 	Spec ServiceSpec `json:"spec"`
 }
 
-// ServiceSpec is the part of a Service's spec that is ours. It has no selector: the EndpointSlices are ours as well. Nor
-// publishNotReadyAddresses: DNS names those members that are ready, as it does for a StatefulSet's pods.
+// ServiceSpec is the part of a Service's spec that the server sets. It has no selector, because the server makes the EndpointSlices,
+// and no publishNotReadyAddresses: DNS names only ready members, as for a StatefulSet's pods.
 type ServiceSpec struct {
 	Type      string `json:"type"`
 	ClusterIP string `json:"clusterIP,omitempty"`
@@ -115,15 +115,15 @@ type EndpointSliceFields struct {
 	Ports       []EndpointPort `json:"ports,omitempty"`
 }
 
-// Endpoint is a member's address of one family. Hostname is the member's name: in a headless Service DNS knows the member
-// by it.
+// Endpoint is a member's address of one family. Hostname is the member's name: DNS has it for the members of a headless
+// Service.
 type Endpoint struct {
 	Addresses  []string           `json:"addresses"`
 	Conditions EndpointConditions `json:"conditions"`
 	Hostname   string             `json:"hostname"`
 }
 
-// EndpointConditions say how an endpoint is; one that is left out would count as true.
+// EndpointConditions are the state of an endpoint; an omitted one would count as true.
 type EndpointConditions struct {
 	Ready       bool `json:"ready"`
 	Serving     bool `json:"serving"`

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Customization is how far vCenter got with the customization of a guest (spec.customizationSpec); zero if it is done, there was none,
+// Customization is the progress of a guest's customization (spec.customizationSpec); zero if it is done, there was none,
 // or vCenter does not say.
 type Customization struct {
 	State CustomizationState
@@ -13,5 +13,5 @@ type Customization struct {
 	Ended time.Time
 }
 
-// CustomizationState is a state in which a customization is not done.
+// CustomizationState is the state of an unfinished or failed customization.
 type CustomizationState string

@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Details is what Clone, Adopt, Prepare and SetRules are about beyond the Action's own fields. It is not changed.
+// Details is what Clone, Adopt, Prepare and SetRules need beyond the Action's own fields. It is immutable.
 type Details struct {
-	// Spec is the group's spec: clone, placement, networks, customizationSpec, tags and the like. It is not changed.
+	// Spec is the group's spec: clone, placement, networks, customizationSpec, tags and the like. It is immutable.
 	Spec *v1alpha1.VmGroupSpec
 	// UserData is the text for cloud-init; empty if there is none.
 	UserData Sensitive
@@ -21,7 +21,7 @@ type Details struct {
 	Zone string
 	// Addresses are the member's static addresses, one for each of spec.networks.
 	Addresses []AddressPair
-	// Home, AddressText and Prepared are what the member's stamp says of these things: see the VM's fields of these names.
+	// Home, AddressText and Prepared are what the member's stamp records: see the fields of VM.
 	Home, AddressText, Prepared string
 }
 
@@ -40,19 +40,19 @@ func (Sensitive) GoString() string { return redacted }
 
 func (Sensitive) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Reveal gives the text itself.
+// Reveal returns the text itself.
 func (s Sensitive) Reveal() string { return string(s) }
 
-// Home says where a group's folder is: the datacenter, and the folder that holds <namespace>/<group>. What is empty is
-// as the server's settings say.
+// Home says where a group's folder is: the datacenter, and the folder that holds <namespace>/<group>. An empty field means
+// that of the server's settings.
 type Home struct{ Datacenter, Folder string }
 
-// HomeOf is where a group of that spec has its folder.
+// HomeOf returns where a group with that spec has its folder.
 func HomeOf(spec *v1alpha1.VmGroupSpec) Home {
 	return Home{Datacenter: spec.Placement.Datacenter, Folder: spec.Placement.Folder}
 }
 
-// String is the home as a stamp keeps it; empty for that of the server's settings.
+// String returns the home as a stamp records it; empty for that of the server's settings.
 func (h Home) String() string {
 	if h == (Home{}) {
 		return ""
@@ -60,8 +60,8 @@ func (h Home) String() string {
 	return h.Datacenter + ":" + h.Folder
 }
 
-// Preparation is what Prepare left on a VM, or may have left, as the stamp keeps it: so that what is no longer wanted can
-// be taken off.
+// Preparation is what Prepare put on a VM, or may have put on it, as the stamp records it, so that it can be removed when it is no
+// longer wanted.
 type Preparation struct {
 	// Tags are "category/name"; a '/' within either is written %2f, and '%' %25.
 	Tags []string `json:"tags,omitempty"`
@@ -69,15 +69,15 @@ type Preparation struct {
 	Attributes []string `json:"attributes,omitempty"`
 	// Networks reports whether the network configuration went to the guest by its MAC addresses.
 	Networks bool `json:"networks,omitempty"`
-	// Digest tells values apart; empty of one that was begun.
+	// Digest distinguishes values; empty for a preparation that was only begun.
 	Digest string `json:"digest"`
 }
 
-// Unprepared is how the stamp's text of a clone begins that is to be prepared before it is powered on for the first time.
-// What it is to be prepared with follows.
+// Unprepared is the prefix of the stamp's text for a clone that must be prepared before its first power-on. What to prepare it
+// with follows.
 const Unprepared = "-"
 
-// PreparationIn reads PreparationOf's text, or PreparationBegun's. What cannot be read says nothing.
+// PreparationIn parses the text of PreparationOf or PreparationBegun. An invalid text is the zero Preparation.
 func PreparationIn(text string) (p Preparation) {
 	if json.Unmarshal([]byte(strings.TrimPrefix(text, Unprepared)), &p) != nil {
 		return Preparation{}
@@ -85,9 +85,9 @@ func PreparationIn(text string) (p Preparation) {
 	return p
 }
 
-// PreparationBegun is what the stamp of a member, that said former, says while its tags and attributes are changed: all that
-// it may have by then, so that they are known to be the group's should they not be wanted any more before that is done. No
-// spec wants it, so whoever sees it prepares the member again.
+// PreparationBegun is what the stamp of a member, which said former, says while its tags and attributes are changed: all that
+// it may have by then, so that they are known to be the group's even if they are no longer wanted before that is done. It
+// equals no spec's preparation, so a replica that sees it prepares the member again.
 func PreparationBegun(former, wanted string) string {
 	have, want := PreparationIn(former), PreparationIn(wanted)
 	begun := Preparation{Tags: union(have.Tags, want.Tags), Attributes: union(have.Attributes, want.Attributes), Networks: have.Networks}
@@ -104,8 +104,8 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// PreparationOf is what members of that spec are to be prepared with; "" if with nothing, so that they can be powered on
-// as they were cloned. Equal specs give equal texts.
+// PreparationOf returns what members of that spec are to be prepared with; "" if nothing, so that they can be powered on
+// as cloned. Equal specs give equal texts.
 func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 	byMAC := len(spec.Networks) > 0 && spec.CustomizationSpec == ""
 	if len(spec.Tags)+len(spec.CustomAttributes) == 0 && !byMAC {

@@ -16,11 +16,11 @@ import (
 )
 
 // KindEvent is the kind of an Event among a group's children. The CompositeController does not list it in childResources, so
-// Metacontroller creates what is answered once, never observes, updates or deletes it, and takes another answer of the same
-// name for done (https://github.com/metacontroller/metacontroller/blob/v4.17.2/pkg/controller/common/manage_children.go).
+// Metacontroller creates it once, never observes, updates or deletes it, and ignores the same name in a later answer
+// (https://github.com/metacontroller/metacontroller/blob/v4.17.2/pkg/controller/common/manage_children.go).
 const KindEvent = "Event.v1"
 
-// EventFields are what an Event has beside its metadata: core/v1, as client-go's recorder writes it, since kubectl describe
+// EventFields are what an Event has beside its metadata, in core/v1 as client-go's recorder writes it: kubectl describe
 // shows these.
 type EventFields struct {
 	InvolvedObject EventObject `json:"involvedObject"`
@@ -63,7 +63,7 @@ func (n *Note) together(with *Note) bool {
 	return n.Warning == with.Warning && n.Reason == with.Reason && n.What == with.What && n.Why == with.Why && n.Member != "" && with.Member != ""
 }
 
-// Together takes the first note, and those that are told with it, out of notes.
+// Together splits off the first note and those that share an Event with it.
 func Together(notes []Note) (told, left []Note) {
 	for i := range notes {
 		if i == 0 || notes[0].together(&notes[i]) {
@@ -75,8 +75,8 @@ func Together(notes []Note) (told, left []Note) {
 	return told, left
 }
 
-// EventOf is the Event that tells these notes, which belong together. Its name is made of their keys: however often it is
-// answered, and by whom, it is one Event.
+// EventOf returns the Event for these notes, which belong together. Its name is made from their keys: however often, and by
+// whichever replica, it is answered, it is one Event.
 func EventOf(ref Ref, notes []Note) Child {
 	n := &notes[0]
 	var members, keys []string
@@ -118,7 +118,7 @@ func EventOf(ref Ref, notes []Note) Child {
 	}
 }
 
-// bounded cuts a text to so many bytes, between two runes.
+// bounded cuts a text to at most that many bytes, between two runes.
 func bounded(text string, most int) string {
 	if len(text) <= most {
 		return text

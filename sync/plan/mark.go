@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Restamp changes what the VM's stamp says of its mark, as the step does: Mark, Unmark, and a Reconfigure of a member that
-// was marked to be powered off for it. Other steps change nothing of that. now is in whole seconds, as stamps have times.
+// Restamp changes the mark in the VM's stamp as a step does: Mark, Unmark, or a Reconfigure of a member that was marked for a
+// power cycle. Other steps leave it. now is in whole seconds, as times in stamps are.
 //
 //	step         before                          after
 //	-----------  ------------------------------  ---------------------------------------------------------------
@@ -14,7 +14,7 @@ import (
 //	Unmark       marked, or in quarantine        a member like any other; its guest may still halt if it was asked to
 //	Reconfigure  PowerCycle, and powered off     a member like any other
 //
-// A Mark and an Unmark leave the newest generation, so that who knows only an older one leaves the group alone.
+// A Mark and an Unmark leave the newest generation, so that a replica that knows only an older one leaves the group alone.
 func (vm *VM) Restamp(a *Action, now time.Time) {
 	switch a.Op {
 	case Mark:

@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Apply changes an observation as the success of an action would: it is the model of vCenter that forecasts and the
-// property tests share. Guests boot and halt at once. The VMs' slice is changed in place.
+// Apply changes an observation as the success of an action would. Forecasts and property tests share this model of
+// vCenter. Guests boot and halt at once. The slice of VMs is changed in place.
 func Apply(o *Observed, a Action) {
 	s := &o.State
 	switch a.Op {
@@ -70,8 +70,8 @@ func Show(o *Observed, children []Child) {
 	o.Children = shown
 }
 
-// ruleOut reports whether the DRS rule does not name the members any more after one came or went. (vCenter takes a VM that is
-// destroyed off its rules by itself; one member alone needs none.)
+// ruleOut notes that the DRS rule no longer names exactly the members after one came or went. (vCenter removes a destroyed VM
+// from its rules by itself; one member alone needs none.)
 func (o *Observed) ruleOut(a Action) {
 	if want := o.Group.Spec.Placement.AntiAffinity; o.Finalizing || want == "" || want == v1alpha1.AntiAffinityNone {
 		return
@@ -112,7 +112,7 @@ func (a *Action) addresses() string {
 	return a.Details.AddressText
 }
 
-// change is what an action does to the VM it is for.
+// change changes the VM as the action does.
 func (vm *VM) change(a Action, now time.Time) {
 	vm.Restamp(&a, now)
 	switch a.Op {

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Note is something that happened to a group, and that somebody may ask about later. Notes become Kubernetes Events.
+// Note is something that happened to a group and that a user may ask about later. Notes become Kubernetes Events.
 //
-// What an action did is noted by whoever carried it out (Action.Note), with the action's own reason. What is new otherwise is
-// noted by the plan, by comparing its status with the stored one (package planner): so it is told once, by whichever replica
-// answers, and not told again after a restart. Equal notes of two replicas have one Key.
+// The replica that carried out an action notes it (Action.Note), with the action's own reason. The plan notes everything else
+// by comparing its status with the stored one (package planner), so that any replica tells it once, and
+// none tells it again after a restart. Equal notes of two replicas have one Key.
 type Note struct {
 	// Warning: somebody should look at it.
 	Warning bool
 	// Reason is one CamelCase word, such as MemberRemoved.
 	Reason string
-	// What happened, to which Member (its name and moRef; empty: the group), and why. Notes that differ in nothing but the
-	// member are told as one.
+	// What happened, to which Member (its name and moRef; empty: the group), and why. Notes that differ only in the
+	// member share an Event.
 	What, Member, Why string
-	// Key tells notes apart.
+	// Key identifies the note.
 	Key string
 	At  time.Time
-	// Deed is what somebody did to the VM MoRef; vCenter's events may tell who.
+	// Deed is what somebody did to the VM MoRef; vCenter's events may tell who did it.
 	Deed  Deed
 	MoRef string
 }
@@ -30,13 +30,13 @@ type Note struct {
 // Deed is what somebody other than this server did to a VM.
 type Deed string
 
-// The deeds that are asked about.
+// The deeds that the server looks up in vCenter's events.
 const (
 	DeedRemoved    Deed = "Removed"
 	DeedPoweredOff Deed = "Powered off"
 )
 
-// By is the note with the user who did it, if vCenter's events tell; nobody is to be asked any more.
+// By returns the note with the user who did it, if vCenter's events tell, and without a Deed to look up.
 func (n Note) By(user string) Note {
 	if user != "" {
 		n.What = string(n.Deed) + " in vCenter by " + user + ":"
@@ -47,7 +47,7 @@ func (n Note) By(user string) Note {
 
 const noteCreated = "MemberCreated"
 
-// Note is what an action that succeeded is told as; false if it is not worth telling.
+// Note returns the note for an action that succeeded; false if it is not worth one.
 func (a *Action) Note(at time.Time) (n Note, worth bool) {
 	what := map[Op][2]string{
 		Clone: {noteCreated, "Created"}, Adopt: {"MemberAdopted", "Adopted"}, Reset: {"MemberRestarted", "Restarted"},
@@ -76,7 +76,7 @@ func (a *Action) Note(at time.Time) (n Note, worth bool) {
 	return n, true
 }
 
-// Seen is the note with the moRef of the VM that a Clone made, which only vCenter's answer shows.
+// Seen returns the note with the moRef of the VM that a Clone made, which only the inventory shows.
 func (n Note) Seen(s *VCenterState) Note {
 	if n.Reason != noteCreated {
 		return n
@@ -90,5 +90,5 @@ func (n Note) Seen(s *VCenterState) Note {
 	return n
 }
 
-// KeyGone is the key of every note that says that a VM is gone: the first one counts, and who removed it says why.
+// KeyGone is the key of every note that says that a VM is gone: the first one counts, and the one that removed it says why.
 func KeyGone(moRef string) string { return "gone/" + moRef }

@@ -17,47 +17,47 @@ type Ref struct {
 
 func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 
-// Observed is everything a plan is made from: what Kubernetes and vCenter say now, and what is under way.
+// Observed is everything a plan is made from: what Kubernetes and vCenter show now, and what is under way.
 type Observed struct {
 	// Group is the VmGroup: spec, metadata and the status that is stored now. planner.Make does not change it.
 	Group *v1alpha1.VmGroup
-	// Finalizing is Metacontroller's word that the group is to be removed. It counts only for a Group that has a
-	// deletionTimestamp; without one, the group's CompositeController no longer selects it, and nothing is removed.
+	// Finalizing reports whether Metacontroller called /finalize. A Group that has a deletionTimestamp is to be removed;
+	// without one, the group's CompositeController no longer selects it, and nothing is removed.
 	Finalizing bool
 	// Called is when the last hook call for this group came. Only a fresh one may create a folder. Blind reports whether vCenter's
-	// state was unknown then, so that the call says nothing about folders that show later, or don't.
+	// state was unknown then, so that the call says nothing about folders that appear later, or don't.
 	Called time.Time
 	Blind  bool
 	// FolderSeen is when the group's folder was last seen to exist; zero if it never was. A folder that was seen
 	// and is gone may have been removed by another replica's finalize: only a call that came later may recreate it.
 	FolderSeen time.Time
-	// OwnFolders are the folders that are the group's: a hook call came while one stood where the group's is, so that it is none of a
-	// group that came later under the same name; or this replica made it; or it held one of the group's VMs. Only these are used.
+	// OwnFolders are the folders known to be the group's: a hook call came while the folder existed, so that it does not belong to a
+	// later group of the same name; or this replica made it; or it held one of the group's VMs. Only these are used.
 	OwnFolders []string
 	// NewestStamp is the highest generation ever seen in a stamp of this group, VMs that are gone included.
 	NewestStamp int64
-	// FinalizingSince is when this process first heard that the group is finalizing; or that it is no longer selected.
+	// FinalizingSince is when this process first learned that the group is finalizing, or no longer selected.
 	FinalizingSince time.Time
 	// Children are the group's child objects as Metacontroller saw them.
 	Children map[ChildKey]ObservedChild
 	// Related is what the customize hook asked for.
 	Related Related
-	// ChildrenWantedSince says since when each desired child has been answered and not been seen.
+	// ChildrenWantedSince says since when each desired child has been answered but not seen.
 	ChildrenWantedSince map[ChildKey]time.Time
 	// State is what vCenter says. It must be taken after Pending was.
 	State VCenterState
 	// Pending says what is under way or backing off, by the name of the member (or by FolderKey).
 	Pending map[string]Pending
-	// Emptied reports whether ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM,
-	// and no clone under way, of this group. Of a group that is no longer selected it was begun after every lease was over.
+	// Emptied reports whether ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM of
+	// this group, and no clone under way. For a group that is no longer selected, it began after every lease was over.
 	Emptied bool
-	// Lease is how long a hook call permits acting. Resync is how often a settled group is called for.
+	// Lease is how long a hook call permits acting. Resync is how often Metacontroller calls for a settled group.
 	Lease, Resync time.Duration
 	// Now is the time: time is data here.
 	Now time.Time
 }
 
-// Call is one hook call: what Kubernetes wants of a group and shows of it.
+// Call is one hook call: the desired state of a group, and what Kubernetes shows of it.
 type Call struct {
 	Group      *v1alpha1.VmGroup
 	Finalizing bool
@@ -70,7 +70,7 @@ type Related struct {
 	// UserData is the text; Digest is a hash of it, for the revision. Both are empty where spec.userData is not set.
 	UserData Sensitive
 	Digest   string
-	// Fault is why there is no user data although spec.userData names some; nil if all is well.
+	// Fault is why there is no user data although spec.userData names some; nil if there is.
 	Fault *Fault
 }
 
@@ -79,7 +79,7 @@ func (c *Call) Ref() Ref {
 	return Ref{Namespace: c.Group.Namespace, Name: c.Group.Name, UID: c.Group.UID}
 }
 
-// VCenterState is what is known of a group's part of vCenter.
+// VCenterState is what vCenter holds of a group, as far as known.
 type VCenterState struct {
 	// Known is false while the inventory is missing, stale or partial. Unknown is not empty.
 	Known bool
@@ -90,30 +90,30 @@ type VCenterState struct {
 	Trouble *Fault
 	// VCenter is the instanceUuid of the vCenter that was read.
 	VCenter string
-	// VMs are the VMs that bear this group's stamp, wherever they are, ordered by ordinal and moRef.
+	// VMs are the VMs with this group's stamp, wherever they are, ordered by ordinal and moRef.
 	VMs []VM
-	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off. Those
-	// that are neither in VMs nor in Gone are not seen, yet not gone.
+	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off. A recorded VM
+	// that is neither in VMs nor in Gone is not seen, but not gone.
 	Gone []string
-	// Vanished are members, recorded or seen before, that vCenter does not have any more (it answers ManagedObjectNotFound, or has
-	// given the moRef to another VM), and that nothing proves to be destroyed.
+	// Vanished are members, recorded or seen before, that vCenter no longer has (it answers ManagedObjectNotFound, or has
+	// given the moRef to another VM), without proof that they were destroyed.
 	Vanished []Vanished
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
-	// for members that were taken away.
+	// for removed members.
 	Folder, Quarantine string
 	// FolderUnknown reports whether it is not known where groups have their folders, as long as the server's settings do not fit.
-	// (A home that spec.placement names and that cannot be found is no folder: a slip in the spec holds up no deletion.)
+	// (If the home in spec.placement cannot be found, there is no folder: a typing error in the spec blocks no deletion.)
 	FolderUnknown bool
 	// Template is what spec.template names.
 	Template Template
 	// Candidates are what the entries of spec.adopt name, in their order.
 	Candidates []Candidate
-	// Free are those of Query.Taken that nothing in the group's folder has for a name now.
+	// Free are the names in Query.Taken that no object in the group's folder has now.
 	Free []string
-	// Stalled are the actions under way, by member, whose tasks vCenter does not get on with, and why: they take no slot.
+	// Stalled are the actions under way whose tasks stand still, by member, and why: they take no slot.
 	Stalled map[string]Fault
-	// RulesOff reports whether the group's DRS rules are not as Query.AntiAffinity wants them for the VMs that are members now;
-	// false as long as that is not known.
+	// RulesOff reports whether the group's DRS rules differ from what Query.AntiAffinity wants for the present members;
+	// false while that is unknown.
 	RulesOff bool
 }
 
@@ -121,20 +121,20 @@ type VCenterState struct {
 type Query struct {
 	// Template is spec.template.
 	Template string
-	// Recorded are the members in the group's status, and its VMs in quarantine: those that are not seen are looked for. It is not changed.
+	// Recorded are the members in the group's status, and its VMs in quarantine: those not seen are looked up. It is immutable.
 	Recorded []v1alpha1.Member
 	// RecordedIn is the vCenter (its about.instanceUuid) that the recorded ones are in; empty if not known. Another one is not asked
 	// for them: the same moRefs are other VMs there, and it cannot tell whether they are gone.
 	RecordedIn string
 	// Adopt is spec.adopt.
 	Adopt []string
-	// Home is where the group's folder is looked for, as long as it has no VM whose stamp says otherwise; and the template.
+	// Home is where the group's folder is, unless the stamp of a VM says otherwise, and the template.
 	Home Home
-	// Taken are the names that members were refused because something that is not theirs has them.
+	// Taken are the names that members could not get because another object has them.
 	Taken []string
-	// AntiAffinity is spec.placement.antiAffinity; None or empty wants no DRS rule, as does a group that is removed.
+	// AntiAffinity is spec.placement.antiAffinity; None or empty wants no DRS rule, nor does a group in deletion.
 	AntiAffinity v1alpha1.AntiAffinity
-	// Finalizing reports whether the group is removed: whose stamp came off was released, most likely by this very server.
+	// Finalizing reports whether the group is being removed: a VM that lost its stamp was probably released by this server.
 	Finalizing bool
 }
 
@@ -169,43 +169,43 @@ func QueryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 	return ask
 }
 
-// Vanished is a member that vCenter does not have any more, and that may still run.
+// Vanished is a member that vCenter no longer has, but that may still run.
 type Vanished struct {
 	MoRef, InstanceUUID, Name string
 	Ordinal                   int32
-	// How says what took it off vCenter's inventory, as far as vCenter's events tell; empty while they are being asked.
+	// How says what removed it from vCenter's inventory, as far as vCenter's events tell; empty while they are being read.
 	How string
 }
 
 // Candidate is a VM that an entry of spec.adopt names.
 type Candidate struct {
-	// Entry is the entry, as it is written in the spec.
+	// Entry is the entry as written in the spec.
 	Entry string
 	// MoRef and Name of the VM, and the moRef of the folder it is in.
 	MoRef, Name, Folder string
 	// ChangeVersion guards the stamp that is written into it.
 	ChangeVersion string
-	// Ordinal is the one that it had in a former incarnation of this group; -1 if it had none.
+	// Ordinal is what it had in a former incarnation of this group; -1 if it had none.
 	Ordinal int32
-	// Fault is why it cannot be adopted; nil if it can. A VM that bears this group's stamp already is in
-	// State.VMs, and not a fault: Done tells.
+	// Fault is why it cannot be adopted; nil if it can. For a VM that already has this group's stamp, and so is in
+	// State.VMs, Done is set, and Fault is nil.
 	Fault *Fault
 	Done  bool
 }
 
-// Template says what spec.template names in vCenter. Exactly one path means that it is usable.
+// Template is what spec.template names in vCenter. It is usable if it has exactly one path.
 type Template struct {
 	MoRef string
 	// Paths are the inventory paths of all templates that match.
 	Paths []string
-	// Others are the names of the templates there are, for a helpful message (a bounded number of them).
+	// Others are the names of some existing templates, for the message.
 	Others []string
 	// Datacenter is where it was looked for.
 	Datacenter string
-	// Fingerprint tells its disks from those of another template, or of another version of it; empty if not known.
+	// Fingerprint distinguishes its disks from those of another template, or of another version of it; empty if unknown.
 	Fingerprint string
-	// Partial are fingerprints that members of older servers may bear, which do not tell this version from others: vCenter
-	// had left out some of what it is made of.
+	// Partial are fingerprints that members of older servers may have, and that do not distinguish this version from others:
+	// they were made while vCenter left out some of the disks' properties.
 	Partial [3]string
 }
 
@@ -219,7 +219,7 @@ const (
 	Suspended  PowerState = "suspended"
 )
 
-// VM is one virtual machine that bears a group's stamp.
+// VM is one virtual machine with a group's stamp.
 type VM struct {
 	// MoRef identifies the VM within its vCenter.
 	MoRef string
@@ -232,12 +232,12 @@ type VM struct {
 	Marked     bool
 	Power      PowerState
 	// Reachable is false while the VM is disconnected, inaccessible, orphaned, invalid, or hidden by a lost
-	// privilege; Unreachable is then the word for it. Such a VM exists and is left alone.
+	// privilege; Unreachable then says which. Such a VM exists and is left alone.
 	Reachable   bool
 	Unreachable string
-	// Question is what the VM asks an operator, with the choices; empty if it asks nothing. It stands still until somebody answers.
+	// Question is the VM's pending question with its choices; empty if there is none. The VM is blocked until somebody answers.
 	Question string
-	// Customization is how far that of its guest got.
+	// Customization is the progress of its guest's customization.
 	Customization Customization
 	CPU           int32
 	MemoryMB      int64
@@ -249,8 +249,8 @@ type VM struct {
 	Boot time.Time
 	// Tools reports whether VMware Tools run in its guest.
 	Tools bool
-	// CPUHotAdd and MemoryHotAdd tell that the running VM can be given more; MaxHotMemoryMB is up to how much
-	// memory (0: not known).
+	// CPUHotAdd and MemoryHotAdd report whether the running VM can be given more; MaxHotMemoryMB limits its
+	// memory (0: unknown).
 	CPUHotAdd, MemoryHotAdd bool
 	MaxHotMemoryMB          int64
 	// ChangeVersion guards a reconfigure: vCenter refuses it when the configuration changed meanwhile.
@@ -260,13 +260,13 @@ type VM struct {
 	// InstanceUUID is the VM's own, for life: it comes back with it.
 	InstanceUUID string
 
-	// What follows is from the stamp, as Ordinal and Revision are; times are by the clocks of the servers.
+	// What follows is from the stamp, like Ordinal and Revision; times are by the clocks of the servers.
 
 	// Created is when it was cloned or adopted; zero if an older server did it.
 	Created time.Time
 	// Fingerprint is the template's, as it was cloned.
 	Fingerprint string
-	// Why it is marked; Quarantined is since when it is no member any more, but kept for a while; else zero.
+	// Why it is marked. Quarantined is since when it has been in quarantine; zero if it is not.
 	Why         Why
 	Quarantined time.Time
 	// Shutdown is the last time that its guest was asked to shut down.
@@ -281,14 +281,14 @@ type VM struct {
 	Home string
 	// Addresses are the static addresses that it was given (AddressText).
 	Addresses string
-	// Prepared is what Prepare did (PreparationOf); empty if nothing; it begins with Unprepared if it has to before the first power-on.
+	// Prepared is what Prepare did (PreparationOf); empty if nothing; it begins with Unprepared if that is due before the first power-on.
 	Prepared string
 }
 
-// Why a member is marked: it is taken away, or only powered off for a while.
+// Why is why a member is marked: to be removed, or to be powered off for a while.
 type Why string
 
-// Why members are marked. One that bears WhyPowerCycle stays: it is powered off for its new size, and on again.
+// The reasons for a mark. A member with WhyPowerCycle stays: it is powered off for its new size, and on again.
 const (
 	WhyScaleIn Why = "ScaleIn"
 	WhyUpdate  Why = "Update"
@@ -299,19 +299,19 @@ const (
 	WhyPowerCycle Why = "PowerCycle"
 )
 
-// Moment is a time in the life of a VM that is on, and the VM's Boot then. So it is known whether the VM was powered on again
-// since, without a comparison of vCenter's clock and ours.
+// Moment is a time while a VM was on, and the VM's Boot then, which tells whether the VM was powered on again
+// since, without comparing vCenter's clock with the server's.
 type Moment struct{ At, Boot time.Time }
 
 // Former is what an adopted VM was before: the entry of spec.adopt, its name, and the moRef of its folder.
 type Former struct{ Entry, Name, Folder string }
 
-// State says where a pending action is.
+// State is the state of a pending action.
 type State string
 
 // The states of a pending action.
 const (
-	// Running: vCenter's task is under way, or has ended and is not visible in the inventory yet.
+	// Running: vCenter's task is under way, or has ended but its effect is not visible in the inventory yet.
 	Running State = "Running"
 	// BackingOff: the last try failed; the next waits.
 	BackingOff State = "BackingOff"
@@ -331,7 +331,7 @@ type Pending struct {
 	Home string
 	// Why is what a Mark leaves in the stamp.
 	Why Why
-	// Tried is the step for the same VM that failed before this one was begun, and may have taken it down (Op.TakesDown);
+	// Tried is the step for the same VM that failed before this one began, and may have taken it down (Op.TakesDown);
 	// empty if there was none.
 	Tried Op
 }
@@ -349,11 +349,11 @@ type Fault struct {
 	Reason string
 	// Message is a sentence that says what to do.
 	Message string
-	// Person reports whether waiting does not help: somebody has to act.
+	// Person reports whether an operator has to act, because waiting does not help.
 	Person bool
-	// Passing reports whether it goes by itself within seconds or minutes, and that looking again costs little.
+	// Passing reports whether it passes by itself within seconds or minutes, and trying again costs little.
 	Passing bool
-	// Untried reports whether the step was given up before the call that would have changed anything.
+	// Untried reports whether the step ended before the call that would have changed anything.
 	Untried bool
 }
 
@@ -363,11 +363,11 @@ func (o *Observed) Owns(folder string) bool {
 		slices.ContainsFunc(o.State.VMs, func(vm VM) bool { return vm.Folder == folder && vm.Quarantined.IsZero() })
 }
 
-// ClockSkew is how far ahead another server's clock may be; a time that is later than that says nothing.
+// ClockSkew is how far ahead another replica's clock may be; a later time is ignored.
 const ClockSkew = time.Minute
 
-// Lets reports whether a failure does not hold an action back: it was of another VM of that name, or of powering on, which
-// waits because the guest halts again and again, and says nothing about anything else.
+// Lets reports whether a failure does not hold an action back: it concerned another VM of that name, or a power-on, which
+// backs off because the guest halts again and again, and which affects no other step.
 func (p *Pending) Lets(a Action) bool {
 	return p.State == BackingOff && (p.MoRef != "" && p.MoRef != a.MoRef || p.Op == PowerOn && a.Op != PowerOn)
 }
@@ -378,7 +378,7 @@ func (c *Call) Unselected() bool { return c.Finalizing && c.Group.DeletionTimest
 // Unselected reports whether the group is not being deleted and its CompositeController no longer selects it.
 func (o *Observed) Unselected() bool { return o.Finalizing && o.Group.DeletionTimestamp.IsZero() }
 
-// Is reports whether a recorded member is the one that has vanished.
+// Is reports whether a recorded member is the vanished one.
 func (x *Vanished) Is(m *v1alpha1.Member) bool {
 	return x.MoRef == m.MoRef && (m.InstanceUUID == "" || x.InstanceUUID == "" || x.InstanceUUID == m.InstanceUUID)
 }

@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// ZoneOf is the zone of the member with that ordinal; empty if the spec has none. It depends on the ordinal alone, so a
+// ZoneOf returns the zone of the member with that ordinal; empty if the spec has none. It depends on the ordinal alone, so a
 // member that is replaced under its ordinal stays in its zone.
 func ZoneOf(spec *v1alpha1.VmGroupSpec, ordinal int32) string {
 	zones := spec.Placement.Zones
@@ -19,7 +19,7 @@ func ZoneOf(spec *v1alpha1.VmGroupSpec, ordinal int32) string {
 	return zones[int(ordinal)%len(zones)]
 }
 
-// AddressesOf are the static addresses of the member with that ordinal, one pair for each of spec.networks; nil if no
+// AddressesOf returns the static addresses of the member with that ordinal, one pair for each of spec.networks; nil if no
 // network has any. ok is false if a network has too few for that ordinal.
 func AddressesOf(spec *v1alpha1.VmGroupSpec, ordinal int32) (all []AddressPair, ok bool) {
 	static := slices.ContainsFunc(spec.Networks, func(n v1alpha1.Network) bool { return n.IPv4 != nil || n.IPv6 != nil })
@@ -45,7 +45,7 @@ func AddressesOf(spec *v1alpha1.VmGroupSpec, ordinal int32) (all []AddressPair, 
 	return all, ok
 }
 
-// AddressCount is for how many ordinals there are addresses; math.MaxInt32 where none are static.
+// AddressCount returns how many ordinals have addresses; math.MaxInt32 if none are static.
 func AddressCount(spec *v1alpha1.VmGroupSpec) int {
 	n := math.MaxInt32
 	for i := range spec.Networks {
@@ -58,8 +58,8 @@ func AddressCount(spec *v1alpha1.VmGroupSpec) int {
 	return n
 }
 
-// AddressText is what a stamp says of a member's addresses: those of one adapter with a space between, adapters with a
-// comma.
+// AddressText returns a member's addresses as its stamp records them: those of one adapter separated by a space, adapters by
+// a comma.
 func AddressText(all []AddressPair) string {
 	var parts []string
 	for _, a := range all {
@@ -68,12 +68,12 @@ func AddressText(all []AddressPair) string {
 	return strings.Join(parts, ",")
 }
 
-// AddressesIn are the static addresses that a stamp names (VM.Addresses), by adapters.
+// AddressesIn returns the static addresses that a stamp records (VM.Addresses), by adapter.
 func AddressesIn(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
 }
 
-// Seconds is a number of seconds of a spec, or the default where it is not set.
+// Seconds returns a number of seconds of a spec, or the default if it is not set.
 func Seconds(s *int32, otherwise int32) time.Duration {
 	if s != nil {
 		otherwise = *s

@@ -1,8 +1,8 @@
-// Package plan is the language of plans: what is observed of a group in Kubernetes and vCenter, what is to be done about it, and what
-// is told of it. Whoever sees, decides, acts or reports speaks in these types.
+// Package plan is the language of plans: what is observed of a group in Kubernetes and vCenter, what is to be done, and what
+// is reported. All packages that observe, decide, act or report use these types.
 //
-// They are values: there is no context, clock, logger, error, goroutine or client in this package, time is data, and nothing here
-// decides. What is decided stands in package planner. Apply and Show are the model of what a step and an answer change.
+// They are values: there is no context, clock, logger, error, goroutine or client in this package, and time is data. Package
+// planner makes the decisions. Apply and Show model what a step and an answer change.
 package plan
 
 import (
@@ -12,25 +12,25 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Result is what a plan says.
+// Result is a plan.
 type Result struct {
-	// Status is of what was observed, never of what is intended.
+	// Status reports what was observed, never what is intended.
 	Status v1alpha1.VmGroupStatus
-	// Children are the desired child objects, always whole: Metacontroller deletes what is not returned.
+	// Children are the desired child objects, always all of them: Metacontroller deletes those that are not returned.
 	Children []Child
-	// Actions are the steps wanted now, ordered by rank, at most one for each member. Those of one result can
-	// all be started, in any order.
+	// Actions are the steps wanted now, ordered by rank, at most one for each member. All of one result can
+	// be started, in any order.
 	Actions []Action
 	// Finalized ends the group: nothing of it is left in vCenter, nor among its children.
 	Finalized bool
-	// Resync is when the next hook call is wished for at the latest.
+	// Resync is the longest time until the next hook call.
 	Resync time.Duration
-	// Wake is after how long the plan has to be made again although nothing changed: a time will have passed; zero
-	// if there is none to wait for.
+	// Wake is after how long the plan must be made again even if nothing has changed; zero
+	// if it depends on no time.
 	Wake time.Duration
-	// SlowStart reports whether several members were lost at once: a few are recreated first, before the others.
+	// SlowStart reports whether several members were lost at once: a few are recreated before the others.
 	SlowStart bool
-	// Notes are what is new since the status that is stored.
+	// Notes are what is new since the stored status.
 	Notes []Note
 	// Refusal is why the call is refused instead of answered; nil if it is answered.
 	Refusal *Refusal
@@ -41,17 +41,17 @@ func (r *Result) Wants(vm string, op Op) bool {
 	return slices.ContainsFunc(r.Actions, func(a Action) bool { return a.VM == vm && a.Op == op })
 }
 
-// Step is an action in a forecast. All steps of one round can run side by side; a round begins when the one
-// before has ended, and After more has passed.
+// Step is an action in a forecast. All steps of one round can run at once; a round begins when the previous one
+// has ended, and After has passed.
 type Step struct {
 	Round int
-	// After is how long nothing is done before the round: until members were ready for long enough, a quarantine is
+	// After is how long the plan waits before the round: until members have been ready for long enough, a quarantine is
 	// over, and the like.
 	After time.Duration
 	Action
 }
 
-// Outlook is a forecast: the steps, and whether there are more than it tells.
+// Outlook is a forecast: the steps, and whether it was cut off.
 type Outlook struct {
 	Steps []Step
 	More  bool
@@ -72,6 +72,6 @@ type Obstacle struct {
 type Refusal struct {
 	// Message says what happened and what to do.
 	Message string
-	// Retry is when to call again, where nobody has to do anything but wait; zero where somebody has to act.
+	// Retry is when to call again if waiting helps; zero if somebody has to act.
 	Retry time.Duration
 }

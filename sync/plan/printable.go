@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printable makes a text fit for a terminal, a log line and a status: what cannot be printed is escaped as in a Go string. Names
-// come from people, in vCenter as in Kubernetes, and a control character in one could forge a line, colour or hide a text, or
-// turn its direction (U+202E). Whatever can be printed stays, in any script.
+// Printable makes a text safe for a terminal, a log line and a status: it escapes what cannot be printed as in a Go string. People
+// choose names, in vCenter as in Kubernetes, and a control character in one could forge a line, color or hide text, or
+// reverse its direction (U+202E). Printable characters of any script stay.
 func Printable(text string) string {
 	if !strings.ContainsFunc(text, unprintable) {
 		return text
@@ -29,7 +29,7 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// unprintable counts what is no UTF-8 as well, which is decoded as U+FFFD.
+// unprintable also covers invalid UTF-8, which is decoded as U+FFFD.
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 
 // AtMost joins the first n items and says how many more there are.

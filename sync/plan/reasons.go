@@ -1,6 +1,6 @@
 package plan
 
-// The reasons that the planner itself gives or acts upon. The vSphere side has more; those pass through unread.
+// The reasons that the planner gives or acts on. Package vcfault has more, which the planner passes on unread.
 const (
 	ReasonReconciled          = "Reconciled"
 	ReasonReconciling         = "Reconciling"

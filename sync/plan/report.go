@@ -13,19 +13,19 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Listed is a group as vCenter's stamps show it, whoever acts for it: its VMs by ordinal, without those in quarantine.
+// Listed is a group as vCenter's stamps show it, whichever replica acts for it: its VMs by ordinal, without those in quarantine.
 type Listed struct {
 	Ref
 	VMs []VM
 }
 
-// Report is what one replica of the server knows of a group, as GET /groups answers it. There is no user data in it.
+// Report is what one replica of the server knows of a group, as GET /groups answers it. It has no user data.
 type Report struct {
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation,omitempty"`
-	// Lease reports whether this replica was called for the group lately and may act for it: when, and until when.
+	// Lease reports whether this replica was recently called for the group and may act for it: when, and until when.
 	Lease     bool      `json:"lease"`
 	LastCall  time.Time `json:"lastCall,omitzero"`
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`
@@ -38,9 +38,9 @@ type Report struct {
 	// Pending is what is under way or backing off; Faults are what hinders.
 	Pending []PendingReport `json:"pending"`
 	Faults  []FaultReport   `json:"faults"`
-	// LastPlan is the last one that wanted anything; a settled group is planned again and again, and wants nothing.
+	// LastPlan is the last plan with an action; plans of a settled group have none.
 	LastPlan *PlanReport `json:"lastPlan,omitempty"`
-	// Actions are the last that ended, the newest first. Only the report of a single group has them.
+	// Actions are the last ones that ended, newest first. Only the report of a single group has them.
 	Actions []ActionReport `json:"actions,omitempty"`
 }
 
@@ -63,13 +63,13 @@ type ActionReport struct {
 // ResultOK is the result of an action that succeeded.
 const ResultOK = "ok"
 
-// ReportEnded tells of an action that ended; the zero Fault is success.
+// ReportEnded reports an action that ended; the zero Fault is success.
 func ReportEnded(a *Action, fault Fault, at time.Time, took time.Duration) ActionReport {
 	return ActionReport{Time: at, Op: a.Op, VM: a.MemberName(), Reason: a.Reason, Result: cmp.Or(fault.Reason, ResultOK), Message: fault.Message,
 		DurationSeconds: took.Seconds()}
 }
 
-// PendingReport is an action that is under way, or failed and waits.
+// PendingReport is an action that is under way, or that failed and is backing off.
 type PendingReport struct {
 	Op Op `json:"op"`
 	// VM is the member's name; empty for what concerns no single member.
@@ -84,7 +84,7 @@ type PendingReport struct {
 	Fault *FaultReport `json:"fault,omitempty"`
 }
 
-// ReportPending tells of an action; the zero Fault is none.
+// ReportPending reports a pending action; the zero Fault is none.
 func ReportPending(a *Action, state State, fault Fault) PendingReport {
 	p := PendingReport{Op: a.Op, VM: a.MemberName(), State: state, Reason: a.Reason}
 	if fault.Reason != "" {
@@ -114,7 +114,7 @@ type StepReport struct {
 	Reason string `json:"reason"`
 }
 
-// ReportSteps tells actions without what they are carried out with.
+// ReportSteps reports actions without their parameters.
 func ReportSteps(actions []Action) []StepReport {
 	steps := make([]StepReport, len(actions))
 	for i := range actions {
@@ -131,15 +131,15 @@ func (a Action) MemberName() string {
 	return a.VM
 }
 
-// ReportFaults tells what hinders: the conditions that are True only while something does, and the faults of what is
-// pending.
+// ReportFaults reports what hinders: the conditions that are True only while something does, and the faults of pending
+// actions.
 func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []FaultReport {
 	faults := []FaultReport{}
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		switch c.Type {
 		case v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled:
-			continue // they sum up the others
+			continue // it sums up the others
 		}
 		if hinders := c.Status == metav1.ConditionTrue; hinders == (c.Type == v1alpha1.ConditionVCenterReachable) {
 			continue
@@ -154,30 +154,30 @@ func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []Fau
 	return faults
 }
 
-// reasonNoLease is why it is not told whether members are ready.
+// reasonNoLease is the reason for an unknown readiness of members.
 const reasonNoLease = "NoLease"
 
-// Report is what can be told of a group that this replica of the server is not called for. known tells that vCenter's facts
-// are fresh.
+// Report returns what is known of a group that this replica of the server is not called for. known reports whether vCenter's
+// facts are fresh.
 func (g *Listed) Report(known bool) Report {
 	r := Report{Namespace: g.Namespace, Name: g.Name, UID: g.UID, Pending: []PendingReport{}, Faults: []FaultReport{},
 		Members: make([]v1alpha1.Member, len(g.VMs)),
-		Message: "this replica of the server was not called for the group lately: the members are as vCenter shows them"}
+		Message: "this replica of the server was not called for the group recently: the members are as vCenter shows them"}
 	if !known {
-		r.Message += ", or did last: its inventory is not known now"
+		r.Message += ", or last did: its inventory is not known now"
 	}
 	for i := range g.VMs {
 		vm := &g.VMs[i]
 		r.Generation = max(r.Generation, vm.Generation)
 		r.Members[i] = v1alpha1.Member{Name: vm.Name, Ordinal: vm.Ordinal, MoRef: vm.MoRef, PowerState: string(vm.Power), IPs: vm.IPs,
 			Host: vm.Host, Revision: vm.Revision, Reason: reasonNoLease,
-			Message: "whether it is ready is known to the replica of the server that is called for the group"}
+			Message: "the replica of the server that is called for the group knows whether it is ready"}
 	}
 	return r
 }
 
-// SortReports puts reports into a stable order: by namespace and name; of several groups with one name (one that was lost
-// and applied again), those under lease come first.
+// SortReports sorts reports by namespace and name; of several groups with one name (one was lost and applied again), those
+// under lease come first.
 func SortReports(all []Report) {
 	slices.SortFunc(all, func(a, b Report) int {
 		if c := cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name)); c != 0 {
@@ -193,7 +193,7 @@ func SortReports(all []Report) {
 	})
 }
 
-// UsableIPs are those of a guest's addresses that others can be led to, in their order.
+// UsableIPs returns those of a guest's addresses that can be published, in their order.
 func UsableIPs(ips []string) []netip.Addr {
 	var all []netip.Addr
 	for _, ip := range ips {
@@ -204,9 +204,8 @@ func UsableIPs(ips []string) []netip.Addr {
 	return all
 }
 
-// Usable reads an address that a guest reports, if one can be led to it: the API server refuses an EndpointSlice with any
-// other (unspecified, loopback, link-local, with a zone), and one guest must not block its group. A text that is no
-// address at all goes no further.
+// Usable parses an address that a guest reports, and reports whether it can be published: the API server refuses an EndpointSlice
+// with an unspecified, loopback or link-local address, or one with a zone, and one guest must not block its group.
 func Usable(ip string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(ip)
 	a = a.Unmap()

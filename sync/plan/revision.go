@@ -8,21 +8,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// RevisionAlgorithm is the version of the way Revision counts. It is written into every stamp beside the
+// RevisionAlgorithm is the version of Revision's algorithm. Every stamp has it beside the
 // revision, so that a later version of this server can tell an old hash from a changed spec.
 const RevisionAlgorithm = 1
 
 // Revision is a short hash of the part of the spec that only a new clone can change: what members are cloned from and
-// onto, and what they are told at their first boot. Only fields that are set enter it, as name, length and value; so a
+// where to, and what they get at their first boot. Only fields that are set enter it, as name, length and value; so a
 // field that a later version adds changes no revision of a group that does not use it, and an upgrade of this server
-// rolls nobody's VMs (a golden test holds this). cpu and memory are not part of it: they can be changed on a VM that
-// exists. Nor are address ranges: a member's own addresses stand in its stamp, so that more addresses replace nobody.
+// rolls nobody's VMs (a golden test checks this). cpu and memory are not part of it: they can be changed on an existing
+// VM. Nor are address ranges: a member's own addresses are in its stamp, so more addresses replace no member.
 //
-// It is that of a group without user data; see RevisionWith.
+// It is for a group without user data; see RevisionWith.
 func Revision(spec *v1alpha1.VmGroupSpec) string { return RevisionWith(spec, "") }
 
-// RevisionWith is the revision of a group whose user data has that hash (Related.Digest): a changed text is a new
-// revision wherever it comes from.
+// RevisionWith is the revision of a group whose user data has that hash (Related.Digest): a changed text makes a new
+// revision, wherever it comes from.
 func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	var text []byte
 	set := func(name, value string) {
@@ -55,7 +55,7 @@ func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// reviseNetwork enters a network. Its name comes first, so that what follows is its own.
+// reviseNetwork enters a network. Its name comes first, so that the fields after it belong to it.
 func reviseNetwork(n *v1alpha1.Network, set func(name, value string)) {
 	set("networks.network", n.Network)
 	set("networks.dhcp", strconv.FormatBool(n.WantsDHCP()))

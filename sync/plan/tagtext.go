@@ -7,12 +7,12 @@ import (
 
 var tagEscapes = strings.NewReplacer("%", "%25", "/", "%2f")
 
-// TagText is a tag as Preparation keeps it.
+// TagText returns a tag as Preparation records it.
 func TagText(category, name string) string {
 	return tagEscapes.Replace(category) + "/" + tagEscapes.Replace(name)
 }
 
-// CutTag gives the category and the name of a tag's text.
+// CutTag returns the category and the name in a tag's text.
 func CutTag(text string) (category, name string) {
 	category, name, _ = strings.Cut(text, "/")
 	return unescapeTag(category), unescapeTag(name)

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// The reasons for which there is no user data although spec.userData names some.
+// The reasons why there is no user data although spec.userData names some.
 const (
 	ReasonSecretNotFound      = "SecretNotFound"
 	ReasonConfigMapNotFound   = "ConfigMapNotFound"
@@ -21,22 +21,22 @@ const (
 	ReasonUserDataEmpty       = "UserDataEmpty"
 	ReasonUserDataNotText     = "UserDataNotText"
 	ReasonUserDataTooLarge    = "UserDataTooLarge"
-	// ReasonUserDataNotGiven: nobody brought related objects, as with a manifest that somebody wants a forecast for.
+	// ReasonUserDataNotGiven: the request has no related objects, as when somebody asks for the forecast of a manifest.
 	ReasonUserDataNotGiven = "UserDataNotGiven"
 )
 
-// MaxUserData bounds user data as EncodeUserData gives it, in bytes. It is what VMware's own VM Operator takes for the
-// most of one guestinfo value (vmware-tanzu/vm-operator#148), which goes by open-vm-tools' GUESTMSG_MAX_IN_SIZE (64 KiB,
+// MaxUserData limits encoded user data, in bytes. VMware's own VM Operator has the same limit for one guestinfo
+// value (vmware-tanzu/vm-operator#148), from open-vm-tools' GUESTMSG_MAX_IN_SIZE (64 KiB,
 // lib/include/guest_msg_def.h). VMware's "In-Guest Communication Limits" (Guest SDK 8.0) allow about 1 MB from host to
-// guest, but the whole .vmx file may have no more than that (tools.setInfo.sizeLimit), and every read of a VM's
-// configuration brings it along.
+// guest, but that is also the limit of the whole .vmx file (tools.setInfo.sizeLimit), and every read of a VM's
+// configuration includes the value.
 const MaxUserData = 64 << 10
 
-// userDataEncoding is what guestinfo.userdata.encoding says of it (cloud-init, DataSourceVMware).
+// userDataEncoding is the value of guestinfo.userdata.encoding (cloud-init, DataSourceVMware).
 const userDataEncoding = "gzip+base64"
 
-// EncodeUserData gives user data as it is put into guestinfo.userdata, and what to put into guestinfo.userdata.encoding.
-// Equal texts give equal bytes: there is no time in it. What it gives is as secret as the text.
+// EncodeUserData returns the values of guestinfo.userdata and guestinfo.userdata.encoding.
+// Equal texts give equal bytes: the result has no time in it. It is as secret as the text.
 func EncodeUserData(text Sensitive) (encoded, encoding string) {
 	var packed bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
@@ -45,16 +45,16 @@ func EncodeUserData(text Sensitive) (encoded, encoding string) {
 	return base64.StdEncoding.EncodeToString(packed.Bytes()), userDataEncoding
 }
 
-// encodedAtMost is how large EncodeUserData makes a text of that many bytes at most: what does not shrink is stored in
+// encodedAtMost is the maximum size that EncodeUserData makes of a text of that many bytes: incompressible data is stored in
 // blocks, with a few bytes for each.
 func encodedAtMost(size int) int { return base64.StdEncoding.EncodedLen(size + size/1024 + 64) }
 
-// Format prints "[redacted]" whatever the verb: where a verb does not suit a value, fmt asks no String method, and prints
-// what it finds.
+// Format prints "[redacted]" for every verb: where a verb does not suit a value, fmt calls no String method, and prints
+// the value.
 func (Sensitive) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
-// Format prints Details without the user data. They are pointed to, and of a pointer that does not suit a verb (%s of an
-// Action) fmt prints everything behind it, asking none of it.
+// Format prints Details without the user data. An Action has a pointer to them, and for a pointer that does not suit a verb (%s of
+// an Action) fmt prints everything behind it without calling its methods.
 func (d Details) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{Zone:%q Home:%q Addresses:%q Prepared:%q}", d.Zone, d.Home, d.AddressText, d.Prepared)
 }
@@ -66,7 +66,7 @@ type UserDataRef struct {
 	Namespace, Name, Key string
 }
 
-// UserDataOf is what a group's spec.userData names; false if it names nothing. It depends on spec and metadata alone.
+// UserDataOf returns what a group's spec.userData names; false if nothing. It depends on spec and metadata alone.
 func UserDataOf(g *v1alpha1.VmGroup) (UserDataRef, bool) {
 	from := g.Spec.UserData
 	if from == nil {
@@ -86,31 +86,31 @@ func UserDataOf(g *v1alpha1.VmGroup) (UserDataRef, bool) {
 	return r, true
 }
 
-// String is the object for people: "Secret shop/web-data".
+// String returns the object's kind and name for people: "Secret shop/web-data".
 func (r UserDataRef) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 
-// Resource is how the API calls objects of that kind: "secrets".
+// Resource is the API's resource name for the kind: "secrets".
 func (r UserDataRef) Resource() string { return strings.ToLower(r.Kind) + "s" }
 
 func (r UserDataRef) fault(reason, format string, args ...any) Related {
 	return Related{Fault: &Fault{Reason: reason, Person: true, Message: fmt.Sprintf(format, args...)}}
 }
 
-// NoRelated is for a call that brings no related objects at all: a fault if the group wants any.
+// NoRelated is for a call without any related objects: a fault if the group wants some.
 func NoRelated(g *v1alpha1.VmGroup) Related {
 	r, wanted := UserDataOf(g)
 	if !wanted {
 		return Related{}
 	}
 	return r.fault(ReasonUserDataNotGiven,
-		"spec.userData names %s, which this request does not bring, and no hook call for the group has brought it here: "+
+		"spec.userData names %s, but neither this request nor a hook call for the group has brought it here: "+
 			"ask the server that Metacontroller calls for the group, or apply the group first", r)
 }
 
-// NotGiven reports whether the call brought no related objects although the group wants some.
+// NotGiven reports whether the call has no related objects although the group wants some.
 func (r Related) NotGiven() bool { return r.Fault != nil && r.Fault.Reason == ReasonUserDataNotGiven }
 
-// NotFound is for an object that is not there. brought tells that Metacontroller was asked for objects of that kind.
+// NotFound is for an object that does not exist. brought reports whether the call had objects of that kind.
 func (r UserDataRef) NotFound(brought bool) Related {
 	reason := ReasonSecretNotFound
 	if r.Kind == "ConfigMap" {
@@ -123,7 +123,7 @@ func (r UserDataRef) NotFound(brought bool) Related {
 		"and see that the CompositeController has the customize hook and Metacontroller may get, list and watch %s", r, r.Resource())
 }
 
-// KeyNotFound is for an object that has other keys.
+// KeyNotFound is for an object without the key.
 func (r UserDataRef) KeyNotFound(keys []string) Related {
 	keys = slices.Sorted(slices.Values(keys))
 	has := "it has no keys at all"
@@ -133,7 +133,7 @@ func (r UserDataRef) KeyNotFound(keys []string) Related {
 	return r.fault(ReasonUserDataKeyNotFound, "%s, which spec.userData names, has no key %q (%s): add it, or name another", r, r.Key, has)
 }
 
-// Take takes the value of the key in, if cloud-init can be given it. No part of the value gets into a fault.
+// Take returns the value of the key as user data if cloud-init can use it. No part of the value gets into a fault.
 func (r UserDataRef) Take(value []byte) Related {
 	text := string(value)
 	switch {
@@ -143,7 +143,7 @@ func (r UserDataRef) Take(value []byte) Related {
 		return r.fault(ReasonUserDataNotText,
 			"the key %q of %s, which spec.userData names, is no text in UTF-8, and cloud-init takes nothing else this way: put the text itself into it, neither compressed nor encrypted", r.Key, r)
 	}
-	if encodedAtMost(len(text)) > MaxUserData { // else the costly look is not needed
+	if encodedAtMost(len(text)) > MaxUserData { // otherwise the costly check is not needed
 		if encoded, _ := EncodeUserData(Sensitive(text)); len(encoded) > MaxUserData {
 			return r.fault(ReasonUserDataTooLarge,
 				"the key %q of %s, which spec.userData names, has %d bytes, compressed and encoded %d, and a VM can be given %d: shorten it, or let cloud-init fetch the rest (#include)",
