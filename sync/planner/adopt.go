@@ -12,8 +12,8 @@ import (
 // Adoption is the stamp: from then on the VM is a member, which is moved into the group's folder and renamed. Its
 // former name and folder stay in the stamp.
 
-// adopt takes up to count VMs that spec.adopt names in for members that are missing, and says how many. An entry that
-// cannot be carried out keeps one member from being cloned in its stead: an operator corrects or removes it.
+// adopt adopts up to count of the VMs that spec.adopt names, in place of missing members, and returns how many. An entry that
+// cannot be carried out reserves one missing member, which is not cloned: an operator corrects or removes the entry.
 func (v *view) adopt(count int) (used int) {
 	for _, c := range v.State.Candidates {
 		if c.Done || slices.Contains(v.Group.Status.Adopted, c.Entry) {
@@ -39,7 +39,7 @@ func (v *view) adopt(count int) (used int) {
 	return used
 }
 
-// beingAdopted reports whether the step which adopts a VM is under way.
+// beingAdopted reports whether the step that adopts a VM is under way.
 func (v *view) beingAdopted(moRef string) bool {
 	for _, p := range v.Pending {
 		if p.Op == plan.Adopt && p.MoRef == moRef && p.State == plan.Running {
@@ -49,14 +49,14 @@ func (v *view) beingAdopted(moRef string) bool {
 	return false
 }
 
-// adoptOne reports whether that is not hindered.
+// adoptOne adopts one VM, and reports whether nothing hinders it.
 func (v *view) adoptOne(c *plan.Candidate) bool {
 	if v.State.Folder == "" {
 		return v.createFolder()
 	}
 	ordinal := v.ordinalFor(c)
 	details, _ := v.details(ordinal)
-	if fault := v.Related.Fault; fault != nil { // the revision that it is to be stamped with is not known
+	if fault := v.Related.Fault; fault != nil { // the revision for its stamp is not known
 		v.faults = append(v.faults, named{who: c.Entry, Fault: *fault})
 		return false
 	}
@@ -66,7 +66,7 @@ func (v *view) adoptOne(c *plan.Candidate) bool {
 		Reason: fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry)})
 }
 
-// ordinalFor is the ordinal that a VM had before, the one that its name says, or the lowest free one.
+// ordinalFor returns the ordinal that a VM had before, the one in its name, or the lowest free one.
 func (v *view) ordinalFor(c *plan.Candidate) int32 {
 	if c.Ordinal >= 0 && !v.taken(c.Ordinal) {
 		return c.Ordinal
@@ -80,14 +80,14 @@ func (v *view) ordinalFor(c *plan.Candidate) int32 {
 	return v.freeOrdinal(0, 1)
 }
 
-// finishAdoption brings adopted members to the place and name of a member, once: who is moved or renamed later stays so.
+// finishAdoption moves and renames adopted members to a member's folder and name, once: one that is moved or renamed later stays so.
 func (v *view) finishAdoption() {
 	for i := range v.members {
 		m := &v.members[i]
 		if m.Former.Name == "" || m.duplicate || m.leaves || !m.Reachable {
 			continue
 		}
-		a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "adopted: it gets a member's folder and name"}
+		a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "adopted: moved to the group's folder, with a member's name"}
 		switch {
 		case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.State.Folder:
 			if v.State.Folder == "" {
@@ -104,7 +104,7 @@ func (v *view) finishAdoption() {
 	}
 }
 
-// adoptedEntries are those entries of spec.adopt that were carried out, now or before.
+// adoptedEntries are the entries of spec.adopt that have been carried out, now or earlier.
 func (v *view) adoptedEntries() []string {
 	var done []string
 	for _, entry := range v.Group.Spec.Adopt {

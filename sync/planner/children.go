@@ -5,8 +5,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// children are the desired child objects: whole every time, as last applied while the facts are not known or the spec is refused, and none while
-// the group is finalized, unless its members are drained, or it is paused: nothing is changed then.
+// children are the desired child objects, always all of them. They are those last applied while vCenter's facts are unknown or the spec
+// is refused, and none while the group is finalized, unless its members are being drained or the group is paused.
 func (v *view) children() []plan.Child {
 	switch {
 	case v.Finalizing && !v.drainsAll() && !v.paused():
@@ -17,7 +17,7 @@ func (v *view) children() []plan.Child {
 	return v.publisher().All(v.published())
 }
 
-// published are the members by ordinal, those included that are not seen but not gone.
+// published are the members by ordinal, including those that are not seen but not gone.
 func (v *view) published() []children.Member {
 	all := make([]children.Member, 0, len(v.members)+len(v.unseen))
 	for i := range v.members {

@@ -12,20 +12,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// view is an observation put in order, and what the planner makes of it.
+// view is an observation, classified, and what the planner concludes from it.
 type view struct {
 	*plan.Observed
 	policy policy
 	want   int
-	// sighted: vCenter's facts are known and of the right vCenter; else the stored figures are kept.
+	// sighted: vCenter's facts are known, and from the right vCenter; otherwise the stored figures are kept.
 	sighted bool
-	// doubt: they were known until a moment ago, and the stored status stands.
+	// doubt: they were known until a moment ago, so the stored status stands.
 	doubt bool
-	// invalid is why the spec is not worked on; nil if it is valid.
+	// invalid is why the spec is refused; nil if it is valid.
 	invalid *plan.Fault
 	// hold is why nothing may be done at all; nil if something may.
 	hold *plan.Fault
-	// wake is when equal facts would be planned otherwise, because a time has passed; zero if never.
+	// wake is when equal facts lead to another plan because time has passed; zero if never.
 	wake time.Time
 
 	members     []member               // the VMs that are members, by ordinal and moRef
@@ -38,16 +38,16 @@ type view struct {
 	lost        int                    // recorded members that are gone for certain or given up, and that we did not remove
 	absent      int                    // ordinals that only members hold that have vanished
 	replaced    []v1alpha1.Replaced    // the VMs that were given up
-	revision    string                 // of a member that is cloned now; empty while its user data is not known
-	prepared    string                 // what a member is to be prepared with; empty if with nothing
+	revision    string                 // of a member cloned now; empty while its user data is unknown
+	prepared    string                 // what a member is to be prepared with; may be empty
 
 	// What reconcile and finalize find.
-	update    *v1alpha1.UpdateProgress // nil while members are as the spec says, or kept otherwise
+	update    *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
 	stuck     *plan.Fault              // why an update has stopped
 	suspended string                   // what was seen when healing was suspended
 	actions   []plan.Action
 	others    []plan.Other    // see countedUpon
-	acted     map[string]bool // the members that an action was found for, pending or not
+	acted     map[string]bool // the members with an action, pending or not
 	cloning   int             // members being cloned, and to be cloned
 	missing   int             // of these, those that are not under way
 	returning int             // VMs that are brought back from quarantine
@@ -62,8 +62,8 @@ type view struct {
 	hindered  int             // steps for members that are wanted and failed the last time; the figures above are without them
 	later     bool            // a folder came after the newest hook call: see hideLaterFolder
 	waitCall  bool
-	// withdrawing: members bear a mark that is to be taken off. Until then it is not settled who stays, and nobody else who
-	// serves is taken down: another replica may have taken the mark off, and know of another one to go first.
+	// withdrawing: some members have a mark that is to be withdrawn. Until it is, the choice of who stays is open, and no other
+	// serving member is taken down: another replica may have withdrawn the mark, and prefer another victim.
 	withdrawing bool
 	adoption    []string // what keeps entries of spec.adopt from being carried out
 	faults      []named  // what hinders, by member
@@ -99,8 +99,8 @@ func classify(o *plan.Observed) *view {
 	return v
 }
 
-// forgetClones drops the failures of clones that say nothing any more. The member is there by now: another replica made it, or the
-// reply was lost. Or the name, which something else had, is free: then it is tried again at once.
+// forgetClones drops failures of clones that no longer matter: the member exists by now, because another replica made it or the
+// reply was lost; or the name that another object had is free, so the clone is tried again at once.
 func (v *view) forgetClones() {
 	var over []string
 	for name, p := range v.Pending {
@@ -122,14 +122,14 @@ func (v *view) forgetClones() {
 	}
 }
 
-// isMade reports whether a VM is there that is a member with that ordinal.
+// isMade reports whether a member with that ordinal exists.
 func (v *view) isMade(ordinal int32) bool {
 	return v.State.Known && slices.ContainsFunc(v.State.VMs, func(vm plan.VM) bool { return vm.Ordinal == ordinal && vm.Quarantined.IsZero() })
 }
 
-// hideLaterFolder takes a folder for missing that came after the newest hook call. This replica's lease may have outlived its group,
-// and the folder be that of another group of the same name, whose members it must not clone this one's among. While the group is
-// there, its next call shows that the folder is its own.
+// hideLaterFolder treats a folder that was created after the newest hook call as missing. This replica's lease may have outlived its
+// group, and the folder may belong to another group of the same name, which must not get this one's clones. While the group
+// exists, its next call shows that the folder is its own.
 func (v *view) hideLaterFolder() {
 	if folder := v.State.Folder; folder != "" && !v.Finalizing && !v.Owns(folder) {
 		v.later = true
@@ -137,7 +137,7 @@ func (v *view) hideLaterFolder() {
 	}
 }
 
-// holdBack decides what the table at Make says left of the bar.
+// holdBack decides the columns left of the bar in Make's table.
 func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	s := &v.State
 	switch {
@@ -178,9 +178,9 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	return true, nil
 }
 
-// overtaken names a member which shows that another replica knows a newer user data. That raises no
-// generation, so two copies would roll each other's members back and forth. But the copy that was called first knows
-// less: a member of another revision, yet of this generation, that was made after its last call tells it so.
+// overtaken names a member that shows that another replica knows newer user data. New user data raises no
+// generation, so two replicas would roll each other's members back and forth. But the replica that was called first knows
+// less, and can tell: a member was made after its last call, in this generation, with another revision.
 func (v *view) overtaken() string {
 	if v.Group.Spec.UserData == nil {
 		return ""
@@ -196,8 +196,8 @@ func (v *view) overtaken() string {
 	return ""
 }
 
-// elsewhere says that members were cloned, or are being cloned, into the folder of another home than the spec names now.
-// One name in one folder is the lock that keeps an ordinal from being made twice: it must not split.
+// elsewhere returns a fault if members were, or are being, cloned into another folder than spec.placement names now.
+// One name in one folder is the lock that keeps two VMs from getting one ordinal: it must not split.
 func (v *view) elsewhere() *plan.Fault {
 	home := plan.HomeOf(&v.Group.Spec).String()
 	for i := range v.State.VMs {
@@ -217,7 +217,7 @@ func (v *view) elsewhere() *plan.Fault {
 	return nil
 }
 
-// homeText is a home for people.
+// homeText describes a home, the datacenter and folder of a group, for people.
 func homeText(home string) string {
 	datacenter, folder, _ := strings.Cut(home, ":")
 	if folder == "" {
@@ -231,8 +231,8 @@ func homeText(home string) string {
 	return folder + " of datacenter " + datacenter
 }
 
-// madeIn is the vCenter that the group's members were made in, as the status and the stamps have it. A group
-// without members, and with nothing in quarantine, belongs to none.
+// madeIn returns the vCenter that the group's members were made in, according to the status and the stamps; it is empty for a group
+// without members, and with nothing in quarantine.
 func (v *view) madeIn() string {
 	for i := range v.State.VMs {
 		if was := v.State.VMs[i].VCenter; was != "" && was != v.State.VCenter {
@@ -286,7 +286,7 @@ func (v *view) sortArriving() {
 	slices.Sort(v.arriving)
 }
 
-// has reports whether a member with that ordinal is seen.
+// has reports whether vCenter shows a member with that ordinal.
 func (v *view) has(ordinal int32) bool {
 	_, found := slices.BinarySearchFunc(v.members, ordinal, func(m member, o int32) int { return cmp.Compare(m.Ordinal, o) })
 	return found
@@ -296,14 +296,14 @@ func (v *view) isUnseen(ordinal int32) bool {
 	return slices.ContainsFunc(v.unseen, func(m absent) bool { return m.Ordinal == ordinal })
 }
 
-// taken reports whether no new member can have that ordinal: one is there or is arriving, or a VM on its way to
-// quarantine still has its name.
+// taken reports whether no new member can have that ordinal: a member has it or is being made, or a VM on its way to
+// quarantine still has the name.
 func (v *view) taken(ordinal int32) bool {
 	return v.has(ordinal) || v.isUnseen(ordinal) || slices.Contains(v.arriving, ordinal) ||
 		slices.ContainsFunc(v.quarantined, func(q member) bool { return q.Ordinal == ordinal && v.blocksName(&q) })
 }
 
-// wakeAt notes a moment at which the plan has to be made again although nothing changed.
+// wakeAt notes a time at which the plan must be made again even if nothing has changed.
 func (v *view) wakeAt(t time.Time) {
 	if t.After(v.Now) && (v.wake.IsZero() || t.Before(v.wake)) {
 		v.wake = t

@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// fill finds the members that are missing, and has them brought back from quarantine, adopted, or cloned. During an
-// update there may be maxSurge more than replicas.
+// fill replaces missing members: from quarantine, by adoption, or by clones. During an update the group may have maxSurge
+// members more than replicas.
 func (v *view) fill() {
 	keep, rolling := v.ordinals+len(v.arriving), false
 	for i := range v.members {
@@ -30,7 +30,7 @@ func (v *view) fill() {
 	v.clone(count)
 }
 
-// clone finds the lowest free ordinals for members that are to be made.
+// clone adds clones at the lowest free ordinals.
 func (v *view) clone(count int) {
 	if count <= 0 {
 		return
@@ -83,12 +83,12 @@ func (v *view) clone(count int) {
 			v.cloneFaults = append(v.cloneFaults, named{who: name, Fault: p.Fault})
 		}
 	}
-	if failed == 0 { // after a failure the others wait for their turn
+	if failed == 0 { // after a failure, the other clones wait
 		v.cloning += fresh
 	}
 }
 
-// surgeText says why some of the members that are made now are more than replicas.
+// surgeText says why the members made now exceed replicas.
 func (v *view) surgeText(made int) string {
 	extra, what := v.ordinals+len(v.arriving)+made-v.want, "the update"
 	if v.helpers() > 0 {
@@ -106,8 +106,8 @@ func (v *view) blockClone(who string, fault plan.Fault) {
 	v.cloneFaults = append(v.cloneFaults, named{who: who, Fault: fault})
 }
 
-// sourceFault says why nothing can be cloned at all; nil if something can. Without its user data no member is made: it
-// would be told nothing at its first boot.
+// sourceFault says why nothing can be cloned at all; nil if something can. No member is made without its user data: it
+// would find none at its first boot.
 func (v *view) sourceFault() *plan.Fault {
 	if v.Related.Fault != nil {
 		return v.Related.Fault
@@ -115,7 +115,7 @@ func (v *view) sourceFault() *plan.Fault {
 	return v.templateFault()
 }
 
-// details are those of the member with that ordinal; false if there are too few addresses for it.
+// details returns the details of the member with that ordinal; false if the ranges have no address for it.
 func (v *view) details(ordinal int32) (*plan.Details, bool) {
 	spec := &v.Group.Spec
 	addresses, ok := plan.AddressesOf(spec, ordinal)
@@ -123,7 +123,7 @@ func (v *view) details(ordinal int32) (*plan.Details, bool) {
 		Home: plan.HomeOf(spec).String(), AddressText: plan.AddressText(addresses), Prepared: v.prepared}, ok
 }
 
-// freeOrdinal is the lowest one, from an ordinal on in steps, that a new member can have.
+// freeOrdinal returns the lowest of ordinal, ordinal+step, … that a new member can have.
 func (v *view) freeOrdinal(ordinal, step int32) int32 {
 	for v.taken(ordinal) {
 		ordinal += step
@@ -131,7 +131,7 @@ func (v *view) freeOrdinal(ordinal, step int32) int32 {
 	return ordinal
 }
 
-// createFolder reports whether that is not hindered.
+// createFolder creates the group's folder, and reports whether nothing hinders it.
 func (v *view) createFolder() bool {
 	if v.Now.Sub(v.Called) > folderGrace || !v.Called.After(v.FolderSeen) || v.Blind || v.later {
 		v.waitCall = true
@@ -158,8 +158,8 @@ func (v *view) templateFault() *plan.Fault {
 		"template %q not found in datacenter %s; %s", name, t.Datacenter, there)}
 }
 
-// heldAddresses are the ordinals of the members that have static addresses, by address, as their stamps say: ranges may have
-// been others when they were made.
+// heldAddresses maps each static address to the ordinal of the member that has it, according to the stamps: the ranges may have
+// changed since members were made.
 type heldAddresses map[string]int32
 
 func (v *view) heldAddresses() heldAddresses {
@@ -172,7 +172,7 @@ func (v *view) heldAddresses() heldAddresses {
 	return held
 }
 
-// byOther reports whether a member of another ordinal has one of these addresses.
+// byOther reports whether a member with another ordinal has one of these addresses.
 func (h heldAddresses) byOther(ordinal int32, text string) bool {
 	return slices.ContainsFunc(plan.AddressesIn(text), func(address string) bool {
 		by, held := h[address]

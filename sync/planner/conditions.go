@@ -13,12 +13,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// conditions are, in the order of conditionKinds, those that sum up the group, the exceptions that are true, and those that
-// were, or that a user may wait for, as False. A condition's time is carried over from the stored status unless its status
-// changed. What goes on or hinders is said by Reconciling or Stalled, and not by Ready and Progressing again.
+// conditions returns, in the order of conditionKinds, the conditions that sum up the group, the exceptions that are true, and as False
+// those that were true or that a user may wait for. A condition's time is carried over from the stored status unless its status
+// changed. Reconciling or Stalled says what is going on or hinders; Ready and Progressing don't repeat it.
 //
-// kstatus takes a group for failed where Stalled is True, for in progress where Reconciling is True or Ready is not, and for
-// current otherwise; so exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
+// kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
+// current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
 func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
 	c := conditionList{stored: v.Group.Status.Conditions, generation: v.Group.Generation, now: metav1.NewTime(v.Now.UTC().Truncate(1e9))}
 	reason := v.reason(phase)
@@ -63,19 +63,19 @@ func (v *view) stalledText() string {
 	return strings.Join(hindrances(slices.DeleteFunc(slices.Clone(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
 }
 
-// conditionKinds are all conditions, in the order in which they are told.
+// conditionKinds are all conditions, in the order in which the status lists them.
 var conditionKinds = append([]string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionVCenterReachable,
 	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}, append(awaitedKinds, v1alpha1.ConditionSpecInvalid, v1alpha1.ConditionVCenterChanged,
 	v1alpha1.ConditionNameConflict, v1alpha1.ConditionDuplicateMember, v1alpha1.ConditionMembersUnreachable, v1alpha1.ConditionMembersVanished, v1alpha1.ConditionQuestionPending, v1alpha1.ConditionCustomizationFailed,
 	v1alpha1.ConditionDuplicateAddress, v1alpha1.ConditionTemplateChanged,
 	v1alpha1.ConditionAdoptionFailed, v1alpha1.ConditionChildConflict)...)
 
-// awaitedKinds are the exceptions that are present from the first status on: `kubectl wait --for=condition=MembersDiffer=false`
-// would wait forever for one that is absent. The others are present from when they are first true.
+// awaitedKinds are the exceptions that are present from the first status: `kubectl wait --for=condition=MembersDiffer=false`
+// would wait forever for one that is absent. The others appear when they are first true.
 var awaitedKinds = []string{v1alpha1.ConditionMembersDiffer, v1alpha1.ConditionUpdateHeld, v1alpha1.ConditionCloneBlocked,
 	v1alpha1.ConditionHealingSuspended, v1alpha1.ConditionPaused}
 
-// addAbsent adds an exception that is not true: as False where that is known, and as Unknown while it was not looked for.
+// addAbsent adds an exception that is not true: as False if that is known, as Unknown if it was not examined.
 func (v *view) addAbsent(c *conditionList, kind, reason string) {
 	known := v.hold == nil && !v.Finalizing
 	switch kind {
@@ -93,7 +93,7 @@ func (v *view) addAbsent(c *conditionList, kind, reason string) {
 	}
 }
 
-// reason is one word for why the group is in its phase.
+// reason returns the reason, one word, for the group's phase.
 func (v *view) reason(phase v1alpha1.Phase) string {
 	switch {
 	case v.hold != nil:
@@ -122,7 +122,7 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 	return plan.ReasonReconciling
 }
 
-// exceptions adds the conditions that tell of something unusual, as far as they are true.
+// exceptions adds the conditions for something unusual that are true.
 func (v *view) exceptions(c *conditionList) {
 	if v.hold != nil {
 		switch v.hold.Reason {
@@ -168,7 +168,7 @@ func (v *view) exceptions(c *conditionList) {
 	}
 }
 
-// cloneExceptions say what keeps members from being cloned, as long as some are missing.
+// cloneExceptions adds what keeps missing members from being cloned.
 func (v *view) cloneExceptions(c *conditionList) {
 	found := slices.DeleteFunc(slices.Clone(v.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
@@ -176,7 +176,7 @@ func (v *view) cloneExceptions(c *conditionList) {
 	}
 }
 
-// whom names the members that faults hinder; what to do about them is said by Stalled, or by Reconciling.
+// whom names the members that faults hinder; Stalled or Reconciling says what to do about them.
 func (v *view) whom(faults []named) string {
 	var names []string
 	for _, f := range inOrder(faults) {
@@ -187,7 +187,7 @@ func (v *view) whom(faults []named) string {
 	return plan.AtMost(names, 10)
 }
 
-// changeExceptions are those that have to do with changes.
+// changeExceptions adds the exceptions that concern changes.
 func (v *view) changeExceptions(c *conditionList) {
 	if v.paused() {
 		c.add(v1alpha1.ConditionPaused, metav1.ConditionTrue, plan.ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
@@ -226,7 +226,7 @@ func hasCondition(list []metav1.Condition, kind string) bool {
 	return slices.ContainsFunc(list, func(c metav1.Condition) bool { return c.Type == kind })
 }
 
-// addIf adds a condition as True with its message, or as False without one: what is the matter stands elsewhere then.
+// addIf adds a condition as True with its message, or as False without one: another condition says what is wrong then.
 func (c *conditionList) addIf(kind string, is bool, reason, message string) {
 	if is {
 		c.add(kind, metav1.ConditionTrue, reason, message)

@@ -6,16 +6,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The states in which a customization is not done (vSphere's GuestInfoCustomizationStatus).
+// The states of an unfinished or failed customization (vSphere's GuestInfoCustomizationStatus).
 const (
 	CustomizationPending plan.CustomizationState = "pending"
 	CustomizationRunning plan.CustomizationState = "running"
 	CustomizationFailed  plan.CustomizationState = "failed"
 )
 
-// uncustomized is why the i-th member is not ready although its readiness.check may hold: the guest is yet to get its name and
-// addresses, or did not get them. A member that was ready stays so if the customization did not go on: servers before this one did
-// not look, and a guest that serves is not taken from its users. So does one that was powered on after the failure: somebody saw to it.
+// uncustomized is why the i-th member is not ready although its readiness.check may hold: its guest does not have its name and
+// addresses yet, or failed to get them. A member that was ready stays ready if its customization made no progress since: older servers
+// did not look at it, and a serving guest must not lose its traffic. So does one that was powered on after the failure: an operator fixed it.
 func (v *view) uncustomized(m *member, i int) plan.CustomizationState {
 	c := v.customizationOf(m)
 	if c.State == CustomizationRunning || c.State == "" {
@@ -27,7 +27,7 @@ func (v *view) uncustomized(m *member, i int) plan.CustomizationState {
 	return c.State
 }
 
-// customizationOf is a member's customization; an adopted VM's was not for this group.
+// customizationOf returns a member's customization. An adopted VM has none: its own was not for this group.
 func (v *view) customizationOf(m *member) plan.Customization {
 	if v.Group.Spec.CustomizationSpec == "" || m.Former != (plan.Former{}) {
 		return plan.Customization{}
@@ -35,7 +35,7 @@ func (v *view) customizationOf(m *member) plan.Customization {
 	return m.Customization
 }
 
-// failedCustomizations are the members whose customization failed, as faults. Only those are told that are not ready for it, or all.
+// failedCustomizations returns, as faults, the members whose customization failed: all of them, or only those that it keeps unready.
 func (v *view) failedCustomizations(all bool) (found []named) {
 	for i := range v.members {
 		m := &v.members[i]

@@ -4,13 +4,13 @@ import (
 	"time"
 )
 
-// shortDoubt is how long vCenter's state may be unknown before a status says so. A call of the stream that overstays is followed by a
-// read of everything, which takes seconds; and who waits for a group to be ready would take a status that is unknown meanwhile for
-// an outage.
+// shortDoubt is how long vCenter's state may be unknown before a status says so. After a call of the stream that takes too long, the
+// server reads everything again, which takes seconds; someone who waits for a group to be ready would take an unknown status in
+// that time for an outage.
 const shortDoubt = 10 * time.Second
 
-// doubts reports whether vCenter's state is unknown for so short a time that the stored status stands as it is. Nothing is done
-// meanwhile, as always while it is unknown. What an operator has to mend is told at once, and so is what was never told of this generation.
+// doubts reports whether vCenter's state has been unknown for so short a time that the stored status stands. Nothing is done
+// meanwhile, as always while it is unknown. What an operator must repair is reported at once, as is a generation without a status.
 func (v *view) doubts() bool {
 	s := &v.State
 	if s.Known || s.UnknownSince.IsZero() || s.Trouble != nil && s.Trouble.Person ||

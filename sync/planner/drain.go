@@ -7,15 +7,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// A member that is to be removed, or power-cycled for its size, is marked first. From then on its endpoints say that it is
-// terminating, and for spec.service.drainSeconds nothing is done to it. A member that is not ready gets no traffic, and is not
-// waited for.
+// A member is marked before it is removed, or power-cycled for its size. From then on its endpoints are terminating,
+// and for spec.service.drainSeconds nothing is done to it. A member that is not ready gets no traffic, so nothing waits
+// for it.
 //
-// The time counts from when an EndpointSlice was observed that shows the endpoint terminating: Kubernetes learns of a mark only with
+// The time starts when an EndpointSlice is observed that shows the endpoint terminating: Kubernetes learns of a mark only with
 // the next hook call, and Metacontroller writes when it gets to it. The next answer records that time in an annotation of the
-// slice, so a restart of the server, or another replica, goes on with it. Of an endpoint that nobody is led to, it counts from the mark.
+// slice, so it survives a restart of the server, and other replicas know it. For a member that no slice leads to, it starts with the mark.
 
-// drained reports whether a member that is to go may be taken down.
+// drained reports whether the drain of a member is over, so that it may be taken down.
 func (v *view) drained(m *member) bool {
 	drain := v.DrainTime()
 	if drain == 0 || !m.ready || v.halting(m) {
@@ -26,7 +26,7 @@ func (v *view) drained(m *member) bool {
 	case !shown: // the next hook call may bring it
 		v.wakeAt(v.Now.Add(time.Second))
 		return false
-	case since.IsZero(): // an older server marked it, and nobody is led to it
+	case since.IsZero(): // an older server marked it, and no slice leads to it
 		return true
 	}
 	over := since.Add(drain)
@@ -34,13 +34,13 @@ func (v *view) drained(m *member) bool {
 	return !v.Now.Before(over)
 }
 
-// drainsAll reports whether a group is deleted and its members are drained: its children stay until that is over. Members
-// that are retained go on serving those who know their addresses.
+// drainsAll reports whether the members of a deleted group are being drained: its children stay until that is over. Members
+// that are retained go on serving clients that know their addresses.
 func (v *view) drainsAll() bool {
 	if !v.Finalizing || v.DrainTime() == 0 || v.policy.retain {
 		return false
 	}
-	if !v.sighted { // until vCenter is known again, nobody is taken down; then endpoints that are still there are drained
+	if !v.sighted { // nothing is taken down until vCenter is known again; then the endpoints that still exist are drained
 		for key := range v.Children {
 			if key.Kind == plan.KindEndpointSlice {
 				return true
@@ -58,8 +58,8 @@ func (v *view) drainsAll() bool {
 // terminating reports whether a member's endpoints say so.
 func (v *view) terminating(m *member) bool { return m.Marked || v.Finalizing && !v.paused() }
 
-// terminatingSince is since when all endpoints of a member are known to be terminating; shown is false while one is not. Where
-// nobody is led to it, since is when it was chosen to go; zero if that is not known.
+// terminatingSince returns since when all endpoints of a member are known to be terminating; shown is false while one is not. Where
+// no slice leads to the member, since is when it was chosen to go; zero if unknown.
 func (v *view) terminatingSince(m *member) (since time.Time, shown bool) {
 	chosen := v.chosenSince(m)
 	if since = chosen; v.invalid != nil { // nothing is made from such a spec, so nothing is shown
@@ -84,8 +84,8 @@ func (v *view) terminatingSince(m *member) (since time.Time, shown bool) {
 	return since, true
 }
 
-// chosenSince is when a member was chosen to go: not earlier than it was, for stamps and deletionTimestamps are cut to whole
-// seconds. It is zero if that is not known.
+// chosenSince returns when a member was chosen to go, rounded up, because stamps and deletionTimestamps are cut to whole
+// seconds; zero if unknown.
 func (v *view) chosenSince(m *member) time.Time {
 	var since time.Time
 	if m.Marked && !m.MarkedAt.IsZero() && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {

@@ -8,10 +8,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// finalize removes a group: every member, then its folder, then, once a fresh read of vCenter has confirmed that
-// nothing is left and no clone is under way, and Metacontroller shows no child any more, the group itself. With
-// deletion.policy Retain the members are not removed but released. An invalid spec does not hinder it; a paused group
-// waits. Children are not returned, so they go; but while members are drained, they stay and say so.
+// finalize removes a group: every member, then its folder. The group itself ends once a fresh read of vCenter has confirmed
+// that nothing is left and no clone is under way, and Metacontroller shows no child any more. With deletion.policy Retain
+// the members are released, not removed. An invalid spec does not stop it; a paused group waits. The answer has no children,
+// so Metacontroller deletes them; but while members are being drained, the children stay, terminating.
 func (v *view) finalize() plan.Result {
 	if v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true" {
 		return v.abandon()
@@ -20,7 +20,7 @@ func (v *view) finalize() plan.Result {
 		v.removeAll()
 		switch {
 		case v.left() > 0 || !v.rulesGone():
-		case v.State.FolderUnknown: // it may be there
+		case v.State.FolderUnknown: // the folder may exist
 			fault := plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "it is not known yet where the groups' folders are"}
 			if v.State.Trouble != nil {
 				fault = *v.State.Trouble
@@ -50,7 +50,7 @@ func (v *view) finalize() plan.Result {
 	return r
 }
 
-// abandon ends a group without vCenter, because an operator said so, and says what is left behind.
+// abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind.
 func (v *view) abandon() plan.Result {
 	var left []string
 	for _, vms := range [][]member{v.members, v.quarantined} {
@@ -77,16 +77,16 @@ func (v *view) abandon() plan.Result {
 	return plan.Result{Status: v.status(message), Finalized: len(v.Children) == 0, Resync: min(resyncBusy, v.Resync)}
 }
 
-// left is how many VMs of the group are there, or may be.
+// left returns how many VMs of the group exist, or may exist.
 func (v *view) left() int {
 	return len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept) + len(v.arriving)
 }
 
-// removeAll removes, or releases, every VM that bears the group's stamp, duplicates included, one step for each
-// member's name. What is in quarantine is removed in any case: it was taken away before.
+// removeAll removes, or releases, every VM with the group's stamp, duplicates included, one step at a time for each
+// member's name. VMs in quarantine are removed in any case: the group gave them up before.
 //
-// Another replica may still hold a lease and would recreate what is removed. So one member, the last to go, is
-// marked first with the generation of the deletion: who sees that, and knows only an older one, acts no more.
+// Another replica may still hold a lease and would recreate what is removed. So one member, the last to go, is first
+// marked with the generation of the deletion: a replica that sees it, and knows only an older generation, stops acting.
 func (v *view) removeAll() {
 	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept)
 	v.holdVanished()
@@ -121,8 +121,8 @@ func (v *view) leaseOver() bool {
 	return !v.Now.Before(over)
 }
 
-// refused reports whether a step was tried and cannot be done: the deletion goes on without it. A name that is held may
-// become free, but not when two members hold each other's: nothing that is deleted waits for a name.
+// refused reports whether a step was tried and cannot be done: the deletion continues without it. A name that another VM has
+// may become free, but not when two members have each other's: a deletion never waits for a name.
 func (v *view) refused(m *member, op plan.Op) bool {
 	p := v.Pending[m.name]
 	return p.Op == op && p.State != plan.Running && p.Fault.Reason != "" && (!p.Fault.Passing || p.Fault.Reason == plan.ReasonNameHeld)
@@ -133,13 +133,13 @@ func (v *view) lastToGo() int {
 	return slices.IndexFunc(v.members, func(m member) bool { return m.Reachable && m.Question == "" })
 }
 
-// isLastToGo reports whether a member is the one that bears the mark of the deletion.
+// isLastToGo reports whether a member is the one that gets the mark of the deletion.
 func (v *view) isLastToGo(m *member) bool {
 	last := v.lastToGo()
 	return last >= 0 && v.members[last].MoRef == m.MoRef
 }
 
-// isAnnounced reports whether a member bears the mark of the deletion. The deletion goes on as well if none can be given it.
+// isAnnounced reports whether a member has the mark of the deletion, or none can be given it, so that the deletion may continue.
 func (v *view) isAnnounced() bool {
 	last := v.lastToGo()
 	if last < 0 {
@@ -152,13 +152,13 @@ func (v *view) isAnnounced() bool {
 func (v *view) removeFolder() {
 	for _, p := range v.Pending {
 		if p.Op != plan.ConfirmGone && p.Op != plan.RemoveFolder && p.State == plan.Running {
-			return // what is under way may still show
+			return // the result of a running step may still show up
 		}
 	}
 	if v.folderLeft() {
 		v.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: v.State.Folder, Reason: "the group is deleted and its folder is empty"})
 		if v.policy.retain {
-			v.faults = nil // that the retained VMs are in the folder hinders nobody
+			v.faults = nil // retained VMs in the folder hinder nothing
 		}
 		return
 	}
@@ -167,8 +167,8 @@ func (v *view) removeFolder() {
 	}
 }
 
-// folderStays reports whether the folder is kept, because it holds VMs of others or vCenter does not let it be removed, and that
-// one lease has passed since, so that no other replica of the server may still clone into it.
+// folderStays reports whether the folder is kept, because it holds other VMs or vCenter refuses to remove it, and one lease has
+// passed since the deletion, so that no other replica of the server can still clone into it.
 func (v *view) folderStays() bool { return v.folderKept() && v.leaseOver() }
 
 func (v *view) folderKept() bool {
@@ -176,12 +176,12 @@ func (v *view) folderKept() bool {
 	return reason == plan.ReasonFolderHoldsStranger || reason == plan.ReasonFolderStays
 }
 
-// empty reports whether nothing of the group is left to be seen.
+// empty reports whether vCenter shows nothing of the group any more.
 func (v *view) empty() bool {
 	return v.left() == 0 && v.rulesGone() && !v.State.FolderUnknown && !v.folderLeft()
 }
 
-// folderLeft reports whether the group's own folder is there, and to be removed.
+// folderLeft reports whether the group's own folder exists and is to be removed.
 func (v *view) folderLeft() bool {
 	own := slices.Contains(v.OwnFolders, v.State.Folder) || len(v.OwnFolders) == 0 && !v.Emptied
 	return v.State.Folder != "" && own && !v.folderStays()

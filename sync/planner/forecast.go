@@ -10,16 +10,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A forecast is bounded: the rest of a long roll goes on like its beginning.
+// A forecast is bounded: the rest of a long roll continues like its beginning.
 const (
 	maxRounds = 200
 	maxSteps  = 2000
 )
 
-// Forecast says which steps lead from an observation to the wanted state if every one succeeds, by making the
-// plan again after each round. What is pending is taken as about to succeed, and guests as quick to boot and to halt;
-// what is paused is planned as if it were not. It ends where a plan has no action and waits for nothing: at the goal,
-// or at what holds the group back; or it is cut off, and More tells so.
+// Forecast returns the steps that lead from an observation to the desired state if all succeed, by making the plan again
+// after each round. It assumes that what is pending succeeds and that guests boot and halt quickly, and it ignores spec.paused.
+// It ends where a plan has no action and waits for nothing: at the goal, or where something holds the group back. A forecast
+// that is cut off sets More.
 func Forecast(o plan.Observed) (f plan.Outlook) {
 	o.State.VMs = slices.Clone(o.State.VMs)
 	o.Group = o.Group.DeepCopy()

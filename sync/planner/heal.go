@@ -9,11 +9,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Healing doubts itself: when more members are unwell than a budget allows, the cause is thought to be elsewhere (a
-// network, a host, our own rights), and nothing is restarted or replaced for it. What vCenter cannot reach or show is
-// left alone always, and counts as unwell.
+// Healing has a budget: when more members are unwell than it allows, the cause is probably elsewhere (a network, a host,
+// the account's privileges), and no member is restarted or replaced. Members that vCenter cannot reach or show are never
+// healed, and count as unwell.
 
-// sickSince is when the time of a member to become ready began: when it was last ready, powered on, or restarted.
+// sickSince returns when the member's time to become ready began: when it was last ready, powered on, or restarted.
 func (m *member) sickSince(now time.Time) time.Time {
 	began := m.since
 	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock: one that is ahead of ours proves nothing
@@ -25,13 +25,13 @@ func (m *member) sickSince(now time.Time) time.Time {
 	return began
 }
 
-// healable reports whether the member runs, is not ready, and nothing else is being done about it. One that asks, or whose
-// customization failed, waits for an operator.
+// healable reports whether the member runs, is not ready, and nothing else is being done about it. One with a pending question,
+// or whose customization failed, waits for an operator.
 func (v *view) healable(m *member) bool {
 	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != CustomizationFailed && !m.ready && !m.duplicate && !v.halting(m)
 }
 
-// sick reports whether it has been so for too long.
+// sick reports whether the member has been healable for longer than readiness.timeoutSeconds.
 func (v *view) sick(m *member) bool {
 	if !v.healable(m) || m.Marked {
 		return false
@@ -44,8 +44,8 @@ func (v *view) sick(m *member) bool {
 	return true
 }
 
-// unwell reports whether the member counts against the budget: it is not ready, whether or not its time is over. Those that
-// fail together are past their time one after another, and those that were restarted start over.
+// unwell reports whether the member counts against the budget: it is not ready, whether or not its time is over. (Members that
+// fail together reach their time-out one by one, and a restart gives a member its time again.)
 func (v *view) unwell(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
@@ -66,7 +66,7 @@ func (v *view) heal(order []int) {
 			seen = append(seen, m.displayWith("not ready"))
 		}
 		switch {
-		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // begun is carried through, unless it recovered
+		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // what was begun is finished, unless the member recovered
 			m.retire, m.matter = plan.WhyHealing, "healing: it stayed unready"
 			underWay++
 		case m.retire != "" || m.leaves:
@@ -82,7 +82,7 @@ func (v *view) heal(order []int) {
 	seen = slices.Concat(seen, v.unreachable(), v.vanished())
 	for _, m := range v.asking {
 		if m.Power == plan.PoweredOn && m.Reachable && m.Quarantined.IsZero() {
-			seen = append(seen, m.displayWith("asks an operator"))
+			seen = append(seen, m.displayWith("waits for an answer"))
 		}
 	}
 	for _, f := range v.failedCustomizations(false) {
@@ -98,8 +98,8 @@ func (v *view) heal(order []int) {
 	}
 }
 
-// cloneElsewhere replaces members that their host has no room for, again and again, and that never ran: a new clone goes onto
-// another host. (vsphere has asked vCenter's events before it gives that fault.)
+// cloneElsewhere replaces members that never ran because their host has no room for them: a new clone goes onto
+// another host. (vsphere checks vCenter's events before it returns that fault.)
 func (v *view) cloneElsewhere(order []int) {
 	if v.policy.heal == v1alpha1.HealNone || v.sourceFault() != nil {
 		return
@@ -108,12 +108,12 @@ func (v *view) cloneElsewhere(order []int) {
 		m := &v.members[i]
 		p := v.Pending[m.name]
 		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.Boot.IsZero() && m.retire == "" {
-			m.retire, m.matter = plan.WhyHealing, "its host has no room for it, and it never ran: it is cloned on another"
+			m.retire, m.matter = plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host"
 		}
 	}
 }
 
-// restarted reports whether the member was restarted since it was last ready.
+// restarted reports whether the member has been restarted since it was last ready.
 func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted.Before(m.since) }
 
 func (v *view) healOne(m *member) {
@@ -123,14 +123,14 @@ func (v *view) healOne(m *member) {
 		return
 	}
 	if v.stuck != nil && m.differs() == "" {
-		return // a new clone of what does not become ready would not either
+		return // a new clone of the same spec would not become ready either
 	}
 	if v.sourceFault() != nil {
 		return // it could not be recreated
 	}
 	m.retire, m.matter = plan.WhyHealing, fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.check)
 	if m.restarted() {
-		m.matter += ", in spite of a restart"
+		m.matter += ", despite a restart"
 	}
 }
 

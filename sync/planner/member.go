@@ -15,9 +15,9 @@ type member struct {
 	plan.VM
 	name      string // the member's name, whatever the VM is called now
 	duplicate bool   // another VM claims the same ordinal
-	yields    bool   // it was given up, came back, and another VM runs in its stead
+	yields    bool   // it was given up, came back, and its replacement runs
 
-	// In what it differs from the spec; empty if in nothing. What is outdated only a new clone can change.
+	// How it differs from the spec; empty if it does not. Only a new clone changes what is outdated.
 	outdated, resize string
 
 	// uncustomized is why it is not ready whatever its guest reports; empty if its customization is done, or does not matter.
@@ -28,12 +28,12 @@ type member struct {
 	// serving: ready for long enough, and nobody has begun to take it down; it may be marked to go.
 	serving bool
 
-	// retire is why it is to be replaced, and says for people what is the matter; empty if it is to stay.
+	// retire is why it is to be replaced; empty if it stays.
 	retire plan.Why
 	matter string
 	// restart is why it is reset; empty if it is not.
 	restart string
-	// held: it differs from the spec, and is kept so.
+	// held: it differs from the spec, and stays as it is.
 	held bool
 	// leaves: it goes now. cycles: it is powered off now, and on again when it has its new size.
 	leaves, cycles bool
@@ -45,7 +45,7 @@ func (m *member) available() bool { return m.serving && !m.Marked }
 // going reports whether it is chosen to be removed; one that is chosen to be power-cycled stays.
 func (m *member) going() bool { return m.Marked && m.Why != plan.WhyPowerCycle }
 
-// differs says in what the member is not as the spec says; empty if it is.
+// differs says how the member differs from the spec; empty if it does not.
 func (m *member) differs() string {
 	if m.outdated != "" && m.resize != "" {
 		return m.resize + " and " + m.outdated
@@ -53,7 +53,7 @@ func (m *member) differs() string {
 	return m.resize + m.outdated
 }
 
-// judge finds what there is to think of the i-th member by itself.
+// judge decides what concerns the i-th member alone.
 func (v *view) judge(i int) {
 	m := &v.members[i]
 	m.uncustomized = v.uncustomized(m, i)
@@ -68,7 +68,7 @@ func (v *view) judge(i int) {
 	m.resize, m.outdated = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM)
 }
 
-// isReady reports whether a member is fit for work. A twin is not: one of them must go.
+// isReady reports whether a member is ready. A twin is not: one of the two must go.
 func (v *view) isReady(m *member) bool {
 	if m.duplicate || !m.Reachable || m.Power != plan.PoweredOn || m.Question != "" {
 		return false
@@ -82,8 +82,8 @@ func (v *view) isReady(m *member) bool {
 	return true
 }
 
-// readySince is when the member's readiness was last seen to change. As a Pod's Ready condition does, it lives in the
-// status: lost or stale, it makes us wait longer, never shorter.
+// readySince returns when the member's readiness was last seen to change. It is kept in the status, as a Pod's is in its Ready
+// condition: a status that is lost or stale makes the server wait longer, never shorter.
 func (v *view) readySince(m *member, i int) time.Time {
 	if r := v.record(m.MoRef, i); r != nil && r.Ready == m.ready && !r.LastTransitionTime.IsZero() {
 		return r.LastTransitionTime.UTC()
@@ -91,7 +91,7 @@ func (v *view) readySince(m *member, i int) time.Time {
 	return v.Now.UTC().Truncate(time.Second)
 }
 
-// record is what the stored status says of a VM. It stands where the VM does, unless members came or went.
+// record returns the stored status of a VM. It has the VM's index, unless members came or went.
 func (v *view) record(moRef string, i int) *v1alpha1.Member {
 	all := v.Group.Status.Members
 	if i < len(all) && all[i].MoRef == moRef {
@@ -105,8 +105,8 @@ func (v *view) record(moRef string, i int) *v1alpha1.Member {
 	return nil
 }
 
-// halting reports whether the member's guest was asked to halt, since the VM was last powered on, and may still do so. Boot
-// is vCenter's own word, so no two clocks are compared. A request that is long past is void: the guest did not heed it.
+// halting reports whether the member's guest was asked to shut down since the VM was last powered on, and may still do so. Boot
+// is vCenter's own time, so no two clocks are compared. An old request is void: the guest did not respond.
 func (v *view) halting(m *member) bool {
 	if m.Power != plan.PoweredOn || m.Shutdown.At.IsZero() || !m.Shutdown.Boot.Equal(m.Boot) {
 		return false
@@ -116,13 +116,13 @@ func (v *view) halting(m *member) bool {
 	return v.Now.Before(over)
 }
 
-// haltGrace is how long after its time-out a guest counts as halting: in that time the plug is pulled, if its member
-// still has to go.
+// haltGrace is how long after its time-out a guest still counts as halting: in that time the VM is powered off, if the
+// member still has to go.
 const haltGrace = time.Minute
 
-// takenDown reports whether a step that takes the member down is under way, or was tried: its fate is not known then. A mark that
-// is taken off may be one for which another replica takes the member down at this moment; Unmark waits for that, but
-// one that failed may have written and not waited.
+// takenDown reports whether a step that takes the member down is under way or has failed, so that the member's state is uncertain.
+// An Unmark counts: another replica may be taking the member down for that mark. Unmark waits for that, but
+// one that failed may have written without waiting.
 func (v *view) takenDown(m *member) bool {
 	p := v.Pending[m.name]
 	if p.MoRef != "" && p.MoRef != m.MoRef { // another VM had that name
@@ -131,7 +131,7 @@ func (v *view) takenDown(m *member) bool {
 	return p.Op.TakesDown() && (p.State == plan.Running || !p.Fault.Untried) || p.Tried.TakesDown()
 }
 
-// sizeDifference says in what a VM has another size than the spec.
+// sizeDifference says how a VM's size differs from the spec.
 func (v *view) sizeDifference(vm *plan.VM) string {
 	var in []string
 	if vm.CPU != v.Group.Spec.CPU {
@@ -146,11 +146,11 @@ func (v *view) sizeDifference(vm *plan.VM) string {
 	return "has " + strings.Join(in, " and ")
 }
 
-// cloneDifference says in what a VM was cloned otherwise than one would be now.
+// cloneDifference says how a VM differs from one cloned now.
 func (v *view) cloneDifference(vm *plan.VM) string {
 	addresses, _ := plan.AddressesOf(&v.Group.Spec, vm.Ordinal)
 	switch {
-	case v.revision == "": // what a new one would be made from is not known now
+	case v.revision == "": // what a new clone would be made from is unknown
 	case vm.Revision != v.revision:
 		return v.madeOtherwise()
 	case vm.Addresses != plan.AddressText(addresses):
@@ -161,8 +161,8 @@ func (v *view) cloneDifference(vm *plan.VM) string {
 	return ""
 }
 
-// madeOtherwise says what a member of another revision was made from: where the spec names a template and nothing else
-// that enters the revision, it can only be that.
+// madeOtherwise says what a member of another revision was made from. Where the template is the only field in the spec that
+// enters the revision, it is the template.
 func (v *view) madeOtherwise() string {
 	if v.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: v.Group.Spec.Template}) {
 		return "was made from another template"
@@ -170,7 +170,7 @@ func (v *view) madeOtherwise() string {
 	return "was made from another revision of the spec"
 }
 
-// templateChanged reports whether the template of that name is another, or has other disks, than the VM was cloned from.
+// templateChanged reports whether the template with that name is another than the VM was cloned from, or has other disks.
 func (v *view) templateChanged(vm *plan.VM) bool {
 	now := &v.State.Template
 	return vm.Revision == v.revision && v.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint &&

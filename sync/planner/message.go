@@ -10,11 +10,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// messageReconciled is the ancestor's message, kept to the letter, for a group with which all is well.
+// messageReconciled is the message for a group that needs nothing. It is the predecessor's, to the letter.
 const messageReconciled = "successfully reconciled VmGroup"
 
-// message says for people what hinders, then what goes on, then what is waited for or kept. It is made of facts alone (no
-// clock, no count of tries), so it changes only when something happened.
+// message says for people what hinders, then what is going on, then what the group waits for or keeps. It is made of facts alone
+// (no clock, no count of tries), so it changes only when something has happened.
 func (v *view) message() string {
 	if v.hold != nil {
 		return v.holdText()
@@ -43,7 +43,7 @@ func (v *view) message() string {
 	return text
 }
 
-// abandonHint says how a deletion ends that waits for a vCenter that will never answer.
+// abandonHint says how to end a deletion that waits for a vCenter that will never answer.
 const abandonHint = "if vCenter is gone for good, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
 
 // holdText says why nothing may be done at all.
@@ -61,7 +61,7 @@ func (v *view) holdText() string {
 	return text
 }
 
-// hindrances says what hinders: what an operator has to do first, each hindrance once, with those that it hinders.
+// hindrances lists what hinders, each hindrance once, with the members that it hinders. Those that need an operator come first.
 func hindrances(faults []named, display func(who string) string) (texts []string) {
 	var order []string
 	whom := map[string][]string{}
@@ -94,7 +94,7 @@ func hindrances(faults []named, display func(who string) string) (texts []string
 	return texts
 }
 
-// afterColon is a sentence that follows a member's name.
+// afterColon returns a sentence as it continues after a member's name and a colon.
 func afterColon(text string) string {
 	for _, first := range []string{"The ", "A ", "An ", "There ", "No "} {
 		if rest, does := strings.CutPrefix(text, first); does {
@@ -104,7 +104,7 @@ func afterColon(text string) string {
 	return text
 }
 
-// inOrder are faults in the order in which they are told: an operator's first, then by members. (They are found in another order
+// inOrder sorts faults for the message: those that need an operator first, then by member. (They are found in another order
 // while a step is tried again.)
 func inOrder(faults []named) []named {
 	faults = slices.Clone(faults)
@@ -114,7 +114,7 @@ func inOrder(faults []named) []named {
 	return faults
 }
 
-// activities are what goes on, in the order in which it is told: of how many members, and what is said of them.
+// activities are what may be going on, in the order of the message: for how many members, and the text.
 var activities = []struct {
 	of   func(*view) int
 	text func(v *view, n int) string
@@ -142,7 +142,7 @@ func counted(format, noun string) func(*view, int) string {
 	return func(_ *view, n int) string { return fmt.Sprintf(format, count(n, noun)) }
 }
 
-// updatesNow is how many members are to be updated, as long as any of that goes on.
+// updatesNow returns how many members are to be updated, while any update is going on.
 func (v *view) updatesNow() int {
 	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.cloning+v.returning+v.resizing+v.starting+v.leaving+v.preparing == 0 {
 		return 0
@@ -154,7 +154,7 @@ func (v *view) rulesToSet() int {
 	return int(oneIf(v.State.RulesOff && v.Pending[plan.RulesKey].Fault.Reason == ""))
 }
 
-// deletion says what is left to do until the group is gone.
+// deletion says what remains to be done until the group is gone.
 func (v *view) deletion() []string {
 	going := v.leaving - v.hindered
 	switch {
@@ -182,7 +182,7 @@ func (v *view) deletion() []string {
 	return []string{"nothing of the group is left in vCenter"}
 }
 
-// waits says what is waited for, or kept as it is.
+// waits says what the group waits for, or leaves alone.
 func (v *view) waits() (texts []string) {
 	if v.waitCall {
 		texts = append(texts, "waiting for the next hook call before the group's folder is made or used")
@@ -206,7 +206,7 @@ func (v *view) waits() (texts []string) {
 	return texts
 }
 
-// nameOf is a member's name for people: one that was renamed in vCenter is looked for there under its name now.
+// nameOf returns a member's name for people, with its present name in vCenter if it was renamed there.
 func (v *view) nameOf(who string) string {
 	for i := range v.members {
 		if m := &v.members[i]; m.name == who && !m.duplicate {
@@ -216,10 +216,10 @@ func (v *view) nameOf(who string) string {
 	return who
 }
 
-// display is the member's name, and the one that it has in vCenter if that is another.
+// display returns the member's name, with its name in vCenter if that differs.
 func (m *member) display() string { return m.displayWith("") }
 
-// displayWith is display with something more that is said of the member.
+// displayWith is display with another note about the member.
 func (m *member) displayWith(more string) string {
 	var notes []string
 	if m.VM.Name != m.name {
@@ -241,7 +241,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// unreachable says which members exist and can neither be reached nor, some of them, seen.
+// unreachable names the members that exist but that vCenter cannot reach or show.
 func (v *view) unreachable() []string {
 	var names []string
 	for i := range v.members {
@@ -257,7 +257,7 @@ func (v *view) unreachable() []string {
 	return names
 }
 
-// notReady names the members that run and are waited for, or stay unready with nothing done about it.
+// notReady names the members that run but are not ready.
 func (v *view) notReady() (names []string) {
 	for i := range v.members {
 		if m := &v.members[i]; v.healable(m) && !m.leaves {
@@ -267,7 +267,7 @@ func (v *view) notReady() (names []string) {
 	return names
 }
 
-// busy reports whether something is under way or to be done that waits for nobody.
+// busy reports whether something is under way or to be done that needs no operator.
 func (v *view) busy() bool {
 	if len(v.actions)+v.missing+len(v.arriving)+v.starting+v.resizing+v.preparing+v.leaving+v.updating+v.hindered > 0 || v.Finalizing {
 		return true
@@ -280,7 +280,7 @@ func (v *view) busy() bool {
 	return false
 }
 
-// blocked reports whether an operator has to act before the group can be as it is wanted.
+// blocked reports whether an operator has to act before the group can reach its desired state.
 func (v *view) blocked() bool {
 	if v.hold != nil {
 		return v.hold.Person

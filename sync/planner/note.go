@@ -32,13 +32,13 @@ import (
 //	a member                        vanished and given up                Warning MemberGivenUp
 //	a member                        here with another moRef              MemberReappeared
 //
-// A group without a stored status was never answered, or lost it: only what is an ERROR is new.
+// A group without a stored status is new, or has lost it: then only an ERROR is news.
 func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 	was := &v.Group.Status
 	ready := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionReady)
 	before := cmp.Or(meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionReady), &metav1.Condition{})
-	// A call may bring the parent as it was before the last status; so that a note is not told twice, its key is made of what
-	// was stored.
+	// A call may have the parent from before the last status. So that a note is not told twice, its key is made from the
+	// stored status.
 	say := func(warning bool, reason, what, key string) {
 		all = append(all, plan.Note{Warning: warning, Reason: reason, What: what, At: v.Now,
 			Key: fmt.Sprintf("%s/%s/%d/%s", reason, key, v.Group.Generation, before.LastTransitionTime.UTC().Format(time.RFC3339))})
@@ -77,7 +77,7 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 	return slices.Concat(all, v.deedsOfOthers(), v.comingsAndGoings())
 }
 
-// comingsAndGoings tell of members that vanished from vCenter, and came back. (One that waits for an operator is told as the ERROR.)
+// comingsAndGoings tell of members that vanished from vCenter or came back. (One that waits for an operator is part of the ERROR.)
 func (v *view) comingsAndGoings() (all []plan.Note) {
 	for i := range v.unseen {
 		m := &v.unseen[i]
@@ -109,7 +109,7 @@ func (v *view) comingsAndGoings() (all []plan.Note) {
 	return all
 }
 
-// deedsOfOthers are what somebody else did to members, or what befell them.
+// deedsOfOthers tell what happened to members without the server: what operators did, and failures.
 func (v *view) deedsOfOthers() (all []plan.Note) {
 	stored := v.Group.Status.Members
 	for i := range stored {

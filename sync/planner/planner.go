@@ -1,9 +1,9 @@
-// Package planner is where the product lives: the pure core that says, from what Kubernetes and vCenter show now,
-// what the group's status and children are and which steps are wanted.
+// Package planner is the pure core of the product: from what Kubernetes and vCenter show now, it computes
+// a group's status, its children, and the next steps.
 //
 // Make is a function of its argument alone. There is no context, clock, logger, error, goroutine or client in
 // this package, and equal observations give equal results to the byte. It is called for every hook call and
-// again, out of band, before every single action; so whatever starts was planned just now.
+// again, out of band, before every single action, so whatever starts was planned just now.
 package planner
 
 import (
@@ -16,11 +16,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// folderGrace is how old the last hook call may be at most for a folder to be made: a server whose lease has
-// outlived the group must not recreate the folder that another copy's finalize has removed.
+// folderGrace is the maximum age of the last hook call for which a folder may be created: a server whose lease has
+// outlived the group must not recreate the folder that another replica has removed.
 const folderGrace = 10 * time.Second
 
-// Make plans a group. What holds it back is looked at in this order, and the first that applies decides:
+// Make plans a group. The first row that applies decides what holds it back:
 //
 //	finalizing  abandoned  spec     vCenter          stamps       | figures   children      actions
 //	----------  ---------  -------  ---------------  ------------ + --------  ------------  -------------------
@@ -36,11 +36,11 @@ const folderGrace = 10 * time.Second
 //	no          -          valid    known            newer        | observed  wanted        none
 //	no          -          valid    known            ours         | observed  wanted        toward the spec
 //
-// A group with spec.paused is planned likewise, and its actions are dropped: the status says what would be done.
+// A group with spec.paused is planned likewise, but its actions are dropped: the status says what would be done.
 //
 // "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (unselected).
 //
-// The properties that hold for every observation stand in properties_test.go, a sentence each.
+// properties_test.go has the properties that hold for every observation, a sentence each.
 func Make(o plan.Observed) plan.Result {
 	if o.Unselected() {
 		return unselected(&o)
@@ -76,20 +76,20 @@ func Make(o plan.Observed) plan.Result {
 	return r
 }
 
-// How soon the next hook call is wished for, to bring the status up to date: while members come and go, while an operator has
-// to act, and while vCenter cannot be seen. A settled group is called for at the resync period; one with a
-// Service more often, because its endpoints are brought up to date by hook calls alone.
+// When Metacontroller should call next, to bring the status up to date: while members come and go, while an operator has
+// to act, and while vCenter's state is unknown. A settled group is called at the resync period; one with a
+// Service more often, because only hook calls bring its endpoints up to date.
 const (
 	resyncBusy     = 2 * time.Second
 	resyncServed   = 5 * time.Second
 	resyncWatched  = 3 * time.Second // an operator has to act, in the first watchedFor
-	resyncStalled  = 8 * time.Second // and later: what the inventory shows is told within ten seconds still
+	resyncStalled  = 8 * time.Second // and later: what the inventory shows is still reported within ten seconds
 	resyncHindered = 5 * time.Second
 
 	watchedFor = 10 * time.Minute
 )
 
-// resyncBlocked is for a group that an operator has to act for. Many may wait for one vCenter, and for weeks: their calls must
+// resyncBlocked is for a group that waits for an operator. Many groups may wait for one vCenter for weeks: their calls must
 // not keep Metacontroller from the others.
 func (v *view) resyncBlocked() time.Duration {
 	stalled := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionStalled)
@@ -99,7 +99,7 @@ func (v *view) resyncBlocked() time.Duration {
 	return resyncWatched
 }
 
-// paused reports whether an operator wants nothing to be changed.
+// paused reports whether the spec asks that nothing be changed.
 func (v *view) paused() bool { return v.Group.Spec.Paused }
 
 func (v *view) untilWake() time.Duration {

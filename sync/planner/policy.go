@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// policy is the spec with every default applied and every percentage counted.
+// policy is the spec with every default applied and every percentage resolved.
 type policy struct {
 	check                  v1alpha1.ReadinessCheck
 	initialDelay, timeout  time.Duration
@@ -59,7 +59,7 @@ func policyOf(spec *v1alpha1.VmGroupSpec, want int) policy {
 	return p
 }
 
-// scaled counts a number or percentage of want; what cannot be counted (Validate refuses it) is the default.
+// scaled resolves a number or percentage of want; an invalid one (which Validate refuses) is the default.
 func scaled(v *intstr.IntOrString, otherwise string, want int, up bool) int {
 	byDefault := intstr.FromString(otherwise)
 	if v == nil {
@@ -72,7 +72,7 @@ func scaled(v *intstr.IntOrString, otherwise string, want int, up bool) int {
 	return max(0, n)
 }
 
-// held says which field of the spec keeps members as they are although they differ from it; empty if none does.
+// held says which field of the spec keeps members that differ from it as they are; empty if none does.
 func (p *policy) held() string {
 	switch {
 	case p.onDelete:

@@ -7,20 +7,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A member is prepared once after its clone, before it runs: so that whoever goes by its tags knows it from the first
-// moment, and its guest finds its network at the first boot. Tags and attributes that change later are changed on it as
-// it runs.
+// A member is prepared once, after its clone and before it first runs, so that software that selects VMs by tag knows it from
+// the start, and its guest finds its network at the first boot. Later changes of tags and attributes are made while it
+// runs.
 
 // unprepared reports whether a member must not be powered on yet.
 func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, plan.Unprepared) }
 
-// preparable reports whether a member can be prepared by the spec as it is now: that is the one that it was made from. (Another
-// user data raises no generation, and is no matter of Prepare's.) One that cannot be, and never ran, is to go.
+// preparable reports whether a member can be prepared with the present spec, because it was made from it. (Other user data
+// raises no generation, and does not concern Prepare.) One that cannot be prepared, and never ran, is to go.
 func (v *view) preparable(m *member) bool {
 	return m.outdated == "" && v.revision != "" || m.Generation == v.Group.Generation
 }
 
-// prepareLater brings the tags and attributes of members up to date that have run before.
+// prepareLater brings the tags and attributes of members that have run before up to date.
 func (v *view) prepareLater() {
 	for i := range v.members {
 		m := &v.members[i]
@@ -31,7 +31,7 @@ func (v *view) prepareLater() {
 	}
 }
 
-// prepare reports whether that is not hindered.
+// prepare prepares a member, and reports whether nothing hinders it.
 func (v *view) prepare(m *member, reason string) bool {
 	first := !v.acted[m.name]
 	details, ok := v.details(m.Ordinal)
@@ -44,7 +44,7 @@ func (v *view) prepare(m *member, reason string) bool {
 	return goesOn
 }
 
-// setRules keeps the group's DRS rules in step with its members; a group that is removed has none.
+// setRules keeps the group's DRS rules in step with its members; a group in deletion has none.
 func (v *view) setRules() {
 	if !v.State.RulesOff {
 		return
@@ -57,12 +57,12 @@ func (v *view) setRules() {
 	v.act(plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: reason, Generation: v.Group.Generation, Details: &plan.Details{Spec: spec}})
 }
 
-// awaitsRules reports whether no member may be powered on before the rules stand.
+// awaitsRules reports whether members may only be powered on after the rules are set.
 func (v *view) awaitsRules() bool {
 	return v.State.RulesOff && v.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired
 }
 
-// rulesGone reports whether a group that is removed has no DRS rule any more, or none that can be removed.
+// rulesGone reports whether a group in deletion has no DRS rule left, or none that can be removed.
 func (v *view) rulesGone() bool {
 	p := v.Pending[plan.RulesKey]
 	return !v.State.RulesOff || p.Op == plan.SetRules && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Passing

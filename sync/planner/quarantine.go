@@ -9,7 +9,7 @@ import (
 )
 
 // A VM in quarantine is no member: it is powered off, its stamp says since when, its name leaves the ordinal's name
-// free, and it lies in a folder of its own. All that is told from the VM itself, so that every step can be the last:
+// free, and it is in a separate folder. The VM itself shows all of that, so the process may stop after any step:
 //
 //	name       folder          on its way out     wanted again
 //	---------  --------------  -----------------  -----------------
@@ -18,22 +18,22 @@ import (
 //	web-2-vm-7 quarantine      (kept)             Rename
 //	web-2      quarantine      Rename             Move
 //
-// One that an admin renamed or put elsewhere stays where it is, and is destroyed when its time is over.
+// One that an admin renamed or moved stays where it is, and is destroyed when its time is over.
 
 // blocksName reports whether a VM on its way out still has its member's name in the group's folder.
 func (v *view) blocksName(q *member) bool {
 	return q.VM.Name == q.name && q.VM.Folder == v.State.Folder && v.State.Folder != ""
 }
 
-// key names the actions on a VM in quarantine: its member's name may be another VM's again.
+// key names the actions on a VM in quarantine: its former name may belong to a new member.
 func (v *view) key(q *member) string { return plan.QuarantineName(v.Group.Name, q.Ordinal, q.MoRef) }
 
-// bringBack makes up to count VMs members again that fit the spec, each for its old ordinal, and says how many.
+// bringBack makes up to count VMs that fit the spec members again, each with its old ordinal, and returns how many.
 func (v *view) bringBack(count int) (back int) {
 	if count <= 0 {
 		return 0
 	}
-	for _, begun := range []bool{true, false} { // those that are on their way back come first
+	for _, begun := range []bool{true, false} { // VMs on their way back come first
 		for i := range v.quarantined {
 			q := &v.quarantined[i]
 			if back == count {
@@ -60,7 +60,7 @@ func (v *view) bringBack(count int) (back int) {
 	return back
 }
 
-// fitsAgain reports whether a VM can be a member again: it was not taken away for its own sake, and is made as one would be
+// fitsAgain reports whether a VM can be a member again: it was not removed for a fault of its own, and equals a clone made
 // now.
 func (v *view) fitsAgain(q *member) bool {
 	p := v.Pending[v.key(q)]
@@ -69,12 +69,12 @@ func (v *view) fitsAgain(q *member) bool {
 		v.cloneDifference(&q.VM) == "" && !v.due(q) && !p.Fault.Person && p.Op != plan.Destroy
 }
 
-// due reports whether a VM was kept long enough.
+// due reports whether a VM's time in quarantine is over.
 func (v *view) due(q *member) bool {
 	return !v.Now.Before(q.Quarantined.Add(v.policy.quarantine))
 }
 
-// keepInQuarantine brings VMs to where they are kept, and destroys those whose time is over.
+// keepInQuarantine moves VMs to the quarantine folder, and destroys those whose time is over.
 func (v *view) keepInQuarantine() {
 	for i := range v.quarantined {
 		q := &v.quarantined[i]
@@ -86,7 +86,7 @@ func (v *view) keepInQuarantine() {
 		switch {
 		case v.due(q) && q.Power != plan.PoweredOff:
 			v.faults = append(v.faults, named{who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, Person: true,
-				Message: "its quarantine is over, and somebody powered it on, so it is kept: power it off and it is destroyed"}})
+				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
 			continue
 		case v.due(q):
 			v.tidying++

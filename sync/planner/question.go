@@ -6,16 +6,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A VM that asks stands still until somebody answers, and so does the task that powers it on: no fault ends it. What to answer is
-// not for a program to decide ("I moved it" and "I copied it" give the VM another identity), so the question is told, and
-// nothing is done to the VM meanwhile.
+// A VM with a pending question (vSphere's runtime.question) is blocked until somebody answers, and so is the task that powers it on:
+// no fault ends it. A program must not choose the answer ("I moved it" and "I copied it" give the VM another identity), so the
+// server reports the question, and does nothing to the VM meanwhile.
 
-// asks reports whether the VM with that moRef waits for an answer.
+// asks reports whether the VM with that moRef has a pending question.
 func (v *view) asks(moRef string) bool {
 	return moRef != "" && slices.ContainsFunc(v.asking, func(m *member) bool { return m.MoRef == moRef })
 }
 
-// sortAsking finds the VMs that wait for an answer.
+// sortAsking finds the VMs with a pending question.
 func (v *view) sortAsking() {
 	for _, vms := range [][]member{v.members, v.quarantined} {
 		for i := range vms {
@@ -26,7 +26,7 @@ func (v *view) sortAsking() {
 	}
 }
 
-// questions are what the VMs ask, as faults.
+// questions returns the pending questions as faults.
 func (v *view) questions() (all []named) {
 	for _, m := range v.asking {
 		who := m.name
@@ -42,7 +42,7 @@ func askingText(question string) string {
 	return "the VM waits for an answer in vCenter (Actions, Guest OS, Answer Question), and nothing is done to it until then: " + question
 }
 
-// collectStandstills adds what stands still: the VMs that ask, and the tasks that vCenter does not get on with.
+// collectStandstills adds what stands still: VMs with a pending question, and tasks without progress.
 func (v *view) collectStandstills() {
 	v.faults = append(v.faults, v.questions()...)
 	for name, f := range v.State.Stalled {

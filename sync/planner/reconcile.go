@@ -8,10 +8,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// reconcile finds the steps that lead to exactly the wanted members, all as the spec says, all ready. Wanted ordinals are
-// a set, not 0 … n-1: members that exist stay, and new ones take the lowest free ordinals.
+// reconcile finds the steps towards exactly the desired number of members, all as the spec says, all ready. The ordinals are
+// a set, not 0 … n-1: existing members stay, and new ones take the lowest free ordinals.
 //
-// What is decided first binds what comes after: who differs, who is unwell, who goes, and then what is done about
+// Earlier decisions bind later ones: which members differ, which are unwell, which go, and then what is done to
 // those that stay. Of two steps for one member the first counts.
 func (v *view) reconcile() {
 	order := v.victims()
@@ -44,7 +44,7 @@ func (v *view) powerOn() {
 		goesOn := true
 		switch {
 		case m.unprepared() && v.preparable(m):
-			goesOn = v.prepare(m, "it is prepared before its first power-on")
+			goesOn = v.prepare(m, "prepared before its first power-on")
 		case m.unprepared(): // it is to go
 		case v.awaitsRules():
 		default:
@@ -62,8 +62,8 @@ func powerText(p plan.PowerState) string {
 	return "powered off"
 }
 
-// act adds an action unless one is there or pending for its member: at most one a member, ever. What hindered the
-// last try is told as long as the action is wanted, and act then reports that it does not go on.
+// act adds an action unless its member already has one, planned or pending: there is never more than one. As long as the action
+// is wanted, the status tells what hindered its last try; act then returns false.
 func (v *view) act(a plan.Action) (goesOn bool) {
 	if v.acted[a.VM] {
 		return true
@@ -88,7 +88,7 @@ func (v *view) act(a plan.Action) (goesOn bool) {
 	return false
 }
 
-// ranks order the steps: what finishes something begun comes first, and what takes away comes last.
+// ranks order the steps: those that finish something come first, those that take something away last.
 var ranks = []plan.Op{plan.CreateFolder, plan.CreateQuarantine, plan.SetRules, plan.Prepare, plan.Reconfigure, plan.PowerOn, plan.Unmark, plan.Adopt, plan.Rename, plan.Move, plan.Clone, plan.Mark, plan.Reset, plan.ShutdownGuest,
 	plan.PowerOff, plan.Quarantine, plan.Release, plan.Destroy, plan.RemoveFolder, plan.ConfirmGone}
 
@@ -99,11 +99,11 @@ func rankSort(actions []plan.Action) {
 	})
 }
 
-// collectFaults adds what hinders members without an action being wanted for them.
+// collectFaults adds what hinders members that no action is wanted for.
 func (v *view) collectFaults() {
 	v.collectStandstills()
 	v.faults = append(v.faults, v.failedCustomizations(false)...)
-	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // told before it hinders: nobody could be recreated
+	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // reported before it hinders: no member could be recreated
 		v.blockClone("", *v.Related.Fault)
 	}
 	for _, ordinal := range v.arriving {

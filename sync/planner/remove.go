@@ -18,14 +18,14 @@ const (
 	retained
 )
 
-// remove is the one way by which a VM leaves its group. It takes the VM's next step on that way, or none as long as the VM
-// may not go yet; reason says why it goes.
+// remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM may not go yet;
+// reason says why it goes.
 //
-//	ground    who goes                          may go when                                       how
+//	ground    what goes                         may go when                                       how
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
-//	chosen    a member that was selected:       it bears the mark of that (removeChosen marks     powered off, then destroyed;
-//	          scale-in, update, resize,         first) and is drained; no mark is being taken     with quarantineSeconds put
-//	          healing, spec.replace             off; and, if it is ready, none is being written   into quarantine instead
+//	chosen    a member that was selected:       it is marked for removal (by removeChosen) and    powered off, then destroyed;
+//	          scale-in, update, resize,         drained; no mark is being withdrawn; and, if it   with quarantineSeconds put
+//	          healing, spec.replace             is ready, none is being written                   into quarantine instead
 //	expired   a VM in quarantine                its time is over, and it is off: one that         destroyed
 //	                                            somebody powered on is kept (keepInQuarantine)
 //	twin      one of several VMs that claim     it is off, and another is kept (resolve)          destroyed, if vCenter's
@@ -33,15 +33,15 @@ const (
 //	deleted   any VM of a deleted group         the deletion is announced, and drained            powered off, then destroyed;
 //	                                            (removeAll)                                       the announcing one last
 //	retained  a member of a deleted group       the same; the last one when every other           given its former name and
-//	          with deletion.policy Retain       copy's lease is over, too                         folder, then its stamp taken
+//	          with deletion.policy Retain       replica's lease is over, too                      folder, then its stamp taken
 //
-// A VM that vCenter cannot reach is never removed. What is looked at once more right before a VM is destroyed, vsphere
-// reads afresh: the stamp, the mark (Action.Marked), the events (Action.NeverOn).
+// A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
+// (Action.Marked) and its events (Action.NeverOn) again.
 func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
 		Marked: on == chosen || on == expired, NeverOn: on == twin}
 	kept := !m.Quarantined.IsZero()
-	if kept { // its member's name may be another VM's again
+	if kept { // its former name may belong to a new member
 		a.VM = v.key(m)
 	}
 	switch {
@@ -62,7 +62,7 @@ func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 	return v.act(a)
 }
 
-// mayGo reports whether a VM may be removed now, as the table at remove says.
+// mayGo reports whether a VM may be removed now, according to the table at remove.
 func (v *view) mayGo(m *member, on ground) bool {
 	switch on {
 	case chosen:
@@ -75,9 +75,9 @@ func (v *view) mayGo(m *member, on ground) bool {
 	return v.Finalizing && v.isAnnounced() && !v.drainsAll()
 }
 
-// release is the next step of making a member of a deleted group an ordinary VM: an adopted one gets back its name and
-// its folder, as far as that is possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
-// deletion, until no other replica of the server can hold a lease any more: one that sees no stamp and has seen no mark would
+// release plans the next step that makes a member of a deleted group an ordinary VM: an adopted one gets its former name and
+// folder back, if possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
+// deletion, until no other replica of the server can hold a lease: a replica that sees neither stamp nor mark would
 // clone the member again.
 func (v *view) release(m *member, reason string) bool {
 	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
@@ -94,7 +94,7 @@ func (v *view) release(m *member, reason string) bool {
 	return v.act(a)
 }
 
-// outlasts reports whether a member is the one that stays until all other VMs of a deleted group are gone.
+// outlasts reports whether a member is the one that stays until all other VMs of the deleted group are gone.
 func (v *view) outlasts(m *member) bool {
 	return v.isLastToGo(m) && len(v.members)+len(v.quarantined) > 1
 }

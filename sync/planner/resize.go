@@ -6,18 +6,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A size is changed while the VM runs where its hot-plug flags allow it, and that only upwards. Otherwise the guest
-// is shut down, the VM changed, and powered on: a power cycle, which takes the member out of service. So it is marked
-// first, as one that is to go: two replicas of the server that know different specs could else each take one down. What
-// changes its size takes the mark off.
+// A size grows while the VM runs if its hot-plug flags allow that. Otherwise the guest
+// is shut down, the VM changed, and powered on: a power cycle, which takes the member out of service. So the member is marked
+// first, like one to be removed: otherwise two replicas of the server that know different specs could each take one down. The
+// change of size takes the mark off.
 
 // resizes reports whether the member is to be given another size in place.
 func (m *member) resizes() bool {
 	return m.resize != "" && m.retire == "" && !m.held && !m.leaves && !m.going() && !m.duplicate && m.Reachable
 }
 
-// hot reports whether the running VM can be given the size; vCenter may still refuse it, which is then remembered: as a failure,
-// and, once the member is marked to be power-cycled for it, by that mark, which the next edit of the spec puts in question.
+// hot reports whether the size can be changed while the VM runs. vCenter may still refuse it, which is remembered as a failure
+// and then, once the member is marked for a power cycle, by that mark, until the next edit of the spec.
 func (v *view) hot(m *member) bool {
 	if m.Why == plan.WhyPowerCycle && m.Generation == v.Group.Generation {
 		return false
@@ -30,13 +30,13 @@ func (v *view) hot(m *member) bool {
 		(memory == m.MemoryMB || memory > m.MemoryMB && m.MemoryHotAdd && (m.MaxHotMemoryMB == 0 || memory <= m.MaxHotMemoryMB))
 }
 
-// wantsCycle reports whether the member has to be powered off for its size.
+// wantsCycle reports whether the member has to be powered off for its new size.
 func (v *view) wantsCycle(m *member) bool {
 	return m.resizes() && m.Power == plan.PoweredOn && !v.hot(m)
 }
 
-// chooseCycles decides who is powered off now for its size. slack is how many that serve may be taken down now. A mark
-// stays on who is off, until the size is changed, and on whose guest halts in any case.
+// chooseCycles decides which members are powered off now for their new size. slack is how many serving members may be taken down
+// now. A member that is off keeps its mark until its size is changed; so does one whose guest is halting already.
 func (v *view) chooseCycles(order []int, slack int) {
 	for _, i := range order {
 		m := &v.members[i]
@@ -53,8 +53,8 @@ func (v *view) chooseCycles(order []int, slack int) {
 	}
 }
 
-// resizeInPlace gives the members another size, or does the next step towards it. slack is negative while fewer serve
-// than is promised.
+// resizeInPlace plans the next step that changes the members' sizes. slack is negative while fewer members serve
+// than promised.
 func (v *view) resizeInPlace(order []int, slack int) {
 	for _, i := range order {
 		m := &v.members[i]
@@ -83,8 +83,8 @@ func (v *view) resizeInPlace(order []int, slack int) {
 	}
 }
 
-// takeDown is the next step of powering a member off: its guest is asked to halt, and the plug is pulled if it does
-// not in time, or cannot be asked. It reports whether that is not hindered.
+// takeDown plans the next step of powering a member off: its guest is asked to shut down; if it does not in time, or cannot
+// be asked, the VM is powered off. takeDown reports whether nothing hinders that.
 func (v *view) takeDown(m *member, reason string) bool {
 	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Reason: reason}
 	p := v.Pending[m.name]
@@ -107,7 +107,7 @@ func (v *view) takeDown(m *member, reason string) bool {
 	return v.act(a)
 }
 
-// countedUpon are the members that are at work, and stay so while others are taken down. It is the same for all of these.
+// countedUpon returns the members that must keep serving while others are taken down. It is the same for all of those.
 func (v *view) countedUpon() []plan.Other {
 	if v.others == nil {
 		for i := range v.members {

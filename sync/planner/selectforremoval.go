@@ -8,9 +8,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// victims are the indices of the members that may be removed, those that go first first: the protected last, the
-// marked first, then those that spec.scaleIn.remove names, the unwell, the outdated, and the others by order.
-// Duplicates stay: an operator decides, or vCenter's events.
+// victims returns the indices of the members that may be removed, in the order in which they go: the marked first, then those that
+// spec.scaleIn.remove names, the unwell, the outdated, the others by order, and the protected last.
+// Duplicates are left out: an operator decides, or vCenter's events.
 func (v *view) victims() []int {
 	var order []int
 	rank := make([]int, len(v.members))
@@ -33,15 +33,15 @@ func (v *view) rank(m *member) int {
 	switch {
 	case m.going():
 		rank = 0
-	case v.Pending[m.name].Op == plan.Mark && v.Pending[m.name].Why != plan.WhyPowerCycle: // chosen, as far as can be told
+	case v.Pending[m.name].Op == plan.Mark && v.Pending[m.name].Why != plan.WhyPowerCycle: // probably chosen
 		rank = 1
 	case slices.Contains(v.policy.removeFirst, m.name):
 		rank = 2
-	case m.Marked && !m.ready: // it was taken down for its size
+	case m.Marked && !m.ready: // taken down for its size
 		rank = 3
 	case !m.ready || v.halting(m):
 		rank = 4
-	case m.Marked: // it is to be
+	case m.Marked: // about to be
 		rank = 5
 	case m.differs() != "":
 		rank = 6
@@ -62,18 +62,18 @@ func (v *view) byOrder(x, y *member) int {
 	return 0
 }
 
-// selectForRemoval decides who goes now. It gives back how many more of those that serve may be taken down (negative: fewer
-// serve than is promised).
+// selectForRemoval decides which members go now. It returns how many more serving members may be taken down (negative if fewer
+// serve than promised).
 //
 //	member                     | serves                        | does not serve
 //	---------------------------+-------------------------------+-------------------------------------------
 //	healing replaces it        | -                             | goes
-//	is to be replaced          | goes within maxUnavailable    | goes as long as enough others may serve
+//	is to be replaced          | goes within maxUnavailable    | goes while enough others may serve
 //	is one too many            | goes within maxUnavailable    | goes
-//	is marked, and none of it  | the mark is taken off         | the mark is taken off
+//	is marked, and none above  | the mark is withdrawn         | the mark is withdrawn
 //
-// Who is ready, but is halting, or may have been taken down by a step that failed, or is not ready for long enough, is
-// not counted as serving, and goes only while enough others serve.
+// A ready member that is halting, that a failed step may have taken down, or that has not been ready for long enough does
+// not count as serving, and goes only while enough others serve.
 func (v *view) selectForRemoval(order []int) (slack int) {
 	serving, idle, retiring := 0, 0, 0
 	for i := range v.members {
@@ -90,9 +90,9 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	}
 	slack = serving - v.policy.minAvailable
 	spare := v.ordinals - v.policy.minAvailable - idle
-	surplus := v.ordinals - v.absent - retiring - v.want - v.beyond() // who has vanished is the first that is one too many
+	surplus := v.ordinals - v.absent - retiring - v.want - v.beyond() // vanished members are the first surplus
 	blocked := false
-	mayGo := func(m *member) bool { // who is ready and not counted as serving may serve all the same
+	mayGo := func(m *member) bool { // a ready member that does not count as serving may serve all the same
 		return !m.ready || m.serving && slack > 0 || !m.serving && slack >= 0
 	}
 	for _, i := range order {
@@ -103,13 +103,13 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 		case m.retire != "" && m.serving:
 			m.leaves = slack > 0
 		case m.retire != "":
-			m.leaves = spare > 0 && mayGo(m) || m.Marked && !m.ready // what was powered off for it is carried through
+			m.leaves = spare > 0 && mayGo(m) || m.Marked && !m.ready // what was powered off is finished
 			spare--
 		case surplus > 0 && !blocked && mayGo(m):
 			m.leaves = true
 			surplus--
 		case surplus > 0:
-			blocked = true // who is further down in the order does not go in its stead
+			blocked = true // members further down in the order must not go instead
 		}
 		if m.leaves && m.serving {
 			slack--
@@ -121,14 +121,14 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	return slack
 }
 
-// membersText says how many members there are and should be, in words that hold before and after: "too few members: 2 of 3".
+// membersText says how many members exist and should exist, as in "too few members: 2 of 3", which stays true while one is added.
 func (v *view) membersText() string {
 	return fmt.Sprintf("too few members: %d of %d", v.ordinals, v.want)
 }
 
-// removeChosen marks the members that go, and removes the marked ones. Marks of those that stay are taken off first:
-// two replicas of the server may have marked at once, or the spec has changed. While there are such, none is taken down:
-// which ones stay is settled before.
+// removeChosen marks the members that go, and removes those that are marked. It first withdraws the marks of members that stay:
+// two replicas of the server may have marked at once, or the spec has changed. While any such mark exists, no serving member
+// is taken down, because the choice is still open.
 func (v *view) removeChosen() {
 	for i := range v.members {
 		m := &v.members[i]
@@ -138,7 +138,7 @@ func (v *view) removeChosen() {
 				continue
 			}
 			v.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-				Generation: v.Group.Generation, Reason: "it is wanted after all, so its mark is withdrawn"})
+				Generation: v.Group.Generation, Reason: "it stays after all, so its mark is withdrawn"})
 		}
 	}
 	for i := range v.members {
@@ -161,8 +161,8 @@ func (v *view) removeChosen() {
 	}
 }
 
-// announcing reports whether a mark of ours is under way. Another replica may go by it already, and this one has not yet
-// looked at all members after it: until then nobody who serves is taken down by a mark of another copy's.
+// announcing reports whether this replica is writing a mark. Another replica may act on it already, and this one has not yet
+// looked at all members after it: until then it takes down no serving member by another replica's mark.
 func (v *view) announcing() bool {
 	for _, p := range v.Pending {
 		if p.Op == plan.Mark && p.State == plan.Running {

@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// status is what was observed. While vCenter's facts are not known, the figures that are stored stay as they are.
+// status reports what was observed. While vCenter's facts are unknown, the stored figures stay.
 func (v *view) status(message string) v1alpha1.VmGroupStatus {
 	if v.doubt {
 		return v.Group.Status
@@ -24,7 +24,7 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 			s.AvailableReplicas += oneIf(m.available())
 			s.UpdatedReplicas += oneIf(m.differs() == "")
 		}
-		if v.revision == "" { // what is up to date is not known
+		if v.revision == "" { // which members are up to date is unknown
 			s.UpdatedReplicas = min(s.CurrentReplicas, v.Group.Status.UpdatedReplicas)
 		}
 		s.Quarantined, s.Adopted, s.Update, s.Replaced = v.quarantineStatuses(), v.adoptedEntries(), v.update, v.stillReplaced()
@@ -95,14 +95,14 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberVanished, plan.Printable(m.Message)
 		if !a.vanished {
 			m.Reason, m.VanishedAt = plan.ReasonMemberNotSeen, metav1.Time{}
-			m.Message = "vCenter does not show this VM and has not said that it is gone: a privilege may have been lost"
+			m.Message = "vCenter does not show this VM, nor report it as gone: a privilege may have been lost"
 		}
 		all = append(all, m)
 	}
 	return all
 }
 
-// why says why a member is not ready, or how it differs.
+// why says why a member is not ready, or how it differs from the spec.
 func (v *view) why(m *member) (reason, message string) {
 	pending := v.Pending[m.name]
 	switch {

@@ -8,11 +8,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Two VMs can come to claim one ordinal although the name is a lock: an admin renames a new member before another
-// replica of the server has seen it, or restores a backup. The one that was never powered on holds nothing of value
-// and goes; vCenter's events tell it. If none can be told to be such, an operator decides.
+// Two VMs can claim one ordinal although the name is a lock: when an admin renames a new member before another
+// replica of the server has seen it, or restores a backup. A VM that was never powered on, as vCenter's events tell, holds
+// nothing of value and goes. If that is not known of any of them, an operator decides.
 
-// resolveTwins finds, for each ordinal that several VMs claim, one to be removed if it was never powered on.
+// resolveTwins finds, for each ordinal that several VMs claim, one to remove if it was never powered on.
 func (v *view) resolveTwins() {
 	for i := 0; i < len(v.members); {
 		end := i + 1
@@ -27,8 +27,8 @@ func (v *view) resolveTwins() {
 	}
 }
 
-// resolve keeps the VM that is on, else the first, and asks for the removal of another that is off. All copies of
-// the server decide alike: they look at nothing but vCenter's facts.
+// resolve keeps the VM that is on, or the first one, and plans the removal of another that is off. All replicas of
+// the server decide alike, from vCenter's facts alone.
 func (v *view) resolve(claimants []member) {
 	keep, goes := 0, -1
 	for i := range claimants {
@@ -48,7 +48,7 @@ func (v *view) resolve(claimants []member) {
 	}
 	m := &claimants[goes]
 	goesOn := v.remove(m, twin, fmt.Sprintf("duplicate: %d VMs claim to be this member; %s is removed if it was never powered on", len(claimants), m.VM.Name))
-	if p := v.Pending[m.name]; p.Fault.Reason == plan.ReasonDuplicateMember { // it was: vCenter's events say so, or say too little
+	if p := v.Pending[m.name]; p.Fault.Reason == plan.ReasonDuplicateMember { // it was powered on: vCenter's events say so, or don't rule it out
 		v.faults[len(v.faults)-1].Fault = twinsFault(claimants)
 	}
 	v.leaving += int(oneIf(goesOn))

@@ -11,17 +11,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// Metacontroller calls /finalize for two reasons. The group is being deleted: then it has a deletionTimestamp. Or it is
-// alive, and the CompositeController no longer selects it, because its labels or the controller's labelSelector changed.
-// Nothing is removed for the latter, whoever holds the VMs: the group goes on to exist, and so do they.
+// Metacontroller calls /finalize for two reasons. Either the group is being deleted: then it has a deletionTimestamp. Or the
+// CompositeController no longer selects it, because its labels or the controller's labelSelector changed. Then
+// nothing is removed, whichever vCenter has the VMs: the group continues to exist, and so do they.
 
-// retryUnselected is how soon a group is asked for again that may be let go soon.
+// retryUnselected is when Metacontroller should call again for a group that may be let go soon.
 const retryUnselected = 5 * time.Second
 
-// unselected answers for a group that is not being deleted and that its CompositeController no longer selects. The answer
-// leaves everything as it was received. The group is let go (Finalized, so that Metacontroller takes its finalizer off) only
-// if this vCenter holds no VM of it, and none can come any more: every lease is over, and a fresh read has shown neither a VM
-// nor a clone under way. Until then the call is refused, so that a later deletion finds us still responsible for the VMs.
+// unselected answers for a group that is not being deleted but that its CompositeController no longer selects. The answer
+// leaves everything as received. The group is let go (Finalized, so that Metacontroller removes its finalizer) only
+// if this vCenter holds no VM of it and none can appear: every lease is over, and a fresh read has shown neither a VM
+// nor a clone under way. Until then the call is refused, so that this server stays responsible for the VMs in a later deletion.
 func unselected(o *plan.Observed) plan.Result {
 	r := plan.Result{Status: o.Group.Status, Children: asReceived(o.Children)}
 	confirm := o.Pending[plan.ConfirmKey]
@@ -39,7 +39,7 @@ func unselected(o *plan.Observed) plan.Result {
 	case anyRunning(o):
 		r.Refusal = &plan.Refusal{Message: "a step that this server began for the group is still under way", Retry: retryUnselected}
 	case o.Now.Before(over):
-		r.Refusal = &plan.Refusal{Message: "a copy of this server may still act for the group, until the lease of its last sync ends", Retry: retryUnselected}
+		r.Refusal = &plan.Refusal{Message: "a replica of this server may still act for the group, until the lease of its last sync ends", Retry: retryUnselected}
 	case !o.Emptied && confirm.Fault.Person:
 		r.Refusal = unselectedRefusal(o, "whether vCenter holds VMs of it cannot be confirmed ("+strings.TrimSuffix(confirm.Fault.Message, ".")+")")
 	case !o.Emptied:
@@ -62,7 +62,7 @@ func unselectedRefusal(o *plan.Observed, why string) *plan.Refusal {
 		o.Group.Namespace, o.Group.Name, why)}
 }
 
-// asReceived are the children that were observed, each as it is.
+// asReceived returns the observed children unchanged.
 func asReceived(observed map[plan.ChildKey]plan.ObservedChild) []plan.Child {
 	all := make([]plan.Child, 0, len(observed))
 	for key, child := range observed {

@@ -10,12 +10,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// An update brings members that differ from the spec to it, as a Deployment does with its pods: at most maxSurge
-// members more than replicas, at most maxUnavailable of replicas not available. What is outdated only a new clone
-// can change; a size is changed in place where the VM allows it.
+// An update brings members in line with the spec, as a Deployment does with its pods: with at most maxSurge
+// members more than replicas, and at most maxUnavailable of replicas not available. An outdated member is replaced by a new
+// clone; a size is changed in place where the VM allows it.
 
-// findChanges decides which members are to be replaced or resized, and which are held as they are. order are the
-// members that may go, those that go first first.
+// findChanges decides which members are to be replaced or resized, and which are held as they are. order lists the
+// members that may go, in the order in which they go.
 func (v *view) findChanges(order []int) {
 	var differ []*member
 	for _, i := range order {
@@ -37,7 +37,7 @@ func (v *view) findChanges(order []int) {
 	}
 	for n, m := range differ {
 		switch {
-		case n >= len(differ)-keep && !(m.unprepared() && !v.preparable(m)): // who never ran is not worth keeping
+		case n >= len(differ)-keep && !(m.unprepared() && !v.preparable(m)): // one that never ran is not worth keeping
 			m.held = true
 		case m.outdated != "":
 			m.retire, m.matter = plan.WhyUpdate, "update: it "+m.outdated
@@ -51,15 +51,15 @@ func (v *view) findChanges(order []int) {
 	v.findRequested(order)
 }
 
-// refusesResize reports whether the VM cannot take the size even while it is off, so that Auto replaces it. The mark
-// remembers that when the refusal is forgotten.
+// refusesResize reports whether the VM refuses the size even while it is off, so that Auto replaces it. The mark
+// remembers that after the failure is forgotten.
 func (v *view) refusesResize(m *member) bool {
 	p := v.Pending[m.name]
 	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
 	return v.policy.resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
 }
 
-// findRequested finds the members that spec.replace names: the moRef reports whether that is done.
+// findRequested finds the members that spec.replace names; the moRef tells whether one has been replaced.
 func (v *view) findRequested(order []int) {
 	for _, r := range v.Group.Spec.Replace {
 		for _, i := range order {
@@ -79,8 +79,8 @@ func (v *view) findRequested(order []int) {
 	}
 }
 
-// trackProgress keeps the clock of an update in the status, as a Deployment keeps its own in a condition: when the
-// number of available members that are as the spec says was last seen to grow.
+// trackProgress keeps the clock of an update in the status, as a Deployment does in a condition: when the
+// number of available updated members was last seen to grow.
 func (v *view) trackProgress(todo int) {
 	updated, waiting := 0, []string(nil)
 	for i := range v.members {
@@ -121,12 +121,12 @@ func (v *view) trackProgress(todo int) {
 	v.faults = append(v.faults, named{Fault: *v.stuck})
 }
 
-// target is what members are brought to, for people and to tell one update from another.
+// target describes what members are updated to, for people and to tell updates apart.
 func (v *view) target() string {
 	return fmt.Sprintf("%s, %d CPUs, %d GB", v.revision, v.Group.Spec.CPU, v.Group.Spec.Memory)
 }
 
-// beyond is how many members more than replicas are not taken away now: while an update is not over, those that make
+// beyond returns how many members more than replicas stay for now: during an update, those that make
 // up for members that are not available yet.
 func (v *view) beyond() int {
 	differ, waiting, cycles := false, 0, 0
@@ -152,7 +152,7 @@ func (v *view) beyond() int {
 	return min(v.policy.surge, waiting+cycles)
 }
 
-// helpers is how many members are made beyond replicas so that others may be power-cycled: none where some may be
+// helpers returns how many stand-ins are made so that other members can be power-cycled: none if some members may be
 // unavailable.
 func (v *view) helpers() int {
 	if v.policy.minAvailable < v.want {
@@ -167,7 +167,7 @@ func (v *view) helpers() int {
 	return min(v.policy.surge, n)
 }
 
-// heldText says how many members differ from the spec and are kept so, by which field.
+// heldText says how many members that differ from the spec are kept, and which field keeps them.
 func (v *view) heldText() string {
 	n := 0
 	for i := range v.members {
@@ -185,7 +185,7 @@ func (v *view) heldText() string {
 	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(v.members), "member"), why)
 }
 
-// differing says in what members differ from the spec, each difference once.
+// differing says how members differ from the spec, each difference once.
 func (v *view) differing() (texts []string) {
 	var order []string
 	which := map[string][]string{}

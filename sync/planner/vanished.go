@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A VM that leaves vCenter's inventory may go on running: with the host that was removed, on another vCenter, or unknown to a vCenter
-// that was restored from a backup. So a member is gone only if it was destroyed. Else it has vanished, and holds its ordinal: were it
-// made again, there could be two of one name and address when it comes back. An operator brings it back, or gives it up by naming it
+// A VM that leaves vCenter's inventory may continue to run: on a host that was removed, in another vCenter, or unknown to a vCenter
+// that was restored from a backup. So a member is gone only if it was destroyed. Otherwise it has vanished, and keeps its ordinal: if it
+// were recreated, two VMs could have one name and address when it comes back. An operator brings it back, or gives it up by naming it
 // in spec.replace; spec.healing.replaceVanishedAfterSeconds gives it up after a time. status.replaced remembers those that were given
 // up: one that comes back beside its replacement goes.
 
@@ -24,9 +24,9 @@ type absent struct {
 	vanished bool
 }
 
-// sortUnseen finds the recorded members, and VMs in quarantine, that vCenter shows no more without having said that they are gone: they
-// have vanished, or may be hidden by a lost privilege, and the members' ordinals stay taken. It counts those members that are gone for
-// certain, or given up.
+// sortUnseen finds the recorded members and VMs in quarantine that vCenter no longer shows, but has not reported as gone: they
+// have vanished, or a lost privilege hides them, and the members' ordinals stay taken. It counts the members that are certainly
+// gone, or given up.
 func (v *view) sortUnseen() {
 	v.replaced = slices.Clip(v.Group.Status.Replaced)
 	kept := v.Group.Status.Quarantined
@@ -67,7 +67,7 @@ func (v *view) sortUnseen() {
 	}
 }
 
-// shows reports whether vCenter shows a recorded member, be it with another moRef. here are the VMs' instanceUuids by their moRefs.
+// shows reports whether vCenter shows a recorded member, perhaps with another moRef. here maps moRefs to instanceUuids.
 func (v *view) shows(here map[string]string, m *v1alpha1.Member) bool {
 	if id, is := here[m.MoRef]; is && (id == "" || m.InstanceUUID == "" || id == m.InstanceUUID) {
 		return true
@@ -75,7 +75,7 @@ func (v *view) shows(here map[string]string, m *v1alpha1.Member) bool {
 	return v.isBack(m)
 }
 
-// isBack reports whether a recorded member is in vCenter, be it with another moRef than it is recorded with.
+// isBack reports whether a recorded member is in vCenter, perhaps with another moRef.
 func (v *view) isBack(m *v1alpha1.Member) bool {
 	return m.InstanceUUID != "" && slices.ContainsFunc(v.State.VMs, func(vm plan.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
 }
@@ -88,15 +88,15 @@ func (v *view) vanishedAs(m *v1alpha1.Member) *plan.Vanished {
 	return &v.State.Vanished[i]
 }
 
-// lose counts a member that is gone, if its ordinal is free and we did not remove it.
+// lose counts a member that is gone, if its ordinal is free and the server did not remove it.
 func (v *view) lose(m *v1alpha1.Member) {
 	if m.Reason != plan.ReasonRemoving && !v.has(m.Ordinal) {
 		v.lost++
 	}
 }
 
-// miss files a member that is not shown, unless it was given up. x is what is known of it; nil if vCenter has not said that it does
-// not have it. What was found out before stands until then.
+// miss adds a member that vCenter does not show to unseen, unless it was given up. x is what is known of it; nil unless vCenter has
+// reported that it does not have it: then what was known before stands.
 func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
 	if x != nil && v.givenUp(&m) {
 		return
@@ -148,10 +148,10 @@ func (v *view) givesUp(m *v1alpha1.Member) bool {
 	return true
 }
 
-// replacedMost bounds how many VMs are remembered that were given up.
+// replacedMost bounds how many given-up VMs are remembered.
 const replacedMost = 1000
 
-// stillReplaced are the VMs that were given up and did not come back to be destroyed.
+// stillReplaced returns the given-up VMs that have not come back and been destroyed.
 func (v *view) stillReplaced() []v1alpha1.Replaced {
 	destroyed := func(r v1alpha1.Replaced) bool {
 		return slices.ContainsFunc(v.Group.Status.Members, func(m v1alpha1.Member) bool {
@@ -164,7 +164,7 @@ func (v *view) stillReplaced() []v1alpha1.Replaced {
 	return slices.DeleteFunc(slices.Clone(v.replaced), destroyed)
 }
 
-// yield has members that were given up yield to those that replaced them, which run: these are no duplicates, and serve on.
+// yield makes members that were given up and came back yield to their replacements, which are not duplicates and continue to serve.
 func (v *view) yield() {
 	for i := range v.members {
 		m := &v.members[i]
@@ -185,7 +185,7 @@ func (v *view) yield() {
 	}
 }
 
-// claimants are the members of an ordinal.
+// claimants returns the members with an ordinal.
 func (v *view) claimants(ordinal int32) []member {
 	begin := slices.IndexFunc(v.members, func(m member) bool { return m.Ordinal == ordinal })
 	end := begin
@@ -195,7 +195,7 @@ func (v *view) claimants(ordinal int32) []member {
 	return v.members[begin:end]
 }
 
-// removeYielding takes away members that yield: off at once, whatever their guests do, for another VM has their name and address.
+// removeYielding removes members that yield. They are powered off without a guest shutdown, because another VM has their name and address.
 func (v *view) removeYielding() {
 	for i := range v.members {
 		m := &v.members[i]
@@ -227,7 +227,7 @@ func (v *view) holdVanished() {
 	}
 }
 
-// vanishedText says of a member what became of it, and what to do.
+// vanishedText says what became of a member, and what to do.
 func (v *view) vanishedText(m *absent) string {
 	text := "vCenter does not have its VM any more, and it may still run: " + m.Message
 	switch {

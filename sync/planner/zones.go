@@ -4,8 +4,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Members are spread evenly over spec.placement.zones. The zone is a function of the ordinal, so it is kept when a member
-// is replaced under its ordinal; evenness is a matter of which ordinals there are.
+// Members are spread evenly over spec.placement.zones. The zone is a function of the ordinal, so a member that is
+// replaced under its ordinal keeps it; evenness depends on which ordinals exist.
 
 // picker picks the ordinals for new members.
 type picker struct {
@@ -15,7 +15,7 @@ type picker struct {
 	addresses int     // ordinals from this one on have no static address
 }
 
-// pickOrdinals begins with the members that stay.
+// pickOrdinals returns a picker that counts the members that stay.
 func (v *view) pickOrdinals() *picker {
 	zones := max(1, len(v.Group.Spec.Placement.Zones))
 	p := &picker{v: v, load: v.zoneLoad(zones, func(m *member) bool { return m.retire == "" && !m.leaves }),
@@ -29,8 +29,8 @@ func (v *view) pickOrdinals() *picker {
 	return p
 }
 
-// pick gives the lowest free ordinal of the zone that will have the fewest members; but none for which there is no
-// static address, as long as there is another.
+// pick returns the lowest free ordinal of the zone that will have the fewest members, preferring ordinals that have a
+// static address.
 func (p *picker) pick() int32 {
 	best := -1
 	for zone := range p.next {
@@ -67,7 +67,7 @@ func (v *view) zoneLoad(zones int, counts func(*member) bool) []int {
 	return load
 }
 
-// keepZonesEven changes the order in which members go: of those that may equally go, one of the zone that has the most
+// keepZonesEven changes the order in which members go: among those of equal rank, one of the fullest zone
 // comes first.
 func (v *view) keepZonesEven(order, rank []int) {
 	zones := len(v.Group.Spec.Placement.Zones)

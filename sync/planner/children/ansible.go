@@ -7,10 +7,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The Ansible inventory is YAML as Ansible's yaml plugin reads it, with one Ansible group of the VmGroup's name. All names
-// are quoted: a group may be called "on", "null" or "2026-11", which YAML would not take for texts.
+// The Ansible inventory is YAML for Ansible's yaml plugin, with one Ansible group with the VmGroup's name. All names
+// are quoted: a group may be called "on", "null" or "2026-11", which are not strings in YAML.
 
-// ansibleInventory is an inventory of these hosts.
+// ansibleInventory returns an inventory of these hosts.
 func ansibleInventory(group string, hosts []byte) string {
 	if len(hosts) == 0 {
 		return `"` + ansibleGroup(group) + "\":\n  hosts: {}\n"
@@ -18,8 +18,8 @@ func ansibleInventory(group string, hosts []byte) string {
 	return `"` + ansibleGroup(group) + "\":\n  hosts:\n" + string(hosts)
 }
 
-// ansibleGroup is a VmGroup's name as Ansible allows one: letters, digits and '_', and no digit first. The names of
-// VmGroups are DNS labels, so two different ones stay different.
+// ansibleGroup returns a VmGroup's name as Ansible allows it: letters, digits and '_', not starting with a digit. The names of
+// VmGroups are DNS labels, so different names stay different.
 func ansibleGroup(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
@@ -33,8 +33,8 @@ func ansibleGroup(name string) string {
 	return name
 }
 
-// appendHost appends the member as a host. Ansible expands templates in what it reads here, and guests report what they
-// like: nothing but a well-formed address goes into ansible_host.
+// appendHost appends the member as a host. Ansible expands templates in the inventory, and guests can report any
+// text: only a well-formed address goes into ansible_host.
 func (m *Member) appendHost(b []byte, group string) []byte {
 	b = append(append(append(b, `    "`...), group...), '-')
 	b = append(strconv.AppendInt(b, int64(m.Ordinal), 10), `": {`...)

@@ -1,8 +1,7 @@
-// Package children says where a group's members are found: it makes the ConfigMaps, the Service and the EndpointSlices that
-// publish them.
+// Package children makes the objects that tell where a group's members are: the ConfigMaps, the Service and the EndpointSlices.
 //
-// It is as pure as the planner, which alone uses it and says who is a member and how it is. It decides about no VM. The children are
-// made of facts that all replicas of the server see alike, and equal facts give equal bytes: whatever differs is written at every sync.
+// It is as pure as the planner, its only user, which decides what is a member and in which state. The children are
+// made of facts that all replicas of the server see alike, and equal facts give equal bytes: any difference is written at every sync.
 package children
 
 import (
@@ -20,17 +19,17 @@ import (
 // Publisher makes the children of a group from what was observed.
 type Publisher struct {
 	*plan.Observed
-	// Sighted: vCenter's facts are known and of the right vCenter.
+	// Sighted: vCenter's facts are known, and from the right vCenter.
 	Sighted bool
-	// Invalid is why the spec is not worked on; nil if it is valid.
+	// Invalid is why the spec is refused; nil if it is valid.
 	Invalid *plan.Fault
 }
 
-// conflictAfter is how long a child may stay absent before a foreign object is thought to have its name: Metacontroller
-// then makes no child and says nothing.
+// conflictAfter is how long a child may stay absent before the server assumes that a foreign object has its name: Metacontroller
+// then creates no child, and does not report it.
 const conflictAfter = 30 * time.Second
 
-// All are the children that publish these members.
+// All returns the children that publish these members.
 func (pub Publisher) All(members []Member) []plan.Child {
 	var all []plan.Child
 	if pub.asksFor(plan.KindConfigMap) {
@@ -48,9 +47,9 @@ func (pub Publisher) All(members []Member) []plan.Child {
 	return all
 }
 
-// ServiceIsOurs reports whether EndpointSlices lead to our members by a Service of ours: who asks for a Service's endpoints goes
-// by its name alone, and the clients of a foreign one would be led to us. So they come when the Service is seen; and they
-// stay while it is recreated.
+// ServiceIsOurs reports whether the Service with the group's name is ours, so that EndpointSlices may be published: a Service's
+// endpoints are found by its name alone, and clients of a foreign Service would reach our members. So slices are created once the
+// Service is seen, and stay while it is recreated.
 func (pub Publisher) ServiceIsOurs() bool {
 	if _, there := pub.Children[pub.serviceKey()]; there {
 		return true
@@ -63,10 +62,10 @@ func (pub Publisher) ServiceIsOurs() bool {
 	return false
 }
 
-// LastApplied returns the children as they were applied last: as observed they would be written again at every sync. One
-// that bears no such record is made again from the stored status; if that says nothing of it, it is but named, which
-// Metacontroller's merge takes for "as it is". What the spec does not ask for any more goes: that is no matter of vCenter's.
-// From a spec that is refused nothing is made, and nothing goes for it.
+// LastApplied returns the children as last applied: as observed they would be written again at every sync. One
+// without that record is made from the stored status; if that has nothing of it, only its name is returned, which
+// Metacontroller's merge leaves as it is. Children that the spec no longer wants go: that does not depend on vCenter.
+// A spec that is refused creates nothing and removes nothing.
 func (pub Publisher) LastApplied() []plan.Child {
 	kept := make([]plan.Child, 0, len(pub.Children))
 	var recorded []plan.Child
@@ -89,19 +88,19 @@ func (pub Publisher) LastApplied() []plan.Child {
 	return kept
 }
 
-// Sort puts children in order, by kind and name.
+// Sort sorts children by kind and name.
 func Sort(all []plan.Child) {
 	slices.SortFunc(all, func(a, b plan.Child) int {
 		return cmp.Or(strings.Compare(a.Key.Kind, b.Key.Kind), strings.Compare(a.Key.Name, b.Key.Name))
 	})
 }
 
-// childLabels are those that every child bears.
+// childLabels are the labels of every child.
 func (pub Publisher) childLabels() map[string]string {
 	return map[string]string{v1alpha1.LabelGroup: pub.Group.Name, "app.kubernetes.io/managed-by": "vmgroup"}
 }
 
-// Conflicting names the desired children that never appear: a foreign object has their name.
+// Conflicting names the desired children that never appear, because a foreign object has their name.
 func (pub Publisher) Conflicting() []string {
 	var names []string
 	for key := range pub.ChildrenWantedSince {
@@ -113,12 +112,12 @@ func (pub Publisher) Conflicting() []string {
 	return names
 }
 
-// ConflictText says so for people. saidToConflict reads it again.
+// ConflictText says that other objects have these children's names. saidToConflict parses it.
 func ConflictText(names []string) string {
 	return "another object has the name of " + strings.Join(names, ", ") + ": delete it, or recreate it under another name"
 }
 
-// wants reports whether a child that was answered before is wanted still: the spec may have changed.
+// wants reports whether an earlier child is still wanted: the spec may have changed.
 func (pub Publisher) wants(key plan.ChildKey) bool {
 	switch {
 	case !pub.asksFor(key.Kind):
@@ -131,7 +130,7 @@ func (pub Publisher) wants(key plan.ChildKey) bool {
 	return true
 }
 
-// asksFor reports whether the spec asks for children of that kind.
+// asksFor reports whether the spec wants children of that kind.
 func (pub Publisher) asksFor(kind string) bool {
 	switch kind {
 	case plan.KindConfigMap:
@@ -142,8 +141,8 @@ func (pub Publisher) asksFor(kind string) bool {
 	return false
 }
 
-// Conflicts reports whether a child was answered and has not appeared for too long. What was said once stands until the child
-// is there: a restart of the server restarts the time.
+// Conflicts reports whether a child was answered but has not appeared for too long. Once reported, that stands until the child
+// exists, because a restart of the server restarts the time.
 func (pub Publisher) Conflicts(key plan.ChildKey) bool {
 	since, awaited := pub.ChildrenWantedSince[key]
 	if _, there := pub.Children[key]; there || !awaited || pub.Finalizing || !pub.Sighted {

@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// maxChildBytes is where the members' ConfigMap is split: its last-applied annotation, which holds it all once more, may
-// not pass 262,144 bytes (the API server's limit of all annotations). The rest is room for metadata.
+// maxChildBytes is where the members' ConfigMap is split: its last-applied annotation, which has all of it again, may
+// not exceed 262,144 bytes (the API server's limit for all annotations). The rest is room for metadata.
 const maxChildBytes = 200_000
 
 // The keys of the members' ConfigMap.
@@ -18,8 +18,8 @@ const (
 	inventoryKey = "inventory.yaml"
 )
 
-// configMaps publishes the members in "<group>-members", and in numbered ones from 2 on where one is too small. Each holds
-// whole texts of its members. They are written by hand: every sync of every group comes by here.
+// configMaps publishes the members in "<group>-members", and in more, numbered from 2, where one is too small. Each is
+// complete for its members. The JSON is written by hand, because every sync of every group runs this.
 func (pub Publisher) configMaps(members []Member) []plan.Child {
 	p := part{list: make([]byte, 0, 96*len(members)), hosts: make([]byte, 0, 96*len(members))}
 	var all []plan.Child
@@ -44,7 +44,7 @@ func (pub Publisher) configMaps(members []Member) []plan.Child {
 	return all
 }
 
-// part is what goes into one ConfigMap: the lines of both texts, and how many bytes they take in the annotation.
+// part is the content of one ConfigMap: the lines of both texts, and how many bytes they take in the annotation.
 type part struct {
 	list, hosts []byte
 	size        int
@@ -66,7 +66,7 @@ func (p *part) data(group string) map[string]string {
 	return map[string]string{membersKey: "[" + string(p.list) + "\n]\n", inventoryKey: ansibleInventory(group, p.hosts)}
 }
 
-// encodedLen is how long a text is within a JSON string. It has been through JSON once: nothing else is left to escape.
+// encodedLen is the length of a text within a JSON string. The text is JSON itself, so it has nothing else to escape.
 func encodedLen(text []byte) int {
 	n := len(text)
 	for _, c := range text {
@@ -77,7 +77,7 @@ func encodedLen(text []byte) int {
 	return n
 }
 
-// appendJSON appends the member as pods and scripts read it.
+// appendJSON appends the member as JSON for pods and scripts.
 func (m *Member) appendJSON(b []byte) []byte {
 	b = appendText(append(b, `{"name":`...), m.Name)
 	b = strconv.AppendInt(append(b, `,"ordinal":`...), int64(m.Ordinal), 10)

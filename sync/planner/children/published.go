@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Member is a member as it is shown to those who look for it. It is made of facts only, never of what this process has
+// Member is a member as it is published. It is made of facts only, never of what this process has
 // under way, so that all replicas of the server answer alike.
 type Member struct {
 	Name    string // of its VM
@@ -19,13 +19,13 @@ type Member struct {
 	Ready   bool     // as the status has it
 	// Serving: ready, and its guest was not asked to halt. Terminating: chosen to go.
 	Serving, Terminating bool
-	// Chosen is when it was, not earlier than it was; zero if that is not known.
+	// Chosen is when it was chosen, rounded up; zero if unknown.
 	Chosen time.Time
-	// Twin: another VM claims to be this member, so nobody is led to either.
+	// Twin: another VM claims to be this member, so neither is published.
 	Twin bool
 }
 
-// recordedMembers are the members as the stored status has them.
+// recordedMembers returns the members in the stored status.
 func recordedMembers(members []v1alpha1.Member) []Member {
 	all := make([]Member, 0, len(members))
 	for i := range members {
@@ -36,7 +36,7 @@ func recordedMembers(members []v1alpha1.Member) []Member {
 	return ByOrdinal(all)
 }
 
-// ByOrdinal sorts members. Of several with one ordinal (one that is seen and one that is not), the first counts.
+// ByOrdinal sorts members. Of several with one ordinal (one that is seen and one that is not), only the first counts.
 func ByOrdinal(all []Member) []Member {
 	slices.SortStableFunc(all, func(a, b Member) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	for i := 1; i < len(all); i++ {

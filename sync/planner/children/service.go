@@ -15,7 +15,7 @@ func (pub Publisher) serviceKey() plan.ChildKey {
 	return plan.ChildKey{Kind: plan.KindService, Name: pub.Group.Name}
 }
 
-// service is the Service that spec.service asks for.
+// service returns the Service that spec.service asks for.
 func (pub Publisher) service() plan.Child {
 	spec := plan.ServiceSpec{Type: "ClusterIP", ClusterIP: pub.clusterIP(), Ports: pub.servicePorts()}
 	if spec.ClusterIP != headless {
@@ -24,7 +24,7 @@ func (pub Publisher) service() plan.Child {
 	return plan.Child{Key: pub.serviceKey(), Labels: pub.childLabels(), Annotations: pub.Group.Spec.Service.Annotations, Fields: plan.ServiceFields{Spec: spec}}
 }
 
-// clusterIP is what the spec says of it: None, or empty for one that Kubernetes chooses.
+// clusterIP returns the Service's clusterIP: None, or empty for one that Kubernetes chooses.
 func (pub Publisher) clusterIP() string {
 	if pub.Group.Spec.Service.Type == v1alpha1.ServiceClusterIP {
 		return ""
@@ -32,8 +32,8 @@ func (pub Publisher) clusterIP() string {
 	return headless
 }
 
-// servicePorts are the Service's ports. No two have one number or one target, for Validate refuses such a spec: Metacontroller
-// merges such lists by number, and would send the last one twice, which the API server refuses at every sync.
+// servicePorts returns the Service's ports. Numbers and targets are unique, because Validate refuses other specs: Metacontroller
+// merges these lists by number, and would send the last one twice, which the API server refuses at every sync.
 func (pub Publisher) servicePorts() []plan.ServicePort {
 	wanted := pub.Group.Spec.Service.Ports
 	ports := make([]plan.ServicePort, 0, len(wanted))
@@ -48,8 +48,8 @@ func (pub Publisher) servicePorts() []plan.ServicePort {
 	return ports
 }
 
-// remakesService reports whether the Service has a clusterIP (or none) and the spec wants the contrary. That cannot be changed
-// in a Service. So it is left out until it is not observed any more, for Metacontroller to delete it, and is recreated then.
+// remakesService reports whether the Service has a clusterIP and the spec wants it headless, or the reverse. That cannot be changed
+// in a Service. So the answer leaves it out until Metacontroller has deleted it, and then it is recreated.
 func (pub Publisher) remakesService() bool {
 	record := pub.Children[pub.serviceKey()].LastApplied
 	if record == "" {

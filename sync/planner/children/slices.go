@@ -10,14 +10,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Recorded reports whether an endpoint was recorded as terminating after its member was chosen to go: a record from before, when
-// it was chosen and spared, does not count.
+// Recorded reports whether an endpoint was recorded as terminating after its member was chosen to go: an earlier record, from when
+// it was chosen and then spared, does not count.
 func (pub Publisher) Recorded(since, chosen time.Time) bool {
 	return !since.IsZero() && !since.Before(chosen) && !since.After(pub.Now.Add(plan.ClockSkew))
 }
 
-// terminatingRecord is what the annotation of a slice is to say: since when it shows endpoints of members as terminating. One
-// that is seen so for the first time is so since now, rounded up to a whole second.
+// terminatingRecord returns the annotation of a slice: since when it has shown each member's endpoint as terminating. If it is seen
+// for the first time, that is now, rounded up to a whole second.
 func (pub Publisher) terminatingRecord(slice plan.ChildKey, members []Member) map[string]string {
 	if pub.DrainTime() == 0 {
 		return nil
@@ -47,11 +47,11 @@ func (pub Publisher) terminatingRecord(slice plan.ChildKey, members []Member) ma
 }
 
 // slicePer is how many ordinals share an EndpointSlice: it never has more endpoints than that, and a member never moves
-// to another one, whoever comes and goes.
+// to another slice.
 const slicePer = 100
 
-// Labels of EndpointSlices, by the Kubernetes API: whose endpoints they are, whose work (Kubernetes' own controllers leave
-// alone what they do not manage), and that kube-proxy need not care.
+// Labels of EndpointSlices in the Kubernetes API: the Service they belong to, what manages them (Kubernetes' own controllers leave
+// slices of others alone), and that kube-proxy can ignore them.
 const (
 	labelServiceName = "kubernetes.io/service-name"
 	labelManagedBy   = "endpointslice.kubernetes.io/managed-by"
@@ -59,11 +59,11 @@ const (
 	sliceManager     = "vmgroup.vm.codeconnect.vmworld.com"
 )
 
-// Families are the address types of slices, and what stands for them in a slice's name.
+// Families are the address types of slices, and their names within a slice's name.
 var Families = []struct{ AddressType, Name string }{{"IPv4", "ipv4"}, {"IPv6", "ipv6"}}
 
-// endpointSlices are the slices "<group>-ipv4-<k>" and "<group>-ipv6-<k>" with the endpoints of ordinals 100k to 100k+99.
-// One without endpoints is left out: an empty list is stored as null.
+// endpointSlices returns the slices "<group>-ipv4-<k>" and "<group>-ipv6-<k>" with the endpoints of ordinals 100k to 100k+99.
+// One without endpoints is left out, because the API server stores an empty list as null.
 func (pub Publisher) endpointSlices(members []Member) []plan.Child {
 	ports, labels := endpointPorts(pub.servicePorts()), pub.sliceLabels()
 	var all []plan.Child
@@ -95,7 +95,7 @@ func (pub Publisher) sliceLabels() map[string]string {
 	return labels
 }
 
-// slicesOf cuts members, which are in the order of their ordinals, where a slice ends.
+// slicesOf splits members, which are sorted by ordinal, into slices.
 func slicesOf(members []Member) [][]Member {
 	var all [][]Member
 	for from := 0; from < len(members); {
@@ -109,7 +109,7 @@ func slicesOf(members []Member) [][]Member {
 	return all
 }
 
-// endpointsOf are the endpoints of those members that have an address of that type.
+// endpointsOf returns the endpoints of the members that have an address of that type.
 func endpointsOf(members []Member, addressType, group string) []plan.Endpoint {
 	all := make([]plan.Endpoint, 0, len(members))
 	for i := range members {
@@ -124,7 +124,7 @@ func endpointsOf(members []Member, addressType, group string) []plan.Endpoint {
 	return all
 }
 
-// Address is the member's first usable one of a family; empty if it has none.
+// Address returns the member's first usable address of a family; empty if it has none.
 func (m *Member) Address(four bool) string {
 	if a := FirstAddress(m.IPs, four); a.IsValid() {
 		return a.String()
@@ -142,7 +142,7 @@ func FirstAddress(ips []string, four bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// endpointPorts are the members' ports. Without any, DNS answers all the same.
+// endpointPorts returns the members' ports. DNS also answers for a slice without ports.
 func endpointPorts(ports []plan.ServicePort) []plan.EndpointPort {
 	all := make([]plan.EndpointPort, len(ports))
 	for i := range ports {
