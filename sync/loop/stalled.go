@@ -6,11 +6,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// An action whose task stands still (its VM asks an operator something, or vCenter does not get on with it) may do so for days. It
-// stays under way, so that nothing else is done to its VM, but it takes no slot and does not count for the pace: others go on.
-// Once it gets on, it counts again, even where that makes more than there are slots.
+// A task may stand still for days, because its VM has a pending question or vCenter makes no progress. Its action
+// stays under way, so that nothing else is done to its VM, but takes no slot and does not count for the pace: others proceed.
+// When the task makes progress, its action counts again, even if that exceeds the slots.
 
-// freeSlots takes in which of a group's actions stand still. l.mu is held.
+// freeSlots records which of a group's actions stand still. The caller holds l.mu.
 func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
 	for vm := range g.running {
 		fault, stands := stalled[vm]
@@ -30,17 +30,18 @@ func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
 	}
 }
 
-// lookForStandstills is freeSlots for a group that is not planned now, because nobody calls for it. g may be nil.
+// lookForStandstills is freeSlots for a group that is not planned now, because its lease is over. g may be nil.
 func (l *Loop) lookForStandstills(g *group, now time.Time) {
 	if g == nil {
 		return
 	}
 	l.mu.Lock()
-	observed, runs := g.observe(l.cfg, now), len(g.running) > 0
-	l.mu.Unlock()
-	if !runs {
+	if len(g.running) == 0 {
+		l.mu.Unlock()
 		return
 	}
+	observed := g.observe(l.cfg, now)
+	l.mu.Unlock()
 	stalled := l.vcenter.State(g.ref, observed.Query()).Stalled
 	l.mu.Lock()
 	defer l.mu.Unlock()
