@@ -6,10 +6,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Members of a group mostly fail alike: a privilege is missing, a datastore is full. One of them is tried often enough that the
-// end of it is seen soon, and the others follow.
+// Members of a group mostly fail alike: a privilege is missing, a datastore is full. One of them is retried often enough to notice
+// soon that the cause is gone, and the others follow.
 
-// kind is what failures have in common that fail alike.
+// kind is what like failures have in common.
 func (f *failure) kind() failureKind { return failureKind{f.action.Op, f.fault} }
 
 type failureKind struct {
@@ -17,8 +17,8 @@ type failureKind struct {
 	fault plan.Fault
 }
 
-// past are the failures that hinder no more: a step that failed so is under way again, and longer than when it failed. They
-// are told no more, of no member, and the others are due.
+// past returns the kinds of failures that no longer hinder: a step that failed so is under way again, and for longer than when it
+// failed. They are no longer reported for any member, and the other members' retries are due.
 func (g *group) past(now time.Time) map[failureKind]bool {
 	var past map[failureKind]bool
 	for vm, a := range g.running {
@@ -34,10 +34,10 @@ func (g *group) past(now time.Time) map[failureKind]bool {
 	return past
 }
 
-// toldOn is how much longer than the last try a new one is under way before that one's failure counts as past.
+// toldOn is how much longer than the last try a new one has to run before that failure counts as past.
 const toldOn = 2 * time.Second
 
-// othersTry reports whether a step of the same kind for another member, which failed alike, is under way or comes until then.
+// othersTry reports whether a step of the same kind for another member, which failed alike, is under way or due before then.
 func (g *group) othersTry(a plan.Action, fault plan.Fault, then time.Time) bool {
 	for vm, f := range g.failures {
 		if vm != a.VM && f.kind() == (failureKind{a.Op, fault}) && !f.until.After(then) {
@@ -47,7 +47,7 @@ func (g *group) othersTry(a plan.Action, fault plan.Fault, then time.Time) bool 
 	return false
 }
 
-// retryLike has those tried again at once that failed as a member did which has succeeded now.
+// retryLike makes members retry at once that failed as this one had, which has now succeeded.
 func (g *group) retryLike(vm string, now time.Time) {
 	like, failed := g.failures[vm]
 	for other, f := range g.failures {

@@ -10,27 +10,27 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Events are children that Metacontroller creates once. For each in an answer it sends the API server a POST, also if that
-// Event exists; so an Event is in two answers, in case the first got lost, and then in none.
+// Events are children that Metacontroller creates once. For each in an answer it sends the API server a POST, even if that
+// Event exists. So an Event is in two answers, in case the first gets lost, and then in none.
 //
-// They are bounded as client-go bounds its own (https://pkg.go.dev/k8s.io/client-go/tools/record#EventCorrelator), but
-// nothing is dropped for that: what has no Event yet is told later, with what has come meanwhile.
+// Their rate is limited as in client-go (https://pkg.go.dev/k8s.io/client-go/tools/record#EventCorrelator), but
+// nothing is dropped for that: notes without an Event wait, and share one with later notes.
 const (
 	eventAnswers = 2
 	eventBurst   = 10
 	eventEvery   = 30 * time.Second // beyond the burst
 	// notesMost bounds the notes that wait. When there are more, the oldest are lost.
 	notesMost = 200
-	// heardFor is how long a note is not told again: as long as the API server keeps Events, by default.
+	// heardFor is how long a note is not repeated: as long as the API server keeps Events, by default.
 	heardFor = time.Hour
 )
 
-// events are what is to be told of a group. Loop.mu guards them.
+// events are a group's notes and Events. Loop.mu guards them.
 type events struct {
-	notes []plan.Note          // that wait for an Event
-	heard map[string]time.Time // by key: when it was heard of
+	notes []plan.Note          // waiting for an Event
+	heard map[string]time.Time // when each note came, by key
 	down  map[string]bool      // VMs that this server took down, by moRef
-	asked []plan.Note          // that wait for who did it
+	asked []plan.Note          // waiting for the user who did it
 	told  []toldEvent          // Events that are in answers
 	spent float64              // of the burst
 	since time.Time            // spent is as of then
@@ -38,10 +38,10 @@ type events struct {
 
 type toldEvent struct {
 	event   plan.Child
-	answers int // that it is to be in
+	answers int // still to have it
 }
 
-// hear takes notes in, unless they were heard of before. s may be nil; it shows which VM a clone made.
+// hear adds notes that are new. s, which may be nil, shows which VM a clone made.
 func (e *events) hear(now time.Time, s *plan.VCenterState, notes ...plan.Note) {
 	if s != nil {
 		for i := range e.notes {
@@ -64,7 +64,7 @@ func (e *events) hear(now time.Time, s *plan.VCenterState, notes ...plan.Note) {
 	e.notes = slices.Delete(e.notes, 0, max(0, len(e.notes)-notesMost))
 }
 
-// hear takes notes in, and reports whether vCenter is to be asked about some that are held back. l.mu is held.
+// hear adds notes, and reports whether some are held back until vCenter's events tell who did it. The caller holds l.mu.
 func (l *Loop) hear(g *group, s *plan.VCenterState, notes []plan.Note) (ask bool) {
 	if !l.cfg.Events {
 		return false
@@ -73,7 +73,7 @@ func (l *Loop) hear(g *group, s *plan.VCenterState, notes []plan.Note) (ask bool
 	return l.cfg.Who != nil && g.events.hold()
 }
 
-// tookDown keeps what this server did from being told as another's deed: the stored status may be older than that.
+// tookDown keeps the server's own actions from being reported as somebody else's: the stored status may be older than the action.
 func (e *events) tookDown(a *plan.Action) {
 	switch a.Op {
 	case plan.PowerOff, plan.ShutdownGuest:
@@ -86,7 +86,7 @@ func (e *events) tookDown(a *plan.Action) {
 	}
 }
 
-// hold keeps notes back until it is known who did that, and reports whether there are such.
+// hold holds notes back until it is known who did it, and reports whether there are any.
 func (e *events) hold() bool {
 	ask := func(n plan.Note) bool { return n.Deed != "" }
 	for _, n := range e.notes {
@@ -98,10 +98,10 @@ func (e *events) hold() bool {
 	return len(e.asked) > 0
 }
 
-// askTimeout is how long it is waited for who did something.
+// askTimeout limits the wait for the user who did something.
 const askTimeout = 10 * time.Second
 
-// askWho asks vCenter about the notes of a group that are held back, and lets them go. l.mu is held.
+// askWho looks up who did what a group's held-back notes tell, and then releases them. The caller holds l.mu.
 func (l *Loop) askWho(ctx context.Context, g *group) {
 	notes := g.events.asked
 	g.events.asked = nil
@@ -117,7 +117,7 @@ func (l *Loop) askWho(ctx context.Context, g *group) {
 	})
 }
 
-// complete asks about the notes of one kind of deed, by one call.
+// complete looks up the notes of one kind of deed, in one call.
 func (l *Loop) complete(ctx context.Context, ref plan.Ref, deed plan.Deed, notes []plan.Note) {
 	var refs []string
 	for _, n := range notes {
@@ -130,7 +130,7 @@ func (l *Loop) complete(ctx context.Context, ref plan.Ref, deed plan.Deed, notes
 	}
 	who, err := l.who(ctx, deed, refs)
 	if err != nil {
-		l.cfg.Log.Debug().Err(err).Stringer("group", ref).Msg("vCenter's events do not tell who did what befell members")
+		l.cfg.Log.Debug().Err(err).Stringer("group", ref).Msg("vCenter's events do not tell who changed members")
 	}
 	for i, n := range notes {
 		if n.Deed == deed {
@@ -139,7 +139,7 @@ func (l *Loop) complete(ctx context.Context, ref plan.Ref, deed plan.Deed, notes
 	}
 }
 
-// who asks; a panic in it is a fault of this one question.
+// who calls Config.Who; a panic in it fails only this call.
 func (l *Loop) who(ctx context.Context, deed plan.Deed, moRefs []string) (who map[string]string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -149,7 +149,7 @@ func (l *Loop) who(ctx context.Context, deed plan.Deed, moRefs []string) (who ma
 	return l.cfg.Who(ctx, deed, moRefs)
 }
 
-// answer are the Events for an answer that is given now.
+// answer returns the Events for an answer given now.
 func (e *events) answer(ref plan.Ref, now time.Time) (children []plan.Child) {
 	e.spent, e.since = max(0, e.spent-now.Sub(e.since).Seconds()/eventEvery.Seconds()), now
 	for len(e.notes) > 0 && e.spent+1 <= eventBurst {

@@ -13,39 +13,39 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// group is what is remembered of one VmGroup between its calls. Loop.mu guards it.
+// group is what the loop remembers of one VmGroup between its calls. Loop.mu guards it.
 type group struct {
 	ref             plan.Ref
 	call            plan.Call // the newest
 	renewed         time.Time // when it came
-	calls           int       // that were taken in
-	finalizing      bool      // sticky: what was once finalizing never comes back
+	calls           int       // that renewed it
+	finalizing      bool      // sticky: a finalizing group never comes back
 	finalizingSince time.Time
 	emptied         bool      // ConfirmGone succeeded since
-	finalized       bool      // a call was answered with the end
+	finalized       bool      // a call was answered with finalized: true
 	blind           bool      // vCenter's state was unknown when the newest call came
 	folderSeen      time.Time // when vCenter last showed the group's folder
-	folderMade      bool      // CreateFolder succeeded, and vCenter was not looked at since
+	folderMade      bool      // CreateFolder succeeded, and vCenter was not observed since
 	ownFolders      []string  // moRefs: see plan.Observed
-	newestStamp     int64     // the highest generation that was seen in a stamp
+	newestStamp     int64     // the highest generation seen in a stamp
 	unselected      unselected
 
 	chosen   bool                   // it waited for a slot, and it is its turn
 	running  map[string]plan.Action // by member
 	began    map[string]time.Time   // since when they run
-	stalled  map[string]plan.Fault  // those of them that stand still: they take no slot
-	outdated map[string]bool        // those of them that were begun before the group was finalizing
+	stalled  map[string]plan.Fault  // of these, those that stand still: they take no slot
+	outdated map[string]bool        // of these, those that began before the group was finalizing
 	failures map[string]failure     // by member
 	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).
 	// Zero: no bound.
 	pace  int
 	boots map[string]boots // by member
-	// doubtful: many members were lost at once, and the pace was taken down for that.
+	// doubtful: many members were lost at once, and the pace was reduced for that.
 	doubtful bool
-	wakes    time.Time // the next time that it is planned again by itself
+	wakes    time.Time // the next time at which it is planned again by itself
 
 	status   v1alpha1.VmGroupStatus      // the last answer's
-	awaited  map[plan.ChildKey]time.Time // children that were answered and not seen yet, since when
+	awaited  map[plan.ChildKey]time.Time // since when children have been answered but not seen
 	lastLine string                      // the last transition that was logged
 	planned  planned                     // the newest plan
 	history  []plan.ActionReport         // the last actions that ended, oldest first
@@ -62,8 +62,8 @@ type failure struct {
 	tried  plan.Op // what failed before for the same VM, and may have taken it down
 }
 
-// before is what had failed for the VM of an action before that was begun, and may have taken the VM down: that is not known
-// before something succeeds.
+// before returns the op that had failed for the action's VM before it began, and may have taken the VM down. That stays uncertain
+// until something succeeds.
 func (f *failure) before(a plan.Action) plan.Op {
 	switch {
 	case f.action.MoRef != a.MoRef:
@@ -74,7 +74,7 @@ func (f *failure) before(a plan.Action) plan.Op {
 	return f.tried
 }
 
-// boots is when a member was powered on last, and how often it was so soon after the time before.
+// boots is when a member was last powered on, and how often that was soon after the time before.
 type boots struct {
 	moRef string
 	last  time.Time
@@ -91,13 +91,13 @@ func (g *group) copy() *group {
 	return &c
 }
 
-// renew takes in a call. One of a lower generation than known is stale: it renews nothing and is answered with
-// what is known, unless an operator undoes that very generation. A new generation, or another user data, is an operator's deed,
-// so what backed off is tried again at once.
+// renew stores a call. One with a lower generation than known is stale: it renews nothing and is answered with
+// what is known, unless an operator undoes that very generation. A new generation, or other user data, means that an operator has
+// acted, so what backed off is tried again at once.
 func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 	switch {
 	case call.Unselected():
-		return false // nothing of it may become sticky
+		return false // it must leave no trace
 	case g.finalizing && !call.Finalizing && call.Group.DeletionTimestamp.IsZero():
 		return false // older than the deletion, whatever its generation
 	case g.call.Group != nil && call.Group.Generation < g.call.Group.Generation && !call.Finalizing &&
@@ -110,7 +110,7 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 		g.pace = 0
 	}
 	g.call, g.renewed, g.calls = call, now, g.calls+1
-	g.blind = true // until vCenter is looked at
+	g.blind = true // until vCenter is observed
 	if call.Finalizing && !g.finalizing {
 		g.finalizing, g.finalizingSince, g.emptied = true, now, false
 		clear(g.failures)
@@ -122,9 +122,9 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 	return true
 }
 
-// preview takes in a call on a copy that is thrown away.
+// preview applies a call to a copy that is thrown away.
 func (g *group) preview(call plan.Call, now time.Time) {
-	if g.finalizing && call.Group.DeletionTimestamp.IsZero() { // a manifest: the group is being deleted all the same
+	if g.finalizing && call.Group.DeletionTimestamp.IsZero() { // a manifest: the group is being deleted nevertheless
 		deleted := *call.Group
 		deleted.DeletionTimestamp = g.call.Group.DeletionTimestamp
 		call.Group = &deleted
@@ -135,8 +135,8 @@ func (g *group) preview(call plan.Call, now time.Time) {
 	}
 }
 
-// observe is the group's part of an observation: everything but what vCenter says, which is looked at afterwards
-// (read your writes: what is not pending any more is already visible).
+// observe returns the group's part of an observation: everything but vCenter's state, which must be read afterwards
+// (read your writes: what is no longer pending is already visible).
 func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	o := plan.Observed{
 		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, Blind: g.blind, FinalizingSince: g.finalizingSince,
@@ -145,7 +145,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
 	}
 	if len(o.Group.Status.Conditions) == 0 && len(g.status.Conditions) > 0 {
-		withStatus := *o.Group // a stale parent, or one sent by hand, has no status: what was answered last serves
+		withStatus := *o.Group // a stale parent, or one sent by hand, has no status: the last answer's is used
 		withStatus.Status = g.status
 		o.Group = &withStatus
 	}
@@ -178,8 +178,8 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	return o
 }
 
-// forgetUnwanted forgets failures of actions that no plan wants any more, a while after they could have been tried
-// again: until then what they did is not certain, and the planner is careful with such a member.
+// forgetUnwanted forgets failures of actions that no plan wants any more, a while after their retry was due:
+// until then it is uncertain what they did, and the planner is careful with such a member.
 func (g *group) forgetUnwanted(r *plan.Result, now time.Time) {
 	for vm, f := range g.failures {
 		if _, again := g.running[vm]; again || now.Sub(f.until) < unwantedAfter || r.Wants(vm, f.action.Op) {
@@ -191,7 +191,7 @@ func (g *group) forgetUnwanted(r *plan.Result, now time.Time) {
 
 const unwantedAfter = time.Minute
 
-// saw remembers of what was observed what must not be forgotten when it vanishes.
+// saw remembers the observed facts that must outlast their objects.
 func (g *group) saw(o *plan.Observed) {
 	if o.State.Folder != "" && o.Now.After(g.folderSeen) {
 		g.folderSeen = o.Now
@@ -207,22 +207,22 @@ func (g *group) saw(o *plan.Observed) {
 	}
 }
 
-// owns reports whether a call shows that the folder which stands where the group's is belongs to it. Until a finalize call is
-// answered with the end, the group is there. (A finalize may be stale, and come to a replica that heard of no end: for a group
-// that had another folder before, it shows nothing.)
+// owns reports whether a call proves that the folder at the group's path belongs to it. Until a finalize call is
+// answered with finalized: true, the group exists. (A finalize may be stale, and reach a replica that does not know that the group has
+// ended: for a group that had another folder before, it proves nothing.)
 func (g *group) owns(call *plan.Call) bool {
 	return !call.Finalizing || !g.finalized && len(g.ownFolders) == 0
 }
 
-// owning adds a folder to the group's, should it stand where the group's is.
+// owning adds a folder, if there is one, to the group's own.
 func owning(folders []string, folder string) []string {
 	if folder == "" || slices.Contains(folders, folder) {
 		return folders
 	}
-	return append(slices.Clip(folders), folder) // observations share what is there
+	return append(slices.Clip(folders), folder) // observations share the slice
 }
 
-// doubt lets the group start slowly when many of its members were lost at once: whatever took them may take the new
+// doubt makes the group start slowly when many of its members were lost at once: the same cause may take the new
 // ones, too.
 func (g *group) doubt(lost bool) {
 	if lost && !g.doubtful && g.pace == 0 {
@@ -231,8 +231,8 @@ func (g *group) doubt(lost bool) {
 	g.doubtful = lost
 }
 
-// startable are the actions that may start now: those whose members have nothing under way (another turn may have
-// begun since the plan was made), within the group's pace.
+// startable returns the actions that may start now: those whose members have nothing under way (another turn may have
+// started something since the plan was made), within the group's pace.
 func (g *group) startable(actions []plan.Action) []plan.Action {
 	if g.pace > 0 && g.atWork() >= g.pace {
 		return nil
@@ -249,16 +249,16 @@ func (g *group) startable(actions []plan.Action) []plan.Action {
 // How long a failed action waits: doubling from the first to the last, by the kind of its fault.
 const (
 	waitFirst, waitLast       = time.Second, 2 * time.Minute // may pass by itself
-	personFirst, personLast   = 5 * time.Second, time.Minute // somebody has to act; looking again is cheap
+	personFirst, personLast   = 5 * time.Second, time.Minute // an operator has to act; trying again is cheap
 	passingFirst, passingLast = time.Second, 4 * time.Second // passes by itself soon
 
-	// watchedLast is personLast for one of those that failed alike, for its first watchedTries: whoever mends what hinders a
-	// group looks on, and sees within ten seconds that it is mended. The others follow when that one succeeds (retryLike).
+	// watchedLast is personLast for one of those that failed alike, for its first watchedTries: an operator who removes the cause
+	// sees within ten seconds that it is gone. The others follow when that one succeeds (retryLike).
 	watchedLast  = 4 * time.Second
 	watchedTries = 120
 )
 
-// ended takes in the end of an action and says when to try it again; zero if there is nothing to wait for.
+// ended records the end of an action and returns when to try it again; zero if there is nothing to wait for.
 func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most time.Duration) time.Duration) (retry time.Duration) {
 	took := now.Sub(g.began[a.VM])
 	delete(g.running, a.VM)
@@ -268,7 +268,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	if err == nil {
 		g.retryLike(a.VM, now)
 		delete(g.failures, a.VM)
-		if a.Op == plan.ConfirmGone { // it says nothing of another time than that it was asked for
+		if a.Op == plan.ConfirmGone { // it holds only for the time that it was started for
 			if a.Since.IsZero() {
 				g.emptied = g.finalizing
 			} else if a.Since.Equal(g.unselected.since) {
@@ -279,7 +279,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 			g.pace = 0
 		}
 		switch a.Op {
-		case plan.CreateFolder: // it was there, though the inventory may be unknown by now
+		case plan.CreateFolder: // the folder exists, though the inventory may be unknown by now
 			g.folderSeen, g.folderMade = now, true
 		case plan.PowerOn:
 			return g.booted(a, now)
@@ -293,7 +293,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	if was.action.Op != a.Op {
 		f.tries = 1
 	} else if was.action.MoRef == a.MoRef && !was.fault.Untried {
-		f.fault.Untried = false // the try before may have been carried out
+		f.fault.Untried = false // the earlier try may have been carried out
 	}
 	first, last := waitFirst, waitLast
 	switch {
@@ -313,13 +313,13 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	return retry
 }
 
-// How long a member that halts by itself soon after it was powered on waits for the next time: so it is no hot loop.
+// How long a member that halts by itself soon after each power-on waits for the next one, to avoid a hot loop.
 const (
 	haltsSoon           = 10 * time.Minute
 	haltFirst, haltLast = 5 * time.Second, 5 * time.Minute
 )
 
-// booted counts that a member was powered on, and says when it may be again: at once, unless it happens again and again.
+// booted counts a member's power-on, and returns when it may be powered on again: at once, unless it halts again and again.
 func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
 	b := g.boots[a.VM]
 	if b.again++; now.Sub(b.last) > haltsSoon || b.moRef != a.MoRef {
@@ -332,7 +332,7 @@ func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
 	}
 	retry = min(haltFirst<<min(b.again, 20), haltLast)
 	g.failures[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", Person: true, Message: fmt.Sprintf(
-		"the VM is powered off again and again soon after it was powered on: look at its console, or at who does that; it is tried again every %d minutes at most",
+		"the VM is powered off again and again soon after power-on: look at its console, and at its events for who does that; the server retries at most every %d minutes",
 		int(haltLast.Minutes()))}}
 	return retry
 }
@@ -340,7 +340,7 @@ func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
 // maxPace is where slow start ends: more at once is bounded by the slots alone.
 const maxPace = 64
 
-// faultOf is why an action failed; the zero Fault if it did not.
+// faultOf returns why an action failed; the zero Fault if it did not.
 func faultOf(err error) plan.Fault {
 	if err == nil {
 		return plan.Fault{}
@@ -352,7 +352,7 @@ func faultOf(err error) plan.Fault {
 	return plan.Fault{Reason: "Internal", Message: err.Error()}
 }
 
-// answered remembers what was answered, and logs a line if the group passed from one state to another.
+// answered remembers the answer, and logs a line if the group's state changed.
 func (g *group) answered(log zerolog.Logger, o *plan.Observed, r *plan.Result) {
 	g.finalized = g.finalized || r.Finalized
 	if r.Status.Phase != "" {

@@ -1,10 +1,10 @@
-// Package loop drives plan and vCenter: it keeps what each hook call wanted, for as long as the call permits
-// acting upon it (the lease), makes the plan again whenever something changed, and starts its actions one at a
-// time, as many at once as there are slots, the groups in turn.
+// Package loop carries out plans in vCenter: it keeps the desired state of each hook call for as long as the call permits
+// acting on it (the lease), makes the plan again whenever something has changed, and starts its actions one by
+// one, as many at once as there are slots, with the groups taking turns.
 //
 // There is no queue of actions, only a queue of groups: whatever starts was planned just now. Nothing here must
-// outlive the process: Kubernetes holds what is wanted, vCenter holds what is. The package knows no JSON and no
-// vSphere words; time is the standard library's, so that testing/synctest can run it without a real sleep.
+// outlive the process: Kubernetes holds the desired state, vCenter the observed state. The package knows no JSON and no
+// vSphere terms; time is the standard library's, so that testing/synctest can run it without a real sleep.
 package loop
 
 import (
@@ -28,36 +28,36 @@ import (
 
 // VCenter is what the loop drives.
 type VCenter interface {
-	// State says what is known of a group, from memory. Recorded members that are not seen are looked for, and
-	// Loop.Changed is called when that is done.
+	// State returns what is known of a group, from memory. It starts a lookup of recorded members that are not seen, and
+	// calls Loop.Changed when that ends.
 	State(group plan.Ref, ask plan.Query) plan.VCenterState
-	// Do carries out one action. It returns when what the action did is visible to State, or with the fault that
-	// hindered it (an error that has a method PlanFault), or when ctx ends; a task that was started goes on then.
+	// Do carries out one action. It returns when the action's effect is visible to State, or with the fault that
+	// prevented it (an error with a method PlanFault), or when ctx ends; a task that was started then continues.
 	Do(ctx context.Context, group plan.Ref, action plan.Action) error
-	// Identify finds the UIDs of the groups of that name whose members exist.
+	// Identify returns the UIDs of the groups with that name that have members.
 	Identify(namespace, name string) []types.UID
 }
 
-// Config are the loop's settings. All but Metrics, Jitter and Beats are needed.
+// Config are the loop's settings. Metrics, Who, Jitter and Beats may be nil.
 type Config struct {
 	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing under way, so that a
-	// small group never waits behind a large one; so the bound is Slots + 1.
+	// small group never waits behind a large one: the bound is Slots + 1.
 	Slots int
-	// Lease is how long a hook call permits acting; Resync is how often a settled group is called for.
+	// Lease is how long a hook call permits acting; Resync is how often Metacontroller calls for a settled group.
 	Lease, Resync time.Duration
 	Log           zerolog.Logger
 	Metrics       prometheus.Registerer // may be nil
 	GroupMetrics  bool                  // metrics of each single group, too
-	// Events adds Kubernetes Events to the children that are answered.
+	// Events adds Kubernetes Events to the answered children.
 	Events bool
-	// Who says who did that to these VMs, by moRef, as far as vCenter's events tell; nil if nobody is to be asked.
+	// Who returns who did that to these VMs, by moRef, as far as vCenter's events tell; nil to skip the lookup.
 	Who func(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error)
 
-	// Jitter draws by how much a retry is put off, at least 0 and less than most, so that many do not come back as one.
-	// nil draws at random; a test that must repeat exactly brings a source of its own.
+	// Jitter returns how much to delay a retry, at least 0 and less than most, so that many do not come at once.
+	// nil draws at random; a test that must repeat exactly brings its own source.
 	Jitter func(most time.Duration) time.Duration
 	// Beats shows that the process runs: a gap of more than three seconds between two beats is a pause, which ends all
-	// leases. nil keeps the time itself; a test that lets a loop stand still beats for it.
+	// leases. nil uses a timer; a test that makes a loop stand still brings its own beats.
 	Beats <-chan time.Time
 }
 
@@ -78,7 +78,7 @@ type Loop struct {
 	pulse    pulse
 }
 
-// New makes a loop that does nothing until Run.
+// New returns a loop that does nothing until Run.
 func New(cfg Config, vcenter VCenter) *Loop {
 	if cfg.Jitter == nil {
 		cfg.Jitter = rand.N[time.Duration]
@@ -92,7 +92,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 }
 
 // Run acts until ctx ends. Then it starts nothing more, leaves running tasks to vCenter, and returns when its
-// goroutines have.
+// goroutines have ended.
 func (l *Loop) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, l.queue.ShutDown)
 	defer stop()
@@ -108,7 +108,7 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// Changed says that something of a group changed in vCenter ("" for all groups), so that it is planned again.
+// Changed makes the loop plan a group again ("" for all groups), because it changed in vCenter.
 func (l *Loop) Changed(uid types.UID) {
 	if uid != "" {
 		l.queue.Add(uid)
@@ -121,7 +121,7 @@ func (l *Loop) Changed(uid types.UID) {
 	}
 }
 
-// Renew takes in a hook call, which renews the group's lease, and answers it from memory. A finalize for a group that is
+// Renew renews the group's lease by a hook call, and answers the call from memory. A finalize for a group that is
 // not being deleted renews nothing.
 func (l *Loop) Renew(call plan.Call) plan.Result {
 	if call.Unselected() {
@@ -135,7 +135,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		g = newGroup(call)
 		l.groups[call.Group.UID] = g
 	}
-	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other replicas: what was absent may have come and gone
+	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other replicas: what was absent may have appeared and gone again
 		clear(g.awaited)
 	}
 	taken := g.renew(call, now)
@@ -148,7 +148,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	l.mu.Unlock()
 
 	result := l.plan(&observed, call.Ref(), owns)
-	if echo { // nothing is done before the next call: if anybody hears this one's answer, that comes soon
+	if echo { // nothing is done before the next call, which comes soon if anybody receives this one's answer
 		result.Resync = min(result.Resync, 2*pauseEcho)
 	}
 
@@ -174,8 +174,8 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	return result
 }
 
-// Preview answers what would be done for a call, and does nothing. A group without a UID, such as one that was
-// never applied, is known by its namespace and name.
+// Preview returns what would be done for a call, and does nothing. A group without a UID, such as one that was
+// never applied, is identified by its namespace and name.
 func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	if call.Group.UID == "" {
 		uids := l.vcenter.Identify(call.Group.Namespace, call.Group.Name)
@@ -189,7 +189,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 			named.UID = uids[0]
 		}
 	}
-	if call.Group.Generation == 0 { // a manifest, which is to be applied: newer than all that is known
+	if call.Group.Generation == 0 { // a manifest yet to be applied: newer than anything known
 		applied := *call.Group
 		call.Group = &applied
 		applied.Generation = generationToCome
@@ -212,14 +212,14 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	return result, planner.Forecast(observed), nil
 }
 
-// What stands for the generation and the UID of a group that was never applied.
+// Placeholders for the generation and the UID of a group that was never applied.
 const (
 	generationToCome = 1 << 62
 	noUID            = "00000000-0000-0000-0000-000000000000"
 )
 
-// plan looks at vCenter (after the pending actions were read, never before) and makes the plan. owns reports whether a folder
-// that stands where the group's is belongs to it: a call has just come that shows it, or this replica has made it.
+// plan reads vCenter's state (after the pending actions were read, never before) and makes the plan. owns reports whether a folder
+// at the group's path belongs to it: a call that has just come proves it, or this replica has made it.
 func (l *Loop) plan(o *plan.Observed, ref plan.Ref, owns bool) plan.Result {
 	o.State = l.vcenter.State(ref, o.Query())
 	if owns {
@@ -228,8 +228,8 @@ func (l *Loop) plan(o *plan.Observed, ref plan.Ref, owns bool) plan.Result {
 	return planner.Make(*o)
 }
 
-// turn gives a group its turn: it is planned, and at most one action starts. If there are more, it takes its
-// turn again behind the others.
+// turn gives a group its turn: it is planned, and at most one action starts. If there are more, the group queues
+// again behind the others.
 func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -258,7 +258,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if g.calls != calls { // one came meanwhile, and this plan may be of an older generation
+	if g.calls != calls { // a call came meanwhile, so this plan may be of an older generation
 		l.queue.Add(uid)
 		return
 	}
@@ -272,7 +272,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	g.doubt(result.SlowStart)
 	g.forgetUnwanted(&result, now)
 	l.wake(g, &result)
-	// What is new in a status is told with the answer that has that status. What befell members is told as of now.
+	// Notes about the status go with the answer that has that status. What others did to members is noted now.
 	if l.hear(g, &observed.State, slices.DeleteFunc(result.Notes, func(n plan.Note) bool { return n.Deed == "" })) {
 		l.askWho(ctx, g)
 	}
@@ -281,7 +281,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	switch {
 	case len(actions) == 0 || ctx.Err() != nil:
 		return
-	case !l.free(g) || len(l.waiting) > 0 && !chosen: // those that waited longer come first
+	case !l.free(g) || len(l.waiting) > 0 && !chosen: // groups that have waited longer come first
 		if !slices.Contains(l.waiting, uid) {
 			l.waiting = append(l.waiting, uid)
 		}
@@ -293,7 +293,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	}
 }
 
-// wake sees to it that a group is planned again when a time has passed that its plan waits for.
+// wake queues a group for when the time that its plan waits for has passed.
 func (l *Loop) wake(g *group, r *plan.Result) {
 	if at := time.Now().Add(r.Wake); r.Wake > 0 && (g.wakes.IsZero() || !g.wakes.After(time.Now()) || at.Before(g.wakes)) {
 		g.wakes = at
@@ -301,14 +301,14 @@ func (l *Loop) wake(g *group, r *plan.Result) {
 	}
 }
 
-// free reports whether there is a slot for a group that is neither taken nor kept for one that waited: one of the
-// slots, or the one more for a group that has nothing under way.
+// free reports whether a slot for the group is neither taken nor reserved for one that waited: one of the
+// slots, or the extra one for a group that has nothing under way.
 func (l *Loop) free(g *group) bool {
 	taken := l.running + l.reserved
 	return taken < l.cfg.Slots || taken == l.cfg.Slots && g.atWork() == 0
 }
 
-// next gives the groups that waited longest their turn, as long as there are slots for them.
+// next gives the groups that have waited longest their turn, while there are slots for them.
 func (l *Loop) next() {
 	for i := 0; i < len(l.waiting) && l.running+l.reserved <= l.cfg.Slots; {
 		uid := l.waiting[i]
@@ -365,7 +365,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 	})
 }
 
-// do carries out an action; a panic in it is a fault of this one action.
+// do carries out an action; a panic in it fails only this action.
 func (l *Loop) do(ctx context.Context, ref plan.Ref, a plan.Action) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -380,7 +380,7 @@ func (l *Loop) do(ctx context.Context, ref plan.Ref, a plan.Action) (err error) 
 // stale call from undoing what a newer one began.
 const keepFor = time.Hour
 
-// forget drops groups that nobody called for in a long time. It looks for them once in a while.
+// forget drops groups without calls for a long time. It looks for them once in a while.
 func (l *Loop) forget(now time.Time) {
 	if now.Sub(l.swept) < keepFor/4 {
 		return

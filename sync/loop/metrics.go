@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// meters are what the loop tells Prometheus.
+// meters are the loop's metrics.
 type meters struct {
 	actions  *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -49,7 +49,7 @@ func (m meters) ended(a *plan.ActionReport) {
 	m.duration.WithLabelValues(string(a.Op)).Observe(a.DurationSeconds)
 }
 
-// eachGroup sets a figure of each group under lease. Of two with one name (one that is gone, and one applied again) the one
+// eachGroup sets a gauge for each group under lease. Of two with one name (one that is gone, and one applied again) the one
 // that was called for last counts.
 func (l *Loop) eachGroup(count func(*v1alpha1.VmGroupStatus) int32, set func(value float64, labels ...string)) {
 	l.mu.Lock()
@@ -80,7 +80,7 @@ func (l *Loop) phases() map[v1alpha1.Phase]int {
 	return n
 }
 
-// shown reports whether the figures of a group are told: it is under lease, was answered, and is not gone.
+// shown reports whether metrics include the group: it is under lease, was answered, and is not gone.
 func (g *group) shown(lease time.Duration) bool {
 	return time.Since(g.renewed) <= lease && g.status.Phase != "" && !g.finalized
 }

@@ -5,8 +5,8 @@ import (
 	"runtime"
 )
 
-// panicked says what was recovered. The value of a panic may be anything, a part of a Secret too: only the runtime's own faults,
-// which hold no data, are told; of the others their type. The stack, beside it in the log, shows no strings.
+// panicked describes a recovered value for the log. It may be anything, even part of a Secret: only the runtime's own errors,
+// which have no data, are logged in full; for others only the type. The stack, which is logged beside it, shows no strings.
 func panicked(p any) string {
 	if fault, is := p.(runtime.Error); is {
 		return fault.Error()

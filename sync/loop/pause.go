@@ -7,24 +7,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A process may stand still for any time and go on: it was stopped, its node was suspended or starved. It does not feel
-// that by itself, and knows nothing of what other replicas of the server did meanwhile. Hook calls that were sent to it
-// wait in its sockets, although whoever sent them has long given up: handled now, they would look fresh, and one for a
-// group that is gone would recreate it, and nobody would ever call for it again. So a pulse is kept, and when a beat
-// was missed for long, all leases end, and the calls that come right afterwards renew none.
+// A process may stand still for any time and then continue: it was stopped, or its node was suspended or starved. It does not
+// notice that by itself, and knows nothing of what other replicas of the server did meanwhile. Hook calls that were sent to it
+// wait in its sockets, although Metacontroller gave them up long ago: handled now, they would look fresh, and one for a
+// group that is gone would recreate it, and no later call would remove it. So the loop keeps a pulse: when it misses
+// beats for too long, all leases end, and calls that come right afterwards renew none.
 const (
 	beatEvery = 500 * time.Millisecond
-	// pauseLeast is the shortest pause that is taken for one. Metacontroller gives a call up after 10 s, and only then
-	// may call another replica: so it must be well below that.
+	// pauseLeast is the shortest gap that counts as a pause. Metacontroller gives a call up after 10 s, and only then
+	// may call another replica, so it must be well below that.
 	pauseLeast = 3 * time.Second
-	// pauseEcho is how long the calls that waited may need to be handled.
+	// pauseEcho is how long handling the calls that waited may take.
 	pauseEcho = time.Second
 )
 
-// pulse reports whether the process runs. Loop.mu guards it.
+// pulse detects pauses of the process. Loop.mu guards it.
 type pulse struct {
 	last   time.Time // the last beat; zero before Run
-	echoes time.Time // until when calls may be such as waited
+	echoes time.Time // until when calls may be ones that waited
 }
 
 // beatOn keeps the pulse until ctx ends.
@@ -50,20 +50,20 @@ func (l *Loop) beatOn(ctx context.Context) {
 }
 
 // notice ends all leases if the process has stood still. It reports whether a call that comes now may be one that waited.
-// l.mu is held.
+// The caller holds l.mu.
 func (l *Loop) notice(now time.Time) (echo bool) {
 	if !l.pulse.last.IsZero() && elapsed(l.pulse.last, now) > pauseLeast {
 		l.pulse.last, l.pulse.echoes = now, now.Add(pauseEcho)
 		for _, g := range l.groups {
 			g.expire(now, l.cfg.Lease)
 		}
-		l.cfg.Log.Warn().Msg("the process stood still for a while: nothing is done until the next hook calls")
+		l.cfg.Log.Warn().Msg("the process stood still for a while; it does nothing until the next hook calls")
 	}
 	return now.Before(l.pulse.echoes)
 }
 
-// elapsed is the time between two, by the monotonic clock or by the wall clock, whichever says more: the former stands
-// still while a machine is suspended (https://pkg.go.dev/time#hdr-Monotonic_Clocks).
+// elapsed is the time between two times, by the monotonic clock or the wall clock, whichever is longer: the former
+// stops while a machine is suspended (https://pkg.go.dev/time#hdr-Monotonic_Clocks).
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
@@ -75,16 +75,16 @@ func (g *group) expire(now time.Time, lease time.Duration) {
 	}
 }
 
-// leased reports whether the group may be acted for. l.mu is held.
+// leased reports whether the loop may act for the group. The caller holds l.mu.
 func (l *Loop) leased(g *group, now time.Time) bool {
 	l.notice(now)
 	return g != nil && now.Sub(g.renewed) <= l.cfg.Lease
 }
 
-// Leased reports whether a hook call permits the group's step for that Action.VM to go on now. A step asks right before each
-// of its calls: between two of them the process may have stood still, and another replica gone on. A step that was begun
-// before the group was deleted does not go on: the lease of the deletion is none for what made members, and whoever ends
-// the group waits for one lease, and no longer, for those that do not know of it yet. A step that only reads needs no lease.
+// Leased reports whether a hook call permits the group's step for that Action.VM to continue now. A step asks right before each
+// of its calls: between two of them the process may have stood still, and another replica acted. A step that began
+// before the group was deleted must not continue: the lease of the deletion does not permit making members, and the replica that ends
+// the group waits only one lease for those that do not know of the deletion yet. A step that only reads needs no lease.
 func (l *Loop) Leased(uid types.UID, vm string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

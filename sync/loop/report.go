@@ -9,22 +9,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// planned is what the newest plan of a group said, for those who ask what the server knows.
+// planned is the newest plan of a group, for GET /groups.
 type planned struct {
 	at        time.Time
 	status    v1alpha1.VmGroupStatus
 	finalized bool
-	last      *plan.PlanReport // the last that wanted anything
+	last      *plan.PlanReport // the last with an action
 }
 
-// remember keeps a plan, unless a newer one is known: plans are made side by side.
+// remember keeps a plan, unless a newer one is known: plans are made concurrently.
 func (g *group) remember(o *plan.Observed, r *plan.Result) {
 	if o.Now.Before(g.planned.at) || r.Status.Phase == "" {
 		return
 	}
 	g.planned.at, g.planned.status, g.planned.finalized = o.Now, r.Status, r.Finalized
 	if r.Finalized {
-		g.call.Related = plan.Related{} // the group is remembered for a while, and its user data need not be
+		g.call.Related = plan.Related{} // the group is remembered for a while, but its user data must not be
 	}
 	if len(r.Actions) > 0 {
 		g.planned.last = &plan.PlanReport{At: told(o.Now), Steps: plan.ReportSteps(r.Actions)}
@@ -42,8 +42,8 @@ func (g *group) note(ended plan.ActionReport) {
 	g.history = append(g.history, ended)
 }
 
-// Groups tells what is known of the groups that may be acted for, or that something is under way for. It plans nothing,
-// and shares with the groups only what is never changed.
+// Groups reports the groups that are under lease or have something under way. It plans nothing,
+// and its reports share only immutable values with the groups.
 func (l *Loop) Groups() []plan.Report {
 	now := time.Now()
 	l.mu.Lock()
@@ -72,7 +72,7 @@ func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Rep
 	return r
 }
 
-// pendingReports tells what is under way and what backs off, by member.
+// pendingReports reports what is under way and what backs off, by member.
 func (g *group) pendingReports(now time.Time) []plan.PendingReport {
 	all := make([]plan.PendingReport, 0, len(g.running)+len(g.failures))
 	for _, vm := range slices.Sorted(maps.Keys(g.running)) {
@@ -101,11 +101,11 @@ func (g *group) pendingReports(now time.Time) []plan.PendingReport {
 	return all
 }
 
-// told is a time as it is told: in UTC and whole seconds.
+// told returns a time for a report: in UTC and whole seconds.
 func told(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// relatedFor gives a call that is previewed the user data of the newest hook call of that group, if it brings no related
-// objects itself and names the same ones: a manifest never does. l.mu is held.
+// relatedFor returns the user data for a previewed call: that of the group's newest hook call, if the call has no related
+// objects itself (a manifest never does) and names the same ones. The caller holds l.mu.
 func (l *Loop) relatedFor(call *plan.Call) plan.Related {
 	wanted, _ := plan.UserDataOf(call.Group)
 	if !call.Related.NotGiven() {

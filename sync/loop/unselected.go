@@ -9,19 +9,19 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// unselected is what is remembered of the finalize calls for a group that is not being deleted: its CompositeController no
+// unselected records the finalize calls for a group that is not being deleted: its CompositeController no
 // longer selects it. They renew no lease, and end none: another CompositeController may call for the same group.
 type unselected struct {
 	since, last time.Time     // the first of these calls with none of another kind between them, and the newest
 	confirm     []plan.Action // ConfirmGone, if the newest plan wants it
-	emptied     bool          // it succeeded, and was begun after all leases were over
+	emptied     bool          // it succeeded, and began after all leases were over
 }
 
-// retryStale is when to call again with what is not older than a deletion.
+// retryStale is when Metacontroller should call again after a request that was older than the deletion.
 const retryStale = 5 * time.Second
 
-// called takes in such a call. After a gap the time restarts: the group may have been selected meanwhile, and another
-// replica been called for it. (In a shorter one, too: then a clone of that replica may be left behind.)
+// called records such a call. After a gap the time restarts: the group may have been selected meanwhile, and another
+// replica called for it. (In a shorter gap, too: then a clone of that replica may be left behind.)
 func (u *unselected) called(now time.Time, lease time.Duration) {
 	if u.since.IsZero() || now.Sub(u.last) > lease/3 {
 		*u = unselected{since: now}
@@ -29,7 +29,7 @@ func (u *unselected) called(now time.Time, lease time.Duration) {
 	u.last = now
 }
 
-// selected takes in a call of another kind: somebody selects the group, or it is being deleted.
+// selected records a call of another kind: a CompositeController selects the group, or it is being deleted.
 func (g *group) selected() {
 	if !g.unselected.since.IsZero() {
 		g.unselected = unselected{}
@@ -37,7 +37,7 @@ func (g *group) selected() {
 	}
 }
 
-// heard is when the newest call of any kind came.
+// heard returns when the newest call of any kind came.
 func (g *group) heard() time.Time {
 	if g.unselected.last.After(g.renewed) {
 		return g.unselected.last
@@ -45,8 +45,8 @@ func (g *group) heard() time.Time {
 	return g.renewed
 }
 
-// unselected answers a finalize for a group that is not being deleted, from memory. Nothing of it becomes the group's
-// wanted state.
+// unselected answers a finalize for a group that is not being deleted, from memory. Nothing in it becomes the group's
+// desired state.
 func (l *Loop) unselected(call plan.Call) plan.Result {
 	now := time.Now()
 	l.mu.Lock()
@@ -63,7 +63,7 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	}
 	echo := l.notice(now)
 	g.unselected.called(now, l.cfg.Lease)
-	if echo { // whoever sent it may have gone on long ago: the time begins with the next one
+	if echo { // its sender may have given it up long ago: the time starts with the next call
 		g.unselected = unselected{since: now, last: now}
 	}
 	observed := g.observe(l.cfg, now)
@@ -78,10 +78,10 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	if g.unselected.confirm = result.Actions; len(result.Actions) > 0 {
 		l.queue.Add(call.Group.UID)
 	}
-	if result.Finalized { // said once: what is known is not for another time
+	if result.Finalized { // once only: this knowledge does not hold for another time
 		g.unselected = unselected{last: now}
 	}
-	what := "the group is no longer selected by its CompositeController, and nothing of it is in vCenter: it is let go"
+	what := "the group's CompositeController no longer selects it, and vCenter has nothing of it: it is let go"
 	if result.Refusal != nil {
 		what = result.Refusal.Message
 	}
@@ -93,7 +93,7 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 }
 
 // confirmUnselected starts the fresh read that a group needs before it is let go. It changes nothing, so it needs no lease.
-// l.mu is held.
+// The caller holds l.mu.
 func (l *Loop) confirmUnselected(ctx context.Context, g *group, now time.Time) {
 	if g == nil || len(g.unselected.confirm) == 0 || len(g.running) > 0 || now.Sub(g.unselected.last) > l.cfg.Lease || !l.free(g) || ctx.Err() != nil {
 		return
@@ -103,7 +103,7 @@ func (l *Loop) confirmUnselected(ctx context.Context, g *group, now time.Time) {
 	l.start(ctx, g, confirm)
 }
 
-// confirming reports whether all that is under way for a group is that read. l.mu is held.
+// confirming reports whether that read is all that is under way for a group. The caller holds l.mu.
 func (l *Loop) confirming(uid types.UID) bool {
 	g := l.groups[uid]
 	return g != nil && len(g.running) == 1 && g.running[plan.ConfirmKey].Op == plan.ConfirmGone && !g.unselected.since.IsZero()

@@ -1,7 +1,7 @@
 // Package metrics is the list of the server's metrics, and the one way to register them. To add one, add it to the list and
 // to the table of metrics in docs; a test compares the two. Names follow
-// https://prometheus.io/docs/practices/naming/: the unit is the last word, counters end in _total, and of a time its
-// _duration_seconds or _timestamp_seconds is told.
+// https://prometheus.io/docs/practices/naming/: the unit is the last word, counters end in _total, and times in
+// _duration_seconds or _timestamp_seconds.
 package metrics
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metric is one metric: its name, what it says, its labels, and the buckets of a histogram.
+// Metric is one metric: its name, help, labels, and the buckets of a histogram.
 type Metric struct {
 	Name, Help string
 	Labels     []string
@@ -19,7 +19,7 @@ type Metric struct {
 
 // The metrics.
 var (
-	BuildInfo = add("vmgroup_build_info", "Always 1; the labels tell which build runs.", "version", "goversion")
+	BuildInfo = add("vmgroup_build_info", "Always 1; the labels identify the build.", "version", "goversion")
 
 	Groups          = add("vmgroup_groups", "Groups under lease, by phase.", "phase")
 	GroupsWaiting   = add("vmgroup_groups_waiting", "Groups that wait for a free slot.")
@@ -60,26 +60,26 @@ func (m *Metric) in(buckets []float64) *Metric {
 	return m
 }
 
-// All lists the metrics. The list is not changed.
+// All lists the metrics. The list is immutable.
 func All() []*Metric { return all }
 
-// Counter registers the metric as a counter, or gives the one that is registered; r may be nil.
+// Counter registers the metric as a counter, or returns the one already registered; r may be nil.
 func (m *Metric) Counter(r prometheus.Registerer) *prometheus.CounterVec {
 	return registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels))
 }
 
-// Histogram registers the metric as a histogram, or gives the one that is registered; r may be nil.
+// Histogram registers the metric as a histogram, or returns the one already registered; r may be nil.
 func (m *Metric) Histogram(r prometheus.Registerer) *prometheus.HistogramVec {
 	return registered(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, m.Labels))
 }
 
-// Gauge registers the metric as a gauge that is read when it is asked for: read calls set once for each combination of
+// Gauge registers the metric as a gauge that is read when it is scraped: read calls set once for each combination of
 // labels. r may be nil.
 func (m *Metric) Gauge(r prometheus.Registerer, read func(set func(value float64, labels ...string))) {
 	registered(r, prometheus.Collector(&gauge{desc: prometheus.NewDesc(m.Name, m.Help, m.Labels, nil), read: read}))
 }
 
-// registered gives the collector that is registered: c, or an equal one that was there before.
+// registered returns the registered collector: c, or an equal earlier one.
 func registered[C prometheus.Collector](r prometheus.Registerer, c C) C {
 	if r == nil {
 		return c
