@@ -14,10 +14,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Do carries out one step: it starts the step's task, awaits it, and awaits a read of its VM that was begun after
-// the task had ended and is published. So whoever looks after Do returned sees what was done. Errors are *vcfault.Error.
+// Do carries out one step: it starts the step's task, waits for it to end, and waits until a read of the VM that began after
+// that is published. So the inventory shows the effect when Do returns. Errors are *vcfault.Error.
 //
-// Every step may be tried again, whatever became of the last try: what is already as wanted is success.
+// Every step may be retried, whatever the last try did: if nothing is left to do, that is success.
 func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
@@ -41,7 +41,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err == nil {
 		return nil
 	}
-	v.reader.Touch(concerned(a)...) // what was planned from may be out of date
+	v.reader.Touch(concerned(a)...) // what the plan was made from may be out of date
 	op := string(a.Op)
 	if a.MemberKey() {
 		op += " " + a.VM
@@ -49,7 +49,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	return vcfault.Classify(op, err)
 }
 
-// concerned are the objects that an action was planned from.
+// concerned returns the objects that an action was planned from.
 func concerned(a plan.Action) []types.ManagedObjectReference {
 	var refs []types.ManagedObjectReference
 	switch {
@@ -106,14 +106,14 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	case plan.ConfirmGone:
 		return v.confirmGone(ctx, ref, a)
 	}
-	return vcfault.New(vcfault.ReasonInternal, true, "The server does not know the step %q.", a.Op)
+	return vcfault.New(vcfault.ReasonInternal, true, "The server has no step %q.", a.Op)
 }
 
-// Call makes a call that was planned from the inventory: not in another vCenter than that was read from.
+// Call makes a call that was planned from the inventory, but only in the vCenter that the inventory was read from.
 func (v *VCenter) Call(ctx context.Context, f func(context.Context, *session.Session) error) error {
 	return v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		if v.inventory.VCenter() != s.UUID {
-			return vcfault.New(plan.ReasonVCenterChanged, false, "Another vCenter answers than before; its inventory is read first.")
+			return vcfault.New(plan.ReasonVCenterChanged, false, "Another vCenter answers now; its inventory is read first.")
 		}
 		if err := v.mayAct(ctx); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (v *VCenter) Call(ctx context.Context, f func(context.Context, *session.Ses
 	})
 }
 
-// Task starts a task and awaits it.
+// Task starts a task and waits for it to end.
 func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
 	var task types.ManagedObjectReference
 	err := v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
@@ -135,7 +135,7 @@ func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session
 	return v.await(ctx, task)
 }
 
-// await awaits a task of the step that a context is of.
+// await waits for a task of the step in ctx to end.
 func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
 	if who, is := ctx.Value(acting{}).(actor); is {
 		v.underWay.Await(who.uid, who.vm, task)
@@ -143,7 +143,7 @@ func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) 
 	return v.tasks.Wait(ctx, task)
 }
 
-// own is the group's member that an action is for. Nothing else is ever acted on.
+// own returns the group's member that an action is for. The server acts on no other VM.
 func (v *VCenter) own(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
 	m := v.inventory.Member(a.MoRef)
 	if m == nil || m.Stamp.UID != ref.UID || m.Stamp.Ordinal != a.Ordinal {
@@ -153,5 +153,5 @@ func (v *VCenter) own(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
 }
 
 func notOurs(a plan.Action) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The VM of %s does not bear this group's stamp any more, so it was not touched; it is read again.", a.VM)
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The VM of %s no longer has this group's stamp, so it was not touched; it is read again.", a.VM)
 }

@@ -53,7 +53,7 @@ func readNetworks(ctx context.Context, s *session.Session, d datacenter) (*netwo
 	return n, nil
 }
 
-// switchOf is the distributed switch of a port group; nil if it has none or that cannot be seen.
+// switchOf returns the distributed switch of a port group; nil if there is none or it cannot be seen.
 func (n *networks) switchOf(t *namedObject) *namedObject {
 	ref, _ := t.props["config.distributedVirtualSwitch"].(types.ManagedObjectReference)
 	return n.switches[ref]
@@ -72,7 +72,7 @@ func (n *networks) uplink(t *namedObject) bool {
 	return slices.Contains(uplinks.ManagedObjectReference, t.Ref)
 }
 
-// qualified is the path of a network with its switch in it, by which port groups of one name are told apart: those of
+// qualified returns the path of a network including its switch, which distinguishes port groups of one name: those of
 // NSX have the same name, and the same path, in each switch.
 func (n *networks) qualified(t *namedObject) string {
 	dvs := n.switchOf(t)
@@ -83,8 +83,8 @@ func (n *networks) qualified(t *namedObject) string {
 	return dir + path.Base(dvs.Path) + "/" + name
 }
 
-// find is the network that a name means: by its path, by its path with its switch in it ("DVS0/web"), and, of several, the
-// only one that the hosts have, if reached tells which they have.
+// find finds a network by its name, its path, or its path with its switch ("DVS0/web"). Of several it takes the
+// only one that the hosts have, if reached lists what they have.
 func (n *networks) find(name string, reached *reach) (*namedObject, error) {
 	var plain, qualified []naming.Candidate
 	for i := range n.all {
@@ -101,7 +101,7 @@ func (n *networks) find(name string, reached *reach) (*namedObject, error) {
 			fits = there
 		}
 	}
-	if len(fits) == 0 { // uplinks would be no good advice
+	if len(fits) == 0 { // the message must not suggest uplinks
 		plain = slices.DeleteFunc(plain, func(c naming.Candidate) bool {
 			return n.uplink(&n.all[slices.IndexFunc(n.all, func(t namedObject) bool { return t.Ref == c.Ref })])
 		})
@@ -112,12 +112,12 @@ func (n *networks) find(name string, reached *reach) (*namedObject, error) {
 	}
 	t := &n.all[fits[0]]
 	if n.uplink(t) {
-		return nil, vcfault.New(vcfault.ReasonNetworkUnusable, true, "The port group %s is an uplink of its switch, for hosts and not for VMs: name another one in spec.networks.", t.Path)
+		return nil, vcfault.New(vcfault.ReasonNetworkUnusable, true, "The port group %s is an uplink of its switch, which VMs cannot use: name another one in spec.networks.", t.Path)
 	}
 	return t, nil
 }
 
-// backing is what connects an adapter with a network, as object.NetworkReference.EthernetCardBackingInfo gives it, but
+// backing returns the backing that connects an adapter to a network, like object.NetworkReference.EthernetCardBackingInfo, but
 // without another call.
 func (n *networks) backing(t *namedObject) (types.BaseVirtualDeviceBackingInfo, error) {
 	switch t.Ref.Type {
@@ -145,10 +145,10 @@ func (n *networks) backing(t *namedObject) (types.BaseVirtualDeviceBackingInfo, 
 	return &types.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: naming.Unescape(name)}}, nil
 }
 
-// fillAdapters gives the clone one adapter for each of spec.networks, in their order, instead of the template's.
+// fillAdapters replaces the template's adapters with one for each of spec.networks, in their order.
 //
-// They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes what adapters that are
-// there already are connected with. vCenter gives them MAC addresses as it clones, so that the guest's network
+// They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes the backings of existing
+// adapters. vCenter gives them MAC addresses as it clones, so the guest's network
 // configuration comes later (prepare.go).
 func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
 	if len(b.details.Spec.Networks) == 0 {

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// release takes the stamp off a VM, and what its notes say of it; it is nobody's from then on. One that is gone is nobody's either.
+// release takes the stamp and the server's notes off a VM, which is unmanaged from then on. A VM that is gone is success.
 func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if v.inventory.IsGone(a.MoRef) {
 		return nil
@@ -31,7 +31,7 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
 	}
 	if fault.Is(err, &types.NoPermission{}) && (spec.Annotation != "" || spec.ManagedBy != nil) {
-		spec.Annotation, spec.ManagedBy = "", nil // no deletion waits for a note
+		spec.Annotation, spec.ManagedBy = "", nil // a deletion does not fail because of the notes
 		err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
 	}
 	if err == nil {
@@ -43,8 +43,8 @@ func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	return err
 }
 
-// adopt writes a stamp into a VM that bears none, or that of a former incarnation of the group. All that State looked
-// at is looked at again in a read that begins now.
+// adopt writes a stamp into a VM that has none, or that of a former incarnation of the group. It checks all that State checked
+// again, in a read that begins now.
 func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	v.inventory.WatchCandidate(ref, a.MoRef)
 	if err := v.reader.Read(ctx, inventory.VMRef(a.MoRef)); err != nil {
@@ -66,7 +66,7 @@ func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.VCenter(), Created: stamp.Time(time.Now()), Fingerprint: a.Fingerprint,
 		Former: plan.Former{Entry: a.Entry, Name: m.Name, Folder: m.Folder},
 	}
-	if a.Details != nil { // as a clone would have: so that adoption alone replaces nothing
+	if a.Details != nil { // as in a clone's stamp, so that adoption alone replaces nothing
 		stamp.Home, stamp.Addresses = a.Details.Home, a.Details.AddressText
 	}
 	return v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode())

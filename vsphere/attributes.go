@@ -19,7 +19,7 @@ import (
 type fieldBook struct {
 	mu   sync.Mutex
 	of   *session.Session
-	defs []types.CustomFieldDef // not changed
+	defs []types.CustomFieldDef // immutable
 }
 
 func (b *fieldBook) read(s *session.Session) ([]types.CustomFieldDef, bool) {
@@ -34,8 +34,8 @@ func (b *fieldBook) write(s *session.Session, defs []types.CustomFieldDef) {
 	b.of, b.defs = s, defs
 }
 
-// setAttributes gives a VM, which has the values have, the wanted ones, and empties those of former (names) that are no
-// longer wanted. Attributes that vCenter does not know yet are made. begin is called before the VM is given a value.
+// setAttributes gives a VM, whose values are have, the wanted ones, and empties the attributes in former (names) that are no
+// longer wanted. It creates attributes that vCenter does not have yet, and calls begin before it sets a value.
 func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types.BaseCustomFieldValue, wanted map[string]string, former []string, begin func() error) error {
 	if len(wanted)+len(former) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		manager := s.Vim.ServiceContent.CustomFieldsManager
 		if manager == nil {
-			return vcfault.New(vcfault.ReasonInternal, true, "vCenter has no custom attributes: take spec.customAttributes out.")
+			return vcfault.New(vcfault.ReasonInternal, true, "vCenter has no custom attributes: remove spec.customAttributes.")
 		}
 		set := func(key int32, value string) error {
 			if valueOf(have, key) == value {
@@ -57,7 +57,7 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 			}
 			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: inventory.VMRef(a.MoRef), Key: key, Value: value})
 			if vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-				v.fields.write(nil, nil) // the definition may have gone: the next try reads them again
+				v.fields.write(nil, nil) // the definition may be gone: the next try reads them again
 			}
 			return err
 		}
@@ -88,7 +88,7 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 	})
 }
 
-// valueOf is the value of an attribute; one that has none is empty.
+// valueOf returns the value of an attribute; empty if it has none.
 func valueOf(have []types.BaseCustomFieldValue, key int32) string {
 	for _, value := range have {
 		if s, is := value.(*types.CustomFieldStringValue); is && s.Key == key {
@@ -98,8 +98,8 @@ func valueOf(have []types.BaseCustomFieldValue, key int32) string {
 	return ""
 }
 
-// fieldKey is the key of a VM's attribute of that name, which is made if there is none. One that another replica of the
-// server makes at the same time is as good.
+// fieldKey returns the key of a VM's attribute of that name, which it creates if there is none. If another replica of the
+// server creates it at the same time, that one is used.
 func (v *VCenter) fieldKey(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
 	defs, err := v.fieldDefs(ctx, s, manager)
 	if err != nil {
@@ -109,7 +109,7 @@ func (v *VCenter) fieldKey(ctx context.Context, s *session.Session, manager type
 		return def.Key, nil
 	}
 	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
-	v.fields.write(nil, nil) // whatever came of it, there is more now than was known
+	v.fields.write(nil, nil) // in any case there is a definition that is not remembered
 	if err == nil {
 		return res.Returnval.Key, nil
 	}
@@ -126,10 +126,10 @@ func (v *VCenter) fieldKey(ctx context.Context, s *session.Session, manager type
 	if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name }); i >= 0 {
 		of = defs[i].ManagedObjectType
 	}
-	return 0, vcfault.New(vcfault.ReasonAttributeConflict, true, "The custom attribute %q is there already, but for objects of type %s, not for VMs: give another name in spec.customAttributes, or rename that one in vCenter.", name, of)
+	return 0, vcfault.New(vcfault.ReasonAttributeConflict, true, "The custom attribute %q exists already, but for objects of type %s, not for VMs: use another name in spec.customAttributes, or rename that one in vCenter.", name, of)
 }
 
-// defOf is the definition of a VM's attribute of that name: its own before one for all kinds of objects; or nil.
+// defOf returns the definition of a VM's attribute of that name, preferring one for VMs to one for all kinds of objects; or nil.
 func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
 	for _, kind := range []string{session.VMType, ""} {
 		if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name && d.ManagedObjectType == kind }); i >= 0 {
@@ -139,7 +139,7 @@ func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
 	return nil
 }
 
-// fieldDefs are the definitions of all attributes.
+// fieldDefs returns the definitions of all attributes.
 func (v *VCenter) fieldDefs(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
 	if defs, known := v.fields.read(s); known {
 		return defs, nil

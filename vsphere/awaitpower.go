@@ -10,9 +10,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// awaitPower waits for tasks of a VM that are under way and change its power, and reads it then. Another replica
-// may have begun one before this one marked the VM, or took the mark off; until it has ended the VM shows as it was. A datacenter's task
-// that powers VMs on does not say which; so each of our user's is awaited, and then those of the VM that it may have begun.
+// awaitPower waits for the running tasks that change a VM's power, and then reads it. Another replica
+// may have begun one before this one set or withdrew the VM's mark; until it ends, the VM's state shows nothing of it. A datacenter's
+// task that powers VMs on does not say which, so awaitPower waits for each one of our user, and then for tasks of the VM that it began.
 func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReference, kinds ...string) error {
 	for range 2 {
 		var under []types.ManagedObjectReference
@@ -36,7 +36,7 @@ func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReferenc
 			return err
 		}
 		for _, task := range under {
-			_, _ = v.tasks.Wait(ctx, task) // how it ended is the other's matter: the read tells
+			_, _ = v.tasks.Wait(ctx, task) // its result does not matter here: the read tells
 		}
 		if err := v.reader.Read(ctx, vm); err != nil || !many {
 			return err

@@ -23,14 +23,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// cloneBuilder is a clone as it is put together.
+// cloneBuilder builds a clone spec.
 type cloneBuilder struct {
 	ref     plan.Ref
 	action  plan.Action
 	details *plan.Details // never nil, nor is its Spec
-	// plain reports whether the action has no details: nothing but the VM itself is wanted.
+	// plain reports whether the action has no details, so that only the VM itself is wanted.
 	plain bool
-	// id is the instanceUuid of the VM to be.
+	// id is the instanceUuid of the new VM.
 	id         string
 	settings   *inventory.Settings
 	datacenter datacenter
@@ -38,7 +38,7 @@ type cloneBuilder struct {
 	// allows, by their moRefs; nil for all.
 	pod        *namedObject
 	compatible map[string]bool
-	// source is what is cloned.
+	// source is the template, or its snapshot.
 	source *source
 	// backings connect the adapters with spec.networks; kept: adapters of the template are used for that.
 	backings []types.BaseVirtualDeviceBackingInfo
@@ -47,12 +47,12 @@ type cloneBuilder struct {
 	spec types.VirtualMachineCloneSpec
 }
 
-// clone makes a member, powered off (a power-on within the clone would be a second task that nobody awaits), its
-// stamp in the clone's own spec: at no moment is there a VM of ours without one. The name is the lock: of two
-// clones of one ordinal vCenter refuses one, and that one finds the other's VM.
+// clone makes a member, powered off (a power-on within the clone would be a second task that nothing waits for), with its
+// stamp in the clone spec, so that a VM of ours never exists without one. The name is the lock: of two
+// clones of one ordinal vCenter refuses one, which then finds the other's VM.
 //
-// All that is looked up before is read only, and remembered for other clones (memo.go). When the reply to
-// CloneVM_Task is lost, the clone may run all the same. The error is returned, and the next try meets its VM, or its name.
+// The look-ups before only read, and their answers are kept for other clones (memo.go). If the reply to
+// CloneVM_Task is lost, the clone may run nevertheless: the error is returned, and the next try finds the VM, or its name.
 func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	b, err := v.newCloneBuilder(ref, a)
 	if err != nil {
@@ -81,29 +81,29 @@ func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	return v.reader.Read(ctx, vm)
 }
 
-// cloneStep is one step of putting a clone together.
+// cloneStep is one step of building a clone.
 type cloneStep struct {
 	name string
 	fill func(context.Context, *cloneBuilder) error
-	// only says which VMs it is for.
+	// only says which VMs need it.
 	only scopeOfStep
-	// base reports whether what comes after is built upon it; last, that it is built upon all others.
+	// base: later steps need its result. last: it needs the results of all others.
 	base, last bool
 }
 
-// scopeOfStep says which VMs a step is for.
+// scopeOfStep says which VMs need a step.
 type scopeOfStep int
 
 const (
-	// anyVM: what any VM of that source needs.
+	// anyVM: any VM of that source.
 	anyVM scopeOfStep = iota
-	// aMember: what a member of a group needs, and is known from the group alone.
+	// aMember: a member of a group; the group alone determines it.
 	aMember
-	// aClone: what needs data that only a clone is given.
+	// aClone: it needs data that only a clone has.
 	aClone
 )
 
-// cloneSteps are the steps of putting a clone together, in their order. The check takes them, too, as far as it can.
+// cloneSteps returns the steps of building a clone, in order. The check takes them, too, as far as it can.
 func (v *VCenter) cloneSteps() []cloneStep {
 	return []cloneStep{
 		{name: "template and snapshot", fill: v.fillSource, base: true},
@@ -120,7 +120,7 @@ func (v *VCenter) cloneSteps() []cloneStep {
 	}
 }
 
-// begin clones, and awaits it.
+// begin starts the clone, and waits for it to end.
 func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, error) {
 	a := b.action
 	return v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
@@ -148,7 +148,7 @@ func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action) (*cloneBuilder, e
 	return b, err
 }
 
-// stamp is that of the VM to be.
+// stamp returns the stamp of the new VM.
 func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 	return stamp.Stamp{
 		Cluster: cluster, Namespace: b.ref.Namespace, Name: b.ref.Name, UID: b.ref.UID,
@@ -159,7 +159,7 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 	}
 }
 
-// unprepared is what the stamp says of a member that may not be powered on before it is prepared.
+// unprepared returns the stamp's text for a member that must be prepared before it is powered on.
 func (b *cloneBuilder) unprepared() string {
 	if b.details.Prepared == "" {
 		return ""
@@ -175,14 +175,14 @@ func (v *VCenter) fillSize(_ context.Context, b *cloneBuilder) error {
 	return nil
 }
 
-// cloneFailure looks what a failure says of what was looked up before, and gives the error to tell.
+// cloneFailure forgets the answers that a failure shows to be wrong, and returns the error to report.
 func (v *VCenter) cloneFailure(ctx context.Context, b *cloneBuilder, err error) error {
 	gone, at := vcfault.MissingObject(err), b.settings
 	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-		v.lookups.forget() // what was remembered may be wrong: the next try looks again
+		v.lookups.forget() // kept answers may be wrong: the next try asks again
 	}
 	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
-		_, refitErr := v.refit(ctx) // the settings name another one now, or none: then their fault is the one to tell
+		_, refitErr := v.refit(ctx) // the settings may name another one now, or none: then their fault is reported
 		return errors.Join(refitErr, err)
 	}
 	return cloneRefusal(b, err)
@@ -211,8 +211,8 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 	return e
 }
 
-// resolveNameConflict looks at who has a new member's name: the member itself, by an earlier try or another replica of the
-// server, or an unmanaged VM. It is read afresh, and published.
+// resolveNameConflict finds out which object has a new member's name: the member itself, from an earlier try or another replica of
+// the server, or an unmanaged VM. It reads that object again, and publishes it.
 func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.Action, holder types.ManagedObjectReference) error {
 	if holder.Value == "" {
 		var err error
@@ -220,7 +220,7 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 			return err
 		}
 	}
-	underWay := vcfault.New(vcfault.ReasonCloneUnderWay, false, "A clone named %s is under way; it is looked at again.", a.VM)
+	underWay := vcfault.New(vcfault.ReasonCloneUnderWay, false, "A clone named %s is under way; the server looks again.", a.VM)
 	if holder.Value == "" {
 		return underWay
 	}
@@ -230,19 +230,19 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 	m, path, told := v.inventory.Holder(holder.Value)
 	switch {
 	case m != nil && m.Stamp.UID == ref.UID && !m.Stamp.Quarantined.IsZero():
-		return vcfault.New(vcfault.ReasonNameHeld, false, "A VM of the group that was taken away still has the name %s; it gets another one first.", a.VM)
+		return vcfault.New(vcfault.ReasonNameHeld, false, "A removed VM of the group still has the name %s; it is renamed first.", a.VM)
 	case m != nil && m.Stamp.UID == ref.UID && m.Stamp.Ordinal == a.Ordinal:
 		return nil
 	case !told:
-		return underWay // it went, or is not finished enough to say whose it is
+		return underWay // it is gone, or too unfinished to have a stamp
 	case m != nil && m.Stamp.Namespace == ref.Namespace && m.Stamp.Name == ref.Name && m.Stamp.UID != ref.UID:
 		return v.formerConflict(ref, &m.Stamp, path)
 	}
 	return vcfault.New(vcfault.ReasonNameConflict, true, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 
-// formerConflict says how a VM comes back that a group of the same namespace and name has left behind: one that was lost, and
-// applied again. The message is the same for all of its members.
+// formerConflict says how to adopt a VM that a former group of the same namespace and name left behind, when the group was lost
+// and applied again. The message is the same for all of its members.
 func (v *VCenter) formerConflict(ref plan.Ref, s *stamp.Stamp, path string) error {
 	folder := path[:strings.LastIndexByte(path, '/')]
 	held := "The name is taken in " + folder + " by a VM of "

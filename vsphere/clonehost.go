@@ -46,8 +46,8 @@ func (b *cloneBuilder) unhost(err error) bool {
 	return true
 }
 
-// crowdedOut reports whether a member that its host has no resources for is to be cloned elsewhere: it was refused several times, DRS does
-// not place it, another host could take it, and vCenter's events say that it never ran, so there is nothing in it.
+// crowdedOut reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
+// not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
 func (v *VCenter) crowdedOut(ctx context.Context, m *inventory.Member) bool {
 	others := v.inventory.OtherHosts(m.HostRef)
 	if v.inventory.Automation(m) != "" || len(others) == 0 || v.crowds.Refuse(m.MoRef) < hosts.CrowdedAfter {

@@ -29,7 +29,7 @@ func readComputes(ctx context.Context, s *session.Session, d datacenter) (*compu
 		return nil, err
 	}
 	c := &computes{all: all, owner: map[types.ManagedObjectReference]types.ManagedObjectReference{}, root: map[types.ManagedObjectReference]types.ManagedObjectReference{}}
-	for _, t := range all { // what is above comes first
+	for _, t := range all { // parents come first
 		if pool, is := t.props["resourcePool"].(types.ManagedObjectReference); is && slices.Contains(computeKinds, t.Ref.Type) {
 			c.root[t.Ref], c.owner[pool] = pool, t.Ref
 		} else if above, found := c.owner[t.parent]; found {
@@ -39,7 +39,7 @@ func readComputes(ctx context.Context, s *session.Session, d datacenter) (*compu
 	return c, nil
 }
 
-// pool is the one that a name means: the root pool of a cluster or host, or a pool; by default the only cluster or host.
+// pool finds a resource pool by name: the root pool of a cluster or host, or a pool; by default that of the only cluster or host.
 func (c *computes) pool(name string, field naming.Setting) (types.ManagedObjectReference, error) {
 	hosts := candidatesAmong(c.all, computeKinds...)
 	i, err := field.Choose(name, hosts)
@@ -59,7 +59,7 @@ func (c *computes) pool(name string, field naming.Setting) (types.ManagedObjectR
 	return all[i].Ref, nil
 }
 
-// reach is what the hosts of a cluster, or a host, are connected with.
+// reach lists the datastores and networks that the hosts of a cluster, or a host, have.
 type reach struct {
 	datastores, networks []types.ManagedObjectReference
 }
@@ -77,7 +77,7 @@ func readReach(ctx context.Context, s *session.Session, compute types.ManagedObj
 	return r, nil
 }
 
-// reachOf is what the hosts of a pool are connected with; nil if that cannot be told.
+// reachOf returns the reach of a pool's hosts; nil if it cannot be read.
 func (v *VCenter) reachOf(ctx context.Context, s *session.Session, d datacenter, pool types.ManagedObjectReference) (*reach, error) {
 	c, err := v.lookups.computes.get(ctx, s, d.ref.Value, knownFor, func() (*computes, error) { return readComputes(ctx, s, d) })
 	if err != nil {
@@ -90,8 +90,8 @@ func (v *VCenter) reachOf(ctx context.Context, s *session.Session, d datacenter,
 	return v.lookups.reach.get(ctx, s, owner.Value, knownFor, func() (*reach, error) { return readReach(ctx, s, owner) })
 }
 
-// fillPool says where the clone runs: in its zone, in spec.placement.pool, or where the server's settings say. In another
-// datacenter than theirs these do not apply.
+// fillPool sets where the clone runs: in its zone, in spec.placement.pool, or in the pool of the server's settings, which
+// applies only in the settings' datacenter.
 func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
 	name, field := b.details.Spec.Placement.Pool, poolField
 	if b.details.Zone != "" {

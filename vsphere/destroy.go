@@ -14,8 +14,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// destroy removes a member and the disks that its clone made. Its stamp is read once more before, and not from the
-// inventory. Disks from elsewhere are detached first, and kept.
+// destroy removes a member and the disks that its clone made, after it has read the stamp again from vCenter. It first detaches
+// disks from elsewhere, and keeps them.
 func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	vm := inventory.VMRef(a.MoRef)
 	for {
@@ -62,10 +62,10 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	return v.reader.Read(ctx, vm)
 }
 
-// detachable reports whether vCenter lets go of disks and keeps their files. It does not where one is part of a snapshot: "Cannot
+// detachable reports whether vCenter can detach disks and keep their files. It cannot if one is part of a snapshot: "Cannot
 // remove virtual disk from the virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine"
-// (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots are an
-// operator's, or a backup's, and removing them is not ours to decide.
+// (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots belong to an
+// operator or to backup software, and the server must not remove them.
 func (x *FreshVM) detachable(a plan.Action, kept []*types.VirtualDisk) error {
 	if !x.snapshots {
 		return nil
@@ -84,13 +84,13 @@ func (x *FreshVM) detachable(a plan.Action, kept []*types.VirtualDisk) error {
 		vcfault.FirstFew(held), a.VM)
 }
 
-// detach takes disks off a VM and keeps their files: an operation without a file operation.
+// detach removes disks from a VM and keeps their files: a device change without a file operation.
 func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *FreshVM, kept []*types.VirtualDisk) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.changeVersion}
 	for _, disk := range kept {
 		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
 			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
-		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("a disk that the clone did not make is detached and kept")
+		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a disk that the clone did not make")
 	}
 	return v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
 }

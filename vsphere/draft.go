@@ -13,25 +13,25 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Draft is a clone that is put together as the server does it, and not made.
+// Draft is a clone that is built as the server builds one, but not made.
 type Draft struct {
 	v *VCenter
 	b *cloneBuilder
 }
 
-// Draft begins one for an action, a Clone with details.
+// Draft begins a draft for an action, a Clone with details.
 func (v *VCenter) Draft(ref plan.Ref, a plan.Action) (*Draft, error) {
 	b, err := v.newCloneBuilder(ref, a)
 	return &Draft{v, b}, err
 }
 
-// As gives the VM to be that instanceUuid and name, and the folder that it is to be made in.
+// As sets the instanceUuid, name and folder of the VM.
 func (d *Draft) As(instanceUUID, name, folder string) {
 	d.b.id, d.b.action.VM, d.b.action.Folder = instanceUUID, name, folder
 }
 
-// Fill takes the steps of a clone, but for those that need data that only a clone is given, and reports each that failed. Without what
-// the rest is built upon nothing more is looked at, and the last step only if all others went well.
+// Fill takes the steps of a clone, except those that need data that only a clone has, and reports each that failed. It stops
+// when a step failed that the rest needs, and takes the last step only if all others succeeded.
 func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (good bool) {
 	good = true
 	for _, step := range d.v.cloneSteps() {
@@ -51,8 +51,8 @@ func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (
 	return good
 }
 
-// Obstacles looks what a clone would meet that the forecast of a group without a VM, or with others, has. It makes nothing; reads that
-// fail are told as obstacles, too.
+// Obstacles returns what the steps of a clone would fail on. It creates nothing; reads that
+// fail are obstacles, too.
 func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (all []plan.Obstacle) {
 	tell := func(part string, err error) {
 		all = append(all, plan.Obstacle{VM: a.VM, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
@@ -72,7 +72,7 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 	return all
 }
 
-// FillBare takes the steps that make a VM like a member, and none that says whose it is.
+// FillBare takes the steps that make a VM like a member, but none that says which group it belongs to.
 func (d *Draft) FillBare(ctx context.Context) error {
 	for _, step := range d.v.cloneSteps() {
 		if step.only != anyVM {
@@ -85,22 +85,22 @@ func (d *Draft) FillBare(ctx context.Context) error {
 	return nil
 }
 
-// Spec is what the steps have filled.
+// Spec returns the clone spec that the steps have filled.
 func (d *Draft) Spec() types.VirtualMachineCloneSpec { return d.b.spec }
 
-// Folder is the moRef of the folder that it would be made in.
+// Folder returns the moRef of the folder that the clone would be made in.
 func (d *Draft) Folder() string { return d.b.action.Folder }
 
-// Group is the details of the action.
+// Group returns the details of the action.
 func (d *Draft) Group() *plan.Details { return d.b.details }
 
-// Devices are those of what is cloned.
+// Devices returns the devices of the source.
 func (d *Draft) Devices() []types.BaseVirtualDevice { return d.b.source.devices }
 
-// CoresPerSocket are those of what is cloned; 0 if vCenter does not say.
+// CoresPerSocket returns those of the source; 0 if vCenter does not say.
 func (d *Draft) CoresPerSocket() int32 { return d.b.source.perSocket }
 
-// Network finds a network that the hosts have to which it would go.
+// Network finds a network that the clone's possible hosts have.
 func (d *Draft) Network(ctx context.Context, name string) (naming.Candidate, error) {
 	return d.v.networkAt(ctx, d.b.datacenter, *d.b.spec.Location.Pool, name)
 }
@@ -132,7 +132,7 @@ func (v *VCenter) networkAt(ctx context.Context, in datacenter, pool types.Manag
 			return err
 		}
 		if reached != nil && !slices.Contains(reached.networks, x.Ref) {
-			return vcfault.New(vcfault.ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or see to the hosts.", x.Path)
+			return vcfault.New(vcfault.ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or connect the hosts to it.", x.Path)
 		}
 		found = x.Candidate
 		return nil
@@ -140,7 +140,7 @@ func (v *VCenter) networkAt(ctx context.Context, in datacenter, pool types.Manag
 	return found, err
 }
 
-// OwnerOf is the cluster or host of a pool in the settings' datacenter; the zero reference if that cannot be told.
+// OwnerOf returns the cluster or host of a pool in the settings' datacenter; the zero reference if unknown.
 func (v *VCenter) OwnerOf(ctx context.Context, pool types.ManagedObjectReference) (owner types.ManagedObjectReference, err error) {
 	in, err := v.ownDatacenter()
 	if err != nil {
@@ -156,7 +156,7 @@ func (v *VCenter) OwnerOf(ctx context.Context, pool types.ManagedObjectReference
 	return owner, err
 }
 
-// ownDatacenter is that of the settings.
+// ownDatacenter returns the datacenter of the settings.
 func (v *VCenter) ownDatacenter() (datacenter, error) {
 	at, err := v.settings()
 	if err != nil {
@@ -165,7 +165,7 @@ func (v *VCenter) ownDatacenter() (datacenter, error) {
 	return datacenter{ref: at.Datacenter, path: at.DatacenterPath, ofSettings: true}, nil
 }
 
-// DatastoreState is what there is to know of the datastore of the settings before a VM is put on it.
+// DatastoreState is the state of the settings' datastore, which matters before a VM is put on it.
 type DatastoreState struct {
 	Path string
 	// Usable reports whether VMs can be put on it now.
@@ -174,7 +174,7 @@ type DatastoreState struct {
 	Free int64
 }
 
-// ReadDatastore reads the state of the datastore of some settings, which name one; nil if it cannot be read.
+// ReadDatastore reads the state of the datastore that the settings name; nil if it cannot be read.
 func ReadDatastore(ctx context.Context, s *session.Session, at *inventory.Settings) (*DatastoreState, error) {
 	all, err := readStorage(ctx, s, datacenter{ref: at.Datacenter, path: at.DatacenterPath, ofSettings: true})
 	if err != nil {

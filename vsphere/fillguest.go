@@ -10,8 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// fillCustomization has vCenter customize the guest at its first power-on, by the specification that
-// spec.customizationSpec names: with the member's own name, and the addresses of spec.networks.
+// fillCustomization makes vCenter customize the guest at its first power-on, with the specification that
+// spec.customizationSpec names, the member's own name, and the addresses of spec.networks.
 func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error {
 	name := b.details.Spec.CustomizationSpec
 	if name == "" {
@@ -22,7 +22,7 @@ func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error 
 		if err != nil {
 			return err
 		}
-		spec := *kept // others have it, too: what changes is replaced, not written into
+		spec := *kept // other clones share it: replace what changes, don't write into it
 		if spec.Identity, err = guest.Identify(name, b.action.VM, spec.Identity); err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error 
 	})
 }
 
-// mapAdapters gives each adapter its addresses. Without spec.networks the specification's own are kept, which must then be
+// mapAdapters gives each adapter its addresses. Without spec.networks it keeps the specification's own, which must be
 // as many as the template has adapters.
 func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) error {
 	networks := b.details.Spec.Networks
@@ -49,16 +49,16 @@ func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) e
 	return nil
 }
 
-// fillGuest tells the member who it is, and gives it its user data. Network adapters have no MAC addresses yet, so that
+// fillGuest gives the member's guest its metadata and user data. Network adapters have no MAC addresses yet, so
 // their configuration comes later (prepare.go).
 //
-// With a customization specification cloud-init must find no data of its own: where there is any, it does not look for
-// what vCenter's guest customization brings ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has
-// something). So the member finds its metadata beside it then, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
+// With a customization specification, cloud-init must find no data of its own in guestinfo: otherwise it ignores
+// vCenter's guest customization ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has
+// data). Then the metadata has another key, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
 //
 // A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912
-// changes that): so they do not come along where the group has something to tell. (CAPV takes them off each clone, since
-// kubernetes-sigs/cluster-api-provider-vsphere#2014.) Other members keep them, as appliances that are configured by them need.
+// changes that), so the clone drops them if the group has data for its guests. (CAPV drops them in each clone, since
+// kubernetes-sigs/cluster-api-provider-vsphere#2014.) Other members keep them, because appliances are configured by them.
 func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
 	if b.plain {
 		return nil

@@ -17,14 +17,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// confirmGone reads everything afresh. A clone outlives the process that started it and is invisible until it is
-// registered, so the tasks are looked at first: a clone that is not among them any more had ended before, and its
-// VM is in the read that begins afterwards.
+// confirmGone reads everything again. A clone outlives the process that started it and is invisible until it is
+// registered, so it looks at the tasks first: a clone that is no longer among them has ended, and the read that begins
+// afterwards has its VM.
 func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
 	}
-	// The rules are read, too: another replica may have made some for the group since we looked.
+	// It reads the rules, too: another replica may have made some for the group since.
 	if err := v.reader.ScanWithClusters(ctx); err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) 
 	return nil
 }
 
-// removeFolder removes the group's folder if a fresh read shows it empty. UnregisterAndDestroy_Task takes a VM that
-// slips in at the last moment off the inventory and leaves it its disks; Destroy_Task would delete them.
+// removeFolder removes the group's folder if a fresh read shows it empty. If a VM gets into it at the last moment,
+// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks; Destroy_Task would delete them.
 func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	return nil
 }
 
-// empty tells, by a fresh read, that nothing is in the group's folder but an empty quarantine.
+// empty checks, by a fresh read, that the group's folder holds nothing but an empty quarantine.
 func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) error {
 	found, err := v.inside(ctx, ref, folder)
 	if err != nil {
@@ -107,10 +107,10 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 		return nil
 	}
 	slices.Sort(unmanaged)
-	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder holds what is not the group's (%s): move it elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
+	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder holds other objects (%s): move them elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
 }
 
-// inside reads what is in a folder, and each of that; nothing if the folder is gone.
+// inside reads a folder's children, and the objects in each of those; nothing if the folder is gone.
 func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (children []types.ManagedObjectReference, err error) {
 	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		o, err := session.ReadProps(ctx, s, folder, "childEntity")
@@ -119,7 +119,7 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 		}
 		children = session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference // an empty list may be left out
 		if !o.Told || o.Withheld {
-			return vcfault.New(vcfault.ReasonMissingPrivilege, true, "What is in the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
+			return vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
 		}
 		return nil
 	})
@@ -132,10 +132,10 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 	return children, err
 }
 
-// noCloneUnderWay reports whether none of those clones is queued or running any more that were when it was asked for
-// this group first. A task does not name its destination, so any clone of our user may be the group's. Which ones
-// are older than the end of the group is told by that first list, and by no clock. A group that is no longer selected may
-// be so several times: another since begins a list again.
+// noCloneUnderWay checks that none of the clones that were queued or running at its first call for this group
+// is any more. A task does not name its destination, so any clone of our user may be the group's. That first
+// list, and no clock, tells which ones are older than the end of the group. A group may stop being selected several
+// times: another since begins a new list.
 func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
 	var running []string
 	err := v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
@@ -146,30 +146,30 @@ func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.
 		return err
 	}
 	if left := v.clones.left(ref.UID, since, running); left > 0 {
-		return vcfault.New(vcfault.ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; it is waited for them.")
+		return vcfault.New(vcfault.ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; the server waits for them.")
 	}
 	return nil
 }
 
-// clones remembers, for each group that ends, the clones it has to wait for.
+// clones remembers, for each group that ends, the clones that it has to wait for.
 type clones struct {
 	mu      sync.Mutex
 	awaited map[apitypes.UID]olderClones
 }
 
-// olderClones are the tasks of the clones to wait for, as they were listed first for that since.
+// olderClones are the tasks of the clones to wait for, as first listed for that since.
 type olderClones struct {
 	since time.Time
 	tasks []string
 }
 
-// clonesMax bounds the groups that are remembered. One that was forgotten begins again.
+// clonesMax bounds the remembered groups. A forgotten one begins a new list.
 const clonesMax = 1024
 
 func newClones() *clones { return &clones{awaited: map[apitypes.UID]olderClones{}} }
 
-// forget has the clones that are waited for listed again when it is asked for the group next. A list is enough only where the
-// folder goes: whatever begins after it has nowhere to land. Where the folder stays, the end waits for the leases of other
+// forget drops a group's list, so that the next call lists the clones again. One list is enough only if the
+// folder goes, because a later clone has nowhere to land. If the folder stays, the end waits for the leases of other
 // replicas, and then for the clones that these have begun.
 func (c *clones) forget(uid apitypes.UID) {
 	c.mu.Lock()
@@ -177,7 +177,7 @@ func (c *clones) forget(uid apitypes.UID) {
 	delete(c.awaited, uid)
 }
 
-// left is how many of the clones that ran when it was first asked for a group, and that since, are still running.
+// left returns how many of the clones that ran at the first call for a group and that since are still running.
 func (c *clones) left(uid apitypes.UID, since time.Time, running []string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// createFolder makes the group's folder <root>/<namespace>/<group>, and what is missing above it.
+// createFolder creates the group's folder <root>/<namespace>/<group>, and missing folders above it.
 func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if placement := placementIn(a); placement != (plan.Home{}) {
 		return v.createAway(ctx, ref, placement)
@@ -24,7 +24,7 @@ func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return err
 	}
 	err = v.createBelow(ctx, at.Root, ref.Namespace, ref.Name)
-	if vcfault.MissingObject(err) == at.Root { // somebody removed the root folder: the settings are looked up again, which makes it
+	if vcfault.MissingObject(err) == at.Root { // somebody removed the root folder: looking up the settings again creates it
 		if at, err = v.refit(ctx); err == nil {
 			err = v.createBelow(ctx, at.Root, ref.Namespace, ref.Name)
 		}
@@ -32,7 +32,7 @@ func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	return err
 }
 
-// placementIn is the placement that an action is about; that of the settings if it has no details.
+// placementIn returns the placement in an action; that of the settings if it has no details.
 func placementIn(a plan.Action) plan.Home {
 	if a.Details == nil || a.Details.Spec == nil {
 		return plan.Home{}
@@ -40,8 +40,8 @@ func placementIn(a plan.Action) plan.Home {
 	return plan.HomeOf(a.Details.Spec)
 }
 
-// createAway does so for another placement than that of the settings. Of the folders that are known somebody may have removed
-// some: that is seen at the first try.
+// createAway does so for another placement than that of the settings. Somebody may have removed some of the known folders:
+// the first try shows that.
 func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, placement plan.Home) error {
 	for range 2 {
 		at, err := v.inventory.GroupFolderFor(ref, placement)
@@ -60,10 +60,10 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, placement plan.H
 		}
 	}
 	return vcfault.New(vcfault.ReasonFolderNotFound, true, // and not success, for then it would be made again and again
-		"The folder %q of spec.placement.folder is not found by that name when it was made: set spec.placement.folder to names that vCenter keeps as they are.", placement.Folder)
+		"vCenter does not find the folder %q of spec.placement.folder by that name after creating it: set spec.placement.folder to names that vCenter keeps unchanged.", placement.Folder)
 }
 
-// createBelow finds or makes one folder in the other, the first one in base.
+// createBelow finds or creates nested folders, the first one in base.
 func (v *VCenter) createBelow(ctx context.Context, base types.ManagedObjectReference, names ...string) error {
 	chain := []types.ManagedObjectReference{base}
 	for i, name := range names {
@@ -77,7 +77,7 @@ func (v *VCenter) createBelow(ctx context.Context, base types.ManagedObjectRefer
 	return v.reader.Read(ctx, chain...)
 }
 
-// ensureFolder finds or makes a folder. That another one made it first is as good.
+// ensureFolder finds or creates a folder. If another replica creates it first, that is success.
 func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectReference, name string) (types.ManagedObjectReference, error) {
 	if known := v.inventory.Below(parent.Value, name); known != "" {
 		return inventory.FolderRef(known), nil

@@ -15,16 +15,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// FreshVM is what is looked at right before a VM is destroyed.
+// FreshVM is the state that is checked right before a VM is destroyed.
 type FreshVM struct {
 	stamp, instanceUUID, changeVersion, File string
 	power                                    types.VirtualMachinePowerState
 	Devices                                  []types.BaseVirtualDevice
 	snapshots                                bool // it has some
-	others                                   int  // how many of those that are counted on are as they were
+	others                                   int  // how many of the members that must keep serving are unchanged
 }
 
-// ReadFresh reads it now, and in the same call the others.
+// ReadFresh reads a VM now, and the others in the same call.
 func (v *VCenter) ReadFresh(ctx context.Context, vm types.ManagedObjectReference, others ...plan.Other) (*FreshVM, error) {
 	specs := []types.PropertyFilterSpec{{
 		ObjectSet: []types.ObjectSpec{{Obj: vm}},
@@ -60,7 +60,7 @@ func (x *FreshVM) take(o session.Object) {
 	x.stamp, _ = session.Only[types.OptionValue](o).Value.(string)
 }
 
-// ForeignDisks are the disks that the VM's clone did not make.
+// ForeignDisks returns the disks that the VM's clone did not make.
 func (x *FreshVM) ForeignDisks() []*types.VirtualDisk {
 	bears, _ := stamp.Read(x.stamp, x.instanceUUID, true)
 	return disks.Foreign(x.Devices, x.File, bears.Disks)
@@ -75,7 +75,7 @@ func othersSpec(others []plan.Other) types.PropertyFilterSpec {
 	return spec
 }
 
-// countUnchanged returns 1 if a VM that was read is one of the others, and as it was; else 0.
+// countUnchanged returns 1 if a VM that was read is one of the others, and unchanged; otherwise 0.
 func countUnchanged(others []plan.Other, read session.Object) int {
 	version, boot := session.Prop[string](read, "config.changeVersion"), session.Prop[time.Time](read, "runtime.bootTime")
 	on := session.Prop[types.VirtualMachinePowerState](read, "runtime.powerState") == types.VirtualMachinePowerStatePoweredOn
@@ -87,7 +87,7 @@ func countUnchanged(others []plan.Other, read session.Object) int {
 	return 0
 }
 
-// lookUnchanged looks at a member whose configuration must be the one that is known of it.
+// lookUnchanged reads a member, whose configuration must not have changed since the plan.
 func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member) (*FreshVM, error) {
 	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
 	if err == nil {
@@ -99,8 +99,8 @@ func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action
 	return now, err
 }
 
-// check reports whether the VM may be destroyed: it is the group's, that ordinal, no copy, and, unless the whole group
-// goes, still marked for it: another replica may have withdrawn the mark.
+// check checks that the VM may be destroyed: it is the group's, has that ordinal, is no copy, and, unless the whole group
+// goes, is still marked for it: another replica may have withdrawn the mark.
 func (x *FreshVM) check(ref plan.Ref, a plan.Action) error {
 	bears, owner := stamp.Read(x.stamp, x.instanceUUID, x.instanceUUID != "" && x.File != "")
 	switch {
@@ -111,23 +111,23 @@ func (x *FreshVM) check(ref plan.Ref, a plan.Action) error {
 	case a.Marked && !(bears.Marked && (fits(bears.Why, a.Op) || !bears.Quarantined.IsZero())):
 		return wantedAfterAll(a)
 	case a.Op == plan.PowerOn && bears.Marked:
-		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s was chosen to go in the meantime, so it was not powered on.", a.VM)
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go meanwhile, so it was not powered on.", a.VM)
 	}
 	return nil
 }
 
-// fits reports whether a mark of that kind is enough for a step: who is only power-cycled is not taken away.
+// fits reports whether a mark of that kind permits a step: a member that is only power-cycled must not be removed.
 func fits(why plan.Why, op plan.Op) bool {
 	return why != plan.WhyPowerCycle || op == plan.PowerOff || op == plan.ShutdownGuest
 }
 
 func wantedAfterAll(a plan.Action) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The mark of %s was withdrawn, so it is wanted after all and stays.", a.VM)
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The mark of %s was withdrawn, so it stays.", a.VM)
 }
 
-// lookAgain looks afresh at a member that goes because it is marked, or is powered on because it is not: another replica may
-// have withdrawn the mark a moment ago, or set it. In the same call it looks at those that are counted on while the member is
-// down: the stream may not have told yet that they are marked, or down.
+// lookAgain reads a member again that goes because it is marked, or is powered on because it is not: another replica may
+// have just withdrawn or set the mark. In the same call it reads the members that must keep serving while this one is
+// down: the stream may not have shown yet that they are marked, or down.
 func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef), a.Others...)
 	if err == nil {
@@ -139,7 +139,7 @@ func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) er
 	return err
 }
 
-// lookAtOthers looks at those alone, where other calls came between lookAgain and what takes the member down.
+// lookAtOthers reads those alone, where there were other calls between lookAgain and the one that takes the member down.
 func (v *VCenter) lookAtOthers(ctx context.Context, a plan.Action) error {
 	if len(a.Others) == 0 {
 		return nil
@@ -159,10 +159,10 @@ func (v *VCenter) lookAtOthers(ctx context.Context, a plan.Action) error {
 	return err
 }
 
-// tooFew refuses to take a member down because too few of those that the plan counts on are as it knows them.
+// tooFew refuses to take a member down because too few of the members that must keep serving are unchanged.
 func (v *VCenter) tooFew(a plan.Action) *vcfault.Error {
 	for _, o := range a.Others {
 		v.reader.Touch(inventory.VMRef(o.MoRef))
 	}
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Fewer of the other members are at work than was known, so %s was not taken down; they are read again.", a.VM)
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Fewer of the other members serve than the plan assumed, so %s was not taken down; they are read again.", a.VM)
 }

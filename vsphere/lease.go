@@ -13,7 +13,7 @@ import (
 // acting is the key of the step that a context's calls are made for.
 type acting struct{}
 
-// actor is the group that is acted for, and the Action.VM.
+// actor is the group and the Action.VM of a step.
 type actor struct {
 	uid apitypes.UID
 	vm  string
@@ -24,29 +24,29 @@ func actFor(ctx context.Context, ref plan.Ref, a plan.Action) context.Context {
 	return context.WithValue(ctx, acting{}, actor{ref.UID, a.VM})
 }
 
-// anyway gives a ctx whose calls ask for no lease: those that end what a step began, and that vCenter refuses if anybody
+// anyway returns a ctx whose calls need no lease: those that finish what a step began, and that vCenter refuses if anybody
 // changed the VM meanwhile.
 func anyway(ctx context.Context) context.Context { return context.WithValue(ctx, acting{}, nil) }
 
-// mayAct tells, right before a call, whether its group may still be acted for. A step is several calls, and between two
+// mayAct checks, right before a call, that its group is still under lease. A step is several calls, and between two
 // of them this process may have stood still, or a call may have taken long: then another replica may have
-// gone on, and what was looked at before is old. Most of vCenter's calls, such as PowerOffVM_Task, take no word of what
-// they were planned from.
+// acted, and what was read before is old. Most of vCenter's calls, such as PowerOffVM_Task, have no parameter to guard against
+// that.
 func (v *VCenter) mayAct(ctx context.Context) error {
 	s, is := ctx.Value(acting{}).(actor)
 	if !is || v.cfg.Leased == nil || v.cfg.Leased(s.uid, s.vm) {
 		return nil
 	}
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to go on, or it says that the group is deleted; it is planned again.")
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to continue, or says that the group is deleted; it is planned again.")
 }
 
-// unfencedMost bounds how long a call may be under way that takes a member down: ShutdownGuest, PowerOffVM_Task, ResetVM_Task. They
-// bring no changeVersion, so whatever the call was planned from may be long past when it arrives; a call that is given up has its
-// connection closed. Far below a lease, and below the default of spec.deletion.shutdownTimeoutSeconds: nobody pulls the plug of a guest,
-// or powers its VM on again, while the guest may yet be asked. vCenter answers all three at once; what they begin goes on by itself.
+// unfencedMost bounds the calls that take a member down: ShutdownGuest, PowerOffVM_Task, ResetVM_Task. They
+// have no changeVersion, so the facts that such a call was planned from may be outdated when it arrives; when it is given up, its
+// connection is closed. The bound is far below a lease, and below the default of spec.deletion.shutdownTimeoutSeconds: no replica powers
+// a VM off, or on again, while its guest may still get the request. vCenter answers all three at once, and the work continues by itself.
 const unfencedMost = 15 * time.Second
 
-// unfenced gives such a call its time.
+// unfenced bounds the time of such a call.
 func unfenced(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, unfencedMost)
 }

@@ -13,16 +13,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// mark writes into a member's stamp that it is chosen to go, or that it is not.
-// changeVersion makes vCenter refuse it if anybody changed the VM since it was read: of two replicas, one
-// sees the other.
+// mark records in a member's stamp that it is chosen to go, or that it stays.
+// Because of changeVersion vCenter refuses it if anybody changed the VM since it was read: of two replicas, one
+// sees the other's change.
 func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {
 		return err
 	}
 	next := stampAfter(m, a)
-	done := next == m.Stamp // as wanted, and published
+	done := next == m.Stamp // nothing to do, and published
 	if done && a.Op == plan.Unmark {
 		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
 	}
@@ -40,9 +40,9 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	}
 	err = v.reconfigure(ctx, inventory.VMRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}})
-	// Another replica may have marked another member meanwhile, and the stream may not have told yet. Both look
-	// at all members after their own mark is written, so one of them at least sees both marks before it takes its member
-	// down: else the two together would take down more than may be. A mark whose answer was lost may be there as well.
+	// Another replica may have marked another member meanwhile, and the stream may not have shown it yet. Both read
+	// all members after they wrote their own mark, so at least one of them sees both marks before it takes its member
+	// down: otherwise the two together could take down too many. A mark whose answer was lost may exist as well.
 	v.reader.Touch(v.inventory.MemberRefs(ref.UID)...)
 	if err != nil {
 		return err
@@ -59,15 +59,15 @@ func stampAfter(m *inventory.Member, a plan.Action) stamp.Stamp {
 	return next
 }
 
-// quarantine writes into a marked member's stamp that it is no member any more. It must be off, and another replica of the
-// server, which has not heard of the mark, may be powering it on at this moment.
+// quarantine records in a marked member's stamp that it is no longer a member. The VM must be off, but another replica of the
+// server, which does not know of the mark yet, may be powering it on now.
 func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {
 		return err
 	}
 	if !m.Stamp.Quarantined.IsZero() {
-		return nil // as wanted, and published
+		return nil // nothing to do, and published
 	}
 	if err := unchanged(m, a); err != nil {
 		return err

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// knownFor is how long answers of vCenter are used again: many members are cloned alike.
+	// knownFor is how long vCenter's answers are reused: many members are cloned alike.
 	knownFor = time.Minute
-	// lookAgain is how old an answer must be before it is asked for again because it does not have what was looked for.
+	// lookAgain is the minimum age of an answer that is asked for again because it lacks what is looked for.
 	lookAgain = 3 * time.Second
 	// memoMost bounds how many answers of a kind are kept.
 	memoMost = 1000
 )
 
-// lookups keep what clones look up, so that fifty of them cost one answer. They hold for one session: with the next,
-// and once an object turned out to be gone, everything is asked for again.
+// lookups keep what clones look up, so that fifty of them need one answer. They hold for one session: with the next,
+// or when an object turns out to be gone, everything is asked for again.
 type lookups struct {
 	sources    memo[sourceKey, *source]
 	computes   memo[string, *computes]
@@ -56,14 +56,14 @@ type memo[K comparable, V any] struct {
 	kept  map[K]*kept[V]
 }
 
-// kept is one answer. Who holds turn reads and writes it.
+// kept is one answer. turn guards it.
 type kept[V any] struct {
 	turn  chan struct{}
 	value V
 	at    time.Time
 }
 
-// get gives an answer that is no older than age, and asks for it if there is none: one asks, the others of a burst wait
+// get returns an answer that is no older than age, and asks for it if there is none: one caller asks, the others wait
 // for the answer. Failures are not kept.
 func (f *memo[K, V]) get(ctx context.Context, s *session.Session, key K, age time.Duration, ask func() (V, error)) (value V, err error) {
 	k := f.place(s, key)
@@ -84,7 +84,7 @@ func (f *memo[K, V]) get(ctx context.Context, s *session.Session, key K, age tim
 	return value, nil
 }
 
-// place finds or makes the place of an answer.
+// place finds or creates the place of an answer.
 func (f *memo[K, V]) place(s *session.Session, key K) *kept[V] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +105,7 @@ func (f *memo[K, V]) forget() {
 	f.kept = nil
 }
 
-// looking gives the answer of a memo, and, if that does not have what is looked for, a newer one's.
+// looking looks something up in a memo's answer, and, if that lacks it, in a newer answer.
 func looking[K comparable, V, R any](ctx context.Context, s *session.Session, f *memo[K, V], key K, ask func() (V, error), look func(V) (R, error)) (found R, err error) {
 	for _, age := range []time.Duration{knownFor, lookAgain} {
 		value, err := f.get(ctx, s, key, age, ask)

@@ -13,11 +13,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// vCenter does not always name the privilege that a call lacks: the fault of a task may say System.Modify, or nothing. Which
-// ones the call can need is known (role.CouldLack), and vCenter can be asked which of these are not held on the object.
+// vCenter does not always name the privilege that a call lacks: the fault of a task may say System.Modify, or nothing.
+// role.CouldLack knows which ones the call can need, and vCenter tells which of these the account lacks on the object.
 
-// nameMissing has an error that tells of a missing privilege name the privilege itself, and the object by its path. What
-// vCenter does not answer stays as it is.
+// nameMissing makes an error about a missing privilege name the privilege itself, and the object by its path. If vCenter does not
+// answer, the error stays as it is.
 func (v *VCenter) nameMissing(ctx context.Context, a plan.Action, method string, e *vcfault.Error) *vcfault.Error {
 	lacks := vcfault.LacksIn(e.Err)
 	if e.Reason != vcfault.ReasonMissingPrivilege || len(lacks) == 0 {
@@ -35,8 +35,8 @@ func (v *VCenter) nameMissing(ctx context.Context, a plan.Action, method string,
 	return &named
 }
 
-// inTruth are the privileges that are missing: the one that vCenter names; or, where it names one that every role has or none
-// does, those of the call that are not held on the object.
+// inTruth returns the missing privileges: the one that vCenter names; or, if it names none, or one that every role has,
+// those of the call that the account lacks on the object.
 func (v *VCenter) inTruth(ctx context.Context, method string, l vcfault.Lack) []string {
 	if l.ID != "" && !strings.HasPrefix(l.ID, "System.") {
 		return []string{l.ID}
@@ -65,7 +65,7 @@ func (v *VCenter) inTruth(ctx context.Context, method string, l vcfault.Lack) []
 		}
 	}
 	switch {
-	case len(needed) > 0: // nothing works without it, while the others may not be wanted
+	case len(needed) > 0: // nothing works without these; the others may not be needed
 		return needed
 	case len(all) > 0:
 		return all
@@ -77,8 +77,8 @@ func (v *VCenter) inTruth(ctx context.Context, method string, l vcfault.Lack) []
 	return []string{strings.Join(ids, " or ")}
 }
 
-// lackedOn is the path of an object that a privilege is missing on. Members are told by their folder: it is there that the
-// privilege is to be granted.
+// lackedOn returns the path of the object that a privilege is missing on. For members it names their folder, where the
+// privilege should be granted.
 func (v *VCenter) lackedOn(ctx context.Context, a plan.Action, on *types.ManagedObjectReference) string {
 	switch {
 	case on == nil:
@@ -92,7 +92,7 @@ func (v *VCenter) lackedOn(ctx context.Context, a plan.Action, on *types.Managed
 		return "the VMs in " + path[:strings.LastIndexByte(path, '/')]
 	}
 	path := ""
-	_ = v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) { // without an answer, its moRef is told
+	_ = v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) { // without an answer, the message has its moRef
 		path, err = pathOf(ctx, s, *on)
 		return err
 	})

@@ -12,9 +12,9 @@ import (
 )
 
 // leaveNamespace removes the folder of a namespace whose last group is gone, if a fresh read shows that it is empty and that nobody
-// gave it permissions, attributes or tags: such a folder is an operator's. A deletion does not depend on it, so no failure is told.
+// gave it permissions, attributes or tags: such a folder is an operator's. A deletion does not depend on it, so no failure is reported.
 //
-// Another replica may make the folder of another group in it at this moment. It then finds it gone, and makes both again: a clone
+// Another replica may create the folder of another group in it at this moment. It then finds it gone, and creates both again: a clone
 // takes longer than the call that follows the read, and UnregisterAndDestroy_Task deletes no disk in any case.
 func (v *VCenter) leaveNamespace(ctx context.Context, ref plan.Ref, namespace string) {
 	if namespace == "" || v.inventory.HasNeighbours(ref) {

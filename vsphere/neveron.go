@@ -12,15 +12,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// The events that tell of a VM's coming into being, and of its being powered on. No property says whether a VM was
-// ever on (runtime.bootTime is cleared at power-off). vCenter keeps events for 30 days by default, so that a VM was
-// never on is told only if the event of its making is still there.
+// The events of a VM's creation, and of its power-ons. No property says whether a VM was
+// ever on (runtime.bootTime is cleared at power-off). vCenter keeps events for 30 days by default, so it is certain that a VM was
+// never on only if the event of its creation still exists.
 var (
 	madeEvents = []string{"VmClonedEvent", "VmCreatedEvent", "VmDeployedEvent"}
 	onEvents   = []string{"VmStartingEvent", "VmPoweredOnEvent", "DrsVmPoweredOnEvent", "VmResumingEvent"}
 )
 
-// neverOn gives nil if a VM is off and, by vCenter's events, never was on; else the fault that an operator has to decide.
+// neverOn returns nil if a VM is off and, according to vCenter's events, never was on; otherwise a fault: an operator has to decide.
 func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) error {
 	undecided := vcfault.New(plan.ReasonDuplicateMember, true, "Several VMs claim to be this member, and %s may have been in use: remove all but one.", a.VM)
 	if now.power != types.VirtualMachinePowerStatePoweredOff {
@@ -33,7 +33,7 @@ func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) erro
 	return err
 }
 
-// lifeOf reports whether vCenter's events tell of a VM's making, and of its being on.
+// lifeOf reports whether vCenter's events have a VM's creation, and a power-on.
 func (v *VCenter) lifeOf(ctx context.Context, moRef string) (made, on bool, err error) {
 	if made, err = v.hadEvents(ctx, moRef, madeEvents); err == nil {
 		on, err = v.hadEvents(ctx, moRef, onEvents)

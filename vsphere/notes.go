@@ -20,11 +20,12 @@ import (
 const (
 	// managedType is the type that members then have, if the extension names no other.
 	managedType = "vm"
-	// extensionKnownFor is how long it is remembered whether the extension is registered.
+	// extensionKnownFor is how long the server remembers whether the extension is registered.
 	extensionKnownFor = 5 * time.Minute
 )
 
-// noteOf says in a VM's notes, in plain words, who owns it.
+// noteOf returns the notes of a VM, which say in plain words what it belongs to. The text must stay: disown recognizes notes by it,
+// also those that an older server wrote.
 func noteOf(ref plan.Ref, member, cluster string) string {
 	of := ""
 	if cluster != "" {
@@ -34,12 +35,12 @@ func noteOf(ref plan.Ref, member, cluster string) string {
 		member, ref, of, ref.Name, ref.Namespace)
 }
 
-// formerNoteOf is what stands in the notes of a VM that was released.
+// formerNoteOf returns the notes of a VM that was released.
 func formerNoteOf(ref plan.Ref, member string) string {
 	return fmt.Sprintf("Formerly member %s of the VmGroup %s, which was deleted and left its VMs.", member, ref)
 }
 
-// disown has the notes and managedBy of a VM say no longer that it is the group's, if they do.
+// disown removes from the notes and managedBy of a VM that it is the group's, if they say so.
 func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec *types.VirtualMachineConfigSpec) error {
 	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		o, err := session.ReadProps(ctx, s, inventory.VMRef(a.MoRef), "config.annotation", "config.managedBy")
@@ -53,8 +54,8 @@ func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec 
 	})
 }
 
-// unadorn takes off the clone what it can do without, if that is what our user lacks the privilege for: roles that were
-// made for an older version of this server know neither.
+// unadorn removes optional parts from the clone that our user lacks the privilege for: roles
+// made for older versions of this server have neither privilege.
 func (b *cloneBuilder) unadorn(err error) bool {
 	var denied types.BaseNoPermission
 	if _, is := fault.As(err, &denied); !is {
@@ -75,8 +76,8 @@ func (b *cloneBuilder) unadorn(err error) bool {
 	return true
 }
 
-// fillOwner says in the VM whose it is: in its notes, and by managedBy where the extension is registered. (A simulator takes
-// any managedBy; vCenter refuses one whose extension it does not know.)
+// fillOwner records in the VM what it belongs to: in its notes, and by managedBy if the extension is registered. (A simulator takes
+// any managedBy; vCenter refuses one with an unregistered extension.)
 func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
 	if b.plain {
 		return nil
@@ -95,7 +96,7 @@ func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
 			case e.Reason == vcfault.ReasonNotAuthenticated, e.Reason == vcfault.ReasonVCenterUnreachable, e.Reason == vcfault.ReasonCancelled:
 				return nil, err
 			}
-			return nil, nil // it is not ours to use: no clone fails for that
+			return nil, nil // no privilege to read it: no clone fails for that
 		})
 		if err != nil || found == nil {
 			return err

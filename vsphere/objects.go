@@ -27,7 +27,7 @@ type datacenter struct {
 	ofSettings bool
 }
 
-// tree reads all objects below one of a datacenter's folders, with one call. below are the steps from an object to those
+// tree reads all objects below one of a datacenter's folders, in one call. below are the steps from an object to those
 // in it, besides those from folders (datastore clusters are folders) to their children.
 func (d datacenter) tree(ctx context.Context, s *session.Session, folder string, below []types.TraversalSpec, props ...types.PropertySpec) ([]namedObject, error) {
 	again := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}}
@@ -53,7 +53,7 @@ func (d datacenter) tree(ctx context.Context, s *session.Session, folder string,
 	return d.namedObjects(objects), nil
 }
 
-// namedObjects gives objects their inventory paths, in the order of these. What vCenter tells no name of is left out.
+// namedObjects returns objects with their inventory paths, sorted by path, without those whose name vCenter does not show.
 func (d datacenter) namedObjects(objects []types.ObjectContent) []namedObject {
 	known := map[types.ManagedObjectReference]*namedObject{}
 	for _, o := range objects {
@@ -79,7 +79,7 @@ func (d datacenter) namedObjects(objects []types.ObjectContent) []namedObject {
 	return all
 }
 
-// pathOf is an object's inventory path; empty if it does not lead to the datacenter.
+// pathOf returns an object's inventory path; empty if it does not lead to the datacenter.
 func (d datacenter) pathOf(known map[types.ManagedObjectReference]*namedObject, t *namedObject) string {
 	path := ""
 	for range 100 { // no inventory is that deep
@@ -98,7 +98,7 @@ func (d datacenter) pathOf(known map[types.ManagedObjectReference]*namedObject, 
 	return ""
 }
 
-// candidatesAmong are the things of some types.
+// candidatesAmong returns the objects of these types.
 func candidatesAmong(all []namedObject, kinds ...string) (some []naming.Candidate) {
 	for _, t := range all {
 		if slices.Contains(kinds, t.Ref.Type) {
@@ -108,7 +108,7 @@ func candidatesAmong(all []namedObject, kinds ...string) (some []naming.Candidat
 	return some
 }
 
-// The fields of a spec that name something a clone is connected with.
+// The fields of a spec that name where a clone goes and what it is connected to.
 var (
 	poolField      = naming.Setting{Word: "cluster, host or resource pool", Flag: "spec.placement.pool", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}
 	zonesField     = naming.Setting{Word: "cluster, host or resource pool", Flag: "spec.placement.zones", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}

@@ -13,13 +13,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// policyBook are vCenter's storage policies, and the service (SPBM) that knows them.
+// policyBook holds vCenter's storage policies, and the service (SPBM) that has them.
 type policyBook struct {
 	client *pbm.Client
 	ids    map[string]string // by name
 }
 
-// compatibleKey tells for which policy, in which datacenter, datastores are compatible.
+// compatibleKey is the policy and the datacenter for which datastores are compatible.
 type compatibleKey struct{ policy, datacenter string }
 
 func (v *VCenter) readPolicies(ctx context.Context, s *session.Session) (*policyBook, error) {
@@ -49,13 +49,13 @@ func (v *VCenter) readPolicies(ctx context.Context, s *session.Session) (*policy
 	return book, nil
 }
 
-// find is the id of the policy of that name.
+// find returns the id of the policy with that name.
 func (b *policyBook) find(name string) (string, error) {
 	if id, found := b.ids[name]; found {
 		return id, nil
 	}
 	if len(b.ids) == 0 {
-		return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "vCenter shows its user no storage policy, and so not %q of spec.placement.storagePolicy: make it, or grant the right to see it.", name)
+		return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "vCenter shows its user no storage policies, so %q of spec.placement.storagePolicy cannot be found: create it, or grant the privilege to see it.", name)
 	}
 	var names []string
 	for name := range b.ids {
@@ -64,10 +64,10 @@ func (b *policyBook) find(name string) (string, error) {
 	return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "There is no storage policy %q: set spec.placement.storagePolicy to one of %s.", name, vcfault.Listing(names))
 }
 
-// check tells which of the datastores satisfy a policy, by their moRefs.
+// check returns which of the datastores satisfy a policy, by moRef.
 func (b *policyBook) check(ctx context.Context, id string, all []naming.Candidate) (map[string]bool, error) {
 	fits := map[string]bool{}
-	if len(all) == 0 { // without hubs it would be asked about all there are
+	if len(all) == 0 { // without hubs the service would check all datastores
 		return fits, nil
 	}
 	var hubs []pbmtypes.PbmPlacementHub
@@ -148,7 +148,7 @@ func (v *VCenter) choosePolicyDatastore(ctx context.Context, s *session.Session,
 	case len(fits) == 0:
 		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have and can use now satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
 	case p.Datastore != "":
-		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or leave it out.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or remove it.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
 	}
 	slices.SortFunc(fits, best)
 	at.Datastore = &fits[0].Ref

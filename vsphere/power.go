@@ -61,16 +61,16 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	return v.reader.Read(ctx, vm)
 }
 
-// fresh is how old may be what is known of a member that is powered on: what a step of ours has just read. Else it is
-// looked at before: another replica may have marked it, and take it for off from then on.
+// fresh is the maximum age of what is known of a member that is to be powered on: a step of ours has just read it. Otherwise the
+// server reads it first: another replica may have marked it, and rely on its being off.
 const fresh = 100 * time.Millisecond
 
-// shutdownGuest asks a member's guest to halt, and writes into its stamp when. VirtualMachine.ShutdownGuest returns
-// at once; that the VM is off is seen later.
+// shutdownGuest asks a member's guest to shut down, and records the time in its stamp. VirtualMachine.ShutdownGuest returns
+// at once; the inventory shows later that the VM is off.
 //
-// The stamp comes first, guarded by changeVersion: so of this and of a withdrawal of the mark by another replica only one has its
-// way, and from then on everybody takes the member for halting. Whoever pulls the plug when the time is over, and has not
-// asked the guest itself, asks once more before (unheeded): the process that wrote the stamp may have been killed before it asked.
+// The stamp comes first, guarded by changeVersion: of this and a withdrawal of the mark by another replica only one succeeds,
+// and from then on all replicas treat the member as halting. A replica that powers the VM off when the time is over, but has not
+// asked the guest itself, first asks again (unheeded): the process that wrote the stamp may have been killed before it asked.
 func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {
@@ -93,7 +93,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)
 	}
-	err = v.lookAtOthers(ctx, a) // the stamp may have taken long
+	err = v.lookAtOthers(ctx, a) // writing the stamp may have taken long
 	if err == nil && time.Since(next.Shutdown.At) > askWithin {
 		err = vcfault.New(vcfault.ReasonConcurrentAccess, false, "Writing the stamp of %s took too long, so its guest was not asked to shut down; it is planned again.", a.VM)
 	}
@@ -120,18 +120,18 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	return err
 }
 
-// askWithin is how old a stamp may be by which a guest is asked: whoever reads it takes the member for halting from then on, and no longer
-// than for the time that the spec gives the guest, and a minute. This process may have stood still in between.
+// askWithin is the maximum age of the stamp when the guest is asked: other replicas treat the member as halting from its time on, for
+// the time that the spec gives the guest, and a minute. This process may have stood still in between.
 const askWithin = 30 * time.Second
 
-// unheeded reports whether a step may pull the plug of a guest that did not halt in time: this process has asked it in this
+// unheeded reports whether a step may power off a VM whose guest did not shut down in time: this process has asked the guest in this
 // boot, or cannot ask it.
 func (v *VCenter) unheeded(m *inventory.Member) bool {
 	boot, asked := v.asked.Load(m.MoRef)
 	return !m.Tools || asked && m.Boot.Equal(boot.(time.Time))
 }
 
-// undoStamp takes back what a stamp says that was not done after all.
+// undoStamp reverts what a stamp says about a step that was not carried out after all.
 func (v *VCenter) undoStamp(ctx context.Context, ref plan.Ref, a plan.Action, what string, change func(*stamp.Stamp)) {
 	stamped := v.inventory.Member(a.MoRef)
 	if stamped == nil || ctx.Err() != nil {
@@ -142,9 +142,9 @@ func (v *VCenter) undoStamp(ctx context.Context, ref plan.Ref, a plan.Action, wh
 	}
 }
 
-// reset restarts a member that stays unready, as the reset button would: its guest is not well enough to be asked.
-// The stamp says so first: of two replicas one has its way, and none resets it again for the same reason.
-// So the VM is looked at before: what was powered off meanwhile would bear the word of a restart that never was.
+// reset restarts a member that stays unready, without asking its guest, which may not respond.
+// It writes the stamp first: of two replicas one succeeds, and none resets the VM again for the same reason.
+// Before that it reads the VM: the stamp of one that was powered off meanwhile would record a restart that never happened.
 func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {
@@ -158,7 +158,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	case err != nil:
 		return err
 	case m.Stamp.Marked:
-		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s is chosen to go, so it was not restarted.", a.VM)
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go, so it was not restarted.", a.VM)
 	case now.power != types.VirtualMachinePowerStatePoweredOn:
 		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read again.", now.power)
 	}
@@ -178,7 +178,7 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if err == nil {
 		return v.reader.Read(ctx, vm)
 	}
-	// It was not restarted, so the stamp must not say so: else the member would be replaced without having been.
+	// It was not restarted, so the stamp must not say so: the member would be replaced without a restart.
 	v.undoStamp(ctx, ref, a, "was restarted", func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted })
 	return err
 }

@@ -15,9 +15,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// powerOn powers a member on, where DRS places it by Datacenter.PowerOnMultiVM_Task: PowerOnVM_Task asks DRS only "if the virtual
-// machine can be automatically placed", moves nobody and wakes no host for it, and is deprecated ([doc] PowerOnVM_Task). It is still
-// what there is without DRS and without a datacenter, and where the other one is not allowed.
+// powerOn powers a member on; where DRS places it, by Datacenter.PowerOnMultiVM_Task: PowerOnVM_Task asks DRS only "if the virtual
+// machine can be automatically placed", moves no VM and wakes no host for it, and is deprecated ([doc] PowerOnVM_Task). It is still
+// used without DRS or a datacenter, and where the other method is not allowed.
 func (v *VCenter) powerOn(ctx context.Context, m *inventory.Member) error {
 	level := v.inventory.Automation(m)
 	if dc, found := v.inventory.DatacenterAbove(m.Parent); found && level != "" {
@@ -35,9 +35,9 @@ func (v *VCenter) powerOn(ctx context.Context, m *inventory.Member) error {
 	return err
 }
 
-// powerOnByDRS is a call for one VM alone: one that DRS does not place by itself would turn all into recommendations. That is
-// overridden where it is the level in force (as vic PR 7652 and machine-api-operator PR 1047 do), for nobody is here to choose. done is
-// false if vCenter did not even try, for a reason that PowerOnVM_Task may not meet.
+// powerOnByDRS makes a call for one VM alone: one that DRS does not place by itself would turn all into recommendations. Where that
+// level is in force, the call overrides it (as vic PR 7652 and machine-api-operator PR 1047 do), because nobody is there to choose. done
+// is false if vCenter did not even try, for a reason that may not apply to PowerOnVM_Task.
 func (v *VCenter) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (done bool, err error) {
 	var options []types.BaseOptionValue
 	if level == types.DrsBehaviorManual {
@@ -67,17 +67,17 @@ func (v *VCenter) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectRe
 		return true, err
 	}
 	if len(result.Attempted) == 0 && len(result.Recommendations) > 0 {
-		v.reader.TouchClusters() // the level is another than was known
+		v.reader.TouchClusters() // the level differs from the one known
 		return true, vcfault.New(vcfault.ReasonDRSManual, true,
-			"DRS leaves it to an operator where the VM is powered on: apply the recommendation in vCenter (the cluster's Monitor, vSphere DRS, Recommendations), or set the cluster's or the VM's automation level to Partially Automated or more.")
+			"DRS leaves the choice of the host to an operator: apply the recommendation in vCenter (the cluster's Monitor, vSphere DRS, Recommendations), or set the cluster's or the VM's automation level to Partially Automated or more.")
 	}
 	return true, v.awaitOn(ctx, vm)
 }
 
-// onWithin is how long a VM may take to be on that vCenter powers on without naming the task.
+// onWithin is how long the power-on of a VM may take when vCenter does not name its task.
 const onWithin = 2 * time.Minute
 
-// awaitOn waits until a VM is on, by its tasks if they show.
+// awaitOn waits until a VM is on, by its tasks if vCenter shows them.
 func (v *VCenter) awaitOn(ctx context.Context, vm types.ManagedObjectReference) error {
 	began := time.Now()
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
@@ -91,7 +91,7 @@ func (v *VCenter) awaitOn(ctx context.Context, vm types.ManagedObjectReference) 
 		case m == nil || m.Power == plan.PoweredOn:
 			return nil
 		case m.Question == "" && time.Since(began) > onWithin:
-			return vcfault.New(vcfault.ReasonTimeout, false, "vCenter did not power the VM on within %d minutes, and named no task; it is tried again.", int(onWithin.Minutes()))
+			return vcfault.New(vcfault.ReasonTimeout, false, "vCenter did not power the VM on within %d minutes, and named no task; the server tries again.", int(onWithin.Minutes()))
 		}
 		if !session.Sleep(ctx, pause) {
 			return ctx.Err()

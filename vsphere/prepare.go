@@ -17,19 +17,19 @@ import (
 )
 
 // prepare gives a member what its clone could not: tags and custom attributes, which no clone spec has, and the network
-// configuration by its adapters' MAC addresses, which are made with the clone. Later it brings tags and attributes up to
+// configuration with its adapters' MAC addresses, which exist only after the clone. Later it brings tags and attributes up to
 // date.
 //
-// The stamp says before which tags and attributes the VM may have, so that they are taken off again if they are not
-// wanted any more before this is done; a clone's says so from the start. (Found by TestChaos, seed 60068.) That all is done
-// it says last: a crash anywhere is continued by the next plan. That goes with the network configuration in one
-// reconfigure, guarded by the changeVersion that the plan saw, or that the first write left. Neither tags nor attributes
-// are in a VM's config ([doc] changeVersion is of "a given version of the configuration"); were they, the guard would
-// refuse once, and the next try would find nothing to set before it.
+// A first write records in the stamp which tags and attributes the VM may have, so that they are removed if they are no longer
+// wanted before this is done; a clone's stamp has that from the start. (Found by TestChaos, seed 60068.) The last write says
+// that all is done, so the next plan continues after a crash anywhere. It is one reconfigure with the network configuration,
+// guarded by the changeVersion that the plan saw, or that the first write left. Neither tags nor attributes
+// are in a VM's config ([doc] changeVersion is of "a given version of the configuration"); if they were, the guard would
+// refuse once, and the next try would find nothing left to set.
 //
-// Two replicas that know different specs may do this at once, and no call that sets a tag or an attribute is guarded by
-// anything. So the first write is made even where it says nothing new: of two replicas, one is refused its last write, and
-// it says in the stamp that the member is to be prepared again. The writes bear the generation, so that a replica that knows
+// Two replicas that know different specs may do this at once, and nothing guards the calls that set tags and attributes.
+// So the first write is made even if it says nothing new: of two replicas, vCenter refuses one's last write, and that one
+// then records in the stamp that the member is to be prepared again. The writes have the generation, so that a replica that knows
 // an older spec begins nothing more. (Found by TestChaos, seed 700062: a member had lost an attribute for good.)
 func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err error) {
 	m, err := v.own(ref, a)
@@ -37,10 +37,10 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 		return err
 	}
 	if a.Details == nil || a.Details.Spec == nil {
-		return vcfault.New(vcfault.ReasonInternal, true, "The step Prepare of %s does not say what to do.", a.VM)
+		return vcfault.New(vcfault.ReasonInternal, true, "The step Prepare of %s has no details.", a.VM)
 	}
 	if m.Stamp.Prepared == a.Details.Prepared {
-		return nil // as wanted, and published
+		return nil // nothing to do, and published
 	}
 	if err := unchanged(m, a); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	if err != nil {
 		return err
 	}
-	if now.changeVersion != m.ChangeVersion { // before anything is done to it
+	if now.changeVersion != m.ChangeVersion { // before anything is changed
 		return changedMeanwhile()
 	}
 	var options []types.BaseOptionValue
@@ -66,7 +66,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details.Prepared)
 		stamp.Generation = max(stamp.Generation, a.Generation)
 		if stamp.Unprepared() && m.Stamp.Prepared == plan.Unprepared+a.Details.Prepared && stamp.Generation == m.Stamp.Generation {
-			return nil // the clone's stamp says it all
+			return nil // the clone's stamp has it already
 		}
 		if err = v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err == nil {
 			m, err = v.own(ref, a)
@@ -87,15 +87,15 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	}
 	stamp := m.Stamp
 	stamp.Prepared, stamp.Generation = a.Details.Prepared, max(stamp.Generation, a.Generation)
-	if m.Stamp.Unprepared() { // it was never on: its disks are those that the clone made
+	if m.Stamp.Unprepared() { // it was never on, so its disks are those that the clone made
 		stamp.Disks = disks.Identify(stamp.Disks, now.devices)
 	}
 	return v.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
 }
 
 // prepareAgain follows a preparation that failed after its first write, which left changeVersion. What it set since may have
-// undone what another replica did, whose stamp says that the member is as it wanted: it is made to say that it is not. A
-// failure here is not told: the step has failed already.
+// undone what another replica did, whose stamp says that the member is prepared: prepareAgain changes the stamp to say that it is
+// not. A failure here is not reported: the step has failed already.
 func (v *VCenter) prepareAgain(ctx context.Context, ref plan.Ref, a plan.Action, changeVersion string) {
 	ctx = anyway(ctx)
 	for range prepareAgainTries {
@@ -104,7 +104,7 @@ func (v *VCenter) prepareAgain(ctx context.Context, ref plan.Ref, a plan.Action,
 		}
 		m, err := v.own(ref, a)
 		if err != nil || m.ChangeVersion == changeVersion || m.Stamp.Prepared != "" && plan.PreparationIn(m.Stamp.Prepared).Digest == "" {
-			return // it is gone, or nobody wrote since, or whoever did is not done
+			return // the VM is gone, or nobody wrote since, or the replica that did is not done
 		}
 		stamp := m.Stamp
 		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details.Prepared)
@@ -117,7 +117,7 @@ func (v *VCenter) prepareAgain(ctx context.Context, ref plan.Ref, a plan.Action,
 // prepareAgainTries is how often prepareAgain writes while others write at the same time.
 const prepareAgainTries = 3
 
-// tagFailure looks whether the VM is there still: of one that is gone, the REST API says that a privilege is missing
+// tagFailure checks whether the VM still exists: for one that is gone, the REST API says that a privilege is missing
 // ([doc] attach: unauthorized, "if you ... do not have the privilege to read the object").
 func (v *VCenter) tagFailure(ctx context.Context, ref plan.Ref, a plan.Action, err error) error {
 	if vcfault.Classify("", err).Reason != vcfault.ReasonMissingPrivilege {
@@ -132,7 +132,7 @@ func (v *VCenter) tagFailure(ctx context.Context, ref plan.Ref, a plan.Action, e
 	return err
 }
 
-// unprepared is a VM right before it is prepared.
+// unprepared is the state of a VM right before it is prepared.
 type unprepared struct {
 	changeVersion string
 	values        []types.BaseCustomFieldValue
@@ -157,16 +157,16 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 	return &now, err
 }
 
-// networkOptions are the extraConfig entries of the network configuration: the n-th of spec.networks is for the n-th
+// networkOptions returns the extraConfig entries of the network configuration: the n-th of spec.networks is for the n-th
 // network adapter.
 func networkOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice) ([]types.BaseOptionValue, error) {
 	macs, want := cards.MACs(devices), len(a.Details.Spec.Networks)
 	if len(macs) < want {
-		return nil, vcfault.New(vcfault.ReasonTooFewAdapters, true, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or take networks out.", a.VM, len(macs), want)
+		return nil, vcfault.New(vcfault.ReasonTooFewAdapters, true, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or remove networks.", a.VM, len(macs), want)
 	}
 	macs = macs[:want]
 	if slices.Contains(macs, "") {
-		return nil, vcfault.New(vcfault.ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is looked at again.", a.VM)
+		return nil, vcfault.New(vcfault.ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is read again.", a.VM)
 	}
 	return guest.Metadata(guest.MetadataKey, ref, a, instanceUUID, macs)
 }

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// createQuarantine makes the folder, in the group's own, for members that were taken away.
+// createQuarantine creates the folder for removed members, in the group's own.
 func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
 	folder, err := v.ensureFolder(ctx, inventory.FolderRef(a.Folder), plan.QuarantineFolder)
 	if err != nil {
@@ -22,7 +22,7 @@ func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
 	return v.reader.Read(ctx, inventory.FolderRef(a.Folder), folder)
 }
 
-// rename gives a VM of the group another name within its folder, where names are unique.
+// rename changes the name of a VM of the group within its folder, where names are unique.
 func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil || m.Name == a.NewName {
@@ -44,7 +44,7 @@ func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error
 	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
 }
 
-// move puts a VM of the group into another folder. Its name must be free there: so the name stays the lock.
+// move moves a VM of the group into another folder. Its name must be free there, so the name stays the lock.
 func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil || m.Folder == a.Folder {
@@ -70,8 +70,8 @@ func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
 }
 
-// nameRefusal says who has the name that a rename or a move was refused for; any other error stays as it is. If the VM itself
-// has it, that is success: an earlier try, or another replica, was there first.
+// nameRefusal says which object has the name, if a rename or a move was refused for that; any other error stays as it is. If the VM
+// itself has it, that is success: an earlier try, or another replica, has done it.
 func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, err error, folder, name string) error {
 	if vcfault.Has[*types.InvalidName](err) {
 		return vcfault.New(vcfault.ReasonNameConflict, true, "vCenter refuses the name %s for the VM of %s.", name, a.VM)
@@ -97,7 +97,7 @@ func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, 
 	}
 	switch m, path, told := v.inventory.Holder(holder.Value); {
 	case holder.Value == "" || !told || m != nil && m.Stamp.UID == ref.UID:
-		return vcfault.New(vcfault.ReasonNameHeld, false, "Another VM of the group has the name %s, or is getting it; it is looked at again.", name)
+		return vcfault.New(vcfault.ReasonNameHeld, false, "Another VM of the group has the name %s, or is getting it; the server looks again.", name)
 	default:
 		return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
 	}

@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// resize gives a member other CPUs and memory: while it runs if the plan says so (VirtualMachineConfigInfo's
-// cpuHotAddEnabled and memoryHotAddEnabled), else while it is off. Then it also takes the mark off with which the member
-// was powered off for it.
+// resize changes a member's CPUs and memory: while it runs if the plan says so (VirtualMachineConfigInfo's
+// cpuHotAddEnabled and memoryHotAddEnabled), otherwise while it is off. Then it also removes the mark of the power
+// cycle.
 func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil {
@@ -41,10 +41,10 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
 }
 
-// SizeRefusal tells a VM that cannot take the size from everything else that can go wrong. What vCenter refuses for the
-// VM's own sake is a VmConfigFault (CpuHotPlugNotSupported, MemorySizeNotSupported, TooManyCpus and the like), a
-// NotSupported or an InvalidArgument; of a running VM also that it would have to be off, or that the licence knows no
-// hot-add. Resources, privileges and other tasks stay what they are.
+// SizeRefusal distinguishes a VM that cannot take the size from other failures. vCenter then answers
+// a VmConfigFault (CpuHotPlugNotSupported, MemorySizeNotSupported, TooManyCpus and the like), a
+// NotSupported or an InvalidArgument; for a running VM also that it must be off, or that the license does not include
+// hot-add. Errors about resources, privileges and other tasks stay as they are.
 func SizeRefusal(a plan.Action, err error) error {
 	e := vcfault.Classify("", err)
 	refused := e.Reason == vcfault.ReasonInvalidConfiguration ||

@@ -16,13 +16,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// A DRS rule is of one cluster, so a group has one in each cluster in which it has two members or more. The UID at the
-// end of its name tells whose it is; other rules are never touched.
+// A DRS rule belongs to one cluster, so a group has one in each cluster in which it has two members or more. The UID at the
+// end of its name tells which group it belongs to; other rules are never touched.
 
-// ruleTries is how often rules are brought in line while others, such as another replica, change them.
+// ruleTries is how often the server brings rules in line while others, such as another replica, change them.
 const ruleTries = 3
 
-// setRules brings a group's rules in line, in all clusters. What is already as wanted is success.
+// setRules brings a group's rules in line, in all clusters. If nothing is left to do, that is success.
 func (v *VCenter) setRules(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	request := v1alpha1.AntiAffinityNone
 	if a.Details != nil && a.Details.Spec != nil {
@@ -49,7 +49,7 @@ func (v *VCenter) setRules(ctx context.Context, ref plan.Ref, a plan.Action) err
 	return lack
 }
 
-// unkept is for rules that did not stay as they were set.
+// unkept returns the fault for rules that did not stay as they were set.
 func unkept(changes []inventory.RuleChange) *vcfault.Error {
 	for _, c := range changes {
 		if c.Set != nil && c.Set.Key != 0 {
@@ -57,7 +57,7 @@ func unkept(changes []inventory.RuleChange) *vcfault.Error {
 				"vCenter does not keep the rule %q as it was set: see in its cluster which other DRS rule conflicts with it, or set spec.placement.antiAffinity to None.", c.Set.Name)
 		}
 	}
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else changes the group's DRS rules; they are looked at again.")
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else is changing the group's DRS rules; they are read again.")
 }
 
 func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference) {
@@ -69,7 +69,7 @@ func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference
 	return refs
 }
 
-// changeRules changes each cluster by a task of its own; that one fails keeps none of the others from being changed.
+// changeRules changes each cluster in a separate task, and continues when one fails.
 func (v *VCenter) changeRules(ctx context.Context, ref plan.Ref, changes []inventory.RuleChange) error {
 	var failed []error
 	for _, c := range changes {
@@ -90,7 +90,7 @@ func (v *VCenter) changeRules(ctx context.Context, ref plan.Ref, changes []inven
 	return errors.Join(failed...)
 }
 
-// ruleSpecs are what a change is in a cluster's configuration.
+// ruleSpecs returns a change for a cluster's configuration.
 func ruleSpecs(c inventory.RuleChange, ref plan.Ref) (specs []vim.ClusterRuleSpec) {
 	for _, key := range c.Remove {
 		specs = append(specs, vim.ClusterRuleSpec{ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: key}})

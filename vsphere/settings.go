@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// settings are what the configuration names in vCenter, or why that cannot be used.
+// settings returns the objects that the configuration names in vCenter, or why they cannot be used.
 func (v *VCenter) settings() (*inventory.Settings, error) {
 	at, unfit := v.inventory.Settings()
 	switch {
@@ -35,7 +35,7 @@ func (v *VCenter) refit(ctx context.Context) (*inventory.Settings, error) {
 	return at, err
 }
 
-// datacenterOf is the datacenter that a clone's folder is in. Everything that the clone is connected with must be in it.
+// datacenterOf returns the datacenter that a clone's folder is in. Everything that the clone is connected to must be in it.
 func (v *VCenter) datacenterOf(folder types.ManagedObjectReference) (datacenter, error) {
 	at, err := v.settings()
 	if err != nil {
@@ -44,5 +44,5 @@ func (v *VCenter) datacenterOf(folder types.ManagedObjectReference) (datacenter,
 	if in, found := v.inventory.DatacenterAbove(folder.Value); found {
 		return datacenter{ref: in.Ref, path: in.Path, ofSettings: in.Ref == at.Datacenter}, nil
 	}
-	return datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is not there any more; what there is now is read again.")
+	return datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is gone; the inventory is read again.")
 }

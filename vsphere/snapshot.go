@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// fillSource says what of the template is cloned, and how its disks come about:
+// fillSource sets what of the template is cloned, and how the clone's disks are made:
 //
 //	Full                 the template as it is, copied
 //	Full, snapshot       the template as it was then, copied; [doc] moveAllDiskBackingsAndDisallowSharing: "any delta disk
@@ -35,7 +35,7 @@ func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
 		if err != nil {
 			return err
 		}
-		// The clone gets the configuration of that time, too: cores and adapters may be others.
+		// The clone gets the configuration of that time, too: cores and adapters may differ.
 		key := sourceKey{ref: snapshot}
 		b.source, err = v.lookups.sources.get(ctx, s, key, knownFor, func() (*source, error) { return readSource(ctx, s, snapshot) })
 		b.spec.Snapshot = &snapshot
@@ -47,7 +47,7 @@ func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
 	})
 }
 
-// snapshotRef is one snapshot of a template; path are the names that lead to it, with a '/' between.
+// snapshotRef is one snapshot of a template; path is the names that lead to it, separated by '/'.
 type snapshotRef struct {
 	name, path string
 	ref        types.ManagedObjectReference
@@ -71,7 +71,7 @@ func (x *source) snapshotRefs() []snapshotRef {
 	return all
 }
 
-// snapshot is the one that clone names: by its name or path, or else the current one. template is for the message.
+// snapshot returns the snapshot that clone names by name or path, or the current one. template is for the message.
 func (x *source) snapshot(clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
 	all := x.snapshotRefs()
 	var paths []string
@@ -81,10 +81,10 @@ func (x *source) snapshot(clone v1alpha1.Clone, template string) (types.ManagedO
 	none := types.ManagedObjectReference{}
 	instead := "set clone.mode: Full"
 	if clone.Mode != v1alpha1.CloneLinked {
-		instead = "leave spec.clone.snapshot out"
+		instead = "remove spec.clone.snapshot"
 	}
 	if len(all) == 0 {
-		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot: take one (while it is a VM, for vCenter takes none of a template), or %s.", template, instead)
+		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot: take one (while it is a VM, because vCenter takes none of a template), or %s.", template, instead)
 	}
 	if clone.Snapshot == "" {
 		if x.snapshots.CurrentSnapshot == nil {

@@ -10,13 +10,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// source is what a member is cloned from: a template as it is, or as it was when a snapshot of it was taken. It is not
-// changed.
+// source is what a member is cloned from: a template as it is, or as it was when a snapshot was taken. It is
+// immutable.
 type source struct {
 	// perSocket are the cores per socket; 0 if vCenter chooses them at power-on, or does not say.
 	perSocket int32
 	devices   []types.BaseVirtualDevice
-	// vApp reports whether there are vApp properties, or a transport for them.
+	// vApp reports whether it has vApp properties, or a transport for them.
 	vApp bool
 	// file is the .vmx file: "[datastore] directory/file.vmx".
 	file string
@@ -24,18 +24,18 @@ type source struct {
 	snapshots *types.VirtualMachineSnapshotInfo
 }
 
-// sourceKey tells originals apart. A template with another fingerprint has other disks, and perhaps a snapshot more.
+// sourceKey identifies a source. A template with another fingerprint has other disks, and perhaps other snapshots.
 type sourceKey struct {
 	ref         types.ManagedObjectReference
 	fingerprint string
 }
 
-// cores is what to set as a clone's cores per socket: nothing where the original's divide the number of CPUs, for
-// then they are inherited; else the most that divide both. vCenter refuses a number of CPUs that is no multiple of
+// cores returns the cores per socket to set in a clone: nil if the source's divide the number of CPUs, because
+// then they are inherited; otherwise the most that divide both. vCenter refuses a number of CPUs that is no multiple of
 // the cores per socket (VirtualMachineConfigSpec.numCoresPerSocket), and a template's may not fit the group's cpu.
 func (x *source) cores(cpu int32) *int32 { return dividing(x.perSocket, cpu) }
 
-// dividing gives the most cores per socket that divide both numbers; nil if perSocket, or none being known, will do.
+// dividing returns the most cores per socket that divide both numbers; nil if perSocket already does, or is unknown.
 func dividing(perSocket, cpu int32) *int32 {
 	if perSocket < 1 || cpu%perSocket == 0 {
 		return nil
@@ -49,11 +49,11 @@ func dividing(perSocket, cpu int32) *int32 {
 const (
 	// vAppPath is the property that HasVAppProperties looks at.
 	vAppPath = "config.vAppConfig"
-	// autoCoresPath tells that vCenter chooses the cores per socket, until somebody sets them (inventory.Machine.AutoCores).
+	// autoCoresPath tells whether vCenter chooses the cores per socket, as it does until somebody sets them (inventory.Machine.AutoCores).
 	autoCoresPath = "config.hardware.autoCoresPerSocket"
 )
 
-// HasVAppProperties reports whether guests of a VM of which config.vAppConfig was read find an OVF environment.
+// HasVAppProperties reports whether the guest of a VM, whose config.vAppConfig was read, finds an OVF environment.
 func HasVAppProperties(o session.Object) bool {
 	c := session.Prop[types.VmConfigInfo](o, vAppPath)
 	return len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0

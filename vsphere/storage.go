@@ -34,7 +34,7 @@ func (v *VCenter) storageOf(ctx context.Context, s *session.Session, d datacente
 	return v.lookups.storage.get(ctx, s, d.ref.Value, knownFor, func() (*storage, error) { return readStorage(ctx, s, d) })
 }
 
-// find is the datastore or datastore cluster that spec.placement.datastore names.
+// find returns the datastore or datastore cluster that spec.placement.datastore names.
 func (x *storage) find(name string) (*namedObject, error) {
 	all := candidatesAmong(x.all, storageKinds...)
 	i, err := datastoreField.Choose(name, all)
@@ -44,7 +44,7 @@ func (x *storage) find(name string) (*namedObject, error) {
 	return x.of(all[i].Ref), nil
 }
 
-// of is what is known of an object; nil if nothing.
+// of returns the object with a moRef; nil if unknown.
 func (x *storage) of(ref types.ManagedObjectReference) *namedObject {
 	if i := slices.IndexFunc(x.all, func(t namedObject) bool { return t.Ref == ref }); i >= 0 {
 		return &x.all[i]
@@ -52,7 +52,7 @@ func (x *storage) of(ref types.ManagedObjectReference) *namedObject {
 	return nil
 }
 
-// called is the datastore of that name; within a datacenter there is one.
+// called returns the datastore of that name, which is unique within a datacenter.
 func (x *storage) called(name string) *namedObject {
 	if i := slices.IndexFunc(x.all, func(t namedObject) bool { return t.Ref.Type == "Datastore" && t.props["name"] == name }); i >= 0 {
 		return &x.all[i]
@@ -66,7 +66,7 @@ func usable(t *namedObject) bool {
 		(t.props["summary.maintenanceMode"] == nil || t.props["summary.maintenanceMode"] == string(types.DatastoreSummaryMaintenanceModeStateNormal))
 }
 
-// best puts datastores first that all hosts of a cluster may share, and then those with more free space.
+// best sorts datastores that all hosts of a cluster may share first, and then those with more free space.
 func best(a, b *namedObject) int {
 	shared := func(t *namedObject) int {
 		if yes, _ := t.props["summary.multipleHostAccess"].(bool); yes {
@@ -78,9 +78,9 @@ func best(a, b *namedObject) int {
 	return cmp.Or(cmp.Compare(shared(a), shared(b)), cmp.Compare(free(b), free(a)), strings.Compare(a.Path, b.Path))
 }
 
-// fillStorage says which storage the clone is put on, and by which policy: on spec.placement.datastore, on the
-// datastore of the server's settings (in their datacenter), or on the template's own. Where a policy does not allow one
-// that the spec does not name, one that it allows is taken.
+// fillStorage sets the clone's storage and policy: spec.placement.datastore, the
+// datastore of the server's settings (in their datacenter), or the template's own. If the spec names none and the policy
+// does not allow the default, it takes one that the policy allows.
 func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 	p := b.details.Spec.Placement
 	if p.Datastore == "" && b.datacenter.ofSettings {
@@ -111,19 +111,19 @@ func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 	})
 }
 
-// fillDatastore has Storage DRS recommend a datastore, if the clone goes into a datastore cluster. It is asked last, and
-// shown no more than it needs: neither user data nor a customization. [doc] StoragePlacementSpec: vm, folder, cloneName
+// fillDatastore makes Storage DRS recommend a datastore, if the clone goes into a datastore cluster. It is the last step, and
+// the request has neither user data nor a customization. [doc] StoragePlacementSpec: vm, folder, cloneName
 // and cloneSpec describe a clone.
 //
-// The clone then goes onto that datastore as onto any other. ApplyStorageDrsRecommendation_Task would do it, too, but that
-// is another task than all other clones. Clones that ask at once may be sent to the same datastore.
+// The clone then goes onto that datastore as onto any other. ApplyStorageDrsRecommendation_Task would do it, too, but is
+// another kind of task than other clones. Clones that ask at once may get the same datastore.
 func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 	if b.pod == nil {
 		b.fillDisks()
 		return nil
 	}
 	if enabled, told := b.pod.props["podStorageDrsEntry.storageDrsConfig.podConfig.enabled"].(bool); told && !enabled {
-		return vcfault.New(vcfault.ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so that it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.Path)
+		return vcfault.New(vcfault.ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.Path)
 	}
 	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
@@ -135,7 +135,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 				Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
 				PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &b.pod.Ref},
 				CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: b.spec.Snapshot},
-				DisallowPrerequisiteMoves: types.NewBool(true), // nobody would carry them out
+				DisallowPrerequisiteMoves: types.NewBool(true), // the server would not carry them out
 			},
 		})
 		if err != nil {
@@ -156,7 +156,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 	})
 }
 
-// recommended are the datastores that Storage DRS recommends, the best first.
+// recommended returns the datastores that Storage DRS recommends, the best first.
 func recommended(all []types.ClusterRecommendation) (to []types.ManagedObjectReference) {
 	for _, r := range all {
 		for _, action := range r.Action {
@@ -174,7 +174,7 @@ func unrecommended(pod *namedObject, drs *types.ClusterDrsFaults) error {
 	var first error
 	if drs != nil {
 		for _, by := range drs.FaultsByVm {
-			if by == nil { // of a type that is not known
+			if by == nil { // of an unknown type
 				continue
 			}
 			for _, f := range by.GetClusterDrsFaultsFaultsByVm().Fault {
@@ -185,7 +185,7 @@ func unrecommended(pod *namedObject, drs *types.ClusterDrsFaults) error {
 		}
 	}
 	if first == nil {
-		return vcfault.New(vcfault.ReasonDatastoreFull, true, "Storage DRS recommends no datastore of the datastore cluster %s: see whether it has datastores that are not in maintenance, have free space, and are on the hosts.", pod.Path)
+		return vcfault.New(vcfault.ReasonDatastoreFull, true, "Storage DRS recommends no datastore of the datastore cluster %s: check that it has datastores that are not in maintenance mode, have free space, and are mounted on the hosts.", pod.Path)
 	}
 	why := vcfault.Classify("", first)
 	reason := vcfault.ReasonDatastoreNotFound
@@ -203,8 +203,8 @@ type drsError struct{ types.LocalizedMethodFault }
 func (e *drsError) Error() string                { return e.LocalizedMessage }
 func (e *drsError) Fault() types.BaseMethodFault { return e.LocalizedMethodFault.Fault }
 
-// fillDisks puts the storage policy on the disks: RelocateSpec.profile is for the home directory alone ([doc]). Where a disk
-// is named, its datastore and its move type must be, too, or a linked clone would become a full one.
+// fillDisks sets the storage policy on the disks: RelocateSpec.profile is for the home directory alone ([doc]). A disk that is
+// listed needs its datastore and move type, too, or a linked clone would become a full one.
 func (b *cloneBuilder) fillDisks() {
 	at := &b.spec.Location
 	if at.Disk = nil; len(at.Profile) == 0 {
@@ -222,7 +222,7 @@ func (b *cloneBuilder) fillDisks() {
 	}
 }
 
-// datastoreOf is where a disk is; nil if vCenter does not say.
+// datastoreOf returns the datastore of a disk; nil if vCenter does not say.
 func datastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
 	if backing, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is {
 		return backing.GetVirtualDeviceFileBackingInfo().Datastore
@@ -230,7 +230,7 @@ func datastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
 	return nil
 }
 
-// ownDatastores are those of what is cloned: of its home and of its disks.
+// ownDatastores returns the datastores of the source's home and disks.
 func (x *storage) ownDatastores(from *source) (own []types.ManagedObjectReference) {
 	var path object.DatastorePath
 	if path.FromString(from.file) {

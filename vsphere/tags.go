@@ -10,8 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// setTags puts the wanted tags on a VM, and takes off those of former (plan.TagText) that are no longer wanted. Whatever
-// else it bears is others'. What cannot be done is found before anything is done; begin is called before a tag is put on.
+// setTags attaches the wanted tags to a VM, and detaches those of former (plan.TagText) that are no longer wanted. Other
+// tags are not the server's. It checks that all can be done before it changes anything, and calls begin before it attaches a tag.
 func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.Tag, former []string, begin func() error) error {
 	if len(wanted)+len(former) == 0 {
 		return nil
@@ -27,7 +27,7 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 					return err
 				}
 			}
-			if err := v.mayAct(ctx); err != nil { // the look-up may have taken many calls
+			if err := v.mayAct(ctx); err != nil { // the lookup may have taken many calls
 				return err
 			}
 			if err := session.BatchTags(ctx, rs, session.DetachTags, a, change.Detach); err != nil {
@@ -48,7 +48,7 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 	}
 }
 
-// checkTags sees to it that there are tags for a clone before there is a clone.
+// checkTags checks before a clone that its tags exist.
 func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
 	wanted := b.details.Spec.Tags
 	if len(wanted) == 0 {
@@ -64,7 +64,7 @@ func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
 	return err
 }
 
-// rest makes calls of the REST API of the vCenter that the inventory is of.
+// rest makes calls of the REST API of the vCenter that the inventory was read from.
 func (v *VCenter) rest(ctx context.Context, f func(context.Context, *session.RESTSession) error) error {
 	var now *session.Session
 	if err := v.Call(ctx, func(_ context.Context, s *session.Session) error { now = s; return nil }); err != nil {

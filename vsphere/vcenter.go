@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/underway"
 )
 
-// VCenter is one vCenter as this server sees it and acts on it. Its methods may be called at once.
+// VCenter observes one vCenter and acts on it. Its methods may be called from any goroutine.
 type VCenter struct {
 	cfg       Config
 	log       zerolog.Logger
@@ -40,7 +40,7 @@ type VCenter struct {
 	asked     sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
 }
 
-// New checks the configuration. Nothing is sent before Run.
+// New checks the configuration. It sends nothing before Run.
 func New(cfg Config) (*VCenter, error) {
 	if err := errors.Join(cfg.Config.Validate(), cfg.Selection.Validate()); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func New(cfg Config) (*VCenter, error) {
 // logoutTimeout bounds the logout at the end.
 const logoutTimeout = 2 * time.Second
 
-// Parts are what a VCenter is made of, for the check, which uses them instead of running it.
+// Parts are the parts of a VCenter, for the check, which uses them without Run.
 type Parts struct {
 	Config    Config
 	Client    *session.Client
@@ -75,10 +75,10 @@ type Parts struct {
 	Tasks     *tasks.Tasks
 }
 
-// Parts gives them.
+// Parts returns the parts.
 func (v *VCenter) Parts() Parts { return Parts{v.cfg, v.client, v.inventory, v.reader, v.tasks} }
 
-// changed says that something of a group changed.
+// changed reports a change in a group.
 func (v *VCenter) changed(uid types.UID) {
 	if v.cfg.Changed != nil {
 		v.cfg.Changed(uid)
@@ -100,14 +100,14 @@ func (v *VCenter) Run(ctx context.Context) error {
 	return nil
 }
 
-// State says from memory what is known of a group; see Inventory.State.
+// State returns, from memory, what is known of a group; see Inventory.State.
 func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := v.inventory.State(ref, ask)
 	s.Stalled = v.underWay.Stalled(ref.UID)
 	return s
 }
 
-// Identify finds the UIDs of the groups of that name whose members' stamps name our cluster.
+// Identify returns the UIDs of the groups with that name whose members' stamps name our cluster.
 func (v *VCenter) Identify(namespace, name string) []types.UID {
 	return v.inventory.Identify(v.cfg.ClusterID, namespace, name)
 }
@@ -115,9 +115,9 @@ func (v *VCenter) Identify(namespace, name string) []types.UID {
 // WasRead reports whether the inventory was read completely at least once.
 func (v *VCenter) WasRead() bool { return v.stream.WasRead() }
 
-// Roster lists all groups of our cluster that have VMs, as their stamps say: by namespace, name and UID. It is the same
-// for every replica, whichever is called for a group. known is false while the inventory is not: the facts
-// are then the last ones, or none. It is answered from memory.
+// Roster lists all groups of our cluster that have VMs, according to their stamps, sorted by namespace, name and UID. It is the
+// same for every replica, whichever is called for a group. known is false while the inventory is unknown: the groups
+// are then the last known ones, or none. It answers from memory.
 func (v *VCenter) Roster() (groups []plan.Listed, known bool) {
 	return v.inventory.Roster(v.cfg.ClusterID)
 }

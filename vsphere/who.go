@@ -12,24 +12,24 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// deeds are vCenter's events of each kind of deed. Those of a VM that is gone cannot be asked for by the VM; without an entity
-// the events of all are given
+// deeds are vCenter's events for each kind of deed. Events of a VM that is gone cannot be queried by the VM; a query without an
+// entity returns those of all VMs
 // (https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/data-structures/EventFilterSpec/).
 var deeds = map[plan.Deed][]string{
 	plan.DeedRemoved:    {"VmRemovedEvent"},
 	plan.DeedPoweredOff: {"VmPoweredOffEvent"},
 }
 
-// deedsSince is how far back is asked for: what is noted happened moments ago; vCenter's clock may differ.
+// deedsSince is how far back the query goes: deeds are noted within moments, but vCenter's clock may differ.
 const deedsSince = 15 * time.Minute
 
-// Who did it is asked for one at a time, and at most once a second: when a host fails, many groups ask at once.
+// The queries run one at a time, and at most once a second: when a host fails, many groups ask at once.
 const (
 	deedsEvery = time.Second
-	deedsFresh = 2 * time.Second // for how long others may go by an answer
+	deedsFresh = 2 * time.Second // how long an answer is reused
 )
 
-// witness is what vCenter's events told last. turn is held by whoever reads and asks.
+// witness is the last answer of vCenter's events. turn guards it.
 type witness struct {
 	turn chan struct{}
 	last map[plan.Deed]testimony
@@ -44,7 +44,7 @@ func newWitness() *witness {
 	return &witness{turn: make(chan struct{}, 1), last: map[plan.Deed]testimony{}}
 }
 
-// Who says who did that to these VMs lately: the user, by moRef, as far as vCenter's events tell.
+// Who returns the users who recently did that to these VMs, by moRef, as far as vCenter's events tell.
 func (v *VCenter) Who(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error) {
 	w := v.witness
 	select {
@@ -66,7 +66,7 @@ func (v *VCenter) Who(ctx context.Context, deed plan.Deed, moRefs []string) (map
 	return who, err
 }
 
-// askWho reads who did that to any VM lately.
+// askWho queries who recently did that to any VM.
 func (v *VCenter) askWho(ctx context.Context, deed plan.Deed) (map[string]string, error) {
 	begin := time.Now().Add(-deedsSince)
 	var events []types.BaseEvent

@@ -24,15 +24,15 @@ func (v *VCenter) reconfigure(ctx context.Context, vm types.ManagedObjectReferen
 	return err
 }
 
-// restamp writes into a member's stamp what the step that is under way did to it, or takes that back, if nobody changed
-// the VM since it was read, and awaits the read of it. That is so whoever may act by now: no lease is asked for.
+// restamp records in a member's stamp what the running step did to it, or reverts that, if nobody changed
+// the VM since it was read, and waits for the read of it. It needs no lease: the record is true whichever replica acts by now.
 func (v *VCenter) restamp(ctx context.Context, m *inventory.Member, change func(*stamp.Stamp)) error {
 	stamp := m.Stamp
 	change(&stamp)
 	return v.writeStamp(anyway(ctx), m.MoRef, m.ChangeVersion, stamp.Encode())
 }
 
-// writeStamp sets the text of a VM's stamp; "" takes it off.
+// writeStamp sets the text of a VM's stamp; "" removes it.
 func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text string) error {
 	return v.writeStampAnd(ctx, moRef, changeVersion, text, nil)
 }
@@ -49,7 +49,7 @@ func (v *VCenter) writeStampAnd(ctx context.Context, moRef, changeVersion, text 
 	return v.reader.Read(ctx, inventory.VMRef(moRef))
 }
 
-// unchanged reports whether a member's configuration is the one that an action was planned from.
+// unchanged checks that a member's configuration is the one that an action was planned from.
 func unchanged(m *inventory.Member, a plan.Action) error {
 	if m.ChangeVersion == "" || a.ChangeVersion != "" && a.ChangeVersion != m.ChangeVersion {
 		return changedMeanwhile()
