@@ -246,7 +246,7 @@ func TestACheckListsWhatThereIsWhereTheSettingsNameNothing(t *testing.T) {
 		w.checked(in(func(c *vsphere.Config) { c.Pool = "" }), Options{}).has("resource pool", Fail, "more than one", "/DC0/host/DC0_C0, /DC0/host/DC0_C1")
 		w.checked(in(func(c *vsphere.Config) { c.Datastore = "nowhere" }), Options{}).has("datastore", Fail, `"nowhere"`, "LocalDS_0")
 		w.checked(in(func(c *vsphere.Config) { c.Datastore = "LocalDS_1" }), Options{}).has("datastore", OK, "/DC0/datastore/LocalDS_1, ", "")
-		w.checked(in(func(c *vsphere.Config) { c.Folder = "plain/x" }), Options{}).has("folder", Fail, "/DC0/vm/plain is no folder", "--folder")
+		w.checked(in(func(c *vsphere.Config) { c.Folder = "plain/x" }), Options{}).has("folder", Fail, "/DC0/vm/plain is not a folder", "--folder")
 		w.checked(same, Options{}).has("template", Skip, "debian, ubuntu", "--template")
 		w.checked(same, Options{Templates: []string{"windows"}}).has("template", Fail, `"windows"`, "debian, ubuntu")
 		w.checked(same, Options{Templates: []string{"plain"}}).has("template", Fail, "no template", "/DC0/vm/plain")

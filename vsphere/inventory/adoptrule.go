@@ -17,12 +17,12 @@ type AdoptRule struct {
 	Folder string
 }
 
-// ParseAdoptRule reads a rule as --adopt-from gives it: "namespace=/DC0/vm/legacy", or "*=/DC0/vm/legacy".
+// ParseAdoptRule parses a rule of --adopt-from: "namespace=/DC0/vm/legacy", or "*=/DC0/vm/legacy".
 func ParseAdoptRule(s string) (AdoptRule, error) {
 	namespace, folder, is := strings.Cut(s, "=")
 	r := AdoptRule{Namespace: namespace, Folder: folder}
 	if !is {
-		return AdoptRule{}, fmt.Errorf("%q is no rule: give it as namespace=/DC0/vm/folder", s)
+		return AdoptRule{}, fmt.Errorf("%q is not a rule: write it as namespace=/DC0/vm/folder", s)
 	}
 	if err := r.validate(); err != nil {
 		return AdoptRule{}, err
@@ -32,17 +32,17 @@ func ParseAdoptRule(s string) (AdoptRule, error) {
 
 func (r AdoptRule) validate() error {
 	if r.Namespace == "" || r.Namespace != "*" && strings.ContainsAny(r.Namespace, "*/ ") {
-		return fmt.Errorf("%q is no namespace: give one, or * for any", r.Namespace)
+		return fmt.Errorf("%q is not a namespace: name one, or * for any", r.Namespace)
 	}
 	if !strings.HasPrefix(r.Folder, "/") || slices.ContainsFunc(r.path(), func(part string) bool {
 		return part == "" || part == "." || part == ".."
 	}) {
-		return fmt.Errorf("%q is no inventory path of a folder: give one from the root, such as /DC0/vm/legacy", r.Folder)
+		return fmt.Errorf("%q is not an inventory path of a folder: start at the root, as in /DC0/vm/legacy", r.Folder)
 	}
 	return nil
 }
 
-// path is the names that lead from the root folder to the rule's, as people write them.
+// path returns the names that lead from the root folder to the rule's folder, as people write them.
 func (r AdoptRule) path() []string {
 	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(r.Folder, "/"), "/"), "/")
 	for i := range parts {
@@ -61,7 +61,7 @@ func (c Selection) validateAdoptFrom() error {
 	return errors.Join(errs...)
 }
 
-// adopting is what the settings say about adoption.
+// adopting is what the settings allow to adopt.
 type adopting struct {
 	cluster string
 	rules   []adoptingRule
@@ -80,7 +80,7 @@ func newAdopting(c Selection) adopting {
 	return a
 }
 
-// allows reports whether groups of a namespace may adopt what is in a place. Its names are compared whole: what is in
+// allows reports whether groups of a namespace may adopt the VMs in a place. It compares whole names: a VM in
 // /DC0/vm/legacy2 is not in /DC0/vm/legacy.
 func (a adopting) allows(namespace string, place []string) bool {
 	return slices.ContainsFunc(a.rules, func(r adoptingRule) bool {

@@ -18,8 +18,8 @@ func TestARuleOfAdoptionIsANamespaceAndTheWholePathOfAFolder(t *testing.T) {
 			}
 		}
 		for text, says := range map[string]string{
-			"":                    "no rule",
-			"/DC0/vm/legacy":      "no rule",
+			"":                    "not a rule",
+			"/DC0/vm/legacy":      "not a rule",
 			"=/DC0/vm/legacy":     "namespace",
 			"team-*=/DC0/vm":      "namespace",
 			"a/b=/DC0/vm":         "namespace",

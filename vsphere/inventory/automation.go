@@ -23,8 +23,8 @@ func (c *Cluster) takeAutomation(x *types.ClusterConfigInfoEx) {
 	}
 }
 
-// Automation is the DRS automation level that is in force for a member: the cluster's, or its own. It is "" where DRS does not
-// place it, because it is off, is told to leave that VM alone, or is not there; or where none of this is known.
+// Automation returns the DRS automation level in force for a member: the cluster's, or its own. It is "" if DRS does not
+// place it, because DRS is off, is disabled for that VM, or does not exist; or if that is unknown.
 func (n *Inventory) Automation(m *Member) types.DrsBehavior {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

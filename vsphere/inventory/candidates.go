@@ -14,9 +14,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// adoptCandidate is an unmanaged VM that groups want to adopt: of it, more is kept than of other unmanaged VMs.
+// adoptCandidate is an unmanaged VM that groups want to adopt. The inventory keeps more of it than of other unmanaged VMs.
 type adoptCandidate struct {
-	machine *Machine // not changed; nil until it was read whole
+	machine *Machine // immutable; nil until it was read whole
 	groups  map[types.UID]bool
 	used    bool // since the last complete reading
 }
@@ -30,7 +30,7 @@ type adoption struct {
 	candidates []plan.Candidate
 }
 
-// adoptionOf says what the entries name. It is found out once, until something changes. The caller holds mu.
+// adoptionOf returns what the entries name. It looks that up once, until something changes. The caller holds mu.
 func (n *Inventory) adoptionOf(ref plan.Ref, at *GroupFolder, entries []string) []plan.Candidate {
 	if len(entries) == 0 {
 		return nil
@@ -88,8 +88,8 @@ func (n *Inventory) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string
 	return all
 }
 
-// named finds the VMs that entries name: a moRef, or an inventory path as that of a template. A name alone is none:
-// an adopted VM is the group's to remove from then on, so it must not be guessed. The caller holds mu.
+// named finds the VMs that entries name: by a moRef, or an inventory path like that of a template. A name alone is not enough:
+// the group may remove an adopted VM, so the server must not guess. The caller holds mu.
 func (n *Inventory) named(at *GroupFolder, entries []string) map[string][]string {
 	found := make(map[string][]string, len(entries))
 	byName := map[string][]string{}
@@ -123,27 +123,27 @@ func (n *Inventory) named(at *GroupFolder, entries []string) map[string][]string
 	return found
 }
 
-// inReach reports whether a rule allows groups of a namespace to adopt what is where a VM is. The caller holds mu.
+// inReach reports whether a rule allows groups of a namespace to adopt a VM in its place. The caller holds mu.
 func (n *Inventory) inReach(ref plan.Ref, moRef string) bool {
 	return n.adopting.allows(ref.Namespace, n.places.names(n.machine(moRef).parent))
 }
 
-// outOfReach is told of whatever a rule does not allow, be it there or not: nobody may list vCenter's inventory by asking. entry is
-// as the user gave it.
+// outOfReach is the fault for every VM that no rule allows, whether it exists or not: nobody may list vCenter's inventory by guessing.
+// entry is as the user wrote it.
 func outOfReach(ref plan.Ref, entry string) *vcfault.Error {
 	return vcfault.New(vcfault.ReasonAdoptNotFound, true,
-		"No VM %q may be adopted from the namespace %s: give the inventory path, such as /DC0/vm/legacy/web-a, or the moRef, such as vm-42, of a VM in a folder that the server's --adopt-from allows for it.",
+		"No VM %q may be adopted from the namespace %s: name a VM in a folder that the server's --adopt-from allows for it, by its inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42.",
 		entry, ref.Namespace)
 }
 
-// single finds fault with an entry that does not name exactly one VM, or the same one as another entry. refs are those in reach.
+// single returns a fault if an entry does not name exactly one VM, or the same one as another entry. refs are those in reach.
 func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[string]string) *vcfault.Error {
 	switch {
 	case len(refs) == 0:
 		return outOfReach(ref, entry)
 	case len(refs) > 1:
 		slices.Sort(refs)
-		return vcfault.New(vcfault.ReasonAdoptAmbiguous, true, "%s names several VMs: give the moRef of one of %s.", entry, vcfault.FirstFew(refs))
+		return vcfault.New(vcfault.ReasonAdoptAmbiguous, true, "%s names several VMs: use the moRef of one of %s.", entry, vcfault.FirstFew(refs))
 	case first[refs[0]] != "":
 		return vcfault.New(vcfault.ReasonAdoptAmbiguous, true, "%s names the same VM as %s: remove one of them.", entry, first[refs[0]])
 	}
@@ -151,7 +151,7 @@ func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[
 	return nil
 }
 
-// fill says of a candidate what is known of its VM, or why the group may not adopt it. The caller holds mu.
+// fill fills in a candidate from what is known of its VM, or returns why the group may not adopt it. The caller holds mu.
 func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef string) *vcfault.Error {
 	m, ordinal, fault := n.adoptable(ref, at, moRef)
 	if fault == nil {
@@ -160,8 +160,8 @@ func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef
 	return fault
 }
 
-// adoptable reports whether a group may adopt a VM that is not its own, and the ordinal that it had in a former
-// incarnation of the group; -1 if it had none. What is out of reach comes first: nothing is told of it. The caller holds mu.
+// adoptable checks that a group may adopt a VM that is not its own, and returns the ordinal that it had in a former
+// incarnation of the group; -1 if it had none. It checks reach first: about a VM out of reach it reveals nothing. The caller holds mu.
 func (n *Inventory) adoptable(ref plan.Ref, in *GroupFolder, moRef string) (m *Machine, ordinal int32, fault *vcfault.Error) {
 	x := n.machine(moRef)
 	at := n.places.path(x.parent, x.name)
@@ -179,13 +179,13 @@ func (n *Inventory) adoptable(ref plan.Ref, in *GroupFolder, moRef string) (m *M
 		return nil, -1, vcfault.New(vcfault.ReasonAdoptReading, false, "The VM %s is being read.", at)
 	}
 	if x.unreadable || !m.Readable || !m.Reachable {
-		return nil, -1, vcfault.New(vcfault.ReasonAdoptUnreadable, true, "The configuration of the VM %s cannot be read now (%s): see to it in vCenter.", at, m.Unreachable)
+		return nil, -1, vcfault.New(vcfault.ReasonAdoptUnreadable, true, "The configuration of the VM %s cannot be read now (%s): correct that in vCenter.", at, m.Unreachable)
 	}
 	ordinal, fault = n.formerOrdinal(ref, m, at)
 	return m, ordinal, fault
 }
 
-// AdoptableNow reports whether a group may adopt a VM that was just read.
+// AdoptableNow checks that a group may adopt a VM that was just read.
 func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -209,8 +209,8 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	return m, nil
 }
 
-// formerOrdinal judges the stamp of a VM that is to be adopted. One that a former incarnation of the group left, of
-// the same cluster, namespace and name, may be overwritten: so it is with a group, or with VMs, restored from a backup.
+// formerOrdinal checks the stamp of a VM that is to be adopted. One that a former incarnation of the group left, with
+// the same cluster, namespace and name, may be overwritten, as after a restore of the group, or of VMs, from a backup.
 func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vcfault.Error) {
 	if m.StampText == "" {
 		return -1, nil
@@ -219,10 +219,10 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 	if owner == stamp.UnknownVersion {
 		return -1, newerStamp(at)
 	}
-	if owner == stamp.Unmanaged { // garbled, or that of the VM that it is a copy of
+	if owner == stamp.Unmanaged { // garbled, or that of the VM that this one is a copy of
 		var err error
 		if s, err = stamp.Decode(m.StampText); err != nil {
-			return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s bears a stamp that cannot be read: if it is nobody's, remove the key %s from its configuration.", at, stamp.Key)
+			return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s has a stamp that cannot be read: if no group needs it, remove the key %s from its configuration.", at, stamp.Key)
 		}
 	}
 	of := fmt.Sprintf("%s of the group %s/%s", plan.MemberName(s.Name, s.Ordinal), s.Namespace, s.Name)
@@ -234,19 +234,19 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 	}
 	switch {
 	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != n.adopting.cluster:
-		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s: if it is that no more, remove the key %s from its configuration.", at, of, stamp.Key)
+		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s: if it no longer is, remove the key %s from its configuration.", at, of, stamp.Key)
 	case s.Cluster == "":
-		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s, and of which cluster is not told: set --cluster-id for the time to come, and remove the key %s from its configuration if it is this group's.", at, of, stamp.Key)
+		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s, of an unknown cluster: set --cluster-id for the future, and remove the key %s from its configuration if it is this group's.", at, of, stamp.Key)
 	}
 	return s.Ordinal, nil
 }
 
 func newerStamp(at string) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s bears the stamp of a newer version of this server: name another.", at)
+	return vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s has the stamp of a newer version of this server: name another.", at)
 }
 
-// whole is all that is known of a VM. If that is not enough yet, a read is asked for, and the group is told of it; so
-// it is with what changes from then on. The caller holds mu.
+// whole returns a VM that was read whole. If it was not yet, whole asks for a read, and the group is notified when it comes, and of
+// every later change. The caller holds mu.
 func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 	if m := n.members[moRef]; m != nil {
 		return &m.Machine
@@ -266,7 +266,7 @@ func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 	return machine
 }
 
-// WatchCandidate has a VM read whole from now on, as one that a group wants to adopt.
+// WatchCandidate makes the reader read a VM whole from now on, because a group wants to adopt it.
 func (n *Inventory) WatchCandidate(ref plan.Ref, moRef string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -288,7 +288,7 @@ func (n *Inventory) putAdoptCandidate(m *Machine, w *changes) {
 	}
 }
 
-// dropAdoptCandidate is for a VM that became a member, or is gone. The caller holds mu.
+// dropAdoptCandidate drops a VM that became a member, or is gone. The caller holds mu.
 func (n *Inventory) dropAdoptCandidate(ref string, w *changes) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
@@ -300,7 +300,7 @@ func (n *Inventory) dropAdoptCandidate(ref string, w *changes) {
 	}
 }
 
-// forgetAdoptCandidates drops those that nobody asked for since the last time, and all answers: who is still there asks
+// forgetAdoptCandidates drops those that no group asked for since the last time, and all answers: groups that still exist ask
 // again. The caller holds mu.
 func (n *Inventory) forgetAdoptCandidates() {
 	n.interest.Lock()

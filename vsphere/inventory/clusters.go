@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// clusters are what is known of clusters and rules.
+// clusters holds what is known of clusters and rules.
 type clusters struct {
 	known   bool
 	version uint64 // counts the changes
@@ -22,7 +22,7 @@ type clusters struct {
 	ruled   map[types.UID]bool
 }
 
-// putClusters takes over a reading of all clusters, and tells those whom a change may concern. The caller holds mu.
+// putClusters stores a reading of all clusters, and notifies the groups that a change may concern. The caller holds mu.
 func (n *Inventory) putClusters(all []Cluster, w *changes) {
 	was := n.clusters
 	now := clusters{known: true, version: was.version, byRef: make(map[string]Cluster, len(all)), of: map[string]string{}, ruled: map[types.UID]bool{}}
@@ -40,7 +40,7 @@ func (n *Inventory) putClusters(all []Cluster, w *changes) {
 	}
 	now.version++
 	n.clusters = now
-	bare := func(x clusters) map[string]Cluster { // all but the rules, and what matters to power-ons alone
+	bare := func(x clusters) map[string]Cluster { // without the rules, and what matters only to power-ons
 		kept := maps.Clone(x.byRef)
 		for ref, c := range kept {
 			c.Rules, c.Level, c.Levels = nil, "", nil
@@ -91,18 +91,18 @@ func (n *Inventory) usesRules() bool {
 	return len(n.clusters.ruled)+len(n.ruleRequests) > 0
 }
 
-// ruleCheck is whether a group's rules are off, as of one version of its members and of the clusters.
+// ruleCheck records whether a group's rules are off, for one version of its members and of the clusters.
 type ruleCheck struct {
 	group, clusters uint64
 	request         v1alpha1.AntiAffinity
 	off             bool
 }
 
-// rulesOff reports whether a group's rules are known not to be as it wants. It is found out once, until its members or
-// the clusters change; for most, who neither want rules nor have any, at no cost. The caller holds mu.
+// rulesOff reports whether a group's rules are known to differ from what it wants. It checks once, until the members or
+// the clusters change. Most groups neither want rules nor have any, and cost nothing. The caller holds mu.
 func (n *Inventory) rulesOff(uid types.UID, g *group, request v1alpha1.AntiAffinity) bool {
 	if !n.clusters.known {
-		return request == v1alpha1.AntiAffinityRequired // no member runs before the rule is known to stand
+		return request == v1alpha1.AntiAffinityRequired // no member runs before the rule is known to exist
 	}
 	if !WantsRules(request) && !n.clusters.ruled[uid] {
 		return false
@@ -132,8 +132,8 @@ type RuleChange struct {
 	Remove  []int32
 }
 
-// compare says what is to be changed so that a group's rules are as it wants, ordered by cluster, and why that does not
-// suffice; nil if it does.
+// compare returns the changes that give a group the rules it wants, ordered by cluster, and why they do not
+// suffice; nil if they do.
 func (c *clusters) compare(uid types.UID, g *group, request v1alpha1.AntiAffinity) (changes []RuleChange, flaw *vcfault.Error) {
 	var wanted map[string][]string
 	if WantsRules(request) {
@@ -162,7 +162,7 @@ func (c *clusters) compare(uid types.UID, g *group, request v1alpha1.AntiAffinit
 				change.Set = &rule
 			}
 		}
-		for _, rule := range rules { // two servers made one at the same moment, or none is wanted any more
+		for _, rule := range rules { // two replicas created one at the same time, or none is wanted any more
 			change.Remove = append(change.Remove, rule.Key)
 		}
 		if change.Set != nil || len(change.Remove) > 0 {
@@ -173,7 +173,7 @@ func (c *clusters) compare(uid types.UID, g *group, request v1alpha1.AntiAffinit
 	return changes, flaw
 }
 
-// first gives the fault that comes first by its message, so that equal facts give equal faults.
+// first returns the fault whose message sorts first, so that equal facts give equal faults.
 func first(a, b *vcfault.Error) *vcfault.Error {
 	if a == nil || b.Message < a.Message {
 		return b
@@ -181,7 +181,7 @@ func first(a, b *vcfault.Error) *vcfault.Error {
 	return a
 }
 
-// spread is where a group's members are, by cluster, each list in order. Who is in quarantine is no member.
+// spread returns where a group's members are, without those in quarantine, by cluster, each list in order.
 func (c *clusters) spread(g *group) (by map[string][]string, flaw *vcfault.Error) {
 	by = map[string][]string{}
 	if g == nil {
@@ -194,7 +194,7 @@ func (c *clusters) spread(g *group) (by map[string][]string, flaw *vcfault.Error
 		cluster, known := c.of[m.HostRef]
 		if !known {
 			flaw = vcfault.New(vcfault.ReasonMissingPrivilege, true,
-				"Which clusters the members' hosts are in cannot be seen, so there is no DRS rule for spec.placement.antiAffinity: grant vCenter's user the privilege System.Read on the clusters.")
+				"The clusters of the members' hosts cannot be seen, so there is no DRS rule for spec.placement.antiAffinity: grant vCenter's user the privilege System.Read on the clusters.")
 			continue
 		}
 		by[cluster] = append(by[cluster], ref)
@@ -205,7 +205,7 @@ func (c *clusters) spread(g *group) (by map[string][]string, flaw *vcfault.Error
 	return by, flaw
 }
 
-// lack is why a rule for so many members would have no effect in a cluster. What is merely preferred may have none.
+// lack returns why a rule for so many members would have no effect in a cluster. A rule that is merely preferred may have none.
 func (c *clusters) lack(ref string, members int, request v1alpha1.AntiAffinity) *vcfault.Error {
 	cluster := c.byRef[ref]
 	required := request == v1alpha1.AntiAffinityRequired
@@ -223,7 +223,7 @@ func (c *clusters) lack(ref string, members int, request v1alpha1.AntiAffinity) 
 	return nil
 }
 
-// RuleChanges are those that bring a group's rules in line with what is known now; lack is nil, or why they do not
+// RuleChanges returns the changes that bring a group's rules in line with what is known now; lack is nil, or why they do not
 // suffice.
 func (n *Inventory) RuleChanges(uid types.UID, request v1alpha1.AntiAffinity) (changes []RuleChange, lack error) {
 	n.mu.RLock()

@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// customizationOf is how far a guest's customization got. vCenter has it since 7.0.2 ([doc] GuestInfo.customizationInfo); the task that
-// cloned the VM tells nothing of it.
+// customizationOf returns the progress of a guest's customization. vCenter has it since 7.0.2 ([doc] GuestInfo.customizationInfo); the
+// task that cloned the VM tells nothing of it.
 func customizationOf(info *types.GuestInfoCustomizationInfo) (c plan.Customization) {
 	switch types.GuestInfoCustomizationStatus(info.CustomizationStatus) {
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING:

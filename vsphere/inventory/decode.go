@@ -13,10 +13,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// hidden is the word for a VM that exists and that our user may no longer see.
+// hidden is Machine.Unreachable of a VM that exists but that our user may no longer see.
 const hidden = "hidden"
 
-// hide files the VMs that were read and are not in the answer, which says neither that they exist nor that they
+// hide marks VMs that were read but are not in the answer as hidden: the answer says neither that they exist nor that they
 // are gone.
 func (r *Reading) hide(refs []types.ManagedObjectReference) {
 	answered := make(map[string]bool, len(r.Machines))
@@ -119,7 +119,7 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 	m := Machine{VM: plan.VM{MoRef: o.Obj.Value}}
 	var state, primary string
 	var nics []types.GuestNicInfo
-	for _, p := range o.PropSet { // what vCenter leaves unset is not among them, and is then not known
+	for _, p := range o.PropSet { // properties that vCenter leaves unset are not among them, and so unknown
 		switch v := p.Val.(type) {
 		case string:
 			if p.Name == "guest.ipAddress" {
@@ -169,7 +169,7 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 	return m
 }
 
-// judge says whether the VM can be reached, given its connection state and the properties that it is withheld.
+// judge decides whether the VM is reachable, from its connection state and the properties that vCenter withheld.
 func (m *Machine) judge(state string, missing []types.MissingProperty) {
 	m.Readable = m.InstanceUUID != ""
 	lost := false
@@ -289,8 +289,8 @@ func firstAdapter(nics []types.GuestNicInfo) (first []types.GuestNicInfo) {
 	return first
 }
 
-// inOrder puts a member's addresses in the order in which others are led to them: its static ones, by adapters; then those of the
-// first of spec.networks; then the rest as it was. first are those of the first adapter. That order stays when guests report
+// inOrder sorts a member's addresses as they are published: its static ones, by adapter; then those of the
+// first of spec.networks; then the rest in their order. first are those of the first adapter. The order stays when guests report
 // another primary address.
 func inOrder(ips, first []string, s *stamp.Stamp) []string {
 	if len(ips) < 2 || s.Addresses == "" && !plan.PreparationIn(s.Prepared).Networks {
@@ -311,8 +311,8 @@ func inOrder(ips, first []string, s *stamp.Stamp) []string {
 	return ordered
 }
 
-// within leaves out the addresses that are in none of the networks; all stay if there are no networks. Whoever is in a guest can
-// report any address, and clients in Kubernetes would be led there.
+// within drops addresses that are in none of the networks; without networks all stay. Software in a guest can
+// report any address, and clients in Kubernetes would connect to it.
 func within(networks []netip.Prefix, addresses []string) []string {
 	if len(networks) == 0 {
 		return addresses

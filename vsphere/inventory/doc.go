@@ -1,12 +1,13 @@
-// Package inventory is what vCenter said last: which VMs are whose, where groups have their folders, which templates and clusters
-// there are.
+// Package inventory is the observed state of vCenter: which VMs belong to which group, where groups have their folders, and which
+// templates and clusters exist.
 //
-// A Stream says which objects changed, a Reader reads them, and an Inventory is made of what was read and answers from memory.
+// A Stream follows which objects change, a Reader reads them, and an Inventory is made from the readings and answers from memory.
 //
-// It promises that an older fact never overwrites a newer one; that unknown is not empty: what was not read, or cannot be told, is
-// never said to be gone; that a member is gone only when a read of its moRef was answered so; that slices it hands out are never
-// changed; and that an answer makes no call and waits for nothing. A read that was waited for had begun after it was asked for.
+// It promises that an older fact never overwrites a newer one; that unknown is not empty: an object that was not read, or whose state
+// is unclear, is never reported as gone; that a member is gone only if package fate found that it was destroyed, or its stamp was taken
+// off; that slices it returns are immutable; and that an answer makes no call and waits for nothing. Reader.Read returns after a
+// read that began after its call.
 //
-// Locks: Inventory.mu guards the facts, Inventory.interest what was asked for; whoever takes both takes mu first. Nobody outside has
-// either, and none is held across a call or while changed is called. Reader.mu guards what is wanted and under way; it is taken alone.
+// Locks: Inventory.mu guards the facts, Inventory.interest what was asked for; code that needs both takes mu first. No other package can
+// take them, and neither is held across a call or while changed is called. Reader.mu guards what is wanted and under way; it is taken alone.
 package inventory

@@ -16,11 +16,11 @@ import (
 
 var errSilent = errors.New("vCenter's stream of changes fell silent")
 
-// updatesMost bounds the objects in one answer of the stream, so that vCenter does not take long for one however many changed. It
-// may answer fewer.
+// updatesMost bounds the objects in one answer of the stream, so that each answer comes soon even if many objects changed. vCenter
+// may return fewer.
 const updatesMost = 500
 
-// wait makes one WaitForUpdatesEx, which vCenter is to answer in most, and has to before bound. It gives nil when nothing changed.
+// wait makes one WaitForUpdatesEx, which vCenter should answer within most, and must within bound. It returns nil if nothing changed.
 func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, most, bound time.Duration) (*types.UpdateSet, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, errSilent)
 	defer cancel()
@@ -29,15 +29,15 @@ func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.Managed
 		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds, MaxObjectUpdates: updatesMost}})
 	if err != nil {
 		if context.Cause(ctx) == errSilent {
-			err = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; it is opened again.")
+			err = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; the server opens it again.")
 		}
 		return nil, fmt.Errorf("wait for updates: %w", err)
 	}
 	return res.Returnval, nil
 }
 
-// hasMore reports whether the rest of an answer comes with the next call. version is that of the answer before, and pages is
-// how many there were of this one. Another page has another version.
+// hasMore reports whether the next call returns the rest of an answer. version is that of the previous answer, and pages is
+// how many pages this one has had. Each page has another version.
 func hasMore(set *types.UpdateSet, version string, pages int) (bool, error) {
 	if set.Truncated == nil || !*set.Truncated {
 		return false, nil
@@ -48,10 +48,10 @@ func hasMore(set *types.UpdateSet, version string, pages int) (bool, error) {
 	return true, nil
 }
 
-// watched are the objects that the stream told of, and will tell of when they go.
+// watched are the objects that the stream has reported, and will report when they go.
 type watched struct {
 	entered map[string]bool
-	// checked are those that it did not tell of, and that were read for that reason.
+	// checked are those that it did not report, and that were read for that reason.
 	checked map[string]bool
 }
 
@@ -68,12 +68,12 @@ func (w watched) take(set *types.UpdateSet) {
 	}
 }
 
-// follow tells the reader what changes, until the stream breaks.
+// follow tells the reader what changed, until the stream breaks.
 //
-// The stream does not tell of an object that came and went between two of its answers; yet the reader may have read
-// it in between, at the end of the step that made it. So members and folders that the stream did not tell of are
-// waited for shortly, and if there is still no word of them, they are read again. (Members in nested vApps, which the
-// stream never sees, are thereby read every maxWait or so.)
+// The stream does not report an object that came and went between two of its answers; but the reader may have read
+// it in between, at the end of the step that made it. So follow waits shortly for members and folders that the stream did not
+// report, and if it still does not, they are read again. (Members in nested vApps, which the
+// stream never sees, are therefore read every maxWait or so.)
 func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, seen watched) error {
 	for pages := 1; ; pages++ {
 		unseen, most := st.inventory.unwatched(seen), st.maxWait
@@ -107,15 +107,15 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 				seen.checked[ref.Value] = true
 			}
 		}
-		hasty := time.Since(began) < most/2 // vCenter answers at once only if there is something to tell
+		hasty := time.Since(began) < most/2 // vCenter answers at once only if something changed
 		if (set != nil || hasty) && !session.Sleep(ctx, streamPause) {
 			return ctx.Err()
 		}
 	}
 }
 
-// changed lists what is to be read: everything that changed, but for those changes of unmanaged VMs that nobody
-// here wants to know of. What is being read may have become a member.
+// changed lists what to read: everything that changed, except for irrelevant changes of unmanaged
+// VMs. A VM that is being read may have become a member.
 func (st *Stream) changed(set *types.UpdateSet) []types.ManagedObjectReference {
 	var refs []types.ManagedObjectReference
 	for _, filter := range set.FilterSet {
@@ -131,7 +131,7 @@ func (st *Stream) changed(set *types.UpdateSet) []types.ManagedObjectReference {
 
 func onlyRuntime(changes []types.PropertyChange) bool {
 	for _, c := range changes {
-		switch name, _, _ := strings.Cut(c.Name, "["); name { // an element of a list may be told of alone
+		switch name, _, _ := strings.Cut(c.Name, "["); name { // the change may be of one element of a list
 		case "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.connectionState", "guest.ipAddress", "guest.net",
 			"guest.toolsRunningStatus":
 		default:

@@ -1,9 +1,9 @@
 package inventory
 
-// goneMax bounds how many VMs are remembered as gone. One that was forgotten is read again when it is asked for.
+// goneMax bounds how many VMs are remembered as gone. A forgotten one is read again when a group asks for it.
 const goneMax = 4096
 
-// goneSet remembers the last moRefs that answered ManagedObjectNotFound. (vCenter uses a moRef twice only after a restore.)
+// goneSet remembers the last moRefs that answered ManagedObjectNotFound. (vCenter reuses a moRef only after a restore.)
 type goneSet struct {
 	refs  map[string]bool
 	order []string
@@ -29,5 +29,5 @@ func (g *goneSet) add(ref string) {
 	g.next = (g.next + 1) % goneMax
 }
 
-// drop is for the VM that was there after all, as after a restore of vCenter's database.
+// drop forgets a VM that exists after all, as after a restore of vCenter's database.
 func (g *goneSet) drop(ref string) { delete(g.refs, ref) }

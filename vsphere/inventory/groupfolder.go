@@ -15,14 +15,14 @@ import (
 // datacenterField is what spec.placement.datacenter names.
 var datacenterField = naming.Setting{Word: "datacenter", Flag: "spec.placement.datacenter", Missing: vcfault.ReasonDatacenterNotFound, Ambiguous: vcfault.ReasonDatacenterAmbiguous}
 
-// parsePlacement reads a placement as plan.Home.String writes it into a stamp. A ':' in a datacenter's name is taken for the end of
-// it: the placement is then looked for in vain, and nothing is done.
+// parsePlacement parses a placement that plan.Home.String wrote into a stamp. A ':' in a datacenter's name ends the name: the
+// placement is then not found, and nothing is done.
 func parsePlacement(text string) plan.Home {
 	datacenter, folder, _ := strings.Cut(text, ":")
 	return plan.Home{Datacenter: datacenter, Folder: folder}
 }
 
-// GroupFolder is where in this vCenter the folders of a placement are, as the places were when it was looked up. It is not changed.
+// GroupFolder is where in this vCenter the folders of a placement are, as of its lookup. It is immutable.
 type GroupFolder struct {
 	placement plan.Home
 	// datacenter is a moRef, and its name is for people; templates are looked for in it. vmFolder is its VM folder.
@@ -31,17 +31,17 @@ type GroupFolder struct {
 	// lead from vmFolder to it.
 	Root string
 	Path []string
-	// reserved is the namespace whose groups may not be here: their folders would hold the server's own.
+	// reserved is the namespace whose groups may not be here, because their folders would contain the server's own.
 	reserved string
 	fault    *plan.Fault
 }
 
-// sameAs compares what two lookups found, but for the root: what is in a root that comes, comes by itself.
+// sameAs compares the results of two lookups, except for the root: a new root's content is reported by itself.
 func (f *GroupFolder) sameAs(same *GroupFolder) bool {
 	return f.datacenter == same.datacenter && f.name == same.name && f.VMFolder == same.VMFolder && equalFault(f.fault, same.fault)
 }
 
-// refusal tells why a group may not have its folder there; nil if it may.
+// refusal returns why a group may not have its folder there; nil if it may.
 func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
 	if f.fault == nil && f.reserved != "" && strings.EqualFold(f.reserved, ref.Namespace) {
 		return forbidden(f.placement.Folder)
@@ -49,7 +49,7 @@ func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
 	return f.fault
 }
 
-// refusal tells why a group may not have its folder there; nil if it may. The caller holds mu.
+// refusal returns why a group may not have its folder there; nil if it may. The caller holds mu.
 func (n *Inventory) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
 	if fault := f.refusal(ref); fault != nil {
 		return fault
@@ -61,8 +61,8 @@ func (n *Inventory) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
 	return nil
 }
 
-// isAnothersQuarantine reports whether the folder that holds a group's is itself that of a group: one of another placement, whose path
-// ends with this one's namespace as the group's name. Such a group is known by its VMs in it, or because it asks.
+// isAnothersQuarantine reports whether the folder that holds a group's is itself a group's: a group with another placement, whose name
+// equals this one's namespace. Such a group is known by its VMs in the folder, or because it asked for it.
 // The caller holds mu.
 func (n *Inventory) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
 	above := n.places.below(f.Root, ref.Namespace)
@@ -88,17 +88,17 @@ func (n *Inventory) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
 
 func forbidden(folder string) *plan.Fault {
 	return &vcfault.New(vcfault.ReasonHomeForbidden, true,
-		"The folder %q of spec.placement.folder would mix the group's folder with those in the server's own folder: set spec.placement.folder to a path outside of that (--folder), or leave it out.", folder).Fault
+		"The folder %q of spec.placement.folder would mix the group's folder with those in the server's own folder: set spec.placement.folder to a path outside of that (--folder), or remove it.", folder).Fault
 }
 
-// requester is who asks for a group's folder, and where it looks for it.
+// requester is a group that asks for a folder, and the placement of that folder.
 type requester struct {
 	uid       types.UID
 	placement plan.Home
 }
 
-// placementOf is where a group has its folder: where its VMs' stamps say, if one of them says otherwise than what is asked
-// for. The name's lock is in one folder: it must not split.
+// placementOf returns where a group has its folder: as a VM's stamp says, if one differs from what is asked
+// for. The lock of a name is in one folder: it must not split.
 func (g *group) placementOf(asked plan.Home) plan.Home {
 	if g == nil || len(g.vms) == 0 {
 		return asked
@@ -129,7 +129,7 @@ func placementsOf(vms []plan.VM) []string {
 	return placements
 }
 
-// groupFolder is where the folders of a placement are. It is looked up once, until a place changes. The settings must be known. The caller holds mu.
+// groupFolder returns where the folders of a placement are. It looks that up once, until a place changes. The settings must be known. The caller holds mu.
 func (n *Inventory) groupFolder(placement plan.Home) *GroupFolder {
 	if placement == (plan.Home{}) {
 		return n.own
@@ -144,7 +144,7 @@ func (n *Inventory) groupFolder(placement plan.Home) *GroupFolder {
 	return f
 }
 
-// lookUp finds a placement among the places that are known. A datacenter that was found before is the one that is meant, even
+// lookUp finds a placement among the known places. A datacenter that was found before stays the right one, even
 // if it was renamed since, or another one has its name now; old may be nil. The caller holds mu.
 func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	f := &GroupFolder{placement: placement, datacenter: n.own.datacenter, name: n.own.name, VMFolder: n.own.VMFolder}
@@ -174,7 +174,7 @@ func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	for i, name := range f.Path {
 		f.Root = n.places.below(f.Root, name)
 		if p, found := n.places.byRef[f.Root]; found && p.Kind != "Folder" {
-			f.fault = &vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is no folder: set spec.placement.folder to a path that is one, or is free.",
+			f.fault = &vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is not a folder: set spec.placement.folder to a folder's path, or one that is free.",
 				"/"+strings.Join(slices.Concat(n.places.names(f.VMFolder), f.Path[:i+1]), "/")).Fault
 			return f
 		}
@@ -182,7 +182,7 @@ func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	return f
 }
 
-// keptDatacenter is the name of the datacenter that a placement was found in before, if that is still there. The caller holds mu.
+// keptDatacenter returns the name of the datacenter that a placement was found in before, if it still exists. The caller holds mu.
 func (n *Inventory) keptDatacenter(old *GroupFolder) (name string, is bool) {
 	if old == nil || old.datacenter == "" || old.VMFolder == "" {
 		return "", false
@@ -212,9 +212,9 @@ func (n *Inventory) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 	return nil
 }
 
-// lookUpRoot finds the folder of all groups by its names when another one has them than the one that was known. That one is gone,
-// or somebody moved or renamed it; and an operator made it again, or a replica that began since. All replicas go to the folder that
-// the settings name, for in two folders one name is no lock. As long as there is none, the one that was moved serves. The caller holds mu.
+// lookUpRoot finds the root folder by its path when another folder than the known one has that path now. The known one is gone,
+// or somebody moved or renamed it, and an operator, or a replica that started since, created it again. All replicas use the folder that
+// the settings name, because in two folders one name is no lock. Until it exists, they use the moved one. The caller holds mu.
 func (n *Inventory) lookUpRoot(w *changes) {
 	root := n.places.below(n.own.VMFolder, n.own.Path...)
 	if p, found := n.places.byRef[root]; !found || p.Kind != "Folder" || root == n.own.Root {
@@ -247,7 +247,7 @@ func (n *Inventory) lookUpPlacements(w *changes) {
 	}
 }
 
-// isRoot reports whether a place is a folder that holds <namespace>/<group>, of the settings or of a placement that somebody
+// isRoot reports whether a place is a folder that holds <namespace>/<group>, of the settings or of a placement that a group
 // asked for. The caller holds mu.
 func (n *Inventory) isRoot(ref string) bool {
 	if n.own == nil || ref == "" {
@@ -266,7 +266,7 @@ func (n *Inventory) isRoot(ref string) bool {
 	return false
 }
 
-// noteRequest notes whom a group's folder concerns, and whether it wants DRS rules.
+// noteRequest notes which group a folder concerns, and whether it wants DRS rules.
 func (n *Inventory) noteRequest(ref plan.Ref, placement plan.Home, rules bool) {
 	n.interest.Lock()
 	n.requesters[placeKey{ref.Namespace, ref.Name}] = requester{ref.UID, placement}
@@ -276,7 +276,7 @@ func (n *Inventory) noteRequest(ref plan.Ref, placement plan.Home, rules bool) {
 	n.interest.Unlock()
 }
 
-// requesterOf is who asked for a group's folder lately.
+// requesterOf returns the group that recently asked for the folder of that name.
 func (n *Inventory) requesterOf(namespace, name string) (requester, bool) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
@@ -287,7 +287,7 @@ func (n *Inventory) requesterOf(namespace, name string) (requester, bool) {
 	return a, found
 }
 
-// forgetRequesters drops those who did not ask since the time before, and the placements that nobody asks for.
+// forgetRequesters drops groups that did not ask since the last time, and placements that no group asks for.
 func (n *Inventory) forgetRequesters() {
 	n.interest.Lock()
 	defer n.interest.Unlock()
@@ -309,7 +309,7 @@ func (n *Inventory) forgetRequesters() {
 	}
 }
 
-// GroupFolderFor is where a group of that placement has its folder, or why it may not.
+// GroupFolderFor returns where a group with that placement has its folder, or why it may not.
 func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFolder, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -326,7 +326,7 @@ func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFol
 	return f, nil
 }
 
-// IsFolderOf reports whether a folder has the name of a group's, and is in one of the name of its namespace.
+// IsFolderOf reports whether a folder has the group's name, and is in a folder with its namespace's name.
 func (n *Inventory) IsFolderOf(moRef string, ref plan.Ref) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -334,7 +334,7 @@ func (n *Inventory) IsFolderOf(moRef string, ref plan.Ref) bool {
 	return strings.EqualFold(p.Name, ref.Name) && strings.EqualFold(n.places.byRef[p.Parent].Name, ref.Namespace)
 }
 
-// vmFolder is the VM folder of a datacenter: the one place in it, of the folders that are read.
+// vmFolder returns the VM folder of a datacenter: the only place in it that is read.
 func (p *places) vmFolder(datacenter string) string {
 	if ref := p.below(datacenter, "vm"); ref != "" {
 		return ref
@@ -347,7 +347,7 @@ func (p *places) vmFolder(datacenter string) string {
 	return ""
 }
 
-// canonicalPath gives names as vCenter keeps them: '%', '/' and '\' within a name are %25, %2f and %5c.
+// canonicalPath returns names as vCenter stores them: '%', '/' and '\' within a name are %25, %2f and %5c.
 func canonicalPath(names []string) []string {
 	canonical := make([]string, len(names))
 	for i, name := range names {

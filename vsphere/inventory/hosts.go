@@ -14,7 +14,7 @@ func (n *Inventory) Unplaced(cluster string) bool {
 	return known && !c.Standalone && !c.Unread && !c.DRS && len(c.Hosts) > 1
 }
 
-// OtherHosts are the moRefs of the other hosts of a host's cluster.
+// OtherHosts returns the moRefs of the other hosts in a host's cluster.
 func (n *Inventory) OtherHosts(host string) []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -15,22 +15,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// Inventory is what vCenter said last, indexed for State: members by their group, templates by name, folders by
-// place, and of all other VMs no more than a name and a place.
+// Inventory is the observed state of vCenter, indexed for State: members by group, templates by name, folders by
+// place, and of all other VMs only a name and a place.
 //
-// Publish is called by one goroutine at a time, with readings in the order in which they began, so that an older
-// fact never overwrites a newer one. Everything else may be called by anybody. Slices that it hands out are never
-// changed afterwards.
+// One goroutine at a time calls Publish, with readings in the order in which they began, so that an older
+// fact never overwrites a newer one. Everything else may be called from any goroutine. Slices that it returns are
+// immutable.
 type Inventory struct {
 	changed func(types.UID)
-	// want asks for a read of a VM that nothing is known of; nil if nobody can read.
+	// want asks for a read of a VM of which nothing is known; nil if nothing can read.
 	want func(moRef string)
-	// lost is told that a VM is found missing; nil if nobody finds out what became of it.
+	// lost is called when a VM is found missing; nil if nothing finds out what became of it.
 	lost func()
 
 	mu       sync.RWMutex
 	known    bool
-	doubted  time.Time   // since when it is not known any more; zero if it is, or never was
+	doubted  time.Time   // since when it is no longer known; zero if it is, or never was
 	trouble  *plan.Fault // why it is not known
 	vcenter  string
 	settings *Settings
@@ -40,7 +40,7 @@ type Inventory struct {
 	members    map[string]*Member
 	groups     map[types.UID]*group
 	unmanaged  map[string]unmanagedVM
-	unreadable map[string]bool     // those others of whom it cannot be told whose they are
+	unreadable map[string]bool     // those others whose owner is unclear
 	templates  map[string][]string // moRefs by name, as people write it
 	places     *places
 	clusters   clusters
@@ -49,9 +49,9 @@ type Inventory struct {
 
 	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made again when it may have changed
 
-	// adopting says from where VMs may be adopted. It is not changed.
+	// adopting says from where VMs may be adopted. It is immutable.
 	adopting adopting
-	// guestNetworks bound the addresses of guests; empty: all are taken. They are not changed.
+	// guestNetworks bound the addresses of guests; empty: all are allowed. They are immutable.
 	guestNetworks []netip.Prefix
 	// version counts the publications that changed anything. Answers about adoption are good for one version.
 	version uint64
@@ -59,15 +59,15 @@ type Inventory struct {
 	rebuilds uint64
 
 	interest sync.Mutex
-	// requesters says by namespace and name whose folder that would be: of those who asked since the last complete reading;
-	// askedBefore, of those in the time before.
+	// requesters are the groups that asked for a folder since the last complete reading, by namespace and name;
+	// askedBefore, those of the time before.
 	requesters, formerRequesters map[placeKey]requester
 	placements                   map[plan.Home]*GroupFolder // but for that of the settings
 	awaited                      map[string]awaited         // VMs that a read was asked for
 	missing                      missingSet
 	adoptions                    map[types.UID]*adoption
 	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
-	ruleRequests                 map[types.UID]bool         // who asked for DRS rules since the last complete reading
+	ruleRequests                 map[types.UID]bool         // groups that asked for DRS rules since the last complete reading
 	ruleChecks                   map[types.UID]ruleCheck    // whether a group's rules are off
 }
 
@@ -77,7 +77,7 @@ type awaited struct {
 	recorded v1alpha1.Member
 }
 
-// Member is a VM that bears a valid stamp.
+// Member is a VM with a valid stamp.
 type Member struct {
 	Machine
 	Stamp  stamp.Stamp
@@ -90,25 +90,25 @@ type group struct {
 	refs                     map[string]*Member
 	vms                      []plan.VM // immutable
 	placements               []string  // that the stamps name; nil if all name that of the settings
-	version                  uint64    // another one whenever one of its members was read
+	version                  uint64    // changes whenever one of its members was read
 }
 
-// unmanagedVM is a VM that is nobody's member.
+// unmanagedVM is a VM that is no group's member.
 type unmanagedVM struct {
 	name, parent string
 	template     bool
 	disks        disks.Contents // of a template
-	// unreadable: whose it is cannot be told, for its configuration is unreadable or its stamp of an unknown version.
+	// unreadable: its owner is unclear, because its configuration is unreadable or its stamp of an unknown version.
 	unreadable bool
 	// unknown: it has a stamp of an unknown version.
 	unknown bool
-	// unstampedAt is when its stamp was seen to have come off; zero if it had none as long as we know it.
+	// unstampedAt is when its stamp was seen to be taken off; zero if it has had none since it is known.
 	unstampedAt time.Time
-	// instanceUUID tells it from another VM that has its moRef later; empty if not known.
+	// instanceUUID distinguishes it from another VM that has its moRef later; empty if unknown.
 	instanceUUID string
 }
 
-// New makes an empty inventory, of which nothing is known. changed may be nil.
+// New returns an empty inventory, of which nothing is known. changed may be nil.
 func New(changed func(types.UID)) *Inventory {
 	if changed == nil {
 		changed = func(types.UID) {}
@@ -118,7 +118,7 @@ func New(changed func(types.UID)) *Inventory {
 	return n
 }
 
-// Of makes one whose groups may adopt, and whose guests may have addresses, as a selection says.
+// Of returns an inventory with the adoption rules and guest networks of a selection.
 func Of(selection Selection, changed func(types.UID)) *Inventory {
 	n := New(changed)
 	n.adopting, n.guestNetworks = newAdopting(selection), selection.GuestNetworks
@@ -144,7 +144,7 @@ func (n *Inventory) clear() {
 	n.interest.Unlock()
 }
 
-// SetKnown says that what was published is all there is, and that changes will follow.
+// SetKnown declares that everything was published, and that changes will follow.
 func (n *Inventory) SetKnown() { n.setKnown(true, nil) }
 
 // IsKnown reports whether the facts are complete and fresh.
@@ -154,10 +154,10 @@ func (n *Inventory) IsKnown() bool {
 	return n.known
 }
 
-// setUnknown says that changes are missed from now on. The facts stay as they were.
+// setUnknown declares that changes are missed from now on. The facts stay as they were.
 func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(false, why) }
 
-// setKnown reports whether it was otherwise before.
+// setKnown reports whether that changed.
 func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
 	n.mu.Lock()
 	was, same := n.known, n.known == known && equalFault(n.trouble, trouble)
@@ -174,8 +174,8 @@ func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
 	return was != known
 }
 
-// locate says where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
-// folder in that. It is for those who fill an inventory by hand.
+// locate sets where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
+// folder in that. It is for tests that fill an inventory by hand.
 func (n *Inventory) locate(datacenter, name, vmFolder, root string) {
 	n.mu.RLock()
 	path := n.places.between(vmFolder, root)
@@ -184,7 +184,7 @@ func (n *Inventory) locate(datacenter, name, vmFolder, root string) {
 		VMFolder: FolderRef(vmFolder), Root: FolderRef(root), path: path}, nil)
 }
 
-// SetSettings says what the settings name, or what is wrong with them.
+// SetSettings sets what the settings name, or what is wrong with them.
 func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
 	n.mu.Lock()
 	same := equalFault(n.unfit, unfit) && (s == nil) == (n.settings == nil) &&

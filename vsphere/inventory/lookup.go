@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
-// Identify finds the groups of that cluster and name by their members' stamps.
+// Identify returns the groups of that cluster and name, by their members' stamps.
 func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -27,7 +27,7 @@ func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
 	return found
 }
 
-// wholeRefs are the moRefs of the VMs that are always read whole: all members of all groups, and the VMs that may
+// wholeRefs returns the moRefs of the VMs that are always read whole: all members of all groups, and the VMs that may
 // become members.
 func (n *Inventory) wholeRefs() []string {
 	n.mu.RLock()
@@ -38,7 +38,7 @@ func (n *Inventory) wholeRefs() []string {
 	return slices.AppendSeq(refs, maps.Keys(n.adoptCandidates))
 }
 
-// IsUnmanaged reports whether a VM is known to be nobody's member.
+// IsUnmanaged reports whether a VM is known to be no group's member.
 func (n *Inventory) IsUnmanaged(moRef string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -46,42 +46,42 @@ func (n *Inventory) IsUnmanaged(moRef string) bool {
 	return found && !x.unreadable
 }
 
-// fits reports whether what the settings name was found.
+// fits reports whether everything that the settings name was found.
 func (n *Inventory) fits() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.unfit == nil && n.own != nil
 }
 
-// StampsUnknown is how many VMs have a stamp of a version that this server does not know.
+// StampsUnknown returns how many VMs have a stamp of a version that this server does not know.
 func (n *Inventory) StampsUnknown() int {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.unknown
 }
 
-// VCenter is the vCenter that was read.
+// VCenter returns the instanceUuid of the vCenter that was read.
 func (n *Inventory) VCenter() string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.vcenter
 }
 
-// Settings is what the settings name, or what is wrong with them.
+// Settings returns what the settings name, or what is wrong with them.
 func (n *Inventory) Settings() (*Settings, *plan.Fault) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.settings, n.unfit
 }
 
-// Member is the VM with that moRef if it is anybody's member. It is not changed afterwards.
+// Member returns the VM with that moRef if it is a member of any group. It is immutable.
 func (n *Inventory) Member(moRef string) *Member {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.members[moRef]
 }
 
-// MemberNames are the names of a group's VMs.
+// MemberNames returns the names of a group's VMs.
 func (n *Inventory) MemberNames(uid types.UID) []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -94,7 +94,7 @@ func (n *Inventory) MemberNames(uid types.UID) []string {
 	return names
 }
 
-// MemberRefs are the VMs that bear the stamp of the group with that UID.
+// MemberRefs returns the VMs with the stamp of the group with that UID.
 func (n *Inventory) MemberRefs(uid types.UID) (refs []vim.ManagedObjectReference) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -106,8 +106,7 @@ func (n *Inventory) MemberRefs(uid types.UID) (refs []vim.ManagedObjectReference
 	return refs
 }
 
-// Holder says what an object is: a member, or the path of something else. told is false if it is gone, or cannot
-// be told.
+// Holder returns what an object is: a member, or the path of another object. told is false if it is gone or unknown.
 func (n *Inventory) Holder(moRef string) (m *Member, path string, told bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -121,7 +120,7 @@ func (n *Inventory) Holder(moRef string) (m *Member, path string, told bool) {
 	return nil, n.places.path(x.parent, x.name), found && (!x.unreadable || x.unknown)
 }
 
-// free are those of some names that nothing in a folder is known to have. vCenter compares names without case. The caller
+// free returns the names that no known object in a folder has. vCenter compares names without case. The caller
 // holds mu.
 func (n *Inventory) free(folder string, names []string) (free []string) {
 	if folder == "" || len(names) == 0 {
@@ -164,8 +163,8 @@ func (n *Inventory) IsGone(moRef string) bool {
 	return n.gone.has(moRef)
 }
 
-// unwatched are the members, the places, and the VMs that may be anybody's, that the stream has neither told of, nor were
-// checked for that reason. Among the last are those that a group's status names and that are hidden from us.
+// unwatched returns the members, the places, and the VMs whose owner is unclear, that the stream has not reported and that were not
+// checked for that reason. The latter include VMs that a group's status names and that are hidden from our user.
 func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -187,7 +186,7 @@ func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 	return refs
 }
 
-// Roster lists the groups of a cluster that have VMs, by namespace, name and UID; known is false while the inventory is not.
+// Roster lists the groups of a cluster that have VMs, by namespace, name and UID; known is false while the inventory is unknown.
 func (n *Inventory) Roster(cluster string) (groups []plan.Listed, known bool) {
 	n.mu.RLock()
 	for uid, g := range n.groups {
@@ -206,7 +205,7 @@ func (n *Inventory) Roster(cluster string) (groups []plan.Listed, known bool) {
 	return groups, known
 }
 
-// inUse are the VMs that are not in quarantine. The slice that is given is not changed.
+// inUse returns the VMs that are not in quarantine. It does not change vms.
 func inUse(vms []plan.VM) []plan.VM {
 	quarantined := func(vm plan.VM) bool { return !vm.Quarantined.IsZero() }
 	if !slices.ContainsFunc(vms, quarantined) {
@@ -215,7 +214,7 @@ func inUse(vms []plan.VM) []plan.VM {
 	return slices.DeleteFunc(slices.Clone(vms), quarantined)
 }
 
-// DatacenterAbove is the datacenter that a place is in.
+// DatacenterAbove returns the datacenter that a place is in.
 func (n *Inventory) DatacenterAbove(moRef string) (in naming.Candidate, found bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -227,12 +226,12 @@ func (n *Inventory) DatacenterAbove(moRef string) (in naming.Candidate, found bo
 	return naming.Candidate{}, false
 }
 
-// asCandidate is a place with its path. The caller holds mu.
+// asCandidate returns a place with its path. The caller holds mu.
 func (n *Inventory) asCandidate(p Place) naming.Candidate {
 	return naming.Candidate{Path: n.places.path(p.Parent, p.Name), Ref: vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
 }
 
-// FolderAt is a folder with its path, for people.
+// FolderAt returns a folder with its path, for people.
 func (n *Inventory) FolderAt(moRef string) naming.Candidate {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -240,7 +239,7 @@ func (n *Inventory) FolderAt(moRef string) naming.Candidate {
 	return naming.Candidate{Path: n.places.path(p.Parent, p.Name), Ref: FolderRef(moRef)}
 }
 
-// Standing is the datacenter of groups' folders, and how much of the way to them is there: the moRef of a folder.
+// Standing returns the datacenter of groups' folders, and the moRef of the deepest folder on the path to them that exists.
 func (n *Inventory) Standing(at *GroupFolder) (in naming.Candidate, folder string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -257,12 +256,12 @@ func (n *Inventory) Standing(at *GroupFolder) (in naming.Candidate, folder strin
 	return in, folder
 }
 
-// Counts are how many there are of each kind.
+// Counts are how many VMs of each kind are known.
 type Counts struct {
 	Members, Unmanaged, Groups, Places int
 	// StampsUnknown are VMs with a stamp of a version that this server does not know.
 	StampsUnknown int
-	// Candidates are the unmanaged VMs of which more is kept, because a group wants to adopt them.
+	// Candidates are the unmanaged VMs that a group wants to adopt.
 	Candidates int
 }
 
@@ -275,7 +274,7 @@ func (n *Inventory) Count() Counts {
 	return Counts{len(n.members), len(n.unmanaged), len(n.groups), len(n.places.byRef), n.unknown, len(n.adoptCandidates)}
 }
 
-// FoldersNamed are the paths of the folders whose names begin like that.
+// FoldersNamed returns the paths of the folders whose names begin with a prefix.
 func (n *Inventory) FoldersNamed(prefix string) (paths []string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -287,8 +286,8 @@ func (n *Inventory) FoldersNamed(prefix string) (paths []string) {
 	return paths
 }
 
-// FindTemplate finds a template in the way of State. others are the names of templates that there
-// are, and plain is the path of a VM of that name that is none.
+// FindTemplate finds a template as State does. others are the names of existing
+// templates, and plain is the path of a VM of that name that is not a template.
 func (n *Inventory) FindTemplate(at *GroupFolder, name string) (t plan.Template, others []string, plain string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -302,21 +301,21 @@ func (n *Inventory) TemplatesIn(at *GroupFolder) []string {
 	return n.otherTemplates(at)
 }
 
-// Clusters are the clusters as they were read last.
+// Clusters returns the clusters as last read.
 func (n *Inventory) Clusters() []Cluster {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return slices.Collect(maps.Values(n.clusters.byRef))
 }
 
-// OwnFolder is where the settings say that groups have their folders; nil if that is not known.
+// OwnFolder returns where groups have their folders according to the settings; nil if unknown.
 func (n *Inventory) OwnFolder() *GroupFolder {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.own
 }
 
-// ForgetRoot says that the root folder is not there: what was given as it is a folder on the way.
+// ForgetRoot declares that the root folder does not exist: the one that was set is a folder on the path to it.
 func (n *Inventory) ForgetRoot() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Not found is not gone: a host that is removed from the inventory takes its VMs off it, and they go on running. So a member that
-// vCenter answers ManagedObjectNotFound for, or whose moRef names another VM, is missing until somebody finds out what became of it
-// (package fate): it was destroyed, or it has vanished. It is not missing any more when a VM with its instanceUuid and stamp shows
-// up: a VM that returns has another moRef.
+// Not found is not gone: a host that is removed from the inventory takes its VMs off it, and they continue to run. So a member that
+// vCenter answers ManagedObjectNotFound for, or whose moRef names another VM, is missing until package fate finds out what became of
+// it: it was destroyed, or it has vanished. It is no longer missing when a VM with its instanceUuid and stamp
+// appears: a VM that returns has another moRef.
 
-// Missing is a member that vCenter does not have any more.
+// Missing is a member that vCenter no longer has.
 type Missing struct {
 	plan.Vanished
 	// UID is its group's.
@@ -35,12 +35,12 @@ type Missing struct {
 	asked bool // by its group, since the last complete reading
 }
 
-// vmID tells VMs apart for good: vCenter restored from a backup gives a moRef again.
+// vmID identifies a VM for good: a vCenter that was restored from a backup reuses moRefs.
 type vmID struct{ moRef, instanceUUID string }
 
 func (m *Missing) id() vmID { return vmID{m.MoRef, m.InstanceUUID} }
 
-// missingSet is what is missing, and what became of those that were. Inventory.interest guards it.
+// missingSet holds the missing VMs, and what became of former ones. Inventory.interest guards it.
 type missingSet struct {
 	all map[vmID]*Missing
 	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone.
@@ -55,7 +55,7 @@ func (s *missingSet) finish(id vmID) {
 	s.done.add(id.moRef + "/")
 }
 
-// find is the missing VM that a status records; without an instanceUuid (the status of an older server) the moRef must do.
+// find returns the missing VM that a status records; without an instanceUuid (in an older server's status), by its moRef alone.
 func (s *missingSet) find(id vmID) *Missing {
 	if id.instanceUUID != "" {
 		return s.all[id]
@@ -68,10 +68,10 @@ func (s *missingSet) find(id vmID) *Missing {
 	return nil
 }
 
-// sameVM reports whether two instanceUuids are, or may be, one VM's.
+// sameVM reports whether two instanceUuids are, or may be, of one VM.
 func sameVM(recorded, read string) bool { return recorded == "" || recorded == read }
 
-// miss files a member that left the inventory. The caller holds mu for writing.
+// miss records that a member left the inventory. The caller holds mu for writing.
 func (n *Inventory) miss(old *Member, reused bool) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
@@ -84,13 +84,13 @@ func (n *Inventory) miss(old *Member, reused bool) {
 		Vanished: plan.Vanished{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID, Name: old.Name, Ordinal: old.Stamp.Ordinal}})
 }
 
-// recordedMissing is a member of which no more is known than its group's status has.
+// recordedMissing returns a missing member that is known only from its group's status.
 func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
 	return Missing{UID: uid, Host: r.Host, Reused: reused,
 		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.Name, Ordinal: r.Ordinal}}
 }
 
-// missLocked files a VM as missing, unless it is known what became of it, or it is there with another moRef. The caller holds mu and
+// missLocked records a VM as missing, unless its fate is known, or it exists with another moRef. The caller holds mu and
 // interest.
 func (n *Inventory) missLocked(m Missing) {
 	if n.missing.isDone(m.id()) || n.missing.find(m.id()) != nil {
@@ -111,7 +111,7 @@ func (n *Inventory) missLocked(m Missing) {
 	}
 }
 
-// returned takes a VM off the missing ones if it is among them: it is there again, with another moRef or its own. The caller holds mu.
+// returned removes a VM from the missing ones: it is back, with another moRef or its own. The caller holds mu.
 func (n *Inventory) returned(m *Machine) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
@@ -126,7 +126,7 @@ func (n *Inventory) returned(m *Machine) {
 	}
 }
 
-// vanishedOf are the missing VMs of a group, by ordinal. The caller holds mu.
+// vanishedOf returns the missing VMs of a group, by ordinal. The caller holds mu.
 func (n *Inventory) vanishedOf(uid types.UID) (all []plan.Vanished) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
@@ -142,7 +142,7 @@ func (n *Inventory) vanishedOf(uid types.UID) (all []plan.Vanished) {
 	return all
 }
 
-// forgetMissing drops those whose groups asked for nothing since the last time.
+// forgetMissing drops VMs whose groups did not ask since the last time.
 func (n *Inventory) forgetMissing() {
 	n.interest.Lock()
 	defer n.interest.Unlock()
@@ -154,7 +154,7 @@ func (n *Inventory) forgetMissing() {
 	}
 }
 
-// OnMissing has lost called whenever a VM is found missing. It must not block. It is set before anything is published.
+// OnMissing makes the inventory call lost, which must not block, whenever a VM is found missing. Call it before anything is published.
 func (n *Inventory) OnMissing(lost func()) { n.lost = lost }
 
 // Missing lists the missing VMs.
@@ -171,7 +171,7 @@ func (n *Inventory) Missing() []Missing {
 	return all
 }
 
-// Decide says what became of a VM that is missing: it was destroyed; or it has vanished, and how.
+// Decide records what became of a missing VM: it was destroyed; or it has vanished, and how.
 func (n *Inventory) Decide(m Missing, destroyed bool, how string) {
 	n.interest.Lock()
 	now := n.missing.all[m.id()]
@@ -189,7 +189,7 @@ func (n *Inventory) Decide(m Missing, destroyed bool, how string) {
 	}
 }
 
-// Destroyed says that this server itself has destroyed a VM.
+// Destroyed records that this server has destroyed a VM.
 func (n *Inventory) Destroyed(moRef string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

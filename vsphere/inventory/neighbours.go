@@ -2,7 +2,7 @@ package inventory
 
 import "codeconnect.vmworld.com/vmgroup/sync/plan"
 
-// NamespaceFolder is the folder of a group's namespace that holds the group's folder; empty if it is not such a one.
+// NamespaceFolder returns the namespace's folder that holds a group's folder; empty if the parent is not one.
 func (n *Inventory) NamespaceFolder(moRef string) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -13,7 +13,7 @@ func (n *Inventory) NamespaceFolder(moRef string) string {
 	return above.MoRef
 }
 
-// HasNeighbours reports whether another group of the namespace asked for its folder lately.
+// HasNeighbours reports whether another group of the namespace recently asked for its folder.
 func (n *Inventory) HasNeighbours(ref plan.Ref) bool {
 	n.interest.Lock()
 	defer n.interest.Unlock()

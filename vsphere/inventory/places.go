@@ -9,15 +9,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
-// placeKey is a name below a parent: vCenter allows one object of each.
+// placeKey is a name below a parent, which is unique in vCenter.
 type placeKey struct{ parent, name string }
 
 // places indexes the containers of VMs, for paths and for finding a group's folder.
 type places struct {
 	byRef  map[string]Place
 	byName map[placeKey]string
-	// byFold is by the name in lower case: vCenter does not distinguish case, so that a folder that somebody made as "Shop" is
-	// the one of the namespace shop.
+	// byFold is by the name in lower case: vCenter ignores case, so a folder that somebody created as "Shop" is
+	// that of the namespace shop.
 	byFold map[placeKey]string
 }
 
@@ -46,7 +46,7 @@ func (p *places) drop(ref string) {
 	}
 }
 
-// below finds a place by the names that lead to it from another one; empty if there is none.
+// below finds a place by the names that lead to it from another place; empty if there is none.
 func (p *places) below(ref string, names ...string) string {
 	for _, name := range names {
 		if ref == "" {
@@ -61,10 +61,10 @@ func (p *places) below(ref string, names ...string) string {
 	return ref
 }
 
-// deepest bounds how many places one is in. No inventory is that deep; but what a vCenter says may go round in a circle.
+// deepest bounds how many places one is in. No inventory is that deep, but a vCenter's answers may form a circle.
 const deepest = 100
 
-// above gives a place and those that it is in, from the inside out.
+// above iterates over a place and those that contain it, from the inside out.
 func (p *places) above(ref string) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for range deepest {
@@ -77,8 +77,8 @@ func (p *places) above(ref string) iter.Seq[Place] {
 	}
 }
 
-// path is the inventory path of a name within a place, "/DC0/vm/web/web-0", escaped as vCenter shows it. The
-// root folder has no part in it.
+// path returns the inventory path of a name within a place, "/DC0/vm/web/web-0", escaped as vCenter shows it, without
+// the root folder.
 func (p *places) path(parent, name string) string {
 	parts := []string{name}
 	for x := range p.above(parent) {
@@ -94,8 +94,8 @@ func (p *places) path(parent, name string) string {
 	return b.String()
 }
 
-// names are those of a place and of what it is in, from the root folder down, as people write them; nil if that is
-// not known all the way.
+// names returns the names of a place and of those that contain it, from the root folder down, as people write them; nil if one
+// is unknown.
 func (p *places) names(ref string) []string {
 	var names []string
 	for x := range p.above(ref) {
@@ -108,7 +108,7 @@ func (p *places) names(ref string) []string {
 	return nil
 }
 
-// between are the names that lead from one place to another one in it.
+// between returns the names that lead from one place to another one in it.
 func (p *places) between(from, to string) (names []string) {
 	for x := range p.above(to) {
 		if x.MoRef == from {
@@ -120,7 +120,7 @@ func (p *places) between(from, to string) (names []string) {
 	return names
 }
 
-// datacenter is the moRef of the datacenter that a place is in, or is; empty if that is not known.
+// datacenter returns the moRef of the datacenter that a place is, or is in; empty if unknown.
 func (p *places) datacenter(ref string) string {
 	for x := range p.above(ref) {
 		if x.Kind == "Datacenter" {
@@ -130,7 +130,7 @@ func (p *places) datacenter(ref string) string {
 	return ""
 }
 
-// putPlaces takes over the places of a reading. The caller holds mu.
+// putPlaces stores the places of a reading. The caller holds mu.
 func (n *Inventory) putPlaces(r Reading, w *changes) {
 	var fresh []Place
 	for _, p := range r.Places {
@@ -150,7 +150,7 @@ func (n *Inventory) putPlaces(r Reading, w *changes) {
 		n.lookUpPlacements(w)
 		w.places = false
 	}
-	for _, p := range fresh { // once all are filed, for a folder may come before the one it is in
+	for _, p := range fresh { // once all are stored, because a folder may come before its parent
 		n.tellFolder(p, false, w)
 	}
 }
@@ -170,8 +170,8 @@ func (n *Inventory) isGroups(p Place) bool {
 	return found && n.isRoot(above.Parent)
 }
 
-// tellFolder tells who is concerned by a place that came, or ceased to be where it was: one group if it is a
-// group's folder; nobody if it came, for what is in it comes by itself; else all. The caller holds mu.
+// tellFolder notifies the groups that a new, moved or removed place concerns: one group if it is a
+// group's folder; none if it is new, because its content is reported by itself; otherwise all. The caller holds mu.
 func (n *Inventory) tellFolder(p Place, ceased bool, w *changes) {
 	if p.Name == plan.QuarantineFolder { // it concerns the one whose folder it is in
 		if above, found := n.places.byRef[p.Parent]; found && n.isGroups(above) {

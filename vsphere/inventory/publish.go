@@ -17,19 +17,19 @@ import (
 
 // changes is what a publication changed.
 type changes struct {
-	groups map[types.UID]bool // may have other members now; whether they have is seen when they are rebuilt
+	groups map[types.UID]bool // may have other members now: rebuild finds out
 	fire   map[types.UID]bool // changed for certain
-	tree   bool               // the answers about templates, and about adoption, may be others now
+	tree   bool               // the answers about templates and adoption may have changed
 	places bool               // places came, went or changed
 }
 
-// Publish takes over a reading, then tells the groups that it changed something for.
+// Publish stores a reading, then notifies the groups that it changed something for.
 func (n *Inventory) Publish(r Reading) {
 	w := changes{groups: map[types.UID]bool{}, fire: map[types.UID]bool{}}
 	n.mu.Lock()
 	if n.vcenter != r.VCenter {
 		if n.vcenter != "" {
-			n.clear() // moRefs of another vCenter say nothing here
+			n.clear() // moRefs of another vCenter mean nothing here
 			n.known, n.settings, n.own = false, nil, nil
 			w.fire[""] = true
 		}
@@ -74,7 +74,7 @@ func (n *Inventory) Publish(r Reading) {
 	}
 }
 
-// put files one machine as a member or as another's. The caller holds mu.
+// put stores one machine as a member or as an unmanaged VM. The caller holds mu.
 func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	old := n.members[m.MoRef]
 	if !m.Readable && old != nil {
@@ -141,7 +141,7 @@ func (n *Inventory) forget(ref string, w *changes) {
 	n.dropPlace(ref, w)
 }
 
-// leave takes a VM out of its group. The caller holds mu.
+// leave removes a VM from its group. The caller holds mu.
 func (n *Inventory) leave(ref string, w *changes) {
 	old := n.members[ref]
 	if old == nil {
@@ -244,7 +244,7 @@ func (n *Inventory) sweep(r Reading, w *changes) {
 			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, r.Began, w)
 		}
 	}
-	n.forgetRequesters() // who is still there asks again at its next hook call
+	n.forgetRequesters() // groups that still exist ask again at their next hook call
 	n.forgetAdoptCandidates()
 	n.forgetMissing()
 }
@@ -273,11 +273,11 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	return true
 }
 
-// equalVMs compares whatever VMs have, or will have: a fact that was forgotten here would be told to nobody. (Times
+// equalVMs compares all fields that VMs have, or will have: a change of a field left out here would go unnoticed. (Times
 // are in UTC, from decodeMachine or a stamp, and have no monotonic part.)
 func equalVMs(a, b []plan.VM) bool { return reflect.DeepEqual(a, b) }
 
-// answerWanted tells the groups that had asked for a VM of which nothing was known. The caller holds mu.
+// answerWanted notifies the groups that had asked for a VM of which nothing was known. The caller holds mu.
 func (n *Inventory) answerWanted(r Reading, w *changes) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
@@ -301,7 +301,7 @@ func (n *Inventory) answerWanted(r Reading, w *changes) {
 	}
 }
 
-// ownerOf says whose a VM is. old is what it was filed as, so that an unchanged stamp is not decoded again.
+// ownerOf returns a VM's owner. old is its previous state, so that an unchanged stamp is not decoded again.
 func ownerOf(m *Machine, old *Member) (stamp.Stamp, stamp.Owner) {
 	if m.Readable && m.StampText != "" && old != nil && old.StampText == m.StampText && old.InstanceUUID == m.InstanceUUID {
 		return old.Stamp, stamp.Ours

@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// questionText is what a VM asks, for people: its messages in the session's language where vCenter has them (only "on servers that
-// support localization", VirtualMachineQuestionInfo.message), else its text, which begins with the message's id; and the choices.
+// questionText returns a VM's question for people: its messages in the session's language where vCenter has them (only "on servers that
+// support localization", VirtualMachineQuestionInfo.message), otherwise its text, which begins with the message's id; and the choices.
 func questionText(q *types.VirtualMachineQuestionInfo) string {
 	var texts, choices []string
 	for _, m := range q.Message {

@@ -16,8 +16,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// How long reads are gathered before one is made: those that somebody waits for, and those that only the stream
-// wants. A burst of changes then costs few calls, and the end of an action is seen at once.
+// How long to gather reads before making one: reads that somebody waits for, and those that only the stream
+// wants. So a burst of changes costs few calls, and the end of an action is seen at once.
 const (
 	gatherAwaited  = 10 * time.Millisecond
 	gatherStreamed = 100 * time.Millisecond
@@ -28,8 +28,8 @@ type Caller interface {
 	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
 }
 
-// Reader makes all reads, one after another, and publishes each before the next: so what is read later is
-// published later. Whatever is wanted while a read is under way goes with the next one.
+// Reader makes all reads, one after another, and publishes each before the next, so that later reads are
+// published later. Requests that come during a read go into the next one.
 type Reader struct {
 	calls     Caller
 	inventory *Inventory
@@ -46,33 +46,33 @@ type Reader struct {
 	running job
 }
 
-// job is one read: of everything, or of some VMs and places, or of the clusters; and who waits for it.
+// job is one read: of everything, or of some VMs and places, or of the clusters; and its waiters.
 type job struct {
 	scan bool
 	// clusters asks for the clusters and our rules in them. A scan reads them, too, if they were not read lately.
 	clusters bool
 	dirty    map[types.ManagedObjectReference]bool
 	waiting  []chan struct{}
-	// scanning are those who wait for the scan, or the clusters.
+	// scanning are the waiters for the scan, or the clusters.
 	scanning []chan struct{}
-	// again are the objects that somebody waits for: they are read once more a while later.
+	// again are the objects that somebody waits for: they are read again a while later.
 	again []types.ManagedObjectReference
 }
 
-// readAgain is when an object that was read at the end of a step is read once more. The stream compares what it told
-// last with what is: if the step changes a VM and somebody changes it back before the stream has looked, there is
-// nothing for it to tell, and what the step's read showed in between would stand. After this while the stream has
+// readAgain is when an object that was read at the end of a step is read again. The stream compares its last report
+// with the present state: if the step changes a VM and somebody changes it back before the stream has looked, it reports
+// nothing, and what the step's read showed in between would stand. After this time the stream has
 // looked.
 const readAgain = time.Second
 
-// NewReader makes the one reader of an inventory.
+// NewReader returns the only reader of an inventory.
 func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
 	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{})}
 	n.want = func(moRef string) { r.Touch(VMRef(moRef)) }
 	return r
 }
 
-// Touch says that something changed, or may have.
+// Touch makes the reader read objects that have changed, or may have.
 func (r *Reader) Touch(refs ...types.ManagedObjectReference) { r.add(job{}, refs) }
 
 // Busy reports whether a read of that object is wanted or under way.
@@ -87,8 +87,8 @@ func (r *Reader) Read(ctx context.Context, refs ...types.ManagedObjectReference)
 	return r.await(ctx, job{}, refs)
 }
 
-// Scan waits until a read of everything, begun after this call, has been published. Those who ask for one
-// together share it.
+// Scan waits until a read of everything, begun after this call, has been published. Concurrent callers
+// share one.
 func (r *Reader) Scan(ctx context.Context) error { return r.await(ctx, job{scan: true}, nil) }
 
 // ReadClusters waits until a read of all clusters, begun after this call, has been published.
@@ -101,10 +101,10 @@ func (r *Reader) ScanWithClusters(ctx context.Context) error {
 	return r.await(ctx, job{scan: true, clusters: true}, nil)
 }
 
-// ScanNow reads everything once, and publishes it, for somebody who does not run the reader.
+// ScanNow reads everything once, and publishes it, for callers that do not run the reader.
 func (r *Reader) ScanNow(ctx context.Context) error { return r.carryOut(ctx, job{scan: true}) }
 
-// TouchClusters says that the rules in clusters may have changed.
+// TouchClusters makes the reader read the clusters, whose rules may have changed.
 func (r *Reader) TouchClusters() { r.add(job{clusters: true}, nil) }
 
 func (r *Reader) await(ctx context.Context, j job, refs []types.ManagedObjectReference) error {
@@ -175,7 +175,7 @@ func (r *Reader) Run(ctx context.Context) {
 			pause = readRetryMin
 			continue
 		}
-		// Nothing is lost: it is wanted still. Why it fails the client logs, and the stream's health tells.
+		// Nothing is lost: the read is still wanted. The client logs why it fails, and the stream's health reports it.
 		r.log.Debug().Err(err).Msg("a read of the inventory failed")
 		r.add(left, nil)
 		if !session.Sleep(ctx, pause) {
@@ -185,7 +185,7 @@ func (r *Reader) Run(ctx context.Context) {
 	}
 }
 
-// published tells those who wait for a read.
+// published releases the waiters for a read.
 func (r *Reader) published(j job) {
 	for _, published := range slices.Concat(j.waiting, j.scanning) {
 		close(published)
@@ -195,8 +195,8 @@ func (r *Reader) published(j job) {
 	}
 }
 
-// carryOutParts carries a job out, or what it names if the scan fails: that does not wait for the scan. It gives back what was done and
-// what is left to do.
+// carryOutParts carries out a job; if its scan fails, only the objects that it names, which must not wait for the scan. It returns what
+// was done and what is left to do.
 func (r *Reader) carryOutParts(ctx context.Context, j job) (done, left job, err error) {
 	if err = r.carryOut(ctx, j); err == nil {
 		return j, job{}, nil
@@ -216,7 +216,7 @@ const (
 	readRetryMax = 5 * time.Second
 )
 
-// gather lets more come, for a moment.
+// gather waits a moment for more requests.
 func (r *Reader) gather(ctx context.Context) {
 	select {
 	case <-r.hurry:
@@ -272,7 +272,7 @@ func (r *Reader) carryOut(ctx context.Context, j job) error {
 	return nil
 }
 
-// lookAtClusters reads the clusters. They matter to few: that they cannot be read keeps nothing else from being known.
+// lookAtClusters reads the clusters. They matter to few groups, so a failure to read them keeps nothing else unknown.
 func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result *Reading) error {
 	objects, err := session.Retrieve(ctx, s, allClusters(s.Vim.ServiceContent.RootFolder))
 	if err == nil {
@@ -291,9 +291,9 @@ func sortedRefs(refs map[types.ManagedObjectReference]bool) []types.ManagedObjec
 	return slices.SortedFunc(maps.Keys(refs), func(a, b types.ManagedObjectReference) int { return strings.Compare(a.Value, b.Value) })
 }
 
-// scanAll reads a little of everything into result. It gives back what is to be read whole, and is left out of
-// result: what bears a stamp or hides whether it does; the VMs that a group wants to adopt; and the members that were
-// not among it, for absent is not gone.
+// scanAll reads a little of everything into result. It returns what must be read whole, and is left out of
+// result: VMs that have a stamp or hide whether they do; VMs that a group wants to adopt; and members that were
+// absent, because absent is not gone.
 func (r *Reader) scanAll(ctx context.Context, s *session.Session, dirty map[types.ManagedObjectReference]bool, result *Reading) (map[types.ManagedObjectReference]bool, error) {
 	objects, unread, err := scanTree(ctx, s)
 	if err != nil {

@@ -10,53 +10,53 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 )
 
-// Reading is what one read of vCenter said. The inventory is made of readings, in the order in which they began.
+// Reading is the result of one read of vCenter. The inventory is made of readings, in the order in which they began.
 type Reading struct {
 	// VCenter is the instanceUuid of the vCenter that answered.
 	VCenter string
 	// Began is when it began, by our clock.
 	Began time.Time
-	// Complete reports whether everything was looked at: an unmanaged VM or a folder that is not in it is forgotten. (Not so
-	// a member: only Gone says that one is gone.)
+	// Complete reports whether everything was read: an unmanaged VM or a folder that is not in it is forgotten. (A member
+	// is not: only Gone tells that one has left.)
 	Complete bool
 	Machines []Machine
 	Places   []Place
-	// Clusters are all that there are; nil if they were not looked at.
+	// Clusters are all clusters; nil if they were not read.
 	Clusters []Cluster
 	// Gone are the moRefs that vCenter answered with ManagedObjectNotFound.
 	Gone []string
 }
 
-// Machine is a VM or a template as it was read. What the stamp says (ordinal, revision, …) is not set in its VM.
+// Machine is a VM or a template as it was read. The fields of VM that come from the stamp (ordinal, revision, …) are not set.
 type Machine struct {
 	plan.VM
 	// Parent is the moRef of the folder or vApp it is in.
 	Parent string
-	// Template reports whether it is one, and Disks then tells its disks.
+	// Template reports whether it is a template; then Disks describes its disks.
 	Template bool
 	Disks    disks.Contents
-	// CoresPerSocket, of its virtual CPUs; 0 if not known. AutoCores reports whether vCenter chooses them at each power-on: they
-	// say nothing of a VM that is off then, and to set them would end that ([doc] VirtualHardware.autoCoresPerSocket,
+	// CoresPerSocket of its virtual CPUs; 0 if unknown. AutoCores reports whether vCenter chooses them at each power-on: then they
+	// mean nothing for a VM that is off, and setting them would end that ([doc] VirtualHardware.autoCoresPerSocket,
 	// VirtualMachineConfigSpec.numCoresPerSocket).
 	CoresPerSocket int32
 	AutoCores      bool
 	// HostRef is the moRef of the host that it is on; empty if not known.
 	HostRef string
 	// Readable is false when its configuration could not be read: it is being made, its files are out of reach,
-	// or a privilege was lost. Nothing can be said then about whose it is.
+	// or a privilege was lost. Then its owner is unclear.
 	Readable bool
-	// Whole reports whether all was read that is kept of a member, and not only what tells whose it is.
+	// Whole reports whether all properties that a member needs were read, and not only those that tell its owner.
 	Whole bool
 	// firstIPs are those of its addresses that its first network adapter has.
 	firstIPs []string
-	// InstanceUUID and Stamp are its own; Stamp is empty if it bears none.
+	// InstanceUUID and Stamp are its own; Stamp is empty if it has none.
 	InstanceUUID, StampText string
 }
 
-// Cluster is what hosts are in: a cluster, or what a standalone host has instead.
+// Cluster is a cluster, or the ComputeResource of a standalone host.
 type Cluster struct {
 	MoRef, Name string
-	// Standalone reports whether it is no cluster. DRS reports whether DRS is on in it.
+	// Standalone reports whether it is of a standalone host. DRS reports whether DRS is on.
 	Standalone, DRS bool
 	// Level is the automation level of DRS, and Levels are those of single VMs, by moRef: "" for one that DRS leaves alone.
 	Level  vim.DrsBehavior
@@ -74,7 +74,7 @@ type Rule struct {
 	// UID is the group's, from the rule's name.
 	UID  types.UID
 	Name string
-	// Key and UUID are vCenter's; 0 and empty of one that is yet to be made.
+	// Key and UUID are vCenter's; 0 and empty for a rule that does not exist yet.
 	Key                int32
 	UUID               string
 	Enabled, Mandatory bool
@@ -83,7 +83,7 @@ type Rule struct {
 	VMs []string
 }
 
-// Place is what a VM can be in: a folder, a datacenter or a vApp.
+// Place is a container of VMs: a folder, a datacenter or a vApp.
 type Place struct {
 	MoRef, Kind, Name, Parent string
 }

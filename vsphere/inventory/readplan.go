@@ -17,8 +17,8 @@ func placeProps() []types.PropertySpec {
 }
 
 // allPlaces traverses from the root folder to every folder and VM. There is no ContainerView in it, and no step
-// from a vApp to one nested in it: with that step vcsim, which does not heed the types in a traversal, would go
-// from VM to pool to VM forever. What is in a nested vApp is read by its moRef, but not watched.
+// from a vApp to one nested in it: with that step vcsim, which ignores the types in a traversal, would go
+// from VM to pool to VM forever. A VM in a nested vApp is read by its moRef, but not watched.
 func allPlaces(root types.ManagedObjectReference) []types.ObjectSpec {
 	again := []types.BaseSelectionSpec{
 		&types.SelectionSpec{Name: "children"},
@@ -48,7 +48,7 @@ func allClusters(root types.ManagedObjectReference) types.PropertyFilterSpec {
 }
 
 var (
-	// lightPaths suffice to tell whose a VM is: that is all that is kept of most.
+	// lightPaths suffice to tell the owner of a VM, which is all that is kept of most VMs.
 	lightPaths = []string{"name", "parent", "parentVApp", "config.template", "config.instanceUuid", stamp.Path,
 		"runtime.connectionState"}
 	fullPaths = append(slices.Clone(lightPaths), "config.changeVersion", "config.hardware.numCPU",

@@ -34,10 +34,10 @@ func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjec
 	return nil
 }
 
-// bulk is how many objects are read with one call.
+// bulk is how many objects one call reads.
 const bulk = 500
 
-// fullSpec reads everything that is kept of a member; the hosts' names come along with the same call.
+// fullSpec reads everything that is kept of a member, and the hosts' names in the same call.
 func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{PropSet: append(placeProps(),
 		types.PropertySpec{Type: "VirtualMachine", PathSet: fullPaths},
@@ -62,8 +62,8 @@ func plainSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	return spec
 }
 
-// readDisks fills in the fingerprints of the templates of a reading, with one call more for up to 500 of them.
-// Unmanaged VMs' devices are read for no other reason. What cannot be read stays empty, for it hinders nothing; only a
+// readDisks fills in the fingerprints of the templates of a reading, with one more call for up to 500 of them.
+// Unmanaged VMs' devices are read for no other reason. Fingerprints that cannot be read stay empty, which hinders nothing; only a
 // session that has ended, or a vCenter that does not answer, fails the whole reading.
 func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 	templates := map[types.ManagedObjectReference]*Machine{}
@@ -90,7 +90,7 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 	return nil
 }
 
-// retrieveLiving reads a property of those VMs that are still there, and can be read.
+// retrieveLiving reads a property of those VMs that still exist and can be read.
 func retrieveLiving(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, path string) ([]session.Object, error) {
 	spec := func(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{path}}}}

@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// RuleName is "vmgroup <namespace>/<name> <uid>"; what is too long is cut out of its middle.
+// RuleName returns "vmgroup <namespace>/<name> <uid>", with the middle cut if it is too long.
 func RuleName(ref plan.Ref) string {
 	group := ref.String()
 	return rulePrefix + group[:min(len(group), max(0, ruleNameMost-len(rulePrefix)-1-len(ref.UID)))] + " " + string(ref.UID)
@@ -17,11 +17,11 @@ func RuleName(ref plan.Ref) string {
 
 const (
 	rulePrefix = "vmgroup "
-	// ruleNameMost is how long a rule's name may be, as any name in vSphere, in characters.
+	// ruleNameMost is the maximum length of a rule's name, as of any name in vSphere, in characters.
 	ruleNameMost = 80
 )
 
-// RuleOwner is the UID of the group that a rule of that name is for; empty if it is not ours.
+// RuleOwner returns the UID of the group that a rule of that name belongs to; empty if the rule is not the server's.
 func RuleOwner(name string) types.UID {
 	rest, ours := strings.CutPrefix(name, rulePrefix)
 	if at := strings.LastIndexByte(rest, ' '); ours && at >= 0 {

@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// scanTree reads a little of every place and VM, with one call. If that fails for an object that it comes upon, it goes down level by
-// level, by moRefs. It gives back what cannot be read, too: VMs, and places for which our user has no permission, which are as
-// good as hidden. Of any other place it has to be known what is in it.
+// scanTree reads a little of every place and VM, in one call. If that fails for one object, it goes down level by
+// level, by moRefs. It also returns what cannot be read: VMs, and places for which our user has no permission, which are as
+// good as hidden. It must know the content of every other place.
 func scanTree(ctx context.Context, s *session.Session) (objects []types.ObjectContent, unread []types.ManagedObjectReference, err error) {
 	root := s.Vim.ServiceContent.RootFolder
 	objects, err = session.Retrieve(ctx, s, types.PropertyFilterSpec{
@@ -54,10 +54,10 @@ func scanTree(ctx context.Context, s *session.Session) (objects []types.ObjectCo
 // treeTypes are what scanTree reads.
 var treeTypes = []string{"Folder", "Datacenter", "VirtualApp", "VirtualMachine"}
 
-// childPaths lead to what is in a place.
+// childPaths lead to the children of a place.
 var childPaths = map[string]string{"Folder": "childEntity", "Datacenter": "vmFolder", "VirtualApp": "vm"}
 
-// levelSpec reads of objects what scanTree does, and what is in them.
+// levelSpec reads what scanTree reads of objects, and their children.
 func levelSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: lightPaths}}}
 	for _, p := range placeProps() {
@@ -70,7 +70,7 @@ func levelSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	return spec
 }
 
-// takeChildren takes what is in a place out of what was read of it.
+// takeChildren removes the children from what was read of a place, and returns them.
 func takeChildren(o *types.ObjectContent) (children []types.ManagedObjectReference) {
 	path, isPlace := childPaths[o.Obj.Type]
 	if !isPlace {

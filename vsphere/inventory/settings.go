@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Settings is where in this vCenter the settings point to. It is resolved once a session.
+// Settings are the objects in this vCenter that the settings name. They are resolved once a session.
 type Settings struct {
 	Datacenter     types.ManagedObjectReference
 	datacenterName string // "DC0"
@@ -31,8 +31,8 @@ type Settings struct {
 	Datastore *types.ManagedObjectReference
 }
 
-// resolveSettings finds what the settings name, and makes the root folder if it is missing. Whatever is missing or
-// ambiguous gives an error that names the setting's flag and what there is to choose from.
+// resolveSettings finds what the settings name, and creates the root folder if it is missing. For anything missing or
+// ambiguous it returns an error that names the setting's flag and what there is to choose from.
 func resolveSettings(ctx context.Context, s *session.Session, cfg Selection) (at *Settings, failure *vcfault.Error) {
 	err := session.Contained("the lookup of the settings", func() (err error) {
 		at, err = lookUpSettings(ctx, s, cfg)
@@ -54,7 +54,7 @@ func lookUpSettings(ctx context.Context, s *session.Session, selection Selection
 	return l.at, nil
 }
 
-// Lookup looks up what a selection names, one thing after the other: first the datacenter, then the rest in any order.
+// Lookup looks up what a selection names, object by object: first the datacenter, then the rest in any order.
 type Lookup struct {
 	s         *session.Session
 	selection Selection
@@ -62,12 +62,12 @@ type Lookup struct {
 	at        *Settings
 }
 
-// NewLookup makes one. It calls nothing.
+// NewLookup returns a Lookup. It makes no call.
 func NewLookup(s *session.Session, selection Selection) *Lookup {
 	return &Lookup{s: s, selection: selection, finder: find.NewFinder(s.Bounded()), at: &Settings{path: selection.folderPath()}}
 }
 
-// Settings is what was found so far.
+// Settings returns what was found so far.
 func (l *Lookup) Settings() *Settings { return l.at }
 
 // Datacenter finds the datacenter and its VM folder.
@@ -95,8 +95,8 @@ func (l *Lookup) Datacenter(ctx context.Context) error {
 	return nil
 }
 
-// Pool takes a cluster or host, and its root pool, or a resource pool; by default the only cluster or
-// host there is.
+// Pool finds a cluster or host, and takes its root pool, or a resource pool; by default the only cluster or
+// host.
 func (l *Lookup) Pool(ctx context.Context) error {
 	at, name := l.at, l.selection.Pool
 	computes, err := listed(ctx, l.finder.ComputeResourceList, at.DatacenterPath+"/host/...")
@@ -155,7 +155,7 @@ func (l *Lookup) Datastore(ctx context.Context) error {
 	return nil
 }
 
-// FindRoot goes down the root folder's path as far as it is there, and makes nothing. It gives the names that are missing.
+// FindRoot goes down the root folder's path as far as it exists, and creates nothing. It returns the missing names.
 func (l *Lookup) FindRoot(ctx context.Context) (missing []string, err error) {
 	at := l.at
 	at.Root, at.RootPath = at.VMFolder, at.DatacenterPath+"/vm"
@@ -174,13 +174,13 @@ func (l *Lookup) FindRoot(ctx context.Context) (missing []string, err error) {
 	return nil, nil
 }
 
-// noFolder is the fault for something else in the place of the root folder.
+// noFolder is the fault for another object at the root folder's path.
 func noFolder(path string) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is no folder: set --folder to a path that is one, or is free.", path)
+	return vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is not a folder: set --folder to a folder's path, or one that is free.", path)
 }
 
-// makeRoot goes down the root folder's path and makes what is missing. Another replica may make
-// it at the same moment: then it is there.
+// makeRoot goes down the root folder's path and creates missing folders. If another replica creates one
+// at the same time, that one is used.
 func (l *Lookup) makeRoot(ctx context.Context) error {
 	at := l.at
 	at.Root, at.RootPath = at.VMFolder, at.DatacenterPath+"/vm"
@@ -194,7 +194,7 @@ func (l *Lookup) makeRoot(ctx context.Context) error {
 	return nil
 }
 
-// childFolder gives the folder of that name in parent; it makes it if it is missing. path is for the message.
+// childFolder returns the folder of that name in parent, and creates it if it is missing. path is for the message.
 func childFolder(ctx context.Context, s *session.Session, parent types.ManagedObjectReference, path, name string) (types.ManagedObjectReference, error) {
 	for range 2 {
 		child, err := object.NewSearchIndex(s.Vim).FindChild(ctx, parent, name)
@@ -225,7 +225,7 @@ var (
 	datastoreFlag  = naming.Setting{Word: "datastore", Flag: "--datastore", Missing: vcfault.ReasonDatastoreNotFound, Ambiguous: vcfault.ReasonDatastoreAmbiguous}
 )
 
-// found tells a search that found nothing from one that failed.
+// found distinguishes a search that found nothing from one that failed.
 func found[T any](all []T, err error) ([]T, error) {
 	var none *find.NotFoundError
 	if errors.As(err, &none) {
@@ -234,14 +234,14 @@ func found[T any](all []T, err error) ([]T, error) {
 	return all, err
 }
 
-// listTries bounds the tries of one search, and listPause is between two.
+// listTries bounds the tries of one search, and listPause is the time between two.
 const (
 	listTries = 5
 	listPause = 500 * time.Millisecond
 )
 
-// listed searches with govmomi's finder. It reads what it lists object by object, so that a search fails if anything it comes upon
-// vanishes meanwhile, whatever is searched for (https://github.com/vmware/govmomi/issues/1087): it is made again.
+// listed searches with govmomi's finder. The finder reads what it lists object by object, so a search fails if any of these
+// vanishes meanwhile, even an irrelevant one (https://github.com/vmware/govmomi/issues/1087): then listed searches again.
 func listed[T any](ctx context.Context, list func(context.Context, string) ([]T, error), path string) ([]T, error) {
 	for tries := 1; ; tries++ {
 		all, err := found(list(ctx, path))

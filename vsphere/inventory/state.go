@@ -12,14 +12,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
-// others is how many templates' names an answer lists when the wanted one is not found.
+// othersListed is how many templates' names an answer lists when the wanted one is not found.
 const othersListed = 10
 
-// State says from memory what is known of a group: no call, no waiting, hardly an allocation.
+// State returns what is known of a group from memory: no call, no waiting, hardly an allocation.
 //
-// A recorded VM counts as gone if it was destroyed, and also if it was read and bears the group's valid stamp no more: somebody took
-// the stamp off, so it is an unmanaged VM, which the group can never touch again, and lost to the group. It does not count as gone
-// while that cannot be told: while its configuration is unreadable, or its stamp of an unknown version; nor while it is missing.
+// A recorded VM counts as gone if it was destroyed, and also if it was read and no longer has the group's valid stamp: somebody took
+// the stamp off, so it is an unmanaged VM, which the group never touches again. It does not count as gone
+// while that is unclear, because its configuration is unreadable or its stamp of an unknown version, nor while it is missing.
 func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -64,14 +64,14 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	return s
 }
 
-// unstampedPatience is how long a VM whose stamp came off does not count as gone: much longer than the stream takes.
+// unstampedPatience is how long a VM whose stamp was taken off does not count as gone: much longer than the stream takes.
 const unstampedPatience = 5 * time.Second
 
-// isGone reports whether a VM that was the group's is so no more. It asks for a read if nothing is known of it.
+// isGone reports whether a VM that was the group's no longer is. It asks for a read if nothing is known of the VM.
 //
-// One whose stamp came off just now was released, perhaps, by another replica, which removes the group. That
-// replica has marked another member before, and what vCenter tells of two VMs may come in any order: so it is waited for a
-// moment before anything is cloned in its stead. (Found by a randomized test: one member too many, at the end of a Retain.)
+// Another replica, which is removing the group, may have just released a VM whose stamp is gone. That
+// replica has marked another member before, and vCenter's reports of two VMs may come in any order. So isGone waits for that mark for
+// a moment before the VM may be replaced. (Found by a randomized test: one member too many, at the end of a Retain.)
 // The caller holds mu.
 func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, finalizing bool) bool {
 	id, reused := vmID{r.MoRef, r.InstanceUUID}, false
@@ -105,8 +105,8 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, finalizing bool) b
 // templateKey is a name or path, and the moRef of the datacenter that it is looked for in.
 type templateKey struct{ datacenter, wanted string }
 
-// template says what a name, or an inventory path, names: a template of that name anywhere in the group's datacenter;
-// or the one at "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
+// template finds a template by its name anywhere in the group's datacenter, or by its inventory path:
+// "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
 // within a name is written %2f. The caller holds mu.
 func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	answers, key := n.answers.Load(), templateKey{at.datacenter, wanted}
@@ -137,7 +137,7 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	return t
 }
 
-// machine is the name and place of a VM that is known. The caller holds mu.
+// machine returns the name and place of a known VM. The caller holds mu.
 func (n *Inventory) machine(ref string) unmanagedVM {
 	if m := n.members[ref]; m != nil {
 		return unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks}
@@ -145,7 +145,7 @@ func (n *Inventory) machine(ref string) unmanagedVM {
 	return n.unmanaged[ref]
 }
 
-// matches reports whether a VM whose name is right is also where it is looked for. The caller holds mu.
+// matches reports whether a VM with the right name is also in the right place. The caller holds mu.
 func (n *Inventory) matches(x unmanagedVM, at *GroupFolder, wanted string) bool {
 	if !strings.Contains(wanted, "/") {
 		return n.places.datacenter(x.parent) == at.datacenter
@@ -174,8 +174,8 @@ func (n *Inventory) standsAt(x unmanagedVM, base string, path []string) bool {
 	return base == at && base != "" || base == "" && found && p.Parent == ""
 }
 
-// plainVM is the path of a VM that has the name of the wanted template and is none, for admins alone: who writes a VmGroup is
-// not told of VMs that are not his. The caller holds mu.
+// plainVM returns the path of a VM that has the wanted template's name but is no template. It is for admins only: authors of a VmGroup
+// must not learn of other VMs. The caller holds mu.
 func (n *Inventory) plainVM(at *GroupFolder, wanted string) string {
 	name := naming.Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
 	var found []string

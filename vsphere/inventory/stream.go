@@ -19,14 +19,14 @@ const (
 	// maxWait is how long vCenter may hold a call of the stream open when nothing changes. It is below any
 	// session's time-out.
 	maxWait = 20 * time.Second
-	// shortWait is the same while there are members that the stream did not tell of.
+	// shortWait is the same while there are members that the stream did not report.
 	shortWait = time.Second
 	// silence is how long a call may overstay that before the stream counts as broken.
 	silence = 10 * time.Second
-	// firstAnswer bounds each page of the stream's first answer, which tells of everything there is: vCenter may take longer for
-	// it than it was asked to wait (WaitOptions.maxWaitSeconds).
+	// firstAnswer bounds each page of the stream's first answer, which has everything: vCenter may take longer for
+	// it than WaitOptions.maxWaitSeconds.
 	firstAnswer = 5 * time.Minute
-	// streamPause lets changes pile up at vCenter after some came, so that many come with one call.
+	// streamPause lets changes accumulate in vCenter after some came, so that one call returns many.
 	streamPause = 250 * time.Millisecond
 	// rescan is how often everything is read again, to repair what a stream may have missed.
 	rescan = 5 * time.Minute
@@ -34,20 +34,20 @@ const (
 	rulesAgain = time.Minute
 	// refit is how often the settings are looked up again while they do not fit.
 	refit = 20 * time.Second
-	// farewell bounds each thing that is cleaned up in vCenter.
+	// farewell bounds each call that cleans up in vCenter.
 	farewell = 2 * time.Second
 )
 
-// Sessions gives the session that vCenter is followed on. Lost says that it is gone, or out of reach; Health gives nil, or why there
-// is none.
+// Sessions provides the session for following vCenter. Lost reports that it is gone or unreachable; Health returns why there is none,
+// or nil.
 type Sessions interface {
 	Session(ctx context.Context) (*session.Session, error)
 	Lost(s *session.Session, err error)
 	Health() *plan.Fault
 }
 
-// Stream asks vCenter for changes and says to the reader which objects changed: invalidation is all that it is
-// for. What it says may be old; what is then read is not.
+// Stream asks vCenter for changes and tells the reader which objects changed. It only invalidates: its values may be
+// old, while what the reader then reads is not.
 type Stream struct {
 	sessions  Sessions
 	selection Selection
@@ -58,19 +58,19 @@ type Stream struct {
 
 	maxWait, silence time.Duration
 
-	// Timed is told how long it took to read everything: the stream's "first" answer, and each "full" read. It may be nil.
+	// Timed gets how long it took to read everything: the stream's "first" answer, and each "full" read. It may be nil.
 	Timed func(read string, took time.Duration)
 
-	// left is the collector of the life before. After a failure of the network its session may live on.
+	// left is the previous collector. After a network failure its session may still exist.
 	left struct {
 		session   *session.Session
 		collector types.ManagedObjectReference
 	}
 }
 
-// WatchSpec is what vCenter sends updates of, for all places and VMs below root, and little of it, for vcsim looks at all of it for
-// each update. A change of the hardware, or of the stamp, comes as config.changeVersion; bootTime tells of a guest that was off for
-// a moment only.
+// WatchSpec lists the properties that vCenter sends updates of, for all places and VMs below root. They are few, because vcsim compares
+// all of them for each update. A change of the hardware, or of the stamp, shows as config.changeVersion; bootTime shows that a guest was
+// off for a moment only.
 func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
 	return types.PropertyFilterSpec{ObjectSet: allPlaces(root), PropSet: append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
 		"name", "parent", "config.changeVersion", "config.template",
@@ -78,20 +78,20 @@ func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
 		"guest.toolsRunningStatus"}})}
 }
 
-// NewStream makes one.
+// NewStream returns a Stream that does nothing until Run.
 func NewStream(sessions Sessions, selection Selection, n *Inventory, r *Reader, log zerolog.Logger) *Stream {
 	return &Stream{sessions: sessions, selection: selection, inventory: n, reader: r, log: log, maxWait: maxWait, silence: silence}
 }
 
-// The stream is opened again at once when it had held for a while, else with growing pauses. The client has
-// pauses of its own between logins.
+// The stream is opened again at once if it had held for a while, otherwise after growing pauses. The client has
+// separate pauses between logins.
 const (
 	reopenMin = 200 * time.Millisecond
 	reopenMax = 15 * time.Second
 	heldWell  = 10 * time.Second
 )
 
-// Run follows vCenter until ctx ends. Then nothing is known.
+// Run follows vCenter until ctx ends. After that the inventory is unknown.
 func (st *Stream) Run(ctx context.Context) {
 	pause := reopenMin
 	for ctx.Err() == nil {
@@ -115,7 +115,7 @@ func (st *Stream) Run(ctx context.Context) {
 // WasRead reports whether the inventory was read completely at least once.
 func (st *Stream) WasRead() bool { return st.whole.Load() }
 
-// live is one life of the stream: it begins with a read of everything, and goes on until it breaks.
+// live runs one stream: it begins with a read of everything, and ends when the stream breaks.
 func (st *Stream) live(ctx context.Context) error {
 	s, err := st.sessions.Session(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (st *Stream) live(ctx context.Context) error {
 		st.blame(s, err)
 		return err
 	}
-	// The wait is ended by vCenter, when its collector is closed: one that is merely hung up on goes on there.
+	// Closing the collector makes vCenter end the wait: after a mere disconnect it would continue there.
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	changes := make(chan error, 1)
@@ -148,8 +148,8 @@ func (st *Stream) live(ctx context.Context) error {
 	return err
 }
 
-// broke says that nothing is known any more, and why. The client's word comes first: it knows what all calls that
-// fail have in common.
+// broke declares the inventory unknown, and why. The client's reason takes precedence: it knows what all failing calls
+// have in common.
 func (st *Stream) broke(err error) {
 	why := st.sessions.Health()
 	if why == nil {
@@ -168,7 +168,7 @@ func (st *Stream) blame(s *session.Session, err error) {
 	}
 }
 
-// attend keeps everything up to date that the stream does not, until the stream breaks.
+// attend keeps up to date what the stream does not, until the stream breaks.
 func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan error) error {
 	if err := st.Fit(ctx, s); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (st *Stream) timed(read string, took time.Duration) {
 	}
 }
 
-// Fit looks up what the settings name. That they do not fit breaks nothing: it is told.
+// Fit looks up what the settings name. If they do not fit, it records that, and nothing breaks.
 func (st *Stream) Fit(ctx context.Context, s *session.Session) error {
 	site, err := resolveSettings(ctx, s, st.selection)
 	if err == nil {
@@ -248,7 +248,7 @@ func (st *Stream) Fit(ctx context.Context, s *session.Session) error {
 	return nil
 }
 
-// open makes a property collector with the filter, and takes in the state from which changes count.
+// open creates a property collector with the filter, and reads the state from which changes count.
 func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (pc types.ManagedObjectReference, version string, err error) {
 	made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
 	if err != nil {
@@ -285,7 +285,7 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 		if !more {
 			took := time.Since(began)
 			st.timed("first", took)
-			st.log.Info().Int("objects", objects).Int("pages", pages).Dur("durationSeconds", took).Msg("vCenter tells what changes")
+			st.log.Info().Int("objects", objects).Int("pages", pages).Dur("durationSeconds", took).Msg("vCenter's stream of changes is open")
 			return pc, version, nil
 		}
 	}
