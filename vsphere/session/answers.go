@@ -19,20 +19,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// undirected refuses answers that lead elsewhere. vCenter's API gives none; whoever does could lead the password to another
-// server, or to plain http.
+// undirected refuses redirects. vCenter's API sends none, and one could send the password to another
+// server, or over plain http.
 func undirected(res *http.Response, err error) (*http.Response, error) {
 	if err != nil || res.StatusCode < http.StatusMultipleChoices || res.StatusCode >= http.StatusBadRequest {
 		return res, err
 	}
 	_ = res.Body.Close()
 	return nil, vcfault.New(vcfault.ReasonNotVCenterAPI, false,
-		"What answers at vCenter's address redirects to another one, which is not followed: set VC_HOST to the address of vCenter itself.")
+		"vCenter's address redirects to another one, which the server does not follow: set VC_HOST to the address of vCenter itself.")
 }
 
-// exchange makes a call, and sees to it that what comes back is an answer: callers may take for granted that a response has
-// all that vCenter's API requires of it. govmomi gives a nil response, or empty fields, for an answer that lacks them, and its
-// decoder panics at one that has a value of another type than the field's.
+// exchange makes a call and checks the answer, so that callers can rely on a response having
+// all that vCenter's API requires. govmomi returns a nil response, or empty fields, for an answer that lacks them, and its
+// decoder panics if a value has another type than its field.
 func exchange(ctx context.Context, next soap.RoundTripper, method string, req, res soap.HasFault) (err error) {
 	if err = Contained(method, func() error { return next.RoundTrip(ctx, req, res) }); err == nil {
 		if lack := lacking(res); lack != "" {
@@ -63,10 +63,10 @@ func Contained(method string, f func() error) (err error) {
 }
 
 // searchMost bounds the calls of one search by govmomi's finder: it makes one for each folder, and would follow a folder that
-// says to be in itself forever, with a path that grows. vCenter has at most 2,500 datacenters, and few have ten.
+// claims to be in itself forever, with a growing path. vCenter has at most 2,500 datacenters, and few have ten.
 const searchMost = 3000
 
-// Bounded gives a client for one search.
+// Bounded returns a client for one search.
 func (s *Session) Bounded() *vim25.Client {
 	c := *s.Vim
 	c.RoundTripper = &search{next: s.Vim.RoundTripper, most: cmp.Or(s.searchMost, searchMost)}
@@ -86,8 +86,8 @@ func (s *search) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	return s.next.RoundTrip(ctx, req, res)
 }
 
-// missingManager names a part of vCenter that every vCenter has, and that this one does not tell of. (ESXi hosts lack some, which
-// is why the API allows them to be left out.)
+// missingManager names a part of vCenter that every vCenter has, but this one does not list. (ESXi hosts lack some, which
+// is why they are optional in the API.)
 func missingManager(c types.ServiceContent) string {
 	managers := map[string]*types.ManagedObjectReference{
 		"sessionManager": c.SessionManager, "viewManager": c.ViewManager, "searchIndex": c.SearchIndex, "taskManager": c.TaskManager,
@@ -102,8 +102,8 @@ func missingManager(c types.ServiceContent) string {
 	return ""
 }
 
-// lacking names what a response must have and does not: the response itself, or its Returnval where the API makes that
-// required. Fields that may be left out are pointers or slices in govmomi's types, and a number or a flag may be zero.
+// lacking names what a response must have but has not: the response itself, or its Returnval where the API requires
+// one. Optional fields are pointers or slices in govmomi's types, and a number or a flag may be zero.
 func lacking(res soap.HasFault) string {
 	body := reflect.Indirect(reflect.ValueOf(res))
 	if body.Kind() != reflect.Struct {

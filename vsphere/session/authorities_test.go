@@ -86,7 +86,7 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 			t.Errorf("with a broken file: %v", err)
 		}
 	}
-	if n := strings.Count(log.String(), "those before are trusted on"); n != 1 {
+	if n := strings.Count(log.String(), "still trusting the previous ones"); n != 1 {
 		t.Errorf("said %d times: %s", n, &log)
 	}
 	write(other)

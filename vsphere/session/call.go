@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Call runs f on the current session, with an operationID. NotAuthenticated says that nothing was done, so f
-// is then run once more, on a new session. Errors are *vcfault.Error.
+// Call runs f on the current session, with an operationID. NotAuthenticated means that nothing was done, so Call
+// then runs f again, on a new session. Errors are *vcfault.Error.
 func (c *Client) Call(ctx context.Context, f func(context.Context, *Session) error) error {
 	ctx = WithOperationID(ctx)
 	for again := true; ; again = false {
@@ -37,7 +37,7 @@ func (c *Client) Call(ctx context.Context, f func(context.Context, *Session) err
 	}
 }
 
-// WithOperationID gives ctx an operationID, by which vCenter's logs and ours can be matched, if it has none.
+// WithOperationID adds an operationID to ctx, which correlates vCenter's logs with the server's, if it has none.
 func WithOperationID(ctx context.Context) context.Context {
 	if operationID(ctx) != "" {
 		return ctx
@@ -45,13 +45,13 @@ func WithOperationID(ctx context.Context) context.Context {
 	return context.WithValue(ctx, types.ID{}, fmt.Sprintf("vmgroup-%08x", rand.Uint32()))
 }
 
-// operationID gives the id that the calls made with ctx bear, or "".
+// operationID returns the id of the calls made with ctx, or "".
 func operationID(ctx context.Context) string {
 	id, _ := ctx.Value(types.ID{}).(string)
 	return id
 }
 
-// Sleep waits, and reports whether ctx still holds.
+// Sleep waits, and reports whether ctx has not ended.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -32,13 +32,13 @@ type Session struct {
 
 // Client keeps one session for the whole process. All methods may be called from any goroutine.
 //
-//	no session, session() called      one login for all who ask (login.go)
-//	a login failed                    nothing is called until the back-off ends: who asks gets the last error at once
-//	NotAuthenticated                  vCenter has dropped the session: the next one who asks logs in
-//	the network failed                the session may still live: the next one who asks tries it before a login
+//	no session, session() called      one login for all callers (login.go)
+//	a login failed                    no call until the back-off ends: callers get the last error at once
+//	NotAuthenticated                  vCenter has dropped the session: the next caller logs in
+//	the network failed                the session may still exist: the next caller tries it before a login
 //	logout                            no session any more
 //
-// The session needs no keep-alive of its own: the inventory's stream calls more often than any time-out.
+// The session needs no keep-alive: the inventory's stream calls more often than any time-out.
 type Client struct {
 	cfg       Config
 	endpoint  *url.URL
@@ -46,7 +46,7 @@ type Client struct {
 	pace      pace // by which calls go
 	rounds    *rounds
 	rest      *restLogins // for tags
-	// base ends at logout, and with it a login under way.
+	// base ends at logout, and any running login with it.
 	base context.Context
 	end  context.CancelFunc
 
@@ -96,8 +96,8 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Session gives the current session, and logs in if there is none. While a back-off lasts it gives the last
-// error at once and calls nobody. Errors are *vcfault.Error.
+// Session returns the current session, and logs in if there is none. During a back-off it returns the last
+// error at once and makes no call. Errors are *vcfault.Error.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	c.mu.Lock()
 	var fresh *digest
@@ -137,15 +137,15 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	}
 }
 
-// soon is how long a session should last at least; quickLosses is how many may not before logins are slowed.
-// (An account whose sessions are dropped at once would else log in forever.)
+// soon is the shortest normal life of a session; quickLosses is how many shorter ones there may be before logins slow down.
+// (Otherwise an account whose sessions are dropped at once would log in forever.)
 const (
 	soon        = time.Minute
 	quickLosses = 5
 )
 
-// Lost says that a call on s failed in a way that says the session is gone or out of reach. Only the current
-// session is dropped: whoever comes late with an old one changes nothing.
+// Lost reports that a call on s failed in a way that means that the session is gone or unreachable. It drops only the current
+// session: a late report about an old one changes nothing.
 func (c *Client) Lost(s *Session, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,19 +165,19 @@ func (c *Client) Lost(s *Session, err error) {
 	c.cfg.Log.Warn().Err(err).Int64("epoch", s.Epoch).Msg("vCenter session lost")
 }
 
-// Transport makes the connections to vCenter. It is for the check, which looks at each part of the way, and for tests.
+// Transport makes the connections to vCenter. It is for the check, which examines each part of the connection, and for tests.
 func (c *Client) Transport() *http.Transport { return c.transport }
 
 // Endpoint is the URL of vCenter's API.
 func (c *Client) Endpoint() *url.URL { return c.endpoint }
 
-// REST runs f on the session of the REST API that belongs to s, which is opened if there is none. 401 says that nothing was done,
-// so f is then run once more, on a new session. Errors are *vcfault.Error.
+// REST runs f on the session of the REST API that belongs to s, which it opens if there is none. 401 means that nothing was done,
+// so REST then runs f again, on a new session. Errors are *vcfault.Error.
 func (c *Client) REST(ctx context.Context, s *Session, f func(context.Context, *RESTSession) error) error {
 	return c.rest.call(ctx, s, f)
 }
 
-// Health gives nil, or why there is no session.
+// Health returns nil, or why there is no session.
 func (c *Client) Health() *plan.Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,7 +191,7 @@ func (c *Client) Health() *plan.Fault {
 // logoutTimeout bounds the logout.
 const logoutTimeout = 5 * time.Second
 
-// Logout ends the session in vCenter, so that none is left behind, and with it the client.
+// Logout ends the session in vCenter, so that none is left behind, and the client with it.
 func (c *Client) Logout(ctx context.Context) {
 	c.mu.Lock()
 	c.end()

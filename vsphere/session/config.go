@@ -17,15 +17,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
-// Config says which vCenter to use, and as whom. It is validated once and not changed later.
+// Config says which vCenter to use, and with which account. It is validated once, and immutable.
 type Config struct {
 	// Host is "vc.example.com", "host:port", or a URL "https://host/sdk".
 	Host string
-	// User and Password, or the files they are in. Files are read again at each login, so that a rotated
-	// password is taken without a restart; a trailing newline is dropped.
+	// User and Password, or the files that hold them. Files are read again at each login, so a rotated
+	// password needs no restart; a trailing newline is dropped.
 	User, Password         string
 	UserFile, PasswordFile string
-	// Insecure turns the verification of vCenter's certificate off.
+	// Insecure disables the verification of vCenter's certificate.
 	Insecure bool
 	// CAFile is a PEM file of the certificate authorities to trust instead of the system's. It is read again at each
 	// handshake.
@@ -37,7 +37,7 @@ type Config struct {
 	Log       zerolog.Logger
 	// Dial makes the connections to vCenter, instead of TCP; it may be nil. It is for tests: no flag sets it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Through makes the SOAP calls of a session after its login, instead of HTTP; it is given the session's key and may be
+	// Through makes the SOAP calls of a session after its login, instead of HTTP; it gets the session's key and may be
 	// nil. It is for tests: no flag sets it.
 	Through func(session string) soap.RoundTripper
 	// SearchMost bounds the calls of one search; 0: 3000. It is for tests: no flag sets it.
@@ -46,7 +46,7 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// Format keeps the password out of whatever prints a connection.
+// Format keeps the password out of printed configurations.
 func (c Config) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "vCenter %s", c.Host[strings.LastIndexByte(c.Host, '@')+1:])
 }
@@ -58,7 +58,7 @@ type trust struct {
 	insecure   bool
 }
 
-// endpoint gives the URL of vCenter's API. Errors name the flag and its variable, and never hold a password.
+// endpoint returns the URL of vCenter's API. Errors name the flag and its variable, and never have a password.
 func (c Config) endpoint() (*url.URL, error) {
 	if c.Host == "" {
 		return nil, errors.New("--host (VC_HOST): give vCenter's name, such as vc.example.com")
@@ -68,7 +68,7 @@ func (c Config) endpoint() (*url.URL, error) {
 		return nil, errors.New(`--host (VC_HOST): give a name, a host:port or a URL such as "https://vc.example.com/sdk"`)
 	}
 	if u.User.Username() != "" {
-		return nil, errors.New("--host (VC_HOST): keep user and password out of the URL; give them by VC_USER and VC_PASS, or by files")
+		return nil, errors.New("--host (VC_HOST): remove user and password from the URL; set VC_USER and VC_PASS, or use files")
 	}
 	switch {
 	case u.Scheme == "https":
@@ -110,7 +110,7 @@ func (c Config) trust() (trust, error) {
 	return t, nil
 }
 
-// TLS says how vCenter's certificate is verified, if it is to be that of host.
+// TLS returns how vCenter's certificate is verified, which must be host's.
 func (c Config) TLS(host string) (*tls.Config, error) {
 	t, err := c.trust()
 	if err != nil {
@@ -119,7 +119,7 @@ func (c Config) TLS(host string) (*tls.Config, error) {
 	return t.config(host), nil
 }
 
-// Validate finds what can be known to be wrong without the network. The files of the credentials need not
+// Validate finds errors that need no network to be known. The files of the credentials need not
 // exist yet: a Secret may come later.
 func (c Config) Validate() error {
 	_, hostErr := c.endpoint()
@@ -140,7 +140,7 @@ func oneOf(name, value, fileName, file string) error {
 	return nil
 }
 
-// credentials gives what to log in with, read afresh.
+// credentials reads the user and password.
 func (c Config) credentials() (user, password string, err error) {
 	if user, err = secret(c.User, c.UserFile); err != nil {
 		return "", "", err

@@ -1,7 +1,7 @@
 // Package session keeps one login at vCenter for the whole process, by SOAP and, for tags, by REST, and makes the calls on it.
 //
-// It promises that many who ask share one login; that a session that vCenter dropped is replaced, and the call that met it runs once
-// more; that refused credentials are tried rarely enough not to lock the account; that whatever answers is an answer of vCenter's API
+// It promises that concurrent callers share one login; that a session that vCenter dropped is replaced, and the failed call runs
+// again; that refused credentials are retried rarely enough not to lock the account; that every result is an answer of vCenter's API
 // or an error; that errors are *vcfault.Error; and that Logout leaves no session behind.
 //
 // Locks: Client.mu and the mutexes of the REST logins and of the authorities guard fields alone. None is held while another is taken,

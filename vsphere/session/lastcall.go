@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// lastCall remembers, of the calls made with a context, the one that failed last, or that began the last task.
+// lastCall remembers which call with a context failed last, or began the last task.
 type lastCall struct {
 	mu     sync.Mutex
 	method string
@@ -25,7 +25,7 @@ func WithLastCall(ctx context.Context) (context.Context, func() (method string))
 	}
 }
 
-// noteCall takes in that a call was made with a context.
+// noteCall records a call that was made with a context.
 func noteCall(ctx context.Context, method string, err error) {
 	last, _ := ctx.Value(lastCallKey{}).(*lastCall)
 	if last == nil || err == nil && !strings.HasSuffix(method, "_Task") {

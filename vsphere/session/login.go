@@ -53,11 +53,11 @@ func (b *backoff) holds(now time.Time, fresh *digest) bool {
 	return false
 }
 
-// asks reports whether it depends on the credentials of now whether a login may be tried.
+// asks reports whether the present credentials decide if a login may be tried.
 func (b *backoff) asks(now time.Time) bool { return now.Before(b.until) && b.refused != nil }
 
-// fresh reads what the credentials are now, for a back-off that asks; nil if they cannot be read. No lock may be held: a file
-// may take its time.
+// fresh reads the present credentials, for a back-off that asks; nil if they cannot be read. The caller must hold no lock: reading a
+// file may take long.
 func (c Config) fresh() *digest {
 	user, password, err := c.credentials()
 	if err != nil {
@@ -81,8 +81,8 @@ func (b *backoff) fail(now time.Time, refused *digest) {
 	}
 }
 
-// waiting is the wait after the nth failure: first, doubling up to most, and up to a fifth of it more or less
-// at random, so that replicas do not come all at once.
+// waiting returns the wait after the nth failure: first, doubling up to most, plus or minus up to a fifth
+// at random, so that replicas do not retry all at once.
 func waiting(first, most time.Duration, n int) time.Duration {
 	d := most
 	if n < 20 {
@@ -91,7 +91,7 @@ func waiting(first, most time.Duration, n int) time.Duration {
 	return d - d/5 + rand.N(2*d/5)
 }
 
-// try makes one attempt for all who wait for it.
+// try makes one attempt for all callers that wait for it.
 func (c *Client) try(a *attempt) {
 	ctx, cancel := context.WithTimeout(c.base, loginTimeout)
 	defer cancel()
@@ -127,8 +127,8 @@ func (c *Client) try(a *attempt) {
 	close(a.done)
 }
 
-// login gives the resting session if it still lives, else a new one. Always a fresh client: a login by one that
-// is logged in is refused as InvalidLogin. refused is set when vCenter refused the credentials.
+// login returns the resting session if it is still valid, otherwise a new one. It always uses a fresh client: vCenter refuses a login
+// by one that is logged in as InvalidLogin. refused is set when vCenter refused the credentials.
 func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refused *digest, err error) {
 	if resting != nil {
 		_, err = methods.GetCurrentTime(ctx, resting.Vim)
@@ -154,7 +154,7 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 		return nil, nil, err
 	}
 	if !vim.IsVC() || vim.ServiceContent.SessionManager == nil {
-		return nil, nil, vcfault.New(vcfault.ReasonNotVCenter, true, "VC_HOST is no vCenter but %q: give the address of a vCenter.", vim.ServiceContent.About.Name)
+		return nil, nil, vcfault.New(vcfault.ReasonNotVCenter, true, "VC_HOST is not a vCenter but %q: set it to the address of a vCenter.", vim.ServiceContent.About.Name)
 	}
 	if lack := missingManager(vim.ServiceContent); lack != "" {
 		return nil, nil, vcfault.NotVCenterAPI("RetrieveServiceContent", fmt.Errorf("the answer has no %s", lack))
@@ -185,25 +185,25 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 	return s, nil, nil
 }
 
-// readCredentials gives what to log in with, read afresh.
+// readCredentials reads the user and password.
 func (c *Client) readCredentials() (user, password string, err error) {
 	if user, password, err = c.cfg.credentials(); err != nil {
-		e := vcfault.New(vcfault.ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: see to VC_USER_FILE and VC_PASS_FILE.")
+		e := vcfault.New(vcfault.ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: check VC_USER_FILE and VC_PASS_FILE.")
 		e.Err = err
 		return "", "", e
 	}
 	return user, password, nil
 }
 
-// lingering is a context that ends a while after ctx does. A login that is stopped midway waits so long for its end:
-// a session that is not known cannot be logged out.
+// lingering returns a context that ends a while after ctx. A login that is stopped midway gets that time to end:
+// a session that is unknown cannot be logged out.
 func lingering(ctx context.Context, while time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(while, cancel) })
 	return longer, func() { stop(); cancel() }
 }
 
-// refusal reports whether vCenter refused the credentials, rather than that it could not be asked.
+// refusal reports whether vCenter refused the credentials, rather than was unreachable.
 func refusal(err error) bool {
 	var login types.BaseInvalidLogin
 	var permission types.BaseNoPermission

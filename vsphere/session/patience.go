@@ -7,12 +7,12 @@ import (
 
 type patience struct{}
 
-// Patiently lets the calls that are made with ctx take as long as ctx lasts. It is for what vCenter takes minutes to find out.
+// Patiently lets calls with ctx take as long as ctx lasts. It is for answers that take vCenter minutes.
 func Patiently(ctx context.Context) context.Context { return context.WithValue(ctx, patience{}, true) }
 
 func isPatient(ctx context.Context) bool { return ctx.Value(patience{}) != nil }
 
-// pace makes the calls that take long on connections of their own, for a transport has one bound for all answers.
+// pace makes slow calls on separate connections, because a transport has one bound for all answers.
 type pace struct{ brisk, slow *http.Transport }
 
 func newPace(brisk *http.Transport) pace {
@@ -35,7 +35,7 @@ func (p pace) CloseIdleConnections() {
 	p.slow.CloseIdleConnections()
 }
 
-// RegisterProtocol has requests of a scheme answered by something else, as http.Transport does. It is for tests.
+// RegisterProtocol makes by answer requests of a scheme, as http.Transport does. It is for tests.
 func (c *Client) RegisterProtocol(scheme string, by http.RoundTripper) {
 	c.pace.brisk.RegisterProtocol(scheme, by)
 	c.pace.slow.RegisterProtocol(scheme, by)

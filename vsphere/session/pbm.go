@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// PBM makes a client of the storage policy service. It has no login of its own: the session's key goes along with each
-// call, in the SOAP header. (govmomi's own constructor would leave our transport out, and so whom we trust.)
+// PBM returns a client of the storage policy service. It needs no login: each call has the session's key
+// in the SOAP header. (govmomi's own constructor would not use our transport, and so not our trusted authorities.)
 func (c *Client) PBM(ctx context.Context, s *Session) (*pbm.Client, error) {
 	endpoint := *c.endpoint
 	endpoint.Path = pbm.Path
@@ -21,7 +21,7 @@ func (c *Client) PBM(ctx context.Context, s *Session) (*pbm.Client, error) {
 	wire.Client.Transport = rewinding{c.transport}
 	wire.UserAgent, wire.Namespace, wire.Cookie = c.cfg.UserAgent, "urn:"+pbm.Namespace, s.Vim.SessionCookie
 	known := wire.Types
-	wire.Types = func(name string) (reflect.Type, bool) { // SPBM leaves its own types' prefix out
+	wire.Types = func(name string) (reflect.Type, bool) { // SPBM omits its own types' prefix
 		if kind, ok := known(name); ok {
 			return kind, true
 		}
@@ -35,14 +35,14 @@ func (c *Client) PBM(ctx context.Context, s *Session) (*pbm.Client, error) {
 	return &pbm.Client{Client: wire, ServiceContent: res.Returnval, RoundTripper: rounds}, nil
 }
 
-// PBMFailure keeps it from being told as an outage of vCenter that one of its services does not answer.
+// PBMFailure keeps an outage of this one service from being reported as an outage of vCenter.
 func PBMFailure(err error) error {
 	if err == nil || vcfault.NotAuthenticated(err) {
 		return err
 	}
 	typed := *vcfault.Classify("", err)
 	if typed.Reason == vcfault.ReasonVCenterUnreachable {
-		typed.Fault = vcfault.New(vcfault.ReasonStoragePolicyUnavailable, false, "vCenter's storage policy service (vmware-sps) does not answer: see whether it runs.").Fault
+		typed.Fault = vcfault.New(vcfault.ReasonStoragePolicyUnavailable, false, "vCenter's storage policy service (vmware-sps) does not answer: check whether it runs.").Fault
 	}
 	return &typed
 }

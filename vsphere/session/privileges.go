@@ -8,7 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// ErrNoAuthority means that there is nobody to ask for privileges.
+// ErrNoAuthority means that vCenter has no service to ask for privileges.
 var ErrNoAuthority = errors.New("vCenter has no AuthorizationManager")
 
 // HeldPrivileges asks vCenter which privileges our user holds on objects, by its own permissions or those of its groups.

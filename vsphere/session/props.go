@@ -6,10 +6,10 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Object is what vCenter told of one object: its properties by their paths. What is unset, or withheld, is not among them.
+// Object is one object in vCenter's answer: its properties by path, without those that are unset or withheld.
 type Object struct {
 	Ref types.ManagedObjectReference
-	// Told reports whether vCenter told of the object at all, and Withheld, whether it kept a property to itself.
+	// Told reports whether the answer has the object at all, and Withheld, whether vCenter withheld a property.
 	Told, Withheld bool
 	props          map[string]types.AnyType
 }
@@ -35,7 +35,7 @@ func ReadObjects(ctx context.Context, s *Session, specs ...types.PropertyFilterS
 	return Objects(objects), nil
 }
 
-// Objects are what an answer tells of objects.
+// Objects returns the objects in an answer.
 func Objects(objects []types.ObjectContent) []Object {
 	all := make([]Object, len(objects))
 	for i := range objects {
@@ -48,7 +48,7 @@ func Objects(objects []types.ObjectContent) []Object {
 	return all
 }
 
-// Prop is the value of a property, or what the pointer in it points to; the zero value if there is none of that type.
+// Prop returns the value of a property, or what the pointer in it points to; the zero value if there is none of that type.
 func Prop[T any](o Object, path string) T {
 	v, _ := LookUp[T](o, path)
 	return v
@@ -67,8 +67,8 @@ func LookUp[T any](o Object, path string) (value T, is bool) {
 	return value, false
 }
 
-// Only is the value of the one property of that type, by whatever path vCenter names it: that of an entry of extraConfig has its key
-// in it.
+// Only returns the value of the only property of that type, whatever its path: vCenter's path for an entry of extraConfig includes its
+// key.
 func Only[T any](o Object) T {
 	for path := range o.props {
 		if v, is := LookUp[T](o, path); is {

@@ -17,14 +17,14 @@ import (
 // It is opened when it is first needed, as the same user, and belongs to one SOAP session: with the next, there is a new
 // one. All methods may be called from any goroutine.
 //
-//	no session, on() called     one login for all who ask, if the SOAP session stands
+//	no session, on() called     one login for all callers, if the SOAP session is valid
 //	the password is refused     no login for refusedMost, or until there are other credentials or a new SOAP session:
 //	                            one refusal more than the SOAP login's (login.go) does not lock the account
-//	another failure             a back-off of its own: the SOAP session has no part in it
+//	another failure             a separate back-off: the SOAP session is not affected
 //	401                         vCenter has dropped the session: one login, and the call runs once more
 type restLogins struct {
 	client *Client
-	// turn has a place for one: for who logs in or out.
+	// turn has one place, for the goroutine that logs in or out.
 	turn chan struct{}
 
 	mu      sync.Mutex
@@ -44,7 +44,7 @@ func newRESTLogins(c *Client) *restLogins {
 	return &restLogins{client: c, turn: make(chan struct{}, 1)}
 }
 
-// call runs f on the session. 401 says that nothing was done, so f is then run once more, on a new session. Errors are
+// call runs f on the session. 401 means that nothing was done, so call then runs f again, on a new session. Errors are
 // *vcfault.Error.
 func (r *restLogins) call(ctx context.Context, s *Session, f func(context.Context, *RESTSession) error) error {
 	ctx = WithOperationID(ctx)
@@ -66,8 +66,8 @@ func (r *restLogins) call(ctx context.Context, s *Session, f func(context.Contex
 	}
 }
 
-// on gives the session that belongs to s, and logs in if there is none. While a back-off lasts it gives the last error at
-// once and calls nobody.
+// on returns the session that belongs to s, and logs in if there is none. During a back-off it returns the last error at
+// once and makes no call.
 func (r *restLogins) on(ctx context.Context, s *Session) (*RESTSession, error) {
 	if rs := r.under(s); rs != nil {
 		return rs, nil
@@ -114,7 +114,7 @@ func (r *restLogins) under(s *Session) *RESTSession {
 	return nil
 }
 
-// held is why it is too early for a login; nil if it is not.
+// held returns why it is too early for a login; nil if it is not.
 func (r *restLogins) held(s *Session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

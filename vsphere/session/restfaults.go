@@ -19,7 +19,7 @@ const (
 	statusForbidden       = http.StatusForbidden
 )
 
-// The kinds of errors of the REST API that are told apart ("type" in the answer).
+// The kinds of errors of the REST API that the server distinguishes ("type" in the answer).
 const (
 	RESTAlreadyExists = "com.vmware.vapi.std.errors.already_exists"
 	kindUnauthorized  = "com.vmware.vapi.std.errors.unauthorized"
@@ -31,7 +31,7 @@ const (
 	tooManySessions = "com.vmware.vapi.endpoint.failedToLoginMaxUserSessionCountReached"
 )
 
-// restError is an answer of the REST API that is none. It holds nothing of the request but the name of the call.
+// restError is an error answer of the REST API. It has nothing of the request but the name of the call.
 type restError struct {
 	call   string // "POST tagging/category"
 	status int
@@ -50,8 +50,8 @@ func (e *restError) Error() string {
 	return s
 }
 
-// restWire counts, times and logs the calls of the REST API, and makes an error of each answer that says one. (govmomi
-// makes a text of most, and failures are told apart by their types here.) It never shows a call's contents.
+// restWire counts, times and logs the calls of the REST API, and turns each error answer into an error. (govmomi
+// turns most into a text, but the server distinguishes failures by type.) It never shows a call's contents.
 type restWire struct {
 	*rounds
 	next http.RoundTripper
@@ -114,7 +114,7 @@ func readRESTError(call string, res *http.Response) error {
 	return e
 }
 
-// RESTStatus is the HTTP status of an answer that is an error; 0 if err is something else.
+// RESTStatus returns the HTTP status of an error answer; 0 if err is something else.
 func RESTStatus(err error) int {
 	if e, is := errors.AsType[*restError](err); is {
 		return e.status
@@ -122,13 +122,13 @@ func RESTStatus(err error) int {
 	return 0
 }
 
-// RESTKind reports whether err is an answer of that kind.
+// RESTKind reports whether err is an error answer of that kind.
 func RESTKind(err error, kind string) bool {
 	e, is := errors.AsType[*restError](err)
 	return is && e.kind == kind
 }
 
-// restClassify says what an error of a call of the REST API means. What is no answer is as with SOAP. nil gives nil.
+// restClassify returns the fault for an error of a REST call; nil for nil. Errors without an answer are classified as for SOAP.
 func restClassify(err error) *vcfault.Error {
 	e, is := errors.AsType[*restError](err)
 	_, syntax := errors.AsType[*json.SyntaxError](err)
@@ -147,16 +147,16 @@ func restClassify(err error) *vcfault.Error {
 	case e.call != "POST session" && (e.status == statusForbidden || e.kind == kindUnauthorized): // a login needs no privilege
 		typed = vcfault.New(vcfault.ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s: grant it.", taggingPrivilege(e.call))
 	case e.status == http.StatusNotFound && strings.HasPrefix(e.call, "GET "):
-		typed = vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
+		typed = vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; the tags are read again.")
 	case e.status == statusForbidden, e.status == http.StatusNotFound, e.status == http.StatusTooManyRequests, e.status >= http.StatusInternalServerError:
-		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, false, "vCenter's tagging service does not answer (%d %s); it is tried again.", e.status, http.StatusText(e.status))
+		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, false, "vCenter's tagging service does not answer (%d %s); the server tries again.", e.status, http.StatusText(e.status))
 		typed.Passing = true
 	}
 	typed.Err = err
 	return typed
 }
 
-// taggingPrivilege is what a call needs.
+// taggingPrivilege returns the privilege that a call needs.
 //
 // [doc] vSphere Automation API, tagging/category create: "the create category privilege"; tagging/tag create: "the create tag
 // privilege on the input category"; tag-association attach: "the attach tag privilege on the tag and the read privilege on the

@@ -15,7 +15,7 @@ import (
 
 // BatchTags attaches tags to a VM, or detaches them. Both are idempotent, and neither is atomic.
 //
-// govmomi's AttachMultipleTagsToObject does the same, but panics where vCenter says that it failed and not how.
+// govmomi's AttachMultipleTagsToObject does the same, but panics if vCenter reports a failure without a reason.
 func BatchTags(ctx context.Context, rs *RESTSession, action string, a plan.Action, ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -59,9 +59,9 @@ const (
 	// AttachTags and DetachTags are the actions of BatchTags.
 	AttachTags = "attach-multiple-tags-to-object"
 	DetachTags = "detach-multiple-tags-from-object"
-	// tagGone is what these say of a tag that is not there.
+	// tagGone is their error for a tag that does not exist.
 	tagGone = "cis.tagging.objectNotFound.error"
 )
 
-// ErrTagGone means that a tag went after it was found.
+// ErrTagGone means that a tag was removed after it was found.
 var ErrTagGone = errors.New("a tag is gone")

@@ -15,12 +15,12 @@ import (
 // (VMware Configuration Maximums, vCenter Server 8.0).
 const PagesMost = 5000
 
-// Endless is the fault for an answer whose pages do not come to an end.
+// Endless is the fault for an answer whose pages do not end.
 func Endless(method string) *vcfault.Error {
 	return vcfault.NotVCenterAPI(method, errors.New("the answer has no last page"))
 }
 
-// Retrieve makes one RetrievePropertiesEx, however many pages its answer has, for what this vCenter supports.
+// Retrieve makes one RetrievePropertiesEx, and reads all pages of its answer, for the properties that this vCenter supports.
 func Retrieve(ctx context.Context, s *Session, specs ...types.PropertyFilterSpec) ([]types.ObjectContent, error) {
 	pc := s.Vim.ServiceContent.PropertyCollector
 	specs = slices.Clone(specs)
@@ -46,7 +46,7 @@ func Retrieve(ctx context.Context, s *Session, specs ...types.PropertyFilterSpec
 	return objects, unauthenticated(objects)
 }
 
-// unauthenticated gives an error if properties are missing because the session has ended: vCenter may say that for
+// unauthenticated returns an error if properties are missing because the session has ended: vCenter may report that for
 // each property (MissingProperty.fault) instead of refusing the call. It says nothing about the objects.
 func unauthenticated(objects []types.ObjectContent) error {
 	for _, o := range objects {

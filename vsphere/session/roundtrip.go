@@ -25,7 +25,7 @@ func newRounds(log zerolog.Logger, registerer prometheus.Registerer) *rounds {
 	return &rounds{log: log, calls: metrics.VCenterCalls.Counter(registerer), seconds: metrics.VCenterCallDuration.Histogram(registerer)}
 }
 
-// on puts r in front of next.
+// on wraps next.
 func (r *rounds) on(next soap.RoundTripper) soap.RoundTripper { return &roundTripper{r, next} }
 
 type roundTripper struct {
@@ -62,7 +62,7 @@ func (p patient) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	return p.RoundTripper.RoundTrip(ctx, req, res)
 }
 
-// methodOf gives the name of the method: that of govmomi's body type without "Body".
+// methodOf returns the name of the method: that of govmomi's body type without "Body".
 func methodOf(req soap.HasFault) string {
 	t := reflect.TypeOf(req)
 	if t.Kind() == reflect.Pointer {

@@ -8,14 +8,14 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// since is which API has a property that older vCenters lack (vim25: its "Since" or minAPIVersion). They refuse a call that names it
-// as a whole: [doc] RetrievePropertiesEx, CreateFilter: InvalidProperty.
+// since is the API version that introduced a property (vim25: its "Since" or minAPIVersion). Older vCenters refuse any call that names
+// it: [doc] RetrievePropertiesEx, CreateFilter: InvalidProperty.
 var since = map[string][]int{
 	"config.hardware.autoCoresPerSocket": {8, 0, 0, 1},
 	"guest.customizationInfo":            {7, 0, 2},
 }
 
-// Supported is a spec without the properties that this vCenter lacks.
+// Supported returns a spec without the properties that this vCenter lacks.
 func (s *Session) Supported(spec types.PropertyFilterSpec) types.PropertyFilterSpec {
 	lacks := func(path string) bool { return !s.has(path) }
 	spec.PropSet = slices.Clone(spec.PropSet)

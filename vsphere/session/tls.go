@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// DialTimeout and HandshakeTimeout bound the way to vCenter.
+	// DialTimeout and HandshakeTimeout bound connecting to vCenter.
 	DialTimeout      = 10 * time.Second
 	HandshakeTimeout = 10 * time.Second
 	// answerTimeout bounds the wait for a call's answer. Tasks run on their own, so only WaitForUpdatesEx takes
@@ -32,8 +32,8 @@ const (
 	idleMost = 96
 )
 
-// newTransport makes the connections of all sessions to that host, with dial or, if that is nil, by TCP. It replaces
-// govmomi's, whose TLS dial knows neither time-out nor context.
+// newTransport returns the transport of all sessions to that host, with dial or, if that is nil, TCP. It replaces
+// govmomi's, whose TLS dial has neither time-out nor context.
 func newTransport(t trust, host string, dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: DialTimeout, KeepAlive: 15 * time.Second}).DialContext
@@ -65,16 +65,16 @@ func (t trust) config(host string) *tls.Config {
 			return nil
 		}
 	case t.roots != nil:
-		cfg.InsecureSkipVerify = true // for what follows does it
+		cfg.InsecureSkipVerify = true // VerifyConnection verifies instead
 		cfg.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, t.roots.now(), host) }
 	}
 	return cfg
 }
 
-// verify does what crypto/tls does without InsecureSkipVerify, against roots that may be others at each handshake.
+// verify does what crypto/tls does without InsecureSkipVerify, against roots that may change between handshakes.
 func verify(state tls.ConnectionState, roots *x509.CertPool, host string) error {
 	name := state.ServerName
-	if name == "" { // an address has none in the handshake, and an empty one would skip the check
+	if name == "" { // the handshake has no name for an IP address, and an empty one would skip the check
 		name = host
 	}
 	chain := x509.NewCertPool()
@@ -88,8 +88,8 @@ func verify(state tls.ConnectionState, roots *x509.CertPool, host string) error 
 	return nil
 }
 
-// authorities are those in a file, which is read at each handshake: these are few, and so a renewed authority needs no
-// restart. A file that is broken meanwhile changes nothing: what is trusted is never more than a file said.
+// authorities are those in a file, which is read at each of the few handshakes, so a renewed authority needs no
+// restart. While the file is broken, the previous authorities stay.
 type authorities struct {
 	file string
 	log  zerolog.Logger
@@ -97,7 +97,7 @@ type authorities struct {
 	mu   sync.Mutex
 	text []byte
 	pool *x509.CertPool
-	// trouble is what the log was told last.
+	// trouble is the last logged problem.
 	trouble string
 }
 
@@ -116,10 +116,10 @@ func (a *authorities) now() *x509.CertPool {
 	switch {
 	case err != nil && err.Error() != a.trouble:
 		a.trouble = err.Error()
-		a.log.Error().Err(err).Msg("vCenter's authorities could not be read again: those before are trusted on")
+		a.log.Error().Err(err).Msg("vCenter's authorities could not be read again: still trusting the previous ones")
 	case err == nil && (a.pool != before || a.trouble != ""):
 		a.trouble = ""
-		a.log.Info().Str("file", a.file).Msg("vCenter's authorities read again")
+		a.log.Info().Str("file", a.file).Msg("reloaded vCenter's authorities")
 	}
 	return a.pool
 }
@@ -139,8 +139,8 @@ func (a *authorities) take(text []byte, err error) error {
 	return nil
 }
 
-// rewinding makes requests that net/http may send again when a kept connection turns out to be closed before
-// anything was written on it. (govmomi's bodies cannot be read twice, so such a call would fail.)
+// rewinding makes requests that net/http can resend when a kept connection turns out to be closed before
+// anything was written to it. (govmomi's bodies cannot be read twice, so such a call would fail.)
 type rewinding struct{ next http.RoundTripper }
 
 func (r rewinding) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -1,8 +1,8 @@
-// Package tasks awaits all running tasks of vCenter together: one property collector, one filter and one list of the tasks, whatever
-// their number.
+// Package tasks waits for all running tasks of vCenter together: with one property collector, one filter and one list of the tasks,
+// whatever their number.
 //
 // It promises that a wait outlives sessions and outages; that a task that vCenter no longer knows ends its wait with
 // vcfault.ErrTaskLost; that no wait lasts forever because one update was missed; and that nothing is left in vCenter when Run ends.
 //
-// Locks: Tasks.mu guards which tasks are awaited. It is taken alone, and held across no call.
+// Locks: Tasks.mu guards which tasks are awaited. It is taken alone, and never held across a call.
 package tasks

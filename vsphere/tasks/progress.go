@@ -9,20 +9,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// progressEvery is how often the progress is read of the tasks that are awaited for longer than that: one call for all of them. It is
-// not watched, for each step would be an update.
+// progressEvery is how often the server reads the progress of tasks that have been awaited for longer than that, in one call for all
+// of them. It does not watch progress, because each step would be an update.
 const progressEvery = time.Minute
 
 const taskProgress = "info.progress"
 
-// progress is how far a task was when it was last seen to get on, and when that was.
+// progress is a task's last known progress, and when it was seen to change.
 type progress struct {
 	percent int32
 	since   time.Time
 }
 
-// Still is for how long a task that is awaited was not seen to get on: neither its progress nor its state changed. One that is
-// queued waits for others and is not meant; nor is one that is not awaited.
+// Still returns for how long neither the progress nor the state of an awaited task has been seen to change. It is zero for a
+// queued task, which waits for others, and for one that is not awaited.
 func (t *Tasks) Still(ref types.ManagedObjectReference) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,7 +41,7 @@ func (t *Tasks) readProgress(ctx context.Context) {
 	}
 }
 
-// old are the tasks that are awaited for long.
+// old returns the tasks that have been awaited for long.
 func (t *Tasks) old() (refs []types.ManagedObjectReference) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +53,7 @@ func (t *Tasks) old() (refs []types.ManagedObjectReference) {
 	return refs
 }
 
-// readProgressOf reads the progress of tasks once. Where it cannot be read, they count as getting on.
+// readProgressOf reads the progress of tasks once. A task whose progress cannot be read counts as progressing.
 func (t *Tasks) readProgressOf(ctx context.Context, refs []types.ManagedObjectReference) {
 	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{taskState, taskProgress}}},
 		ReportMissingObjectsInResults: types.NewBool(true)}

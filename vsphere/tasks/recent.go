@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// Recent are those that vCenter lists of all that our user may see.
+// Recent returns vCenter's recent tasks, as far as our user may see them.
 func Recent(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
 	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: *s.Vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
@@ -26,7 +26,7 @@ func Recent(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
 	return infos, err
 }
 
-// Clones are the clones of our user that are queued or running.
+// Clones returns the clones of our user that are queued or running.
 func Clones(ctx context.Context, s *session.Session) (running []string, err error) {
 	infos, err := Recent(ctx, s)
 	for i := range infos {

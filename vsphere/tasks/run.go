@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Run awaits tasks until ctx ends. What is still awaited then gets a context's error; nothing is left in vCenter.
+// Run waits for tasks until ctx ends. Waits that are not over then return the context's error; nothing is left in vCenter.
 func (t *Tasks) Run(ctx context.Context) {
 	defer close(t.ended)
 	var w *watch
@@ -41,8 +41,8 @@ func (t *Tasks) Run(ctx context.Context) {
 	}
 }
 
-// nap waits until there is something to await, and then until a batch has gathered. A watch that was idle for
-// long is given back. It gives false when ctx has ended.
+// nap waits until there is a task to wait for, and then until a batch has gathered. It closes a watch that has been idle for
+// long. It returns false when ctx has ended.
 func (t *Tasks) nap(ctx context.Context, w **watch) bool {
 	for t.idle() {
 		var long <-chan time.Time
@@ -63,15 +63,15 @@ func (t *Tasks) nap(ctx context.Context, w **watch) bool {
 	return session.Sleep(ctx, batchEvery)
 }
 
-// watch makes a watch on the current session; old is one that broke, or nil. When that failed, it gives what there still is
-// to be removed from vCenter, broken, or nil: the session may outlive the outage, and what is in it with it.
+// watch makes a watch on the current session; old is one that broke, or nil. If that fails, it returns a broken watch that is still
+// to be removed from vCenter, or nil: the session, and the objects in it, may outlive the outage.
 func (t *Tasks) watch(ctx context.Context, old *watch) *watch {
 	s, err := t.sessions.Session(ctx)
 	if err != nil {
 		return old
 	}
 	if old != nil && old.session == s {
-		old.close(ctx) // the network failed, and the session lived on
+		old.close(ctx) // the network failed, but the session survived
 	}
 	w, err := newWatch(session.WithOperationID(ctx), s)
 	if err != nil {
@@ -81,8 +81,8 @@ func (t *Tasks) watch(ctx context.Context, old *watch) *watch {
 	return w
 }
 
-// fail reacts to a call of w that failed: with its session gone so is the watch; else it is built again, and the
-// old one destroyed when that is possible.
+// fail reacts to a failed call of w: if its session is gone, so is the watch; otherwise it is built again, and the
+// old one destroyed when possible.
 func (t *Tasks) fail(ctx context.Context, w **watch, err error) {
 	t.log.Debug().Err(err).Msg("the wait for tasks restarts")
 	switch {
@@ -100,11 +100,11 @@ func (t *Tasks) fail(ctx context.Context, w **watch, err error) {
 	t.failures++
 }
 
-// turn brings the list up to date, waits for one answer and takes it in.
+// turn brings the list up to date, waits for one answer and processes it.
 //
-// Tasks that are added meanwhile come into the list at once, and the answer then comes at once, too. But the
-// list is changed during a wait only when vCenter has taken in its last change: vcsim locks up when it takes in
-// one change while another comes. So if that is not known, the wait is cancelled instead, and the next turn adds.
+// Tasks that are added meanwhile enter the list at once, and the answer then comes at once, too. But turn changes the
+// list during a wait only when vCenter has processed the last change: vcsim deadlocks if another change comes while
+// it processes one. So if that is unknown, it cancels the wait instead, and the next turn adds them.
 func (t *Tasks) turn(ctx context.Context, w *watch) error {
 	ctx = session.WithOperationID(ctx)
 	grown, err := t.list(ctx, w)
@@ -129,7 +129,7 @@ func (t *Tasks) turn(ctx context.Context, w *watch) error {
 		case <-batch:
 			batch = nil
 			if len(t.wanted(w.listed)) == 0 {
-				added = t.added // that was in the list already
+				added = t.added // that task was in the list already
 				continue
 			}
 			if !w.settled {
@@ -148,9 +148,9 @@ func (t *Tasks) turn(ctx context.Context, w *watch) error {
 		case <-abort:
 			w.abort()
 		case <-silence:
-			w.abort() // vCenter overstays by far: the network swallows its answers
+			w.abort() // vCenter is far too late: the network must have lost its answers
 		case <-again:
-			cancel() // the last one came before the wait did
+			cancel() // the last cancel came before the wait
 		case a := <-answer:
 			if err != nil {
 				return err
@@ -163,7 +163,7 @@ func (t *Tasks) turn(ctx context.Context, w *watch) error {
 // manyDone is how many finished tasks may stay in the list until others are added.
 const manyDone = 64
 
-// list adds to the watch's list what is awaited, and takes out what is no longer. It reports whether the list has
+// list adds awaited tasks to the watch's list, and removes those that no longer are. It reports whether the list has
 // grown, which vCenter answers at once.
 func (t *Tasks) list(ctx context.Context, w *watch) (grown bool, err error) {
 	add, remove := t.wanted(w.listed), t.unwanted(w.listed)
@@ -177,7 +177,7 @@ func (t *Tasks) list(ctx context.Context, w *watch) (grown bool, err error) {
 	return len(add) > len(unknown), err
 }
 
-// take takes an answer in. One to a cancel is no news.
+// take processes an answer. The answer to a cancel has no updates.
 func (t *Tasks) take(ctx context.Context, w *watch, a answer) error {
 	if fault.Is(a.err, &types.RequestCanceled{}) {
 		return nil
@@ -200,7 +200,7 @@ func (t *Tasks) take(ctx context.Context, w *watch, a answer) error {
 	return nil
 }
 
-// reread reads the tasks that nothing was heard of for a whole wait, as the inventory is read again now and then: no
+// reread reads the tasks without updates for a whole wait, as the inventory is read again periodically: no
 // action may wait forever because one update was missed.
 func (t *Tasks) reread(ctx context.Context, w *watch) error {
 	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskComplete}}}}
@@ -235,7 +235,7 @@ func (t *Tasks) reread(ctx context.Context, w *watch) error {
 	return nil
 }
 
-// update takes in the news of one task.
+// update processes the update of one task.
 func (t *Tasks) update(ctx context.Context, w *watch, u types.ObjectUpdate) error {
 	t.mu.Lock()
 	a := t.awaited[u.Obj]

@@ -14,27 +14,27 @@ import (
 const (
 	// batchEvery is how long additions (and vCenter's updates) gather before the next call.
 	batchEvery = 20 * time.Millisecond
-	// watchIdle is how long the watch is kept with nothing to await: no call is made meanwhile.
+	// watchIdle is how long the watch is kept with nothing to wait for: no call is made meanwhile.
 	watchIdle = 30 * time.Second
 	// sessionRetry is how often a session is asked for while there is none. It costs no call.
 	sessionRetry = 250 * time.Millisecond
 	// watchAgainMost bounds the pause before a watch that failed is built again; it doubles from batchEvery.
 	watchAgainMost = 5 * time.Second
-	// emptyPause is the pause after an answer that tells nothing.
+	// emptyPause is the pause after an answer without updates.
 	emptyPause = 250 * time.Millisecond
-	// cancelAgain is when a wait that was cancelled and goes on is cancelled again.
+	// cancelAgain is when a cancelled wait that continues is cancelled again.
 	cancelAgain = 250 * time.Millisecond
 )
 
-// Sessions gives the session that tasks are awaited on. Lost says that it is gone, or out of reach.
+// Sessions provides the session to wait on. Lost reports that it is gone or unreachable.
 type Sessions interface {
 	Session(ctx context.Context) (*session.Session, error)
 	Lost(s *session.Session, err error)
 }
 
-// Tasks awaits all running tasks together: one PropertyCollector of its own, with one filter over one ListView
-// of the tasks (watch.go). So a task costs its share of one change of the list and of the updates that it
-// ends with, not a collector of its own. Finished tasks leave the list when others are added.
+// Tasks waits for all running tasks together: with one PropertyCollector, and one filter over one ListView
+// of the tasks (watch.go). So a task costs its share of one change of the list and of its final
+// updates, not a separate collector. Finished tasks leave the list when others are added.
 //
 // A wait outlives sessions: the watch is built again and every task is read again.
 type Tasks struct {
@@ -62,7 +62,7 @@ type awaited struct {
 	progress progress
 }
 
-// New makes one; it awaits nothing before Run.
+// New returns a Tasks that waits for nothing before Run.
 func New(s Sessions, log zerolog.Logger) *Tasks {
 	return &Tasks{
 		sessions: s,
@@ -73,9 +73,9 @@ func New(s Sessions, log zerolog.Logger) *Tasks {
 	}
 }
 
-// Wait blocks until the task has ended and gives its state, result, error and completeTime; the rest of the
-// TaskInfo but its keys stays empty. A task that failed gives a task.Error too; one that vCenter no longer knows
-// gives vcfault.ErrTaskLost. If ctx ends, or run does, the task goes on and its context's error is given.
+// Wait blocks until the task has ended and returns its state, result, error and completeTime; the rest of the
+// TaskInfo except its keys stays empty. For a failed task it also returns a task.Error, and for one that vCenter no longer knows
+// vcfault.ErrTaskLost. If ctx ends, or Run does, the task continues and Wait returns the context's error.
 func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]

@@ -25,14 +25,14 @@ const (
 	// taskWaitSeconds bounds one WaitForUpdatesEx. It stays far below the session's time-out (vCenter's
 	// default: 30 min; but vcsim loses a session in a call longer than that) and below answerTimeout.
 	taskWaitSeconds = 20
-	// taskSilence is how long such a call may take before it is given up.
+	// taskSilence is how long such a call may take before the server gives it up.
 	taskSilence = taskWaitSeconds*time.Second + 10*time.Second
 	// cleanTimeout bounds the removal of what was made in vCenter.
 	cleanTimeout = 5 * time.Second
 )
 
-// watch is what awaits tasks in one session: a collector, a list, and a filter over the list. It is used by
-// one goroutine, but for the wait itself.
+// watch waits for tasks in one session, with a collector, a list, and a filter over the list. One goroutine uses
+// it, except for the wait itself.
 type watch struct {
 	session   *session.Session
 	collector types.ManagedObjectReference
@@ -40,18 +40,18 @@ type watch struct {
 	// listed are the tasks in the list.
 	listed  map[types.ManagedObjectReference]bool
 	version string
-	// changes counts the changes of the list; settled reports whether vCenter has taken in the last of them.
+	// changes counts the changes of the list; settled reports whether vCenter has processed the last of them.
 	changes int
 	settled bool
 	// more: the last answer was a page of several.
 	more bool
-	// broken: the network failed. What is in vCenter may still be there.
+	// broken: the network failed. The objects in vCenter may still exist.
 	broken bool
 	// abort ends the wait's request when vCenter does not answer a cancel.
 	abort context.CancelFunc
 }
 
-// answer is what a wait gave; a nil set is no news. changes and first are as they were when the wait began.
+// answer is the result of a wait; a nil set has no updates. changes and first are as of the beginning of the wait.
 type answer struct {
 	set     *types.UpdateSet
 	err     error
@@ -59,7 +59,7 @@ type answer struct {
 	first   bool
 }
 
-// newWatch makes one with an empty list. If it fails, what it gives is to be closed all the same.
+// newWatch returns a watch with an empty list, which must be closed even if newWatch fails.
 func newWatch(ctx context.Context, s *session.Session) (*watch, error) {
 	w := &watch{session: s, listed: map[types.ManagedObjectReference]bool{}, abort: func() {}}
 	content := s.Vim.ServiceContent
@@ -87,7 +87,7 @@ func newWatch(ctx context.Context, s *session.Session) (*watch, error) {
 	return w, err
 }
 
-// change adds to the list and takes out of it, in one call. It gives the tasks that vCenter does not know.
+// change adds tasks to the list and removes others, in one call. It returns the tasks that vCenter does not know.
 func (w *watch) change(ctx context.Context, add, remove []types.ManagedObjectReference) ([]types.ManagedObjectReference, error) {
 	w.changes++
 	w.settled = false
@@ -104,7 +104,7 @@ func (w *watch) change(ctx context.Context, add, remove []types.ManagedObjectRef
 	return res.Returnval, nil
 }
 
-// wait begins to wait for news. Its request outlives ctx, for an abandoned wait goes on in vCenter: use cancel.
+// wait begins to wait for updates. Its request outlives ctx, because an abandoned wait continues in vCenter: use cancel.
 func (w *watch) wait(ctx context.Context) <-chan answer {
 	ctx, w.abort = context.WithCancel(context.WithoutCancel(ctx))
 	abort := w.abort
@@ -126,8 +126,8 @@ func (w *watch) wait(ctx context.Context) <-chan answer {
 	return answers
 }
 
-// note notes where the news ends. News after a change of the list shows that the change was taken in; the first
-// answer does not, for it is a plain read, nor does the next page of an older answer.
+// note records the version of an answer. Updates after a change of the list show that vCenter has processed the change; the first
+// answer does not, because it is a plain read, nor does the next page of an older answer.
 func (w *watch) note(a answer) {
 	if !a.first && !w.more && a.changes == w.changes {
 		w.settled = true
@@ -136,7 +136,7 @@ func (w *watch) note(a answer) {
 	w.more = a.set.Truncated != nil && *a.set.Truncated
 }
 
-// cancel has vCenter answer the wait. If vCenter does not do even that, the request is given up.
+// cancel makes vCenter answer the wait. If vCenter does not, the request is given up.
 func (w *watch) cancel(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()
@@ -145,7 +145,7 @@ func (w *watch) cancel(ctx context.Context) {
 	}
 }
 
-// close removes from vCenter what newTaskWatch made, as well as it can. No wait may be under way.
+// close removes what newWatch made from vCenter, as far as possible. No wait may be under way.
 func (w *watch) close(ctx context.Context) {
 	if w == nil {
 		return
@@ -169,7 +169,7 @@ func (w *watch) read(ctx context.Context, ref types.ManagedObjectReference) (typ
 	return t.Info, err
 }
 
-// apply takes a change of a watched property in.
+// apply applies a change of a watched property.
 func apply(info *types.TaskInfo, c types.PropertyChange) {
 	switch v := c.Val.(type) {
 	case types.TaskInfoState:
