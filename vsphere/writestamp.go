@@ -58,5 +58,5 @@ func unchanged(m *inventory.Member, a plan.Action) error {
 }
 
 func changedMeanwhile() *vcfault.Error {
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else changed the VM in the meantime; it is read and tried again.")
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else changed the VM meanwhile; the server reads it and tries again.")
 }

@@ -4,22 +4,22 @@ import (
 	"errors"
 )
 
-// Owner says whose a VM is.
+// Owner says what a VM's stamp tells about its owner.
 type Owner int
 
 const (
-	// Unmanaged: it bears no stamp, a garbled one, or the stamp of the VM that it is a copy of.
+	// Unmanaged: it has no stamp, a garbled one, or the stamp of the VM that it is a copy of.
 	Unmanaged Owner = iota
-	// Ours: it bears a valid stamp, of whatever group.
+	// Ours: it has a valid stamp, of any group.
 	Ours
-	// UnknownVersion: it bears a stamp that only a newer server understands. It is counted and never touched.
+	// UnknownVersion: it has a stamp that only a newer server understands. It is counted and never touched.
 	UnknownVersion
-	// Unreadable: its configuration cannot be read now, so that it may be anybody's.
+	// Unreadable: its configuration cannot be read now, so its owner is unclear.
 	Unreadable
 )
 
-// Read reads the text of a VM's stamp, which is empty if it bears none. readable reports whether the VM's configuration could be
-// read, and with it that text.
+// Read parses the text of a VM's stamp, which is empty if it has none. readable reports whether the VM's configuration could be
+// read, and that text with it.
 func Read(text, instanceUUID string, readable bool) (Stamp, Owner) {
 	switch {
 	case !readable:

@@ -15,25 +15,25 @@ import (
 )
 
 // Key is the extraConfig key of the stamp. It is our own, never guestinfo.*, which guests can write. It has
-// dots only, as vCenter's own keys do: a slash in the name of a .vmx line is nobody's promise.
+// only dots, as vCenter's own keys do: nothing documents that a name in a .vmx file may have a slash.
 const Key = "codeconnect.vmworld.com.vmgroup.stamp"
 
 // format is the version that this server writes and reads.
 const format = 1
 
-// maxBytes bounds what is taken for a stamp, in bytes.
+// maxBytes bounds the length of a stamp, in bytes.
 const maxBytes = 16 << 10
 
 var (
 	// ErrVersion means that another version of the server wrote the stamp: count the VM, never touch it.
 	ErrVersion = errors.New("the stamp is of an unknown version")
-	// ErrInvalid means that the text is no stamp.
+	// ErrInvalid means that the text is not a stamp.
 	ErrInvalid = errors.New("the stamp is invalid")
 )
 
-// Stamp is what is written into a VM, by the very task that makes it, so that it is known again. UID and Ordinal
-// say whose it is; the rest is for the plan, for people, and for restored backups. It is comparable, so its times
-// are as Time gives them.
+// Stamp is the record that the task that makes a VM writes into it. UID and Ordinal
+// say which member it is; the rest is for the plan, for people, and for restored backups. It is comparable, so its times
+// are as Time returns them.
 //
 //	{"v":1, "cluster":"prod", "namespace":"shop", "name":"web", "uid":"…", "generation":3, "ordinal":0,
 //	 "revision":"5f3c", "revisionAlgorithm":1, "instanceUuid":"…", "vcenter":"…", "marked":true}
@@ -63,10 +63,10 @@ type Stamp struct {
 	Created time.Time
 	// Fingerprint is the template's, as it was cloned.
 	Fingerprint string
-	// Quarantined is since when the VM is no member any more, but kept for a while.
+	// Quarantined is since when the VM has been in quarantine.
 	Quarantined time.Time
-	// Shutdown is the last time that the guest was asked to shut down. Its Boot is vCenter's word, kept in full: it is
-	// compared with what vCenter says later.
+	// Shutdown is the last time that the guest was asked to shut down. Its Boot is vCenter's time, in full precision, to be
+	// compared with vCenter's later.
 	Shutdown plan.Moment
 	// Restarted is when the VM was last reset because it stayed unready.
 	Restarted time.Time
@@ -76,19 +76,19 @@ type Stamp struct {
 	MarkedAt time.Time
 	// Home, Addresses and Prepared are as plan.VM has them.
 	Home, Addresses, Prepared string
-	// Disks are those that the clone made, as disks.Keys and disks.Identify give them; empty for a VM that was adopted, or that an
+	// Disks are those that the clone made, as disks.Keys and disks.Identify return them; empty for a VM that was adopted, or that an
 	// older server cloned.
 	Disks string
 
-	// extra holds, as a JSON object, the keys that this server does not know; Encode gives them back, so that
+	// extra holds, as a JSON object, the keys that this server does not know; Encode writes them again, so that
 	// an older server does not lose what a newer one wrote.
 	extra string
 }
 
-// Time is a time as a stamp keeps it: in UTC and whole seconds.
+// Time returns a time as a stamp stores it: in UTC and whole seconds.
 func Time(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// fields are the keys that every stamp has, and where their values are.
+// fields returns the keys that every stamp has, and pointers to their values.
 func (s *Stamp) fields() map[string]any {
 	return map[string]any{
 		"cluster": &s.Cluster, "namespace": &s.Namespace, "name": &s.Name, "uid": &s.UID,
@@ -98,7 +98,7 @@ func (s *Stamp) fields() map[string]any {
 	}
 }
 
-// optional are the keys that are written only where they are set.
+// optional returns the keys that are written only if they are set.
 func (s *Stamp) optional() map[string]any {
 	return map[string]any{
 		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "why": &s.Why,
@@ -108,7 +108,7 @@ func (s *Stamp) optional() map[string]any {
 	}
 }
 
-// Encode gives the stamp as it is written into a VM. Equal stamps give equal bytes.
+// Encode returns the stamp's text. Equal stamps give equal bytes.
 func (s Stamp) Encode() string {
 	keys := map[string]any{}
 	if s.extra != "" {
@@ -133,7 +133,7 @@ func (s Stamp) Encode() string {
 	return string(text)
 }
 
-// Decode reads a stamp. The error is ErrVersion or ErrInvalid; neither VM may be touched.
+// Decode parses a stamp. The error is ErrVersion or ErrInvalid; in both cases the VM must not be touched.
 func Decode(text string) (Stamp, error) {
 	if len(text) > maxBytes {
 		return Stamp{}, fmt.Errorf("%w: it has %d bytes", ErrInvalid, len(text))
@@ -144,7 +144,7 @@ func Decode(text string) (Stamp, error) {
 	}
 	var version int
 	if err := json.Unmarshal(keys["v"], &version); err != nil || version < 1 {
-		return Stamp{}, fmt.Errorf("%w: it bears no version", ErrInvalid)
+		return Stamp{}, fmt.Errorf("%w: it has no version", ErrInvalid)
 	}
 	if version != format {
 		return Stamp{}, fmt.Errorf("%w: %d", ErrVersion, version)
@@ -177,7 +177,7 @@ func Decode(text string) (Stamp, error) {
 // Unprepared reports whether the VM is to be prepared before it is powered on for the first time.
 func (s *Stamp) Unprepared() bool { return strings.HasPrefix(s.Prepared, plan.Unprepared) }
 
-// Onto says of a VM what its stamp says.
+// Onto returns the VM with the fields from its stamp.
 func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter
 	vm.Marked, vm.Why, vm.Quarantined = s.Marked, s.Why, s.Quarantined
@@ -188,8 +188,8 @@ func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	return vm
 }
 
-// Owned reports whether the VM that bears this stamp, and has that instanceUuid, is a member of the group with
-// that UID. Without an instanceUuid, or with another than the stamp's, it is a copy, hence an unmanaged VM.
+// Owned reports whether the VM with this stamp and that instanceUuid is a member of the group with
+// that UID. Without an instanceUuid, or with another than the stamp's, it is a copy, and so an unmanaged VM.
 func (s Stamp) Owned(uid types.UID, instanceUUID string) bool {
 	return uid != "" && s.UID == uid && instanceUUID != "" && s.InstanceUUID == instanceUUID
 }

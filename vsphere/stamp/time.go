@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// How the optional parts of a stamp are written. What is inside "shutdown" and "adopted" is a version's own: a newer
-// server adds keys beside them, not in them, for only those beside them are given back by an older one.
+// The encoding of a stamp's optional parts. The content of "shutdown" and "adopted" is fixed: a newer
+// server adds keys beside them, not in them, because an older one preserves only those beside them.
 type (
 	stampedTime   time.Time
 	stampedMoment plan.Moment
@@ -27,7 +27,7 @@ type (
 
 var errTime = errors.New("a time is out of the years 1 to 9999")
 
-// MarshalJSON gives the time in RFC 3339, in whole seconds.
+// MarshalJSON returns the time in RFC 3339, in whole seconds.
 func (t *stampedTime) MarshalJSON() ([]byte, error) {
 	return json.Marshal(Time(time.Time(*t)).Format(time.RFC3339))
 }
@@ -43,7 +43,7 @@ func (t *stampedTime) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// MarshalJSON gives both times in RFC 3339, boot in full.
+// MarshalJSON returns both times in RFC 3339, boot in full precision.
 func (s *stampedMoment) MarshalJSON() ([]byte, error) {
 	var k momentKeys
 	if !s.At.IsZero() {

@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Error is a failure of something that was tried in vCenter. Its fault is for the user: equal failures have
-// equal bytes (no clock, no task's or operation's id), for they end up in a status. Its cause is for the log.
+// Error is a failure in vCenter. Its fault is for the user: equal failures have
+// equal bytes (no clock, no task's or operation's id), because they end up in a status. Its cause is for the log.
 type Error struct {
 	plan.Fault
 	// Op says what was tried; it may be empty.
@@ -22,7 +22,7 @@ type Error struct {
 	Err error
 }
 
-// Error gives what was tried, the fault and, for the log, its cause.
+// Error returns what was tried, the fault and, for the log, its cause.
 func (e *Error) Error() string {
 	s := e.Reason + ": " + e.Message
 	if e.Op != "" {
@@ -34,13 +34,13 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// PlanFault gives the fault in plan's words. (loop asks for it without knowing this package.)
+// PlanFault returns the fault as plan's type. (Package loop calls it without importing this package.)
 func (e *Error) PlanFault() plan.Fault { return e.Fault }
 
-// mayPass marks the faults that go by themselves within seconds or minutes, and where looking again is cheap.
+// mayPass marks the faults that pass by themselves within seconds or minutes, and where a retry is cheap.
 func mayPass(f plan.Fault) plan.Fault {
 	f.Passing = !f.Person && slices.Contains([]string{ReasonCloneUnderWay, ReasonTaskInProgress, ReasonConcurrentAccess,
 		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNameHeld, ReasonAdoptReading, ReasonNotAuthenticated, ReasonVCenterUnreachable,
@@ -48,20 +48,20 @@ func mayPass(f plan.Fault) plan.Fault {
 	return f
 }
 
-// New makes an Error of our own finding. person reports whether waiting does not help.
+// New returns an Error that the server itself found. person reports whether an operator has to act.
 func New(reason string, person bool, format string, args ...any) *Error {
 	return &Error{Fault: mayPass(plan.Fault{Reason: reason, Person: person, Message: fmt.Sprintf(format, args...)})}
 }
 
-// Untried says of an error that nothing was done.
+// Untried marks an error as one before which nothing was done.
 func Untried(err error) *Error {
 	e := *Classify("", err)
 	e.Untried = true
 	return &e
 }
 
-// Classify says what an error means, by the types in its tree and never by its text. nil gives nil; what is an
-// *Error already stays as it is and only gains op if it has none.
+// Classify returns what an error means, by the types in its tree and never by its text; nil for nil. An
+// *Error stays as it is and only gains op if it has none.
 //
 // The first that fits wins: our own errors; vCenter's faults (vimfaults.go); the caller's context; the
 // certificate; the network (netfaults.go); Internal, with the error's text.
@@ -92,12 +92,12 @@ func Classify(op string, err error) *Error {
 // ownFault knows the errors that this package makes.
 func ownFault(err error) (plan.Fault, bool) {
 	if errors.Is(err, ErrTaskLost) {
-		return plan.Fault{Reason: ReasonTaskLost, Message: "vCenter no longer knows the task; what came of it is read from the inventory."}, true
+		return plan.Fault{Reason: ReasonTaskLost, Message: "vCenter no longer knows the task; the inventory will show its result."}, true
 	}
 	return plan.Fault{}, false
 }
 
-// internal is the fault for what nobody foresaw: it keeps vCenter's words.
+// internal is the fault for unforeseen errors: it keeps vCenter's message.
 func internal(message string) plan.Fault {
 	if message = Steady(message); message == "" {
 		message = "vCenter reported a failure and gave no message; its task list may say more."
@@ -108,13 +108,13 @@ func internal(message string) plan.Fault {
 // NotVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and may be nil.
 func NotVCenterAPI(method string, cause error) *Error {
 	e := New(ReasonNotVCenterAPI, false,
-		"What answers %s at vCenter's address does not speak vCenter's API: see whether VC_HOST leads to vCenter itself, and not to a proxy or a login page.", method)
+		"The answer to %s from vCenter's address is not one of vCenter's API: check that VC_HOST leads to vCenter itself, and not to a proxy or a login page.", method)
 	e.Err = cause
 	return e
 }
 
-// Known reports whether an error is a fault of vCenter, of the network or of ours. What else a call can end with is an answer
-// that is not understood.
+// Known reports whether an error is a fault of vCenter, of the network or of the server. Any other error of a call is an
+// answer that the server does not understand.
 func Known(err error) bool {
 	if _, own := errors.AsType[*Error](err); own || soap.IsSoapFault(err) || soap.IsVimFault(err) {
 		return true
@@ -127,7 +127,7 @@ func Known(err error) bool {
 	return false
 }
 
-// NotAuthenticated reports whether vCenter knows no session of ours (any more).
+// NotAuthenticated reports whether vCenter has no session for the server (any more).
 func NotAuthenticated(err error) bool {
 	return fault.Is(err, &types.NotAuthenticated{})
 }
@@ -141,7 +141,7 @@ func Has[T any](err error) bool {
 	})
 }
 
-// MissingObject is what a ManagedObjectNotFound is about; the zero reference if err is something else.
+// MissingObject returns the object of a ManagedObjectNotFound; the zero reference if err is something else.
 func MissingObject(err error) types.ManagedObjectReference {
 	var gone *types.ManagedObjectNotFound
 	if _, is := fault.As(err, &gone); is {
@@ -150,7 +150,7 @@ func MissingObject(err error) types.ManagedObjectReference {
 	return types.ManagedObjectReference{}
 }
 
-// SessionEnded gives an error if that is why a property is missing: the session, rather than the task, is gone.
+// SessionEnded returns an error if the session has ended, and a property is missing for that reason.
 func SessionEnded(f types.BaseMethodFault) error {
 	if f == nil {
 		return nil
@@ -161,12 +161,12 @@ func SessionEnded(f types.BaseMethodFault) error {
 	return nil
 }
 
-// AlreadyIn reports whether a step was refused because the VM is in that state already.
+// AlreadyIn reports whether vCenter refused a step because the VM is in that state already.
 func AlreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
 	var already *types.InvalidPowerState
 	_, is := fault.As(err, &already)
 	return is && already.ExistingState == wanted
 }
 
-// ErrTaskLost means that vCenter no longer knows a task: what came of it only the inventory can tell.
+// ErrTaskLost means that vCenter no longer knows a task: only the inventory can show its result.
 var ErrTaskLost = errors.New("vCenter no longer knows the task")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Listing gives names in order, for a message.
+// Listing returns names in order, for a message.
 func Listing(names []string) string {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	more := ""
@@ -19,7 +19,7 @@ func Listing(names []string) string {
 // listingMost bounds how many names a message lists.
 const listingMost = 10
 
-// FirstFew names the first of them.
+// FirstFew returns the first few names, in order.
 func FirstFew(names []string) string {
 	const most = 5
 	if len(names) > most {

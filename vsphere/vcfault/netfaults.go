@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// PinError says that the server shows another certificate than the one pinned by its thumbprint.
+// PinError means that vCenter shows another certificate than the one pinned by its thumbprint.
 type PinError struct{ Actual, Pinned string }
 
 // Error names both thumbprints.
@@ -24,7 +24,7 @@ func (e *PinError) Error() string {
 	return fmt.Sprintf("certificate has thumbprint %s, not %s", e.Actual, e.Pinned)
 }
 
-// Thumbprint is a certificate's SHA-256 thumbprint as vCenter shows it: "AA:BB:…".
+// Thumbprint returns a certificate's SHA-256 thumbprint as vCenter shows it: "AA:BB:…".
 func Thumbprint(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.Raw)
 	hex := make([]string, len(sum))
@@ -34,7 +34,7 @@ func Thumbprint(cert *x509.Certificate) string {
 	return strings.Join(hex, ":")
 }
 
-// OfCertificate knows the ways in which vCenter's certificate is not trusted.
+// OfCertificate returns the fault for an untrusted certificate of vCenter.
 func OfCertificate(err error) (plan.Fault, bool) {
 	bad := func(format string, args ...any) (plan.Fault, bool) {
 		return plan.Fault{Reason: ReasonCertificateNotTrusted, Person: true, Message: fmt.Sprintf(format, args...)}, true
@@ -47,7 +47,7 @@ func OfCertificate(err error) (plan.Fault, bool) {
 	if !errors.As(err, &verify) {
 		return plan.Fault{}, false
 	}
-	why := "it does not hold"
+	why := "it is not valid"
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
@@ -60,13 +60,13 @@ func OfCertificate(err error) (plan.Fault, bool) {
 		why = "it has expired or is not valid yet"
 	}
 	if len(verify.UnverifiedCertificates) == 0 {
-		return bad("vCenter's certificate is not trusted (%s): give its authority with --ca-file.", why)
+		return bad("vCenter's certificate is not trusted (%s): set --ca-file to its authority.", why)
 	}
-	return bad("vCenter's certificate is not trusted (%s): give its authority with --ca-file, or, if the SHA-256 thumbprint %s is vCenter's, set --thumbprint to it.",
+	return bad("vCenter's certificate is not trusted (%s): set --ca-file to its authority, or, if the SHA-256 thumbprint %s is vCenter's, set --thumbprint to it.",
 		why, Thumbprint(verify.UnverifiedCertificates[0]))
 }
 
-// OfNetwork knows how a call can fail on its way. Addresses of our own side stay out of the message: their
+// OfNetwork returns the fault for a network error. The message leaves out local addresses, whose
 // ports differ from try to try.
 func OfNetwork(err error) (plan.Fault, bool) {
 	var (
@@ -79,7 +79,7 @@ func OfNetwork(err error) (plan.Fault, bool) {
 	how := ""
 	switch {
 	case errors.Is(err, context.Canceled):
-		return plan.Fault{Reason: ReasonCancelled, Message: "The server stopped while this was under way; it is tried again."}, true
+		return plan.Fault{Reason: ReasonCancelled, Message: "The server stopped while this was under way; the step is tried again."}, true
 	case errors.As(err, &dns):
 		how = fmt.Sprintf("the name %q cannot be resolved", dns.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -91,7 +91,7 @@ func OfNetwork(err error) (plan.Fault, bool) {
 	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
 		how = "it does not answer"
 	case errors.Is(err, context.DeadlineExceeded):
-		return plan.Fault{Reason: ReasonTimeout, Message: "vCenter did not answer in time; it is tried again."}, true
+		return plan.Fault{Reason: ReasonTimeout, Message: "vCenter did not answer in time; the server tries again."}, true
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		how = "the connection was closed"
@@ -106,6 +106,6 @@ func OfNetwork(err error) (plan.Fault, bool) {
 	}
 	return plan.Fault{
 		Reason:  ReasonVCenterUnreachable,
-		Message: "vCenter cannot be reached (" + how + "): see whether it runs, and whether VC_HOST and the network are right.",
+		Message: "vCenter cannot be reached (" + how + "): check that it runs, and that VC_HOST and the network are right.",
 	}, true
 }

@@ -46,13 +46,13 @@ const (
 
 	// ReasonToolsUnavailable means that a guest cannot be asked to shut down.
 	ReasonToolsUnavailable = plan.ReasonToolsUnavailable
-	// ReasonHotAddRefused means that a running VM cannot be given a size; ReasonResizeRefused, that it cannot be while
+	// ReasonHotAddRefused means that a running VM cannot take a size; ReasonResizeRefused, that it cannot while
 	// it is off either.
 	ReasonHotAddRefused = "HotAddRefused"
 	ReasonResizeRefused = plan.ReasonResizeRefused
 	// ReasonFolderGone means that the folder that a VM was to be moved into is no longer there.
 	ReasonFolderGone = "FolderGone"
-	// ReasonNameHeld means that another VM of the group still has the name that one is to get.
+	// ReasonNameHeld means that another VM of the group still has the name that this one is to get.
 	ReasonNameHeld = plan.ReasonNameHeld
 
 	// Why an entry of spec.adopt cannot be carried out. AdoptReading passes.
@@ -81,8 +81,8 @@ const (
 	ReasonComputerNameTooLong       = "ComputerNameTooLong"
 )
 
-// ReasonNotVCenterAPI means that what answers at vCenter's address does not speak its API as it should: a proxy, a login
-// page, another server, or a vCenter that is broken. Nothing is concluded from such an answer, and the call is tried again.
+// ReasonNotVCenterAPI means that an answer from vCenter's address is not one of its API: a proxy, a login
+// page or another server answers, or vCenter is broken. The server concludes nothing from such an answer, and retries the call.
 const ReasonNotVCenterAPI = "NotVCenterAPI"
 
 // ReasonAttributeConflict means that a name of spec.customAttributes is taken by an attribute that is not for VMs.
@@ -98,13 +98,13 @@ const (
 const (
 	// ReasonTaggingUnavailable means that vCenter's tagging service does not answer as it should; it passes.
 	ReasonTaggingUnavailable = "TaggingUnavailable"
-	// ReasonTagRefused means that vCenter refused something about tags, in its own words.
+	// ReasonTagRefused means that vCenter refused a call about tags; the message has vCenter's reason.
 	ReasonTagRefused = "TagRefused"
 )
 
 // Why spec.placement.antiAffinity cannot be carried out.
 const (
-	// ReasonRuleIneffective means that DRS, which heeds such rules, is off where the members are, or that there is none.
+	// ReasonRuleIneffective means that DRS, which enforces such rules, is off or missing where the members are.
 	ReasonRuleIneffective = "RuleIneffective"
 	// ReasonRuleConflict means that vCenter has switched the rule off.
 	ReasonRuleConflict = "RuleConflict"
@@ -115,7 +115,7 @@ const (
 // ReasonDiskInSnapshot means that a disk from elsewhere is part of a VM's snapshot, and cannot be detached from it.
 const ReasonDiskInSnapshot = "DiskInSnapshot"
 
-// ReasonCloneUnderWay means that a clone runs whose VM cannot be seen yet.
+// ReasonCloneUnderWay means that a clone runs whose VM is not visible yet.
 const ReasonCloneUnderWay = "CloneUnderWay"
 
 // ReasonHomeForbidden means that spec.placement.folder would put a group's folder among those of the server's own folder.

@@ -16,14 +16,14 @@ import (
 
 // row says what one of vCenter's faults, or a family of them, means to a user.
 type row struct {
-	// words gives what to do, and whether the fault is one of this row.
+	// words returns what to do, and whether the fault belongs to this row.
 	words  func(types.BaseMethodFault) (string, bool)
 	reason string
-	// person reports whether waiting does not help.
+	// person reports whether an operator has to act.
 	person bool
 }
 
-// on makes the words of a row for the faults of type T: a pointer for one fault, a Base… interface for a family.
+// on returns words for the faults of type T: a pointer for one fault, a Base… interface for a family.
 func on[T any](words func(T) string) func(types.BaseMethodFault) (string, bool) {
 	return func(f types.BaseMethodFault) (string, bool) {
 		if t, ok := f.(T); ok {
@@ -38,46 +38,46 @@ func say[T any](words string) func(types.BaseMethodFault) (string, bool) {
 	return on(func(T) string { return words })
 }
 
-// rows are read from above; a family stands below its members. What vCenter lacks is for an operator to give. (All is tried
-// again, so it does no harm if it comes by itself, as somebody else's VM goes.)
+// rows are read from above; a family comes after its members. What vCenter lacks, an operator has to provide. (Every call is retried,
+// so it does no harm if that passes by itself, as when another VM goes.)
 var rows = []row{
 	{say[*types.NotAuthenticated]("vCenter ended the session; the server logs in again."), ReasonNotAuthenticated, false},
-	{say[*types.PasswordExpired]("The password of vCenter's user has expired: set a new one and give it to the server (VC_PASS, or its file)."), ReasonInvalidLogin, true},
+	{say[*types.PasswordExpired]("The password of vCenter's user has expired: set a new one, in VC_PASS or its file, too."), ReasonInvalidLogin, true},
 	{say[types.BaseInvalidLogin]("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."), ReasonInvalidLogin, true},
 	{on(privilege), ReasonMissingPrivilege, true},
 	{say[*pbmtypes.PbmFaultNoPermission]("vCenter's user may not see storage policies: grant it the privilege StorageProfile.View."), ReasonMissingPrivilege, true},
 	{on(func(f *types.DuplicateName) string {
-		return fmt.Sprintf("The name %q is taken by something that is not this group's: rename or remove it.", f.Name)
+		return fmt.Sprintf("The name %q is taken by an object that is not this group's: rename or remove it.", f.Name)
 	}), ReasonNameConflict, true},
 	{on(func(f *types.NoDiskSpace) string {
-		return fmt.Sprintf("The datastore%s is full: free some space or give it more.", quoted(f.Datastore))
+		return fmt.Sprintf("The datastore%s is full: free some space or add more.", quoted(f.Datastore))
 	}), ReasonDatastoreFull, true},
-	{say[*types.InsufficientStorageSpace]("The datastore has too little free space: free some or give it more."), ReasonDatastoreFull, true},
-	{say[*types.NoCompatibleDatastore]("No datastore fits the VM: see whether they are in maintenance, have free space and satisfy the storage policy."), ReasonNoCompatibleDatastore, true},
+	{say[*types.InsufficientStorageSpace]("The datastore has too little free space: free some or add more."), ReasonDatastoreFull, true},
+	{say[*types.NoCompatibleDatastore]("No datastore fits the VM: check that they are not in maintenance mode, have free space and satisfy the storage policy."), ReasonNoCompatibleDatastore, true},
 	{on(func(f types.BaseInvalidDatastore) string {
-		return fmt.Sprintf("The datastore%s cannot be used now: see to it in vCenter.", quoted(f.GetInvalidDatastore().Name))
+		return fmt.Sprintf("The datastore%s cannot be used now: look for the cause in vCenter.", quoted(f.GetInvalidDatastore().Name))
 	}), ReasonDatastoreInaccessible, true},
 	{on(func(f *types.InvalidDatastoreState) string {
 		return fmt.Sprintf("The datastore%s is in maintenance, or in another state that does not allow this: end that in vCenter, or name another datastore in spec.placement.", quoted(f.DatastoreName))
 	}), ReasonDatastoreInaccessible, true},
 	{on(func(f types.BaseCannotAccessNetwork) string {
-		return fmt.Sprintf("The hosts lack the network%s: connect them with it, or name another in spec.networks (or in the template).", quoted(f.GetCannotAccessNetwork().Backing))
+		return fmt.Sprintf("The hosts lack the network%s: connect them to it, or name another in spec.networks (or in the template).", quoted(f.GetCannotAccessNetwork().Backing))
 	}), ReasonNetworkUnusable, true},
-	{say[types.BaseSnapshotCopyNotSupported]("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and leave spec.clone.snapshot out."), ReasonSnapshotUnusable, true},
+	{say[types.BaseSnapshotCopyNotSupported]("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and remove spec.clone.snapshot."), ReasonSnapshotUnusable, true},
 	{say[*types.NicSettingMismatch]("The customization specification is for another number of network adapters than the VM has: change one of them, or set spec.networks."), ReasonCustomizationSpecUnfit, true},
 	{on(func(f *types.UncustomizableGuest) string {
-		return fmt.Sprintf("vCenter cannot customize the guest operating system%s: leave spec.customizationSpec out, or set the template's guest operating system right.", quoted(f.UncustomizableGuestOS))
+		return fmt.Sprintf("vCenter cannot customize the guest operating system%s: remove spec.customizationSpec, or correct the template's guest operating system.", quoted(f.UncustomizableGuestOS))
 	}), ReasonCustomizationFailed, true},
 	{say[*types.CannotDecryptPasswords]("vCenter cannot decrypt the passwords in the customization specification: enter them in it again."), ReasonCustomizationSpecUnfit, true},
-	{say[*types.MissingLinuxCustResources]("vCenter lacks its files for the customization of Linux guests: see to its installation."), ReasonCustomizationFailed, true},
+	{say[*types.MissingLinuxCustResources]("vCenter lacks its files for the customization of Linux guests: repair its installation."), ReasonCustomizationFailed, true},
 	{say[*types.MissingWindowsCustResources]("vCenter lacks the Sysprep files for that Windows guest: install them on vCenter."), ReasonCustomizationFailed, true},
 	{say[types.BaseInsufficientResourcesFault]("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."), ReasonResourceLimit, true},
 	{ruleViolation, ReasonRuleViolation, true},
-	{say[*types.NoCompatibleHost]("No host can run the VM: see whether hosts are in maintenance or lack the template's networks and datastores."), ReasonResourceLimit, true},
-	{say[types.BaseNotEnoughLicenses]("vCenter's licence does not allow it: assign another one."), ReasonLicense, true},
-	{say[types.BaseTaskInProgress]("Another task is at work on the same object; it is tried again."), ReasonTaskInProgress, false},
-	{say[*types.ConcurrentAccess]("Somebody else changed the VM in the meantime; it is read and tried again."), ReasonConcurrentAccess, false},
-	{say[*types.ManagedObjectNotFound]("The object is no longer in vCenter; what there is now is read again."), ReasonGone, false},
+	{say[*types.NoCompatibleHost]("No host can run the VM: check whether hosts are in maintenance mode or lack the template's networks and datastores."), ReasonResourceLimit, true},
+	{say[types.BaseNotEnoughLicenses]("vCenter's license does not allow it: assign another one."), ReasonLicense, true},
+	{say[types.BaseTaskInProgress]("Another task is running on the same object; the server tries again."), ReasonTaskInProgress, false},
+	{say[*types.ConcurrentAccess]("Somebody else changed the VM meanwhile; the server reads it and tries again."), ReasonConcurrentAccess, false},
+	{say[*types.ManagedObjectNotFound]("The object is no longer in vCenter; the inventory is read again."), ReasonGone, false},
 	{on(func(f *types.InvalidPowerState) string {
 		return fmt.Sprintf("The VM is %s, so this cannot be done; its state is read again.", f.ExistingState)
 	}), ReasonInvalidPowerState, false},
@@ -85,11 +85,11 @@ var rows = []row{
 	{on(func(f *types.QuestionPending) string {
 		return strings.TrimSpace("The VM waits for an answer in vCenter. " + Steady(f.Text))
 	}), ReasonQuestionPending, true},
-	{say[*types.MethodDisabled]("vCenter has disabled this for the VM for the time being, as it does during a backup; it is tried again."), ReasonMethodDisabled, false},
-	{say[types.BaseHostCommunication]("vCenter does not reach the host: see to the host's connection."), ReasonHostNotConnected, false},
-	{say[types.BaseHostConnectFault]("vCenter does not reach the host: see to the host's connection."), ReasonHostNotConnected, false},
-	{say[*types.RequestCanceled]("Somebody cancelled the task in vCenter; it is tried again."), ReasonCancelled, false},
-	{say[*types.Timedout]("vCenter gave up waiting; it is tried again."), ReasonTimeout, false},
+	{say[*types.MethodDisabled]("vCenter has temporarily disabled this for the VM, as it does during a backup; the server tries again."), ReasonMethodDisabled, false},
+	{say[types.BaseHostCommunication]("vCenter cannot reach the host: check the host's connection."), ReasonHostNotConnected, false},
+	{say[types.BaseHostConnectFault]("vCenter cannot reach the host: check the host's connection."), ReasonHostNotConnected, false},
+	{say[*types.RequestCanceled]("Somebody cancelled the task in vCenter; the server tries again."), ReasonCancelled, false},
+	{say[*types.Timedout]("vCenter timed out; the server tries again."), ReasonTimeout, false},
 }
 
 // ruleViolation finds a DRS rule among the reasons why no host can run a VM, or alone.
@@ -105,17 +105,17 @@ func ruleViolation(f types.BaseMethodFault) (string, bool) {
 	return words, is
 }
 
-// wordy are the families of which vCenter's own message says most. They are looked at when no row fits.
+// wordy are the families for which vCenter's own message says most. They are tried when no row fits.
 var wordy = []row{
 	{say[types.BaseFileFault]("a file of the VM cannot be used"), ReasonFileUnavailable, false},
 	{say[types.BaseInvalidState]("the object's state does not allow it"), ReasonInvalidState, false},
-	{say[types.BaseCustomizationFault]("the guest's customization is refused: see whether its specification fits the template, which must have VMware Tools"), ReasonCustomizationFailed, true},
+	{say[types.BaseCustomizationFault]("the guest's customization is refused: check that its specification fits the template, which must have VMware Tools"), ReasonCustomizationFailed, true},
 	{say[types.BaseSnapshotFault]("the snapshot cannot be used"), ReasonSnapshotUnusable, true},
 	{say[types.BaseVmConfigFault]("the VM's configuration is refused"), ReasonInvalidConfiguration, true},
 }
 
-// vimFault reads vCenter's faults: of calls, of tasks, and the causes inside them. The deepest that a row
-// knows would often be more precise, but the outermost is what the operation is about; so it comes first.
+// vimFault classifies vCenter's faults: of calls, of tasks, and the causes inside them. The deepest fault that a row
+// covers would often be more precise, but the outermost is what the operation is about, so it comes first.
 func vimFault(err error) (plan.Fault, bool) {
 	faults, message := faultsIn(err)
 	if len(faults) == 0 {
@@ -144,15 +144,15 @@ func vimFault(err error) (plan.Fault, bool) {
 	return internal(message), true
 }
 
-// Refused reports whether an error says that a call was not carried out: vCenter answered it with a fault, or it was not sent.
+// Refused reports whether an error means that a call was not carried out: vCenter answered it with a fault, or it was not sent.
 func Refused(err error) bool {
 	faults, _ := faultsIn(err)
 	var own *Error
 	return len(faults) > 0 || errors.As(err, &own) && own.Err == nil
 }
 
-// faultsIn lists the faults in an error's tree from the outside in, and vCenter's own message: that of the
-// outermost fault that has one, else that of the error that carries the fault.
+// faultsIn returns the faults in an error's tree from the outside in, and vCenter's own message: that of the
+// outermost fault that has one, otherwise that of the error that carries the fault.
 func faultsIn(err error) (faults []types.BaseMethodFault, message string) {
 	carrier := carrierIn(err)
 	if carrier == nil {
@@ -185,7 +185,7 @@ func faultsIn(err error) (faults []types.BaseMethodFault, message string) {
 }
 
 // carrierIn finds the error in the tree that carries a vCenter fault, or nil. (fault.In would do that too, but
-// panics where Unwrap gives nil, as a net.DNSError's may.)
+// panics if Unwrap returns nil, as a net.DNSError's may.)
 func carrierIn(err error) error {
 	switch e := err.(type) {
 	case nil:
@@ -204,7 +204,7 @@ func carrierIn(err error) error {
 	return nil
 }
 
-// privilege says what is missing, as vCenter does.
+// privilege says which privilege is missing, as vCenter names it.
 func privilege(f types.BaseNoPermission) string {
 	var texts []string
 	for _, l := range lacksOf(f) {
@@ -223,7 +223,7 @@ func quoted(name string) string {
 // passing are the ids in vCenter's messages that differ from try to try.
 var passing = regexp.MustCompile(`(?i)\b(task|session|op(eration)?id)[-=:\[ ]+['"]?[0-9][0-9a-z-]*\]?['"]?|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 
-// messageMax bounds a message, in bytes: a status is no log.
+// messageMax bounds a message in a status, in bytes.
 const messageMax = 600
 
 // Steady makes a message of vCenter's fit for a status: equal failures give equal bytes, in one line.
