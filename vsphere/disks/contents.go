@@ -10,24 +10,24 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// fingerprintLength is how many hexadecimal digits of the hash are kept: enough to tell the few versions of one
-// template from each other.
+// fingerprintLength is how many hexadecimal digits of the hash are kept: enough to distinguish the few versions of one
+// template.
 const fingerprintLength = 10
 
-// Contents is what tells a template's disks from those of another one, or of another version of it.
+// Contents identifies a template's disks among those of other templates, and of other versions of it.
 type Contents struct {
-	// Fingerprint is empty if it is not known.
+	// Fingerprint is empty if it is unknown.
 	Fingerprint string
-	// Partial are the fingerprints that older servers gave these disks where vCenter left out some of their ids.
+	// Partial are the fingerprints that older servers made of these disks when vCenter left out some of their ids.
 	Partial [3]string
 }
 
-// ContentsOf tells disks by the template's instanceUuid, and by the size, uuid and contentId of each. contentId is the disk's own
-// word: it changes when the disk is written to. config.changeVersion would not do: any edit of the template changes it, and so does
-// registering the template again, and everybody's VMs would be rolled for it.
+// ContentsOf identifies disks by the template's instanceUuid, and by the size, uuid and contentId of each. The contentId
+// changes when the disk is written to. config.changeVersion would not do: any edit of the template, or registering it again, changes
+// it, and would roll everybody's VMs.
 //
-// vCenter gives the uuid and the contentId only "if available" ([doc] VirtualDiskFlatVer2BackingInfo). Without one of them the
-// fingerprint is not known: made of the rest, it would change whenever they come or go.
+// vCenter provides the uuid and the contentId only "if available" ([doc] VirtualDiskFlatVer2BackingInfo). Without one of them the
+// fingerprint is unknown: made from the rest, it would change whenever they come or go.
 func ContentsOf(instanceUUID string, devices []types.BaseVirtualDevice) (d Contents) {
 	disks := In(devices)
 	whole := !slices.ContainsFunc(disks, func(disk *types.VirtualDisk) bool {
@@ -45,7 +45,7 @@ func ContentsOf(instanceUUID string, devices []types.BaseVirtualDevice) (d Conte
 	return d
 }
 
-// hashOf is a fingerprint of disks, with their uuids and contentIds or without.
+// hashOf returns a fingerprint of disks, with or without their uuids and contentIds.
 func hashOf(instanceUUID string, disks []*types.VirtualDisk, uuids, contents bool) string {
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%q", instanceUUID)
@@ -66,7 +66,7 @@ func hashOf(instanceUUID string, disks []*types.VirtualDisk, uuids, contents boo
 	return hex.EncodeToString(hash.Sum(nil))[:fingerprintLength]
 }
 
-// contentOf gives a disk's uuid and contentId, and reports whether a disk of that kind has a uuid.
+// contentOf returns a disk's uuid and contentId, and reports whether a disk of that kind has a uuid.
 func contentOf(backing types.BaseVirtualDeviceBackingInfo) (uuid string, hasUUID bool, content string) {
 	switch b := backing.(type) {
 	case *types.VirtualDiskFlatVer2BackingInfo:

@@ -1,8 +1,8 @@
-// Package disks says which disks of a VM are its own, so that they are destroyed with it, and which are from elsewhere; and what tells
-// the contents of a template's disks from those of another version of it.
+// Package disks says which disks of a VM are its own, so that they are destroyed with it, and which are from elsewhere; and it
+// fingerprints a template's disks, to notice another version of them.
 //
 // It promises that a first-class disk is never a VM's own, and that a VM without a record, one of an older server or one that
-// was adopted, is judged by the directories of its disks alone. Where it is in doubt, a disk is from elsewhere: better a disk too
+// was adopted, is judged by the directories of its disks alone. In doubt a disk is from elsewhere, and so kept: better a disk too
 // many than one too few, and the log names it.
 //
 // It makes no calls, keeps no state and has no locks.
@@ -18,7 +18,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// In are the virtual disks among devices.
+// In returns the virtual disks among devices.
 func In(devices []types.BaseVirtualDevice) []*types.VirtualDisk {
 	var all []*types.VirtualDisk
 	for _, device := range devices {
@@ -29,8 +29,8 @@ func In(devices []types.BaseVirtualDevice) []*types.VirtualDisk {
 	return all
 }
 
-// Keys records the disks of what is cloned, for the stamp that the clone gets: "2000 2001". A clone's disks have the keys of its
-// source's (RelocateSpec.disk names them by these); their uuids are known only when it is made.
+// Keys records the disks of a clone's source for the clone's stamp: "2000 2001". A clone's disks have the keys of its
+// source's (RelocateSpec.disk names them by these); their uuids are known only after the clone.
 func Keys(source []types.BaseVirtualDevice) string {
 	var record []string
 	for _, disk := range In(source) {
@@ -39,7 +39,7 @@ func Keys(source []types.BaseVirtualDevice) string {
 	return strings.Join(record, " ")
 }
 
-// Identify adds to a record what identifies the disks that it has, while all of them are as the clone made them:
+// Identify adds the disks' uuids to a record, while all disks are as the clone made them:
 // "2000=6000C29e-… 2001=6000C296-…".
 func Identify(record string, devices []types.BaseVirtualDevice) string {
 	made := read(record)
@@ -60,10 +60,10 @@ func Identify(record string, devices []types.BaseVirtualDevice) string {
 	return strings.Join(identified, " ")
 }
 
-// made are the disks that a clone made: their uuids, empty where not known, by their keys.
+// made are the disks that a clone made: their uuids, empty if unknown, by key.
 type made map[int32]string
 
-// read gives nil for what is no record.
+// read parses a record; nil for a text that is none.
 func read(record string) made {
 	m := made{}
 	for _, entry := range strings.Fields(record) {
@@ -125,7 +125,7 @@ func (m made) own(key int32, links []link, home object.DatastorePath) bool {
 // IsDelta reports whether a disk is a delta of another file: that of a snapshot, or of what it was cloned from.
 func IsDelta(disk *types.VirtualDisk) bool { return len(chain(disk.Backing)) > 1 }
 
-// File is the file that a disk is in; empty if it is in none.
+// File returns a disk's file; empty if it has none.
 func File(disk *types.VirtualDisk) string {
 	if links := chain(disk.Backing); len(links) > 0 {
 		return links[0].file.String()
@@ -133,7 +133,7 @@ func File(disk *types.VirtualDisk) string {
 	return ""
 }
 
-// Base is the file that a disk is in the end a delta of; its own if it is none.
+// Base returns the file at the end of a disk's chain of deltas; its own file if it is no delta.
 func Base(disk *types.VirtualDisk) string {
 	if links := chain(disk.Backing); len(links) > 0 {
 		return links[len(links)-1].file.String()
@@ -147,8 +147,8 @@ type link struct {
 	uuid string
 }
 
-// chain are the files of a disk: its own, and then those that it is a delta of. vCenter gives all of them one uuid, since the guest sees
-// it; those of what a linked clone was made from have another.
+// chain returns the files of a disk: its own, and then those that it is a delta of. vCenter shows the same uuid for all of them, since
+// the guest sees it; the files of a linked clone's source have another.
 func chain(backing types.BaseVirtualDeviceBackingInfo) (links []link) {
 	for len(links) < maxChain {
 		info, is := backing.(types.BaseVirtualDeviceFileBackingInfo)
@@ -170,7 +170,7 @@ func chain(backing types.BaseVirtualDeviceBackingInfo) (links []link) {
 // maxChain bounds the files of a disk; vSphere allows 32 snapshots in a chain.
 const maxChain = 256
 
-// parent is what a disk's backing is a delta of, nil if it is none, and its own uuid.
+// parent returns a backing's uuid, and what it is a delta of; nil if it is none.
 func parent(backing types.BaseVirtualDeviceBackingInfo) (uuid string, of types.BaseVirtualDeviceBackingInfo) {
 	switch b := backing.(type) {
 	case *types.VirtualDiskFlatVer2BackingInfo:

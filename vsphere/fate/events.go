@@ -16,8 +16,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// The events that tell that a VM left the inventory. None of them says why; the other events of its chain do. A VM that is gone
-// cannot be asked for by its moRef; without an entity the events of all are given
+// The events of a VM that left the inventory. None of them says why; the other events of its chain do. Events of a VM that is gone
+// cannot be queried by its moRef; a query without an entity returns those of all VMs
 // (https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/data-structures/EventFilterSpec/).
 const migrated = "com.vmware.vc.vm.SrcVmMigratedEvent"
 
@@ -29,19 +29,19 @@ var destroys = []string{"VirtualMachine.destroy", "Folder.destroy", "VirtualApp.
 const (
 	// clocksApart is how far vCenter's clock may be from ours.
 	clocksApart = 15 * time.Minute
-	// kept is for how long vCenter keeps events by default.
+	// kept is how long vCenter keeps events by default.
 	kept = 30 * 24 * time.Hour
-	// eventsMost is how many events vCenter gives with one QueryEvents at most; then time is halved, up to so many times.
+	// eventsMost is the maximum number of events in one answer of QueryEvents; then query halves the time, at most halvings times.
 	eventsMost, halvings = 1000, 10
 )
 
-// testimony is what the events tell of a VM: nothing if how is empty.
+// testimony is what the events tell about a VM: nothing if how is empty.
 type testimony struct {
 	destroyed bool
 	how       string
 }
 
-// newestEvent is the newest one that was seen, and when vCenter was found to have gone back behind it.
+// newestEvent is the newest event seen, and when vCenter was found to have gone back before it.
 type newestEvent struct {
 	vcenter  string // its instanceUuid
 	key      int32
@@ -50,7 +50,7 @@ type newestEvent struct {
 	known    bool
 }
 
-// testimony asks vCenter's events about VMs, and what its newest event is.
+// testimony queries vCenter's events about VMs, and its newest event.
 func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[string]testimony, error) {
 	var told map[string]testimony
 	err := j.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
@@ -94,8 +94,8 @@ func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[stri
 	return told, err
 }
 
-// note takes in vCenter's newest event. One that is older than one seen before means that vCenter was restored from a backup: its
-// counter of events went back.
+// note records vCenter's newest event. If it is older than one seen before, vCenter was restored from a backup: its
+// event counter went back.
 func (n *newestEvent) note(latest *types.Event, now time.Time) {
 	switch {
 	case latest == nil:
@@ -112,8 +112,8 @@ func (n *newestEvent) followed(m inventory.Missing) bool {
 	return !m.Reused && n.known && !m.SeenAt.IsZero() && m.SeenAt.After(n.restored)
 }
 
-// beginOf is from when on events are asked for: since the VMs were last seen, or all that there are. latest tells how far vCenter's
-// clock is behind ours at most.
+// beginOf returns the begin of the query: when the VMs were last seen, or the oldest events. latest tells how far vCenter's
+// clock may be behind the server's.
 func beginOf(of []inventory.Missing, latest *types.Event) time.Time {
 	now := time.Now()
 	begin := now
@@ -131,8 +131,8 @@ func beginOf(of []inventory.Missing, latest *types.Event) time.Time {
 	return begin.Add(-clocksApart)
 }
 
-// query asks for events between two times, the zero time being none. vCenter gives no more than some of them at once: then it is asked
-// for each half of the time.
+// query asks for events between two times; the zero time is no bound. vCenter returns a limited number at once: if that is reached,
+// query asks for each half of the time.
 func query(ctx context.Context, s *session.Session, filter types.EventFilterSpec, begin, end time.Time, halve int) ([]types.BaseEvent, error) {
 	if !begin.IsZero() {
 		filter.Time = &types.EventFilterSpecByTime{BeginTime: &begin, EndTime: &end}
@@ -153,8 +153,8 @@ func query(ctx context.Context, s *session.Session, filter types.EventFilterSpec
 	return append(older, newer...), err
 }
 
-// lastOf is the newest event that tells of a VM's departure: its own, or else that of its host. Unless vCenter's events were followed
-// since the VM was seen, a moRef may have been given again after a restore, and the event may be about another VM: its name tells.
+// lastOf returns the newest event of a VM's departure: its own, otherwise that of its host. Unless vCenter's events were followed
+// since the VM was seen, its moRef may have been reused after a restore, and the event may be about another VM: its name tells.
 func lastOf(events []types.BaseEvent, m inventory.Missing, followed bool) (last types.BaseEvent) {
 	own, names := false, namesOf(events, m)
 	for _, event := range events {
@@ -178,7 +178,7 @@ func lastOf(events []types.BaseEvent, m inventory.Missing, followed bool) (last 
 
 func isOf(e *types.Event, m inventory.Missing) bool { return e.Vm != nil && e.Vm.Vm.Value == m.MoRef }
 
-// namesOf are the names that a VM has had since it had the one that is known: it may have been put into quarantine since.
+// namesOf returns the names that a VM has had since its last known one: it may have been put into quarantine since.
 func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
 	names := map[string]bool{naming.Unescape(m.Name): true}
 	var renames []*types.VmRenamedEvent
@@ -196,7 +196,7 @@ func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
 	return names
 }
 
-// read says what a departure means, beside the other events of its chain.
+// read says what a departure means, together with the other events of its chain.
 func read(event types.BaseEvent, chain []types.BaseEvent) testimony {
 	user := by(event.GetEvent())
 	switch e := event.(type) {

@@ -1,7 +1,7 @@
 // Package fate finds out what became of members that left vCenter's inventory: whether they were destroyed, or have vanished and may
-// still run. Nothing else calls a member gone that vCenter does not have any more.
+// still run. No other package decides that a member is gone that vCenter no longer has.
 //
-// The rules, of which the first that fits counts (who returned, inventory tells: a VM with the instanceUuid and stamp has another moRef):
+// The first rule that fits counts. (Package inventory notices a VM that returned: one with its instanceUuid and stamp, and another moRef.)
 //
 //	what is known                                                           verdict
 //	----------------------------------------------------------------------  ---------------------------------------------
@@ -27,25 +27,25 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// asks are when vCenter's events are asked about a VM, after it was found missing: they may be told late.
+// asks are the times after a VM was found missing at which vCenter's events are queried: they may come late.
 var asks = []time.Duration{0, 2 * time.Second, 15 * time.Second, time.Minute}
 
 const (
-	// askAgain is how often they are asked after that about a VM of which they told nothing.
+	// askAgain is how often they are queried after that for a VM of which they told nothing.
 	askAgain = 5 * time.Minute
 	// roundsEvery is the pause between two rounds: many VMs may leave one after another.
 	roundsEvery = 250 * time.Millisecond
-	// retry is when a round is made again that vCenter did not answer.
+	// retry is when a round without an answer from vCenter is repeated.
 	retry = 5 * time.Second
 	// newestEvery is how often vCenter's newest event is looked at, to notice a restore from a backup, which is older than that.
 	newestEvery = 5 * time.Minute
 )
 
-// Inventory is where VMs are missing.
+// Inventory has the missing VMs.
 type Inventory interface {
 	// Missing lists them.
 	Missing() []inventory.Missing
-	// Decide says what became of one: it was destroyed, or has vanished, and how. The last word counts.
+	// Decide records what became of one: it was destroyed, or has vanished, and how. The last call counts.
 	Decide(m inventory.Missing, destroyed bool, how string)
 }
 
@@ -53,7 +53,7 @@ type Inventory interface {
 type Judge struct {
 	calls     inventory.Caller
 	inventory Inventory
-	// scan reads everything afresh: who is called destroyed without an event may be there with another moRef.
+	// scan reads everything again: a VM that is judged destroyed without an event may exist with another moRef.
 	scan func(context.Context) error
 	log  zerolog.Logger
 	wake chan struct{} // has a place for one
@@ -62,7 +62,7 @@ type Judge struct {
 	newest newestEvent
 }
 
-// key tells missing VMs apart.
+// key identifies a missing VM.
 type key struct{ moRef, instanceUUID string }
 
 // inquiry is what was done to find out about a VM.
@@ -71,12 +71,12 @@ type inquiry struct {
 	due   time.Time // when it is to be asked about next; zero: events have told
 }
 
-// New makes one.
+// New returns a Judge that does nothing until Run.
 func New(calls inventory.Caller, n Inventory, scan func(context.Context) error, log zerolog.Logger) *Judge {
 	return &Judge{calls: calls, inventory: n, scan: scan, log: log, wake: make(chan struct{}, 1), cases: map[key]*inquiry{}}
 }
 
-// Wake says that a VM is missing.
+// Wake tells the Judge that a VM is missing.
 func (j *Judge) Wake() {
 	select {
 	case j.wake <- struct{}{}:
@@ -89,7 +89,7 @@ func (j *Judge) Run(ctx context.Context) {
 	look := time.Now()
 	for ctx.Err() == nil {
 		if err := j.round(ctx, &look); err != nil {
-			j.log.Debug().Err(err).Msg("what became of missing VMs could not be asked")
+			j.log.Debug().Err(err).Msg("vCenter's events about missing VMs could not be read")
 			if !session.Sleep(ctx, retry) {
 				return
 			}
@@ -112,7 +112,7 @@ func (j *Judge) Run(ctx context.Context) {
 	}
 }
 
-// round asks about all VMs that are due, with one query for all. look is when the newest event is looked at next. An error means that
+// round queries events about all VMs that are due, in one query. look is when to read the newest event next. An error means that
 // vCenter did not answer: then nothing is decided.
 func (j *Judge) round(ctx context.Context, look *time.Time) error {
 	now := time.Now()
@@ -150,7 +150,7 @@ func (j *Judge) round(ctx context.Context, look *time.Time) error {
 	return nil
 }
 
-// due are the missing VMs that are to be asked about now.
+// due returns the missing VMs to query now.
 func (j *Judge) due(now time.Time) (due []inventory.Missing) {
 	missing := map[key]bool{}
 	for _, m := range j.inventory.Missing() {

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// withoutEvents decides about a VM of which vCenter's events tell nothing. One that may run has vanished. An error means that vCenter
+// withoutEvents decides about a VM of which vCenter's events tell nothing. A VM that may run has vanished. An error means that vCenter
 // did not answer.
 func (j *Judge) withoutEvents(ctx context.Context, m inventory.Missing, denied *vcfault.Error) (destroyed bool, how string, err error) {
 	restored := m.Reused || m.SeenAt.Before(j.newest.restored)

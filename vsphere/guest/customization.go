@@ -18,7 +18,7 @@ import (
 // to 15 characters": a longer one would be cut, and members would share theirs).
 const computerNameMost = 15
 
-// ReadCustomization reads a specification; its passwords are encrypted, for vCenter's own eyes.
+// ReadCustomization reads a specification; its passwords are encrypted, and only vCenter can decrypt them.
 func ReadCustomization(ctx context.Context, s *session.Session, name string) (*types.CustomizationSpec, error) {
 	manager := *s.Vim.ServiceContent.CustomizationSpecManager
 	res, err := methods.GetCustomizationSpec(ctx, s.Vim, &types.GetCustomizationSpec{This: manager, Name: name})
@@ -37,7 +37,7 @@ func ReadCustomization(ctx context.Context, s *session.Session, name string) (*t
 		names = append(names, info.Name)
 	}
 	if len(names) == 0 {
-		return nil, vcfault.New(vcfault.ReasonCustomizationSpecNotFound, true, "vCenter shows its user no guest customization specification, and so not %q of spec.customizationSpec: make it, or grant the right to read it.", name)
+		return nil, vcfault.New(vcfault.ReasonCustomizationSpecNotFound, true, "vCenter shows its user no guest customization specifications, so %q of spec.customizationSpec cannot be found: create it, or grant the privilege to read it.", name)
 	}
 	return nil, vcfault.New(vcfault.ReasonCustomizationSpecNotFound, true, "There is no guest customization specification %q: set spec.customizationSpec to one of %s.", name, vcfault.Listing(names))
 }
@@ -79,7 +79,7 @@ func MapAdapters(spec *types.CustomizationSpec, d *plan.Details) {
 	}
 }
 
-// once leaves out what was there before.
+// once drops repeated items.
 func once(all []string) (some []string) {
 	for _, s := range all {
 		if !slices.Contains(some, s) {
@@ -89,8 +89,8 @@ func once(all []string) (some []string) {
 	return some
 }
 
-// ipSettings are those of one adapter. vCenter has no word for an adapter without IPv4 before 9.1: one that has an IPv6
-// address alone asks by DHCP, too.
+// ipSettings returns the settings of one adapter. Before 9.1 vCenter cannot describe an adapter without IPv4: one that only has an
+// IPv6 address uses DHCP, too.
 func ipSettings(n *v1alpha1.Network, static plan.AddressPair) types.CustomizationIPSettings {
 	s := types.CustomizationIPSettings{Ip: &types.CustomizationDhcpIpGenerator{}, DnsServerList: n.Nameservers}
 	if len(n.SearchDomains) > 0 {

@@ -12,19 +12,19 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// The extraConfig keys by which cloud-init's DataSourceVMware takes a guest's data ([doc] cloud-init, "VMware"); each has
-// its ".encoding" beside it. A clone inherits the template's ([doc] VirtualMachineCloneSpec.config): what is set here
-// replaces them. Their values are as secret as user data, and are never printed.
+// The extraConfig keys in which cloud-init's DataSourceVMware finds a guest's data ([doc] cloud-init, "VMware"); each has
+// a second key with ".encoding". A clone inherits the template's ([doc] VirtualMachineCloneSpec.config), which the values set here
+// replace. These are as secret as user data, and never printed.
 const (
 	MetadataKey = "guestinfo.metadata"
 	UserDataKey = "guestinfo.userdata"
-	// OwnMetadataKey is where cloud-init does not look, but scripts may.
+	// OwnMetadataKey is for scripts; cloud-init does not read it.
 	OwnMetadataKey = "guestinfo.vmgroup.metadata"
 )
 
-// metadata is what a member learns of itself, as JSON, which cloud-init reads before it tries YAML. In user data with
-// "## template: jinja" the keys are {{ ds.meta_data.ordinal }} and so on ('_' stands for '-'). All keys are always there,
-// for jinja makes an unknown one an error.
+// metadata is what a member learns about itself, as JSON, which cloud-init tries before YAML. In user data with
+// "## template: jinja" the keys are {{ ds.meta_data.ordinal }} and so on ('_' stands for '-'). All keys are always present,
+// because an unknown one is an error in jinja.
 type metadata struct {
 	// InstanceID is the VM's instanceUuid: cloud-init does its first-boot work again when it changes.
 	InstanceID    string `json:"instance-id"`
@@ -63,8 +63,8 @@ type nameservers struct {
 	Search    []string `json:"search,omitempty"`
 }
 
-// Metadata are the extraConfig entries, at that key, that tell a member who it is and, given the MAC addresses of its adapters, one for
-// each of spec.networks, how its network is.
+// Metadata returns the extraConfig entries, at that key, with a member's identity and, given the MAC addresses of its adapters, one for
+// each of spec.networks, its network configuration.
 func Metadata(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs []string) ([]types.BaseOptionValue, error) {
 	m := metadata{
 		InstanceID: instanceUUID, LocalHostname: a.VM, Hostname: a.VM,
@@ -87,20 +87,20 @@ func Metadata(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs
 	return Encoded(key, plan.Sensitive(text)), nil
 }
 
-// Encoded puts a text into an extraConfig entry, and how it is encoded into the one beside it.
+// Encoded returns an extraConfig entry with a text, and one with its encoding.
 func Encoded(key string, text plan.Sensitive) []types.BaseOptionValue {
 	value, encoding := plan.EncodeUserData(text)
 	return []types.BaseOptionValue{&types.OptionValue{Key: key, Value: value}, &types.OptionValue{Key: key + ".encoding", Value: encoding}}
 }
 
-// Unset takes an extraConfig entry that the template may have, and its encoding, off the clone ([doc] extraConfig: an
+// Unset removes an extraConfig entry that the template may have, and its encoding, from the clone ([doc] extraConfig: an
 // empty value removes a key).
 func Unset(key string) []types.BaseOptionValue {
 	return []types.BaseOptionValue{&types.OptionValue{Key: key, Value: ""}, &types.OptionValue{Key: key + ".encoding", Value: ""}}
 }
 
-// networkOf is the network configuration of a member. Adapters are known by their MAC addresses, for a guest names them as
-// it likes; set-name would rename them.
+// networkOf returns the network configuration of a member. It identifies adapters by MAC address, because each guest names them
+// differently; set-name would rename them.
 func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 	if a.Details == nil || a.Details.Spec == nil || len(macs) != len(a.Details.Spec.Networks) {
 		return nil, vcfault.New(vcfault.ReasonInternal, true, "%s has %d MAC addresses for its networks, which is not their number.", a.VM, len(macs))
@@ -130,7 +130,7 @@ func (e *ethernetConfig) add(from *v1alpha1.Addresses, address string) (gateway 
 	return from.Gateway
 }
 
-// addressesAt are the static addresses of an adapter; none if there are none.
+// addressesAt returns the static addresses of an adapter, if any.
 func addressesAt(d *plan.Details, i int) plan.AddressPair {
 	if i < len(d.Addresses) {
 		return d.Addresses[i]

@@ -1,8 +1,8 @@
-// Package hosts says which host of a cluster a clone goes onto, where DRS does not.
+// Package hosts chooses the host of a cluster for a clone, if DRS does not.
 //
-// Without DRS, vCenter puts a clone that names no host on "a random compatible host" ([doc] VirtualMachineRelocateSpec.host), or, as was
-// told of old ones, always on the first (CAPV#586); and it stays there. So the server chooses: it spreads each group over the hosts
-// that can take the clone.
+// Without DRS, vCenter puts a clone that names no host on "a random compatible host" ([doc] VirtualMachineRelocateSpec.host), or, as
+// reported of old versions, always on the first (CAPV#586), where it stays. So the server chooses: it spreads each group over the
+// hosts that can take the clone.
 package hosts
 
 import (
@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Host is a host as far as a clone's choice goes.
+// Host is a host with the properties that matter for a clone.
 type Host struct {
 	ref                  types.ManagedObjectReference
 	name                 string
@@ -52,8 +52,8 @@ func (h *Host) takes(datastore *types.ManagedObjectReference, networks []types.M
 		!slices.ContainsFunc(networks, func(n types.ManagedObjectReference) bool { return !slices.Contains(h.networks, n) })
 }
 
-// Choose chooses the host with the fewest VMs, as on counts them by moRef, that can take a clone onto that datastore (nil: the
-// template's own, which is not looked at) with those adapters; and rather one that had room when it was last tried. nil if there is none.
+// Choose returns the host with the fewest VMs, as on counts them by moRef, that can take a clone on that datastore (nil: the
+// template's own, which is not checked) with those adapters. It prefers hosts that had room when last tried. nil if there is none.
 func (c *Crowds) Choose(all []Host, on map[string]int, datastore *types.ManagedObjectReference, adapters []types.BaseVirtualDeviceConfigSpec) *types.ManagedObjectReference {
 	networks := addedNetworks(adapters)
 	all = slices.DeleteFunc(slices.Clone(all), func(h Host) bool { return !h.takes(datastore, networks) })
@@ -67,8 +67,8 @@ func (c *Crowds) Choose(all []Host, on map[string]int, datastore *types.ManagedO
 	return &best.ref
 }
 
-// addedNetworks are the distributed port groups that a clone's adapters are connected with. What is named by its name alone has the
-// same one on each host.
+// addedNetworks returns the distributed port groups that a clone's adapters connect to. Other networks are
+// identified by name, which is the same on each host.
 func addedNetworks(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
 	for _, change := range changes {
 		card, is := change.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
@@ -82,7 +82,7 @@ func addedNetworks(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.Ma
 	return refs
 }
 
-// MayBeIts reports whether a clone's refusal may be the fault of the host that it names.
+// MayBeIts reports whether a clone's refusal may be due to the host that it names.
 func MayBeIts(err error) bool {
 	return vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[types.BaseInvalidDatastore](err) || vcfault.Has[types.BaseCannotAccessNetwork](err) ||
 		vcfault.Has[types.BaseInvalidState](err) || vcfault.Has[types.BaseHostCommunication](err) || vcfault.Has[types.BaseHostConnectFault](err) ||
@@ -90,9 +90,9 @@ func MayBeIts(err error) bool {
 }
 
 const (
-	// CrowdedAfter is how often a VM that never ran is refused for its host's lack of resources before it is cloned elsewhere.
+	// CrowdedAfter is how often a VM that never ran is refused for its host's lack of resources before it is cloned on another host.
 	CrowdedAfter = 3
-	// fullFor is how long a host counts as full after that. Each time it is over costs a clone for each host, if all are full.
+	// fullFor is how long a host counts as full after that. If all hosts are full, each expiry costs a clone for each host.
 	fullFor = time.Hour
 	// refusedMost bounds how many VMs are counted.
 	refusedMost = 1000
@@ -112,7 +112,7 @@ func (c *Crowds) Full(host string) bool {
 	return time.Now().Before(c.until[host])
 }
 
-// Refuse counts a refusal, and gives how many there were of that VM.
+// Refuse counts a refusal, and returns how many there have been for that VM.
 func (c *Crowds) Refuse(vm string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *Crowds) Refuse(vm string) int {
 	return c.refused[vm]
 }
 
-// Fill says that a host is full.
+// Fill records that a host is full.
 func (c *Crowds) Fill(host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +133,7 @@ func (c *Crowds) Fill(host string) {
 	c.until[host] = time.Now().Add(fullFor)
 }
 
-// Ran forgets what was counted, for a VM is on that host.
+// Ran forgets the refusals of a VM and its host, because the VM was powered on there.
 func (c *Crowds) Ran(vm, host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package naming chooses the object of vCenter that a setting or a field of a spec names, by its name or inventory path, and says what
-// there is if that is not exactly one. It has no state.
+// Package naming finds the object of vCenter that a setting or a field of a spec names, by its name or inventory path, and lists the
+// existing ones if that is not exactly one. It has no state.
 package naming
 
 import (
@@ -18,13 +18,13 @@ type Setting struct {
 	Missing, Ambiguous string
 }
 
-// Candidate is something that a setting may name.
+// Candidate is an object that a setting may name.
 type Candidate struct {
 	Path string // "/DC0/host/C0"
 	Ref  types.ManagedObjectReference
 }
 
-// named reports whether name, a whole inventory path or the end of one, names the choice. In a path '/' within a name is
+// named reports whether name, a whole inventory path or the end of one, names the candidate. In a path '/' within a name is
 // %2f; people may write it as they see it.
 func (c Candidate) named(name string) bool {
 	for _, path := range []string{c.Path, Unescape(c.Path)} {
@@ -35,7 +35,7 @@ func (c Candidate) named(name string) bool {
 	return false
 }
 
-// Matching gives the indices of the candidates that are named; an empty name names all.
+// Matching returns the indices of the candidates that are named; an empty name names all.
 func Matching(name string, all []Candidate) (fits []int) {
 	for i, c := range all {
 		if name == "" || c.named(name) {
@@ -45,7 +45,7 @@ func Matching(name string, all []Candidate) (fits []int) {
 	return fits
 }
 
-// Choose gives the index of the one candidate that is named; an empty name takes the only one there is.
+// Choose returns the index of the one candidate that is named; an empty name takes the only one there is.
 func (s Setting) Choose(name string, all []Candidate) (int, error) {
 	fits := Matching(name, all)
 	if len(fits) == 1 {
@@ -54,7 +54,7 @@ func (s Setting) Choose(name string, all []Candidate) (int, error) {
 	return 0, s.Refuse(name, all, fits)
 }
 
-// Refuse says why not one of the candidates can be taken: none is named, or several are.
+// Refuse says why no single candidate can be chosen: none is named, or several are.
 func (s Setting) Refuse(name string, all []Candidate, fits []int) *vcfault.Error {
 	there := func(indices []int) string {
 		var names []string
@@ -69,9 +69,9 @@ func (s Setting) Refuse(name string, all []Candidate, fits []int) *vcfault.Error
 	case len(fits) > 0:
 		return vcfault.New(s.Ambiguous, true, "More than one %s is called %q: set %s to one of %s.", s.Word, name, s.Flag, there(fits))
 	case len(all) == 0 && name == "":
-		return vcfault.New(s.Missing, true, "vCenter shows its user no %s: make one, or grant the user the right to see it.", s.Word)
+		return vcfault.New(s.Missing, true, "vCenter shows its user no %s: create one, or grant the user the privilege to see it.", s.Word)
 	case len(all) == 0:
-		return vcfault.New(s.Missing, true, "vCenter shows its user no %s, and so not %q of %s: make it, or grant the right to see it.", s.Word, name, s.Flag)
+		return vcfault.New(s.Missing, true, "vCenter shows its user no %s, so %q of %s cannot be found: create it, or grant the privilege to see it.", s.Word, name, s.Flag)
 	}
 	every := make([]int, len(all))
 	for i := range all {
@@ -80,7 +80,7 @@ func (s Setting) Refuse(name string, all []Candidate, fits []int) *vcfault.Error
 	return vcfault.New(s.Missing, true, "There is no %s %q: set %s to one of %s.", s.Word, name, s.Flag, there(every))
 }
 
-// Unescape gives a name as people write it: vCenter keeps '/', '\' and '%' in names as %2f, %5c and %25.
+// Unescape returns a name as people write it: vCenter stores '/', '\' and '%' in names as %2f, %5c and %25.
 func Unescape(name string) string {
 	if !strings.Contains(name, "%") {
 		return name

@@ -1,6 +1,6 @@
-// Package narrow reads objects of vCenter by their moRefs so that one bad object does not keep the others from being known: it asks
-// again by halves, down to those that cannot be read even alone. It promises that every object is read, gone, unread or hidden, and
-// that a failure that is none of the objects' ends the reading. It has no lock.
+// Package narrow reads objects of vCenter by moRef, so that one bad object does not make the others unreadable: it bisects
+// the list, down to those that cannot be read even alone. It promises that every object is read, gone, unread or hidden, and
+// that a failure that no object causes ends the reading. It has no lock.
 package narrow
 
 import (
@@ -13,13 +13,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Reading is one reading of objects by their moRefs.
+// Reading is one reading of objects by moRef.
 //
-// Those that are gone are left out of an answer, for that is what it asks for: reportMissingObjectsInResults, since vSphere API 4.1,
+// Objects that are gone are omitted from the answer, as the call requests: reportMissingObjectsInResults, since vSphere API 4.1,
 // is "the recommended setting when objectSet refers to transient objects", and in "a RetrieveResult missing objects will simply be
-// omitted" (PropertyFilterSpec in VMware's reference). What is left out may also be hidden, so only a read of the object alone says
-// that it is gone. Any other fault fails a whole call, whichever object it is about: a host that vanishes while its VMs are read, a
-// privilege. So the objects are read again by halves, down to those that cannot be read even alone.
+// omitted" (PropertyFilterSpec in VMware's reference). An omitted object may also be hidden, so only a read of the object alone tells
+// that it is gone. Any other fault of one object fails a whole call: a host that vanishes while its VMs are read, or a missing
+// privilege. So the list is bisected, down to the objects that cannot be read even alone.
 type Reading struct {
 	session     *session.Session
 	spec, plain Spec
@@ -35,15 +35,15 @@ type Reading struct {
 // Spec says what is read of objects.
 type Spec func([]types.ManagedObjectReference) types.PropertyFilterSpec
 
-// New has read nothing yet. plain leaves out what a traversal of spec would lead to.
+// New returns an empty Reading. plain is spec without traversals to other objects.
 func New(s *session.Session, spec, plain Spec) *Reading {
 	return &Reading{session: s, spec: spec, plain: plain}
 }
 
-// refusedMost bounds the calls that fail in one narrowing. More are no matter of single objects.
+// refusedMost bounds the failed calls of one reading. More are not caused by single objects.
 const refusedMost = 64
 
-// Read reads objects. Those that are in no list afterwards are hidden. An error is a failure that is none of the objects'.
+// Read reads objects. Those that are in no list afterwards are hidden. An error is a failure that no object causes.
 func (n *Reading) Read(ctx context.Context, refs []types.ManagedObjectReference) error {
 	if len(refs) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (n *Reading) Read(ctx context.Context, refs []types.ManagedObjectReference)
 		return nil
 	case alone:
 		return n.readPlain(ctx, refs)
-	case at >= 0: // it is told by name, as by a vCenter that does not heed what is asked for
+	case at >= 0: // vCenter names the object, ignoring reportMissingObjectsInResults
 		if err := n.Read(ctx, refs[at:at+1]); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (n *Reading) each(ctx context.Context, refs []types.ManagedObjectReference)
 	return nil
 }
 
-// readPlain reads one object without what a traversal from it leads to: it may be a host that cannot be read.
+// readPlain reads one object without the traversals from it: the unreadable object may be its host.
 func (n *Reading) readPlain(ctx context.Context, refs []types.ManagedObjectReference) error {
 	objects, err := session.Retrieve(ctx, n.session, n.plain(refs))
 	switch {
@@ -111,7 +111,7 @@ func (n *Reading) readPlain(ctx context.Context, refs []types.ManagedObjectRefer
 	return nil
 }
 
-// untold are those that an answer does not tell of.
+// untold returns the objects that an answer lacks.
 func untold(refs []types.ManagedObjectReference, objects []types.ObjectContent) (left []types.ManagedObjectReference) {
 	told := make(map[types.ManagedObjectReference]bool, len(objects))
 	for i := range objects {
@@ -125,7 +125,7 @@ func untold(refs []types.ManagedObjectReference, objects []types.ObjectContent) 
 	return left
 }
 
-// Fatal reports whether a failure is none of the objects': the next call would fail as well.
+// Fatal reports whether a failure is not caused by an object, so that the next call would fail as well.
 func Fatal(err error) bool {
 	switch vcfault.Classify("", err).Reason {
 	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated, vcfault.ReasonTimeout, vcfault.ReasonCancelled, vcfault.ReasonNotVCenterAPI:

@@ -9,11 +9,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// calling is one method of vCenter's APIs that the server makes use of.
+// calling is one method of vCenter's APIs that the server uses.
 type calling struct {
 	// needs are the privileges of the least role that it can need; what is in brackets only for some arguments.
 	needs []string
-	// doc says where that is written: the method's page in VMware's API reference if it is empty.
+	// doc is the source of that: the method's page in VMware's API reference if it is empty.
 	doc string
 }
 
@@ -37,7 +37,7 @@ const (
 	docSelf = "whoever has a session"
 )
 
-// calls are all methods that the server, and `vmgroup check`, may make use of. Those of REST are named as session.RESTCall does.
+// calls are all methods that the server, and `vmgroup check`, may use. REST calls are named as session.RESTCall names them.
 var calls = map[string]calling{
 	"RetrieveServiceContent":          {needs: []string{privAnyone}},
 	"Login":                           {needs: []string{privAnyone}},
@@ -96,8 +96,8 @@ var calls = map[string]calling{
 	"POST tagging/tag":                              {needs: []string{privTagging + "CreateTag"}, doc: docTags},
 }
 
-// Outside gives those of some calls, by the names that the metrics or the embedded vCenter's Calls have for them, that
-// are not among the methods that the least role is made for.
+// Outside returns the calls, by their names in the metrics or in the embedded vCenter's Calls, that
+// are not among the methods that the least role covers.
 func Outside(made map[string]int) []string {
 	var outside []string
 	for name := range made {
@@ -109,7 +109,7 @@ func Outside(made map[string]int) []string {
 	return outside
 }
 
-// plainCall gives a call the name that it has among calls: that of a REST call may come as
+// plainCall returns the name of a call as in calls: a REST call may be named
 // "POST /rest/com/vmware/cis/tagging/tag/id:?~action=list-tags-for-category".
 func plainCall(name string) string {
 	method, path, is := strings.Cut(name, " /rest/com/vmware/cis/")
@@ -124,7 +124,7 @@ func plainCall(name string) string {
 	return method + " " + path
 }
 
-// CallTable lists, in Markdown, what each call needs, and where that is written: the table in docs/vcenter.md.
+// CallTable lists, in Markdown, what each call needs, and the source: the table in docs/vcenter.md.
 func CallTable() string {
 	var b strings.Builder
 	b.WriteString("| call | privileges that it can need | source |\n|---|---|---|\n")

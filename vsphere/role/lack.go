@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// scopesOf are where the least role has privileges that concern an object, by the object's type.
+// scopesOf lists, by an object's type, the scopes in which the least role has privileges for it.
 var scopesOf = map[string][]Scope{
 	"Folder": {OnFolder}, "VirtualMachine": {OnFolder, OnTemplate}, "ResourcePool": {OnPool}, "VirtualApp": {OnPool}, "Datastore": {OnDatastore},
 	"StoragePod": {OnDatastore}, "Network": {OnNetwork}, "DistributedVirtualPortgroup": {OnNetwork}, "DistributedVirtualSwitch": {OnNetwork},

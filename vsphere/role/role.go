@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Scope is what a privilege has to be held on.
+// Scope is the kind of object that a privilege is needed on.
 type Scope string
 
 // The objects that privileges are needed on. A permission on the root folder of all groups, propagated, is one on the
@@ -30,13 +30,13 @@ type Privilege struct {
 	On []Scope
 	// Why says what it is for.
 	Why string
-	// Without says what a server that lacks it does not do; empty if it can then make or remove no member at all.
+	// Without says what does not work without it; empty if the server can then create or remove no member at all.
 	Without string
 	// Also is where else it is needed, for some groups only.
 	Also string
 }
 
-// Needed reports whether the server is of no use without it.
+// Needed reports whether the server does not work without it.
 func (p Privilege) Needed() bool { return p.Without == "" }
 
 const (
@@ -46,12 +46,12 @@ const (
 	privTagging = "InventoryService.Tagging."
 )
 
-// ExtensionKey is the key under which somebody may register this server with vCenter, which then warns people who
+// ExtensionKey is the key under which an admin may register this server with vCenter, which then warns people who
 // edit its VMs by hand.
 const ExtensionKey = "com.vmworld.codeconnect.vmgroup"
 
-// Least is the least role of the server's user, in the order in which its table lists it. Nothing that the server
-// calls needs more: Outside tells if that ceases to be so.
+// Least returns the least role of the server's user, in the order of its table. No call of the server needs
+// more; Outside lists exceptions.
 func Least() []Privilege { return slices.Clone(least) }
 
 var least = []Privilege{
@@ -93,7 +93,7 @@ var least = []Privilege{
 	{ID: "Global.ManageCustomFields", On: []Scope{OnRoot}, Why: "`customAttributes` that are not there yet", Without: "no attribute is made"},
 }
 
-// Table is the least role as a table in Markdown: the one in docs/reference.md.
+// Table returns the least role as a table in Markdown: the one in docs/reference.md.
 func Table() string {
 	var b strings.Builder
 	b.WriteString("| privilege | on | why | without it |\n|---|---|---|---|\n")

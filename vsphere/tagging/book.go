@@ -21,10 +21,10 @@ type foundTag struct {
 	category *tags.Category
 }
 
-// Change is what is done to a VM's tags: their ids.
+// Change lists the ids of the tags to detach from a VM and to attach to it.
 type Change struct{ Detach, Attach []string }
 
-// Check finds the wanted tags, and why a VM cannot bear them. Those that are missing are made where the spec says so.
+// Check finds the wanted tags, and checks that a VM can have them. It creates missing ones if the spec says so.
 func (b *Book) Check(ctx context.Context, rs *session.RESTSession, wanted []v1alpha1.Tag) error {
 	if err := b.open(ctx, rs); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (b *Book) allWanted(ctx context.Context, rs *session.RESTSession, wanted []
 	return all, nil
 }
 
-// Change is what has to be done to a VM's tags. Tags that are missing are made where the spec says so.
+// Change returns what to change in a VM's tags. It creates missing tags if the spec says so.
 func (b *Book) Change(ctx context.Context, rs *session.RESTSession, a plan.Action, wanted []v1alpha1.Tag, former []string) (*Change, error) {
 	has, err := rs.ListAttachedTags(ctx, types.ManagedObjectReference{Type: session.VMType, Value: a.MoRef})
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *Book) Change(ctx context.Context, rs *session.RESTSession, a plan.Actio
 	return &c, b.crowded(ctx, rs, a, want, stay)
 }
 
-// incompatible finds tags that no VM can bear, or not together.
+// incompatible finds tags that no VM can have, or not together.
 func incompatible(want []*foundTag) error {
 	single := map[string]*foundTag{}
 	for _, f := range want {
@@ -92,7 +92,7 @@ func incompatible(want []*foundTag) error {
 		if len(c.AssociableTypes) > 0 && !slices.ContainsFunc(c.AssociableTypes, func(t string) bool {
 			return t == session.VMType || strings.HasSuffix(t, ":"+session.VMType) // as older versions say it
 		}) {
-			return vcfault.New(vcfault.ReasonTagConflict, true, "The tag category %q is not for VMs: allow it for VMs in vCenter, or take its tags out of spec.tags.", c.Name)
+			return vcfault.New(vcfault.ReasonTagConflict, true, "The tag category %q is not for VMs: allow it for VMs in vCenter, or remove its tags from spec.tags.", c.Name)
 		}
 		if c.Cardinality != cardinalitySingle {
 			continue
@@ -122,7 +122,7 @@ func (b *Book) crowded(ctx context.Context, rs *session.RESTSession, a plan.Acti
 				return err
 			}
 			if t != nil && t.CategoryID == f.category.ID && t.ID != f.id {
-				return vcfault.New(vcfault.ReasonTagConflict, true, "%s bears the tag %q of the category %q, which allows one tag per object, so it cannot have %q: take that off, or change spec.tags.",
+				return vcfault.New(vcfault.ReasonTagConflict, true, "%s has the tag %q of the category %q, which allows one tag per object, so it cannot have %q: remove the former from the VM, or change spec.tags.",
 					a.VM, t.Name, f.category.Name, f.name)
 			}
 		}
@@ -130,12 +130,12 @@ func (b *Book) crowded(ctx context.Context, rs *session.RESTSession, a plan.Acti
 	return nil
 }
 
-// tagsAreGoodFor is how long the book is believed: it takes a call for each tag of a category, of which there may be
-// thousands. A tag that is gone is noticed when it is used, and one that is new when it is looked for.
+// tagsAreGoodFor is how long the book is valid: reading it takes a call for each tag of a category, of which there may be
+// thousands. A tag that is gone is noticed when it is used, and a new one when it is looked for.
 const tagsAreGoodFor = 10 * time.Minute
 
-// Book remembers categories and tags by their ids: vCenter finds them by no name, so all are looked at one by one. It
-// is of one session, and good for a while. Who has it open has it alone, so that those who look for the same ask once.
+// Book caches categories and tags by id: vCenter cannot find them by name, so the book reads them one by one. It
+// belongs to one session, and is valid for a while. Only one goroutine has it open, so that concurrent lookups ask once.
 type Book struct {
 	turn chan struct{} // has a place for one
 
@@ -146,7 +146,7 @@ type Book struct {
 	stale      bool
 }
 
-// NewBook makes an empty one.
+// NewBook returns an empty book.
 func NewBook() *Book { return &Book{turn: make(chan struct{}, 1), stale: true} }
 
 // open waits for the book; it must be closed.
@@ -165,7 +165,7 @@ func (b *Book) open(ctx context.Context, rs *session.RESTSession) error {
 
 func (b *Book) close() { <-b.turn }
 
-// Forget makes the next who opens the book begin again.
+// Forget empties the book before it is opened next.
 func (b *Book) Forget() {
 	b.turn <- struct{}{}
 	b.stale = true

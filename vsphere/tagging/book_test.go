@@ -216,7 +216,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 		if err := x.set(want("env", "prod")); err != nil {
 			t.Fatal(err)
 		}
-		conflict(`bears the tag "prod"`, want("env", "test"))
+		conflict(`has the tag "prod"`, want("env", "test"))
 		if err := x.set(want("env", "test"), "env/prod"); err != nil || x.has() != "test" {
 			t.Errorf("its own tag is replaced: %v, it has %s", err, x.has())
 		}

@@ -1,7 +1,7 @@
-// Package tagging finds tags and their categories by name, which vCenter does not, and says what is to be done to a VM's tags.
+// Package tagging finds tags and their categories by name, which vCenter cannot, and says what to change in a VM's tags.
 //
-// It promises that only tags that the spec names, now or formerly, are touched; that what cannot be done is found before anything is
-// done; that a tag or category is made only where the spec says so; and that fifty members cost little more than one.
+// It promises that only tags that the spec names, now or formerly, are touched; that it checks that a change is possible before anything
+// is changed; that a tag or category is created only if the spec says so; and that fifty members cost little more than one.
 //
-// Locks: who has a Book open has it alone, while vCenter is asked. A Book is opened with no lock held.
+// Locks: one goroutine at a time has a Book open, also while it asks vCenter. It must hold no lock when it opens the Book.
 package tagging

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// wanted finds a tag of spec.tags, and makes it if it is missing and the spec says so.
+// wanted finds a tag of spec.tags, and creates it if it is missing and the spec says so.
 func (b *Book) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.Tag) (*foundTag, error) {
 	category, err := b.categoryNamed(ctx, rs, t.Category)
 	if err == nil && category == nil && t.Create {
@@ -22,7 +22,7 @@ func (b *Book) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.T
 		return nil, err
 	}
 	if category == nil {
-		return nil, vcfault.New(vcfault.ReasonTagNotFound, true, "There is no tag category %q in vCenter%s: make it, correct spec.tags, or set create: true there.",
+		return nil, vcfault.New(vcfault.ReasonTagNotFound, true, "There is no tag category %q in vCenter%s: create it, correct spec.tags, or set create: true there.",
 			t.Category, only(b.categories, func(c *tags.Category) (string, bool) { return c.Name, true }))
 	}
 	tag, err := b.tagNamed(ctx, rs, category, t.Name)
@@ -33,13 +33,13 @@ func (b *Book) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.T
 		return nil, err
 	}
 	if tag == nil {
-		return nil, vcfault.New(vcfault.ReasonTagNotFound, true, "There is no tag %q in vCenter's category %q%s: make it, correct spec.tags, or set create: true there.",
+		return nil, vcfault.New(vcfault.ReasonTagNotFound, true, "There is no tag %q in vCenter's category %q%s: create it, correct spec.tags, or set create: true there.",
 			t.Name, t.Category, only(b.tags, func(t *tags.Tag) (string, bool) { return t.Name, t.CategoryID == category.ID }))
 	}
 	return &foundTag{id: tag.ID, name: tag.Name, category: category}, nil
 }
 
-// only lists what there is, for a message.
+// only lists the existing ones, for a message.
 func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 	var names []string
 	for _, x := range all {
@@ -53,7 +53,7 @@ func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 	return ", only " + vcfault.Listing(names)
 }
 
-// find finds the tag of that text (plan.TagText); nil if there is none any more.
+// find finds the tag with that text (plan.TagText); nil if it no longer exists.
 func (b *Book) find(ctx context.Context, rs *session.RESTSession, text string) (*foundTag, error) {
 	of, name := plan.CutTag(text)
 	category, err := b.categoryNamed(ctx, rs, of)
@@ -67,7 +67,7 @@ func (b *Book) find(ctx context.Context, rs *session.RESTSession, text string) (
 	return &foundTag{id: tag.ID, name: tag.Name, category: category}, nil
 }
 
-// categoryNamed finds a category; nil if there is none. What is not in the book may be new, so the list is read then.
+// categoryNamed finds a category; nil if there is none. One that is not in the book may be new, so it then reads the list.
 func (b *Book) categoryNamed(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
 	for _, c := range b.categories {
 		if c.Name == name {
@@ -142,8 +142,8 @@ func (b *Book) tag(ctx context.Context, rs *session.RESTSession, id string) (*ta
 
 const madeByUs = "Made by vmgroup."
 
-// makeCategory makes a category for VMs with any number of its tags. One that another replica makes at the same
-// time is as good.
+// makeCategory creates a category for VMs with any number of its tags. If another replica creates it at the same
+// time, that one is used.
 func (b *Book) makeCategory(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
 	id, err := rs.CreateCategory(ctx, &tags.Category{Name: name, Description: madeByUs, Cardinality: cardinalityMultiple, AssociableTypes: []string{session.VMType}})
 	if session.RESTKind(err, session.RESTAlreadyExists) {
@@ -166,7 +166,7 @@ func (b *Book) makeCategory(ctx context.Context, rs *session.RESTSession, name s
 	return c, err
 }
 
-// makeTag makes a tag, as makeCategory does a category.
+// makeTag creates a tag, as makeCategory does a category.
 func (b *Book) makeTag(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
 	id, err := rs.CreateTag(ctx, &tags.Tag{Name: name, Description: madeByUs, CategoryID: category.ID})
 	if session.RESTKind(err, session.RESTAlreadyExists) {
@@ -189,7 +189,7 @@ func (b *Book) makeTag(ctx context.Context, rs *session.RESTSession, category *t
 	return t, err
 }
 
-// unseen is for a name that vCenter says is taken, by what it does not show.
+// unseen is the fault for a name that vCenter reports as taken by an object that it does not show.
 func unseen(kind, name string) error {
-	return vcfault.New(vcfault.ReasonTagConflict, true, "vCenter does not show its user a %s %q, but has one, or one that differs in the case of letters: grant the right to see it, or correct spec.tags.", kind, name)
+	return vcfault.New(vcfault.ReasonTagConflict, true, "vCenter does not show its user a %s %q, but has one, or one that differs in case: grant the privilege to see it, or correct spec.tags.", kind, name)
 }

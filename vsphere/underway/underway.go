@@ -1,4 +1,4 @@
-// Package underway knows the steps that are carried out now: which of them stand still, and where clones go.
+// Package underway tracks the running steps: which of them stand still, and where clones go.
 package underway
 
 import (
@@ -15,41 +15,41 @@ import (
 )
 
 const (
-	// QuestionPatience is how long a step may stand still because its VM asks before it takes no slot any more. Nobody is at the
-	// console at night; whoever is there, and saw the condition, answers within a minute.
+	// QuestionPatience is how long a step may wait for the answer to its VM's question before it gives its slot back. Nobody is at the
+	// console at night; an operator who is there, and sees the condition, answers within a minute.
 	QuestionPatience = time.Minute
-	// ProgressPatience is the same for a task whose progress does not change: longer than vCenter takes for one per cent of the
-	// largest clone that is waited for (1 TB at 20 MB/s: 9 minutes).
+	// ProgressPatience is the same for a task without progress: longer than vCenter takes for one percent of a
+	// large clone (1 TB at 20 MB/s: 9 minutes).
 	ProgressPatience = 10 * time.Minute
-	// Every is how often a step is looked at for that.
+	// Every is how often a step is checked for that.
 	Every = time.Minute
 )
 
-// Steps are the steps that are carried out now, and their tasks. Its mu is taken before those of the inventory and of the tasks.
+// Steps are the running steps, and their tasks. Its mu is taken before those of the inventory and of the tasks.
 type Steps struct {
 	inventory *inventory.Inventory
 	tasks     *tasks.Tasks
-	// changed says that a group is to be planned again.
+	// changed makes the loop plan a group again.
 	changed func(group apitypes.UID)
 
 	mu    sync.Mutex
 	steps map[apitypes.UID]map[string]*step // by group and Action.VM
 }
 
-// step is one of them. Its group's other steps are for other VMs.
+// step is a running step. Its group's other steps are for other VMs.
 type step struct {
 	moRef string
 	began time.Time
 	task  types.ManagedObjectReference // the newest
-	host  string                       // that was chosen for a clone
+	host  string                       // chosen for a clone
 }
 
-// New makes one without any step.
+// New returns Steps without any step.
 func New(n *inventory.Inventory, t *tasks.Tasks, changed func(group apitypes.UID)) *Steps {
 	return &Steps{inventory: n, tasks: t, changed: changed, steps: map[apitypes.UID]map[string]*step{}}
 }
 
-// Begin takes a step in until ends is called. While it stands still, its group is planned again now and then: its slot is free.
+// Begin adds a step until ends is called. While it stands still, its group is planned again now and then: its slot is free.
 func (u *Steps) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 	s := &step{moRef: a.MoRef, began: time.Now()}
 	u.mu.Lock()
@@ -93,8 +93,8 @@ func (u *Steps) Await(group apitypes.UID, vm string, task types.ManagedObjectRef
 	}
 }
 
-// Place has a host chosen for a clone, and notes it. choose is told how many of the group's clones under way go onto which hosts, by
-// moRef, and gives one, or nil.
+// Place chooses a host for a clone, and notes it. choose gets how many of the group's running clones go onto which hosts, by
+// moRef, and returns one, or nil.
 func (u *Steps) Place(group apitypes.UID, vm string, choose func(on map[string]int) *types.ManagedObjectReference) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -108,7 +108,7 @@ func (u *Steps) Place(group apitypes.UID, vm string, choose func(on map[string]i
 	}
 }
 
-// Stalled are a group's steps that stand still, by Action.VM, and why; nil if there are none.
+// Stalled returns a group's steps that stand still, by Action.VM, and why; nil if there are none.
 func (u *Steps) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -125,14 +125,14 @@ func (u *Steps) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 	return all
 }
 
-// standstill is why a step stands still; nil if it does not. The caller holds mu.
+// standstill returns why a step stands still; nil if it does not. The caller holds mu.
 func (u *Steps) standstill(s *step) *plan.Fault {
 	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= QuestionPatience {
 		return &vcfault.New(vcfault.ReasonQuestionPending, true, "The VM waits for an answer in vCenter: %s", m.Question).Fault
 	}
 	if s.task.Value != "" && u.tasks.Still(s.task) >= ProgressPatience {
 		return &vcfault.New(vcfault.ReasonTaskStalled, true,
-			"vCenter's task for it has made no progress for %d minutes: see in vCenter's list of tasks what it waits for, or cancel it there.", int(ProgressPatience.Minutes())).Fault
+			"vCenter's task for it has made no progress for %d minutes: look in vCenter's list of tasks what it waits for, or cancel it there.", int(ProgressPatience.Minutes())).Fault
 	}
 	return nil
 }
