@@ -252,7 +252,7 @@ func TestAFormerIncarnationsVMIsAdoptedUnderItsOrdinal(t *testing.T) {
 	})
 }
 
-func TestWhoseVMHoldsANameIsToldByTheClusterInItsStamp(t *testing.T) {
+func TestANameConflictNamesTheClusterInTheVMsStamp(t *testing.T) {
 	t.Parallel()
 	const folder = "/DC0/vm/vm-operator/shop/web"
 	for _, c := range []struct{ ours, its, want string }{

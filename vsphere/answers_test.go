@@ -13,7 +13,7 @@ func envelope(body string) []byte {
 	return []byte(`<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body>` + body + `</Body></Envelope>`)
 }
 
-func TestALoginThatIsAnsweredBySomethingElseIsAFault(t *testing.T) {
+func TestALoginAnsweredByAnotherServerIsAFault(t *testing.T) {
 	for _, body := range []string{"", "<LoginResponse/>", "<LogoutResponse/>", "<html/>", `<LoginResponse><returnval xsi:type="xsd:int">7</returnval></LoginResponse>`} {
 		faults := live(t, func(method string, _ int, s said) said {
 			if method == "Login" {

@@ -65,7 +65,7 @@ func TestOneObjectThatCannotBeReadKeepsNoOtherFromBeingKnown(t *testing.T) {
 	}
 }
 
-func TestAHostThatVanishesWhileItsVMsAreReadHoldsUpNothing(t *testing.T) {
+func TestAHostThatVanishesWhileItsVMsAreReadDelaysNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}})

@@ -391,7 +391,7 @@ func TestFiftyClonesCostOneLookUp(t *testing.T) {
 	})
 }
 
-func TestWhatIsGoneIsLookedUpAgain(t *testing.T) {
+func TestAfterAnObjectIsGoneEverythingIsLookedUpAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})

@@ -100,7 +100,7 @@ func TestAPreparedMembersDisksAreKnownByTheirUUIDs(t *testing.T) {
 	})
 }
 
-func TestAStampOfAnOlderServerLeavesDisksToTheirDirectoryAndNothingIsWritten(t *testing.T) {
+func TestWithAnOlderServersStampTheDirectoryDecidesAboutDisksAndNothingIsWritten(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		s, err := stamp.Decode(w.stampOf("web-0"))

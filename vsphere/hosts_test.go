@@ -50,7 +50,7 @@ func TestWithoutDRSClonesAreSpreadOverTheHostsThatCanTakeThem(t *testing.T) {
 	})
 }
 
-func TestAVMThatNeverRanIsToBeClonedElsewhereWhenItsHostHasNoRoomSeveralTimes(t *testing.T) {
+func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := drsWorld(t, vcsim.DRS{Off: true})

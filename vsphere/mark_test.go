@@ -17,7 +17,7 @@ import (
 // stampOf is the text of a VM's stamp.
 func (w *world) stampOf(name string) string { return w.Look(name).ExtraConfig[stamp.Key] }
 
-func TestAClonesStampSaysWhenAndOfWhatItWasMadeAndNothingThatItDoesNotNeed(t *testing.T) {
+func TestAClonesStampRecordsItsTimeAndSourceAndNothingElse(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		a := p.cloning(0)
@@ -55,7 +55,7 @@ func TestAMarkSaysWhyAndUnmarkForgetsAllOfIt(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotMarkedDoesNotGoToQuarantine(t *testing.T) {
+func TestAnUnmarkedMemberIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorld(t).start()

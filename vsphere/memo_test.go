@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-func TestOneAsksAndTheOthersOfABurstWaitForTheAnswer(t *testing.T) {
+func TestConcurrentLookupsShareOneCall(t *testing.T) {
 	t.Parallel()
 	var m memo[string, int]
 	var asked atomic.Int32

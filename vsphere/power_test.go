@@ -129,7 +129,7 @@ func TestOfTwoServersThatResetAMemberOneDoes(t *testing.T) {
 	})
 }
 
-func TestWhatIsOffOrMarkedIsNotResetAndItsStampDoesNotSaySo(t *testing.T) {
+func TestAMemberThatIsOffOrMarkedIsNotResetAndItsStampStays(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(guarded(plan.Reset, vm)); f.Reason != vcfault.ReasonInvalidPowerState {
@@ -256,7 +256,7 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
 
 // Two replicas that know different specs: one powers a member on that the other takes away. (Found by
 // TestLivesWithSeveralReplicas: two VMs of one ordinal were on, one of them in quarantine.)
-func TestWhatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
+func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -50,7 +50,7 @@ func TestDRSPowersAMemberOnWhateverItsLevelAndOnAHostThatHasRoom(t *testing.T) {
 	}
 }
 
-func TestWhatDRSDoesNotAttemptIsAFaultWithItsReason(t *testing.T) {
+func TestAPowerOnThatDRSDoesNotAttemptIsAFaultWithItsReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := drsWorld(t, vcsim.DRS{})
@@ -67,7 +67,7 @@ func TestWhatDRSDoesNotAttemptIsAFaultWithItsReason(t *testing.T) {
 	})
 }
 
-func TestALevelThatBecameManualIsAFaultThatSaysWhatToDoAndIsOverriddenAtTheNextTry(t *testing.T) {
+func TestALevelThatBecameManualIsAFaultAndOverriddenAtTheNextTry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := drsWorld(t, vcsim.DRS{})

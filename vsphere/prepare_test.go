@@ -84,7 +84,7 @@ func TestAPreparedMemberIsNotPreparedAgain(t *testing.T) {
 	})
 }
 
-func TestNothingIsDoneToAVMThatSomebodyChangedMeanwhileOrThatIsGone(t *testing.T) {
+func TestNoStepTouchesAVMThatSomebodyChangedMeanwhileOrThatIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, gone := p.member(0), p.member(1)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
@@ -180,7 +180,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 	})
 }
 
-func TestTagsAreOnAMemberBeforeItIsPoweredOnAndWhatIsNoLongerWantedGoes(t *testing.T) {
+func TestTagsAreAttachedBeforePowerOnAndUnwantedOnesDetached(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -318,7 +318,7 @@ func TestALostReplyAboutTagsIsMadeUpForByTheRetry(t *testing.T) {
 
 // What is no longer wanted is taken off also if it was put on by a preparation that did not come to its end. (Found by
 // TestChaos, seed 60068: a tag that had been in the spec for 100 ms stayed.)
-func TestWhatAnUnfinishedPreparationPutOnIsTakenOff(t *testing.T) {
+func TestTagsAndAttributesOfAnUnfinishedPreparationAreRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -341,7 +341,7 @@ func TestWhatAnUnfinishedPreparationPutOnIsTakenOff(t *testing.T) {
 	})
 }
 
-func TestWhatAPreparationInProgressSays(t *testing.T) {
+func TestAPreparationInProgressListsOldAndNewTags(t *testing.T) {
 	t.Parallel()
 	one, both := `{"tags":["a/b"],"networks":true,"digest":"d"}`, `{"tags":["c/d"],"attributes":["x"],"digest":"e"}`
 	for _, c := range []struct{ former, wanted, begun string }{
@@ -357,7 +357,7 @@ func TestWhatAPreparationInProgressSays(t *testing.T) {
 	}
 }
 
-func TestWhatAFormerPreparationSaysIsReadAndWhatIsNoneSaysNothing(t *testing.T) {
+func TestAPreparationsTextIsParsedAndAnInvalidOneIsEmpty(t *testing.T) {
 	t.Parallel()
 	want := plan.Preparation{Tags: []string{"a/b"}, Attributes: []string{"x"}, Networks: true, Digest: "d"}
 	text, err := json.Marshal(want)

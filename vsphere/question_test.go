@@ -20,7 +20,7 @@ func (p *process) begun(a plan.Action) <-chan error {
 	return ended
 }
 
-func TestAPowerOnWhoseVMAsksTellsTheQuestionAtOnceAndStandsStillAfterAMinute(t *testing.T) {
+func TestAPowerOnReportsTheVMsQuestionAtOnceAndStandsStillAfterAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -89,7 +89,7 @@ func TestATaskWithoutProgressStandsStillAfterTenMinutes(t *testing.T) {
 	})
 }
 
-func TestAQuestionWithoutMessagesIsToldByItsTextAndInOneLine(t *testing.T) {
+func TestAQuestionWithoutMessagesIsReportedByItsTextInOneLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -79,7 +79,7 @@ func TestABulkReadDropsTheDeadAndReadsTheLiving(t *testing.T) {
 	})
 }
 
-func TestARecordedMemberThatNothingIsKnownOfIsReadAndVCentersEventsAreAsked(t *testing.T) {
+func TestAnUnknownRecordedMemberIsReadAndVCentersEventsAreQueried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorld(t).start()

@@ -52,7 +52,7 @@ func (p *process) makeQuarantine() string {
 	return p.state().Quarantine
 }
 
-func TestAMemberGoesToQuarantineAndComesBackAndEachStepIsSeenWhenItReturns(t *testing.T) {
+func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		away := p.quarantine(vm)
@@ -136,7 +136,7 @@ func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
 }
 
 // A server that knew no power cycles took every mark for leave to remove.
-func TestWhatAnOlderServerPutIntoQuarantineIsDestroyedWhenItsTimeIsOver(t *testing.T) {
+func TestAVMInQuarantineFromAnOlderServerIsDestroyedWhenItsTimeIsOver(t *testing.T) {
 	inABubble(t, func(_ *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.restamp("web-0", func(s *stamp.Stamp) {

@@ -140,7 +140,7 @@ func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 	})
 }
 
-func TestWhatARunningMemberCannotBeGivenIsRefusedAndNotAskedForWhereThatIsKnown(t *testing.T) {
+func TestASizeThatARunningMemberCannotTakeIsRefusedWithoutACallIfThatIsKnown(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.Person || f.Passing {

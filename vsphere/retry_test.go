@@ -158,7 +158,7 @@ func (p *process) plannedAnew(a plan.Action) {
 	}
 }
 
-func TestWhatChangesBetweenReadAndStepIsNotOverwritten(t *testing.T) {
+func TestAChangeBetweenReadAndStepIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

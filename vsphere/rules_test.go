@@ -272,7 +272,7 @@ func TestAChangeOfRulesIsSeenByEveryServerWithoutBeingAskedFor(t *testing.T) {
 	})
 }
 
-func TestWhateverHappensTheRulesAreAsWantedOnceTheyWereSet(t *testing.T) {
+func TestTheRulesAreAsWantedAfterSetRulesWhateverHappens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := apart(t, 0)

@@ -186,7 +186,7 @@ func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
 
 // A call that is stuck on its way arrives when it may take down what was powered off, changed and powered on meanwhile, and nothing
 // fences it. So it is given up. (Found by a randomized test, seed 179: a request to shut down arrived 78 s late.)
-func TestACallThatTakesAMemberDownIsGivenUpBeforeAnybodyElseActs(t *testing.T) {
+func TestACallThatTakesAMemberDownIsGivenUpBeforeAnotherReplicaActs(t *testing.T) {
 	t.Parallel()
 	for op, method := range map[plan.Op]string{plan.ShutdownGuest: "ShutdownGuest", plan.PowerOff: "PowerOffVM_Task", plan.Reset: "ResetVM_Task"} {
 		t.Run(string(op), func(t *testing.T) {

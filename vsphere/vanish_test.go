@@ -137,7 +137,7 @@ func TestEventsThatComeLateAreWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAMemberThatRanAndThatNoEventTellsOfHasVanishedAndIsGoneOnceOneDoes(t *testing.T) {
+func TestAMemberThatRanHasVanishedUntilAnEventSaysThatItWasDestroyed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p, m := twoHosts(t, true)
@@ -151,7 +151,7 @@ func TestAMemberThatRanAndThatNoEventTellsOfHasVanishedAndIsGoneOnceOneDoes(t *t
 	})
 }
 
-func TestAMemberThatWasOffOnAHostThatIsConnectedIsGoneEvenIfNoEventTells(t *testing.T) {
+func TestAMemberThatWasOffOnAConnectedHostIsGoneEvenWithoutAnEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p, m := twoHosts(t, false)

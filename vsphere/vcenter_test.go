@@ -178,7 +178,7 @@ func step(op plan.Op, vm plan.VM) plan.Action {
 	return plan.Action{Op: op, VM: plan.MemberName("web", vm.Ordinal), Ordinal: vm.Ordinal, MoRef: vm.MoRef}
 }
 
-func TestAMemberLivesFromCloneToDestroyAndEachStepIsSeenWhenItReturns(t *testing.T) {
+func TestEachStepFromCloneToDestroyIsVisibleWhenItReturns(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.member(0)
 		if vm.Name != "web-0" || vm.Power != plan.PoweredOff || !vm.Reachable || vm.CPU != 2 || vm.MemoryMB != 1024 ||
@@ -249,7 +249,7 @@ func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
 	})
 }
 
-func TestALostSessionMakesTheInventoryUnknownAndThenKnownAgainAndNothingIsDoubled(t *testing.T) {
+func TestALostSessionMakesTheInventoryUnknownForAWhileAndDoublesNothing(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		was := p.told("")

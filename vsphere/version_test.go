@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-func TestAMarkThatWasPlannedBeforeAPowerOnIsRefusedAndPlannedAnewWithTheNewVersion(t *testing.T) {
+func TestAMarkPlannedBeforeAPowerOnIsRefusedAndPlannedAgainWithTheNewVersion(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*process, plan.VM){
 		"a power-on of ours":        func(p *process, vm plan.VM) { p.do(step(plan.PowerOn, vm)) },

@@ -168,7 +168,7 @@ func TestAStaleParentGetsNoEventTwice(t *testing.T) {
 	})
 }
 
-func TestEventsAreBoundedAndNothingIsLostForIt(t *testing.T) {
+func TestTheRateOfEventsIsLimitedAndNoNoteIsLost(t *testing.T) {
 	var e events
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ref, count, members := plan.Ref{Name: "web", UID: "u"}, 0, 0

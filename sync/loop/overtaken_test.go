@@ -27,7 +27,7 @@ func (i *interrupted) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 
 // Found by the model in test/world, seed 4136: a replica whose process stood still for a moment while it planned, and
 // was called with another generation meanwhile, took a member down by the older one.
-func TestAPlanThatACallHasOvertakenStartsNothing(t *testing.T) {
+func TestAPlanStartsNothingIfACallCameMeanwhile(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)

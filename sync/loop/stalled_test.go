@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-func TestActionsThatStandStillTakeNoSlotAndOthersGoOn(t *testing.T) {
+func TestActionsThatStandStillTakeNoSlotAndOthersProceed(t *testing.T) {
 	m := newModel(time.Second)
 	m.took[plan.PowerOn] = 24 * time.Hour
 	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {

@@ -45,7 +45,7 @@ func TestAShortDoubtIsNotReportedAndNothingIsDoneMeanwhile(t *testing.T) {
 	}
 }
 
-func TestWhatADoubtDoesNotHide(t *testing.T) {
+func TestAShortDoubtIsReportedAtOnceWhereTheStoredStatusDoesNotHold(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*plan.Observed){
 		"vCenter was not known before": func(o *plan.Observed) { o.State.UnknownSince = time.Time{} },

@@ -59,7 +59,7 @@ func TestADrainBeginsWhenKubernetesShowsTheEndpointAsTerminating(t *testing.T) {
 	}
 }
 
-func TestADrainGoesOnAfterARestartAndWithAnotherReplica(t *testing.T) {
+func TestADrainContinuesAfterARestartAndWithAnotherReplica(t *testing.T) {
 	t.Parallel()
 	o := leaving(t, 60)
 	calls(t, &o, time.Second)
@@ -162,7 +162,7 @@ func TestADeletedGroupIsDrainedFromWhenItsEndpointsAreShownAsTerminating(t *test
 }
 
 // Who is ready and shown by an EndpointSlice is taken down only when the slice has recorded it as terminating for drainSeconds.
-func TestWhoIsShownIsTakenDownOnlyAfterItsSliceRecordsTheDrain(t *testing.T) {
+func TestAPublishedMemberIsTakenDownOnlyAfterItsSliceRecordsTheDrain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anyServed(t)
 		r := planner.Make(o)

@@ -44,7 +44,7 @@ func TestNotesThatDifferInTheMemberAloneAreOneEvent(t *testing.T) {
 	}
 }
 
-func TestTheMessageOfAnEventIsWhatTheAPIServerTakes(t *testing.T) {
+func TestTheAPIServerAcceptsTheMessageOfAnEvent(t *testing.T) {
 	long := plan.Note{Reason: "TemplateNotFound", What: strings.Repeat("ü", 600) + "\n", At: now}
 	for shift := range 3 {
 		long.What = strings.Repeat("x", shift) + long.What

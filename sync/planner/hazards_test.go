@@ -216,7 +216,7 @@ func TestNothingIsClonedIntoANewPlacementWhileACloneInTheOldOneRuns(t *testing.T
 }
 
 // A guest that was asked to halt cannot be told to stay: its member is wanted again, and nobody goes on the strength of it.
-func TestNoMemberIsRemovedInsteadOfAHaltingOneThatIsWantedAgain(t *testing.T) {
+func TestNoMemberIsRemovedInPlaceOfAHaltingOneThatStays(t *testing.T) {
 	o := observed(2)
 	addMembers(&o, 3, func(m *plan.VM) { m.Boot, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"} })
 	halts := &o.State.VMs[2]

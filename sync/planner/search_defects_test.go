@@ -30,7 +30,7 @@ const (
 	hidden = 2
 )
 
-func TestTheSearchFindsWhatIsPlanted(t *testing.T) {
+func TestTheSearchFindsPlantedDefects(t *testing.T) {
 	for i, d := range defects {
 		t.Run("without "+d.without, func(t *testing.T) {
 			if !*searchFull && (i >= len(defects)-hidden || raced && i >= near) {

@@ -27,7 +27,7 @@ func leaked(text string) bool {
 	return false
 }
 
-func TestUserDataIsNotPrintedWithWhatItIsPartOf(t *testing.T) {
+func TestUserDataIsNotPrintedWithTheValuesThatContainIt(t *testing.T) {
 	t.Parallel()
 	related := plan.Related{UserData: plantedText, Digest: "digest"}
 	g := userDataGroup(&v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "web-data"}})

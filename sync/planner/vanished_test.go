@@ -43,7 +43,7 @@ func TestAMemberThatOthersReplacedWhileAReplicaWasCutOffHoldsNoOrdinal(t *testin
 }
 
 // After a restore of vCenter, the moRef of a member may be another member's.
-func TestAMemberWhoseMoRefIsAnotherMembersNowHoldsItsOrdinal(t *testing.T) {
+func TestAMemberWhoseMoRefWasReusedKeepsItsOrdinal(t *testing.T) {
 	o := atWork(2)
 	lost := o.State.VMs[1]
 	vanish(1, "vCenter was restored")(&o)
@@ -70,7 +70,7 @@ func TestAMemberThatIsBackWithAnotherMoRefIsTheMember(t *testing.T) {
 }
 
 // What a replica found out stands for another one that is still asking; but that one gives nobody up on the strength of it.
-func TestAReplicaThatIsStillAskingSaysWhatIsKnownAndGivesNobodyUp(t *testing.T) {
+func TestAReplicaThatIsStillReadingEventsReportsWhatIsKnownAndGivesUpNoMember(t *testing.T) {
 	o := atWork(2)
 	vanish(1, hostRemoved)(&o)
 	o.Group.Status = planner.Make(o).Status
@@ -118,7 +118,7 @@ func TestAMemberThatWasGivenUpOnceIsHeldWhenItVanishesAgain(t *testing.T) {
 	}
 }
 
-func TestOfTwoThatRunTheOneThatWasGivenUpGoesAndTheOtherServes(t *testing.T) {
+func TestAGivenUpMemberThatComesBackGoesAndItsReplacementServes(t *testing.T) {
 	o := atWork(2)
 	first := o.State.VMs[1]
 	first.MoRef, first.InstanceUUID = "vm-back", "id-first"
@@ -169,7 +169,7 @@ func TestAVMThatWasGivenUpIsRememberedUntilItIsDestroyed(t *testing.T) {
 	}
 }
 
-func TestAScaleInTakesNobodyInsteadOfAMemberThatVanished(t *testing.T) {
+func TestAScaleInRemovesNoOtherMemberWhenOneHasVanished(t *testing.T) {
 	o := atWork(3)
 	vanish(2, hostRemoved)(&o)
 	two := int32(2)

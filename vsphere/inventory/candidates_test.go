@@ -260,7 +260,7 @@ func BenchmarkStateOfAGroupThatAdoptedAHundred(b *testing.B) {
 }
 
 // Whether there is such a VM, where it is, what it is and whose: nothing of that is told of what no rule allows.
-func TestOutsideOfWhatARuleAllowsOneSentenceServesForAll(t *testing.T) {
+func TestOneMessageServesForAllVMsThatNoRuleAllows(t *testing.T) {
 	t.Parallel()
 	secret := stamped(old("vm-3", "crown", "legacy2"), func(s *stamp.Stamp) { s.Namespace, s.Name = "bank", "vault" })
 	machines := []Machine{old("vm-1", "a", "legacy"), secret, old("vm-4", "d", "legacy1"), template("vm-5", "tmpl", "legacy2"),

@@ -34,7 +34,7 @@ func TestWhatVCenterLeavesUnsetIsUnknownAndBlocksNothing(t *testing.T) {
 	}
 }
 
-func TestFactsAreReadAsTheyStandInTheAPI(t *testing.T) {
+func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 	t.Parallel()
 	boot := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.FixedZone("", 7200))
 	yes, cores := true, int32(2)

@@ -31,7 +31,7 @@ func resolved(t *testing.T, l *sessiontest.Lab, change func(*Selection)) (*Setti
 	return at, e
 }
 
-func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsMade(t *testing.T) {
+func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsCreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := sessiontest.Start(t, vcsim.Config{})

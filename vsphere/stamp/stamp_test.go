@@ -38,7 +38,7 @@ func fullStamp() Stamp {
 	return s
 }
 
-func TestWhatIsSetOnlyNowAndThenIsWrittenOnlyThen(t *testing.T) {
+func TestOptionalKeysAreWrittenOnlyIfTheyAreSet(t *testing.T) {
 	const golden = `{"adopted":{"entry":"/DC0/vm/legacy/a","name":"a","folder":"group-v7"},"cluster":"prod","created":"2026-01-02T03:04:05Z",` +
 		`"fingerprint":"0a1b2c3d4e","generation":3,"instanceUuid":"50aa","marked":true,"name":"web","namespace":"shop","ordinal":2,` +
 		`"quarantined":"2026-01-02T04:04:05Z","restarted":"2026-01-02T03:05:05Z","revision":"5f3c","revisionAlgorithm":1,` +

@@ -120,7 +120,7 @@ func TestTagsAreAttachedAndDetachedAndForeignOnesStay(t *testing.T) {
 	})
 }
 
-func TestAMissingTagNamesWhatThereIsUnlessItIsToBeMade(t *testing.T) {
+func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := startTagging(t)
@@ -151,7 +151,7 @@ func TestAMissingTagNamesWhatThereIsUnlessItIsToBeMade(t *testing.T) {
 	})
 }
 
-func TestATagThatSomebodyElseMakesAtTheSameTimeIsAsGood(t *testing.T) {
+func TestATagThatAnotherReplicaCreatesAtTheSameTimeIsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := startTagging(t)

@@ -301,7 +301,7 @@ func TestNoCallIsMadeWhileThereIsNothingToAwait(t *testing.T) {
 	})
 }
 
-func TestAfterAnIdleTimeInWhichTheSessionWentTasksAreAwaitedAllTheSame(t *testing.T) {
+func TestTasksAreAwaitedAfterAnIdleTimeInWhichTheSessionEnded(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		for range 2 {
 			ref := r.Task()

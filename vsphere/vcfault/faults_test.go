@@ -135,7 +135,7 @@ func TestFailuresOnTheWayGetAReason(t *testing.T) {
 	}
 }
 
-func TestWhatIsTypedAlreadyStaysAsItIs(t *testing.T) {
+func TestATypedErrorStaysAsItIs(t *testing.T) {
 	own := New(ReasonTemplateNotFound, true, "There is no template.")
 	if Classify("", fmt.Errorf("x: %w", own)) != own {
 		t.Error("it was recreated")

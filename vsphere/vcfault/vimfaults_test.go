@@ -7,7 +7,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 )
 
-func TestWhatClonesAreRefusedForSaysWhatToDo(t *testing.T) {
+func TestRefusalsOfClonesSayWhatToDo(t *testing.T) {
 	network := &vim.CannotAccessNetwork{}
 	network.Backing = "web"
 	for _, c := range []struct {
