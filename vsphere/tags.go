@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// setTags attaches the wanted tags to a VM, and detaches those of former (plan.TagText) that are no longer wanted. Other
+// setTags attaches the wanted tags to a VM, and detaches those of former (plan.CutTag) that are no longer wanted. Other
 // tags are not the server's. It checks that all can be done before it changes anything, and calls begin before it attaches a tag.
 func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.Tag, former []string, begin func() error) error {
 	if len(wanted)+len(former) == 0 {

@@ -113,7 +113,7 @@ func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 	}
 	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC}
 	for _, t := range spec.Tags {
-		p.Tags = append(p.Tags, TagText(t.Category, t.Name))
+		p.Tags = append(p.Tags, tagText(t.Category, t.Name))
 	}
 	slices.Sort(p.Tags)
 	sum := sha256.New()

@@ -141,9 +141,9 @@ type Query struct {
 // Query is what the group wants to know of vCenter.
 func (o *Observed) Query() Query {
 	if o.Unselected() {
-		return QueryOf(o.Group, false)
+		return queryOf(o.Group, false)
 	}
-	ask := QueryOf(o.Group, o.Finalizing)
+	ask := queryOf(o.Group, o.Finalizing)
 	for name, p := range o.Pending {
 		if p.Op == Clone && p.Fault.Reason == ReasonNameConflict {
 			ask.Taken = append(ask.Taken, name)
@@ -153,8 +153,8 @@ func (o *Observed) Query() Query {
 	return ask
 }
 
-// QueryOf is what a group wants to know.
-func QueryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
+// queryOf is what a group wants to know.
+func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
 	if kept := g.Status.Quarantined; len(kept) > 0 {

@@ -7,8 +7,8 @@ import (
 
 var tagEscapes = strings.NewReplacer("%", "%25", "/", "%2f")
 
-// TagText returns a tag as Preparation records it.
-func TagText(category, name string) string {
+// tagText returns a tag as Preparation records it.
+func tagText(category, name string) string {
 	return tagEscapes.Replace(category) + "/" + tagEscapes.Replace(name)
 }
 

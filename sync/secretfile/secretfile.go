@@ -25,8 +25,8 @@ const (
 	tries = 20
 )
 
-// ErrHangs means that a file could not be read in time. Nobody else reads it until that reading has ended.
-var ErrHangs = errors.New("the file system does not answer")
+// errHangs means that a file could not be read in time. Nobody else reads it until that reading has ended.
+var errHangs = errors.New("the file system does not answer")
 
 // Read returns the content of a regular file. It follows symbolic links, because Kubernetes mounts Secrets with them. It reads until
 // two readings agree. Errors are of package fs, such as fs.ErrNotExist, and hold nothing of the content.
@@ -69,7 +69,7 @@ func (s *shared) of(path string, patience time.Duration, read func(string) ([]by
 	case <-r.done:
 		return bytes.Clone(r.text), r.err
 	case <-timer.C:
-		return nil, &fs.PathError{Op: "read", Path: path, Err: ErrHangs}
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errHangs}
 	}
 }
 

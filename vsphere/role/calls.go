@@ -1,8 +1,6 @@
 package role
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -122,19 +120,4 @@ func plainCall(name string) string {
 		return path + " " + action
 	}
 	return method + " " + path
-}
-
-// CallTable lists, in Markdown, what each call needs, and the source: the table in docs/vcenter.md.
-func CallTable() string {
-	var b strings.Builder
-	b.WriteString("| call | privileges that it can need | source |\n|---|---|---|\n")
-	for _, name := range slices.Sorted(maps.Keys(calls)) {
-		c := calls[name]
-		doc := c.doc
-		if doc == "" {
-			doc = docPage
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, strings.Join(c.needs, ", "), doc)
-	}
-	return b.String()
 }

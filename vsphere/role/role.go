@@ -1,10 +1,6 @@
 package role
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Scope is the kind of object that a privilege is needed on.
 type Scope string
@@ -91,25 +87,4 @@ var least = []Privilege{
 	{ID: privTagging + "CreateCategory", On: []Scope{OnGlobal}, Why: "`tags` with `create: true`", Without: "no category is made"},
 	{ID: "Global.SetCustomField", On: []Scope{OnFolder}, Why: "`customAttributes`", Without: "no `customAttributes`"},
 	{ID: "Global.ManageCustomFields", On: []Scope{OnRoot}, Why: "`customAttributes` that are not there yet", Without: "no attribute is made"},
-}
-
-// Table returns the least role as a table in Markdown: the one in docs/reference.md.
-func Table() string {
-	var b strings.Builder
-	b.WriteString("| privilege | on | why | without it |\n|---|---|---|---|\n")
-	for _, p := range least {
-		on := make([]string, 0, len(p.On)+1)
-		for _, scope := range p.On {
-			on = append(on, string(scope))
-		}
-		if p.Also != "" {
-			on = append(on, p.Also)
-		}
-		without := p.Without
-		if p.Needed() {
-			without = "nothing works"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.ID, strings.Join(on, "; "), p.Why, without)
-	}
-	return b.String()
 }

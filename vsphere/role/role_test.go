@@ -1,10 +1,12 @@
 package role
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -99,7 +101,7 @@ func TestThePrivilegesOfTheCallsAreThoseOfTheLeastRole(t *testing.T) {
 
 func TestTheTablesInTheDocumentsAreThoseOfTheSources(t *testing.T) {
 	t.Parallel()
-	for file, table := range map[string]string{"../../docs/reference.md": Table(), "../../docs/vcenter.md": CallTable()} {
+	for file, table := range map[string]string{"../../docs/reference.md": leastTable(), "../../docs/vcenter.md": callTable()} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -152,4 +154,40 @@ func TestTheTestsAndChecksThatAreNamedInTheDocumentExist(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// leastTable returns the least role as a table in Markdown: the one in docs/reference.md.
+func leastTable() string {
+	var b strings.Builder
+	b.WriteString("| privilege | on | why | without it |\n|---|---|---|---|\n")
+	for _, p := range least {
+		on := make([]string, 0, len(p.On)+1)
+		for _, scope := range p.On {
+			on = append(on, string(scope))
+		}
+		if p.Also != "" {
+			on = append(on, p.Also)
+		}
+		without := p.Without
+		if p.Needed() {
+			without = "nothing works"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.ID, strings.Join(on, "; "), p.Why, without)
+	}
+	return b.String()
+}
+
+// callTable lists, in Markdown, what each call needs, and the source: the table in docs/vcenter.md.
+func callTable() string {
+	var b strings.Builder
+	b.WriteString("| call | privileges that it can need | source |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		c := calls[name]
+		doc := c.doc
+		if doc == "" {
+			doc = docPage
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, strings.Join(c.needs, ", "), doc)
+	}
+	return b.String()
 }

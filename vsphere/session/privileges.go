@@ -8,15 +8,15 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// ErrNoAuthority means that vCenter has no service to ask for privileges.
-var ErrNoAuthority = errors.New("vCenter has no AuthorizationManager")
+// errNoAuthority means that vCenter has no service to ask for privileges.
+var errNoAuthority = errors.New("vCenter has no AuthorizationManager")
 
 // HeldPrivileges asks vCenter which privileges our user holds on objects, by its own permissions or those of its groups.
 // [doc] AuthorizationManager.FetchUserPrivilegeOnEntities: System.View on the entities is required.
 func HeldPrivileges(ctx context.Context, s *Session, on []types.ManagedObjectReference) (map[types.ManagedObjectReference]map[string]bool, error) {
 	manager := s.Vim.ServiceContent.AuthorizationManager
 	if manager == nil {
-		return nil, ErrNoAuthority
+		return nil, errNoAuthority
 	}
 	res, err := methods.FetchUserPrivilegeOnEntities(ctx, s.Vim, &types.FetchUserPrivilegeOnEntities{This: *manager, Entities: on, UserName: s.User})
 	if err != nil {

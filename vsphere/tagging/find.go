@@ -53,7 +53,7 @@ func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 	return ", only " + vcfault.Listing(names)
 }
 
-// find finds the tag with that text (plan.TagText); nil if it no longer exists.
+// find finds the tag with that text (plan.CutTag); nil if it no longer exists.
 func (b *Book) find(ctx context.Context, rs *session.RESTSession, text string) (*foundTag, error) {
 	of, name := plan.CutTag(text)
 	category, err := b.categoryNamed(ctx, rs, of)

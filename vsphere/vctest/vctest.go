@@ -34,8 +34,8 @@ const Patience = 30 * time.Minute
 // Lifelike is what tasks take in a vCenter that is neither idle nor overloaded.
 var Lifelike = vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second}
 
-// BootTime is how long a guest needs until its Tools run.
-const BootTime = 30 * time.Second
+// bootTime is how long a guest needs until its Tools run.
+const bootTime = 30 * time.Second
 
 // World is a vCenter in a test.
 type World struct {
@@ -67,7 +67,7 @@ func Of(t testing.TB, c vcsim.Config) *World {
 		c.Latency = Lifelike
 	}
 	if c.Guest.Tools && c.Guest.Boot == 0 {
-		c.Guest.Boot = BootTime
+		c.Guest.Boot = bootTime
 	}
 	return startBase(t, c, network)
 }

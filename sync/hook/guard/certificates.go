@@ -65,12 +65,12 @@ func (s shown) expires() float64 { return float64(s.pair.Leaf.NotAfter.Unix()) }
 
 func (s shown) expired(now time.Time) bool { return now.After(s.pair.Leaf.NotAfter) }
 
-// TLS returns the configuration of the listener; nil without a certificate. Each handshake uses the current certificate and
+// tlsConfig returns the configuration of the listener; nil without a certificate. Each handshake uses the current certificate and
 // authorities. There are no session tickets, because a resumed session would skip both.
 //
 // There is no HTTP/2: one connection is one call at a time, so that the bound on connections also bounds the calls of unauthenticated
 // clients. Our callers (Metacontroller has five workers, Prometheus one scrape) would gain nothing from HTTP/2.
-func (g *Guard) TLS() *tls.Config {
+func (g *Guard) tlsConfig() *tls.Config {
 	if g.pair == nil {
 		return nil
 	}

@@ -203,8 +203,8 @@ func (g *Guard) Authenticates() bool { return g.keys != nil || g.callers != nil 
 // Encrypts reports whether the listener uses TLS.
 func (g *Guard) Encrypts() bool { return g.pair != nil }
 
-// Wrap passes requests of admitted callers to next.
-func (g *Guard) Wrap(next http.Handler) http.Handler {
+// wrap passes requests of admitted callers to next.
+func (g *Guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		why := g.judge(r)
 		switch why {

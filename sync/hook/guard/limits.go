@@ -40,8 +40,8 @@ func NewServer(h http.Handler, l Limits, log zerolog.Logger, handshakes func(fro
 // Server returns a server that serves next to admitted callers, over TLS if there is a certificate, within the limits of time and
 // header.
 func (g *Guard) Server(next http.Handler, l Limits) *http.Server {
-	s := NewServer(g.Wrap(next), l, g.cfg.Log, func(from string) { g.count(handshake, from) })
-	s.TLSConfig = g.TLS()
+	s := NewServer(g.wrap(next), l, g.cfg.Log, func(from string) { g.count(handshake, from) })
+	s.TLSConfig = g.tlsConfig()
 	return s
 }
 
