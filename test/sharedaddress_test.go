@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/test/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
