@@ -197,6 +197,8 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 	switch {
 	case cards.RefusedForBootOrder(err):
 		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
+	case vcfault.Has[types.BaseInvalidHostState](err):
+		e = vcfault.New(vcfault.ReasonHostNotConnected, false, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
 	case told.Reason != vcfault.ReasonInternal:
 		return err
 	case argument:

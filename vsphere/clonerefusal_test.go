@@ -27,3 +27,15 @@ func TestAnArgumentOfACloneThatVCenterRefusesIsNamedAndForAnOperator(t *testing.
 		p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`)
 	})
 }
+
+// A template stays on its host, which may be in maintenance: pyvmomi-community-samples#500, pyvmomi#446.
+func TestACloneThatAHostsStateForbidsNamesTheTemplateThatMayBeThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		w.FailTask(vcsim.Clone, nil, &vim.InvalidHostState{}, 1)
+		if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonHostNotConnected, `"ubuntu"`, "maintenance"); e != nil && e.Person {
+			t.Error("it passes when the maintenance is over")
+		}
+	})
+}

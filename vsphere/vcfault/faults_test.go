@@ -72,6 +72,8 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 		{&types.MethodDisabled{}, ReasonMethodDisabled, false, nil},
 		{&types.HostNotConnected{}, ReasonHostNotConnected, false, nil},
 		{&types.HostNotReachable{}, ReasonHostNotConnected, false, nil},
+		{&types.InvalidHostState{}, ReasonHostNotConnected, false, []string{"maintenance"}},
+		{&types.InvalidHostConnectionState{}, ReasonHostNotConnected, false, []string{"maintenance"}},
 		{&types.RequestCanceled{}, ReasonCancelled, false, nil},
 		{&types.Timedout{}, ReasonTimeout, false, nil},
 		{&types.FileLocked{}, ReasonFileUnavailable, false, []string{"it says so"}},

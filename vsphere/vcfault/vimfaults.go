@@ -88,6 +88,7 @@ var rows = []row{
 	{say[*types.MethodDisabled]("vCenter has temporarily disabled this for the VM, as it does during a backup; the server tries again."), ReasonMethodDisabled, false},
 	{say[types.BaseHostCommunication]("vCenter cannot reach the host: check the host's connection."), ReasonHostNotConnected, false},
 	{say[types.BaseHostConnectFault]("vCenter cannot reach the host: check the host's connection."), ReasonHostNotConnected, false},
+	{say[types.BaseInvalidHostState]("The host is in maintenance mode, in standby or disconnected; the server tries again."), ReasonHostNotConnected, false},
 	{say[*types.RequestCanceled]("Somebody cancelled the task in vCenter; the server tries again."), ReasonCancelled, false},
 	{say[*types.Timedout]("vCenter timed out; the server tries again."), ReasonTimeout, false},
 }
