@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/property"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // Direct is Wire.Direct by the address of Config.Listen.
@@ -30,7 +30,7 @@ type directCall struct {
 
 func newDirectCall(v *VCenter, session string, req soap.HasFault) *directCall {
 	body := reflect.ValueOf(req).Elem().FieldByName("Req").Elem()
-	return &directCall{v: v, session: session, name: body.Type().Name(), body: property.CopyOf(body).Addr().Interface(),
+	return &directCall{v: v, session: session, name: body.Type().Name(), body: world.CopyOf(body).Addr().Interface(),
 		this: body.FieldByName("This").Interface().(types.ManagedObjectReference)}
 }
 
@@ -54,9 +54,9 @@ func (c *directCall) Fail(fault types.BaseMethodFault) { c.answer(nil, simulator
 
 func (c *directCall) answer(res any, fault *soap.Fault) {
 	if fault != nil {
-		c.fault = property.CopyOf(reflect.ValueOf(fault).Elem()).Addr().Interface().(*soap.Fault)
+		c.fault = world.CopyOf(reflect.ValueOf(fault).Elem()).Addr().Interface().(*soap.Fault)
 	} else {
-		c.res = property.CopyOf(reflect.ValueOf(res).Elem()).Addr().Interface()
+		c.res = world.CopyOf(reflect.ValueOf(res).Elem()).Addr().Interface()
 	}
 }
 

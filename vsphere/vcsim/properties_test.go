@@ -13,6 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/property"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // TestPropertiesAreReadAsTheSimulatorReadsThem compares our reads with govmomi's own, for all objects of a full inventory,
@@ -225,7 +226,7 @@ func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 			continue
 		}
 		for j, p := range o.PropSet {
-			w.PropSet[j].Val = property.CopyOf(reflect.ValueOf(&w.PropSet[j].Val).Elem()).Interface() // times in UTC; TestWhatIsReadIsACopy is about the rest
+			w.PropSet[j].Val = world.CopyOf(reflect.ValueOf(&w.PropSet[j].Val).Elem()).Interface() // times in UTC; TestWhatIsReadIsACopy is about the rest
 			if !reflect.DeepEqual(p, w.PropSet[j]) {
 				t.Errorf("%s: %s is %T %+v, want %T %+v", o.Obj, p.Name, p.Val, p.Val, w.PropSet[j].Val, w.PropSet[j].Val)
 			}

@@ -1,8 +1,7 @@
 package managed
 
 import (
-	"bytes"
-	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/google/uuid"
@@ -12,7 +11,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-	"github.com/vmware/govmomi/vim25/xml"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // CloneVMTask clones with neither the source nor the folder locked during the latency: clones of one
@@ -58,10 +58,7 @@ func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 	if fault != nil {
 		return nil, fault
 	}
-	v.objects.WithLock(ctx, source.Self, func() { create.Config, fault = v.specOf(point.config, target.name, spec.Location.Datastore) })
-	if fault != nil {
-		return nil, fault
-	}
+	v.objects.WithLock(ctx, source.Self, func() { create.Config = v.specOf(point.config, target.name, spec.Location.Datastore) })
 	res, fault := v.inner(ctx, f.Self, func() soap.HasFault { return f.CreateVMTask(ctx, create) })
 	if fault != nil {
 		return nil, fault
@@ -112,7 +109,7 @@ func (v *Objects) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachi
 }
 
 // specOf describes a copy of a VM that is configured like this. The caller holds its lock.
-func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datastore *types.ManagedObjectReference) (types.VirtualMachineConfigSpec, types.BaseMethodFault) {
+func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datastore *types.ManagedObjectReference) types.VirtualMachineConfigSpec {
 	var path object.DatastorePath
 	path.FromString(c.Files.VmPathName)
 	if datastore != nil {
@@ -131,15 +128,12 @@ func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datasto
 		copied := *o.GetOptionValue()
 		spec.ExtraConfig = append(spec.ExtraConfig, &copied)
 	}
-	devices, err := copyDevices(c.Hardware.Device)
-	if err != nil {
-		return spec, &types.SystemError{Reason: err.Error()}
-	}
 	made := object.VirtualDeviceList(esx.VirtualDevice) // what every new VM gets anyhow
-	for _, d := range devices {
+	for _, d := range c.Hardware.Device {
 		if made.FindByKey(d.GetVirtualDevice().Key) != nil {
 			continue
 		}
+		world.Detach(reflect.ValueOf(&d).Elem())
 		add := &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: d}
 		if disk, ok := d.(*types.VirtualDisk); ok {
 			add.FileOperation = types.VirtualDeviceConfigSpecFileOperationCreate
@@ -154,20 +148,5 @@ func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datasto
 		}
 		spec.DeviceChange = append(spec.DeviceChange, add)
 	}
-	return spec, nil
-}
-
-// copyDevices copies them deeply, the way the simulator does.
-func copyDevices(devices []types.BaseVirtualDevice) ([]types.BaseVirtualDevice, error) {
-	encoded, err := xml.Marshal(types.ArrayOfVirtualDevice{VirtualDevice: devices})
-	if err != nil {
-		return nil, fmt.Errorf("encode devices: %w", err)
-	}
-	var copied types.ArrayOfVirtualDevice
-	decoder := xml.NewDecoder(bytes.NewReader(encoded))
-	decoder.TypeFunc = types.TypeFunc()
-	if err := decoder.Decode(&copied); err != nil {
-		return nil, fmt.Errorf("decode devices: %w", err)
-	}
-	return copied.VirtualDevice, nil
+	return spec
 }

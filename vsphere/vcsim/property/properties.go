@@ -11,6 +11,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // reading is one read of properties. It answers as the simulator's PropertyCollector does (retrieveResult in its
@@ -207,7 +209,7 @@ func addProperty(content *types.ObjectContent, name string, value reflect.Value)
 		var property any
 		copied := reflect.ValueOf(&property).Elem()
 		copied.Set(value)
-		detach(copied)
+		world.Detach(copied)
 		if property != nil {
 			content.PropSet = append(content.PropSet, types.DynamicProperty{Name: name, Val: property})
 		}

@@ -1,5 +1,5 @@
 // Package world is the inventory of the embedded vCenter, and who may look at it when: the simulator's registry, the lock of all
-// of it, what changed since when, and what is under way and has to end with it.
+// of it, copies of what is in it, what changed since when, and what is under way and has to end with it.
 //
 // It promises that the inventory stands still while it is read. Whatever changes it holds World for writing, whatever reads
 // it holds World for reading; a Guard does so for the call of an object.

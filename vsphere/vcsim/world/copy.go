@@ -1,4 +1,4 @@
-package property
+package world
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// detach makes what a variable refers to its own, as if it had been encoded as XML and decoded again: empty slices are nil,
+// Detach makes what a variable refers to its own, as if it had been encoded as XML and decoded again: empty slices are nil,
 // what is in an `any` is a value rather than a pointer, and times are of the wall clock, in UTC. (Libraries that copy
 // structures know none of these, and two reads of one property must be equal.)
-func detach(v reflect.Value) {
+func Detach(v reflect.Value) {
 	if !refers(v.Type()) {
 		return
 	}
@@ -43,7 +43,7 @@ func detach(v reflect.Value) {
 		v.Set(s)
 		if refers(v.Type().Elem()) {
 			for i := range v.Len() {
-				detach(v.Index(i))
+				Detach(v.Index(i))
 			}
 		}
 	case reflect.Struct:
@@ -52,7 +52,7 @@ func detach(v reflect.Value) {
 			return
 		}
 		for _, i := range referring(v.Type()) {
-			detach(v.Field(i))
+			Detach(v.Field(i))
 		}
 	default:
 		panic(fmt.Sprintf("a property holds a %s", v.Type()))
@@ -63,7 +63,7 @@ func detach(v reflect.Value) {
 func CopyOf(v reflect.Value) reflect.Value {
 	c := reflect.New(v.Type()).Elem()
 	c.Set(v)
-	detach(c)
+	Detach(c)
 	return c
 }
 
