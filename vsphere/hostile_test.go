@@ -7,8 +7,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,13 +46,15 @@ type tape struct {
 // methods are those that were called, sorted.
 func (t *tape) methods() []string { return slices.Sorted(maps.Keys(t.answers)) }
 
-var soapBody = regexp.MustCompile(`(?s)<Body[^>]*>(<(\w+).*)</Body>`)
-
 // askedFor is the method of a request, and what tells it from others of that method.
 func askedFor(req *http.Request) (method, body string) {
 	raw, _ := io.ReadAll(req.Body)
-	if m := soapBody.FindSubmatch(raw); m != nil {
-		return string(m[2]), string(m[1])
+	_, after, _ := strings.Cut(string(raw), "<Body")
+	_, body, _ = strings.Cut(after, ">")
+	if end := strings.LastIndex(body, "</Body>"); end > 0 {
+		method, _, _ = strings.Cut(body[1:end], ">")
+		method, _, _ = strings.Cut(method, " ")
+		return method, body[:end]
 	}
 	return "REST " + session.RESTCall(req), req.URL.Path
 }
