@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -161,6 +163,10 @@ func TestEveryTreeBuildsIntoKnownTypesWithoutAnUnknownKey(t *testing.T) {
 					decode[rbacv1.ClusterRoleBinding](t, objects, id)
 				case "CustomResourceDefinition":
 					decode[apiextensionsv1.CustomResourceDefinition](t, objects, id)
+				case "ValidatingAdmissionPolicy":
+					decode[admissionv1.ValidatingAdmissionPolicy](t, objects, id)
+				case "ValidatingAdmissionPolicyBinding":
+					decode[admissionv1.ValidatingAdmissionPolicyBinding](t, objects, id)
 				case "CompositeController":
 					decode[compositeController](t, objects, id)
 				case "ServiceMonitor", "PrometheusRule", "Issuer", "Certificate":
@@ -199,6 +205,26 @@ func TestTheBaseHoldsNoSecretAndNoKindThatAClusterMayLack(t *testing.T) {
 		switch kind, _, _ := strings.Cut(id, "/"); kind {
 		case "Secret", "ServiceMonitor", "PrometheusRule", "Issuer", "Certificate", "VmGroup":
 			t.Errorf("%s is in the base", id)
+		}
+	}
+}
+
+// With the CRD go all groups, and with them their VMs: only where those are the simulator's may it go just like that.
+func TestTheCRDIsGuardedWhereVMsMayBeLost(t *testing.T) {
+	for tree := range trees {
+		_, guarded := build(t, tree)["ValidatingAdmissionPolicyBinding/vmgroup-crd"]
+		if guarded != (tree != "simulator") {
+			t.Errorf("%s: the CRD is guarded: %v", tree, guarded)
+		}
+	}
+	crd := decode[apiextensionsv1.CustomResourceDefinition](t, build(t, "root"), "CustomResourceDefinition/vmgroups.vm.codeconnect.vmworld.com")
+	policy := decode[admissionv1.ValidatingAdmissionPolicy](t, build(t, "root"), "ValidatingAdmissionPolicy/vmgroup-crd")
+	if rules := policy.Spec.MatchConstraints.ResourceRules; len(rules) != 1 || !slices.Equal(rules[0].ResourceNames, []string{crd.Name}) {
+		t.Errorf("guarded is %v, and the CRD is %s", rules, crd.Name)
+	}
+	for _, annotations := range []map[string]string{crd.Annotations, policy.Annotations} {
+		if annotations["helm.sh/resource-policy"] != "keep" {
+			t.Error("Helm removes the CRD or its guard when it uninstalls the chart")
 		}
 	}
 }
