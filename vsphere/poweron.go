@@ -20,19 +20,32 @@ import (
 // used without DRS or a datacenter, and where the other method is not allowed.
 func (v *VCenter) powerOn(ctx context.Context, m *inventory.Member) error {
 	level := v.inventory.Automation(m)
-	if dc, found := v.inventory.DatacenterAbove(m.Parent); found && level != "" {
-		if done, err := v.powerOnByDRS(ctx, dc.Ref, inventory.VMRef(m.MoRef), level); done {
-			return err
-		}
+	dc, found := v.inventory.DatacenterAbove(m.Parent)
+	if !found {
+		level = ""
 	}
-	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: inventory.VMRef(m.MoRef)})
+	_, err := v.PowerOn(ctx, dc.Ref, inventory.VMRef(m.MoRef), level)
+	return err
+}
+
+// PowerOn powers a VM of a datacenter on as members are, with the automation level of DRS that is in force for it, "" for none. refused
+// says why DRS was asked and did not even try, so that the VM was powered on without it.
+func (v *VCenter) PowerOn(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (refused, err error) {
+	if level != "" {
+		done, err := v.powerOnByDRS(ctx, dc, vm, level)
+		if done {
+			return nil, err
+		}
+		refused = err
+	}
+	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
 		}
 		return task, err
 	})
-	return err
+	return refused, err
 }
 
 // powerOnByDRS makes a call for one VM alone: one that DRS does not place by itself would turn all into recommendations. Where that
