@@ -9,7 +9,7 @@ import (
 
 // calling is one method of vCenter's APIs that the server uses.
 type calling struct {
-	// needs are the privileges of the least role that it can need; what is in brackets only for some arguments.
+	// needs are the privileges of the least role, and of Trial, that it can need.
 	needs []string
 	// doc is the source of that: the method's page in VMware's API reference if it is empty.
 	doc string
@@ -27,6 +27,9 @@ const (
 	// docDestroy: "The appropriate privilege must be held on the parent of the destroyed entity as well as the entity itself."
 	docDestroy = "its page; on the parent, too"
 	docRename  = "not on its page for VMs; ReconfigVM_Task's for renaming"
+	// docInventory: "a user or group must have this privilege assigned in both the object and its parent object."
+	// https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-C81A92E3-4A73-4CE7-88D5-031079A53693.html
+	docInventory = "vSphere Security, Virtual Machine Edit Inventory Privileges"
 	// docTags: https://developer.vmware.com/apis/vsphere-automation/latest/cis/tagging/tag_association/, and the names in
 	// https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-2F8C5B02-7EF6-428A-BDB6-B2CC3D307097.html
 	docTags = "tagging API; Privileges for Tags"
@@ -60,9 +63,10 @@ var calls = map[string]calling{
 	"RecommendDatastores":             {needs: []string{privView, "Datastore.AllocateSpace", "Resource.AssignVMToPool", "VirtualMachine.Provisioning.DeployTemplate"}, doc: "System.View on its page; and those of the clone that is asked about"},
 	"FetchUserPrivilegeOnEntities":    {needs: []string{privView}},
 	"CreateFolder":                    {needs: []string{"Folder.Create"}},
-	"UnregisterAndDestroy_Task":       {needs: []string{"Folder.Delete"}},
+	"UnregisterAndDestroy_Task":       {needs: []string{"Folder.Delete", privUnregister}, doc: docPage + "; the other one, of a folder with VMs: " + docInventory},
+	"RegisterVM_Task":                 {needs: []string{"VirtualMachine.Inventory.Register", "Resource.AssignVMToPool"}, doc: docPage},
 	"MoveIntoFolder_Task":             {needs: []string{"VirtualMachine.Inventory.Move"}, doc: docPage + "; on both folders, too: " + docTasks},
-	"CloneVM_Task":                    {needs: []string{"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice", "VApp.ApplicationConfig"}, doc: docPage + " (an encrypted template needs Cryptographer.Clone as well); AddNewDisk, Network.Assign: " + docTasks + "; those of Config: ReconfigVM_Task's, for CloneSpec.config"},
+	"CloneVM_Task":                    {needs: []string{"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.Clone", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice", "VApp.ApplicationConfig"}, doc: docPage + " (an encrypted template needs Cryptographer.Clone as well); AddNewDisk, Network.Assign: " + docTasks + "; those of Config: ReconfigVM_Task's, for CloneSpec.config"},
 	"ReconfigVM_Task":                 {needs: []string{"VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.RemoveDisk"}},
 	"Rename_Task":                     {needs: []string{"VirtualMachine.Config.Rename"}, doc: docRename},
 	"Destroy_Task":                    {needs: []string{"VirtualMachine.Inventory.Delete"}, doc: docDestroy},

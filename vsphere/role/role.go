@@ -40,6 +40,8 @@ const (
 	privRead    = "System.Read"
 	privAnyone  = "System.Anonymous"
 	privTagging = "InventoryService.Tagging."
+
+	privUnregister = "VirtualMachine.Inventory.Unregister"
 )
 
 // ExtensionKey is the key under which an admin may register this server with vCenter, which then warns people who
@@ -87,4 +89,14 @@ var least = []Privilege{
 	{ID: privTagging + "CreateCategory", On: []Scope{OnGlobal}, Why: "`tags` with `create: true`", Without: "no category is made"},
 	{ID: "Global.SetCustomField", On: []Scope{OnFolder}, Why: "`customAttributes`", Without: "no `customAttributes`"},
 	{ID: "Global.ManageCustomFields", On: []Scope{OnRoot}, Why: "`customAttributes` that are not there yet", Without: "no attribute is made"},
+}
+
+// Trial are privileges that the server never needs, and that are not in the least role: with them `vmgroup check --deep` tries what it
+// else says that it did not try.
+func Trial() []Privilege { return slices.Clone(trial) }
+
+var trial = []Privilege{
+	{ID: privUnregister, On: []Scope{OnFolder}, Why: "remove a folder that holds the trial's VM, to see that its files stay"},
+	{ID: "VirtualMachine.Inventory.Register", On: []Scope{OnFolder}, Why: "register that VM again"},
+	{ID: "VirtualMachine.Provisioning.Clone", On: []Scope{OnFolder}, Why: "clone the trial's VM, to see what tells a copy from it"},
 }

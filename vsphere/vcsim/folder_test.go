@@ -56,6 +56,10 @@ func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
 		a, b := addVM(t, v, "/DC0/vm/outer", "a"), addVM(t, v, "/DC0/vm/outer/inner", "b")
+		was := map[string]string{}
+		for _, vm := range v.VMs() {
+			was[vm.Name] = vm.InstanceUUID
+		}
 		ok(t, c.unregisterAndDestroy(c.ctx, outer))
 		wantGone(t, c, outer, inner, a, b)
 		var names []string
@@ -78,6 +82,12 @@ func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 		ok(t, err)
 		if err := task.Wait(c.ctx); err != nil {
 			t.Errorf("what was kept cannot be registered: %v", err)
+		}
+		if again := allNamed(v.VMs(), kept.Name); len(again) != 1 || again[0].InstanceUUID != was[kept.Name] {
+			t.Errorf("it comes back as %+v", again)
+		}
+		if left := v.Unregistered(); len(left) != 1 || left[0].Name == kept.Name {
+			t.Errorf("unregistered still: %+v", left)
 		}
 	})
 }

@@ -257,6 +257,44 @@ func (v *Objects) Register(instanceUUID string) error {
 	return nil
 }
 
+// filedAt is a VM that was unregistered, by the path of its .vmx file; nil if there is none. The caller holds the world.
+func (v *Objects) filedAt(path string) *departed {
+	for _, d := range v.away {
+		if d.vm.Config.Files.VmPathName == path {
+			return d
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, k := range v.kept {
+		if k.Path == path {
+			return k.departed
+		}
+	}
+	return nil
+}
+
+// registered registers it in a folder. The caller holds the world.
+func (v *Objects) registered(ctx *simulator.Context, d *departed, folder *simulator.Folder, req *types.RegisterVM_Task) (types.AnyType, types.BaseMethodFault) {
+	host := v.hostNamed(d.host)
+	if host == nil {
+		return nil, new(types.NoCompatibleHost)
+	}
+	if req.Pool != nil {
+		d.pool = *req.Pool
+	}
+	if req.Name != "" {
+		d.vm.Name = escape(req.Name)
+	}
+	vm := v.admitVM(ctx, d, folder, host, "")
+	v.back(d)
+	v.mu.Lock()
+	v.kept = slices.DeleteFunc(v.kept, func(k Kept) bool { return k.departed == d })
+	v.mu.Unlock()
+	v.post(ctx, &types.VmRegisteredEvent{VmEvent: v.vmEvent(vm)})
+	return vm.Self, nil
+}
+
 // hostNamed is the host of that name in the inventory; nil if there is none. The caller holds the world.
 func (v *Objects) hostNamed(name string) *simulator.HostSystem {
 	for _, e := range v.objects.All("HostSystem") {

@@ -45,15 +45,24 @@ func (f *folder) CreateVMTask(_ *simulator.Context, req *types.CreateVM_Task) so
 	return &methods.CreateVM_TaskBody{Res: &types.CreateVM_TaskResponse{Returnval: ref}}
 }
 
-// RegisterVMTask takes the name from the start, as a clone does.
+// RegisterVMTask takes the name from the start, as a clone does. A VM that was unregistered is what its files say.
 func (f *folder) RegisterVMTask(_ *simulator.Context, req *types.RegisterVM_Task) soap.HasFault {
-	ref := f.make(RegisterVM, escape(req.Name), func(ctx *simulator.Context) soap.HasFault {
-		return f.Folder.RegisterVMTask(ctx, req)
+	ref := f.makeBy(RegisterVM, escape(req.Name), func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		if d := f.v.filedAt(req.Path); d != nil {
+			return f.v.registered(ctx, d, f.Folder, req)
+		}
+		return f.v.inner(ctx, f.Self, func() soap.HasFault { return f.Folder.RegisterVMTask(ctx, req) })
 	})
 	return &methods.RegisterVM_TaskBody{Res: &types.RegisterVM_TaskResponse{Returnval: ref}}
 }
 
 func (f *folder) make(kind Kind, name string, call func(*simulator.Context) soap.HasFault) types.ManagedObjectReference {
+	return f.makeBy(kind, name, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		return f.v.inner(ctx, f.Self, func() soap.HasFault { return call(ctx) })
+	})
+}
+
+func (f *folder) makeBy(kind Kind, name string, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
 	target := place{f.Self, name}
 	release, fault := f.v.reserve(target)
 	return f.v.begin(f.Guard, work{
@@ -64,9 +73,7 @@ func (f *folder) make(kind Kind, name string, call func(*simulator.Context) soap
 			}
 			return f.v.taken(target, nil)
 		},
-		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-			return f.v.inner(ctx, f.Self, func() soap.HasFault { return call(ctx) })
-		},
+		do: do,
 	})
 }
 
@@ -130,6 +137,8 @@ type Kept struct {
 	Name  string
 	Path  string // of the .vmx
 	Disks []string
+
+	departed *departed
 }
 
 // Unregistered lists the VMs that UnregisterAndDestroy_Task took out of the inventory.
@@ -146,17 +155,16 @@ func (v *Objects) Unregistered() []Kept {
 func (f *folder) UnregisterAndDestroyTask(_ *simulator.Context, _ *types.UnregisterAndDestroy_Task) soap.HasFault {
 	ref := f.work(UnregisterAndDestroy, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return nil, f.v.removeFolder(ctx, f.Folder, func(vm *simulator.VirtualMachine) (fault types.BaseMethodFault) {
-			f.v.objects.WithLock(ctx, vm.Self, func() {
-				kept := Kept{Name: vm.Name, Path: vm.Config.Files.VmPathName, Disks: disksOf(vm)}
-				if failure := vm.UnregisterVM(ctx, &types.UnregisterVM{This: vm.Self}).Fault(); failure != nil {
-					fault = failure.VimFault().(types.BaseMethodFault)
-					return
-				}
-				f.v.mu.Lock()
-				f.v.kept = append(f.v.kept, kept)
-				f.v.mu.Unlock()
-			})
-			return fault
+			if fault = mustBeOff(vm); fault != nil {
+				return fault
+			}
+			f.v.leave(ctx, vm)
+			d := f.v.away[len(f.v.away)-1]
+			f.v.back(d) // it can be registered from its files, and runs nowhere
+			f.v.mu.Lock()
+			defer f.v.mu.Unlock()
+			f.v.kept = append(f.v.kept, Kept{Name: vm.Name, Path: vm.Config.Files.VmPathName, Disks: disksOf(vm), departed: d})
+			return nil
 		})
 	})
 	return &methods.UnregisterAndDestroy_TaskBody{Res: &types.UnregisterAndDestroy_TaskResponse{Returnval: ref}}

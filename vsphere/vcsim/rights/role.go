@@ -135,7 +135,9 @@ func (v *Rights) needs(m *simulator.Method) []need {
 		return v.cloneNeeds(m.This, req)
 	case *types.ReconfigVM_Task:
 		return configNeeds(&req.Spec, m.This)
-	case *types.Destroy_Task, *types.UnregisterAndDestroy_Task:
+	case *types.UnregisterAndDestroy_Task:
+		return append(v.alsoOnParent("Folder.Delete", m.This), v.unregisterNeeds(m.This)...)
+	case *types.Destroy_Task:
 		privilege := "VirtualMachine.Inventory.Delete"
 		if m.This.Type == "Folder" {
 			privilege = "Folder.Delete"
@@ -145,6 +147,12 @@ func (v *Rights) needs(m *simulator.Method) []need {
 		all := []need{{"VirtualMachine.Inventory.Move", m.This}}
 		for _, ref := range req.List {
 			all = append(all, v.alsoOnParent("VirtualMachine.Inventory.Move", ref)...)
+		}
+		return all
+	case *types.RegisterVM_Task:
+		all := []need{{"VirtualMachine.Inventory.Register", m.This}}
+		if req.Pool != nil {
+			all = append(all, need{"Resource.AssignVMToPool", *req.Pool})
 		}
 		return all
 	case *types.Rename_Task:
@@ -178,6 +186,19 @@ func (v *Rights) needs(m *simulator.Method) []need {
 		return []need{{"StorageProfile.View", root}}
 	}
 	return nil
+}
+
+// unregisterNeeds are those for the VMs in a folder: Unregister is needed "in both the object and its parent object" (vSphere Security,
+// Virtual Machine Inventory Privileges).
+func (v *Rights) unregisterNeeds(folder types.ManagedObjectReference) (all []need) {
+	if f, is := v.objects.Get(folder).(*simulator.Folder); is {
+		for _, child := range f.ChildEntity {
+			if child.Type == "VirtualMachine" {
+				all = append(all, need{"VirtualMachine.Inventory.Unregister", child}, need{"VirtualMachine.Inventory.Unregister", folder})
+			}
+		}
+	}
+	return all
 }
 
 func (v *Rights) alsoOnParent(privilege string, ref types.ManagedObjectReference) []need {
