@@ -46,6 +46,7 @@ type VCenter struct {
 	mu        sync.Mutex // guards what follows
 	login     login
 	exchanges map[string]*exchange
+	rewrite   func(request any)
 }
 
 // Start makes a vCenter and serves it until Close.

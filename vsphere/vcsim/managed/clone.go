@@ -36,8 +36,14 @@ func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) 
 			return vm.v.clone(ctx, vm.VirtualMachine, target, req.Spec)
 		},
 	}
+	if vm.v.refuseLate.Load() {
+		w.check, w.stand = nil, func(*simulator.Context, *job) (types.BaseMethodFault, bool) { return fault, true }
+	}
 	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: vm.v.begin(vm.Guard, w)}}
 }
+
+// RefuseLate has clones whose name another one is being given refused only when they would have ended.
+func (v *Objects) RefuseLate(late bool) { v.refuseLate.Store(late) }
 
 // clone makes a VM as its source is, and then reconfigures it as the spec says. Nobody sees it before:
 // the world is held.

@@ -3,6 +3,7 @@ package managed
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
@@ -39,6 +40,8 @@ type Objects struct {
 	away   []*departed
 	hosts  []*departedHost
 	reused []string
+
+	refuseLate atomic.Bool
 
 	mu       sync.Mutex // guards what follows
 	events   eventBook

@@ -23,7 +23,7 @@ type collector struct {
 func (pc *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.RetrievePropertiesEx) soap.HasFault {
 	pc.v.world.RLock()
 	defer pc.v.world.RUnlock()
-	return pc.spoil(ctx, pc.read(ctx, pc.paged(ctx, req)))
+	return pc.twisted(ctx, pc.spoil(ctx, pc.read(ctx, pc.paged(ctx, req))))
 }
 
 // RetrieveProperties is the old form of RetrievePropertiesEx. It knows no pages.

@@ -2,6 +2,7 @@ package property
 
 import (
 	"maps"
+	"reflect"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type Reads struct {
 	spoilt   map[types.ManagedObjectReference]types.BaseMethodFault
 	pageSize int32
 	first    time.Duration
+	twist    func(*types.ObjectContent)
 }
 
 // Spoil makes every read fail as a whole, with a fault, that comes upon an object: one that it names, or that a traversal leads to.
@@ -54,6 +56,30 @@ func (r *Reads) FirstUpdates(page time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.first = page
+}
+
+// Twist changes what reads tell of each object, but not what streams do; nil: nothing. It is called with locks held, and must not call
+// this vCenter.
+func (r *Reads) Twist(change func(*types.ObjectContent)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.twist = change
+}
+
+// twisted is an answer as Twist has it.
+func (pc *collector) twisted(ctx *simulator.Context, body *methods.RetrievePropertiesExBody) *methods.RetrievePropertiesExBody {
+	pc.v.Reads.mu.Lock()
+	twist := pc.v.Reads.twist
+	pc.v.Reads.mu.Unlock()
+	if twist == nil || body.Res == nil || body.Res.Returnval == nil || pc.isAdmins(ctx) {
+		return body
+	}
+	for i := range body.Res.Returnval.Objects {
+		o := &body.Res.Returnval.Objects[i]
+		*o = CopyOf(reflect.ValueOf(*o)).Interface().(types.ObjectContent)
+		twist(o)
+	}
+	return body
 }
 
 // spoil replaces the answer of a read that came upon a spoilt object.
