@@ -81,8 +81,8 @@ func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[stri
 			}
 			id := removed.GetEvent().ChainId
 			chain, asked := chains[id]
-			if !asked && id != 0 {
-				if chain, err = query(ctx, s, types.EventFilterSpec{EventChainId: id}, time.Time{}, time.Time{}, 0); err != nil {
+			if !asked {
+				if chain, err = chainOf(ctx, s, id); err != nil {
 					return err
 				}
 				chains[id] = chain
@@ -92,6 +92,32 @@ func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[stri
 		return nil
 	})
 	return told, err
+}
+
+// chainOf are the events of a chain; 0 is none.
+func chainOf(ctx context.Context, s *session.Session, id int32) ([]types.BaseEvent, error) {
+	if id == 0 {
+		return nil, nil
+	}
+	return query(ctx, s, types.EventFilterSpec{EventChainId: id}, time.Time{}, time.Time{}, 0)
+}
+
+// Witness asks vCenter's events about one VM, which was in the inventory at a time: whether it was destroyed, and how it left; how is ""
+// if they do not tell, or not yet.
+func Witness(ctx context.Context, s *session.Session, vm types.ManagedObjectReference, at time.Time) (destroyed bool, how string, err error) {
+	var m inventory.Missing
+	m.MoRef, m.SeenAt = vm.Value, at
+	events, err := query(ctx, s, types.EventFilterSpec{EventTypeId: departures}, at.Add(-clocksApart), time.Now().Add(clocksApart), halvings)
+	removed := lastOf(events, m, true)
+	if err != nil || removed == nil {
+		return false, "", err
+	}
+	chain, err := chainOf(ctx, s, removed.GetEvent().ChainId)
+	if err != nil {
+		return false, "", err
+	}
+	t := read(removed, chain)
+	return t.destroyed, t.how, nil
 }
 
 // note records vCenter's newest event. If it is older than one seen before, vCenter was restored from a backup: its
