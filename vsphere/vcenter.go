@@ -72,11 +72,14 @@ type Parts struct {
 	Client    *session.Client
 	Inventory *inventory.Inventory
 	Reader    *inventory.Reader
+	Stream    *inventory.Stream
 	Tasks     *tasks.Tasks
 }
 
 // Parts returns the parts.
-func (v *VCenter) Parts() Parts { return Parts{v.cfg, v.client, v.inventory, v.reader, v.tasks} }
+func (v *VCenter) Parts() Parts {
+	return Parts{v.cfg, v.client, v.inventory, v.reader, v.stream, v.tasks}
+}
 
 // changed reports a change in a group.
 func (v *VCenter) changed(uid types.UID) {

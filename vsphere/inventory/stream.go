@@ -291,6 +291,16 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 	}
 }
 
+// FirstAnswer opens the stream and closes it again, and counts the objects that it tells of at first.
+func (st *Stream) FirstAnswer(ctx context.Context, s *session.Session) (objects int, err error) {
+	seen := watched{entered: map[string]bool{}, checked: map[string]bool{}}
+	pc, _, err := st.open(ctx, s, seen)
+	if err == nil {
+		CloseCollector(ctx, s, pc)
+	}
+	return len(seen.entered), err
+}
+
 // CloseCollector removes a collector, its filter and any wait on it from vCenter, even when ctx has ended.
 func CloseCollector(ctx context.Context, s *session.Session, pc types.ManagedObjectReference) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)

@@ -120,7 +120,7 @@ func TestTheTestsAndChecksThatAreNamedInTheDocumentExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources strings.Builder
-	for _, pattern := range []string{"../*.go", "../*/*.go", "../../test/*_test.go"} {
+	for _, pattern := range []string{"../*.go", "../*/*.go", "../../sync/*/*_test.go", "../../test/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

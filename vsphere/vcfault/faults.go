@@ -3,6 +3,7 @@ package vcfault
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/vmware/govmomi/fault"
@@ -139,6 +140,17 @@ func Has[T any](err error) bool {
 		_, is := f.(T)
 		return is
 	})
+}
+
+// Types returns the names of the types of vCenter's faults in an error's tree, the outermost first.
+func Types(err error) (names []string) {
+	faults, _ := faultsIn(err)
+	for _, f := range faults {
+		if t := reflect.TypeOf(f); t.Kind() == reflect.Pointer {
+			names = append(names, t.Elem().Name())
+		}
+	}
+	return names
 }
 
 // MissingObject returns the object of a ManagedObjectNotFound; the zero reference if err is something else.
