@@ -33,7 +33,7 @@ var walls = map[string]struct {
 	"sync/loop":                   {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner", "sync/metrics"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
 	"vsphere":                     {ours: []string{"api/v1alpha1", "sync/plan", "sync/metrics", "vsphere/cards", "vsphere/disks", "vsphere/fate", "vsphere/guest", "vsphere/hosts", "vsphere/inventory", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tagging", "vsphere/tasks", "vsphere/underway", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog", "prometheus", "uuid"}},
 	"vsphere/cards":               {theirs: []string{"govmomi"}},
-	"vsphere/check":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere", "vsphere/disks", "vsphere/inventory", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tasks", "vsphere/vcfault"}, theirs: []string{"govmomi", "uuid"}},
+	"vsphere/check":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere", "vsphere/disks", "vsphere/fate", "vsphere/guest", "vsphere/inventory", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tagging", "vsphere/tasks", "vsphere/vcfault"}, theirs: []string{"govmomi", "uuid"}},
 	"vsphere/disks":               {theirs: []string{"govmomi"}},
 	"vsphere/fate":                {ours: []string{"vsphere/inventory", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/guest":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},

@@ -22,6 +22,7 @@ type checkSettings struct {
 	templates, networks []string
 	manifests
 	output       string
+	hidden       string
 	deep, strict bool
 	guestTimeout time.Duration
 }
@@ -35,11 +36,14 @@ func checkCommand() *cobra.Command {
 everything that the settings name, templates and networks, everything that the groups of -f
 need, and each privilege of the least role where it is needed. It changes nothing.
 
-With --deep it shows on your vCenter what the server's safety rests on: in a scratch folder it
-clones the template (twice at once, with one name, of which vCenter must refuse one), reads the
-stamp back, powers the VM on, changes its size, shuts its guest down and destroys it. It removes folder
-and VM at the end, also after Ctrl-C, and doesn't begin unless it is sure that it can. The VM has
-the disks of the template, and its networks (or those of the first group), and boots without user data.
+With --deep it shows on your vCenter what the server relies on: in a scratch folder it clones the
+template (twice at once, with one name, of which vCenter must refuse one), reads the stamp back,
+powers the VM on, resets it, changes its size, shuts its guest down, clones it, unregisters it,
+registers it again and destroys it. What it cannot try it says, and why. It removes folder and VM at
+the end, also after Ctrl-C, and doesn't begin unless it is sure that it can. The VM has the disks of
+the template, and its networks (or those of the first group), and boots without user data.
+
+-o json prints a report that you can send to others: it has no names, addresses, paths or secrets.
 
 The exit status is 0 if nothing failed, 1 if something failed (with --strict also for a warning),
 and 2 if the settings are wrong.`,
@@ -75,7 +79,8 @@ and 2 if the settings are wrong.`,
 	f.StringArrayVar(&s.networks, "network", nil, "network to check, by name or inventory path; repeat the flag for several")
 	s.manifests.flags(c, "file with VmGroup manifests, whose needs are checked")
 	f.BoolVar(&s.deep, "deep", false, "create a folder and a VM, try what the server relies on, and remove them")
-	f.DurationVar(&s.guestTimeout, "guest-timeout", 3*time.Minute, "with --deep: how long a guest may take to boot, and to shut down")
+	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account may not see, to see how vCenter refuses it, such as vm-42")
+	f.DurationVar(&s.guestTimeout, "guest-timeout", 90*time.Second, "with --deep: how long a guest may take to boot and to shut down")
 	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	complete(c, "output", "table", "json")
@@ -90,7 +95,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	case s.guestTimeout <= 0:
 		return usageError{fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)}
 	}
-	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, GuestPatience: s.guestTimeout}
+	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, Hidden: s.hidden, GuestPatience: s.guestTimeout}
 	groups, err := s.read(in, func(o *other) { fmt.Fprintln(progress, "…", plan.Printable(o.note())) })
 	if err != nil {
 		return usageError{err}
@@ -117,7 +122,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	if s.output == "json" {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
-		if err := e.Encode(found); err != nil {
+		if err := e.Encode(check.Report(found)); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,8 @@ func (c *checker) sayDRS(check string, cluster inventory.Cluster) {
 	default:
 		c.ok(check, "on in %s, %s: it chooses the host at power-on", cluster.Name, cluster.Level)
 	}
+	c.facts(Facts{"cluster": yes(!cluster.Standalone), "readable": yes(!cluster.Unread), "on": yes(cluster.DRS), "level": word(cluster.Level),
+		"hosts": count(len(cluster.Hosts)), "levelsOfVMs": count(len(cluster.Levels))})
 	if n := len(cluster.Levels); n > 0 {
 		c.ok(check, "%d VMs of %s have a level of their own", n, cluster.Name)
 	}

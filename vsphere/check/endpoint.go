@@ -211,6 +211,7 @@ func (c *checker) version(context.Context) bool {
 	default:
 		c.ok("vCenter", "%s", seen)
 	}
+	c.facts(Facts{"version": version(about.Version), "build": version(about.Build), "api": version(about.ApiVersion)})
 	return true
 }
 
@@ -251,6 +252,7 @@ func (c *checker) clock(ctx context.Context) bool {
 	default:
 		c.ok("clock", "%s", seen)
 	}
+	c.facts(Facts{"offMs": millis(off), "roundTripMs": millis(took)})
 	return true
 }
 
@@ -283,5 +285,6 @@ func (c *checker) sessions(ctx context.Context) bool {
 	default:
 		c.ok("sessions", "%s", seen)
 	}
+	c.facts(Facts{"all": count(len(all)), "own": count(ours)})
 	return true
 }

@@ -44,7 +44,14 @@ func (c *checker) lookAtGroups(ctx context.Context) bool {
 }
 
 func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
-	check := "group " + g.Namespace + "/" + g.Name
+	check, before := "group "+g.Namespace+"/"+g.Name, len(c.findings)
+	defer func() {
+		for i := range c.findings[before:] {
+			if step, is := strings.CutPrefix(c.findings[before+i].Check, check); is {
+				c.findings[before+i].Row = "group" + step
+			}
+		}
+	}()
 	ref := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}
 	if problems := g.Validate(); len(problems) > 0 {
 		c.add(check, Fail, problems[0].Error(), "correct the field; the API server refuses the group as it is")

@@ -150,7 +150,7 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidat
 
 // names reads the names of objects, for people: the resource pool "Resources" of c0.
 func (c *checker) names(ctx context.Context, refs []types.ManagedObjectReference) (map[types.ManagedObjectReference]string, error) {
-	words := map[string]string{"ResourcePool": "the resource pool ", "Datastore": "the datastore ", "StoragePod": "the datastore cluster ", "ClusterComputeResource": "the cluster "}
+	words := map[string]string{"ResourcePool": "the resource pool ", "Datastore": "the datastore ", "StoragePod": "the datastore cluster ", "ClusterComputeResource": "the cluster ", "HostSystem": "the host "}
 	names := map[types.ManagedObjectReference]string{}
 	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name"}}}}
 	for _, ref := range refs {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -103,17 +104,37 @@ func (c *checker) inventory(ctx context.Context) bool {
 		n.ForgetRoot()
 	}
 	n.SetKnown()
-	has := n.Count()
+	has, took := n.Count(), c.now().Sub(began)
 	seen := fmt.Sprintf("%d VMs and templates, %d folders and datacenters, read in %s; %d VMs bear stamps of %d groups",
-		has.Members+has.Unmanaged, has.Places, c.now().Sub(began).Round(1e6), has.Members, has.Groups)
+		has.Members+has.Unmanaged, has.Places, took.Round(1e6), has.Members, has.Groups)
 	if old := n.FoldersNamed(scratchPrefix); len(old) > 0 {
 		c.add("leftovers", Warn, "of a check that could not clean up: "+vcfault.Listing(old), "remove these folders by hand, with the VM in each, if no check is under way")
 	}
 	if has.StampsUnknown > 0 {
 		c.add("inventory", Warn, fmt.Sprintf("%s; %d of a newer version", seen, has.StampsUnknown), "a newer server works here: run no older one on the same groups")
+	} else {
+		c.ok("inventory", "%s", seen)
+	}
+	c.facts(Facts{"vms": count(has.Members + has.Unmanaged), "places": count(has.Places), "members": count(has.Members), "groups": count(has.Groups),
+		"unknownStamps": count(has.StampsUnknown), "readMs": millis(took)})
+	return true
+}
+
+// firstAnswer opens the stream of changes as the server does: until vCenter has told of everything once, nothing is known.
+func (c *checker) firstAnswer(ctx context.Context) bool {
+	const check = "stream of changes"
+	began, objects := c.now(), 0
+	err := c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		objects, err = c.parts.Stream.FirstAnswer(ctx, s)
+		return err
+	})
+	if err != nil {
+		c.failed(check, err)
 		return true
 	}
-	c.ok("inventory", "%s", seen)
+	took := c.now().Sub(began)
+	c.ok(check, "its first answer came after %s, for %d objects", took.Round(time.Millisecond), objects)
+	c.facts(Facts{"objects": count(objects), "firstMs": millis(took)})
 	return true
 }
 
@@ -224,6 +245,9 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 	default:
 		c.ok(check, "%s", seen)
 	}
+	c.facts(Facts{"cpus": count(x.cpu), "memoryMB": count(x.memory), "disks": count(x.disks), "diskGB": count(x.space >> 30), "adapters": count(x.cards),
+		"hardware": version(x.version), "fingerprint": yes(t.fingerprint != ""), "vAppProperties": yes(x.vApp), "tools": word(x.toolsOf),
+		"hotAddCPU": yes(x.addCPU), "hotAddMemory": yes(x.addMem)})
 	if x.iso != "" {
 		c.add("CD-ROM", Warn, fmt.Sprintf("%s: %s is connected in its CD-ROM drive", t.name, x.iso),
 			"disconnect it in the template: its clones need that datastore, and a guest that has locked the drive makes the VM ask an operator before it is disconnected (QuestionPending)")

@@ -2,13 +2,11 @@ package check
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -19,7 +17,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
-	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -34,17 +31,21 @@ const (
 	trialName = "vmgroup-check-0"
 )
 
-// trial shows on a real vCenter what the server's safety rests on. All it makes is one folder and one VM in it (two, if
-// vCenter is not as it should be), and all of it is removed again.
+// trial shows on a real vCenter what the server's safety rests on. All it makes is in one folder, and all of it is removed again.
 type trial struct {
 	*checker
 	id       string // of the trial; also the instanceUuid of its VM
 	stamp    string
 	template foundTemplate
+	like     *v1alpha1.VmGroup // whose clones the VM is like; nil: nobody's
 	draft    *vsphere.Draft
 	spec     types.VirtualMachineCloneSpec // of its clones
+	told     map[string]string             // the guestinfo in it
+	held     map[string]bool               // the privileges in the scratch folder
 
 	scratch, vm types.ManagedObjectReference
+	// other is a folder in the scratch folder, whose name is otherName.
+	other types.ManagedObjectReference
 	// taken reports whether the scratch folder's name was somebody's already: that folder is not ours to remove.
 	taken bool
 	mu    sync.Mutex // guards what follows
@@ -54,8 +55,18 @@ type trial struct {
 	disks  map[string]bool
 	// unsure reports whether a clone may run of which vCenter's answer was lost.
 	unsure bool
-	path   string // of the scratch folder
-	view   *trialView
+
+	race  race
+	path  string // of the scratch folder
+	view  *trialView
+	guest trialGuest
+	// first is the host that the clone was put on.
+	first types.ManagedObjectReference
+	// parked is the .vmx file of the VM while it is not in the inventory.
+	parked string
+	// unregistered and gone are what the VM was when it was unregistered, and destroyed; began is when the trial did.
+	unregistered, gone types.ManagedObjectReference
+	began              time.Time
 	// end is without the end that the user may bring about: what was begun is awaited, so that it can be removed.
 	end context.Context
 }
@@ -75,7 +86,7 @@ func (c *checker) deep(ctx context.Context) bool {
 		c.add("deep", Fail, "nothing was made: no template was named", "name one by --template, or a group by -f")
 		return true
 	}
-	t := &trial{checker: c, id: uuid.NewString(), template: c.templates[0], disks: map[string]bool{}, end: context.WithoutCancel(ctx)}
+	t := &trial{checker: c, id: uuid.NewString(), template: c.templates[0], disks: map[string]bool{}, began: c.now(), end: context.WithoutCancel(ctx)}
 	running, stop := context.WithCancel(t.end)
 	var awaiting sync.WaitGroup
 	awaiting.Go(func() { c.parts.Tasks.Run(running) })
@@ -99,12 +110,12 @@ func (t *trial) run(ctx context.Context) {
 			inventory.CloseCollector(t.end, t.view.s, t.view.pc)
 		}
 	}()
-	for _, step := range []func(context.Context) bool{t.prepare, t.watch, t.compete, t.readStamp, t.seen, t.powerOn, t.hotAdd, t.shutDown, t.destroy} {
+	for _, x := range experiments {
 		if ctx.Err() != nil {
 			t.add("deep", Skip, "stopped", "run it again for the rest")
 			return
 		}
-		if !step(ctx) {
+		if !t.attempt(ctx, x) {
 			return
 		}
 	}
@@ -136,23 +147,20 @@ func (t *trial) makeFolder(name string) bool {
 			return false
 		}
 	}
+	t.held = held[t.scratch]
 	t.ok(check, "%s", t.path)
 	return true
 }
 
 // prepare puts the clone together, as the server does.
-func (t *trial) prepare(ctx context.Context) bool {
+func (t *trial) prepare(ctx context.Context) verdict {
 	g := &v1alpha1.VmGroup{}
 	g.Name, g.Spec.Template = "vmgroup-check", t.template.name
-	g.Spec.CPU, g.Spec.Memory = t.template.nature.cpu, t.template.nature.memory>>10
+	g.Spec.CPU = t.template.nature.cpu
+	memory := t.template.nature.memory
 	at := t.parts.Inventory.OwnFolder()
-	like := t.group(at)
-	if like != nil {
-		g = like
-	}
-	memory := g.Spec.Memory << 10
-	if like == nil {
-		memory = t.template.nature.memory
+	if t.like = t.group(at); t.like != nil {
+		g, memory = t.like, t.like.Spec.Memory<<10
 	}
 	var err error
 	if t.draft, err = t.checker.draft(plan.Ref{Namespace: g.Namespace, Name: g.Name}, g, at, &t.template, 0, memory); err == nil {
@@ -160,15 +168,23 @@ func (t *trial) prepare(ctx context.Context) bool {
 		err = t.draft.FillBare(ctx)
 	}
 	if err != nil {
-		t.failed("deep: clone", err)
-		return false
+		return refused(err)
 	}
 	t.stamp = stamp.Stamp{Cluster: "vmgroup check", Namespace: "vmgroup-check", Name: "vmgroup-check", UID: "vmgroup-check", InstanceUUID: t.id, VCenter: t.s.UUID, Created: stamp.Time(t.now())}.Encode()
-	config := *t.draft.Spec().Config
-	config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
 	t.spec = t.draft.Spec()
+	config := *t.spec.Config
+	config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
+	if t.told, err = t.guestinfo(); err != nil {
+		return refused(err)
+	}
+	for key, value := range t.told {
+		config.ExtraConfig = append(config.ExtraConfig, &types.OptionValue{Key: key, Value: value})
+		if t.template.nature.vApp {
+			config.VAppConfigRemoved = types.NewBool(true) // as fillGuest does, and for its reason
+		}
+	}
 	t.spec.Config = &config
-	return true
+	return verdict{}
 }
 
 // group is the first one that is made from the template, where it is tried; nil if there is none: another's pool or snapshot
@@ -185,159 +201,42 @@ func (t *trial) group(at *inventory.GroupFolder) *v1alpha1.VmGroup {
 	return nil
 }
 
-// ended is how a clone ended.
-type ended struct {
-	vm  types.ManagedObjectReference
-	err error
-}
-
-// clone makes one of the clones and awaits it.
-func (t *trial) clone() (e ended) {
-	info, err := t.v.Task(t.end, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(t.template.moRef), Folder: t.scratch, Name: trialName, Spec: t.spec})
-		if err == nil {
-			task = res.Returnval
-			t.mu.Lock()
-			t.clones = append(t.clones, task.Value)
-			t.mu.Unlock()
-		}
-		return task, err
-	})
-	if e.err = err; err == nil {
-		e.vm, _ = info.Result.(types.ManagedObjectReference)
-	}
-	t.note(e)
-	return e
-}
-
-// note keeps what a clone made, as it is before anybody else can have changed it.
-func (t *trial) note(e ended) {
-	now := new(vsphere.FreshVM)
-	if e.vm.Value != "" {
-		now, _ = t.v.ReadFresh(t.end, e.vm) // what is not known of its disks is not destroyed
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e.vm.Value != "" {
-		t.made = append(t.made, e.vm)
-	}
-	for file := range filesOf(now.Devices) {
-		if !filesOf(t.draft.Devices())[file] {
-			t.disks[file] = true
-		}
-	}
-	if e.err != nil {
-		reason := vcfault.Classify("", e.err).Reason
-		t.unsure = t.unsure || reason == vcfault.ReasonVCenterUnreachable || reason == vcfault.ReasonTaskLost
-	}
-}
-
-// compete makes two clones of one name at once: vCenter's rule of one name in one folder is the lock on a member's ordinal.
-// Meanwhile it looks whether a running clone can be found, as the end of a group does.
-func (t *trial) compete(context.Context) bool {
-	t.progress("cloning %s (disks of %d GB) twice at once, under one name", t.template.path, t.template.nature.space>>30)
-	both := make(chan ended, 2)
-	for range 2 {
-		go func() { both <- t.clone() }()
-	}
-	var all []ended
-	found, looks, began := false, 0, t.now()
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
-	for len(all) < 2 {
-		select {
-		case e := <-both:
-			all = append(all, e)
-		case <-look.C:
-			looks++
-			found = found || t.cloning()
-		}
-	}
-	took := t.now().Sub(began).Round(time.Millisecond)
-	good := t.judge(all, took)
-	const check = "deep: running clone"
-	switch {
-	case found:
-		t.ok(check, "found among vCenter's recent tasks while it ran")
-	case took < time.Second:
-		t.add(check, Skip, fmt.Sprintf("the clone ended before it could be looked for (%s)", took), "try a larger template")
-	default:
-		t.add(check, Fail, fmt.Sprintf("not found among the recent tasks of %s in %d looks", t.s.User, looks), "the end of a group could miss a clone that is under way: tell the project, with the vCenter's version and the task's descriptionId")
-	}
-	return good
-}
-
-// cloning reports whether one of the trial's clones is among those that the end of a group waits for.
-func (t *trial) cloning() bool {
-	var running []string
-	_ = t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) { // the next look may succeed
-		running, err = tasks.Clones(ctx, s)
-		return err
-	})
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.clones, func(task string) bool { return slices.Contains(running, task) })
-}
-
-// judge looks at how the two clones ended.
-func (t *trial) judge(all []ended, took time.Duration) bool {
-	const check = "deep: one name, one VM"
-	var refused error
-	for _, e := range all {
-		if e.err != nil {
-			refused = e.err
-		} else {
-			t.vm = e.vm
-		}
-	}
-	var taken *types.DuplicateName
-	switch {
-	case t.vm.Value == "":
-		t.failed("deep: clone", refused)
-		return false
-	case refused == nil:
-		t.add(check, Fail, "vCenter made two VMs of one name in one folder", "do not use this server here: its one lock on members does not hold. Tell the project, with the vCenter's version")
-		return false
-	}
-	if _, is := fault.As(refused, &taken); !is {
-		t.failed(check, refused)
-		return true
-	}
-	t.ok(check, "one VM (%s) after %s, and one DuplicateName", t.vm.Value, took)
-	return true
-}
-
-// readStamp reads what the clone was given, by its key.
-func (t *trial) readStamp(ctx context.Context) bool {
-	const check = "deep: stamp"
-	stamp, instance, err := t.readTrial(ctx, t.vm)
-	switch {
-	case err != nil:
-		t.failed(check, err)
-	case stamp != t.stamp:
-		t.add(check, Fail, "the clone does not have the extraConfig that was in its spec, or it cannot be read by its key", "members could not be told from unmanaged VMs: tell the project, with the vCenter's version")
-	case instance != t.id:
-		t.add(check, Fail, "the clone has another instanceUuid than its spec had", "members would be taken for copies: tell the project, with the vCenter's version")
-	default:
-		t.ok(check, "%d bytes, written by the clone itself and read by their key; the instanceUuid is the one in the spec", len(stamp))
-		return true
-	}
-	return false
-}
-
 // readTrial gives the stamp of a trial's VM, which is empty for any other, and its instanceUuid.
 func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) (stamp, instance string, err error) {
-	err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, vm, trialPath, "config.instanceUuid")
-		stamp, _ = session.Only[types.OptionValue](o).Value.(string)
-		instance = session.Prop[string](o, "config.instanceUuid")
-		return err
-	})
-	return stamp, instance, err
+	o, err := t.read(ctx, vm, trialPath, "config.instanceUuid")
+	stamp, _ = session.Only[types.OptionValue](o).Value.(string)
+	return stamp, session.Prop[string](o, "config.instanceUuid"), err
 }
 
-// task starts a task about the trial's VM, and awaits it.
+// task starts a task about what the trial made, and awaits it.
 func (t *trial) task(start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) error {
 	_, err := t.v.Task(t.end, start)
 	return err
+}
+
+// reconfigure changes the trial's VM.
+func (t *trial) reconfigure(spec types.VirtualMachineConfigSpec) error {
+	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: t.vm, Spec: spec})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+}
+
+// read reads properties of a VM.
+func (t *trial) read(ctx context.Context, vm types.ManagedObjectReference, paths ...string) (o session.Object, err error) {
+	err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		o, err = session.ReadProps(ctx, s, vm, paths...)
+		return err
+	})
+	return o, err
+}
+
+// option reads one entry of a VM's extraConfig, by the key.
+func (t *trial) option(ctx context.Context, vm types.ManagedObjectReference, key string) (value string, o session.Object, err error) {
+	o, err = t.read(ctx, vm, `config.extraConfig["`+key+`"]`)
+	value, _ = session.Only[types.OptionValue](o).Value.(string)
+	return value, o, err
 }

@@ -11,10 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -62,18 +59,17 @@ func TestADeepCheckShowsWhatSafetyRestsOnAndLeavesNothing(t *testing.T) {
 		r := w.checked(nil, deepOptions)
 		r.only()
 		for check, seen := range map[string]string{
-			"deep: scratch folder": "/DC0/vm/vmgroup check ", "deep: one name, one VM": "one DuplicateName", "deep: running clone": "found among",
-			"deep: stamp": "read by their key", "deep: new VM in view": "tells of vm-", "deep: power-on": "bootTime", "deep: hot-add of CPUs": "refused while it runs",
+			"deep: scratch folder": "/DC0/vm/vmgroup check ", "deep: one name, one VM": "DuplicateName for the others", "deep: running clone": "found among",
+			"deep: stamp": "read by their key", "deep: new VM in view": "tells of vm-", "deep: power-on": "by PowerOnMultiVM_Task", "deep: hot-add of CPUs": "refused while it runs",
 			"deep: hot-add of memory": "refused while it runs", "deep: guest shutdown": "off after", "deep: destroyed VM": "ManagedObjectNotFound", "deep: clean-up": "nothing is left",
 		} {
 			r.has(check, OK, seen, "")
 		}
-		calls := w.Calls()
-		if calls["CloneVM_Task"] != 2 || calls["PowerOnVM_Task"] != 1 || calls["CreateFolder"] != 1 {
-			t.Errorf("it made more than one VM and one folder: %v", calls)
+		for check, why := range map[string]string{"deep: copy": "VirtualMachine.Provisioning.Clone", "deep: folder that is not empty": "VirtualMachine.Inventory.Unregister"} {
+			r.has(check, Skip, why, "grant it")
 		}
-		if outside := role.Outside(calls); len(outside) > 0 {
-			t.Errorf("it called %v, which is outside the least role", outside)
+		if outside := role.Outside(w.Calls()); len(outside) > 0 {
+			t.Errorf("it called %v, which is outside the role", outside)
 		}
 		w.clean()
 	})
@@ -107,7 +103,7 @@ func TestADeepCheckWithoutToolsSkipsTheShutdownAndStillCleansUp(t *testing.T) {
 	inDeepWorld(t, func(_ *testing.T, w *world) {
 		r := w.checked(nil, deepOptions)
 		r.only()
-		r.has("deep: guest shutdown", Skip, "no VMware Tools run", "open-vm-tools")
+		r.has("deep: guest shutdown", Skip, "none run in the guest", "")
 		r.has("deep: destroyed VM", OK, "", "")
 		w.clean()
 	}, func(c *vcsim.Config) { c.Guest.Tools = false })
@@ -172,20 +168,6 @@ func TestADeepCheckLeavesWhatIsNotItsOwn(t *testing.T) {
 		r.has("deep: clean-up", Fail, "left in vCenter", "by hand")
 		w.holds("a-person's", "ubuntu")
 	})
-}
-
-func TestADeepCheckFailsOnAVCenterThatBreaksItsContract(t *testing.T) {
-	t.Parallel()
-	begun := func() *trial { return &trial{checker: &checker{now: time.Now, s: &session.Session{}}} }
-	vm := func(ref string) ended { return ended{vm: inventory.VMRef(ref)} }
-	two := begun()
-	if two.judge([]ended{vm("vm-1"), vm("vm-2")}, time.Second) {
-		t.Error("two VMs of one name are good enough")
-	}
-	results{t, two.findings}.has("deep: one name, one VM", Fail, "two VMs", "do not use this server")
-	other := begun()
-	other.judge([]ended{vm("vm-1"), {err: vcfault.New(vcfault.ReasonResourceLimit, false, "No room: make some.")}}, time.Second)
-	results{t, other.findings}.has("deep: one name, one VM", Fail, "No room", "make some")
 }
 
 func TestADeepCheckMissesARunningCloneThatIsNotAmongTheTasks(t *testing.T) {

@@ -11,134 +11,10 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
-
-// viewPatience is how long the stream of changes may take to tell of one.
-const viewPatience = time.Minute
-
-// trialView is a stream of changes of what is in the scratch folder, made as that of the server.
-type trialView struct {
-	s       *session.Session
-	pc      types.ManagedObjectReference
-	version string
-	in      map[types.ManagedObjectReference]bool
-}
-
-// watch begins to follow what is in the scratch folder.
-func (t *trial) watch(ctx context.Context) bool {
-	w := &trialView{in: map[types.ManagedObjectReference]bool{}}
-	err := t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
-		if err != nil {
-			return err
-		}
-		w.s, w.pc = s, made.Returnval
-		_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: w.pc, PartialUpdates: true, Spec: s.Supported(inventory.WatchSpec(t.scratch))})
-		return err
-	})
-	if w.s != nil {
-		t.view = w
-	}
-	if err != nil {
-		t.failed("deep: stream of changes", err)
-		return false
-	}
-	return true
-}
-
-// until follows the changes until something holds.
-func (w *trialView) until(ctx context.Context, holds func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, viewPatience)
-	defer cancel()
-	seconds := int32(2)
-	for !holds() {
-		res, err := methods.WaitForUpdatesEx(ctx, w.s.Vim, &types.WaitForUpdatesEx{This: w.pc, Version: w.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
-		if err != nil {
-			return err
-		}
-		if res.Returnval == nil {
-			session.Sleep(ctx, 250*time.Millisecond) // in case it did not wait
-			continue
-		}
-		w.version = res.Returnval.Version
-		for _, filter := range res.Returnval.FilterSet {
-			for _, o := range filter.ObjectSet {
-				if w.in[o.Obj] = true; o.Kind == types.ObjectUpdateKindLeave {
-					delete(w.in, o.Obj)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// seen looks whether the stream tells of the new VM.
-func (t *trial) seen(ctx context.Context) bool {
-	const check = "deep: new VM in view"
-	if err := t.view.until(ctx, func() bool { return t.view.in[t.vm] }); err != nil {
-		t.failed(check, err)
-		return true
-	}
-	t.ok(check, "the stream of changes tells of %s", t.vm.Value)
-	return true
-}
-
-// destroy destroys the VM, and looks whether it leaves the stream, and is gone for a read of its moRef.
-func (t *trial) destroy(ctx context.Context) bool {
-	const check = "deep: destroyed VM"
-	t.progress("destroying %s", trialName)
-	vm := t.vm
-	if err := t.remove(vm); err != nil {
-		t.failed(check, err)
-		return true
-	}
-	if err := t.view.until(ctx, func() bool { return !t.view.in[vm] }); err != nil {
-		t.failed(check, err)
-		return true
-	}
-	_, _, err := t.readTrial(ctx, vm)
-	if vcfault.MissingObject(err) != vm {
-		t.add(check, Fail, "a read of its moRef is not answered by ManagedObjectNotFound", "members that are gone would never count as gone: tell the project, with the vCenter's version")
-		return true
-	}
-	t.ok(check, "it left the stream of changes, and %s is ManagedObjectNotFound", vm.Value)
-	return true
-}
-
-// remove powers a VM off if it is on, and destroys it. With a VM go the disks that are attached to it: it stays if one of
-// them was not made by its clone.
-func (t *trial) remove(vm types.ManagedObjectReference) error {
-	err := t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: vm})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-	if err != nil && !vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
-		return err
-	}
-	now, err := t.v.ReadFresh(t.end, vm)
-	if err != nil {
-		return err
-	}
-	for _, disk := range now.ForeignDisks() {
-		if file := disks.File(disk); disk.VDiskId != nil || !t.disks[file] {
-			return vcfault.New(vcfault.ReasonInternal, true, "%s has a disk from elsewhere, %s: detach it.", vm.Value, file)
-		}
-	}
-	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-}
 
 // filesOf are the files of disks.
 func filesOf(devices []types.BaseVirtualDevice) map[string]bool {
@@ -157,9 +33,12 @@ func (t *trial) sweep(name string) {
 	const check = "deep: clean-up"
 	t.progress("cleaning up")
 	err := t.awaitClones()
+	if t.parked != "" {
+		_, _ = t.register() // so that it can be destroyed; where that fails, its files are told of
+	}
 	var left []string
 	for try := 0; try < 3 && (try == 0 && err == nil || try > 0 && session.Sleep(t.end, time.Second)); try++ {
-		if left, err = t.sweepOnce(name); err == nil && len(left) == 0 {
+		if left, err = t.sweepOnce(name); err == nil && len(left) == 0 && t.parked == "" {
 			t.ok(check, "nothing is left")
 			return
 		}
@@ -169,6 +48,9 @@ func (t *trial) sweep(name string) {
 		what += " with " + vcfault.FirstFew(left)
 	}
 	seen := "left in vCenter: " + what
+	if t.parked != "" {
+		seen = "left on the datastore, if they are there still: " + t.leftFiles()
+	}
 	if err != nil {
 		seen += " (" + vcfault.Classify("", err).Message + ")"
 	}
@@ -215,19 +97,35 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 			return nil, err
 		}
 	}
+	return t.sweepFolder(folder, t.made...)
+}
+
+// sweepFolder removes a folder with what is in it, and some VMs wherever they are. Folders in it are the trial's; of one that holds
+// anything else, and of anything else, it gives the names.
+func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.ManagedObjectReference) (left []string, err error) {
 	children, err := t.children(folder)
 	if gone := vcfault.MissingObject(err) == folder; err != nil && !gone {
 		return nil, err
 	}
-	for _, vm := range t.made {
+	for _, vm := range also {
 		if !slices.Contains(children, vm) {
 			children = append(children, vm)
 		}
 	}
 	for _, child := range children {
+		if child.Type == folder.Type {
+			inside, err := t.sweepFolder(child)
+			if err != nil {
+				return nil, err
+			}
+			left = append(left, inside...)
+			continue
+		}
 		own, err := t.owns(child)
 		if err == nil && own {
-			err = t.remove(child)
+			if err = t.remove(child); err == nil {
+				t.parked = "" // it was registered after all
+			}
 		} else if err == nil {
 			left = append(left, child.Value)
 		}
@@ -241,14 +139,21 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 	return nil, t.removeFolder(folder)
 }
 
-// owns reports whether the trial made a VM. A copy of one bears its stamp, too, but was not made here, and has another
+// owns reports whether the trial made a VM. An operator's copy of one bears its stamp, too, but was not made here, and has another
 // instanceUuid.
 func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 	if child.Type != session.VMType {
 		return false, nil
 	}
 	stamp, instance, err := t.readTrial(t.end, child)
-	return t.stamp != "" && stamp == t.stamp && (instance == t.id || slices.Contains(t.made, child)), err
+	ours, made := t.stamp != "" && stamp == t.stamp, slices.Contains(t.made, child)
+	own := ours && (instance == t.id || made) || made && instance == t.id
+	if err == nil && !own && ours && t.unsure { // it may be the copy
+		var mark string
+		mark, _, err = t.option(t.end, child, copyKey)
+		own = mark == t.id
+	}
+	return own, err
 }
 
 // removeFolder removes the scratch folder, if it is empty. That it is gone is as good.
@@ -260,20 +165,23 @@ func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
 	if err != nil || len(children) > 0 {
 		return errStill(err, children)
 	}
-	err = t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-	if err != nil && vcfault.MissingObject(err) != folder {
+	if err = t.unregisterAndDestroy(folder); err != nil && vcfault.MissingObject(err) != folder {
 		return err
 	}
 	if _, err = t.children(folder); vcfault.MissingObject(err) != folder {
 		return errStill(err, []types.ManagedObjectReference{folder})
 	}
 	return nil
+}
+
+func (t *trial) unregisterAndDestroy(folder types.ManagedObjectReference) error {
+	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
 }
 
 func errStill(err error, children []types.ManagedObjectReference) error {

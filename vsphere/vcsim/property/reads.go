@@ -76,7 +76,7 @@ func (pc *collector) twisted(ctx *simulator.Context, body *methods.RetrievePrope
 	}
 	for i := range body.Res.Returnval.Objects {
 		o := &body.Res.Returnval.Objects[i]
-		*o = CopyOf(reflect.ValueOf(*o)).Interface().(types.ObjectContent)
+		*o = world.CopyOf(reflect.ValueOf(*o)).Interface().(types.ObjectContent)
 		twist(o)
 	}
 	return body

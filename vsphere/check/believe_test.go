@@ -1,0 +1,370 @@
+package check
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+// lively is a vCenter in which every experiment can be tried: its guests have VMware Tools and addresses, there are two port groups,
+// a datastore cluster and a template with a snapshot, and a VM that the account may not see.
+func lively(t testing.TB, w *world) Options {
+	t.Helper()
+	_, err := w.AddSnapshot("/DC0/vm/ubuntu", "base")
+	w.Must(err)
+	vctest.Value(w.AddCategory("team", false))
+	vctest.Value(w.AddTag("team", "shop"))
+	vctest.Value(w.AddAttribute("cost centre"))
+	unseen := vctest.Value(w.AddVM("/DC0/vm", "unseen"))
+	w.Hide(unseen)
+	g := &v1alpha1.VmGroup{}
+	g.Namespace, g.Name = "shop", "web"
+	g.Spec = v1alpha1.VmGroupSpec{CPU: 1, Memory: 1, Template: "ubuntu", Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: "base"},
+		Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "DC0_DVPG1"}},
+		Tags:     []v1alpha1.Tag{{Category: "team", Name: "shop"}}, CustomAttributes: map[string]string{"cost centre": "42"}}
+	o := deepOptions
+	o.Groups, o.Hidden = []*v1alpha1.VmGroup{g}, unseen.Value
+	return o
+}
+
+func livelyWorld(c *vcsim.Config) { c.Portgroups, c.Pods, c.Hosts = 2, 1, 2 }
+
+func TestADeepCheckHoldsEveryBeliefOnThePlainVCenter(t *testing.T) {
+	inDeepWorld(t, func(t *testing.T, w *world) {
+		r := w.checked(nil, lively(t, w))
+		for _, x := range experiments {
+			if x.check != "deep: clone" && x.check != "deep: stream of changes" { // of which only a failure is told
+				r.has(x.check, OK, "", "")
+			}
+		}
+		r.only()
+		w.holds("ubuntu", "unseen")
+	}, livelyWorld)
+}
+
+// lies are what makes false what an experiment shows, each with what its row then says.
+var lies = []struct {
+	check, seen string
+	tell        func(w *world, o *Options)
+}{
+	{"stream of changes", "fell silent", func(w *world, _ *Options) { w.FirstUpdates(6 * time.Minute) }},
+	{"deep: session that ends", "not answered by NotAuthenticated", func(w *world, _ *Options) {
+		w.Rewrite(nth(1, func(*types.Logout) { w.FailCall("CurrentTime", &types.NoPermission{PrivilegeId: "System.View"}, 1) }))
+	}},
+	{"deep: one name, one folder", "two folders of one name", func(w *world, _ *Options) {
+		w.Rewrite(nth(3, func(r *types.CreateFolder) { r.Name = "another" })) // after the scratch folder, and the first of the two
+	}},
+	{"deep: one name, one VM", "two VMs of one name", func(w *world, _ *Options) {
+		w.Rewrite(nth(2, func(r *types.CloneVM_Task) { r.Name = "another" }))
+	}},
+	{"deep: running clone", "not found among the recent tasks", func(w *world, _ *Options) {
+		w.Twist(each("Task", "info", func(info types.TaskInfo) any { info.DescriptionId = "Something.else"; return info }))
+	}},
+	{"deep: name held by a clone", "only when the first clone had ended", func(w *world, _ *Options) { w.RefuseLate(true) }},
+	{"deep: name held by a clone", "a folder was made", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if f, is := r.(*types.CreateFolder); is && f.Name == trialName {
+				f.Name = "another"
+			}
+		})
+	}},
+	{"deep: stamp at first sight", "and not yet its stamp", func(w *world, _ *Options) {
+		looks := 0
+		w.Twist(func(o *types.ObjectContent) {
+			without := slices.DeleteFunc(slices.Clone(o.PropSet), func(p types.DynamicProperty) bool { return p.Name == trialPath })
+			if len(without) < len(o.PropSet) {
+				if looks++; looks == 1 {
+					o.PropSet = without
+				}
+			}
+		})
+	}},
+	{"deep: stamp", "another instanceUuid", func(w *world, _ *Options) {
+		w.Twist(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
+	}},
+	{"deep: stamp", "does not have the extraConfig", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.CloneVM_Task); is {
+				c.Spec.Config.ExtraConfig[0].GetOptionValue().Value = "another"
+			}
+		})
+	}},
+	{"deep: disks of a clone", "have the keys [2104]", func(w *world, _ *Options) {
+		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+			if disk, is := d.(*types.VirtualDisk); is {
+				disk.Key = 2104
+			}
+		}))
+	}},
+	{"deep: disks of a clone", "the uuid of its source's", func(w *world, _ *Options) {
+		uuid := w.diskUUID("ubuntu")
+		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+			if disk, is := d.(*types.VirtualDisk); is {
+				disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Uuid = uuid
+			}
+		}))
+	}},
+	{"deep: order of adapters", "is not the one that was added", func(w *world, _ *Options) {
+		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+			if card, is := d.(types.BaseVirtualEthernetCard); is {
+				card.GetVirtualEthernetCard().Key *= -1
+			}
+		}))
+	}},
+	{"deep: order of adapters", "no MAC address", func(w *world, _ *Options) {
+		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+			if card, is := d.(types.BaseVirtualEthernetCard); is {
+				card.GetVirtualEthernetCard().MacAddress = ""
+			}
+		}))
+	}},
+	{"deep: linked clone", "no children of the snapshot's", func(w *world, _ *Options) {
+		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+			if disk, is := d.(*types.VirtualDisk); is {
+				disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Parent = nil
+			}
+		}))
+	}},
+	{"deep: guestinfo of a clone", "has 4096 bytes, and its spec had 65536", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.CloneVM_Task); is {
+				for _, o := range c.Spec.Config.ExtraConfig {
+					if value := o.GetOptionValue(); value.Key == largeKey {
+						value.Value = value.Value.(string)[:4096]
+					}
+				}
+			}
+		})
+	}},
+	{"deep: new VM in view", "", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if f, is := r.(*types.CreateFilter); is {
+				f.Spec.PropSet = slices.DeleteFunc(f.Spec.PropSet, func(p types.PropertySpec) bool { return p.Type == "VirtualMachine" })
+			}
+		})
+	}},
+	{"deep: silent stream", "had not ended", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if wait, is := r.(*types.WaitForUpdatesEx); is && *wait.Options.MaxWaitSeconds == int32(quiet/time.Second) {
+				*wait.Options.MaxWaitSeconds = 600
+			}
+		})
+	}},
+	{"deep: absent key", "told as missing", func(w *world, _ *Options) {
+		w.Twist(func(o *types.ObjectContent) {
+			if len(o.PropSet)+len(o.MissingSet) == 0 {
+				o.MissingSet = []types.MissingProperty{{Path: "config", Fault: types.LocalizedMethodFault{Fault: new(types.InvalidProperty)}}}
+			}
+		})
+	}},
+	{"deep: absent key", "was emptied has a value", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.ReconfigVM_Task); is && len(c.Spec.ExtraConfig) > 0 && c.Spec.ExtraConfig[0].GetOptionValue().Value == "" {
+				c.Spec.ExtraConfig = nil
+			}
+		})
+	}},
+	{"deep: changeVersion", "was carried out", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.ReconfigVM_Task); is {
+				c.Spec.ChangeVersion = ""
+			}
+		})
+	}},
+	{"deep: derived types", "podConfig.enabled of StoragePod", func(w *world, _ *Options) {
+		w.Twist(func(o *types.ObjectContent) {
+			if o.Obj.Type == "StoragePod" {
+				o.PropSet = slices.DeleteFunc(o.PropSet, func(p types.DynamicProperty) bool { return p.Name != "name" })
+			}
+		})
+	}},
+	{"deep: hidden VM", "as if it were not there: ManagedObjectNotFound", func(w *world, o *Options) {
+		ref := types.ManagedObjectReference{Type: "VirtualMachine", Value: o.Hidden}
+		w.Spoil(ref, &types.ManagedObjectNotFound{Obj: ref})
+	}},
+	{"deep: power-on", "no bootTime", func(w *world, _ *Options) {
+		w.Twist(func(o *types.ObjectContent) {
+			o.PropSet = slices.DeleteFunc(o.PropSet, func(p types.DynamicProperty) bool { return p.Name == "runtime.bootTime" })
+		})
+	}},
+	{"deep: power-on", "InvalidConfiguration", func(w *world, _ *Options) {
+		w.FailTask(vcsim.PowerOn, nil, new(types.GenericVmConfigFault), 0)
+	}},
+	{"deep: bootTime", "two reads of it differ", func(w *world, _ *Options) {
+		w.Twist(each("VirtualMachine", "runtime.bootTime", func(time.Time) any { return time.Now().Add(time.Duration(rand.Int64())) }))
+	}},
+	{"deep: bootTime", "a reset changes it", func(w *world, _ *Options) {
+		w.Rewrite(nth(1, func(*types.ResetVM_Task) {
+			w.Twist(each("VirtualMachine", "runtime.bootTime", func(at time.Time) any { return at.Add(time.Second) }))
+		}))
+	}},
+	{"deep: guestinfo at first boot", `the guest is called "ubuntu"`, func(w *world, _ *Options) {
+		w.Twist(each("VirtualMachine", "guest.hostName", func(string) any { return "ubuntu" }))
+	}},
+	{"deep: addresses by adapter", "none is told of an adapter", func(w *world, _ *Options) {
+		w.Twist(each("VirtualMachine", "guest.net", func(nics types.ArrayOfGuestNicInfo) any {
+			for i := range nics.GuestNicInfo {
+				nics.GuestNicInfo[i].DeviceConfigId = -1
+			}
+			return nics
+		}))
+	}},
+	{"deep: copy", "has its instanceUuid", func(w *world, _ *Options) {
+		first := ""
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.CloneVM_Task); is && c.Name == copyName {
+				w.Twist(each("VirtualMachine", "config.instanceUuid", func(string) any { return first }))
+			} else if is {
+				first = c.Spec.Config.InstanceUuid
+			}
+		})
+	}},
+	{"deep: taken name", "was renamed", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.Rename_Task); is && c.NewName == otherName {
+				c.NewName = "another"
+			}
+		})
+	}},
+	{"deep: taken name", "was moved", func(w *world, _ *Options) {
+		w.Rewrite(nth(1, func(r *types.MoveIntoFolder_Task) { r.List = nil }))
+	}},
+	{"deep: folder that is not empty", "another stamp or instanceUuid", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if _, is := r.(*types.RegisterVM_Task); is {
+				w.Twist(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
+			}
+		})
+	}},
+	{"deep: destroyed VM", "not answered by ManagedObjectNotFound", func(w *world, _ *Options) {
+		destroyed, template := types.ManagedObjectReference{}, vctest.Value(w.Find("/DC0/vm/ubuntu"))
+		w.Rewrite(func(r any) {
+			switch r := r.(type) {
+			case *types.Destroy_Task:
+				destroyed = r.This
+			case *types.RetrievePropertiesEx:
+				if o := r.SpecSet[0].ObjectSet; len(o) == 1 && o[0].Obj == destroyed {
+					o[0].Obj, destroyed = template, types.ManagedObjectReference{}
+				}
+			}
+		})
+	}},
+	{"deep: events of a destroy", "in no chain with the TaskEvent", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if q, is := r.(*types.QueryEvents); is && q.Filter.EventChainId != 0 {
+				q.Filter.EventChainId = 1 << 30
+			}
+		})
+	}},
+	{"deep: events of a destroy", "no VmRemovedEvent", func(w *world, _ *Options) { w.DelayEvents(time.Hour) }},
+	{"deep: events of a destroy", "of the VM that was unregistered the events say: it was destroyed", func(w *world, _ *Options) {
+		var destroy int32
+		w.Rewrite(func(r any) {
+			if q, is := r.(*types.QueryEvents); is && q.Filter.EventChainId != 0 { // the destroyed VM's chain is asked for first
+				destroy = max(destroy, q.Filter.EventChainId)
+				q.Filter.EventChainId = destroy
+			}
+		})
+	}},
+}
+
+// nth changes the n-th request of a type.
+func nth[T any](n int, change func(*T)) func(any) {
+	return func(r any) {
+		if request, is := r.(*T); is {
+			if n--; n == 0 {
+				change(request)
+			}
+		}
+	}
+}
+
+// each changes a property wherever it is read.
+func each[T any](kind, path string, change func(T) any) func(*types.ObjectContent) {
+	return func(o *types.ObjectContent) {
+		for i := range o.PropSet {
+			if value, is := o.PropSet[i].Val.(T); is && o.Obj.Type == kind && o.PropSet[i].Name == path {
+				o.PropSet[i].Val = change(value)
+			}
+		}
+	}
+}
+
+// devices changes those of all VMs but the template.
+func (w *world) devices(change func(types.BaseVirtualDevice)) func(*types.ObjectContent) {
+	template := vctest.Value(w.Find("/DC0/vm/ubuntu"))
+	return func(o *types.ObjectContent) {
+		if o.Obj == template {
+			return
+		}
+		each("VirtualMachine", "config.hardware.device", func(all types.ArrayOfVirtualDevice) any {
+			for _, d := range all.VirtualDevice {
+				change(d)
+			}
+			return all
+		})(o)
+	}
+}
+
+func (w *world) diskUUID(vm string) string {
+	devices, err := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(vm))).Device(w.t.Context())
+	w.Must(err)
+	return devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk).Backing.(*types.VirtualDiskFlatVer2BackingInfo).Uuid
+}
+
+func TestADeepCheckFailsForEachBeliefThatIsFalseAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, lie := range lies {
+		t.Run(lie.check+": "+lie.seen, func(t *testing.T) {
+			inDeepWorld(t, func(t *testing.T, w *world) {
+				o := lively(t, w)
+				lie.tell(w, &o)
+				w.checked(nil, o).has(lie.check, Fail, lie.seen, "")
+				w.Rewrite(nil)
+				w.Twist(nil)
+				w.FirstUpdates(0)
+				w.Heal()
+				w.holds("ubuntu", "unseen")
+				if names := w.inFolder("/DC0/vm"); !slices.Equal(names, []string{"ubuntu", "unseen"}) {
+					t.Errorf("there are %v", names)
+				}
+			}, livelyWorld)
+		})
+	}
+}
+
+func TestEveryExperimentHasALie(t *testing.T) {
+	t.Parallel()
+	reports := []string{"deep: clone", "deep: stream of changes", "deep: host", "deep: hot-add of CPUs", "deep: hot-add of memory", "deep: guest shutdown"} // they have no belief to break
+	for _, x := range experiments {
+		told := slices.Contains(reports, x.check)
+		for _, lie := range lies {
+			told = told || lie.check == x.check
+		}
+		if !told {
+			t.Errorf("nothing makes false what %q shows", x.check)
+		}
+	}
+}
+
+// inFolder are the names of what is in a folder.
+func (w *world) inFolder(path string) (names []string) {
+	w.t.Helper()
+	children, err := object.NewFolder(w.Admin().Client, vctest.Value(w.Find(path))).Children(w.t.Context())
+	w.Must(err)
+	for _, child := range children {
+		name, err := object.NewCommon(w.Admin().Client, child.Reference()).ObjectName(w.t.Context())
+		w.Must(err)
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
