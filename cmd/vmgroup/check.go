@@ -80,7 +80,7 @@ and 2 if the settings are wrong.`,
 	s.manifests.flags(c, "file with VmGroup manifests, whose needs are checked")
 	f.BoolVar(&s.deep, "deep", false, "create a folder and a VM, try what the server relies on, and remove them")
 	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account may not see, to see how vCenter refuses it, such as vm-42")
-	f.DurationVar(&s.guestTimeout, "guest-timeout", 90*time.Second, "with --deep: how long a guest may take to boot and to shut down")
+	f.DurationVar(&s.guestTimeout, "guest-timeout", time.Minute, "with --deep: how long a guest may take to boot and to shut down")
 	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	complete(c, "output", "table", "json")

@@ -26,7 +26,7 @@ type Options struct {
 	Deep bool
 	// Hidden is the moRef of a VM that the account may not see, for the deep check to look at how vCenter refuses it; it may be empty.
 	Hidden string
-	// GuestPatience is how long a guest may take to boot, and to shut down, together; 0: a minute and a half.
+	// GuestPatience is how long a guest may take to boot, and to shut down, together; 0: a minute.
 	GuestPatience time.Duration
 	// Found is called with each finding; Progress with what is done next, if that takes time. Both may be nil.
 	Found    func(Finding)
@@ -71,7 +71,7 @@ func Run(ctx context.Context, v *vsphere.VCenter, o Options) []Finding {
 
 func newChecker(v *vsphere.VCenter, o Options) *checker {
 	c := &checker{Options: o, v: v, parts: v.Parts(), now: time.Now}
-	c.GuestPatience = cmp.Or(c.GuestPatience, 90*time.Second)
+	c.GuestPatience = cmp.Or(c.GuestPatience, time.Minute)
 	return c
 }
 

@@ -62,6 +62,7 @@ func (w *world) checked(change func(*vsphere.Config), o Options, also ...func(*c
 	if text, _ := json.Marshal(found.all); strings.Contains(string(text), planted) {
 		w.t.Errorf("the password is in the findings: %s", text)
 	}
+	w.reported(found.all)
 	if n := w.Sessions(); n > 0 {
 		w.t.Errorf("%d sessions are left", n)
 	}

@@ -28,3 +28,25 @@ func TestTheCheckSaysWhoChoosesTheHostsOfMembers(t *testing.T) {
 		}
 	})
 }
+
+func TestADeepCheckPowersOnAsTheServerDoesWhereverDRSIs(t *testing.T) {
+	for seen, x := range map[string]struct {
+		drs    vcsim.DRS
+		result Result
+	}{
+		"by PowerOnMultiVM_Task, manual":                       {vcsim.DRS{Level: types.DrsBehaviorManual}, OK},
+		"by PowerOnMultiVM_Task, fullyAutomated":               {vcsim.DRS{NoTasks: true}, OK},
+		"by PowerOnVM_Task; it changed":                        {vcsim.DRS{Off: true}, OK},
+		"by PowerOnVM_Task; it changed changeVersion, because": {vcsim.DRS{Unlicensed: true}, Warn},
+	} {
+		t.Run(seen, func(t *testing.T) {
+			inDeepWorld(t, func(_ *testing.T, w *world) {
+				w.Must(w.SetDRS("/DC0/host/DC0_C0", x.drs))
+				r := w.checked(nil, deepOptions)
+				r.only("deep: power-on")
+				r.has("deep: power-on", x.result, seen, "")
+				w.clean()
+			})
+		})
+	}
+}

@@ -60,8 +60,8 @@ type trial struct {
 	path  string // of the scratch folder
 	view  *trialView
 	guest trialGuest
-	// first is the host that the clone was put on.
-	first types.ManagedObjectReference
+	// first is the host that the clone was put on, and last the one that the VM was on when it left the inventory.
+	first, last types.ManagedObjectReference
 	// parked is the .vmx file of the VM while it is not in the inventory.
 	parked string
 	// unregistered and gone are what the VM was when it was unregistered, and destroyed; began is when the trial did.
@@ -90,6 +90,7 @@ func (c *checker) deep(ctx context.Context) bool {
 	running, stop := context.WithCancel(t.end)
 	var awaiting sync.WaitGroup
 	awaiting.Go(func() { c.parts.Tasks.Run(running) })
+	awaiting.Go(func() { c.parts.Reader.Run(running) }) // a power-on without a task is awaited by reads
 	defer awaiting.Wait()
 	defer stop()
 	t.run(ctx)

@@ -125,6 +125,9 @@ func (t *trial) fullFolder(ctx context.Context) verdict {
 	}
 	now, err := t.v.ReadFresh(t.end, t.vm)
 	if err == nil {
+		err = t.readHost()
+	}
+	if err == nil {
 		err = t.move(t.other)
 	}
 	if err != nil {
@@ -155,10 +158,17 @@ func (t *trial) fullFolder(ctx context.Context) verdict {
 	return held("its files stayed, and registered again it has its stamp and instanceUuid%s", map[bool]string{true: ", and another moRef"}[again != t.unregistered]).with(facts)
 }
 
+// readHost notes the host that the VM is on: without DRS it has to be registered on one.
+func (t *trial) readHost() error {
+	x, err := t.state(t.end)
+	t.last = x.host
+	return err
+}
+
 // register registers the VM that is parked, in the scratch folder.
 func (t *trial) register() (vm types.ManagedObjectReference, err error) {
 	info, err := t.v.Task(t.end, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.RegisterVM_Task(ctx, s.Vim, &types.RegisterVM_Task{This: t.scratch, Path: t.parked, Name: trialName, Pool: t.spec.Location.Pool})
+		res, err := methods.RegisterVM_Task(ctx, s.Vim, &types.RegisterVM_Task{This: t.scratch, Path: t.parked, Name: trialName, Pool: t.spec.Location.Pool, Host: &t.last})
 		if err == nil {
 			task = res.Returnval
 		}

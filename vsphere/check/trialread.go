@@ -141,9 +141,6 @@ func (t *trial) endSession(ctx context.Context) verdict {
 	}
 	_, after := methods.GetCurrentTime(ctx, old.Vim)
 	began := t.now()
-	if err := t.call(ctx, func(_ context.Context, s *session.Session) error { t.s = s; return nil }); err != nil {
-		return refused(err)
-	}
 	err := t.call(ctx, func(ctx context.Context, s *session.Session) error {
 		t.s = s
 		_, err := methods.GetCurrentTime(ctx, s.Vim)

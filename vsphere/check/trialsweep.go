@@ -33,9 +33,7 @@ func (t *trial) sweep(name string) {
 	const check = "deep: clean-up"
 	t.progress("cleaning up")
 	err := t.awaitClones()
-	if t.parked != "" {
-		_, _ = t.register() // so that it can be destroyed; where that fails, its files are told of
-	}
+	t.bringBack()
 	var left []string
 	for try := 0; try < 3 && (try == 0 && err == nil || try > 0 && session.Sleep(t.end, time.Second)); try++ {
 		if left, err = t.sweepOnce(name); err == nil && len(left) == 0 && t.parked == "" {
@@ -55,6 +53,29 @@ func (t *trial) sweep(name string) {
 		seen += " (" + vcfault.Classify("", err).Message + ")"
 	}
 	t.add(check, Fail, seen, fmt.Sprintf("remove the folder %q by hand, and the VM %s in it", t.path, trialName))
+}
+
+// registerPatience is how long a registration may take of which the answer was lost.
+const registerPatience = time.Minute
+
+// bringBack registers a VM that is parked, so that it can be destroyed. Where that fails, its files are told of.
+func (t *trial) bringBack() {
+	t.within(t.end, registerPatience, func(context.Context) (bool, error) {
+		if t.parked == "" {
+			return true, nil
+		}
+		_, err := t.register()
+		if under := vcfault.Has[*types.DuplicateName](err); !under && vcfault.Classify("", err) != nil && vcfault.Classify("", err).Reason != vcfault.ReasonVCenterUnreachable {
+			return true, err
+		}
+		children, _ := t.children(t.scratch)
+		for _, child := range children { // it was registered, and the answer was lost
+			if own, _ := t.owns(child); own {
+				t.parked = ""
+			}
+		}
+		return t.parked == "", err
+	})
 }
 
 // awaitClones waits, if vCenter's answer to a clone was lost, until all clones of our user have ended that ran when it began:
@@ -123,9 +144,7 @@ func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.M
 		}
 		own, err := t.owns(child)
 		if err == nil && own {
-			if err = t.remove(child); err == nil {
-				t.parked = "" // it was registered after all
-			}
+			err = t.remove(child)
 		} else if err == nil {
 			left = append(left, child.Value)
 		}

@@ -1,0 +1,225 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+// changing are the calls of a deep check that change something, and how often it makes each.
+var changing = map[string]int{"CreateFolder": 5, "CloneVM_Task": 4, "ReconfigVM_Task": 6, "PowerOnMultiVM_Task": 1, "ResetVM_Task": 1, "ShutdownGuest": 1,
+	"PowerOffVM_Task": 4, "Rename_Task": 1, "MoveIntoFolder_Task": 2, "UnregisterAndDestroy_Task": 3, "RegisterVM_Task": 1, "Destroy_Task": 2}
+
+// atCall does something when a call of a method is made for the n-th time, before it is carried out.
+func (w *world) atCall(method string, n int, do func()) {
+	w.Rewrite(func(r any) {
+		if reflect.TypeOf(r).Elem().Name() == method {
+			if n--; n == 0 {
+				do()
+			}
+		}
+	})
+}
+
+// nextAfter does what concerns the next call of a method after so many.
+func (w *world) nextAfter(method string, n int, do func()) {
+	if n == 0 {
+		do()
+	} else {
+		w.atCall(method, n, do)
+	}
+}
+
+// untouched wants nothing in vCenter but what was there before, and nobody logged in.
+func (w *world) untouched() {
+	w.t.Helper()
+	w.Rewrite(nil)
+	w.holds("ubuntu", "unseen")
+	if names := w.inFolder("/DC0/vm"); !slices.Equal(names, []string{"ubuntu", "unseen"}) {
+		w.t.Errorf("there are %v", names)
+	}
+	if kept := w.Unregistered(); len(kept) > 0 {
+		w.t.Errorf("files are left: %+v", kept)
+	}
+	if n := w.Sessions(); n > 0 {
+		w.t.Errorf("%d sessions are left", n)
+	}
+}
+
+func TestADeepCheckThatIsStoppedAtAnyCallLeavesNothing(t *testing.T) {
+	everyCall(t, func(t *testing.T, w *world, method string, n int) {
+		o := lively(t, w)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w.atCall(method, n, cancel)
+		v, err := vsphere.New(w.config())
+		w.Must(err)
+		r := results{t, Run(ctx, v, o)}
+		r.has("deep: clean-up", OK, "nothing is left", "")
+	})
+}
+
+func TestADeepCheckThatLosesTheReplyToAnyCallLeavesNothing(t *testing.T) {
+	everyCall(t, func(t *testing.T, w *world, method string, n int) {
+		o := lively(t, w)
+		w.nextAfter(method, n-1, func() { w.LoseReply(method, 1) })
+		w.checked(nil, o).has("deep: clean-up", OK, "nothing is left", "")
+	})
+}
+
+func TestADeepCheckOfWhichAnyCallIsRefusedLeavesNothing(t *testing.T) {
+	everyCall(t, func(t *testing.T, w *world, method string, n int) {
+		o := lively(t, w)
+		w.nextAfter(method, n-1, func() { w.FailCall(method, new(types.InvalidState), 1) })
+		w.checked(nil, o).has("deep: clean-up", OK, "nothing is left", "")
+	})
+}
+
+// everyCall runs a test for each call that changes something.
+func everyCall(t *testing.T, test func(t *testing.T, w *world, method string, n int)) {
+	t.Helper()
+	t.Parallel()
+	for method, times := range changing {
+		for n := range times {
+			t.Run(fmt.Sprintf("%s %d", method, n+1), func(t *testing.T) {
+				inDeepWorld(t, func(t *testing.T, w *world) {
+					test(t, w, method, n+1)
+					w.untouched()
+				}, livelyWorld)
+			})
+		}
+	}
+}
+
+func TestADeepCheckMakesEachCallThatChangesSomethingAsOftenAsIsTried(t *testing.T) {
+	inDeepWorld(t, func(t *testing.T, w *world) {
+		o := lively(t, w)
+		made := map[string]int{}
+		w.Rewrite(func(r any) { made[reflect.TypeOf(r).Elem().Name()]++ })
+		w.checked(nil, o)
+		for method, n := range made {
+			changes := strings.HasSuffix(method, "_Task") || method == "CreateFolder" || method == "ShutdownGuest"
+			if changes && changing[method] != n {
+				t.Errorf("%s is made %d times, not %d", method, n, changing[method])
+			}
+		}
+	}, livelyWorld)
+}
+
+func TestADeepCheckTakesTwoMinutesAtMostBesidesItsClones(t *testing.T) {
+	for name, guest := range map[string]vcsim.Guest{"with Tools": {Tools: true, IP: 5 * time.Second}, "without": {}} {
+		t.Run(name, func(t *testing.T) {
+			inDeepWorld(t, func(t *testing.T, w *world) {
+				o := lively(t, w)
+				v, err := vsphere.New(w.config())
+				w.Must(err)
+				began := time.Now()
+				r := results{t, Run(t.Context(), v, o)}
+				if took := time.Since(began) - 2*vctest.Lifelike.Clone; took > 2*time.Minute {
+					t.Errorf("it took %s besides its clones:\n%s", took, r)
+				}
+			}, livelyWorld, func(c *vcsim.Config) { c.Guest, c.Latency = guest, vctest.Lifelike })
+		})
+	}
+}
+
+// telling is what has no place in a report: addresses, paths, moRefs, uuids, thumbprints, users, and the names of what the tests make.
+var telling = regexp.MustCompile(`(?i)\d+\.\d+\.\d+\.\d+:|127\.0\.0\.1|[/\\\[]DC|DC0|LocalDS|ubuntu|debian|unseen|unmanaged|windows|\b(vm|host|group|folder|network|datastore|snapshot|task|domain|resgroup|dvportgroup|dvs|datacenter)-[a-z]?\d+|` +
+	`[0-9a-f]{8}-[0-9a-f]{4}-|([0-9A-F]{2}:){4}|@|vmgroup-check|vmgroup check|planted`)
+
+// reported looks at a report, as a user may send it.
+func (w *world) reported(found []Finding) {
+	w.t.Helper()
+	text, err := json.Marshal(Report(found))
+	w.Must(err)
+	if leak := telling.FindString(string(text)); leak != "" {
+		w.t.Errorf("%q is in the report: %s", leak, text)
+	}
+}
+
+func TestAReportHasNoneOfTheNamesAndSecretsThatAreEverywhere(t *testing.T) {
+	inDeepWorld(t, func(t *testing.T, w *world) {
+		name := func(what string) string { return "planted-name-" + what }
+		vctest.Value(w.MakeFolder("/DC0/vm/" + name("folder")))
+		vctest.Value(w.AddTemplate("/DC0/vm/"+name("folder"), name("template")))
+		vctest.Value(w.AddSnapshot("/DC0/vm/"+name("folder")+"/"+name("template"), name("snapshot")))
+		w.Must(w.ToVM(name("template")))
+		w.Must(w.SetExtraConfig(name("template"), "guestinfo.userdata", name("secret")))
+		w.Must(w.ToTemplate(name("template")))
+		vctest.Value(w.AddCategory(name("category"), false))
+		vctest.Value(w.AddTag(name("category"), name("tag")))
+		vctest.Value(w.AddAttribute(name("attribute")))
+		g := &v1alpha1.VmGroup{}
+		g.Namespace, g.Name, g.UID = name("namespace"), name("group"), "planted-name-uid"
+		g.Spec = v1alpha1.VmGroupSpec{CPU: 1, Memory: 1, Template: name("template"), Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: name("snapshot")},
+			Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "DC0_DVPG1"}},
+			Tags:     []v1alpha1.Tag{{Category: name("category"), Name: name("tag")}}, CustomAttributes: map[string]string{name("attribute"): name("value")}}
+		bad := g.DeepCopy()
+		bad.Name, bad.Spec.Template = name("other"), name("none")
+		invalid := g.DeepCopy()
+		invalid.Name = name("group: networks")
+		for what, o := range map[string]Options{
+			"all well":       {Templates: []string{name("template")}, Networks: []string{"DC0_DVPG0"}, Groups: []*v1alpha1.VmGroup{g}, Deep: true, Hidden: "vm-4242"},
+			"failures":       {Templates: []string{name("none")}, Networks: []string{name("network")}, Groups: []*v1alpha1.VmGroup{bad, invalid}, Deep: true},
+			"no privileges":  {Templates: []string{name("template")}, Groups: []*v1alpha1.VmGroup{g}, Deep: true},
+			"what is broken": {Templates: []string{name("template")}, Groups: []*v1alpha1.VmGroup{g}, Deep: true},
+		} {
+			w.Unrestrict()
+			w.Heal()
+			switch what {
+			case "no privileges":
+				w.Restrict("System.View", "System.Read")
+			case "what is broken":
+				w.FailTask(vcsim.PowerOn, nil, &types.NoDiskSpace{FileFault: types.FileFault{File: name("file")}, Datastore: name("datastore")}, 0)
+				w.FailTask(vcsim.Rename, nil, &types.DuplicateName{Name: name("duplicate")}, 0)
+				w.FailTask(vcsim.Reset, nil, &types.InvalidProperty{Name: name("property")}, 0)
+			}
+			r := w.checked(func(c *vsphere.Config) {
+				c.User = name("user")
+				c.Selection.Folder = name("folder") + "/" + name("root")
+			}, o) // which looks at the report
+			if what == "all well" {
+				r.has("deep: linked clone", OK, "", "")
+				r.has("deep: hidden VM", Fail, "", "")
+			}
+			for _, row := range Report(r.all) {
+				for fact, x := range row.Facts {
+					if text, is := x.value.(string); is && !slices.Contains(words, text) && !numbered.MatchString(text) && text != "other" {
+						t.Errorf("%s: the fact %s is %q", row.Check, fact, text)
+					}
+				}
+			}
+		}
+	}, livelyWorld)
+}
+
+func TestADeepCheckTellsWhichHostsTheCloneAndThePowerOnChose(t *testing.T) {
+	inDeepWorld(t, func(t *testing.T, w *world) {
+		o := lively(t, w)
+		hosts := []types.ManagedObjectReference{vctest.Value(w.Find("/DC0/host/DC0_C0/DC0_C0_H0")), vctest.Value(w.Find("/DC0/host/DC0_C0/DC0_C0_H1"))}
+		at := 0
+		w.Twist(each("VirtualMachine", "runtime.host", func(types.ManagedObjectReference) any { return hosts[at] }))
+		w.Rewrite(nth(1, func(*types.PowerOnMultiVM_Task) { at = 1 }))
+		r := w.checked(nil, o)
+		r.has("deep: host", OK, "put on the host DC0_C0_H0", "")
+		r.has("deep: host", OK, "runs on the host DC0_C0_H1", "")
+		for _, f := range r.all {
+			if f.Check == "deep: host" && (f.Facts["moved"] != yes(true) || f.Facts["hosts"] != count(2)) {
+				t.Errorf("the facts are %v", f.Facts)
+			}
+		}
+	}, livelyWorld)
+}
