@@ -25,12 +25,12 @@ const (
 	ReasonUserDataNotGiven = "UserDataNotGiven"
 )
 
-// maxUserData limits encoded user data, in bytes. VMware's own VM Operator has the same limit for one guestinfo
+// MaxUserData limits encoded user data, in bytes. VMware's own VM Operator has the same limit for one guestinfo
 // value (vmware-tanzu/vm-operator#148), from open-vm-tools' GUESTMSG_MAX_IN_SIZE (64 KiB,
 // lib/include/guest_msg_def.h). VMware's "In-Guest Communication Limits" (Guest SDK 8.0) allow about 1 MB from host to
 // guest, but that is also the limit of the whole .vmx file (tools.setInfo.sizeLimit), and every read of a VM's
 // configuration includes the value.
-const maxUserData = 64 << 10
+const MaxUserData = 64 << 10
 
 // userDataEncoding is the value of guestinfo.userdata.encoding (cloud-init, DataSourceVMware).
 const userDataEncoding = "gzip+base64"
@@ -143,11 +143,11 @@ func (r UserDataRef) Take(value []byte) Related {
 		return r.fault(ReasonUserDataNotText,
 			"the key %q of %s, which spec.userData names, is no text in UTF-8, and cloud-init takes nothing else this way: put the text itself into it, neither compressed nor encrypted", r.Key, r)
 	}
-	if encodedAtMost(len(text)) > maxUserData { // otherwise the costly check is not needed
-		if encoded, _ := EncodeUserData(Sensitive(text)); len(encoded) > maxUserData {
+	if encodedAtMost(len(text)) > MaxUserData { // otherwise the costly check is not needed
+		if encoded, _ := EncodeUserData(Sensitive(text)); len(encoded) > MaxUserData {
 			return r.fault(ReasonUserDataTooLarge,
 				"the key %q of %s, which spec.userData names, has %d bytes, compressed and encoded %d, and a VM can be given %d: shorten it, or let cloud-init fetch the rest (#include)",
-				r.Key, r, len(text), len(encoded), maxUserData)
+				r.Key, r, len(text), len(encoded), MaxUserData)
 		}
 	}
 	sum := sha256.Sum256(value)

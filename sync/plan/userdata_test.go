@@ -46,7 +46,7 @@ func TestInvalidUserDataIsAFaultThatQuotesNoneOfIt(t *testing.T) {
 	const planted = "planted-secret"
 	secret := UserDataRef{"Secret", "shop", "web-data", "user-data"}
 	configMap := UserDataRef{"ConfigMap", "shop", "web-data", "k"}
-	noise := make([]byte, 3*maxUserData/2)
+	noise := make([]byte, 3*MaxUserData/2)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range noise {
 		noise[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/"[random.IntN(64)]

@@ -132,27 +132,41 @@ func (t *trial) readHidden(ctx context.Context, ref types.ManagedObjectReference
 	return how, err
 }
 
-// endSession ends the session, as vCenter does with one that is idle for long, and looks whether the next call says so and a new session
-// takes over.
+// endSession ends the session, as vCenter does with one that is idle for long, and looks whether the next call says so, what was the
+// session's is gone, and a new one takes over.
 func (t *trial) endSession(ctx context.Context) verdict {
 	old := t.s
+	made, err := methods.CreatePropertyCollector(ctx, old.Vim, &types.CreatePropertyCollector{This: old.Vim.ServiceContent.PropertyCollector})
+	if err != nil {
+		return refused(err)
+	}
 	if _, err := methods.Logout(ctx, old.Vim, &types.Logout{This: *old.Vim.ServiceContent.SessionManager}); err != nil {
 		return refused(err)
 	}
 	_, after := methods.GetCurrentTime(ctx, old.Vim)
 	began := t.now()
-	err := t.call(ctx, func(ctx context.Context, s *session.Session) error {
+	err = t.call(ctx, func(ctx context.Context, s *session.Session) error {
 		t.s = s
 		_, err := methods.GetCurrentTime(ctx, s.Vim)
 		return err
 	})
+	if err != nil {
+		return refused(err)
+	}
+	took := t.now().Sub(began)
+	err = t.call(ctx, func(ctx context.Context, s *session.Session) error {
+		_, err := methods.DestroyPropertyCollector(ctx, s.Vim, &types.DestroyPropertyCollector{This: made.Returnval})
+		return err
+	})
 	switch {
-	case err != nil:
+	case err == nil:
+		return broken("a property collector outlived its session", "what the server watches with would pile up in vCenter")
+	case vcfault.MissingObject(err).Value == "":
 		return refused(err)
 	case !vcfault.NotAuthenticated(after):
 		return broken("a call on a session that was ended is not answered by NotAuthenticated", "the server would not notice that its session is over")
 	}
-	return held("NotAuthenticated, and a new session after %s", t.now().Sub(began).Round(time.Millisecond))
+	return held("NotAuthenticated, its property collector is gone, and a new session came after %s", took.Round(time.Millisecond))
 }
 
 const (
