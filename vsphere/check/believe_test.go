@@ -244,6 +244,9 @@ var lies = []struct {
 			}
 		})
 	}},
+	{"deep: folder that is not empty", "could not be registered again", func(w *world, _ *Options) {
+		w.FailTask(vcsim.RegisterVM, nil, &types.FileNotFound{FileFault: types.FileFault{File: "vmgroup-check-0.vmx"}}, 1)
+	}},
 	{"deep: destroyed VM", "not answered by ManagedObjectNotFound", func(w *world, _ *Options) {
 		destroyed, template := types.ManagedObjectReference{}, vctest.Value(w.Find("/DC0/vm/ubuntu"))
 		w.Rewrite(func(r any) {

@@ -49,10 +49,11 @@ type trial struct {
 	// taken reports whether the scratch folder's name was somebody's already: that folder is not ours to remove.
 	taken bool
 	mu    sync.Mutex // guards what follows
-	// clones are the tasks of the clones, made the VMs that they made, and disks the files of these VMs' disks.
-	clones []string
-	made   []types.ManagedObjectReference
-	disks  map[string]bool
+	// clones are the tasks of the clones, made the VMs that they made, and disks the files of these VMs' disks. folders are those that
+	// the trial made in the scratch folder.
+	clones        []string
+	made, folders []types.ManagedObjectReference
+	disks         map[string]bool
 	// unsure reports whether a clone may run of which vCenter's answer was lost.
 	unsure bool
 

@@ -25,6 +25,9 @@ func (t *trial) createFolder(in types.ManagedObjectReference, name string) (made
 		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: in, Name: name})
 		if err == nil {
 			made = res.Returnval
+			t.mu.Lock()
+			t.folders = append(t.folders, made)
+			t.mu.Unlock()
 		}
 		return err
 	})

@@ -45,14 +45,14 @@ func (t *trial) sweep(name string) {
 	if len(left) > 0 {
 		what += " with " + vcfault.FirstFew(left)
 	}
-	seen := "left in vCenter: " + what
+	seen, advice := "left in vCenter: "+what, fmt.Sprintf("remove the folder %q by hand, and the VM %s in it", t.path, trialName)
 	if t.parked != "" {
-		seen = "left on the datastore, if they are there still: " + t.leftFiles()
+		seen, advice = "left on the datastore, if they are there still: "+t.leftFiles(), "remove them by hand"
 	}
 	if err != nil {
 		seen += " (" + vcfault.Classify("", err).Message + ")"
 	}
-	t.add(check, Fail, seen, fmt.Sprintf("remove the folder %q by hand, and the VM %s in it", t.path, trialName))
+	t.add(check, Fail, seen, advice)
 }
 
 // registerPatience is how long a registration may take of which the answer was lost.
@@ -65,8 +65,8 @@ func (t *trial) bringBack() {
 			return true, nil
 		}
 		_, err := t.register()
-		if under := vcfault.Has[*types.DuplicateName](err); !under && vcfault.Classify("", err) != nil && vcfault.Classify("", err).Reason != vcfault.ReasonVCenterUnreachable {
-			return true, err
+		if vcfault.Has[types.BaseFileFault](err) || vcfault.Has[*types.NotFound](err) {
+			return true, err // the files are gone
 		}
 		children, _ := t.children(t.scratch)
 		for _, child := range children { // it was registered, and the answer was lost
@@ -121,8 +121,8 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 	return t.sweepFolder(folder, t.made...)
 }
 
-// sweepFolder removes a folder with what is in it, and some VMs wherever they are. Folders in it are the trial's; of one that holds
-// anything else, and of anything else, it gives the names.
+// sweepFolder removes a folder with what is in it, and some VMs wherever they are. It gives the names of what is not the trial's, and
+// keeps the folders that hold it.
 func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.ManagedObjectReference) (left []string, err error) {
 	children, err := t.children(folder)
 	if gone := vcfault.MissingObject(err) == folder; err != nil && !gone {
@@ -134,16 +134,12 @@ func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.M
 		}
 	}
 	for _, child := range children {
-		if child.Type == folder.Type {
-			inside, err := t.sweepFolder(child)
-			if err != nil {
-				return nil, err
-			}
-			left = append(left, inside...)
-			continue
-		}
 		own, err := t.owns(child)
-		if err == nil && own {
+		if err == nil && own && child.Type == folder.Type {
+			var inside []string
+			inside, err = t.sweepFolder(child)
+			left = append(left, inside...)
+		} else if err == nil && own {
 			err = t.remove(child)
 		} else if err == nil {
 			left = append(left, child.Value)
@@ -158,10 +154,19 @@ func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.M
 	return nil, t.removeFolder(folder)
 }
 
-// owns reports whether the trial made a VM. An operator's copy of one bears its stamp, too, but was not made here, and has another
-// instanceUuid.
+// owns reports whether the trial made a VM, or a folder in the scratch folder. An operator's copy of a VM bears its stamp, too, but was
+// not made here, and has another instanceUuid. A folder of which the answer was lost is known by its name.
 func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
-	if child.Type != session.VMType {
+	switch child.Type {
+	case session.VMType:
+	case t.scratch.Type:
+		if slices.Contains(t.folders, child) {
+			return true, nil
+		}
+		o, err := t.read(t.end, child, "name")
+		name := session.Prop[string](o, "name")
+		return name == otherName || name == trialName, err
+	default:
 		return false, nil
 	}
 	stamp, instance, err := t.readTrial(t.end, child)

@@ -121,6 +121,26 @@ func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T)
 	})
 }
 
+func TestADeepCheckLeavesAnOperatorsFolderInItsOwn(t *testing.T) {
+	inDeepWorld(t, func(t *testing.T, w *world) {
+		r := w.whileDeep("destroying", func(folder string) { vctest.Value(w.MakeFolder(folder + "/an-operators")) })
+		r.has("deep: clean-up", Fail, "left in vCenter", "by hand")
+		w.holds("ubuntu")
+	})
+}
+
+func TestADeepCheckWhoseVMCannotBeRegisteredSaysWhereItsFilesAre(t *testing.T) {
+	inDeepWorld(t, func(t *testing.T, w *world) {
+		w.FailTask(vcsim.RegisterVM, nil, new(types.GenericVmConfigFault), 0)
+		r := w.checked(nil, deepOptions)
+		r.has("deep: folder that is not empty", Fail, "could not be registered again", "would be lost")
+		r.has("deep: clean-up", Fail, "the files in [LocalDS_0] vmgroup-check-0", "by hand")
+		if kept := w.Unregistered(); len(kept) != 1 || !strings.HasPrefix(kept[0].Path, "[LocalDS_0] vmgroup-check-0/") {
+			t.Errorf("unregistered: %+v", kept)
+		}
+	})
+}
+
 func TestADeepCheckThatLosesTheRepliesAwaitsAndRemovesItsClones(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.LoseReply("CloneVM_Task", 2) // one runs, and nobody was told which task it is
