@@ -30,7 +30,7 @@ func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 				refuse(r)
 				g.Generation++
 				_, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool {
-					return strings.Contains(a.Status.LastMessage, "empty and stays") && strings.Contains(a.Status.LastMessage, "ends by itself")
+					return strings.Contains(a.Status.LastMessage, "empty but stays") && strings.Contains(a.Status.LastMessage, "ends by itself")
 				})
 				r.must(err)
 				began := time.Now()
