@@ -35,7 +35,10 @@ func lively(t testing.TB, w *world) Options {
 	return o
 }
 
-func livelyWorld(c *vcsim.Config) { c.Portgroups, c.Pods, c.Hosts = 2, 1, 2 }
+func livelyWorld(c *vcsim.Config) {
+	c.Portgroups, c.Pods, c.Hosts = 2, 1, 2
+	c.Latency.Clone = staggered * 3 / 2 // each moment of it is looked at
+}
 
 func TestADeepCheckHoldsEveryBeliefOnThePlainVCenter(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {

@@ -60,7 +60,7 @@ func (w *world) untouched() {
 }
 
 func TestADeepCheckThatIsStoppedAtAnyCallLeavesNothing(t *testing.T) {
-	everyCall(t, func(t *testing.T, w *world, method string, n int) {
+	eachOf(t, firstAndLast, func(t *testing.T, w *world, method string, n int) {
 		o := lively(t, w)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -73,7 +73,7 @@ func TestADeepCheckThatIsStoppedAtAnyCallLeavesNothing(t *testing.T) {
 }
 
 func TestADeepCheckThatLosesTheReplyToAnyCallLeavesNothing(t *testing.T) {
-	everyCall(t, func(t *testing.T, w *world, method string, n int) {
+	eachOf(t, every, func(t *testing.T, w *world, method string, n int) {
 		o := lively(t, w)
 		w.nextAfter(method, n-1, func() { w.LoseReply(method, 1) })
 		w.checked(nil, o).has("deep: clean-up", OK, "nothing is left", "")
@@ -81,22 +81,32 @@ func TestADeepCheckThatLosesTheReplyToAnyCallLeavesNothing(t *testing.T) {
 }
 
 func TestADeepCheckOfWhichAnyCallIsRefusedLeavesNothing(t *testing.T) {
-	everyCall(t, func(t *testing.T, w *world, method string, n int) {
+	eachOf(t, firstAndLast, func(t *testing.T, w *world, method string, n int) {
 		o := lively(t, w)
 		w.nextAfter(method, n-1, func() { w.FailCall(method, new(types.InvalidState), 1) })
 		w.checked(nil, o).has("deep: clean-up", OK, "nothing is left", "")
 	})
 }
 
-// everyCall runs a test for each call that changes something.
-func everyCall(t *testing.T, test func(t *testing.T, w *world, method string, n int)) {
+// every are all of so many calls, and firstAndLast those two.
+func every(calls int) (ns []int) {
+	for n := range calls {
+		ns = append(ns, n+1)
+	}
+	return ns
+}
+
+func firstAndLast(calls int) []int { return slices.Compact([]int{1, calls}) }
+
+// eachOf runs a test for some calls of each method that changes something.
+func eachOf(t *testing.T, which func(calls int) []int, test func(t *testing.T, w *world, method string, n int)) {
 	t.Helper()
 	t.Parallel()
-	for method, times := range changing {
-		for n := range times {
-			t.Run(fmt.Sprintf("%s %d", method, n+1), func(t *testing.T) {
+	for method, calls := range changing {
+		for _, n := range which(calls) {
+			t.Run(fmt.Sprintf("%s %d", method, n), func(t *testing.T) {
 				inDeepWorld(t, func(t *testing.T, w *world) {
-					test(t, w, method, n+1)
+					test(t, w, method, n)
 					w.untouched()
 				}, livelyWorld)
 			})

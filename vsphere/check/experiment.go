@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // experiment is one row of the deep check: it shows on the trial's VM one thing that the server believes of vCenter. They are tried in
@@ -86,7 +88,8 @@ func (v verdict) with(facts Facts) verdict {
 // attempt tries one, and reports whether the others can go on.
 func (t *trial) attempt(ctx context.Context, x experiment) bool {
 	if missing := slices.DeleteFunc(slices.Clone(x.needs), func(id string) bool { return t.held[id] }); len(missing) > 0 {
-		t.add(x.check, Skip, "needs "+strings.Join(missing, ", ")+" in "+t.at.RootPath, "grant it for the time of the check to see this, too (docs/reference.md, Privileges)")
+		t.tell(Finding{Check: x.check, Result: Skip, Seen: "needs " + strings.Join(missing, ", ") + " in " + t.at.RootPath, Reason: vcfault.ReasonMissingPrivilege,
+			Advice: "grant it for the time of the check to see this, too (docs/reference.md, Privileges)"})
 		return true
 	}
 	if x.lacks != nil {
