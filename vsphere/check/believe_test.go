@@ -184,7 +184,7 @@ var lies = []struct {
 	}},
 	{"deep: derived types", "podConfig.enabled of StoragePod", func(w *world, _ *Options) {
 		w.Twist(func(o *types.ObjectContent) {
-			if o.Obj.Type == "StoragePod" {
+			if o.Obj.Type == "StoragePod" && len(o.PropSet) > 1 { // and not where it is asked for alone
 				o.PropSet = slices.DeleteFunc(o.PropSet, func(p types.DynamicProperty) bool { return p.Name != "name" })
 			}
 		})

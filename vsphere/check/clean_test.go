@@ -130,7 +130,7 @@ func TestADeepCheckMakesEachCallThatChangesSomethingAsOftenAsIsTried(t *testing.
 }
 
 func TestADeepCheckTakesTwoMinutesAtMostBesidesItsClones(t *testing.T) {
-	for name, guest := range map[string]vcsim.Guest{"with Tools": {Tools: true, IP: 5 * time.Second}, "without": {}} {
+	for name, guest := range map[string]vcsim.Guest{"with Tools": {Tools: true, IP: 5 * time.Second}, "without an address": {Tools: true, IP: time.Hour}, "without Tools": {}} {
 		t.Run(name, func(t *testing.T) {
 			inDeepWorld(t, func(t *testing.T, w *world) {
 				o := lively(t, w)

@@ -227,10 +227,10 @@ func (t *trial) reconfigure(spec types.VirtualMachineConfigSpec) error {
 	})
 }
 
-// read reads properties of a VM.
-func (t *trial) read(ctx context.Context, vm types.ManagedObjectReference, paths ...string) (o session.Object, err error) {
+// read reads properties of an object.
+func (t *trial) read(ctx context.Context, ref types.ManagedObjectReference, paths ...string) (o session.Object, err error) {
 	err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		o, err = session.ReadProps(ctx, s, vm, paths...)
+		o, err = session.ReadProps(ctx, s, ref, paths...)
 		return err
 	})
 	return o, err

@@ -19,13 +19,15 @@ import (
 // largeKey has the largest value that guestinfo may have.
 const largeKey = "guestinfo.vmgroup-check"
 
-// settles is how long a guest may take, when its Tools run, until it has told its name and addresses.
-const settles = 20 * time.Second
+// settles is how long a guest may take, from when its Tools run, until it has told its name and addresses. (Tools look for changes
+// every 30 seconds.)
+const settles = 31 * time.Second
 
 // trialGuest is what was found of the VM's guest.
 type trialGuest struct {
 	awaited, up bool
 	spent       time.Duration // of the guest's patience
+	upAt        time.Time
 }
 
 // guestinfo is what the clone is told, by its keys: who it is, and a value as large as user data may be. It is nil where a template's
@@ -82,7 +84,7 @@ func tools(t *trial, ctx context.Context) string {
 			x, err := t.state(ctx)
 			return err == nil && x.tools == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning), err
 		})
-		g.awaited, g.spent = true, t.now().Sub(began)
+		g.awaited, g.spent, g.upAt = true, t.now().Sub(began), t.now()
 	}
 	switch {
 	case g.up:
@@ -95,10 +97,15 @@ func tools(t *trial, ctx context.Context) string {
 	return fmt.Sprintf("needs a template with VMware Tools: none run in the guest after %s (install open-vm-tools; a guest that boots slowly: --guest-timeout)", t.GuestPatience)
 }
 
+// settling is how long the guest may take still.
+func (t *trial) settling() time.Duration {
+	return max(settles-t.now().Sub(t.guest.upAt), time.Second)
+}
+
 // firstBoot looks whether the guest is called as its guestinfo says: cloud-init reads that at the first boot.
 func (t *trial) firstBoot(ctx context.Context) verdict {
 	var x trialState
-	named := t.within(ctx, settles, func(ctx context.Context) (bool, error) {
+	named := t.within(ctx, t.settling(), func(ctx context.Context) (bool, error) {
 		now, err := t.state(ctx)
 		if err == nil {
 			x = now
@@ -118,7 +125,7 @@ func (t *trial) firstBoot(ctx context.Context) verdict {
 // addresses looks whether the guest's addresses are told by adapter.
 func (t *trial) addresses(ctx context.Context) verdict {
 	var x trialState
-	t.within(ctx, settles, func(ctx context.Context) (bool, error) {
+	t.within(ctx, t.settling(), func(ctx context.Context) (bool, error) {
 		now, err := t.state(ctx)
 		if err == nil {
 			x = now
@@ -162,7 +169,7 @@ func (t *trial) shutDown(ctx context.Context) verdict {
 	if err != nil {
 		return refused(err)
 	}
-	began, patience := t.now(), max(t.GuestPatience-t.guest.spent, settles)
+	began, patience := t.now(), max(t.GuestPatience-t.guest.spent, t.GuestPatience/3)
 	off := t.within(ctx, patience, func(ctx context.Context) (bool, error) {
 		now, err := t.state(ctx)
 		return err == nil && now.power == types.VirtualMachinePowerStatePoweredOff, err

@@ -19,6 +19,9 @@ import (
 // staggered is how much later than the first two clones the third one begins.
 const staggered = time.Second
 
+// lookClosely is how long the clones are looked at many times a second; then it is some times.
+const lookClosely = 10 * time.Second
+
 // race is what was seen of clones that compete for one name.
 type race struct {
 	all    []ended
@@ -106,7 +109,7 @@ func (t *trial) compete(context.Context) verdict {
 	began := t.now()
 	go begin()
 	go begin()
-	look, later := time.NewTicker(50*time.Millisecond), time.After(staggered)
+	look, later, long := time.NewTicker(50*time.Millisecond), time.After(staggered), time.After(lookClosely)
 	defer look.Stop()
 	for running > 0 {
 		select {
@@ -119,6 +122,8 @@ func (t *trial) compete(context.Context) verdict {
 			r.looks++
 			r.found = r.found || t.cloning()
 			t.lookInside()
+		case <-long:
+			look.Reset(250 * time.Millisecond)
 		case <-later:
 			if r.winner == nil && len(r.all) < 2 {
 				r.third = true

@@ -40,7 +40,7 @@ func (t *trial) derivedTypes(ctx context.Context) verdict {
 		if err != nil {
 			return refused(err)
 		}
-		there, told, withheld := 0, 0, 0
+		there, told := 0, 0
 		for _, o := range objects {
 			if o.Ref.Type != d.special {
 				continue
@@ -48,12 +48,15 @@ func (t *trial) derivedTypes(ctx context.Context) verdict {
 			there++
 			if _, is := session.LookUp[any](o, d.property); is {
 				told++
-			} else if o.Withheld {
-				withheld++
+				continue
 			}
-		}
-		if there > told+withheld {
-			without = d.property + " of " + d.special
+			alone, err := t.read(ctx, o.Ref, d.property) // it may be withheld, or not set
+			if err != nil {
+				return refused(err)
+			}
+			if _, is := session.LookUp[any](alone, d.property); is {
+				without = d.property + " of " + d.special
+			}
 		}
 		if there > 0 {
 			seen = append(seen, fmt.Sprintf("%s of %d of %d %ss", d.property, told, there, d.special))
