@@ -2,7 +2,9 @@ package check
 
 import (
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -42,7 +45,12 @@ func livelyWorld(c *vcsim.Config) {
 
 func TestADeepCheckHoldsEveryBeliefOnThePlainVCenter(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		r := w.checked(nil, lively(t, w))
+		o, held := lively(t, w), roleIDs()
+		for _, p := range role.Trial() {
+			held = append(held, p.ID)
+		}
+		w.Restrict(held...)
+		r := w.checked(nil, o)
 		for _, x := range experiments {
 			if x.check != "deep: clone" && x.check != "deep: stream of changes" { // of which only a failure is told
 				r.has(x.check, OK, "", "")
@@ -51,6 +59,37 @@ func TestADeepCheckHoldsEveryBeliefOnThePlainVCenter(t *testing.T) {
 		r.only()
 		w.holds("ubuntu", "unseen")
 	}, livelyWorld)
+}
+
+func TestADeepCheckWithTheLeastRoleShowsThatItIsEnoughForALinkedClone(t *testing.T) {
+	inDeepWorld(t, func(t *testing.T, w *world) {
+		o := lively(t, w)
+		w.Restrict(roleIDs()...)
+		r := w.checked(nil, o)
+		r.only()
+		r.has("deep: linked clone", OK, "DeployTemplate was enough", "")
+		for _, check := range []string{"deep: copy", "deep: folder that is not empty"} {
+			r.has(check, Skip, "needs VirtualMachine.", "the server does not need it")
+		}
+		w.holds("ubuntu", "unseen")
+	}, livelyWorld)
+}
+
+func TestTheDeepChecksOwnPrivilegesAreThoseThatItsExperimentsNeed(t *testing.T) {
+	t.Parallel()
+	var needed []string
+	for _, x := range experiments {
+		for _, id := range x.needs {
+			if needed = append(needed, id); !slices.ContainsFunc(slices.Concat(role.Least(), role.Trial()), func(p role.Privilege) bool { return p.ID == id }) {
+				t.Errorf("%s needs %s, which no role has", x.check, id)
+			}
+		}
+	}
+	for _, p := range role.Trial() {
+		if !slices.Contains(needed, p.ID) {
+			t.Errorf("no experiment needs %s", p.ID)
+		}
+	}
 }
 
 // lies are what makes false what an experiment shows, each with what its row then says.
@@ -357,6 +396,19 @@ func TestEveryExperimentHasALie(t *testing.T) {
 		}
 		if !told {
 			t.Errorf("nothing makes false what %q shows", x.check)
+		}
+	}
+}
+
+func TestEveryExperimentIsNamedInTheDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/vcenter.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range experiments {
+		if x.check != "deep: clone" && x.check != "deep: stream of changes" && !strings.Contains(string(text), "*"+x.check+"*") {
+			t.Errorf("docs/vcenter.md does not say what *%s* shows", x.check)
 		}
 	}
 }

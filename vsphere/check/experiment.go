@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -88,8 +89,11 @@ func (v verdict) with(facts Facts) verdict {
 // attempt tries one, and reports whether the others can go on.
 func (t *trial) attempt(ctx context.Context, x experiment) bool {
 	if missing := slices.DeleteFunc(slices.Clone(x.needs), func(id string) bool { return t.held[id] }); len(missing) > 0 {
-		t.tell(Finding{Check: x.check, Result: Skip, Seen: "needs " + strings.Join(missing, ", ") + " in " + t.at.RootPath, Reason: vcfault.ReasonMissingPrivilege,
-			Advice: "grant it for the time of the check to see this, too (docs/reference.md, Privileges)"})
+		advice := "grant it there to see this, too"
+		if slices.ContainsFunc(role.Trial(), func(p role.Privilege) bool { return slices.Contains(missing, p.ID) }) {
+			advice += ", for the time of the check: the server does not need it"
+		}
+		t.tell(Finding{Check: x.check, Result: Skip, Seen: "needs " + strings.Join(missing, ", ") + " in " + t.at.RootPath, Advice: advice, Reason: vcfault.ReasonMissingPrivilege})
 		return true
 	}
 	if x.lacks != nil {
