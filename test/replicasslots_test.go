@@ -25,18 +25,20 @@ func (r *rig) tasksUnderWay() (n int) {
 	res, err := property.DefaultCollector(client).RetrieveProperties(context.Background(), types.RetrieveProperties{SpecSet: []types.PropertyFilterSpec{{
 		ObjectSet: []types.ObjectSpec{{Obj: *client.ServiceContent.TaskManager, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
-		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info"}}},
+		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state", "info.descriptionId"}}},
 	}}})
 	if err != nil {
 		r.t.Error(err) // a look that sees nothing proves nothing
 		return 0
 	}
 	for _, task := range res.Returnval {
+		told := map[string]any{}
 		for _, p := range task.PropSet {
-			info, _ := p.Val.(types.TaskInfo)
-			if (info.State == types.TaskInfoStateRunning || info.State == types.TaskInfoStateQueued) && info.DescriptionId != string(vcsim.UnregisterAndDestroy) {
-				n++
-			}
+			told[p.Name] = p.Val
+		}
+		state := told["info.state"]
+		if (state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued) && told["info.descriptionId"] != string(vcsim.UnregisterAndDestroy) {
+			n++
 		}
 	}
 	return n
