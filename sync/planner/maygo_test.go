@@ -1,0 +1,72 @@
+package planner
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Each condition in the table at remove is necessary, also where those who call remove have looked at it before.
+func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	fresh := func() (*view, *member) {
+		o := &plan.Observed{Group: &v1alpha1.VmGroup{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2}}, Now: now, Pending: map[string]plan.Pending{}}
+		o.Group.Spec.Service = &v1alpha1.Service{}
+		v := &view{Observed: o, sighted: true, policy: policy{quarantine: time.Hour}}
+		v.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
+			name: "web-0", leaves: true, duplicate: true, ready: true}}
+		return v, &v.members[0]
+	}
+	finalizing := func(v *view) { v.Finalizing = true }
+	drain := func(v *view, m *member) {
+		v.Group.Spec.Service.DrainSeconds, m.MarkedAt, v.Group.DeletionTimestamp = 60, now, &metav1.Time{Time: now}
+	}
+	none := func(*view) {}
+	for _, c := range []struct {
+		on       ground
+		prepare  func(*view)
+		breaking map[string]func(*view, *member)
+	}{
+		{chosen, none, map[string]func(*view, *member){
+			"it is not selected":                 func(_ *view, m *member) { m.leaves = false },
+			"it is not marked":                   func(_ *view, m *member) { m.Marked = false },
+			"it is marked for a power cycle":     func(_ *view, m *member) { m.Why = plan.WhyPowerCycle },
+			"another member's mark is withdrawn": func(v *view, _ *member) { v.withdrawing = true },
+			"it is being drained":                drain,
+			"a mark is being written":            func(v *view, _ *member) { v.Pending["web-1"] = plan.Pending{Op: plan.Mark, State: plan.Running} },
+		}},
+		{expired, none, map[string]func(*view, *member){
+			"its time is not over":   func(_ *view, m *member) { m.Quarantined = now },
+			"somebody powered it on": func(_ *view, m *member) { m.Power = plan.PoweredOn },
+		}},
+		{twin, none, map[string]func(*view, *member){
+			"it is the only one": func(_ *view, m *member) { m.duplicate = false },
+			"it is on":           func(_ *view, m *member) { m.Power = plan.PoweredOn },
+		}},
+		{deleted, finalizing, map[string]func(*view, *member){
+			"the group is not deleted":      func(v *view, _ *member) { v.Finalizing = false },
+			"its group is being drained":    drain,
+			"the deletion is not announced": func(_ *view, m *member) { m.Generation = 1 },
+		}},
+		{retained, finalizing, map[string]func(*view, *member){
+			"the group is not deleted": func(v *view, _ *member) { v.Finalizing = false },
+		}},
+	} {
+		v, m := fresh()
+		c.prepare(v)
+		if !v.mayGo(m, c.on) {
+			t.Errorf("ground %d: it may not go although every condition holds", c.on)
+		}
+		for name, breaks := range c.breaking {
+			v, m := fresh()
+			c.prepare(v)
+			if breaks(v, m); v.mayGo(m, c.on) {
+				t.Errorf("ground %d: it may go although %s", c.on, name)
+			}
+		}
+	}
+}
