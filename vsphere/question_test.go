@@ -13,6 +13,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
+// withMember runs a test in a bubble, with a member that is off.
+func withMember(t *testing.T, run func(*testing.T, *world, *process, plan.VM)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		run(t, w, p, p.member(0))
+	})
+}
+
 // begun does a step in the background.
 func (p *process) begun(a plan.Action) <-chan error {
 	ended := make(chan error, 1)
@@ -21,11 +32,7 @@ func (p *process) begun(a plan.Action) <-chan error {
 }
 
 func TestAPowerOnReportsTheVMsQuestionAtOnceAndStandsStillAfterAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
-		vm := p.member(0)
+	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.AskAtPowerOn(func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied)
 		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
 		p.until("the question is told", func() bool { return p.vm(vm.MoRef).Question != "" })
@@ -51,11 +58,7 @@ func TestAPowerOnReportsTheVMsQuestionAtOnceAndStandsStillAfterAMinute(t *testin
 }
 
 func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
-		vm := p.member(0)
+	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.AskAtPowerOn(func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied)
 		ended := p.begun(step(plan.PowerOn, vm))
 		p.until("it asks", func() bool { return p.vm(vm.MoRef).Question != "" })
@@ -71,11 +74,7 @@ func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
 }
 
 func TestATaskWithoutProgressStandsStillAfterTenMinutes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
-		vm := p.member(0)
+	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.Hold(vcsim.PowerOn)
 		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
 		p.until("it stands still", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
@@ -90,11 +89,7 @@ func TestATaskWithoutProgressStandsStillAfterTenMinutes(t *testing.T) {
 }
 
 func TestAQuestionWithoutMessagesIsReportedByItsTextInOneLine(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
-		vm := p.member(0)
+	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.must(w.Ask("web-0", vcsim.Question{Text: "Line one\n\nline two", Choices: []string{"Yes", "No"}}))
 		p.until("it is told", func() bool { return p.vm(vm.MoRef).Question == "Line one line two (choices: Yes, No)" })
 		w.must(w.Answer("web-0", "No"))

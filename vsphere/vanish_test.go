@@ -44,6 +44,16 @@ func (p *process) gone(m v1alpha1.Member) {
 	p.until("the member is gone", func() bool { return slices.Equal(p.of(m).Gone, []string{m.MoRef}) })
 }
 
+// inTwoHosts runs a test in a bubble, in a world of two hosts with a member 0; on says whether it runs.
+func inTwoHosts(t *testing.T, on bool, run func(*testing.T, *world, *process, v1alpha1.Member)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p, m := twoHosts(t, on)
+		run(t, w, p, m)
+	})
+}
+
 // twoHosts is a world with a process that has a member 0, of which on says whether it runs.
 func twoHosts(t *testing.T, on bool) (*world, *process, v1alpha1.Member) {
 	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 2})
@@ -57,9 +67,7 @@ func twoHosts(t *testing.T, on bool) (*world, *process, v1alpha1.Member) {
 }
 
 func TestAMemberWhoseHostIsRemovedHasVanishedAndComesBackWithItsHost(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p, m := twoHosts(t, true)
+	inTwoHosts(t, true, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		d, err := w.Details("web-0")
 		w.must(err)
 		began := time.Now()
@@ -83,9 +91,7 @@ func TestAMemberWhoseHostIsRemovedHasVanishedAndComesBackWithItsHost(t *testing.
 }
 
 func TestAMemberThatIsUnregisteredHasVanishedAndOneThatIsDestroyedIsGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p, m := twoHosts(t, false)
+	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.must(w.Unregister("web-0"))
 		if how := p.vanished(m).How; !strings.HasPrefix(how, "it was unregistered by ") {
 			t.Error(how)
@@ -100,9 +106,7 @@ func TestAMemberThatIsUnregisteredHasVanishedAndOneThatIsDestroyedIsGone(t *test
 }
 
 func TestAMemberThatIsDestroyedWithItsFolderIsGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p, m := twoHosts(t, false)
+	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		folder, err := w.Find("/DC0/vm/vm-operator/shop/web")
 		w.must(err)
 		w.Done(object.NewFolder(w.Admin().Client, folder).Destroy(t.Context()))
@@ -112,9 +116,7 @@ func TestAMemberThatIsDestroyedWithItsFolderIsGone(t *testing.T) {
 
 // A status may be older than the quarantine of a member, and its end.
 func TestAMemberThatWasRenamedBeforeItWasDestroyedIsGoneToAProcessThatNeverSawIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p, m := twoHosts(t, false)
+	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.must(w.Rename("web-0", "web-0-"+m.MoRef))
 		w.must(w.Rename("web-0-"+m.MoRef, "old"))
 		w.must(w.Destroy("old"))
@@ -124,9 +126,7 @@ func TestAMemberThatWasRenamedBeforeItWasDestroyedIsGoneToAProcessThatNeverSawIt
 }
 
 func TestEventsThatComeLateAreWaitedFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p, m := twoHosts(t, true)
+	inTwoHosts(t, true, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.DelayEvents(10 * time.Second)
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
@@ -138,9 +138,7 @@ func TestEventsThatComeLateAreWaitedFor(t *testing.T) {
 }
 
 func TestAMemberThatRanHasVanishedUntilAnEventSaysThatItWasDestroyed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p, m := twoHosts(t, true)
+	inTwoHosts(t, true, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.DelayEvents(10 * time.Minute)
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
@@ -152,9 +150,7 @@ func TestAMemberThatRanHasVanishedUntilAnEventSaysThatItWasDestroyed(t *testing.
 }
 
 func TestAMemberThatWasOffOnAConnectedHostIsGoneEvenWithoutAnEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p, m := twoHosts(t, false)
+	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.DelayEvents(time.Hour)
 		w.must(w.Unregister("web-0"))
 		began := time.Now()
@@ -169,9 +165,7 @@ func TestAMemberThatWasOffOnAConnectedHostIsGoneEvenWithoutAnEvent(t *testing.T)
 }
 
 func TestAMemberThatWasOffHasVanishedIfItsHostWentToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p, m := twoHosts(t, false)
+	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.DelayEvents(time.Hour)
 		d, err := w.Details("web-0")
 		w.must(err)
