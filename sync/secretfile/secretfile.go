@@ -1,5 +1,6 @@
 // Package secretfile reads small files that others write while the server runs: tokens, passwords, certificates. Whatever
-// is in a file's place, reading it ends, and returns the file complete or not at all.
+// is in a file's place, reading it ends, and returns the file complete or not at all. Its mutex guards which files are being read, and
+// is never held while one is.
 package secretfile
 
 import (

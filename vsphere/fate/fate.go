@@ -1,5 +1,5 @@
 // Package fate finds out what became of members that left vCenter's inventory: whether they were destroyed, or have vanished and may
-// still run. No other package decides that a member is gone that vCenter no longer has.
+// still run. No other package decides that a member is gone that vCenter no longer has. It has no lock: only Run uses a Judge's state.
 //
 // The first rule that fits counts. (Package inventory notices a VM that returned: one with its instanceUuid and stamp, and another moRef.)
 //

@@ -3,6 +3,8 @@
 // Without DRS, vCenter puts a clone that names no host on "a random compatible host" ([doc] VirtualMachineRelocateSpec.host), or, as
 // reported of old versions, always on the first (CAPV#586), where it stays. So the server chooses: it spreads each group over the
 // hosts that can take the clone.
+//
+// Locks: Crowds.mu is taken last.
 package hosts
 
 import (
@@ -98,7 +100,7 @@ const (
 	refusedMost = 1000
 )
 
-// Crowds are the refusals for a host's lack of resources. Its zero value is empty; its mu is taken last.
+// Crowds are the refusals for a host's lack of resources. Its zero value is empty.
 type Crowds struct {
 	mu      sync.Mutex
 	refused map[string]int       // by the VM's moRef

@@ -1,4 +1,7 @@
-// Package underway tracks the running steps: which of them stand still, and where clones go.
+// Package underway tracks the running steps: which of them stand still, and where clones go. It promises that a step that stands still
+// is reported until it makes progress or ends.
+//
+// Locks: Steps.mu is taken before those of packages inventory and tasks.
 package underway
 
 import (
@@ -25,7 +28,7 @@ const (
 	Every = time.Minute
 )
 
-// Steps are the running steps, and their tasks. Its mu is taken before those of the inventory and of the tasks.
+// Steps are the running steps, and their tasks.
 type Steps struct {
 	inventory *inventory.Inventory
 	tasks     *tasks.Tasks

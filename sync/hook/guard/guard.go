@@ -7,6 +7,8 @@
 //	broken, empty or gone
 //
 // It reloads all files when they change, without a restart.
+//
+// Locks: watched, bounded and quiet each have a mutex for their own fields. It is taken alone, and never held while a file is read.
 package guard
 
 import (
