@@ -60,7 +60,7 @@ bench: ## Run the benchmarks
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 	@set -e; out=$$(mktemp); trap 'rm -f "$$out"' EXIT; failed=; \
-	for dir in $$(find . \( -path ./test/e2e -o -path ./test/judges \) -prune -o -name '*_test.go' -exec grep -q '^func Fuzz' {} \; -exec dirname {} \; | sort -u); do \
+	for dir in $$(find . \( -path ./release -o -path ./test/e2e -o -path ./test/judges \) -prune -o -name '*_test.go' -exec grep -q '^func Fuzz' {} \; -exec dirname {} \; | sort -u); do \
 		targets=$$($(GO) test -list '^Fuzz' "$$dir") || { echo "$$targets"; failed=1; }; \
 		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
 			said=; \
@@ -123,7 +123,7 @@ verify: ## Check that generated files and go.mod are up to date
 	$(call generate-into,$$tmp,$$tmp); \
 	diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
 		{ echo "generated files are out of date: run make generate" >&2; exit 1; }
-	@for dir in . test/e2e test/e2e/kubernetes test/judges; do \
+	@for dir in . release test/e2e test/e2e/kubernetes test/judges; do \
 		(cd $$dir && $(GO) mod tidy -diff) || { echo "go.mod or go.sum of $$dir is out of date: run go mod tidy there" >&2; exit 1; }; \
 	done
 
@@ -132,8 +132,9 @@ lint: ## Check format, go vet and staticcheck
 	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "run gofmt -w on:" $$bad >&2; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
-	cd test/e2e && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
-	cd test/judges && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
+	@set -e; for dir in release test/e2e test/judges; do \
+		(cd $$dir && set -x && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); \
+	done
 
 .PHONY: image
 image: ## Build the image vmgroup:dev, with docker if its daemon answers, else with buildah

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+const repository = ".."
+
+// unpacked is the chart as a release packs it, but without Metacontroller's, which only a registry has.
+var unpacked = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "vmgroup-chart-")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "vmgroup"), copyChart(repository, filepath.Join(dir, "vmgroup"), release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, "")
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, _ := unpacked(); dir != "" {
+		_ = os.RemoveAll(filepath.Dir(dir))
+	}
+	os.Exit(code)
+}
+
+// helmBinary is where go keeps the Helm that go.mod pins.
+var helmBinary = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "tool", "-n", "helm").Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// helm runs Helm on the chart; its error has what Helm complained of.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	dir, err := unpacked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := helmBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(binary, append(args, dir)...)
+	c.Env = append(os.Environ(), "HELM_CACHE_HOME="+t.TempDir(), "HELM_CONFIG_HOME="+t.TempDir(), "HELM_DATA_HOME="+t.TempDir())
+	var stdout, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &stdout, &stderr
+	if err := c.Run(); err != nil {
+		return stdout.String(), errors.Join(err, errors.New(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+type objects map[string]map[string]any // by "Kind/name"
+
+func parse(t *testing.T, text string) objects {
+	t.Helper()
+	all := objects{}
+	for _, document := range regexp.MustCompile(`(?m)^---$`).Split(text, -1) {
+		var o map[string]any
+		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+			t.Fatalf("%v\n%s", err, document)
+		}
+		if o == nil {
+			continue
+		}
+		id := fmt.Sprintf("%s/%s", o["kind"], o["metadata"].(map[string]any)["name"])
+		if all[id] != nil {
+			t.Errorf("%s is there twice", id)
+		}
+		all[id] = o
+	}
+	return all
+}
+
+// rendered are the chart's objects with these values.
+func rendered(t *testing.T, values ...string) objects {
+	t.Helper()
+	args := []string{"template", "vmgroup", "--namespace", "vmgroup-system"}
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	text, err := helm(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, text)
+}
+
+func kustomized(t *testing.T, lines ...string) objects {
+	t.Helper()
+	text, err := kustomize(repository, lines...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, string(text))
+}
+
+// at returns what is at a path of keys, or nil.
+func at(o map[string]any, path ...string) any {
+	var v any = o
+	for _, key := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[key]
+	}
+	return v
+}
+
+// comparable takes away what may differ between kustomize and Helm, and puts lists of named things in order.
+func comparable(t *testing.T, all objects) objects {
+	t.Helper()
+	text, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// kustomize has the settings' hash in their name; Helm, in an annotation of the pods.
+	text = regexp.MustCompile(`vmgroup-settings-[a-z0-9]{10}`).ReplaceAll(text, []byte("vmgroup-settings"))
+	all = objects{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	delete(all, "Namespace/vmgroup-system") // Helm wants it there already
+	if deployment := all["Deployment/vmgroup"]; deployment != nil {
+		delete(at(deployment, "spec", "template", "metadata", "annotations").(map[string]any), "checksum/settings")
+		pod := at(deployment, "spec", "template", "spec").(map[string]any)
+		byName(pod["volumes"])
+		for _, c := range pod["containers"].([]any) {
+			for _, list := range []string{"env", "ports", "volumeMounts"} {
+				byName(c.(map[string]any)[list])
+			}
+		}
+	}
+	return all
+}
+
+func byName(list any) {
+	named, _ := list.([]any)
+	slices.SortFunc(named, func(a, b any) int {
+		return strings.Compare(a.(map[string]any)["name"].(string), b.(map[string]any)["name"].(string))
+	})
+}
+
+func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
+	const existing = "hooks.keys=existing"
+	with := func(names ...string) (lines []string) {
+		lines = []string{"resources: [manifests]", "components:"}
+		for _, name := range names {
+			lines = append(lines, "- manifests/components/"+name)
+		}
+		return lines
+	}
+	for name, c := range map[string]struct {
+		values []string
+		tree   []string
+		made   []string // what Helm makes beyond it
+	}{
+		"the base":      {values: []string{existing}, tree: []string{"resources: [manifests]"}},
+		"the simulator": {values: []string{"simulator=true"}, tree: []string{"resources: [manifests/overlays/simulator]"}},
+		"cert-manager":  {values: []string{"hooks.keys=cert-manager"}, tree: with("cert-manager"), made: []string{"Secret/vmgroup-hook-token"}},
+		"mtls":          {values: []string{existing, "hooks.clientCertificates=true"}, tree: with("mtls")},
+		"vcenter-ca":    {values: []string{existing, "vcenter.caConfigMap=vc-ca"}, tree: with("vcenter-ca")},
+		"rights":        {values: []string{existing, "caller.grantRights=true"}, tree: with("metacontroller-rights")},
+		"monitoring":    {values: []string{existing, "monitoring.enabled=true"}, tree: with("monitoring")},
+		"everything": {
+			values: []string{
+				"hooks.keys=cert-manager", "hooks.clientCertificates=true", "vcenter.caConfigMap=vc-ca", "caller.grantRights=true", "monitoring.enabled=true",
+				"settings.VC_DATACENTER=DC0", "image.repository=registry.example.com/vmgroup", "image.tag=v1.2.3",
+			},
+			tree: append(with("monitoring", "vcenter-ca", "metacontroller-rights", "cert-manager", "mtls"),
+				"configMapGenerator: [{name: vmgroup-settings, namespace: vmgroup-system, behavior: merge, literals: [VC_DATACENTER=DC0]}]",
+				"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]"),
+			made: []string{"Secret/vmgroup-hook-token"},
+		},
+		"generated keys": {tree: []string{"resources: [manifests]"}, made: []string{"Secret/vmgroup-hook-token", "Secret/vmgroup-tls", "Secret/vmgroup-hook-client"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, want := comparable(t, rendered(t, c.values...)), comparable(t, kustomized(t, c.tree...))
+			for _, id := range c.made {
+				if got[id] == nil {
+					t.Errorf("Helm makes no %s", id)
+				}
+				delete(got, id)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("kustomize (-) and Helm (+) differ:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHelmFindsNothingWrongWithTheChart(t *testing.T) {
+	for _, values := range []string{"simulator=false", "simulator=true", "hooks.keys=cert-manager", "monitoring.enabled=true"} {
+		if out, err := helm(t, "lint", "--strict", "--kube-version", "1.30.0", "--set", values); err != nil {
+			t.Errorf("%s: %v\n%s", values, err, out)
+		}
+	}
+}
+
+func TestWrongValuesAreRefused(t *testing.T) {
+	for _, wrong := range []string{
+		"replica=3", "replicas=many", "hooks.keys=none", "settings.VC_PASS=secret", "settings.vc_folder=x", "vcenter.host=vc.example.com", "image.digest=sha256:12",
+		"podLabels.app\\.kubernetes\\.io/name=other", "networkPolicy.vcenterCIDRs={vc.example.com}", "compositeController.name=Web",
+	} {
+		if out, err := helm(t, "template", "vmgroup", "--set", wrong); err == nil || !strings.Contains(err.Error(), "values") {
+			t.Errorf("%s: %v\n%.200s", wrong, err, out)
+		}
+	}
+}
+
+// A chart that Helm cannot change values of is no chart: each value is used by a template, or is Metacontroller's.
+func TestEveryValueIsUsedAndInTheSchema(t *testing.T) {
+	dir, err := unpacked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var templates, values string
+	for _, path := range chartFiles(t, dir, "templates/*") {
+		templates += path
+	}
+	values = chartFiles(t, dir, "values.yaml")[0]
+	var defaults map[string]any
+	if err := yaml.Unmarshal([]byte(values), &defaults); err != nil {
+		t.Fatal(err)
+	}
+	var schema struct{ Properties map[string]any }
+	if err := json.Unmarshal([]byte(chartFiles(t, dir, "values.schema.json")[0]), &schema); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range defaults {
+		if schema.Properties[name] == nil {
+			t.Errorf("%s is not in the schema", name)
+		}
+		delete(schema.Properties, name)
+		if !strings.Contains(templates, ".Values."+name) {
+			t.Errorf("no template uses %s", name)
+		}
+		if m, ok := value.(map[string]any); ok && !slices.Contains([]string{"metacontroller", "settings", "resources", "image"}, name) {
+			for key := range m {
+				if !strings.Contains(templates, ".Values."+name+"."+key) {
+					t.Errorf("no template uses %s.%s", name, key)
+				}
+			}
+		}
+	}
+	delete(schema.Properties, "global") // Helm's own
+	for name := range schema.Properties {
+		t.Errorf("%s has no default", name)
+	}
+}
+
+func chartFiles(t *testing.T, dir, pattern string) (texts []string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: %v %v", pattern, paths, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	return texts
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// secret are the data of a Secret that Helm made.
+func secret(t *testing.T, all objects, name string) map[string][]byte {
+	t.Helper()
+	data := map[string][]byte{}
+	encoded, _ := at(all["Secret/"+name], "data").(map[string]any)
+	for key, value := range encoded {
+		plain, err := base64.StdEncoding.DecodeString(value.(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[key] = plain
+	}
+	return data
+}
+
+// fit checks the Secrets of the certificates: each side trusts the other.
+func fit(t *testing.T, all objects) {
+	t.Helper()
+	server, client := secret(t, all, "vmgroup-tls"), secret(t, all, "vmgroup-hook-client")
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(client["ca.crt"]) || string(client["ca.crt"]) != string(server["ca.crt"]) {
+		t.Fatal("server and caller do not have the same authority")
+	}
+	for _, c := range []struct {
+		data  map[string][]byte
+		usage x509.ExtKeyUsage
+		names []string
+	}{
+		{server, x509.ExtKeyUsageServerAuth, []string{"vmgroup.vmgroup-system.svc", "vmgroup.vmgroup-system"}},
+		{client, x509.ExtKeyUsageClientAuth, []string{""}},
+	} {
+		pair, err := tls.X509KeyPair(c.data["tls.crt"], c.data["tls.key"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range c.names {
+			if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: authorities, KeyUsages: []x509.ExtKeyUsage{c.usage}}); err != nil {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		if left := time.Until(pair.Leaf.NotAfter); left < 9*365*24*time.Hour {
+			t.Errorf("%s: ends in %s", pair.Leaf.Subject, left)
+		}
+	}
+}
+
+func TestTheKeysThatHelmMakesFitTogether(t *testing.T) {
+	all := rendered(t)
+	fit(t, all)
+	token := secret(t, all, "vmgroup-hook-token")["token"]
+	if len(token) < 32 || string(token) == string(secret(t, rendered(t), "vmgroup-hook-token")["token"]) {
+		t.Errorf("the token %s can be guessed", token)
+	}
+}
+
+func TestTheSimulatorAndExistingKeysNeedNoSecret(t *testing.T) {
+	for _, values := range []string{"simulator=true", "hooks.keys=existing"} {
+		for id, o := range rendered(t, values) {
+			if o["kind"] == "Secret" {
+				t.Errorf("%s: %s", values, id)
+			}
+		}
+	}
+}
+
+// A second install has other names for what a cluster has once, and leaves the rest to the first.
+func TestASecondInstallSharesNoObjectWithTheFirst(t *testing.T) {
+	cluster := map[string]bool{}
+	for id, o := range rendered(t) {
+		cluster[id] = at(o, "metadata", "namespace") == nil
+	}
+	for id, o := range rendered(t, "clusterObjects=false", "compositeController.name=vmgroup-two", "compositeController.labelSelector.matchLabels.vcenter=two") {
+		if at(o, "metadata", "namespace") == nil && cluster[id] {
+			t.Errorf("both have %s", id)
+		}
+	}
+}
+
+func TestTheMetacontrollerOfTheChartMayCallTheHooksAndHasTheRights(t *testing.T) {
+	all := rendered(t, "metacontroller.enabled=true")
+	subjects, _ := at(all["ClusterRoleBinding/vmgroup-metacontroller"], "subjects").([]any)
+	if len(subjects) != 1 || subjects[0].(map[string]any)["namespace"] != "vmgroup-system" || subjects[0].(map[string]any)["name"] != "metacontroller" {
+		t.Errorf("the rights are those of %v", subjects)
+	}
+	ingress, _ := at(all["NetworkPolicy/vmgroup"], "spec", "ingress").([]any)
+	from := ingress[0].(map[string]any)["from"].([]any)[0].(map[string]any)
+	if at(from, "podSelector", "matchLabels", "app.kubernetes.io/name") != "metacontroller" || from["namespaceSelector"] != nil {
+		t.Errorf("the hooks are open to %v", from)
+	}
+}
+
+func TestTheScriptPrintsKeysThatFitTogether(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip(err)
+	}
+	script := exec.Command(repository + "/manifests/secrets.sh")
+	script.Env = append(os.Environ(), "VC_HOST=vc.example.com", "VC_USER=VSPHERE.LOCAL\\operator", "VC_PASS=p$ '\"x\\n")
+	text, err := script.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := parse(t, string(text))
+	fit(t, all)
+	credentials := secret(t, all, "vc-creds")
+	if string(credentials["VC_USER"]) != "VSPHERE.LOCAL\\operator" || string(credentials["VC_PASS"]) != "p$ '\"x\\n" || string(credentials["VC_HOST"]) != "vc.example.com" {
+		t.Errorf("the credentials are %q", credentials)
+	}
+	if token := secret(t, all, "vmgroup-hook-token")["token"]; len(token) != 64 {
+		t.Errorf("the token has %d bytes", len(token))
+	}
+	if all["Namespace/vmgroup-system"] == nil {
+		t.Error("no namespace")
+	}
+}
