@@ -77,7 +77,15 @@ func api(t *testing.T) *kube {
 }
 
 // newKube starts a cluster in a directory, with the CRD of VmGroups and, where they are given, Metacontroller's.
-func newKube(dir string, binaries ...string) (k *kube, err error) {
+func newKube(dir string, binaries ...string) (*kube, error) {
+	crds := []string{crdFile}
+	if metacontrollerCRDs != "" {
+		crds = append(crds, metacontrollerCRDs)
+	}
+	return newKubeWith(crds, dir, binaries...)
+}
+
+func newKubeWith(crds []string, dir string, binaries ...string) (k *kube, err error) {
 	bin, err := cluster.Build(kubernetes, os.Stderr, binaries...)
 	if err != nil {
 		return nil, err
@@ -95,10 +103,6 @@ func newKube(dir string, binaries ...string) (k *kube, err error) {
 	config.WarningHandler = k.warnings
 	if k.Interface, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
-	}
-	crds := []string{crdFile}
-	if metacontrollerCRDs != "" {
-		crds = append(crds, metacontrollerCRDs)
 	}
 	for _, file := range crds {
 		if _, err := k.Kubectl("create", "-f", file); err != nil {
