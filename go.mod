@@ -2,6 +2,8 @@ module codeconnect.vmworld.com/vmgroup
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/google/uuid v1.6.0

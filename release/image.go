@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"os"
 
@@ -16,6 +17,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
+
+// maxImage is the most that an image may take to download, in bytes.
+const maxImage = 30 << 20
 
 // writeImage writes one OCI image layout, as a tar, with the image for each architecture: what the Dockerfile makes.
 func (r release) writeImage(binaries map[platform]string, path string) error {
@@ -67,6 +71,9 @@ func (r release) imageOf(p platform, binary string) (v1.Image, error) {
 		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression))
 	if err != nil {
 		return nil, err
+	}
+	if size, err := layer.Size(); err != nil || size > maxImage {
+		return nil, fmt.Errorf("%s/%s has %d bytes compressed, and may have %d: %w", p.os, p.arch, size, maxImage, err)
 	}
 	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layer)
 	if err != nil {
