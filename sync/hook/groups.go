@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
-	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -39,23 +38,9 @@ func (s *server) group(w http.ResponseWriter, r *http.Request) {
 // reports returns the keeper's groups, and those that are only in vCenter's stamps. known reports whether the list is
 // complete.
 func (s *server) reports() (all []plan.Report, known bool) {
-	all = s.Keeper.Groups()
-	if all == nil {
-		all = []plan.Report{}
-	}
+	var listed []plan.Listed
 	if s.Roster != nil {
-		kept := make(map[types.UID]bool, len(all))
-		for i := range all {
-			kept[all[i].UID] = true
-		}
-		var listed []plan.Listed
 		listed, known = s.Roster()
-		for i := range listed {
-			if !kept[listed[i].UID] {
-				all = append(all, listed[i].Report(known))
-			}
-		}
 	}
-	plan.SortReports(all)
-	return all, known
+	return plan.AllReports(s.Keeper.Groups(), listed, known), known
 }

@@ -48,7 +48,7 @@ type group struct {
 	awaited  map[plan.ChildKey]time.Time // since when children have been answered but not seen
 	lastLine string                      // the last transition that was logged
 	planned  planned                     // the newest plan
-	history  []plan.ActionReport         // the last actions that ended, oldest first
+	history  []plan.ActionReport         // the last actions that ended, newest first; never changed
 	events   events
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -14,7 +16,8 @@ type planned struct {
 	at        time.Time
 	status    v1alpha1.VmGroupStatus
 	finalized bool
-	last      *plan.PlanReport // the last with an action
+	next      []plan.StepReport // what it wants
+	last      *plan.PlanReport  // the last that wanted anything
 }
 
 // remember keeps a plan, unless a newer one is known: plans are made concurrently.
@@ -26,20 +29,19 @@ func (g *group) remember(o *plan.Observed, r *plan.Result) {
 	if r.Finalized {
 		g.call.Related = plan.Related{} // the group is remembered for a while, but its user data must not be
 	}
+	g.planned.next = nil
 	if len(r.Actions) > 0 {
-		g.planned.last = &plan.PlanReport{At: told(o.Now), Steps: plan.ReportSteps(r.Actions)}
+		g.planned.next = plan.ReportSteps(r.Actions)
+		g.planned.last = &plan.PlanReport{At: told(o.Now), Steps: g.planned.next}
 	}
 }
 
 // historyMost is how many ended actions of a group are kept.
 const historyMost = 50
 
-// note keeps an action that ended.
+// note keeps an action that ended, in a new list: reports have the one before.
 func (g *group) note(ended plan.ActionReport) {
-	if len(g.history) == historyMost {
-		g.history = slices.Delete(g.history, 0, 1)
-	}
-	g.history = append(g.history, ended)
+	g.history = slices.Concat([]plan.ActionReport{ended}, g.history[:min(len(g.history), historyMost-1)])
 }
 
 // Groups reports the groups that are under lease or have something under way. It plans nothing,
@@ -48,10 +50,16 @@ func (l *Loop) Groups() []plan.Report {
 	now := time.Now()
 	l.mu.Lock()
 	all := make([]plan.Report, 0, len(l.groups))
+	waits := make(map[types.UID]bool, len(l.waiting))
+	for _, uid := range l.waiting {
+		waits[uid] = true
+	}
 	for _, g := range l.groups {
 		leased := now.Sub(g.renewed) <= l.cfg.Lease && !g.planned.finalized
 		if leased || len(g.running) > 0 {
-			all = append(all, g.report(l.cfg.Lease, leased, now))
+			r := g.report(l.cfg.Lease, leased, now)
+			r.WaitsForSlot = waits[g.ref.UID]
+			all = append(all, r)
 		}
 	}
 	l.mu.Unlock()
@@ -59,17 +67,34 @@ func (l *Loop) Groups() []plan.Report {
 	return all
 }
 
+// Slots tells how many actions run.
+func (l *Loop) Slots() plan.Slots {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return plan.Slots{Most: l.cfg.Slots, Running: l.running, Waiting: len(l.waiting)}
+}
+
 func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Report {
 	s := &g.planned.status
 	r := plan.Report{Namespace: g.ref.Namespace, Name: g.ref.Name, UID: g.ref.UID, Generation: g.call.Group.Generation,
 		Lease: leased, LastCall: told(g.renewed), LeaseEnds: told(g.renewed.Add(lease)), Finalizing: g.finalizing,
-		Phase: s.Phase, Message: s.LastMessage, Members: s.Members, Pending: g.pendingReports(now)}
+		Phase: s.Phase, Message: s.LastMessage, DesiredReplicas: s.DesiredReplicas, Members: s.Members, Pending: g.pendingReports(now),
+		LastPlan: g.planned.last, Actions: g.history}
 	if r.Members == nil {
 		r.Members = []v1alpha1.Member{}
 	}
-	r.Faults, r.LastPlan, r.Actions = plan.ReportFaults(s, r.Pending), g.planned.last, slices.Clone(g.history)
-	slices.Reverse(r.Actions)
+	r.Faults, r.NextSteps = plan.ReportFaults(s, r.Pending), notBegun(g.planned.next, r.Pending)
 	return r
+}
+
+// notBegun are the steps that do not run already: they may have begun after they were planned.
+func notBegun(steps []plan.StepReport, pending []plan.PendingReport) (left []plan.StepReport) {
+	for _, s := range steps {
+		if !slices.ContainsFunc(pending, func(p plan.PendingReport) bool { return p.State == plan.Running && p.Op == s.Op && p.VM == s.VM }) {
+			left = append(left, s)
+		}
+	}
+	return left
 }
 
 // pendingReports reports what is under way and what backs off, by member.

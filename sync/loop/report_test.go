@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,48 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 			t.Errorf("without a lease: %+v", all)
 		}
 	})
+}
+
+func TestAReportTellsTheNextStepsAndWhoWaitsForASlot(t *testing.T) {
+	bubble(t, newModel(10*time.Second), Config{Slots: 1}, func(t *testing.T, l *Loop) {
+		l.Renew(call("web", 4))
+		time.Sleep(5 * time.Second)
+		l.Renew(call("db", 1)) // takes the one slot more
+		l.Renew(call("late", 1))
+		time.Sleep(time.Second)
+		if s := l.Slots(); s != (plan.Slots{Most: 1, Running: 2, Waiting: 2}) {
+			t.Errorf("%+v", s)
+		}
+		for i, want := range []plan.Report{
+			{Name: "db", DesiredReplicas: 1},
+			{Name: "late", DesiredReplicas: 1, WaitsForSlot: true, NextSteps: []plan.StepReport{{Op: plan.Clone, VM: "late-0", Reason: "too few members: 0 of 1"}}},
+			{Name: "web", DesiredReplicas: 4, WaitsForSlot: true, NextSteps: []plan.StepReport{{Op: plan.Clone, VM: "web-1", Reason: "too few members: 0 of 4"},
+				{Op: plan.Clone, VM: "web-2", Reason: "too few members: 0 of 4"}, {Op: plan.Clone, VM: "web-3", Reason: "too few members: 0 of 4"}}},
+		} {
+			r := l.Groups()[i]
+			if got := (plan.Report{Name: r.Name, DesiredReplicas: r.DesiredReplicas, WaitsForSlot: r.WaitsForSlot, NextSteps: r.NextSteps}); !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v", got)
+			}
+		}
+		until(t, 10*time.Minute, "all is done", func() bool { return l.Slots() == plan.Slots{Most: 1} })
+		time.Sleep(time.Minute)
+		for _, r := range l.Groups() {
+			if r.WaitsForSlot || r.NextSteps != nil || r.LastPlan == nil {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
+
+func TestAReportKeepsItsActionsWhileOthersEnd(t *testing.T) {
+	g := newGroup(call("web", 1))
+	g.renew(call("web", 1), time.Now())
+	g.note(plan.ActionReport{VM: "web-0"})
+	r := g.report(time.Minute, true, time.Now())
+	g.note(plan.ActionReport{VM: "web-1"})
+	if len(r.Actions) != 1 || r.Actions[0].VM != "web-0" {
+		t.Errorf("%+v", r.Actions)
+	}
 }
 
 func TestTheLastFiftyActionsAreKept(t *testing.T) {

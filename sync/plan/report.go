@@ -33,11 +33,16 @@ type Report struct {
 	Finalizing bool           `json:"finalizing,omitempty"`
 	Phase      v1alpha1.Phase `json:"phase,omitempty"`
 	Message    string         `json:"message"`
+	// DesiredReplicas is as in the status; 0 too where this replica was not called.
+	DesiredReplicas int32 `json:"desiredReplicas,omitempty"`
 	// Members are as in the status.
 	Members []v1alpha1.Member `json:"members"`
 	// Pending is what is under way or backing off; Faults are what hinders.
 	Pending []PendingReport `json:"pending"`
 	Faults  []FaultReport   `json:"faults"`
+	// NextSteps are what the newest plan wants to begin. WaitsForSlot reports whether they wait for others to end.
+	NextSteps    []StepReport `json:"nextSteps,omitempty"`
+	WaitsForSlot bool         `json:"waitsForSlot,omitempty"`
 	// LastPlan is the last plan with an action; plans of a settled group have none.
 	LastPlan *PlanReport `json:"lastPlan,omitempty"`
 	// Actions are the last ones that ended, newest first. Only the report of a single group has them.
@@ -175,6 +180,25 @@ func (g *Listed) Report(known bool) Report {
 	}
 	return r
 }
+
+// AllReports are those of the groups that this replica was called for, and of those that only vCenter's stamps tell of.
+func AllReports(kept []Report, listed []Listed, known bool) []Report {
+	all := append([]Report{}, kept...)
+	has := make(map[types.UID]bool, len(kept))
+	for i := range kept {
+		has[kept[i].UID] = true
+	}
+	for i := range listed {
+		if !has[listed[i].UID] {
+			all = append(all, listed[i].Report(known))
+		}
+	}
+	SortReports(all)
+	return all
+}
+
+// Slots are the vCenter tasks of this replica: how many it may run at once, how many it does, and how many groups wait for one.
+type Slots struct{ Most, Running, Waiting int }
 
 // SortReports sorts reports by namespace and name; of several groups with one name (one was lost and applied again), those
 // under lease come first.
