@@ -79,6 +79,16 @@ func (c *Call) Ref() Ref {
 	return Ref{Namespace: c.Group.Namespace, Name: c.Group.Name, UID: c.Group.UID}
 }
 
+// Health is how this replica of the server sees vCenter; see VCenterState. Unfit is what in the server's settings keeps it from
+// acting.
+type Health struct {
+	Known          bool
+	UnknownSince   time.Time
+	Trouble, Unfit *Fault
+	// VCenter is the instanceUuid of the vCenter that was read.
+	VCenter string
+}
+
 // VCenterState is what vCenter holds of a group, as far as known.
 type VCenterState struct {
 	// Known is false while the inventory is missing, stale or partial. Unknown is not empty.

@@ -154,6 +154,13 @@ func (n *Inventory) IsKnown() bool {
 	return n.known
 }
 
+// Health says whether the facts are complete and fresh, and if not, why, and what in the settings hinders.
+func (n *Inventory) Health() plan.Health {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return plan.Health{Known: n.known, UnknownSince: n.doubted, Trouble: n.trouble, Unfit: n.unfit, VCenter: n.vcenter}
+}
+
 // setUnknown declares that changes are missed from now on. The facts stay as they were.
 func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(false, why) }
 

@@ -64,6 +64,9 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	if !got.Known || got.Trouble == nil || got.Trouble.Reason != "ResourcePoolAmbiguous" || got.FolderUnknown || got.Folder != before.Folder {
 		t.Fatalf("%+v", got)
 	}
+	if h := s.Health(); !h.Known || h.Trouble != nil || h.Unfit.Reason != "ResourcePoolAmbiguous" || h.VCenter != "vc" || !h.UnknownSince.IsZero() {
+		t.Errorf("%+v", h)
+	}
 	never := newShelf()
 	never.own = nil
 	never.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
@@ -73,6 +76,9 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	s.setUnknown(&plan.Fault{Reason: "VCenterUnreachable"})
 	if got = s.look("vm-1"); got.Known || got.Trouble.Reason != "VCenterUnreachable" || len(s.asked) != 0 {
 		t.Fatalf("%+v", got)
+	}
+	if h := s.Health(); h.Known || h.Trouble.Reason != "VCenterUnreachable" || h.UnknownSince.IsZero() {
+		t.Errorf("%+v", h)
 	}
 }
 
