@@ -27,6 +27,8 @@ var walls = map[string]struct {
 	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/children"}},
 	"sync/planner/children":       {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/hook":                   {ours: []string{"api/v1alpha1", "sync/plan", "sync/metrics"}, theirs: []string{"chi", "zerolog", "prometheus"}},
+	"sync/page":                   {ours: []string{"api/v1alpha1", "docs", "sync/plan"}},
+	"docs":                        {},
 	"sync/secretfile":             {},
 	"sync/metrics":                {theirs: []string{"prometheus"}},
 	"sync/hook/guard":             {ours: []string{"sync/secretfile", "sync/metrics"}, theirs: []string{"zerolog", "prometheus"}},

@@ -1,0 +1,102 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// groupBody is what the template of a group's page shows.
+type groupBody struct {
+	plan.Report
+	State                    state
+	InNamespace              string
+	ReadyMembers, AllDesired int
+	Elsewhere                bool
+	Blocks                   []block
+	UnderWay                 []step
+	Members                  []member
+	Pages                    pages
+	Recent                   []deed
+}
+
+// block is what hinders a group, and what to do about it.
+type block struct {
+	plan.FaultReport
+	Key string
+	Why reason
+}
+
+type step struct {
+	plan.PendingReport
+	Key    string
+	Failed *reason
+}
+
+type member struct {
+	v1alpha1.Member
+	Key string
+	Why reason
+}
+
+func (p *Page) group(w http.ResponseWriter, r *http.Request) {
+	seen := p.look()
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	for i := range seen.groups {
+		g := &seen.groups[i]
+		if g.Namespace == namespace && g.Name == name {
+			page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+			p.send(w, r, http.StatusOK, "group", frame{Title: g.Namespace + "/" + g.Name, Live: true, Section: "groups", Body: p.bodyOf(g, page)})
+			return
+		}
+	}
+	if !seen.known {
+		p.problem(w, r, http.StatusServiceUnavailable, fmt.Sprintf("This replica of the server was not called for a group %q, and vCenter's inventory is unknown.", namespace+"/"+name))
+		return
+	}
+	p.problem(w, r, http.StatusNotFound, fmt.Sprintf("There is no group %q: this replica of the server was not called for it recently, and no VM in vCenter has its stamp.", namespace+"/"+name))
+}
+
+func (p *Page) bodyOf(g *plan.Report, page int) groupBody {
+	b := groupBody{Report: *g, State: stateOf(g), InNamespace: filter{Namespace: g.Namespace}.link(1), ReadyMembers: readyOf(g), AllDesired: desiredOf(g), Elsewhere: !g.Lease}
+	for i := range g.Faults {
+		f := g.Faults[i]
+		b.Blocks = append(b.Blocks, block{f, fmt.Sprintf("f-%s-%s-%s", f.Condition, f.VM, f.Reason), p.manual.reason(f.Reason)})
+	}
+	for i := range g.Pending {
+		s := step{PendingReport: g.Pending[i], Key: "p-" + string(g.Pending[i].Op) + "-" + g.Pending[i].VM}
+		if s.Fault != nil {
+			why := p.manual.reason(s.Fault.Reason)
+			s.Failed = &why
+		}
+		b.UnderWay = append(b.UnderWay, s)
+	}
+	b.Pages = pagesOf(len(g.Members), membersAtOnce, page, func(page int) string { return groupLink(g) + "?page=" + strconv.Itoa(page) + "#members" })
+	for _, m := range g.Members[b.Pages.from:b.Pages.to] {
+		b.Members = append(b.Members, member{m, "m-" + m.MoRef, p.manual.reason(m.Reason)})
+	}
+	for i := range g.Actions {
+		b.Recent = append(b.Recent, deedOf(g, &g.Actions[i]))
+	}
+	return b
+}
+
+// utc is a time as people read it; the script makes it relative. iso is the same for programs.
+func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
+func iso(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// seconds is a duration as people read it.
+func seconds(s float64) string {
+	switch whole := int(s + .5); {
+	case s < 10:
+		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
+	case whole < 60:
+		return fmt.Sprintf("%d s", whole)
+	default:
+		return fmt.Sprintf("%d min %d s", whole/60, whole%60)
+	}
+}

@@ -1,0 +1,113 @@
+package page
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// Every reason that the server gives leads to where it is explained.
+func TestEveryReasonLeadsToTheDocumentation(t *testing.T) {
+	t.Parallel()
+	constant := regexp.MustCompile(`(?m)^\s+[Rr]eason\w+ += "(\w+)"`)
+	paths, err := filepath.Glob("../../vsphere/vcfault/*.go")
+	more, err2 := filepath.Glob("../plan/reasons.go")
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	seen := 0
+	for _, path := range append(paths, more...) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range constant.FindAllStringSubmatch(string(text), -1) {
+			seen++
+			if theManual().reason(found[1]).Link == "" && !slices.Contains([]string{"Reconciled", "Reconciling", "Updating", "Finalizing", "Connected", "AsExpected"}, found[1]) {
+				t.Errorf("%s: the reason %s leads nowhere", path, found[1])
+			}
+		}
+	}
+	if seen < 40 {
+		t.Errorf("only %d reasons were found", seen)
+	}
+	if r := theManual().reason("DatastoreFull"); r.Link != "/ui/docs/troubleshooting#DatastoreFull" || r.Todo != "Give vCenter what it lacks" {
+		t.Errorf("%+v", r)
+	}
+	if r := theManual().reason("HostNotConnected"); r.Link != "/ui/docs/troubleshooting#reasons-that-pass-without-you" {
+		t.Errorf("%+v", r)
+	}
+	if r := theManual().reason("NeverHeardOf"); r != (reason{Name: "NeverHeardOf"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A link of a document, as of a page that names a reason, leads to something that is there.
+func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
+	t.Parallel()
+	ids, all := map[string]bool{}, map[string][]string{}
+	p := New(Config{Source: &source{}})
+	for name := range theManual().pages {
+		code, body, _ := get(p, docsPath+name, "")
+		root, err := html.Parse(strings.NewReader(body))
+		if err != nil || code != 200 {
+			t.Fatal(name, code, err)
+		}
+		if strings.Count(body, "<table>") != strings.Count(body, "</table>") || strings.Contains(textOf(t, body), "](") {
+			t.Errorf("%s is not rendered well", name)
+		}
+		ids[docsPath+name] = true
+		for n := range root.Descendants() {
+			if id := attribute(n, "id"); id != "" {
+				if ids[docsPath+name+"#"+id] {
+					t.Errorf("%s has %s twice", name, id)
+				}
+				ids[docsPath+name+"#"+id] = true
+			}
+			if to := attribute(n, "href"); strings.HasPrefix(to, docsPath) {
+				all[name] = append(all[name], to)
+			}
+		}
+	}
+	seen := 0
+	for name, links := range all {
+		for _, to := range links {
+			if seen++; !ids[to] {
+				t.Errorf("%s leads to %s, which is not there", name, to)
+			}
+		}
+	}
+	for name, r := range theManual().reasons {
+		if !ids[r.Link] {
+			t.Errorf("%s leads to %s, which is not there", name, r.Link)
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d links were found", seen)
+	}
+}
+
+func TestMarkdownBecomesMarkup(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"# A `b` <c>":                             "<h1 id=\"a-b-c\">A <code>b</code> &lt;c&gt;</h1>\n",
+		"one\ntwo **b `x`**\n\n    code <x>":      "<p>one\ntwo <strong>b <code>x</code></strong></p>\n<pre tabindex=\"0\"><code>code &lt;x&gt;</code></pre>\n",
+		"```sh\na | b\n```\nafter":                "<pre tabindex=\"0\"><code>a | b</code></pre>\n<p>after</p>\n",
+		"- one\n  more\n- two\n\nafter":           "<ul>\n<li>one\nmore</li>\n<li>two</li>\n</ul>\n<p>after</p>\n",
+		"1. one:\n\n   ```\n   x\n   ```\n2. two": "<ol>\n<li>one:\n<pre tabindex=\"0\"><code>x</code></pre>\n</li>\n<li>two</li>\n</ol>\n",
+		"[a](b.md#c) [d](#e) [f](../g.md) [h](https://i/?j&k) https://l.example/m.": "<p><a href=\"/ui/docs/b#c\">a</a> <a href=\"/ui/docs/page#e\">d</a> f <a href=\"https://i/?j&amp;k\" rel=\"noreferrer\">h</a> " +
+			"<a href=\"https://l.example/m\" rel=\"noreferrer\">https://l.example/m</a>.</p>\n",
+		"[x](javascript:alert(1)) `a|b`": "<p>x) <code>a|b</code></p>\n",
+		"| a | `b|c` |\n|---|---|\n| d \\| e | <f> |": "<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">a</th><th scope=\"col\"><code>b|c</code></th></tr></thead>\n<tbody>\n" +
+			"<tr><td>d | e</td><td>&lt;f&gt;</td></tr>\n</tbody></table></div>\n",
+	} {
+		if got := newMarkdown("page").render(text); got != want {
+			t.Errorf("%q becomes\n%s, not\n%s", text, got, want)
+		}
+	}
+}

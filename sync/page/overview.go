@@ -1,0 +1,289 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// How many rows a page of a table has.
+const (
+	groupsAtOnce  = 50
+	membersAtOnce = 100
+	recentAtOnce  = 12
+)
+
+// overviewBody is what the template of the overview shows.
+type overviewBody struct {
+	Health  health
+	Slots   plan.Slots
+	Filter  filter
+	Tiles   []tile
+	All     int
+	Known   bool
+	Rows    []row
+	Pages   pages
+	Recent  []deed
+	Matches int
+}
+
+// filter is what is asked of the overview.
+type filter struct {
+	// Text is in the name or namespace, ignoring case.
+	Text      string
+	Namespace string
+	// State is a state's Key; empty for all.
+	State string
+	page  int
+}
+
+func parseFilter(query url.Values) filter {
+	page, _ := strconv.Atoi(query.Get("page"))
+	return filter{Text: strings.TrimSpace(query.Get("q")), Namespace: query.Get("namespace"), State: query.Get("state"), page: page}
+}
+
+// link is the address of the overview with that filter.
+func (f filter) link(page int) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"q": f.Text, "namespace": f.Namespace, "state": f.State} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if page > 1 {
+		q.Set("page", strconv.Itoa(page))
+	}
+	if len(q) == 0 {
+		return "/"
+	}
+	return "/?" + q.Encode()
+}
+
+func (f filter) matches(r *plan.Report) bool {
+	text := strings.ToLower(f.Text)
+	return (f.Namespace == "" || f.Namespace == r.Namespace) && (f.State == "" || f.State == stateOf(r).Key) &&
+		(text == "" || strings.Contains(strings.ToLower(r.Namespace+"/"+r.Name), text))
+}
+
+// state is a group's phase as it is shown.
+type state struct{ Key, Word, Meaning string }
+
+// The states, in the order in which groups are listed: those first that wait for a person.
+var states = []state{
+	{"error", "Error", "waits for an operator"},
+	{"pending", "Pending", "in progress"},
+	{"other", "Elsewhere", "known to another replica"},
+	{"running", "Running", "as the spec says"},
+}
+
+func stateOf(r *plan.Report) state {
+	switch r.Phase {
+	case v1alpha1.PhaseError:
+		return states[0]
+	case v1alpha1.PhasePending:
+		return states[1]
+	case v1alpha1.PhaseRunning:
+		return states[3]
+	}
+	return states[2]
+}
+
+// tile counts the groups of a state, and leads to them.
+type tile struct {
+	state
+	Count    int
+	Link     string
+	Selected bool
+}
+
+// row is a group in the overview.
+type row struct {
+	Key, Namespace, Name, Link, InNamespace string
+	State                                   state
+	Deleting                                bool
+	Ready, Desired                          int
+	Message                                 string
+	Reasons                                 []reason
+	// Activity sums up what is under way.
+	Activity string
+}
+
+func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
+	seen, f := p.look(), parseFilter(r.URL.Query())
+	body := overviewBody{Health: p.healthOf(&seen.health), Slots: seen.slots, Filter: f, All: len(seen.groups), Known: seen.known, Recent: seen.recent}
+	counts := map[string]int{}
+	shown := make([]*plan.Report, 0, len(seen.groups))
+	any := filter{Text: f.Text, Namespace: f.Namespace}
+	for i := range seen.groups {
+		g := &seen.groups[i]
+		if !any.matches(g) {
+			continue
+		}
+		counts[stateOf(g).Key]++
+		if f.matches(g) {
+			shown = append(shown, g)
+		}
+	}
+	for _, s := range states {
+		if s.Key == "other" && counts[s.Key] == 0 && f.State != s.Key {
+			continue
+		}
+		to := filter{Text: f.Text, Namespace: f.Namespace, State: s.Key}
+		if f.State == s.Key {
+			to.State = ""
+		}
+		body.Tiles = append(body.Tiles, tile{s, counts[s.Key], to.link(1), f.State == s.Key})
+	}
+	slices.SortStableFunc(shown, func(a, b *plan.Report) int {
+		return cmp.Compare(slices.Index(states, stateOf(a)), slices.Index(states, stateOf(b)))
+	})
+	body.Matches = len(shown)
+	body.Pages = pagesOf(len(shown), groupsAtOnce, f.page, f.link)
+	for _, g := range shown[body.Pages.from:body.Pages.to] {
+		body.Rows = append(body.Rows, p.rowOf(g))
+	}
+	title := "Groups"
+	if n := counts["error"]; n > 0 {
+		title = fmt.Sprintf("(%d) Groups", n)
+	}
+	p.send(w, r, http.StatusOK, "overview", frame{Title: title, Live: true, Section: "groups", Body: body})
+}
+
+func (p *Page) rowOf(g *plan.Report) row {
+	r := row{Key: "g-" + string(g.UID), Namespace: g.Namespace, Name: g.Name, Link: groupLink(g), InNamespace: filter{Namespace: g.Namespace}.link(1),
+		State: stateOf(g), Deleting: g.Finalizing, Desired: desiredOf(g), Ready: readyOf(g), Message: g.Message, Activity: activityOf(g)}
+	for i := range g.Faults {
+		name := g.Faults[i].Reason
+		if !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {
+			r.Reasons = append(r.Reasons, p.manual.reason(name))
+		}
+	}
+	return r
+}
+
+// activityOf sums up what is under way.
+func activityOf(g *plan.Report) string {
+	var running, failed int
+	for i := range g.Pending {
+		if g.Pending[i].State == plan.Running {
+			running++
+		} else {
+			failed++
+		}
+	}
+	var parts []string
+	if running > 0 {
+		parts = append(parts, fmt.Sprintf("%d under way", running))
+	}
+	if failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d to be tried again", failed))
+	}
+	if g.WaitsForSlot {
+		parts = append(parts, "waits for a slot")
+	}
+	return strings.Join(parts, " · ")
+}
+
+// groupLink leads to the page of a group.
+func groupLink(g *plan.Report) string {
+	return groupPath + url.PathEscape(g.Namespace) + "/" + url.PathEscape(g.Name)
+}
+
+func readyOf(g *plan.Report) (n int) {
+	for i := range g.Members {
+		if g.Members[i].Ready {
+			n++
+		}
+	}
+	return n
+}
+
+// desiredOf is the number of members that are wanted, or, where this replica does not know that, that there are.
+func desiredOf(g *plan.Report) int {
+	if g.Phase == "" {
+		return len(g.Members)
+	}
+	return int(g.DesiredReplicas)
+}
+
+// health is vCenter's, as it is shown.
+type health struct {
+	Known   bool
+	Since   time.Time
+	Reasons []reason
+	Message string
+}
+
+func (p *Page) healthOf(h *plan.Health) health {
+	shown := health{Known: h.Known, Since: h.UnknownSince}
+	fault := h.Trouble
+	if fault == nil {
+		fault = h.Unfit
+	}
+	switch {
+	case fault != nil:
+		shown.Reasons, shown.Message = []reason{p.manual.reason(fault.Reason)}, fault.Message
+	case !h.Known:
+		shown.Reasons, shown.Message = []reason{p.manual.reason("InventoryNotRead")}, "its inventory is being read"
+	}
+	return shown
+}
+
+// deed is an action that ended, of any group.
+type deed struct {
+	plan.ActionReport
+	Key, Group, Link string
+	Failed           bool
+}
+
+func deedOf(g *plan.Report, a *plan.ActionReport) deed {
+	return deed{*a, fmt.Sprintf("a-%s-%s-%s-%d", g.UID, a.Op, a.VM, a.Time.UnixMilli()), g.Namespace + "/" + g.Name, groupLink(g), a.Result != plan.ResultOK}
+}
+
+// newest are the actions of all groups that ended last, the newest first. Those of a group are in that order.
+func newest(groups []plan.Report) []deed {
+	var all []deed
+	for i := range groups {
+		g := &groups[i]
+		for j := range g.Actions {
+			a := &g.Actions[j]
+			if len(all) == recentAtOnce && !a.Time.After(all[recentAtOnce-1].Time) {
+				break
+			}
+			at, _ := slices.BinarySearchFunc(all, a.Time, func(d deed, t time.Time) int { return t.Compare(d.Time) })
+			all = slices.Insert(all, at, deedOf(g, a))
+			all = all[:min(len(all), recentAtOnce)]
+		}
+	}
+	return all
+}
+
+// pages leads through a long table.
+type pages struct {
+	From, To, Of   int // rows, counted from 1
+	Page, Last     int
+	Previous, Next string
+	from, to       int
+}
+
+func pagesOf(rows, atOnce, page int, link func(page int) string) pages {
+	last := max(1, (rows+atOnce-1)/atOnce)
+	page = min(max(page, 1), last)
+	p := pages{Of: rows, Page: page, Last: last, from: (page - 1) * atOnce, to: min(page*atOnce, rows)}
+	p.From, p.To = min(p.from+1, p.to), p.to
+	if page > 1 {
+		p.Previous = link(page - 1)
+	}
+	if page < last {
+		p.Next = link(page + 1)
+	}
+	return p
+}

@@ -1,0 +1,237 @@
+// Package page serves people with a browser: what groups there are, what is under way and why, what blocks and what to do. It
+// only reads, from memory; it needs no script, which merely brings changes to the page that is shown.
+//
+// Names come from people, in vCenter as in Kubernetes. html/template keeps them from becoming markup; send escapes whatever of
+// them cannot be printed; and the browser is told to run and load nothing but this package's own files.
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Source is what the page shows. It answers from memory, at any time.
+type Source interface {
+	// Groups lists what is known of all groups, by namespace and name, and reports whether the list is complete.
+	Groups() (all []plan.Report, known bool)
+	// Slots tells how many vCenter tasks of this replica of the server run.
+	Slots() plan.Slots
+	// Health says how vCenter is seen.
+	Health() plan.Health
+}
+
+// Config holds the parts of the page.
+type Config struct {
+	Source Source
+	// Version is the server's.
+	Version string
+	// SignedIn reports whether a request comes from a browser that can sign out. It may be nil.
+	SignedIn func(*http.Request) bool
+}
+
+// Page serves "/" and everything below Root.
+type Page struct {
+	cfg     Config
+	manual  *manual
+	handler http.Handler
+	facts   facts
+}
+
+// The paths of the page. A browser has to load Assets to show the sign-in form.
+const (
+	Root   = "/ui/"
+	Assets = Root + "assets/"
+	SignIn = Root + "sign-in"
+	// SignOut is posted to.
+	SignOut = Root + "sign-out"
+
+	groupPath = Root + "groups/"
+	docsPath  = Root + "docs/"
+)
+
+//go:embed assets templates
+var files embed.FS
+
+var layouts = parse("overview", "group", "document", "problem", "signin")
+
+func parse(names ...string) map[string]*template.Template {
+	all := map[string]*template.Template{}
+	for _, name := range names {
+		all[name] = template.Must(template.New("layout.html").Funcs(template.FuncMap{"utc": utc, "iso": iso, "seconds": seconds}).
+			ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
+	}
+	return all
+}
+
+// New makes the page.
+func New(cfg Config) *Page {
+	p := &Page{cfg: cfg, manual: theManual()}
+	if p.cfg.SignedIn == nil {
+		p.cfg.SignedIn = func(*http.Request) bool { return false }
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", p.overview)
+	mux.HandleFunc("GET "+groupPath+"{namespace}/{name}", p.group)
+	mux.HandleFunc("GET "+docsPath+"{name}", p.document)
+	mux.HandleFunc("GET "+Assets+"{file}", p.asset)
+	mux.Handle("GET "+SignIn, http.RedirectHandler("/", http.StatusSeeOther)) // a browser that is signed in
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		p.problem(w, r, http.StatusNotFound, "There is no such page.")
+	})
+	p.handler = mux
+	return p
+}
+
+// ServeHTTP answers a GET.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
+
+// Covers reports whether a path is one of the page's.
+func Covers(path string) bool { return path == "/" || strings.HasPrefix(path, Root) }
+
+// IsAsset reports whether a path is a file that the sign-in form needs: style, script or icon. They tell nothing of any group.
+func IsAsset(path string) bool { return strings.HasPrefix(path, Assets) }
+
+// AskToken writes the form in which a person gives a token, with status 401. denied tells that the one given was refused.
+func (p *Page) AskToken(w http.ResponseWriter, r *http.Request, denied bool) {
+	to := r.URL.RequestURI()
+	if r.URL.Path == SignIn {
+		to = r.PostFormValue("to")
+	}
+	p.send(w, r, http.StatusUnauthorized, "signin", frame{Title: "Sign in", Body: signIn{To: to, Denied: denied}})
+}
+
+type signIn struct {
+	To     string
+	Denied bool
+}
+
+// frame is what all pages have in common.
+type frame struct {
+	Title   string
+	Version string
+	// Live tells that the script is to keep the page up to date.
+	Live     bool
+	SignedIn bool
+	// Section is what is shown: "groups" or "docs".
+	Section string
+	Body    any
+}
+
+// policy lets the browser load and run nothing but this package's own files, send forms nowhere else, and turn no text into markup.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+func protect(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// send writes a page, or 304 if the browser shows exactly that. Nothing is kept in a cache, so a page is gone after its browser was
+// signed out.
+func (p *Page) send(w http.ResponseWriter, r *http.Request, code int, layout string, f frame) {
+	f.Version, f.SignedIn = p.cfg.Version, p.cfg.SignedIn(r)
+	var text bytes.Buffer
+	if err := layouts[layout].Execute(&text, f); err != nil {
+		http.Error(w, "internal error", http.StatusInternalServerError) // a bug: templates and data don't fit
+		return
+	}
+	body := printable(text.String())
+	protect(w.Header())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if code == http.StatusOK && unchanged(w, r, body) {
+		return
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(body))
+}
+
+// unchanged sets the ETag of a body, and answers with 304 if the browser has it.
+func unchanged(w http.ResponseWriter, r *http.Request, body string) bool {
+	sum := sha256.Sum256([]byte(body))
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") != tag {
+		return false
+	}
+	w.WriteHeader(http.StatusNotModified)
+	return true
+}
+
+// printable escapes what cannot be printed in every line of a page. The templates have nothing of that kind, so it is from a
+// name, where it could turn the direction of the text around it.
+func printable(page string) string {
+	lines := strings.Split(page, "\n")
+	for i := range lines {
+		lines[i] = plan.Printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (p *Page) problem(w http.ResponseWriter, r *http.Request, code int, sentence string) {
+	p.send(w, r, code, "problem", frame{Title: http.StatusText(code), Body: sentence})
+}
+
+// asset serves a file of the page; they have no secrets, and change only with the server.
+func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	text, err := files.ReadFile("assets/" + name)
+	kind, known := map[string]string{"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}[name[strings.LastIndexByte(name, '.')+1:]]
+	if err != nil || !known {
+		p.problem(w, r, http.StatusNotFound, "There is no such file.")
+		return
+	}
+	protect(w.Header())
+	w.Header().Set("Content-Type", kind+"; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	if !unchanged(w, r, string(text)) {
+		_, _ = w.Write(text)
+	}
+}
+
+// facts are what is known of all groups, for all who look within a second.
+type facts struct {
+	mu    sync.Mutex
+	until time.Time
+	seen
+}
+
+// seen is never changed.
+type seen struct {
+	groups []plan.Report
+	known  bool
+	slots  plan.Slots
+	health plan.Health
+	recent []deed
+}
+
+// freshFor is how long facts serve: whoever looks, and how many, the groups are listed at most that often.
+const freshFor = time.Second
+
+func (p *Page) look() seen {
+	f := &p.facts
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := time.Now(); now.After(f.until) {
+		f.groups, f.known = p.cfg.Source.Groups()
+		f.slots, f.health = p.cfg.Source.Slots(), p.cfg.Source.Health()
+		f.recent = newest(f.groups)
+		f.until = time.Now().Add(freshFor)
+	}
+	return f.seen
+}
