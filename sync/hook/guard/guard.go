@@ -40,8 +40,10 @@ type Config struct {
 	// LocalNames admits only requests for localhost or an IP address. Otherwise, on loopback without authentication, a web page
 	// whose host name resolves to 127.0.0.1 could call the hooks.
 	LocalNames bool
-	Log        zerolog.Logger
-	Meter      prometheus.Registerer // may be nil
+	// Browser lets people with a browser give a token in a form. nil: nobody.
+	Browser *Browser
+	Log     zerolog.Logger
+	Meter   prometheus.Registerer // may be nil
 }
 
 // Guard admits callers. All methods may be called from any goroutine.
@@ -64,6 +66,7 @@ const (
 	certificate reason = "certificate"
 	handshake   reason = "handshake"
 	foreignName reason = "host-name"
+	crossSite   reason = "cross-site" // a form of another site
 	tooMany     reason = "connections"
 )
 
@@ -71,7 +74,7 @@ const (
 func New(cfg Config) (*Guard, error) {
 	g := &Guard{cfg: cfg, quiet: map[reason]*quiet{}}
 	g.refused = metrics.Refused.Counter(cfg.Meter)
-	for _, r := range []reason{noToken, wrongToken, onlyReads, certificate, handshake, foreignName, tooMany} {
+	for _, r := range []reason{noToken, wrongToken, onlyReads, certificate, handshake, foreignName, crossSite, tooMany} {
 		g.refused.WithLabelValues(string(r))
 		g.quiet[r] = &quiet{}
 	}
@@ -209,20 +212,27 @@ func (g *Guard) Encrypts() bool { return g.pair != nil }
 func (g *Guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		why := g.judge(r)
-		switch why {
-		case "":
+		if why == "" {
 			next.ServeHTTP(w, r)
 			return
+		}
+		if g.browse(w, r, why) {
+			return
+		}
+		switch why {
 		case onlyReads:
 			g.refuse(w, r, why, http.StatusForbidden, "this token may only GET")
 		case foreignName:
 			g.refuse(w, r, why, http.StatusForbidden, "call this server by its address or as localhost")
 		default:
-			w.Header().Set("WWW-Authenticate", `Bearer realm="vmgroup"`)
+			w.Header().Set("WWW-Authenticate", challenge)
 			g.refuse(w, r, why, http.StatusUnauthorized, "authentication required")
 		}
 	})
 }
+
+// challenge tells programs how to authenticate. Browsers don't know it, and show the answer.
+const challenge = `Bearer realm="vmgroup"`
 
 // judge returns why a call is refused; "" if it is admitted.
 func (g *Guard) judge(r *http.Request) reason {
@@ -236,6 +246,9 @@ func (g *Guard) judge(r *http.Request) reason {
 		return ""
 	}
 	token, some := bearer(r.Header)
+	if !some && g.opens(r) {
+		return ""
+	}
 	if !some {
 		return noToken
 	}
@@ -281,6 +294,11 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, why reason, code 
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
 	_, _ = w.Write([]byte(sentence + "\n"))
+	leave(w)
+}
+
+// leave ends a connection whose client may still send.
+func leave(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	_ = control.Flush()
 	_ = control.SetReadDeadline(time.Now().Add(goodbye))
