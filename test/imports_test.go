@@ -63,7 +63,7 @@ var walls = map[string]struct {
 	"vsphere/vcsim/wire":          {ours: []string{"vsphere/vcsim/world"}, theirs: []string{"govmomi"}},
 	"vsphere/vcsim/world":         {theirs: []string{"govmomi"}},
 	"vsphere/vctest":              {ours: []string{"test/memnet", "vsphere/vcfault", "vsphere/vcsim"}, theirs: []string{"govmomi", "prometheus"}},
-	"cmd/vmgroup":                 {ours: []string{"api/v1alpha1", "sync/plan", "sync/hook", "sync/hook/guard", "sync/loop", "sync/metacontroller", "sync/metrics", "vsphere", "vsphere/check", "vsphere/inventory", "vsphere/vcsim"}, theirs: []string{"chi", "cobra", "uuid", "zerolog", "prometheus"}},
+	"cmd/vmgroup":                 {ours: []string{"api/v1alpha1", "sync/plan", "sync/hook", "sync/hook/guard", "sync/loop", "sync/metacontroller", "sync/metrics", "sync/page", "vsphere", "vsphere/check", "vsphere/inventory", "vsphere/vcsim"}, theirs: []string{"chi", "cobra", "uuid", "zerolog", "prometheus"}},
 	"sync/metacontroller":         {ours: []string{"api/v1alpha1"}},
 	"test/memnet":                 {},
 }

@@ -30,14 +30,14 @@ func (d *listeners) flags(c *cobra.Command) {
 			_ = c.MarkFlagFilename(name)
 		}
 	}
-	text(&d.listen, "listen", "VMGROUP_LISTEN", "127.0.0.1:8080", "address of the hooks, /plan, /groups and /sd")
+	text(&d.listen, "listen", "VMGROUP_LISTEN", "127.0.0.1:8080", "address of the hooks, /plan, the page, /groups and /sd")
 	text(&d.healthListen, "health-listen", "VMGROUP_HEALTH_LISTEN", "127.0.0.1:8081", "address of /healthz, /readyz and /metrics, in plain HTTP; empty for none")
 	text(&d.guard.CertFile, "tls-cert-file", "VMGROUP_TLS_CERT_FILE", "", "PEM file of the hooks' certificate, with its chain; all files here are read again when they change")
 	text(&d.guard.KeyFile, "tls-private-key-file", "VMGROUP_TLS_PRIVATE_KEY_FILE", "", "PEM file of its key")
 	text(&d.guard.ClientCAFile, "client-ca-file", "VMGROUP_CLIENT_CA_FILE", "", "PEM file of the authorities that must have signed callers' certificates")
 	f.StringSliceVar(&d.guard.TokenFiles, "token-file", nil, "file with a bearer `token` that callers must present; repeat the flag, or separate several with commas: each is valid, and one may be missing (so that you can change a token without a gap)")
 	env(f, "token-file", "VMGROUP_TOKEN_FILE")
-	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that may only GET /groups and /sd; like --token-file, but all may be missing")
+	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that may only GET the page, /groups and /sd; like --token-file, but all may be missing")
 	env(f, "reader-token-file", "VMGROUP_READER_TOKEN_FILE")
 	f.BoolVar(&d.allowUnauthenticated, "allow-unauthenticated", false, "serve the hooks without authentication on an address that is not loopback: whoever can reach it may create and destroy VMs")
 	env(f, "allow-unauthenticated", "VMGROUP_ALLOW_UNAUTHENTICATED")

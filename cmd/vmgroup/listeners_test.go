@@ -135,6 +135,9 @@ func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 	want("a reader may read", reader, "GET", "/groups", 200)
 	want("nobody reads without a token", k.client(""), "GET", "/groups", 401)
 	want("nor learns which paths exist", k.client(""), "GET", "/nothing", 401)
+	want("a reader sees the page", reader, "GET", "/", 200)
+	want("nobody sees it without a token", k.client(""), "GET", "/ui/groups/default/web", 401)
+	want("the form has its style", k.client(""), "GET", "/ui/assets/style.css", 200)
 
 	k.write("token-next", nextToken)
 	want("both tokens open the hooks", next, "POST", "/sync", 200)

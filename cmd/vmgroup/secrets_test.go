@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"strconv"
@@ -111,6 +113,24 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 		send(k.client(readerToken), "GET", path, "")
 		send(k.client(wrongToken), "GET", path, "")
 	}
+	signIn := func(token string) {
+		t.Helper()
+		c := k.client("")
+		c.Jar, _ = cookiejar.New(nil)
+		response, err := c.PostForm(p.url+"/ui/sign-in", url.Values{"token": {token}, "to": {"/ui/groups/default/web"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close() //nolint:errcheck // it was only read
+		page, _ := io.ReadAll(response.Body)
+		fmt.Fprintf(&told, "sign-in: %d %v %v %s\n", response.StatusCode, response.Header, c.Jar, page)
+		for _, path := range []string{"/", "/ui/groups/default/web", "/ui/docs/reference", "/groups", "/?q=x"} {
+			send(c, "GET", path, "")
+		}
+	}
+	signIn(readerToken)
+	signIn(hookToken)
+	signIn(wrongToken)
 	send(k.client(readerToken), "POST", "/sync", string(good))
 	send(k.client(""), "POST", "/sync", string(good))
 	k.write("token-next", "planted\ntoken\nthat is broken")
@@ -135,7 +155,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	told.WriteString(p.logged())
 
 	out := told.String()
-	for _, proof := range []string{`"hook":"/sync"`, "InvalidLogin", "vmgroup_refused_total", "vCenter session opened", "PowerOn", ": 400 ", ": 401 ", ": 403 ", ": 422 "} {
+	for _, proof := range []string{`"hook":"/sync"`, `"hook":"/ui/*"`, "Recent actions", "This token is not valid", "InvalidLogin", "vmgroup_refused_total", "vCenter session opened", "PowerOn", ": 400 ", ": 401 ", ": 403 ", ": 422 "} {
 		if !strings.Contains(out, proof) {
 			t.Errorf("it was not driven as was meant: there is no %s", proof)
 		}

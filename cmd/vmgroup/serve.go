@@ -18,8 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/hook/guard"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
+	"codeconnect.vmworld.com/vmgroup/sync/page"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 )
 
@@ -37,9 +40,9 @@ func serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve Metacontroller's hooks",
-		Long: `serve answers POST /sync, /finalize, /customize and /plan, GET /groups (the state of all
-groups) and GET /sd (HTTP service discovery for Prometheus). /healthz, /readyz and /metrics have
-an address of their own. The server needs no rights in Kubernetes: Metacontroller sends everything.
+		Long: `serve answers POST /sync, /finalize, /customize and /plan, GET / (a page for people with a
+browser), GET /groups (the state of all groups) and GET /sd (HTTP service discovery for
+Prometheus). /healthz, /readyz and /metrics have an address of their own. The server needs no rights in Kubernetes: Metacontroller sends everything.
 
 Whoever calls the hooks creates and destroys VMs. On an address that others can reach, the server
 therefore requires TLS, and a token or certificates from its callers, unless a flag allows otherwise.`,
@@ -98,6 +101,9 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving fun
 		return err
 	}
 	registry := newRegistry()
+	var pages *page.Page
+	s.listeners.guard.Browser = &guard.Browser{Covers: page.Covers, Open: page.IsAsset, SignIn: page.SignIn, SignOut: page.SignOut,
+		Form: func(w http.ResponseWriter, r *http.Request, denied bool) { pages.AskToken(w, r, denied) }}
 	open, err := s.listeners.open(log, registry)
 	if err != nil {
 		return err
@@ -116,8 +122,9 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving fun
 	defer closeSimulator()
 	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who}, vc)
 
+	pages = page.New(page.Config{Source: facts{groups, vc}, Version: version, SignedIn: open.guard.SignedIn})
 	handlers := hook.Config{
-		Keeper: groups, Scout: vc, Roster: vc.Roster, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Keeper: groups, Scout: vc, Roster: vc.Roster, Page: pages, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Ready: readiness(open, vc),
 	}
 
@@ -142,6 +149,18 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving fun
 	vcDone.Wait()
 	log.Info().Msg("stopped")
 	return errors.Join(err, vcErr)
+}
+
+// facts are what the page shows.
+type facts struct {
+	*loop.Loop
+	*vsphere.VCenter
+}
+
+// Groups lists what is known of all groups.
+func (f facts) Groups() ([]plan.Report, bool) {
+	listed, known := f.Roster()
+	return plan.AllReports(f.Loop.Groups(), listed, known), known
 }
 
 // newRegistry has the metrics of the process itself.

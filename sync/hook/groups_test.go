@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -209,4 +210,65 @@ func TestNoGroupsAreAnEmptyList(t *testing.T) {
 	if w.Code != 200 || strings.TrimSpace(w.Body.String()) != "[]" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+}
+
+func TestThePageIsServedOnGETAndMeasuredByItsPattern(t *testing.T) {
+	t.Parallel()
+	meter := prometheus.NewRegistry()
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page "+r.URL.Path) })
+	h := both(hook.Config{Keeper: &keeper{}, Page: page, Ready: func() error { return nil }, Log: zerolog.Nop(), Meter: meter, Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{})})
+	ask := func(method, path string) (int, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		return w.Code, w.Body.String()
+	}
+	for _, path := range []string{"/", "/ui/groups/shop/web", "/ui/assets/style.css"} {
+		if code, body := ask("GET", path); code != 200 || body != "page "+path {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+		for _, method := range []string{"POST", "PUT", "DELETE", "HEAD"} {
+			if code, _ := ask(method, path); code != 405 {
+				t.Errorf("%s %s: %d", method, path, code)
+			}
+		}
+	}
+	if code, body := ask("GET", "/uix"); code != 404 || !strings.Contains(body, "or GET /, /groups") {
+		t.Errorf("%d %s", code, body)
+	}
+	_, metrics := ask("GET", "/metrics")
+	for _, want := range []string{`vmgroup_hook_duration_seconds_count{code="200",hook="/"} 1`, `vmgroup_hook_duration_seconds_count{code="200",hook="/ui/*"} 2`} {
+		if !strings.Contains(metrics, want) || strings.Contains(metrics, "shop") {
+			t.Errorf("no %s in %s", want, metrics)
+		}
+	}
+	without := hook.New(hook.Config{Keeper: &keeper{}, Log: zerolog.Nop()})
+	w := httptest.NewRecorder()
+	if without.ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != 404 {
+		t.Errorf("without a page: %d", w.Code)
+	}
+}
+
+// However many browsers ask, hooks are answered.
+func TestBrowsersNeverKeepAHookWaiting(t *testing.T) {
+	t.Parallel()
+	release, inside := make(chan struct{}), make(chan struct{}, 100)
+	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside <- struct{}{}; <-release })
+	h := hook.New(hook.Config{Keeper: &keeper{state: healthy()}, Page: page, Log: zerolog.Nop()})
+	var all sync.WaitGroup
+	for range 60 {
+		all.Go(func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)) })
+	}
+	for range 4 {
+		<-inside
+	}
+	for range 100 {
+		if w := post(h, "/sync", []byte(`{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"shop","uid":"u"}}}`)); w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if len(inside) != 0 {
+		t.Errorf("%d more pages were made at once", len(inside))
+	}
+	close(release)
+	all.Wait()
 }

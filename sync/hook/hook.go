@@ -47,7 +47,9 @@ type Config struct {
 	// complete. It may be nil. It must answer from memory.
 	Roster func() (groups []plan.Listed, known bool)
 	// Ready returns why the server is not ready for hooks; nil if it is.
-	Ready   func() error
+	Ready func() error
+	// Page serves people with a browser, at / and below /ui/; none if nil.
+	Page    http.Handler
 	Metrics http.Handler          // serves /metrics; none if nil
 	Meter   prometheus.Registerer // counts the hook calls; may be nil
 	Log     zerolog.Logger
@@ -58,10 +60,13 @@ type Config struct {
 
 // Limits of simultaneous hook calls. Metacontroller has five workers; a call takes well under a millisecond.
 const (
-	atOnce       = 64
-	backlog      = 256
-	backlogWait  = 5 * time.Second // Metacontroller gives up after 10 s
-	retryAfter   = 2 * time.Second
+	atOnce      = 64
+	backlog     = 256
+	backlogWait = 5 * time.Second // Metacontroller gives up after 10 s
+	retryAfter  = 2 * time.Second
+	// pagesAtOnce and pageBacklog bound those of browsers apart, so that these never keep a hook waiting.
+	pagesAtOnce  = 4
+	pageBacklog  = 64
 	defaultLimit = 8 << 20
 )
 
@@ -71,7 +76,7 @@ type server struct {
 	scouts chan struct{} // holds one for each that looks now
 }
 
-// New returns the handler of the hooks, of /plan, and of /groups and /sd. It authenticates nobody (package guard does).
+// New returns the handler of the hooks, of /plan, of /groups and /sd, and of the page. It authenticates nobody (package guard does).
 // GET requests change nothing.
 func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
@@ -80,17 +85,14 @@ func New(cfg Config) http.Handler {
 	s := &server{Config: cfg, budget: newBudget(), scouts: make(chan struct{}, scoutsAtOnce)}
 	r := chi.NewRouter()
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /groups, /groups/{namespace}/{name} or /sd")
+		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /, /groups, /groups/{namespace}/{name} or /sd")
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, r.Method+" is not allowed for "+r.URL.Path+": POST to /sync, /finalize, /customize and /plan, and GET the others")
 	})
+	measure := s.measure()
 	r.Group(func(r chi.Router) {
-		r.Use(s.measure(), s.recoverer, middleware.ThrottleWithOpts(middleware.ThrottleOpts{
-			Limit: atOnce, BacklogLimit: backlog, BacklogTimeout: backlogWait, StatusCode: http.StatusTooManyRequests,
-			// In whole seconds: with anything else, or without the header, Metacontroller would call again at once.
-			RetryAfterFn: func(bool) time.Duration { return retryAfter },
-		}))
+		r.Use(measure, s.recoverer, throttle(atOnce, backlog))
 		r.Post("/sync", s.sync)
 		r.Post("/finalize", s.finalize)
 		r.Post("/customize", s.customize)
@@ -99,7 +101,23 @@ func New(cfg Config) http.Handler {
 		r.Get("/groups/{namespace}/{name}", s.group)
 		r.Get("/sd", s.sd)
 	})
+	if cfg.Page != nil {
+		r.Group(func(r chi.Router) {
+			r.Use(measure, s.recoverer, throttle(pagesAtOnce, pageBacklog))
+			r.Method(http.MethodGet, "/", cfg.Page)
+			r.Method(http.MethodGet, "/ui/*", cfg.Page)
+		})
+	}
 	return r
+}
+
+// throttle bounds the calls that run and that wait.
+func throttle(run, wait int) func(http.Handler) http.Handler {
+	return middleware.ThrottleWithOpts(middleware.ThrottleOpts{
+		Limit: run, BacklogLimit: wait, BacklogTimeout: backlogWait, StatusCode: http.StatusTooManyRequests,
+		// In whole seconds: with anything else, or without the header, Metacontroller would call again at once.
+		RetryAfterFn: func(bool) time.Duration { return retryAfter },
+	})
 }
 
 func (s *server) sync(w http.ResponseWriter, r *http.Request) {
@@ -274,7 +292,7 @@ func (s *server) recoverer(next http.Handler) http.Handler {
 	})
 }
 
-// measure counts and times the calls of hooks, /groups and /sd.
+// measure counts and times the calls of hooks, /groups, /sd and the page.
 func (s *server) measure() func(http.Handler) http.Handler {
 	duration := metrics.HookDuration.Histogram(s.Meter)
 	return func(next http.Handler) http.Handler {

@@ -40,7 +40,7 @@ var (
 				in(prometheus.ExponentialBuckets(0.1, 2, 14))
 	StampsUnknown = add("vmgroup_stamps_unknown", "VMs whose stamp a newer server wrote; they are never touched.")
 
-	HookDuration = add("vmgroup_hook_duration_seconds", "How long calls of the hooks, /groups and /sd took, by path and HTTP status.", "hook", "code").
+	HookDuration = add("vmgroup_hook_duration_seconds", "How long calls of the hooks, /groups, /sd and the page took, by path and HTTP status.", "hook", "code").
 			in(prometheus.ExponentialBuckets(0.0001, 3, 11))
 	Refused            = add("vmgroup_refused_total", "Connections and calls that were refused before they were looked at, by reason.", "reason")
 	KeyFilesUnreadable = add("vmgroup_key_files_unreadable", "Files of tokens, certificates and authorities that cannot be read.")
