@@ -105,6 +105,10 @@ e2e: ## Ask a real Kubernetes API server (with METACONTROLLER=<binary> METACONTR
 judges: ## Have Debian's cloud-init, netplan and Ansible, and Prometheus, read what the server writes (as root, on Debian)
 	cd test/judges && $(GO) test -count=1 -v -timeout 30m $(TESTFLAGS)
 
+.PHONY: browser
+browser: ## Look at the page with Debian's chromium (SHOTS=<directory>: and keep pictures of it)
+	$(GO) test -count=1 -v -timeout 10m $(TESTFLAGS) ./test/browser -browser $(if $(SHOTS),-shots $(abspath $(SHOTS)))
+
 .PHONY: cover
 cover: ## Say how much of each package its tests reach, and write coverage.out
 	$(GO) test -timeout 30m -coverprofile=coverage.out ./...

@@ -1,0 +1,103 @@
+package browser
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// world is what the page shows, and a test changes.
+type world struct {
+	mu     sync.Mutex
+	groups []plan.Report
+	slots  plan.Slots
+	health plan.Health
+}
+
+func (w *world) Groups() ([]plan.Report, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]plan.Report{}, w.groups...), w.health.Known
+}
+
+func (w *world) Slots() plan.Slots {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.slots
+}
+
+func (w *world) Health() plan.Health {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.health
+}
+
+func (w *world) change(how func(*world)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	how(w)
+	plan.SortReports(w.groups)
+}
+
+func group(namespace, name string, phase v1alpha1.Phase, desired int, message string) plan.Report {
+	r := plan.Report{Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("5f0c2c1e-1111-4000-8000-%012x", len(namespace)*1e6+len(name))), Generation: 4, Lease: phase != "",
+		LastCall: time.Now().Add(-12 * time.Second), LeaseEnds: time.Now().Add(78 * time.Second), Phase: phase, DesiredReplicas: int32(desired), Message: message}
+	r.UID += types.UID(namespace + name)
+	for i := range desired {
+		r.Members = append(r.Members, v1alpha1.Member{Name: fmt.Sprintf("%s-%d", name, i), Ordinal: int32(i), MoRef: fmt.Sprintf("vm-%d", 4000+len(name)*100+i), PowerState: "poweredOn",
+			IPs: []string{fmt.Sprintf("10.20.%d.%d", len(name), 10+i)}, Host: fmt.Sprintf("esx-%02d.example.com", i%4+1), Revision: "7d9f4c", Ready: true,
+			LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))})
+	}
+	return r
+}
+
+const reconciled = "successfully reconciled VmGroup"
+
+// newWorld has a group of each kind that a person meets.
+func newWorld() *world {
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d).UTC().Truncate(time.Second) }
+	shop := group("shop", "web", v1alpha1.PhasePending, 4, "updating 3 of 4; cloning 1 of 4; removing 1 of 5")
+	shop.Members[3].Ready, shop.Members[3].Reason, shop.Members[3].Message = false, "NotReady", "VMware Tools do not run yet"
+	shop.Pending = []plan.PendingReport{
+		{Op: plan.Clone, VM: "web-4", State: plan.Running, Reason: "surge: one extra member during the update", Since: ago(40 * time.Second)},
+		{Op: plan.PowerOn, VM: "web-3", State: plan.BackingOff, Reason: "powered off; should be on", RetryAfter: time.Now().Add(20 * time.Second),
+			Fault: &plan.FaultReport{VM: "web-3", Reason: "ResourceLimit", Message: "the resource pool Production has no memory left for web-3 (4096 MB)"}},
+	}
+	shop.Faults = []plan.FaultReport{*shop.Pending[1].Fault, {Condition: v1alpha1.ConditionMembersDiffer, Reason: "DiffersFromSpec", Message: "another template than the spec: web-0, web-1, web-2"}}
+	shop.NextSteps = []plan.StepReport{{Op: plan.Mark, VM: "web-2", Reason: "update: it was made from another template"}, {Op: plan.ShutdownGuest, VM: "web-2", Reason: "update: it was made from another template"}}
+	shop.LastPlan = &plan.PlanReport{At: ago(40 * time.Second), Steps: shop.NextSteps}
+	shop.Actions = []plan.ActionReport{
+		{Time: ago(45 * time.Second), Op: plan.PowerOn, VM: "web-3", Reason: "powered off; should be on", Result: "ResourceLimit", Message: "the resource pool Production has no memory left for web-3 (4096 MB)", DurationSeconds: 2.1},
+		{Time: ago(70 * time.Second), Op: plan.Prepare, VM: "web-3", Reason: "tags and attributes before it is powered on", Result: plan.ResultOK, DurationSeconds: 1.4},
+		{Time: ago(75 * time.Second), Op: plan.Clone, VM: "web-3", Reason: "surge: one extra member during the update", Result: plan.ResultOK, DurationSeconds: 41.7},
+		{Time: ago(4 * time.Minute), Op: plan.Destroy, VM: "web-3", Reason: "update: it was made from another template", Result: plan.ResultOK, DurationSeconds: 3.2},
+	}
+	db := group("shop", "postgres", v1alpha1.PhaseError, 3, "cannot clone postgres-2: there is no template ubuntu-24.04-db; templates are debian-13, ubuntu-24.04, ubuntu-24.04-web")
+	db.Members = db.Members[:2]
+	db.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionCloneBlocked, Reason: "TemplateNotFound", Message: "there is no template ubuntu-24.04-db; templates are debian-13, ubuntu-24.04, ubuntu-24.04-web"}}
+	queue := group("payments", "queue", v1alpha1.PhaseError, 5, "waits for an operator: queue-1 asks \"The virtual machine might have been moved or copied\"")
+	queue.Members[1].Ready, queue.Members[1].Reason, queue.Members[1].Message = false, "QuestionPending", "the VM waits for an operator's answer"
+	queue.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionQuestionPending, Reason: "QuestionPending", Message: "queue-1: msg.uuid.altered: choose between Cancel, I moved it, I copied it"}}
+	waits := group("batch", "workers", v1alpha1.PhasePending, 12, "cloning 8 of 12")
+	waits.Members = waits.Members[:4]
+	waits.WaitsForSlot, waits.NextSteps = true, []plan.StepReport{{Op: plan.Clone, VM: "workers-4", Reason: "too few members: 4 of 12"}}
+	gone := group("staging", "old-frontend", v1alpha1.PhasePending, 2, "removing 2 members")
+	gone.Finalizing, gone.Pending = true, []plan.PendingReport{{Op: plan.PowerOff, VM: "old-frontend-0", State: plan.Running, Reason: "the group is deleted", Since: ago(4 * time.Second)}}
+	elsewhere := group("edge", "cache-frankfurt", "", 2, "this replica of the server was not called for the group lately: the members are as vCenter shows them")
+	for i := range elsewhere.Members {
+		elsewhere.Members[i].Ready, elsewhere.Members[i].Reason = false, "NoLease"
+	}
+	w := &world{slots: plan.Slots{Most: 8, Running: 8, Waiting: 1}, health: plan.Health{Known: true, VCenter: "vc"},
+		groups: []plan.Report{shop, db, queue, waits, gone, elsewhere}}
+	for _, name := range []string{"api", "frontend", "search", "mail", "grafana", "ingress"} {
+		w.groups = append(w.groups, group("production", name, v1alpha1.PhaseRunning, 3, reconciled))
+	}
+	plan.SortReports(w.groups)
+	return w
+}

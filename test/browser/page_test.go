@@ -1,0 +1,247 @@
+// Package browser looks at the server's page with a real browser: Debian's chromium, without a window. `make browser` runs it.
+package browser
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/hook/guard"
+	"codeconnect.vmworld.com/vmgroup/sync/page"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+var (
+	wanted = flag.Bool("browser", false, "start a browser")
+	shots  = flag.String("shots", "", "directory for pictures of the pages; none if empty")
+)
+
+const token = "the-token-of-a-reader-in-a-browser"
+
+// serve serves a page, locked by a token if that is wanted, and returns its address.
+func serve(t *testing.T, w *world, locked bool) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages *page.Page
+	cfg := guard.Config{Log: zerolog.Nop(), Browser: &guard.Browser{Covers: page.Covers, Open: page.IsAsset, SignIn: page.SignIn, SignOut: page.SignOut,
+		Form: func(w http.ResponseWriter, r *http.Request, denied bool) { pages.AskToken(w, r, denied) }}}
+	if locked {
+		for name, text := range map[string]string{"token": "another-token-for-the-hooks", "reader": token} {
+			path := filepath.Join(t.TempDir(), name)
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if name == "token" {
+				cfg.TokenFiles = []string{path}
+			} else {
+				cfg.ReaderTokenFiles = []string{path}
+			}
+		}
+	}
+	g, err := guard.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = page.New(page.Config{Source: w, Version: "v1.2.3", SignedIn: g.SignedIn})
+	limits := guard.Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute, Idle: time.Minute, HeaderBytes: 8 << 10, Connections: 100, PerAddress: 100}
+	server := g.Server(hook.New(hook.Config{Page: pages, Log: zerolog.Nop()}), limits)
+	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	t.Cleanup(func() { _ = server.Close() })
+	return "http://" + listener.Addr().String()
+}
+
+// fits reports whether nothing is wider than the page. overlap is the text of cells of a row that lie upon each other. faint is text with
+// less contrast than 4.5 to its background (WCAG 2.2, 1.4.3; what is disabled excepted).
+const (
+	fits    = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+	overlap = `[...document.querySelectorAll("tr")].flatMap(row => [...row.children].flatMap((a, i) => [...row.children].slice(i + 1).filter(b => {
+		const inside = e => { const r = document.createRange(); r.selectNodeContents(e); return r.getBoundingClientRect(); };
+		const p = inside(a), q = inside(b);
+		return Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 1;
+	}).map(b => a.innerText + " / " + b.innerText))).join("; ")`
+	faint = `(() => {
+		const rgb = c => (c.match(/[\d.]+/g) || []).map(Number);
+		const light = c => c.slice(0, 3).map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+		const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length === 3 || c[3] > 0) return c; } return [255, 255, 255]; };
+		const found = [];
+		for (const e of document.querySelectorAll("body *")) {
+			if (![...e.childNodes].some(n => n.nodeType === 3 && n.nodeValue.trim()) || e.closest("[aria-hidden]")) continue;
+			const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+			if ((a + .05) / (b + .05) < 4.5) found.push(e.className + " " + e.textContent.trim().slice(0, 40) + " " + ((a + .05) / (b + .05)).toFixed(1));
+		}
+		return found.join("; ");
+	})()`
+)
+
+func TestEveryPageFitsEveryScreenAndTheBrowserHasNothingToComplainOf(t *testing.T) {
+	url := serve(t, newWorld(), false)
+	c := start(t)
+	for _, width := range []int{1280, 768, 390} {
+		p := c.open(width)
+		for name, path := range map[string]string{"overview": "/", "group": "/ui/groups/shop/web", "blocked": "/ui/groups/shop/postgres", "elsewhere": "/ui/groups/edge/cache-frankfurt",
+			"filtered": "/?q=shop", "nothing": "/?q=nothing-has-this-name", "docs": "/ui/docs/troubleshooting#TemplateNotFound", "reference": "/ui/docs/reference", "missing": "/ui/groups/no/such"} {
+			p.visit("about:blank") // a visit of the same page is none
+			p.visit(url + path)
+			if !eval[bool](p, fits) {
+				t.Errorf("%s is wider than %d pixels", path, width)
+			}
+			if cells := eval[string](p, overlap); cells != "" {
+				t.Errorf("%s, %d pixels wide: cells overlap: %s", path, width, cells)
+			}
+			for _, dark := range []bool{false, true} {
+				p.dark(dark)
+				if text := eval[string](p, faint); text != "" {
+					t.Errorf("%s, dark %t: too little contrast: %s", path, dark, text)
+				}
+				p.shot(fmt.Sprintf("%s-%d-%s", name, width, map[bool]string{true: "dark", false: "light"}[dark]))
+			}
+			p.clean("status of 404")
+		}
+	}
+}
+
+func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
+	w := newWorld()
+	url := serve(t, w, false)
+	p := start(t).open(1280)
+	p.visit(url + "/")
+	p.until("it is live", `document.getElementById("link").textContent === "Live"`)
+	eval[bool](p, `window.kept = [...document.querySelectorAll("tbody a")].find(a => a.textContent === "postgres"); kept.focus(); window.scrollTo(0, 120); window.row = kept.closest("tr"); true`)
+	w.change(func(w *world) {
+		for i := range w.groups {
+			if w.groups[i].Name == "postgres" {
+				w.groups[i].Phase, w.groups[i].Message, w.groups[i].Faults = v1alpha1.PhasePending, "cloning 1 of 3", nil
+			}
+		}
+		w.groups = append(w.groups, group("brand-new", "fresh", v1alpha1.PhaseError, 1, "<b>no</b> markup"))
+	})
+	p.until("the change is shown", `document.body.innerText.includes("cloning 1 of 3")`)
+	p.until("the new group is shown", `document.body.innerText.includes("<b>no</b> markup") && document.title === "(2) Groups · VmGroup"`)
+	if !eval[bool](p, `document.activeElement === kept && kept.isConnected && row.isConnected && row.innerText.includes("Pending") && scrollY === 120`) {
+		t.Errorf("focus is on %s, scrolled to %d", eval[string](p, "document.activeElement.outerHTML"), eval[int](p, "scrollY"))
+	}
+	w.change(func(w *world) {
+		w.health = plan.Health{UnknownSince: time.Now().Add(-time.Minute), Trouble: &plan.Fault{Reason: "VCenterUnreachable", Message: "vc.example.com does not answer"}}
+	})
+	p.until("vCenter's trouble is shown", `document.querySelector(".fact.bad")?.innerText.includes("Restore the connection")`)
+	p.shot("trouble-1280-light")
+	p.clean()
+}
+
+func TestTheKeyboardSufficesToFilterAndToOpenAGroup(t *testing.T) {
+	url := serve(t, newWorld(), false)
+	p := start(t).open(1280)
+	p.visit(url + "/")
+	p.press("Tab")
+	if text := eval[string](p, "document.activeElement.textContent"); text != "Skip to content" {
+		t.Errorf("first comes %q", text)
+	}
+	if !eval[bool](p, `getComputedStyle(document.activeElement).outlineStyle === "solid" && document.activeElement.getBoundingClientRect().top >= 0`) {
+		t.Error("it is not seen that it has the focus")
+	}
+	p.press("/")
+	p.insert("postg")
+	p.until("it is filtered", `document.querySelectorAll(".groups tbody tr").length === 1 && location.search === "?q=postg"`)
+	if eval[string](p, "document.activeElement.id") != "q" {
+		t.Error("the filter lost the focus")
+	}
+	for i := 0; eval[string](p, "document.activeElement.textContent") != "postgres"; i++ {
+		if i == 20 {
+			t.Fatal("the keyboard does not lead to the group")
+		}
+		p.press("Tab")
+	}
+	p.loads(func() { p.press("Enter") })
+	p.until("the group's page", `document.querySelector("h1").textContent === "postgres" && document.body.innerText.includes("Name a template that exists")`)
+	p.loads(func() { eval[bool](p, `document.querySelector("a.why").click(); true`) })
+	p.until("the documentation of the reason", `location.pathname === "/ui/docs/troubleshooting" && location.hash === "#TemplateNotFound" && document.querySelector(":target") !== null`)
+	p.clean()
+}
+
+func TestALockedPageAsksForTheTokenOnceAndForgetsItWhenSignedOut(t *testing.T) {
+	url := serve(t, newWorld(), true)
+	c := start(t)
+	p := c.open(1280)
+	p.visit(url + "/ui/groups/shop/web")
+	p.until("the form", `document.activeElement.id === "token"`)
+	for _, dark := range []bool{false, true} {
+		p.dark(dark)
+		p.shot(fmt.Sprintf("signin-1280-%s", map[bool]string{true: "dark", false: "light"}[dark]))
+	}
+	p.dark(false)
+	p.insert("a-token-that-is-wrong")
+	p.loads(func() { p.press("Enter") })
+	p.until("it is refused", `document.querySelector("[role=alert]")?.textContent === "This token is not valid."`)
+	p.shot("denied-1280-light")
+	p.insert(token)
+	p.loads(func() { p.press("Enter") })
+	p.until("the group that was asked for", `location.pathname === "/ui/groups/shop/web" && document.querySelector("h1").textContent === "web"`)
+	if text := eval[string](p, "document.cookie + location.href + document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"); strings.Contains(text, token) || strings.Contains(text, "vmgroup=") {
+		t.Errorf("the page can read token or cookie: %s", text)
+	}
+	p.shot("signedin-1280-light")
+	phone := c.open(390)
+	phone.visit(url + "/")
+	phone.until("another tab is signed in", `document.querySelector("h1").textContent === "Groups"`)
+	p.loads(func() { eval[bool](p, `document.querySelector("form[action='/ui/sign-out'] button").click(); true`) })
+	p.until("the form again", `document.getElementById("token") !== null`)
+	phone.until("the other tab shows the form by itself", `document.getElementById("token") !== null`)
+	if !eval[bool](phone, fits) {
+		t.Error("the form is wider than a phone")
+	}
+	phone.shot("signin-390-light")
+	p.clean("status of 401")
+	phone.clean("status of 401")
+}
+
+// A browser sends no SameSite=Strict cookie when it comes by a link of another site, though it is signed in.
+func TestALinkFromAnotherSiteLeadsToThePageOfWhoeverIsSignedIn(t *testing.T) {
+	url := serve(t, newWorld(), true)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<a id="alert" href="%s/ui/groups/shop/web">web has a problem</a>`, url)
+	})}
+	go site.Serve(other) //nolint:errcheck // it ends with the test
+	t.Cleanup(func() { _ = site.Close() })
+	p := start(t).open(1280)
+	p.visit(url + "/")
+	p.insert(token)
+	p.loads(func() { p.press("Enter") })
+	p.until("signed in", `document.querySelector("h1").textContent === "Groups"`)
+	p.visit(strings.Replace("http://"+other.Addr().String(), "127.0.0.1", "localhost", 1) + "/")
+	p.loads(func() { eval[bool](p, `document.getElementById("alert").click(); true`) })
+	p.until("the group", `location.pathname === "/ui/groups/shop/web" && document.querySelector("h1").textContent === "web"`)
+}
+
+func TestThePageWorksWithoutItsScript(t *testing.T) {
+	url := serve(t, newWorld(), true)
+	p := start(t).open(1280)
+	p.do("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
+	p.visit(url + "/?state=error")
+	p.until("the form", `document.activeElement.id === "token"`)
+	p.insert(token)
+	p.loads(func() { p.press("Enter") })
+	p.until("what was asked for", `document.querySelectorAll(".groups tbody tr").length === 2 && document.querySelector("time").textContent.endsWith(" UTC")`)
+	eval[bool](p, `document.getElementById("q").focus(); true`)
+	p.insert("postgres")
+	p.loads(func() { p.press("Enter") })
+	p.until("the filter keeps the state", `document.querySelectorAll(".groups tbody tr").length === 1 && location.search === "?q=postgres&state=error"`)
+	p.clean("status of 401")
+}
