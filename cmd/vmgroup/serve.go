@@ -122,7 +122,7 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving fun
 	defer closeSimulator()
 	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who}, vc)
 
-	pages = page.New(page.Config{Source: facts{groups, vc}, Version: version, SignedIn: open.guard.SignedIn})
+	pages = page.New(page.Config{Source: facts{groups, vc}, Next: groups.NextSteps, Version: version, SignedIn: open.guard.SignedIn})
 	handlers := hook.Config{
 		Keeper: groups, Scout: vc, Roster: vc.Roster, Page: pages, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Ready: readiness(open, vc),

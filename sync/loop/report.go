@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 // planned is the newest plan of a group, for GET /groups.
@@ -16,8 +17,7 @@ type planned struct {
 	at        time.Time
 	status    v1alpha1.VmGroupStatus
 	finalized bool
-	next      []plan.StepReport // what it wants
-	last      *plan.PlanReport  // the last that wanted anything
+	last      *plan.PlanReport // the last that wanted anything
 }
 
 // remember keeps a plan, unless a newer one is known: plans are made concurrently.
@@ -29,10 +29,8 @@ func (g *group) remember(o *plan.Observed, r *plan.Result) {
 	if r.Finalized {
 		g.call.Related = plan.Related{} // the group is remembered for a while, but its user data must not be
 	}
-	g.planned.next = nil
 	if len(r.Actions) > 0 {
-		g.planned.next = plan.ReportSteps(r.Actions)
-		g.planned.last = &plan.PlanReport{At: told(o.Now), Steps: g.planned.next}
+		g.planned.last = &plan.PlanReport{At: told(o.Now), Steps: plan.ReportSteps(r.Actions)}
 	}
 }
 
@@ -74,6 +72,24 @@ func (l *Loop) Slots() plan.Slots {
 	return plan.Slots{Most: l.cfg.Slots, Running: l.running, Waiting: len(l.waiting)}
 }
 
+// NextSteps tells what is to be done for a group that may be acted for, at most so many steps, as if each succeeded; nothing for
+// one that is paused.
+func (l *Loop) NextSteps(uid types.UID, most int) plan.Outlook {
+	now := time.Now()
+	l.mu.Lock()
+	g := l.groups[uid]
+	if g == nil || now.Sub(g.renewed) > l.cfg.Lease || g.call.Group.Spec.Paused {
+		l.mu.Unlock()
+		return plan.Outlook{}
+	}
+	observed, owns, ref := g.observe(l.cfg, now), g.owns(&g.call), g.ref
+	l.mu.Unlock()
+	if result := l.plan(&observed, ref, owns); result.Refusal != nil {
+		return plan.Outlook{}
+	}
+	return planner.NextSteps(observed, most)
+}
+
 func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Report {
 	s := &g.planned.status
 	r := plan.Report{Namespace: g.ref.Namespace, Name: g.ref.Name, UID: g.ref.UID, Generation: g.call.Group.Generation,
@@ -83,18 +99,8 @@ func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Rep
 	if r.Members == nil {
 		r.Members = []v1alpha1.Member{}
 	}
-	r.Faults, r.NextSteps = plan.ReportFaults(s, r.Pending), notBegun(g.planned.next, r.Pending)
+	r.Faults = plan.ReportFaults(s, r.Pending)
 	return r
-}
-
-// notBegun are the steps that do not run already: they may have begun after they were planned.
-func notBegun(steps []plan.StepReport, pending []plan.PendingReport) (left []plan.StepReport) {
-	for _, s := range steps {
-		if !slices.ContainsFunc(pending, func(p plan.PendingReport) bool { return p.State == plan.Running && p.Op == s.Op && p.VM == s.VM }) {
-			left = append(left, s)
-		}
-	}
-	return left
 }
 
 // pendingReports reports what is under way and what backs off, by member.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -108,7 +109,7 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 	})
 }
 
-func TestAReportTellsTheNextStepsAndWhoWaitsForASlot(t *testing.T) {
+func TestAReportTellsWhoWaitsForASlotAndTheLoopTheNextSteps(t *testing.T) {
 	bubble(t, newModel(10*time.Second), Config{Slots: 1}, func(t *testing.T, l *Loop) {
 		l.Renew(call("web", 4))
 		time.Sleep(5 * time.Second)
@@ -119,22 +120,54 @@ func TestAReportTellsTheNextStepsAndWhoWaitsForASlot(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		for i, want := range []plan.Report{
-			{Name: "db", DesiredReplicas: 1},
-			{Name: "late", DesiredReplicas: 1, WaitsForSlot: true, NextSteps: []plan.StepReport{{Op: plan.Clone, VM: "late-0", Reason: "too few members: 0 of 1"}}},
-			{Name: "web", DesiredReplicas: 4, WaitsForSlot: true, NextSteps: []plan.StepReport{{Op: plan.Clone, VM: "web-1", Reason: "too few members: 0 of 4"},
-				{Op: plan.Clone, VM: "web-2", Reason: "too few members: 0 of 4"}, {Op: plan.Clone, VM: "web-3", Reason: "too few members: 0 of 4"}}},
+			{Name: "db", DesiredReplicas: 1}, {Name: "late", DesiredReplicas: 1, WaitsForSlot: true}, {Name: "web", DesiredReplicas: 4, WaitsForSlot: true},
 		} {
 			r := l.Groups()[i]
-			if got := (plan.Report{Name: r.Name, DesiredReplicas: r.DesiredReplicas, WaitsForSlot: r.WaitsForSlot, NextSteps: r.NextSteps}); !reflect.DeepEqual(got, want) {
+			if got := (plan.Report{Name: r.Name, DesiredReplicas: r.DesiredReplicas, WaitsForSlot: r.WaitsForSlot}); !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v", got)
 			}
 		}
+		next := func(name string, most int) string {
+			o, text := l.NextSteps(types.UID("uid-"+name), most), ""
+			for _, s := range o.Steps {
+				text += fmt.Sprintf("%d %s %s, ", s.Round, s.Op, s.VM)
+			}
+			return text + fmt.Sprint(o.More)
+		}
+		for _, c := range []struct {
+			name string
+			most int
+			want string
+		}{
+			{"db", 10, "1 PowerOn db-0, false"}, // its clone is under way
+			{"late", 10, "1 Clone late-0, 2 PowerOn late-0, false"},
+			{"web", 4, "1 PowerOn web-0, 1 Clone web-1, 1 Clone web-2, 1 Clone web-3, true"},
+			{"nobody", 10, "false"},
+		} {
+			if got := next(c.name, c.most); got != c.want {
+				t.Errorf("%s: %s, not %s", c.name, got, c.want)
+			}
+		}
 		until(t, 10*time.Minute, "all is done", func() bool { return l.Slots() == plan.Slots{Most: 1} })
-		time.Sleep(time.Minute)
+		time.Sleep(30 * time.Second)
+		if got := next("web", 10); got != "false" {
+			t.Errorf("settled: %s", got)
+		}
 		for _, r := range l.Groups() {
-			if r.WaitsForSlot || r.NextSteps != nil || r.LastPlan == nil {
+			if r.WaitsForSlot || r.LastPlan == nil {
 				t.Errorf("%+v", r)
 			}
+		}
+		time.Sleep(2 * time.Minute)
+		if got := next("web", 10); got != "false" {
+			t.Errorf("without a lease: %s", got)
+		}
+		paused := call("web", 9)
+		g := *paused.Group
+		g.Spec.Paused, g.Generation, paused.Group = true, 2, &g
+		l.Renew(paused)
+		if got := next("web", 10); got != "false" {
+			t.Errorf("paused: %s", got)
 		}
 	})
 }

@@ -81,8 +81,8 @@ func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 		}
 		check := func(path, plainPath string) {
 			t.Helper()
-			_, body, _ := get(New(Config{Source: hostile(word)}), path, "")
-			_, plain, _ := get(New(Config{Source: hostile("plain")}), plainPath, "")
+			_, body, _ := get(New(Config{Source: hostile(word), Next: next(word)}), path, "")
+			_, plain, _ := get(New(Config{Source: hostile("plain"), Next: next("plain")}), plainPath, "")
 			if got, want := shape(t, body), shape(t, plain); got != want {
 				t.Errorf("%s with %q has other elements:\n%s\n%s", path, word, got, want)
 			}
@@ -106,12 +106,12 @@ func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 			check(query(asked), query("no such"))
 		}
 		if name := url.PathEscape(word); strings.Trim(word, ".") != "" {
-			p := New(Config{Source: hostile(word)})
+			p := New(Config{Source: hostile(word), Next: next(word)})
 			r := httptest.NewRequest("GET", "/", nil)
 			r.URL = &url.URL{Path: groupPath + word + "/" + word, RawPath: groupPath + name + "/" + name}
 			w := httptest.NewRecorder()
 			p.ServeHTTP(w, r)
-			if _, plain, _ := get(New(Config{Source: hostile("plain")}), groupPath+"plain/plain", ""); w.Code == 200 && shape(t, w.Body.String()) != shape(t, plain) {
+			if _, plain, _ := get(New(Config{Source: hostile("plain"), Next: next("plain")}), groupPath+"plain/plain", ""); w.Code == 200 && shape(t, w.Body.String()) != shape(t, plain) {
 				t.Errorf("the page of the group %q has other elements", word)
 			}
 		}

@@ -19,6 +19,7 @@ type groupBody struct {
 	Elsewhere                bool
 	Blocks                   []block
 	UnderWay                 []step
+	Next                     plan.Outlook
 	Members                  []member
 	Pages                    pages
 	Recent                   []deed
@@ -63,6 +64,9 @@ func (p *Page) group(w http.ResponseWriter, r *http.Request) {
 
 func (p *Page) bodyOf(g *plan.Report, page int) groupBody {
 	b := groupBody{Report: *g, State: stateOf(g), InNamespace: filter{Namespace: g.Namespace}.link(1), ReadyMembers: readyOf(g), AllDesired: desiredOf(g), Elsewhere: !g.Lease}
+	if g.Lease && g.Phase != v1alpha1.PhaseRunning {
+		b.Next = p.cfg.Next(g.UID, nextAtOnce)
+	}
 	for i := range g.Faults {
 		f := g.Faults[i]
 		b.Blocks = append(b.Blocks, block{f, fmt.Sprintf("f-%s-%s-%s", f.Condition, f.VM, f.Reason), p.manual.reason(f.Reason)})
@@ -88,6 +92,14 @@ func (p *Page) bodyOf(g *plan.Report, page int) groupBody {
 // utc is a time as people read it; the script makes it relative. iso is the same for programs.
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// after says how long the server waits before a step.
+func after(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return "after " + seconds(d.Seconds())
+}
 
 // seconds is a duration as people read it.
 func seconds(s float64) string {

@@ -19,6 +19,7 @@ const (
 	groupsAtOnce  = 50
 	membersAtOnce = 100
 	recentAtOnce  = 12
+	nextAtOnce    = 20
 )
 
 // overviewBody is what the template of the overview shows.

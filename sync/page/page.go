@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -33,6 +35,8 @@ type Source interface {
 // Config holds the parts of the page.
 type Config struct {
 	Source Source
+	// Next forecasts at most so many steps for a group. It may be nil.
+	Next func(group types.UID, most int) plan.Outlook
 	// Version is the server's.
 	Version string
 	// SignedIn reports whether a request comes from a browser that can sign out. It may be nil.
@@ -67,7 +71,7 @@ var layouts = parse("overview", "group", "document", "problem", "signin")
 func parse(names ...string) map[string]*template.Template {
 	all := map[string]*template.Template{}
 	for _, name := range names {
-		all[name] = template.Must(template.New("layout.html").Funcs(template.FuncMap{"utc": utc, "iso": iso, "seconds": seconds}).
+		all[name] = template.Must(template.New("layout.html").Funcs(template.FuncMap{"utc": utc, "iso": iso, "seconds": seconds, "after": after}).
 			ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 	}
 	return all
@@ -76,6 +80,9 @@ func parse(names ...string) map[string]*template.Template {
 // New makes the page.
 func New(cfg Config) *Page {
 	p := &Page{cfg: cfg, manual: theManual()}
+	if p.cfg.Next == nil {
+		p.cfg.Next = func(types.UID, int) plan.Outlook { return plan.Outlook{} }
+	}
 	if p.cfg.SignedIn == nil {
 		p.cfg.SignedIn = func(*http.Request) bool { return false }
 	}

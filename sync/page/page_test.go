@@ -46,11 +46,18 @@ func report(namespace, name string, phase v1alpha1.Phase, word string) plan.Repo
 		Pending: []plan.PendingReport{
 			{Op: plan.Clone, VM: name + "-2" + word, State: plan.Running, Reason: "too few " + word, Since: began},
 			{Op: plan.PowerOn, VM: name + "-3", State: plan.BackingOff, Reason: "is off " + word, RetryAfter: began, Fault: &fault}},
-		Faults:    []plan.FaultReport{fault, {Reason: "Own" + word, Message: "own " + word}},
-		NextSteps: []plan.StepReport{{Op: plan.Mark, VM: name + "-0" + word, Reason: "update " + word}},
+		Faults: []plan.FaultReport{fault, {Reason: "Own" + word, Message: "own " + word}},
 		Actions: []plan.ActionReport{
 			{Time: began, Op: plan.Destroy, VM: name + "-9" + word, Reason: "scale-in " + word, Result: plan.ResultOK, DurationSeconds: 3},
 			{Time: began.Add(-time.Minute), Op: plan.Clone, VM: name + "-8", Reason: "because " + word, Result: "DatastoreFull", Message: "full " + word, DurationSeconds: 95}},
+	}
+}
+
+// next forecasts two steps with a word in each text.
+func next(word string) func(types.UID, int) plan.Outlook {
+	return func(types.UID, int) plan.Outlook {
+		return plan.Outlook{More: true, Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Mark, VM: "web-0" + word, Reason: "update " + word}},
+			{Round: 2, After: 30 * time.Second, Action: plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, Reason: "why " + word}}}}
 	}
 }
 
@@ -84,14 +91,14 @@ func textOf(t testing.TB, body string) string {
 
 func TestAGroupsPageTellsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 	t.Parallel()
-	p := New(Config{Source: &source{groups: []plan.Report{report("shop", "web", v1alpha1.PhaseError, "x")}}, Version: "v1"})
+	p := New(Config{Source: &source{groups: []plan.Report{report("shop", "web", v1alpha1.PhaseError, "x")}}, Version: "v1", Next: next("x")})
 	code, body, _ := get(p, "/ui/groups/shop/web", "")
 	text := textOf(t, body)
 	for _, want := range []string{
 		"web Error Deleting cloning x", "Ready 1 of 2", "Last hook call 2026-11-22 09:00:00 UTC",
 		"TemplateNotFound CloneBlocked web-1 there is no template x What to do: Name a template that exists, or give its path",
 		"Clone web-2x Under way since 2026-11-22 09:00:00 UTC too few x", "PowerOn web-3 Failed next try 2026-11-22 09:00:00 UTC is off x TemplateNotFound there is no template x",
-		"They wait for a free slot", "Mark web-0x update x", "web-0x vm-1x Ready poweredOn 10.0.0.7 x host x zone zone x", "web-1 vm-2 Not ready NotReady not yet x",
+		"The group waits for a free slot", "1 Mark web-0x update x 2 after 30 s RemoveFolder the group why x As if each succeeds", "More follow.", "web-0x vm-1x Ready poweredOn 10.0.0.7 x host x zone zone x", "web-1 vm-2 Not ready NotReady not yet x",
 		"2026-11-22 09:00:00 UTC Destroy web-9x scale-in x 3.0 s ok", "Clone web-8 because x 1 min 35 s DatastoreFull full x", "vmgroup v1",
 	} {
 		if !strings.Contains(text, want) {

@@ -40,9 +40,8 @@ type Report struct {
 	// Pending is what is under way or backing off; Faults are what hinders.
 	Pending []PendingReport `json:"pending"`
 	Faults  []FaultReport   `json:"faults"`
-	// NextSteps are what the newest plan wants to begin. WaitsForSlot reports whether they wait for others to end.
-	NextSteps    []StepReport `json:"nextSteps,omitempty"`
-	WaitsForSlot bool         `json:"waitsForSlot,omitempty"`
+	// WaitsForSlot reports whether the next step waits for those of other groups to end.
+	WaitsForSlot bool `json:"waitsForSlot,omitempty"`
 	// LastPlan is the last plan with an action; plans of a settled group have none.
 	LastPlan *PlanReport `json:"lastPlan,omitempty"`
 	// Actions are the last ones that ended, newest first. Only the report of a single group has them.

@@ -14,13 +14,19 @@ import (
 const (
 	maxRounds = 200
 	maxSteps  = 2000
+	// plansForAStep bounds the plans in which nothing is done but wait.
+	plansForAStep = 5
 )
 
 // Forecast returns the steps that lead from an observation to the desired state if all succeed, by making the plan again
 // after each round. It assumes that what is pending succeeds and that guests boot and halt quickly, and it ignores spec.paused.
 // It ends where a plan has no action and waits for nothing: at the goal, or where something holds the group back. A forecast
 // that is cut off sets More.
-func Forecast(o plan.Observed) (f plan.Outlook) {
+func Forecast(o plan.Observed) plan.Outlook { return NextSteps(o, maxSteps) }
+
+// NextSteps is the beginning of a forecast: at most so many steps, from at most so many plans that it takes no long time for anybody
+// who looks at a large group.
+func NextSteps(o plan.Observed, most int) (f plan.Outlook) {
 	o.State.VMs = slices.Clone(o.State.VMs)
 	o.Group = o.Group.DeepCopy()
 	o.Group.Spec.Paused = false
@@ -34,7 +40,7 @@ func Forecast(o plan.Observed) (f plan.Outlook) {
 	}
 	o.Pending = nil
 	var waited time.Duration
-	for round := 1; round <= maxRounds && len(f.Steps) < maxSteps; {
+	for round, plans := 1, 0; round <= maxRounds && len(f.Steps) < most && plans < plansForAStep*most; plans++ {
 		o.Called = o.Now
 		r := Make(o)
 		o.Group.Status = r.Status
@@ -57,7 +63,7 @@ func Forecast(o plan.Observed) (f plan.Outlook) {
 		waited = 0
 		round++
 	}
-	f.More = true
+	f.Steps, f.More = f.Steps[:min(len(f.Steps), most)], true
 	return f
 }
 

@@ -57,6 +57,19 @@ func group(namespace, name string, phase v1alpha1.Phase, desired int, message st
 	return r
 }
 
+// forecast is what is to be done next for every group that is not settled.
+func forecast(types.UID, int) plan.Outlook {
+	outlook := plan.Outlook{More: true}
+	for i, op := range []plan.Op{plan.PowerOn, plan.Mark, plan.ShutdownGuest, plan.Destroy, plan.Clone} {
+		s := plan.Step{Round: i + 1, Action: plan.Action{Op: op, VM: "web-2", Reason: "update: it was made from another template"}}
+		if op == plan.ShutdownGuest {
+			s.After = 30 * time.Second
+		}
+		outlook.Steps = append(outlook.Steps, s)
+	}
+	return outlook
+}
+
 const reconciled = "successfully reconciled VmGroup"
 
 // newWorld has a group of each kind that a person meets.
@@ -70,8 +83,6 @@ func newWorld() *world {
 			Fault: &plan.FaultReport{VM: "web-3", Reason: "ResourceLimit", Message: "the resource pool Production has no memory left for web-3 (4096 MB)"}},
 	}
 	shop.Faults = []plan.FaultReport{*shop.Pending[1].Fault, {Condition: v1alpha1.ConditionMembersDiffer, Reason: "DiffersFromSpec", Message: "another template than the spec: web-0, web-1, web-2"}}
-	shop.NextSteps = []plan.StepReport{{Op: plan.Mark, VM: "web-2", Reason: "update: it was made from another template"}, {Op: plan.ShutdownGuest, VM: "web-2", Reason: "update: it was made from another template"}}
-	shop.LastPlan = &plan.PlanReport{At: ago(40 * time.Second), Steps: shop.NextSteps}
 	shop.Actions = []plan.ActionReport{
 		{Time: ago(45 * time.Second), Op: plan.PowerOn, VM: "web-3", Reason: "powered off; should be on", Result: "ResourceLimit", Message: "the resource pool Production has no memory left for web-3 (4096 MB)", DurationSeconds: 2.1},
 		{Time: ago(70 * time.Second), Op: plan.Prepare, VM: "web-3", Reason: "tags and attributes before it is powered on", Result: plan.ResultOK, DurationSeconds: 1.4},
@@ -86,7 +97,7 @@ func newWorld() *world {
 	queue.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionQuestionPending, Reason: "QuestionPending", Message: "queue-1: msg.uuid.altered: choose between Cancel, I moved it, I copied it"}}
 	waits := group("batch", "workers", v1alpha1.PhasePending, 12, "cloning 8 of 12")
 	waits.Members = waits.Members[:4]
-	waits.WaitsForSlot, waits.NextSteps = true, []plan.StepReport{{Op: plan.Clone, VM: "workers-4", Reason: "too few members: 4 of 12"}}
+	waits.WaitsForSlot = true
 	gone := group("staging", "old-frontend", v1alpha1.PhasePending, 2, "removing 2 members")
 	gone.Finalizing, gone.Pending = true, []plan.PendingReport{{Op: plan.PowerOff, VM: "old-frontend-0", State: plan.Running, Reason: "the group is deleted", Since: ago(4 * time.Second)}}
 	elsewhere := group("edge", "cache-frankfurt", "", 2, "this replica of the server was not called for the group lately: the members are as vCenter shows them")

@@ -55,7 +55,7 @@ func serve(t *testing.T, w *world, locked bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = page.New(page.Config{Source: w, Version: "v1.2.3", SignedIn: g.SignedIn})
+	pages = page.New(page.Config{Source: w, Next: forecast, Version: "v1.2.3", SignedIn: g.SignedIn})
 	limits := guard.Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute, Idle: time.Minute, HeaderBytes: 8 << 10, Connections: 100, PerAddress: 100}
 	server := g.Server(hook.New(hook.Config{Page: pages, Log: zerolog.Nop()}), limits)
 	go server.Serve(listener) //nolint:errcheck // it ends with the test
