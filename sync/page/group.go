@@ -13,6 +13,7 @@ import (
 // groupBody is what the template of a group's page shows.
 type groupBody struct {
 	plan.Report
+	Health                   health
 	State                    state
 	InNamespace              string
 	ReadyMembers, AllDesired int
@@ -51,7 +52,7 @@ func (p *Page) group(w http.ResponseWriter, r *http.Request) {
 		g := &seen.groups[i]
 		if g.Namespace == namespace && g.Name == name {
 			page, _ := strconv.Atoi(r.URL.Query().Get("page"))
-			p.send(w, r, http.StatusOK, "group", frame{Title: g.Namespace + "/" + g.Name, Live: true, Section: "groups", Body: p.bodyOf(g, page)})
+			p.send(w, r, http.StatusOK, "group", frame{Title: g.Namespace + "/" + g.Name, Live: true, Section: "groups", Body: p.bodyOf(&seen, g, page)})
 			return
 		}
 	}
@@ -62,10 +63,10 @@ func (p *Page) group(w http.ResponseWriter, r *http.Request) {
 	p.problem(w, r, http.StatusNotFound, fmt.Sprintf("There is no group %q: this replica of the server was not called for it recently, and no VM in vCenter has its stamp.", namespace+"/"+name))
 }
 
-func (p *Page) bodyOf(g *plan.Report, page int) groupBody {
-	b := groupBody{Report: *g, State: stateOf(g), InNamespace: filter{Namespace: g.Namespace}.link(1), ReadyMembers: readyOf(g), AllDesired: desiredOf(g), Elsewhere: !g.Lease}
+func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
+	b := groupBody{Report: *g, Health: p.healthOf(&seen.health), State: stateOf(g), InNamespace: filter{Namespace: g.Namespace}.link(1), ReadyMembers: readyOf(g), AllDesired: desiredOf(g), Elsewhere: !g.Lease}
 	if g.Lease && g.Phase != v1alpha1.PhaseRunning {
-		b.Next = p.cfg.Next(g.UID, nextAtOnce)
+		b.Next = p.next(g.UID)
 	}
 	for i := range g.Faults {
 		f := g.Faults[i]

@@ -95,7 +95,7 @@ func TestAGroupsPageTellsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 	code, body, _ := get(p, "/ui/groups/shop/web", "")
 	text := textOf(t, body)
 	for _, want := range []string{
-		"web Error Deleting cloning x", "Ready 1 of 2", "Last hook call 2026-11-22 09:00:00 UTC",
+		"web Error Deleting cloning x", "vCenter's state is not known ( InventoryNotRead ): nothing is done", "Ready 1 of 2", "Last hook call 2026-11-22 09:00:00 UTC",
 		"TemplateNotFound CloneBlocked web-1 there is no template x What to do: Name a template that exists, or give its path",
 		"Clone web-2x Under way since 2026-11-22 09:00:00 UTC too few x", "PowerOn web-3 Failed next try 2026-11-22 09:00:00 UTC is off x TemplateNotFound there is no template x",
 		"The group waits for a free slot", "1 Mark web-0x update x 2 after 30 s RemoveFolder the group why x As if each succeeds", "More follow.", "web-0x vm-1x Ready poweredOn 10.0.0.7 x host x zone zone x", "web-1 vm-2 Not ready NotReady not yet x",
@@ -259,6 +259,32 @@ func TestABrowserGetsOnlyWhatChanged(t *testing.T) {
 	p.facts.until = time.Time{} // a second later
 	if code, body, header := get(p, "/", tag); code != 200 || !strings.Contains(body, "changed") || header.Get("ETag") == tag {
 		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestAForecastServesAllWhoLookWithinASecond(t *testing.T) {
+	t.Parallel()
+	made := 0
+	p := New(Config{Source: &source{groups: []plan.Report{report("shop", "web", v1alpha1.PhasePending, ""), report("shop", "up", v1alpha1.PhaseRunning, ""), report("shop", "there", "", "")}},
+		Next: func(group types.UID, most int) plan.Outlook {
+			if made++; group != "uid-shop-web" || most != 20 {
+				t.Errorf("asked for %d of %s", most, group)
+			}
+			return plan.Outlook{}
+		}})
+	for range 3 {
+		for _, name := range []string{"web", "up", "there"} {
+			get(p, "/ui/groups/shop/"+name, "")
+		}
+	}
+	if made != 1 {
+		t.Errorf("%d were made", made)
+	}
+	f := p.forecasts["uid-shop-web"]
+	f.at = f.at.Add(-time.Minute)
+	p.forecasts["uid-shop-web"] = f
+	if get(p, "/ui/groups/shop/web", ""); made != 2 {
+		t.Errorf("a minute later %d were made", made)
 	}
 }
 

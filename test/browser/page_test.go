@@ -138,6 +138,11 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	})
 	p.until("vCenter's trouble is shown", `document.querySelector(".fact.bad")?.innerText.includes("Restore the connection")`)
 	p.shot("trouble-1280-light")
+	p.visit(url + "/ui/groups/shop/web")
+	if text := eval[string](p, faint); text != "" {
+		t.Errorf("too little contrast: %s", text)
+	}
+	p.shot("trouble-group-1280-light")
 	p.clean()
 }
 
