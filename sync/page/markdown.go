@@ -41,7 +41,7 @@ var (
 	heading = regexp.MustCompile(`^(#{1,6}) +(.*)$`)
 	item    = regexp.MustCompile(`^(- |\d+\. +)(.*)$`)
 	inline  = regexp.MustCompile("`[^`]+`|\\[(?:[^\\]`]|`[^`]*`)*\\]\\([^)\\s]+\\)|\\*\\*[^*]+\\*\\*|https://[^\\s<>)]*[\\w/]")
-	link    = regexp.MustCompile("(?s)^\\[(.*)\\]\\(([^)]*)\\)$")
+	link    = regexp.MustCompile(`(?s)^\[(.*)\]\(([^)]*)\)$`)
 	camel   = regexp.MustCompile(`\b[A-Z][A-Za-z]+\b`)
 )
 

@@ -335,11 +335,11 @@ func TestWhileVCenterIsUnknownAGroupMayExist(t *testing.T) {
 
 func TestTheFormLeadsBackToWhereItWasAskedFor(t *testing.T) {
 	t.Parallel()
-	p := New(Config{Source: &source{}})
+	p := New(Config{Source: &source{}, Version: "v1.2.3"})
 	w := httptest.NewRecorder()
 	p.AskToken(w, httptest.NewRequest("GET", `/?q="><script>`, nil), true)
 	if body := w.Body.String(); w.Code != 401 || !strings.Contains(body, `name="to" value="/?q=&#34;&gt;&lt;script&gt;"`) || !strings.Contains(textOf(t, body), "This token is not valid.") ||
-		!strings.Contains(body, `type="password"`) || strings.Contains(body, "Documentation") {
+		!strings.Contains(body, `type="password"`) || strings.Contains(body, "Documentation") || strings.Contains(body, "v1.2.3") {
 		t.Errorf("%d %s", w.Code, body)
 	}
 }

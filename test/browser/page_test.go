@@ -138,6 +138,15 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	})
 	p.until("vCenter's trouble is shown", `document.querySelector(".fact.bad")?.innerText.includes("Restore the connection")`)
 	p.shot("trouble-1280-light")
+	offline := func(is bool) {
+		p.do("Network.emulateNetworkConditions", map[string]any{"offline": is, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}, nil)
+	}
+	offline(true)
+	p.until("the page says that it is old", `document.getElementById("link").textContent.startsWith("Not up to date: as of ") && document.getElementById("link").classList.contains("lost")`)
+	p.shot("offline-1280-light")
+	offline(false)
+	p.until("it is live again", `document.getElementById("link").textContent === "Live"`)
+	p.clean("ERR_INTERNET_DISCONNECTED")
 	p.visit(url + "/ui/groups/shop/web")
 	if text := eval[string](p, faint); text != "" {
 		t.Errorf("too little contrast: %s", text)

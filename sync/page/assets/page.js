@@ -81,7 +81,7 @@
         relate(document);
         tell('Live');
       } else {
-        tell(`Connection lost: as of ${clock()}`, true);
+        tell(`Not up to date: as of ${clock()}`, true);
       }
       timer = setTimeout(poll, every);
     };
