@@ -2,8 +2,14 @@
 package browser
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"flag"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -28,7 +34,27 @@ var (
 
 const token = "the-token-of-a-reader-in-a-browser"
 
-// serve serves a page, locked by a token if that is wanted, and returns its address.
+// certificate is one for 127.0.0.1, with its key, which nobody has signed but itself.
+func certificate(t *testing.T) map[string][]byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}
+}
+
+// serve serves a page, over TLS and locked by a token if that is wanted, and returns its address.
 func serve(t *testing.T, w *world, locked bool) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,17 +65,15 @@ func serve(t *testing.T, w *world, locked bool) string {
 	cfg := guard.Config{Log: zerolog.Nop(), Browser: &guard.Browser{Covers: page.Covers, Open: page.IsAsset, SignIn: page.SignIn, SignOut: page.SignOut,
 		Form: func(w http.ResponseWriter, r *http.Request, denied bool) { pages.AskToken(w, r, denied) }}}
 	if locked {
-		for name, text := range map[string]string{"token": "another-token-for-the-hooks", "reader": token} {
-			path := filepath.Join(t.TempDir(), name)
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		dir, files := t.TempDir(), certificate(t)
+		files["token"], files["reader"] = []byte("another-token-for-the-hooks"), []byte(token)
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if name == "token" {
-				cfg.TokenFiles = []string{path}
-			} else {
-				cfg.ReaderTokenFiles = []string{path}
-			}
 		}
+		cfg.TokenFiles, cfg.ReaderTokenFiles = []string{filepath.Join(dir, "token")}, []string{filepath.Join(dir, "reader")}
+		cfg.CertFile, cfg.KeyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	}
 	g, err := guard.New(cfg)
 	if err != nil {
@@ -58,8 +82,12 @@ func serve(t *testing.T, w *world, locked bool) string {
 	pages = page.New(page.Config{Source: w, Next: forecast, Version: "v1.2.3", SignedIn: g.SignedIn})
 	limits := guard.Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute, Idle: time.Minute, HeaderBytes: 8 << 10, Connections: 100, PerAddress: 100}
 	server := g.Server(hook.New(hook.Config{Page: pages, Log: zerolog.Nop()}), limits)
-	go server.Serve(listener) //nolint:errcheck // it ends with the test
 	t.Cleanup(func() { _ = server.Close() })
+	if locked {
+		go server.ServeTLS(listener, "", "") //nolint:errcheck // it ends with the test
+		return "https://" + listener.Addr().String()
+	}
+	go server.Serve(listener) //nolint:errcheck // it ends with the test
 	return "http://" + listener.Addr().String()
 }
 
