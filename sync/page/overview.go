@@ -119,35 +119,9 @@ type row struct {
 
 func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
 	seen, f := p.look(), parseFilter(r.URL.Query())
-	body := overviewBody{Health: p.healthOf(&seen.health), Slots: seen.slots, Filter: f, All: len(seen.groups), Known: seen.known, Recent: seen.recent}
-	counts := map[string]int{}
-	shown := make([]*plan.Report, 0, len(seen.groups))
-	any := filter{Text: f.Text, Namespace: f.Namespace}
-	for i := range seen.groups {
-		g := &seen.groups[i]
-		if !any.matches(g) {
-			continue
-		}
-		counts[stateOf(g).Key]++
-		if f.matches(g) {
-			shown = append(shown, g)
-		}
-	}
-	for _, s := range states {
-		if s.Key == "other" && counts[s.Key] == 0 && f.State != s.Key {
-			continue
-		}
-		to := filter{Text: f.Text, Namespace: f.Namespace, State: s.Key}
-		if f.State == s.Key {
-			to.State = ""
-		}
-		body.Tiles = append(body.Tiles, tile{s, counts[s.Key], to.link(1), f.State == s.Key})
-	}
-	slices.SortStableFunc(shown, func(a, b *plan.Report) int {
-		return cmp.Compare(slices.Index(states, stateOf(a)), slices.Index(states, stateOf(b)))
-	})
-	body.Matches = len(shown)
-	body.Pages = pagesOf(len(shown), groupsAtOnce, f.page, f.link)
+	shown, counts := f.choose(seen.groups)
+	body := overviewBody{Health: p.healthOf(&seen.health), Slots: seen.slots, Filter: f, Tiles: f.tiles(counts), All: len(seen.groups), Known: seen.known,
+		Matches: len(shown), Pages: pagesOf(len(shown), groupsAtOnce, f.page, f.link), Recent: seen.recent}
 	for _, g := range shown[body.Pages.from:body.Pages.to] {
 		body.Rows = append(body.Rows, p.rowOf(g))
 	}
@@ -156,6 +130,44 @@ func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
 		title = fmt.Sprintf("(%d) Groups", n)
 	}
 	p.send(w, r, http.StatusOK, "overview", frame{Title: title, Live: true, Section: "groups", Body: body})
+}
+
+// choose returns the groups that match, those first that wait for a person, and how many match in each state.
+func (f filter) choose(groups []plan.Report) (shown []*plan.Report, counts map[string]int) {
+	ofAll := f
+	ofAll.State = ""
+	counts = map[string]int{}
+	for i := range groups {
+		g := &groups[i]
+		if !ofAll.matches(g) {
+			continue
+		}
+		key := stateOf(g).Key
+		counts[key]++
+		if f.State == "" || f.State == key {
+			shown = append(shown, g)
+		}
+	}
+	slices.SortStableFunc(shown, func(a, b *plan.Report) int {
+		return cmp.Compare(slices.Index(states, stateOf(a)), slices.Index(states, stateOf(b)))
+	})
+	return shown, counts
+}
+
+// tiles lead to the groups of each state, and from the one that is shown back to all.
+func (f filter) tiles(counts map[string]int) (all []tile) {
+	for _, s := range states {
+		selected := f.State == s.Key
+		if s.Key == "other" && counts[s.Key] == 0 && !selected {
+			continue
+		}
+		to := f
+		if to.State = s.Key; selected {
+			to.State = ""
+		}
+		all = append(all, tile{s, counts[s.Key], to.link(1), selected})
+	}
+	return all
 }
 
 func (p *Page) rowOf(g *plan.Report) row {
