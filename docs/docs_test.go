@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 const root = ".."
@@ -72,10 +74,14 @@ var (
 	fenced   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	unlinked = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	marked   = regexp.MustCompile(`<a id="([^"]*)"></a>(?:\x60?(\w+))?`)
 )
 
-// anchors are those that GitHub gives to the headings of a page.
+// anchors are those that GitHub gives to the headings of a page, and those that the page sets itself.
 func anchors(page string) (all []string) {
+	for _, m := range marked.FindAllStringSubmatch(page, -1) {
+		all = append(all, m[1])
+	}
 	for _, h := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
 		all = append(all, strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
 	}
@@ -175,20 +181,34 @@ func TestEveryConditionIsSetAndInTheReference(t *testing.T) {
 	}
 }
 
-func TestEveryReasonIsInTroubleshooting(t *testing.T) {
-	pages := read(t, "troubleshooting.md") + read(t, "reference.md")
-	reason := regexp.MustCompile(`(?m)^\s+[Rr]eason\w+ += "(\w+)"|\bReason: +"(\w+)"`)
+// A message that needs a person names the anchor of its reason (plan.Help), and so do alerts.
+func TestEveryConditionAndReasonHasAnAnchorInTroubleshooting(t *testing.T) {
+	page := read(t, "troubleshooting.md")
+	all := anchors(page)
+	known := map[string]bool{}
+	for i, a := range all {
+		if slices.Contains(all[:i], a) {
+			t.Errorf("troubleshooting.md has the anchor %s twice", a)
+		}
+		known["docs/troubleshooting.md#"+a] = true
+	}
+	for _, m := range marked.FindAllStringSubmatch(page, -1) {
+		if m[1] != strings.ToLower(m[2]) {
+			t.Errorf("the anchor %s stands before %q", m[1], m[2])
+		}
+	}
+	reason := regexp.MustCompile(`(?m)^(?:const)?\s+(?:[Rr]eason|Condition)\w+ += "(\w+)"|\bReason: +"(\w+)"`)
 	seen := 0
 	for path, text := range production(files(t, ".go")) {
-		for _, r := range reason.FindAllStringSubmatch(lines(text, "eason"), -1) {
+		for _, r := range reason.FindAllStringSubmatch(lines(text, "\""), -1) {
 			seen++
-			if name := r[1] + r[2]; !regexp.MustCompile(`\b` + name + `\b`).MatchString(pages) {
-				t.Errorf("%s: troubleshooting.md doesn't say what to do about the reason %s", path, name)
+			if name := r[1] + r[2]; !known[plan.Help(name)] {
+				t.Errorf("%s: troubleshooting.md has no anchor for %s", path, name)
 			}
 		}
 	}
-	if seen < 80 {
-		t.Fatalf("only %d reasons were found", seen)
+	if seen < 130 {
+		t.Fatalf("only %d conditions and reasons were found", seen)
 	}
 }
 

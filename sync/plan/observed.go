@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -365,6 +366,17 @@ type Fault struct {
 	Passing bool
 	// Untried reports whether the step ended before the call that would have changed anything.
 	Untried bool
+}
+
+// Help is where the documents say what to do about a reason or a condition.
+func Help(word string) string { return "docs/troubleshooting.md#" + strings.ToLower(word) }
+
+// WithHelp is the fault with a message that names its Help, if somebody has to act.
+func (f Fault) WithHelp() Fault {
+	if f.Person {
+		f.Message = strings.TrimSuffix(f.Message, ".") + " (" + Help(f.Reason) + ")"
+	}
+	return f
 }
 
 // Owns reports whether a folder is known to be the group's: see OwnFolders, or a member is in it.

@@ -168,7 +168,7 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	}
 	if newest > v.Group.Generation && newest != v.Group.UndoneGeneration() {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/troubleshooting.md, \"speak of generation\", says how to undo one that nobody applied)",
+			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/troubleshooting.md#superseded says how to undo one that nobody applied)",
 			newest, v.Group.Generation)}
 	}
 	if name := v.overtaken(); name != "" {

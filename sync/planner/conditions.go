@@ -60,7 +60,7 @@ func (v *view) stalledText() string {
 	if v.hold != nil {
 		return v.holdText()
 	}
-	return strings.Join(hindrances(slices.DeleteFunc(slices.Clone(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
+	return strings.Join(hindrances(slices.DeleteFunc(withHelp(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
 }
 
 // conditionKinds are all conditions, in the order in which the status lists them.

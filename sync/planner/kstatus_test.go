@@ -124,7 +124,7 @@ func TestASharedHindranceIsReportedOnceAndSummariesDoNotRepeatIt(t *testing.T) {
 			Fault: plan.Fault{Reason: "MissingPrivilege", Person: true, Message: "vCenter's user lacks a privilege: grant it."}}
 	}
 	r := planner.Make(o)
-	const text = "12 members (web-0, web-1, web-2 and 9 more): vCenter's user lacks a privilege: grant it"
+	const text = "12 members (web-0, web-1, web-2 and 9 more): vCenter's user lacks a privilege: grant it (docs/troubleshooting.md#missingprivilege)"
 	if r.Status.LastMessage != text {
 		t.Error(r.Status.LastMessage)
 	}

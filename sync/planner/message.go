@@ -19,7 +19,7 @@ func (v *view) message() string {
 	if v.hold != nil {
 		return v.holdText()
 	}
-	parts := hindrances(v.faults, v.nameOf)
+	parts := hindrances(withHelp(v.faults), v.nameOf)
 	if v.Finalizing {
 		parts = append(parts, v.deletion()...)
 	}
@@ -48,7 +48,7 @@ const abandonHint = "if vCenter is gone for good, the annotation " + v1alpha1.An
 
 // holdText says why nothing may be done at all.
 func (v *view) holdText() string {
-	text := strings.TrimSuffix(v.hold.Message, ".")
+	text := strings.TrimSuffix(v.hold.WithHelp().Message, ".")
 	if v.Finalizing {
 		text = "the deletion waits for vCenter: " + text
 	}
@@ -59,6 +59,15 @@ func (v *view) holdText() string {
 		text += "; " + abandonHint
 	}
 	return text
+}
+
+// withHelp are faults that name their place in the documents where somebody has to act.
+func withHelp(faults []named) []named {
+	faults = slices.Clone(faults)
+	for i := range faults {
+		faults[i].Fault = faults[i].WithHelp()
+	}
+	return faults
 }
 
 // hindrances lists what hinders, each hindrance once, with the members that it hinders. Those that need an operator come first.
