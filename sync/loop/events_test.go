@@ -115,7 +115,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 
 		m.change(web.Ref(), func(s *plan.VCenterState) { s.Template = plan.Template{Datacenter: "DC0"} })
 		web.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(3)) })
-		expect(`Warning TemplateNotFound x1: template "t" not found in datacenter DC0; no templates there`)
+		expect(`Warning TemplateNotFound x1: template "t" not found in datacenter DC0; no templates there (docs/troubleshooting.md#templatenotfound)`)
 		for name, n := range web.answers {
 			if n != eventAnswers {
 				t.Errorf("%s was in %d answers", web.events[name].Message, n)
