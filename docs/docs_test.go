@@ -212,6 +212,32 @@ func TestEveryConditionAndReasonHasAnAnchorInTroubleshooting(t *testing.T) {
 	}
 }
 
+// The links of alerts are addresses of these documents.
+func TestEveryAlertLinksToItsPlaceInTroubleshooting(t *testing.T) {
+	all := anchors(read(t, "troubleshooting.md"))
+	alerts := regexp.MustCompile(`(?m)^ +- alert: (\w+)`)
+	links := regexp.MustCompile(`(?m)^ +runbook_url: https://\S+/docs/troubleshooting\.md#(\w+)$`)
+	seen := 0
+	for path, text := range files(t, ".yaml") {
+		names, urls := alerts.FindAllStringSubmatch(text, -1), links.FindAllStringSubmatch(text, -1)
+		if len(names) == 0 {
+			continue
+		}
+		if len(names) != len(urls) {
+			t.Errorf("%s: %d alerts and %d links", path, len(names), len(urls))
+			continue
+		}
+		for i, name := range names {
+			if seen++; urls[i][1] != strings.ToLower(name[1]) || !slices.Contains(all, urls[i][1]) {
+				t.Errorf("%s: the alert %s links to %s", path, name[1], urls[i][1])
+			}
+		}
+	}
+	if seen < 5 {
+		t.Fatalf("only %d alerts were found", seen)
+	}
+}
+
 // metacontrollers are messages of Metacontroller that troubleshooting.md quotes.
 var metacontrollers = []string{"secrets is forbidden", "unsupported status code: 401"}
 

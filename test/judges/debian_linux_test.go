@@ -21,7 +21,7 @@ import (
 var releases = []string{"bookworm", "trixie", "testing", "sid"}
 
 // packages are the judges.
-var packages = []string{"cloud-init", "netplan.io", "ansible-core"}
+var packages = []string{"cloud-init", "netplan.io", "ansible-core", "prometheus"}
 
 // debian is a directory with the judges of one release and all that they need. Its tests don't run in parallel: they share it.
 type debian struct {

@@ -1,6 +1,6 @@
 // Package judges has programs that are not ours read what the server writes: cloud-init of several Debian releases, with each of its
-// network renderers and netplan, what a guest is told; ansible-inventory, the inventory; Prometheus' own code, GET /sd. `make judges`
-// runs it. What a judge needs and the machine lacks is said, and skipped; with CI=true it is an error.
+// network renderers and netplan, what a guest is told; ansible-inventory, the inventory; Prometheus' own code, GET /sd; promtool, the alerts. `make
+// judges` runs it. What a judge needs and the machine lacks is said, and skipped; with CI=true it is an error.
 package judges
 
 import (

@@ -1,0 +1,63 @@
+package judges
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v2"
+)
+
+// rules are those of the monitoring component, as a file of Prometheus.
+func rules(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, "manifests/components/monitoring/prometheusrule.yaml"))
+	must(t, err)
+	var object struct{ Spec yaml.MapSlice }
+	must(t, yaml.Unmarshal(text, &object))
+	file, err := yaml.Marshal(object.Spec)
+	must(t, err)
+	return string(file)
+}
+
+// promtool has promtool check the rules and try them, and gives what it says if it does not like them.
+func (d debian) promtool(t *testing.T, rules, tests string) string {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(d.root, "tmp", "rules.yaml"), []byte(rules), 0o644))
+	must(t, os.WriteFile(filepath.Join(d.root, "tmp", "alerts.yaml"), []byte(tests), 0o644))
+	for _, args := range [][]string{{"check", "rules", "/tmp/rules.yaml"}, {"test", "rules", "/tmp/alerts.yaml"}} {
+		if out, said, err := d.run(t, nil, "", append([]string{"/usr/bin/promtool"}, args...)...); err != nil {
+			return out + said
+		}
+	}
+	return ""
+}
+
+func TestPromtoolSeesEachAlertFireWhenItShould(t *testing.T) {
+	all := debians(t)
+	text, err := os.ReadFile("testdata/alerts.yaml")
+	must(t, err)
+	rules, tests := rules(t), string(text)
+	for line := range strings.Lines(rules) {
+		if name, is := strings.CutPrefix(strings.TrimSpace(line), "- alert: "); is && strings.Count(tests, "alertname: "+name+"\n") == 0 {
+			t.Errorf("nothing tries when %s fires", name)
+		}
+	}
+	for _, d := range all {
+		if said := d.promtool(t, rules, tests); said != "" {
+			t.Errorf("Debian %s: %s", d.release, said)
+		}
+		for what, bent := range map[string]string{
+			"no expression":   strings.Replace(rules, "== 0", "==", 1),
+			"another phase":   strings.Replace(rules, `phase="ERROR"`, `phase="Error"`, 1),
+			"a longer wait":   strings.Replace(rules, "for: 10m", "for: 20m", 1),
+			"no certificate":  strings.Replace(rules, "7 * 86400", "6 * 86400", 1),
+			"another runbook": strings.Replace(rules, "#vmgroupsqueue", "#queue", 1),
+		} {
+			if said := d.promtool(t, bent, tests); bent == rules || said == "" {
+				t.Errorf("planted: %s: Debian %s finds nothing", what, d.release)
+			}
+		}
+	}
+}
