@@ -128,18 +128,19 @@ verify: ## Check that generated files and go.mod are up to date
 	$(call generate-into,$$tmp,$$tmp); \
 	diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
 		{ echo "generated files are out of date: run make generate" >&2; exit 1; }
-	@for dir in . release test/e2e test/e2e/kubernetes test/judges; do \
+	@for dir in . release test/e2e test/e2e/kubernetes test/judges test/linters; do \
 		(cd $$dir && $(GO) mod tidy -diff) || { echo "go.mod or go.sum of $$dir is out of date: run go mod tidy there" >&2; exit 1; }; \
 	done
 
 .PHONY: lint
-lint: ## Check format, go vet and staticcheck
+lint: ## Check format, go vet, staticcheck, and the API by kube-api-linter
 	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "run gofmt -w on:" $$bad >&2; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
-	@set -e; for dir in release test/e2e test/judges; do \
+	@set -e; for dir in release test/e2e test/judges test/linters; do \
 		(cd $$dir && set -x && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); \
 	done
+	cd test/linters && $(GO) test -count=1 ./...
 
 .PHONY: image
 image: ## Build the image vmgroup:dev, with docker if its daemon answers, else with buildah

@@ -43,12 +43,12 @@ const (
 
 // Clone says how members are cloned.
 type Clone struct {
-	// Mode: Full (the default) copies the template's disks; Linked creates child disks of a snapshot of the template,
+	// mode says how: Full (the default) copies the template's disks; Linked creates child disks of a snapshot of the template,
 	// which takes seconds and little space, and needs the template and the snapshot as long as there are members.
-	// +kubebuilder:default=Full
+	// +default="Full"
 	// +optional
 	Mode CloneMode `json:"mode,omitempty"`
-	// Snapshot of the template to clone from: its name, or its path in the tree of snapshots ("base/patched"), of at
+	// snapshot of the template to clone from: its name, or its path in the tree of snapshots ("base/patched"), of at
 	// most 1024 characters. With Linked the default is the template's current snapshot, with Full the template as it is.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
@@ -72,26 +72,26 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.?pool.orValue(\"\") == \"\" || self.?zones.orValue([]).size() == 0",message="zones and pool exclude each other: name the pool as one of zones, or remove one of them",fieldPath=".zones",reason=FieldValueInvalid
 type Placement struct {
-	// Datacenter is the datacenter's name or inventory path; by default that of the server's settings. It cannot change
+	// datacenter is the datacenter's name or inventory path; by default that of the server's settings. It cannot change
 	// while the group has members.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datacenter string `json:"datacenter,omitempty"`
-	// Pool is the cluster, host or resource pool that members run in: its name or inventory path
+	// pool is the cluster, host or resource pool that members run in: its name or inventory path
 	// ("/DC0/host/C0/Resources/web").
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Pool string `json:"pool,omitempty"`
-	// Datastore is the datastore, or the datastore cluster (which recommends one), for members' disks:
+	// datastore is the datastore, or the datastore cluster (which recommends one), for members' disks:
 	// its name or inventory path. By default that of the server's settings, else the template's own.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datastore string `json:"datastore,omitempty"`
-	// StoragePolicy is the name of the VM storage policy of members' files and disks.
+	// storagePolicy is the name of the VM storage policy of members' files and disks.
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	StoragePolicy string `json:"storagePolicy,omitempty"`
-	// Folder, a path below the datacenter's VM folder ("teams/shop"), holds the group's folder <namespace>/<group>;
+	// folder is a path below the datacenter's VM folder ("teams/shop"), which holds the group's folder <namespace>/<group>;
 	// by default the server's --folder does. Names of at most 80 characters, 1024 in total. It cannot change while the
 	// group has members.
 	// +kubebuilder:validation:MaxLength=1024
@@ -100,7 +100,7 @@ type Placement struct {
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') || self.split('/').all(name, name.size() >= 1 && name.size() <= 80 && name != '.' && name != '..')",message="must be names of 1 to 80 characters separated by '/', such as teams/shop; '.' and '..' are not names"
 	// +optional
 	Folder string `json:"folder,omitempty"`
-	// Zones are clusters, hosts or resource pools, by name or inventory path, to spread members evenly over: at most
+	// zones are clusters, hosts or resource pools, by name or inventory path, to spread members evenly over: at most
 	// 32, instead of pool. The member with ordinal n runs in the (n modulo their number)-th of them, counted from 0, also
 	// when it is replaced.
 	// +kubebuilder:validation:MaxItems=32
@@ -110,9 +110,9 @@ type Placement struct {
 	// +listType=atomic
 	// +optional
 	Zones []string `json:"zones,omitempty"`
-	// AntiAffinity keeps members on different hosts with a DRS rule: None (the default), Preferred, or Required (a member
+	// antiAffinity keeps members on different hosts with a DRS rule: None (the default), Preferred, or Required (a member
 	// is not powered on before the rule exists, nor where it would break the rule).
-	// +kubebuilder:default=None
+	// +default="None"
 	// +optional
 	AntiAffinity AntiAffinity `json:"antiAffinity,omitempty"`
 }
@@ -122,27 +122,27 @@ type Placement struct {
 // +kubebuilder:validation:XValidation:rule="self.?dhcp.orValue(true) || has(self.ipv4) || has(self.ipv6)",message="without DHCP the adapter needs ipv4 or ipv6: set one of them, or remove dhcp",fieldPath=".dhcp",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!(self.?dhcp.orValue(false) && has(self.ipv4))",message="an adapter has its IPv4 address from DHCP or from ipv4: remove one of them",fieldPath=".dhcp",reason=FieldValueInvalid
 type Network struct {
-	// Network is the network that the adapter is connected to, by name or inventory path: a standard network, a
+	// network is the network that the adapter is connected to, by name or inventory path: a standard network, a
 	// distributed port group, or an opaque (NSX) network. At most 1024 characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	Network string `json:"network"`
-	// DHCP requests an IPv4 address by DHCP; default true if neither ipv4 nor ipv6 is set. Not together with ipv4.
+	// dhcp requests an IPv4 address by DHCP; default true if neither ipv4 nor ipv6 is set. Not together with ipv4.
 	// +optional
 	DHCP *bool `json:"dhcp,omitempty"`
-	// IPv4 gives each member a static address.
+	// ipv4 gives each member a static address.
 	// +kubebuilder:validation:XValidation:rule="self.prefixLength <= 32",message="must be between 1 and 32 for IPv4",fieldPath=".prefixLength",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!self.ranges.exists(r, r.contains(':'))",message="must be IPv4 addresses: IPv6 ones go into ipv6",fieldPath=".ranges",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !self.gateway.contains(':')",message="must be an IPv4 address: an IPv6 one goes into ipv6",fieldPath=".gateway",reason=FieldValueInvalid
 	// +optional
 	IPv4 *Addresses `json:"ipv4,omitempty"`
-	// IPv6 gives each member a static address.
+	// ipv6 gives each member a static address.
 	// +kubebuilder:validation:XValidation:rule="self.ranges.all(r, r.contains(':'))",message="must be IPv6 addresses: IPv4 ones go into ipv4",fieldPath=".ranges",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway == '' || self.gateway.contains(':')",message="must be an IPv6 address: an IPv4 one goes into ipv4",fieldPath=".gateway",reason=FieldValueInvalid
 	// +optional
 	IPv6 *Addresses `json:"ipv6,omitempty"`
-	// Nameservers are the IP addresses of DNS servers, IPv4 or IPv6: at most 8.
+	// nameservers are the IP addresses of DNS servers, IPv4 or IPv6: at most 8.
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=45
@@ -150,7 +150,7 @@ type Network struct {
 	// +listType=atomic
 	// +optional
 	Nameservers []string `json:"nameservers,omitempty"`
-	// SearchDomains are the DNS search domains: at most 8, in lower case.
+	// searchDomains are the DNS search domains: at most 8, in lower case.
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
@@ -164,7 +164,7 @@ type Network struct {
 // when it is replaced. A group needs one for each ordinal that it uses: replicas, and maxSurge more during updates.
 // More addresses replace no member, as long as each keeps its own.
 type Addresses struct {
-	// Ranges are addresses ("10.0.0.7") and ranges ("10.0.0.10-10.0.0.59"), in the order in which they are used: at most
+	// ranges are addresses ("10.0.0.7") and ranges ("10.0.0.10-10.0.0.59"), in the order in which they are used: at most
 	// 64, of one network, none of them twice. A member without an address is not created.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
@@ -175,12 +175,12 @@ type Addresses struct {
 	// +listType=atomic
 	// +required
 	Ranges []string `json:"ranges"`
-	// PrefixLength of the network, such as 24: 1 to 32 for IPv4, 1 to 128 for IPv6.
+	// prefixLength of the network, such as 24: 1 to 32 for IPv4, 1 to 128 for IPv6.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=128
 	// +required
 	PrefixLength int32 `json:"prefixLength"`
-	// Gateway is the default gateway's address: in the network of the members' addresses, or with IPv6 link-local
+	// gateway is the default gateway's address: in the network of the members' addresses, or with IPv6 link-local
 	// ("fe80::1"); and not in ranges.
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="self == '' || isIP(self)",message="must be an IP address, such as 10.0.0.1"
@@ -195,43 +195,43 @@ type Addresses struct {
 // +kubebuilder:validation:XValidation:rule="has(self.secretKeyRef) || has(self.configMapKeyRef)",message="name a Secret's key with secretKeyRef, or a ConfigMap's with configMapKeyRef",fieldPath=".secretKeyRef",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="!(has(self.secretKeyRef) && has(self.configMapKeyRef))",message="secretKeyRef and configMapKeyRef exclude each other: remove one of them",fieldPath=".configMapKeyRef",reason=FieldValueInvalid
 type UserData struct {
-	// SecretKeyRef names a key of a Secret.
+	// secretKeyRef names a key of a Secret.
 	// +optional
 	SecretKeyRef *KeyRef `json:"secretKeyRef,omitempty"`
-	// ConfigMapKeyRef names a key of a ConfigMap.
+	// configMapKeyRef names a key of a ConfigMap.
 	// +optional
 	ConfigMapKeyRef *KeyRef `json:"configMapKeyRef,omitempty"`
 }
 
 // KeyRef names a key of a Secret or ConfigMap in the group's namespace.
 type KeyRef struct {
-	// Name of the Secret or ConfigMap.
+	// name of the Secret or ConfigMap.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Secret or ConfigMap: a-z, 0-9, '-' and '.', with a letter or digit at both ends"
 	// +required
 	Name string `json:"name"`
-	// Key in it; by default user-data. Letters, digits, '-', '_' and '.'.
+	// key in it; by default user-data. Letters, digits, '-', '_' and '.'.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[-._a-zA-Z0-9]+$') && self != '.' && !self.startsWith('..')",message="must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.', not beginning with '..'"
-	// +kubebuilder:default=user-data
+	// +default="user-data"
 	// +optional
 	Key string `json:"key,omitempty"`
 }
 
 // Tag is a vSphere tag.
 type Tag struct {
-	// Category of the tag.
+	// category of the tag.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=80
 	// +required
 	Category string `json:"category"`
-	// Name of the tag.
+	// name of the tag.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=80
 	// +required
 	Name string `json:"name"`
-	// Create the tag, and its category, if they are missing. Default false: a missing tag is an error.
+	// create the tag, and its category, if they are missing. Default false: a missing tag is an error.
 	// +optional
 	Create bool `json:"create,omitempty"`
 }

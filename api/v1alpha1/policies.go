@@ -44,22 +44,22 @@ const (
 
 // Readiness says when a member is ready. readyReplicas, updates and healing use it.
 type Readiness struct {
-	// Check is what makes a member ready: PoweredOn (the default), ToolsRunning (VMware Tools run in the guest), or
+	// check is what makes a member ready: PoweredOn (the default), ToolsRunning (VMware Tools run in the guest), or
 	// GuestIP (Tools report an address that is neither link-local nor loopback). Each includes the one before.
-	// +kubebuilder:default=PoweredOn
+	// +default="PoweredOn"
 	// +optional
 	Check ReadinessCheck `json:"check,omitempty"`
-	// InitialDelaySeconds is how long after power-on a member may be unready before the time-out begins, in
+	// initialDelaySeconds is how long after power-on a member may be unready before the time-out begins, in
 	// seconds: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	InitialDelaySeconds int32 `json:"initialDelaySeconds,omitempty"`
-	// TimeoutSeconds is how long a powered-on member may stay unready before it is unhealthy and spec.healing applies, in
+	// timeoutSeconds is how long a powered-on member may stay unready before it is unhealthy and spec.healing applies, in
 	// seconds: 1 to 2592000 (30 days), default 600.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
-	// +kubebuilder:default=600
+	// +default=600
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
@@ -108,58 +108,58 @@ const (
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable) && string(self.maxSurge) in ['0', '0%'] && string(self.maxUnavailable) in ['0', '0%'])",message="maxSurge and maxUnavailable may not both be 0: no member could ever be replaced",fieldPath=".maxUnavailable",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.minReadySeconds) || self.minReadySeconds < (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 1800)",message="progressDeadlineSeconds (default 1800) must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds",reason=FieldValueInvalid
 type Update struct {
-	// Strategy: RollingUpdate (the default) updates members that differ from the spec automatically; with OnDelete, only
+	// strategy says when: RollingUpdate (the default) updates members that differ from the spec automatically; with OnDelete, only
 	// new members use the new spec (because one was deleted, or named in spec.replace).
-	// +kubebuilder:default=RollingUpdate
+	// +default="RollingUpdate"
 	// +optional
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
-	// Resize says how members get another cpu or memory. InPlace: added to the running VM where its hot-plug flags
+	// resize says how members get another cpu or memory. InPlace: added to the running VM where its hot-plug flags
 	// allow it, else the guest is shut down, the VM changed and powered on. Replace: a new clone. Auto (the default):
 	// in place, and by a new clone where the VM refuses.
-	// +kubebuilder:default=Auto
+	// +default="Auto"
 	// +optional
 	Resize ResizeWay `json:"resize,omitempty"`
-	// MaxSurge is how many extra members beyond spec.replicas an update may create: a number, or a percentage
+	// maxSurge is how many extra members beyond spec.replicas an update may create: a number, or a percentage
 	// of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; default 25%. It and maxUnavailable may not both be 0.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
-	// +kubebuilder:default="25%"
+	// +default="25%"
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
-	// MaxUnavailable is how many of spec.replicas may be unavailable during an update: a number, or a percentage of
+	// maxUnavailable is how many of spec.replicas may be unavailable during an update: a number, or a percentage of
 	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%; default 25%. It and maxSurge may not both be 0; if
 	// their percentages come out as 0, it is 1.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
-	// +kubebuilder:default="25%"
+	// +default="25%"
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// MinReadySeconds is how long a member must be ready to count as available, in seconds: 0 (the default) to
+	// minReadySeconds is how long a member must be ready to count as available, in seconds: 0 (the default) to
 	// 2592000 (30 days), and less than progressDeadlineSeconds.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// Canary, while set, pauses an update once this many members are updated: a number, or a
+	// canary pauses an update, while it is set, once this many members are updated: a number, or a
 	// percentage of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; not set by default. Remove it to go on.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +optional
 	Canary *intstr.IntOrString `json:"canary,omitempty"`
-	// Paused, while true, holds an update where it is. Healing and scaling go on. Default false.
+	// paused holds an update where it is, while it is true. Healing and scaling go on. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ProgressDeadlineSeconds is how long an update may make no progress, while members that it created are not
+	// progressDeadlineSeconds is how long an update may make no progress, while members that it created are not
 	// available, before it stops and reports it, in seconds: 1 to 2592000 (30 days), default 1800. It must be greater
 	// than minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
-	// +kubebuilder:default=1800
+	// +default=1800
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	// OnTemplateChange says what to do when the template's disks changed, or another template took its name:
+	// onTemplateChange says what to do when the template's disks changed, or another template took its name:
 	// Ignore (the default; the condition TemplateChanged reports it) or Replace the members.
-	// +kubebuilder:default=Ignore
+	// +default="Ignore"
 	// +optional
 	OnTemplateChange TemplateChange `json:"onTemplateChange,omitempty"`
 }
@@ -179,27 +179,27 @@ const (
 // (Whatever it says, a member that is powered off is powered on, one that was destroyed is recreated, and
 // one that vCenter cannot reach is left alone.)
 type Healing struct {
-	// Action: RestartThenReplace (the default) resets the VM, and replaces it if it stays unready for as long again;
+	// action says what: RestartThenReplace (the default) resets the VM, and replaces it if it stays unready for as long again;
 	// Replace replaces it at once; None leaves it.
-	// +kubebuilder:default=RestartThenReplace
+	// +default="RestartThenReplace"
 	// +optional
 	Action HealingAction `json:"action,omitempty"`
-	// MaxUnhealthy is how many members may be unready for healing to go on: a number, or a percentage of
+	// maxUnhealthy is how many members may be unready for healing to go on: a number, or a percentage of
 	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%, default 40%; one is always allowed. Above it the cause is
 	// likely elsewhere: healing is suspended, and the condition HealingSuspended lists the members.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
-	// +kubebuilder:default="40%"
+	// +default="40%"
 	// +optional
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
-	// MaxConcurrent is how many members may be healed at once: a number, or a percentage of spec.replicas, rounded up:
+	// maxConcurrent is how many members may be healed at once: a number, or a percentage of spec.replicas, rounded up:
 	// 1 to 1000, or 1% to 100%; default 10%.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9][0-9]?)%$') : (self >= 1 && self <= 1000)",message="must be a number from 1 to 1000 or a percentage from 1% to 100%"
-	// +kubebuilder:default="10%"
+	// +default="10%"
 	// +optional
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
-	// ReplaceVanishedAfterSeconds gives up members that have vanished from vCenter without having been destroyed (their host was removed
+	// replaceVanishedAfterSeconds gives up members that have vanished from vCenter without having been destroyed (their host was removed
 	// from the inventory, say), this long after they were missed, in seconds: 60 to 2592000 (30 days). Such a VM may still run, so there
 	// may be two of one name and address until it comes back, and is removed. By default members that have vanished are kept.
 	// +kubebuilder:validation:Minimum=60
@@ -224,12 +224,12 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || self.protected.size() * self.remove.size() > 500000 || !self.remove.exists(n, n in self.protected)",message="a member may not be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
 type ScaleIn struct {
-	// Order of the healthy and updated members: HighestOrdinal (the default), Oldest or Newest (by when
+	// order of the healthy and updated members: HighestOrdinal (the default), Oldest or Newest (by when
 	// they were cloned or adopted).
-	// +kubebuilder:default=HighestOrdinal
+	// +default="HighestOrdinal"
 	// +optional
 	Order ScaleInOrder `json:"order,omitempty"`
-	// Protected are names of members ("web-0") that go last, and never while others can: at most 1000. Updates and
+	// protected are names of members ("web-0") that go last, and never while others can: at most 1000. Updates and
 	// healing replace them like any other.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
@@ -237,7 +237,7 @@ type ScaleIn struct {
 	// +listType=set
 	// +optional
 	Protected []string `json:"protected,omitempty"`
-	// Remove are names of members ("web-3") that go first when there are too many: at most 1000, none of them in
+	// remove are names of members ("web-3") that go first when there are too many: at most 1000, none of them in
 	// protected. It removes no member by itself: lower replicas as well.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
@@ -249,12 +249,12 @@ type ScaleIn struct {
 
 // Replacement names a member to replace once.
 type Replacement struct {
-	// Name of the member ("web-1").
+	// name of the member ("web-1").
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
-	// MoRef of the VM to replace ("vm-42", from status.members; letters, digits and '-', at most 63). Once
+	// moRef of the VM to replace ("vm-42", from status.members; letters, digits and '-', at most 63). Once
 	// that VM is gone, the request is done, and may stay in the spec.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -277,20 +277,20 @@ const (
 
 // Deletion says how members are removed.
 type Deletion struct {
-	// Policy applies when the group is deleted: Delete (the default) removes its VMs and their disks. Retain powers
+	// policy applies when the group is deleted: Delete (the default) removes its VMs and their disks. Retain powers
 	// nothing off, removes our stamp, and so leaves ordinary VMs behind; adopted ones get their name and folder back.
-	// +kubebuilder:default=Delete
+	// +default="Delete"
 	// +optional
 	Policy DeletionPolicy `json:"policy,omitempty"`
-	// ShutdownTimeoutSeconds is how long a guest may take to shut down before its VM is powered off, in seconds: 0 (power
+	// shutdownTimeoutSeconds is how long a guest may take to shut down before its VM is powered off, in seconds: 0 (power
 	// off at once) to 2592000 (30 days), default 60. A guest without running VMware Tools is powered
 	// off at once. Also for the power cycle of a resize.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
-	// +kubebuilder:default=60
+	// +default=60
 	// +optional
 	ShutdownTimeoutSeconds *int32 `json:"shutdownTimeoutSeconds,omitempty"`
-	// QuarantineSeconds is how long a member that scale-in, an update or healing removed is kept, powered off and in
+	// quarantineSeconds is how long a member that scale-in, an update or healing removed is kept, powered off and in
 	// the folder "quarantine" of its group, before it is destroyed, in seconds: 0 (the default: destroyed at once) to
 	// 2592000 (30 days). If replicas rises meanwhile, a member that fits the spec comes back. Deleting the
 	// group destroys them at once.

@@ -29,11 +29,11 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.?type.orValue(\"\") != 'ClusterIP' || self.?ports.orValue([]).size() > 0",message="a ClusterIP Service needs a port: add one, or set type to Headless",fieldPath=".ports",reason=FieldValueRequired
 type Service struct {
-	// Type: Headless (the default; DNS answers with members' addresses) or ClusterIP.
-	// +kubebuilder:default=Headless
+	// type is Headless (the default; DNS answers with members' addresses) or ClusterIP.
+	// +default="Headless"
 	// +optional
 	Type ServiceType `json:"type,omitempty"`
-	// Ports that members serve: at most 100. A ClusterIP Service needs one or more. Each port, and each port of the
+	// ports that members serve: at most 100. A ClusterIP Service needs one or more. Each port, and each port of the
 	// members, may occur once, whatever its protocol: Metacontroller tells ports apart by their numbers alone.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.size() <= 1 || self.all(p, p.?name.orValue('') != '')",message="each port needs a name if there are several"
@@ -43,14 +43,14 @@ type Service struct {
 	// +listType=atomic
 	// +optional
 	Ports []ServicePort `json:"ports,omitempty"`
-	// Annotations of the Service: at most 50, of 16384 characters together. Not those in which Metacontroller and kubectl record what they applied.
+	// annotations of the Service: at most 50, of 16384 characters together. Not those in which Metacontroller and kubectl record what they applied.
 	// +kubebuilder:validation:MaxProperties=50
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="must have names of annotations, such as example.com/owner",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('metacontroller.k8s.io/') || k.startsWith('metacontroller.io/') || k == 'kubectl.kubernetes.io/last-applied-configuration')",message="must not be those of Metacontroller or kubectl, metacontroller.k8s.io/..., metacontroller.io/..., kubectl.kubernetes.io/last-applied-configuration",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.map(k, k.size() + self[k].size()).sum() <= 16384",message="may have 16384 characters together, names and values",reason=FieldValueInvalid
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// DrainSeconds is how long a ready member that will be removed, or power-cycled for its size, is left alone, in
+	// drainSeconds is how long a ready member that will be removed, or power-cycled for its size, is left alone, in
 	// seconds, after its endpoints are seen to be terminating: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
@@ -60,27 +60,27 @@ type Service struct {
 
 // ServicePort is a port that members serve.
 type ServicePort struct {
-	// Name of the port, a DNS label of at most 15 characters; required if there is more than one.
+	// name of the port, a DNS label of at most 15 characters; required if there is more than one.
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a DNS label: a-z, 0-9 and '-', with a letter or digit at both ends"
 	// +optional
 	Name string `json:"name,omitempty"`
-	// Port of the Service: 1 to 65535.
+	// port of the Service: 1 to 65535.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +required
 	Port int32 `json:"port"`
-	// TargetPort is the members' port, 1 to 65535; by default that of the Service.
+	// targetPort is the members' port, 1 to 65535; by default that of the Service.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	TargetPort *int32 `json:"targetPort,omitempty"`
-	// Protocol: TCP (the default), UDP or SCTP.
+	// protocol is TCP (the default), UDP or SCTP.
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
-	// +kubebuilder:default=TCP
+	// +default="TCP"
 	// +optional
 	Protocol string `json:"protocol,omitempty"`
-	// AppProtocol is the application protocol, such as "http" or "kubernetes.io/h2c".
+	// appProtocol is the application protocol, such as "http" or "kubernetes.io/h2c".
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be the name of a protocol, such as http, or a prefixed one, such as kubernetes.io/h2c"
 	// +optional

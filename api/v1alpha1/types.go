@@ -55,13 +55,15 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || (has(self.spec.placement) && has(self.spec.placement.folder) ? self.spec.placement.folder : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.folder) ? oldSelf.spec.placement.folder : \"\")",message="cannot be changed while the group has members, or is getting some: scale it to 0 first, or make another group",fieldPath=".spec.placement.folder",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.service) || self.metadata.name.matches('^[a-z]')",message="the Service has the group's name, which must then begin with a letter: rename the group, or remove service",fieldPath=".spec.service",reason=FieldValueInvalid
 type VmGroup struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is that of any object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the desired state.
+	// spec is the desired state.
 	// +required
 	Spec VmGroupSpec `json:"spec"`
-	// Status is the observed state.
+	// status is the observed state.
 	// +optional
 	Status VmGroupStatus `json:"status,omitzero"`
 }
@@ -70,66 +72,66 @@ type VmGroup struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.userData) || self.?customizationSpec.orValue(\"\") == \"\"",message="userData and customizationSpec exclude each other: cloud-init applies the one, vCenter's guest customization the other",fieldPath=".customizationSpec",reason=FieldValueInvalid
 type VmGroupSpec struct {
-	// CPU is the number of virtual CPUs of each member: 1 to 768.
+	// cpu is the number of virtual CPUs of each member: 1 to 768.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=768
 	// +required
 	CPU int32 `json:"cpu"`
 
-	// Memory of each member in GB of 1,024 MB: 1 to 24576.
+	// memory of each member in GB of 1,024 MB: 1 to 24576.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=24576
 	// +required
 	Memory int32 `json:"memory"`
 
-	// Template is the VM template that members are cloned from: its name, or its inventory path
+	// template is the VM template that members are cloned from: its name, or its inventory path
 	// ("/DC0/vm/templates/ubuntu-24.04") where several have that name.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +required
 	Template string `json:"template"`
 
-	// Replicas is the number of members: 0 to 1000, default 1.
+	// replicas is the number of members: 0 to 1000, default 1.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
-	// +kubebuilder:default=1
+	// +default=1
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// Inventory says how the members are published for pods and scripts to read: ConfigMap (the default) keeps
+	// inventory says how the members are published for pods and scripts to read: ConfigMap (the default) keeps
 	// a ConfigMap "<group>-members" with the members as JSON; None keeps none.
 	// +kubebuilder:validation:Enum=ConfigMap;None
-	// +kubebuilder:default=ConfigMap
+	// +default="ConfigMap"
 	// +optional
 	Inventory Inventory `json:"inventory,omitempty"`
 
-	// Paused, while true, keeps everything in vCenter as it is, even when the group is deleted: the deletion then waits.
+	// paused keeps everything in vCenter as it is while it is true, even when the group is deleted: the deletion then waits.
 	// The status stays up to date, and /plan shows what would be done. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// Readiness says when a member is ready; by default when it is powered on. readyReplicas, updates and healing use
+	// readiness says when a member is ready; by default when it is powered on. readyReplicas, updates and healing use
 	// it.
 	// +optional
 	Readiness Readiness `json:"readiness,omitzero"`
 
-	// Update says how a changed spec reaches the members: by default a few at a time, so that enough of them stay
+	// update says how a changed spec reaches the members: by default a few at a time, so that enough of them stay
 	// available. A member is available when it has been ready for minReadySeconds.
 	// +optional
 	Update Update `json:"update,omitzero"`
 
-	// Healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
+	// healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
 	// (Whatever it says, a member that is powered off is powered on, one that was destroyed is recreated, and
 	// one that vCenter cannot reach is left alone.)
 	// +optional
 	Healing Healing `json:"healing,omitzero"`
 
-	// ScaleIn says which members go first when there are more than replicas: those in remove, then the unready, then
+	// scaleIn says which members go first when there are more than replicas: those in remove, then the unready, then
 	// those that differ from the spec, then by order; those in protected last.
 	// +optional
 	ScaleIn ScaleIn `json:"scaleIn,omitzero"`
 
-	// Replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef. One that has vanished
+	// replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef. One that has vanished
 	// from vCenter is given up by this: a new clone takes its ordinal, and if its VM comes back, it is removed.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
@@ -137,11 +139,11 @@ type VmGroupSpec struct {
 	// +optional
 	Replace []Replacement `json:"replace,omitempty"`
 
-	// Deletion says how members are removed, and what becomes of them when the group is deleted.
+	// deletion says how members are removed, and what becomes of them when the group is deleted.
 	// +optional
 	Deletion Deletion `json:"deletion,omitzero"`
 
-	// Adopt are existing VMs that become members instead of new clones: at most 1000 inventory paths
+	// adopt are existing VMs that become members instead of new clones: at most 1000 inventory paths
 	// ("/DC0/vm/legacy/web-a", of at most 1024 characters) or moRefs ("vm-42"). Only from folders that the server's
 	// --adopt-from allows, and only while members are missing. They are stamped, moved into the group's folder and
 	// renamed, but not cloned; from then on they are resized, rolled and REMOVED like any other member.
@@ -153,32 +155,32 @@ type VmGroupSpec struct {
 	// +optional
 	Adopt []string `json:"adopt,omitempty"`
 
-	// Clone says how members are cloned: in full, or linked to a snapshot of the template.
+	// clone says how members are cloned: in full, or linked to a snapshot of the template.
 	// +optional
 	Clone Clone `json:"clone,omitzero"`
 
-	// Placement says where members run, and which hosts they may share.
+	// placement says where members run, and which hosts they may share.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
 
-	// Networks are the network adapters of each member, in order: at most 10. By default members have the template's.
+	// networks are the network adapters of each member, in order: at most 10. By default members have the template's.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=atomic
 	// +optional
 	Networks []Network `json:"networks,omitempty"`
 
-	// UserData is what cloud-init applies in each member at its first boot. A change of the text replaces the members.
+	// userData is what cloud-init applies in each member at its first boot. A change of the text replaces the members.
 	// +optional
 	UserData *UserData `json:"userData,omitempty"`
 
-	// CustomizationSpec is the name of a guest customization specification of vCenter (Linux or Windows), for guests
+	// customizationSpec is the name of a guest customization specification of vCenter (Linux or Windows), for guests
 	// without cloud-init; at most 80 characters. Each member gets its own name as host name, and the addresses of
 	// spec.networks. Not together with userData.
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	CustomizationSpec string `json:"customizationSpec,omitempty"`
 
-	// Tags are vSphere tags, attached to members before they are powered on for the first time: at most 20.
+	// tags are vSphere tags, attached to members before they are powered on for the first time: at most 20.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=map
 	// +listMapKey=category
@@ -186,7 +188,7 @@ type VmGroupSpec struct {
 	// +optional
 	Tags []Tag `json:"tags,omitempty"`
 
-	// CustomAttributes are vSphere custom attributes of members, by name: at most 20, with names of at most 80 and values
+	// customAttributes are vSphere custom attributes of members, by name: at most 20, with names of at most 80 and values
 	// of at most 255 characters. An attribute that does not exist in vCenter is created.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() >= 1 && name.size() <= 80)",message="must have names of 1 to 80 characters",reason=FieldValueInvalid
@@ -194,7 +196,7 @@ type VmGroupSpec struct {
 	// +optional
 	CustomAttributes map[string]string `json:"customAttributes,omitempty"`
 
-	// Service creates a Kubernetes Service and EndpointSlices for the members.
+	// service creates a Kubernetes Service and EndpointSlices for the members.
 	// +optional
 	Service *Service `json:"service,omitempty"`
 }
@@ -225,147 +227,163 @@ const (
 // VmGroupStatus is the observed state of a group. It holds facts only, never intentions, so equal facts give
 // equal bytes.
 type VmGroupStatus struct {
-	// ObservedGeneration is the generation of the spec that this status is about. Metacontroller sets it.
+	// observedGeneration is the generation of the spec that this status is about. Metacontroller sets it.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Phase is PENDING, RUNNING or ERROR.
+	// phase is PENDING, RUNNING or ERROR.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// CurrentReplicas is the number of members that exist in vCenter, in whatever state.
+	// currentReplicas is the number of members that exist in vCenter, in whatever state.
 	// +optional
 	CurrentReplicas int32 `json:"currentReplicas"`
-	// DesiredReplicas is the desired number of members: spec.replicas.
+	// desiredReplicas is the desired number of members: spec.replicas.
 	// +optional
 	DesiredReplicas int32 `json:"desiredReplicas"`
-	// ReadyReplicas is the number of members that are ready, as spec.readiness says.
+	// readyReplicas is the number of members that are ready, as spec.readiness says.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// AvailableReplicas is the number of members that have been ready for spec.update.minReadySeconds and are not
+	// availableReplicas is the number of members that have been ready for spec.update.minReadySeconds and are not
 	// about to go.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// UpdatedReplicas is the number of members that match the spec: cloned from it, and of its size.
+	// updatedReplicas is the number of members that match the spec: cloned from it, and of its size.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
-	// Selector selects the objects that belong to this group (for the scale subresource).
+	// selector selects the objects that belong to this group (for the scale subresource).
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// LastMessage says what happens, or what hinders it; "successfully reconciled VmGroup" when all is well.
+	// lastMessage says what happens, or what hinders it; "successfully reconciled VmGroup" when all is well.
 	// +optional
 	LastMessage string `json:"lastMessage,omitempty"`
-	// VCenterUUID is the instanceUuid of the vCenter that holds the members. The server never acts on another vCenter.
+	// vCenterUUID is the instanceUuid of the vCenter that holds the members. The server never acts on another vCenter.
 	// +optional
 	VCenterUUID string `json:"vCenterUUID,omitempty"`
-	// Conditions: Ready, Progressing, VCenterReachable, Reconciling, Stalled, MembersDiffer, UpdateHeld, CloneBlocked,
+	// conditions are Ready, Progressing, VCenterReachable, Reconciling, Stalled, MembersDiffer, UpdateHeld, CloneBlocked,
 	// HealingSuspended and Paused always; another one from when it is first True.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Members are the group's VMs, by ordinal.
+	// members are the group's VMs, by ordinal.
 	// +listType=atomic
 	// +optional
 	Members []Member `json:"members,omitempty"`
-	// Quarantined are removed VMs that are kept for a while. They are not members.
+	// quarantined are removed VMs that are kept for a while. They are not members.
 	// +listType=atomic
 	// +optional
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
-	// Replaced are VMs that were replaced while vCenter did not have them. One that comes back beside its replacement is removed.
+	// replaced are VMs that were replaced while vCenter did not have them. One that comes back beside its replacement is removed.
 	// +listType=atomic
 	// +optional
 	Replaced []Replaced `json:"replaced,omitempty"`
-	// Adopted are the entries of spec.adopt that were carried out.
+	// adopted are the entries of spec.adopt that were carried out.
 	// +listType=atomic
 	// +optional
 	Adopted []string `json:"adopted,omitempty"`
-	// Update is the progress of the update that is under way.
+	// update is the progress of the update that is under way.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`
 }
 
 // UpdateProgress is the progress of an update.
 type UpdateProgress struct {
-	// Target is what the update changes members to, for people to read.
+	// target is what the update changes members to, for people to read.
+	// +required
 	Target string `json:"target"`
-	// Available is the highest number of updated members that were seen available.
+	// available is the highest number of updated members that were seen available.
+	// +required
 	Available int32 `json:"available"`
-	// LastProgressTime is when that number was reached.
+	// lastProgressTime is when that number was reached.
+	// +required
 	LastProgressTime metav1.Time `json:"lastProgressTime"`
 }
 
 // Quarantined is a VM that was removed from the group and is kept for a while.
 type Quarantined struct {
-	// Name of the VM in vCenter.
+	// name of the VM in vCenter.
+	// +required
 	Name string `json:"name"`
-	// Ordinal that it had.
+	// ordinal that it had.
+	// +required
 	Ordinal int32 `json:"ordinal"`
-	// MoRef is the VM's managed object reference.
+	// moRef is the VM's managed object reference.
+	// +required
 	MoRef string `json:"moRef"`
-	// Reason for its removal: ScaleIn, Update, Healing, Replace or Resize.
+	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Since is when its quarantine began.
+	// since is when its quarantine began.
+	// +required
 	Since metav1.Time `json:"since"`
 }
 
 // Replaced is a VM that was given up while vCenter did not have it: its ordinal went to a new clone.
 type Replaced struct {
-	// Name of the VM in vCenter.
+	// name of the VM in vCenter.
+	// +required
 	Name string `json:"name"`
-	// Ordinal that it had.
+	// ordinal that it had.
+	// +required
 	Ordinal int32 `json:"ordinal"`
-	// MoRef that it had.
+	// moRef that it had.
+	// +required
 	MoRef string `json:"moRef"`
-	// InstanceUUID is the VM's instanceUuid, by which it is known if it comes back.
+	// instanceUUID is the VM's instanceUuid, by which it is known if it comes back.
 	// +optional
 	InstanceUUID string `json:"instanceUUID,omitempty"`
-	// Reason: Replace (spec.replace named it) or Healing (spec.healing.replaceVanishedAfterSeconds).
+	// reason is Replace (spec.replace named it) or Healing (spec.healing.replaceVanishedAfterSeconds).
+	// +required
 	Reason string `json:"reason"`
-	// VanishedAt is when it was missed.
+	// vanishedAt is when it was missed.
+	// +required
 	VanishedAt metav1.Time `json:"vanishedAt"`
 }
 
 // Member is one VM of a group, as vCenter shows it.
 type Member struct {
-	// Name of the VM in vCenter.
+	// name of the VM in vCenter.
+	// +required
 	Name string `json:"name"`
-	// Ordinal is the member's number in its group.
+	// ordinal is the member's number in its group.
+	// +required
 	Ordinal int32 `json:"ordinal"`
-	// MoRef is the VM's managed object reference, such as vm-42.
+	// moRef is the VM's managed object reference, such as vm-42.
+	// +required
 	MoRef string `json:"moRef"`
-	// InstanceUUID is the VM's instanceUuid, which tells it from any other, also when it comes back to vCenter with another moRef.
+	// instanceUUID is the VM's instanceUuid, which tells it from any other, also when it comes back to vCenter with another moRef.
 	// +optional
 	InstanceUUID string `json:"instanceUUID,omitempty"`
-	// PowerState is poweredOn, poweredOff or suspended.
+	// powerState is poweredOn, poweredOff or suspended.
 	// +optional
 	PowerState string `json:"powerState,omitempty"`
-	// IPs are the addresses that the guest reports for the VM's network adapters: its static ones first, then those of
+	// ips are the addresses that the guest reports for the VM's network adapters: its static ones first, then those of
 	// the first of spec.networks, then its primary one.
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`
-	// Zone is the one of spec.placement.zones that the member belongs to.
+	// zone is the one of spec.placement.zones that the member belongs to.
 	// +optional
 	Zone string `json:"zone,omitempty"`
-	// Host is the ESXi host that the VM is on.
+	// host is the ESXi host that the VM is on.
 	// +optional
 	Host string `json:"host,omitempty"`
-	// Revision is a short hash of what the VM was cloned from.
+	// revision is a short hash of what the VM was cloned from.
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// Ready reports whether the member is ready, as spec.readiness says.
+	// ready reports whether the member is ready, as spec.readiness says.
+	// +required
 	Ready bool `json:"ready"`
-	// LastTransitionTime is when ready was last seen to change.
+	// lastTransitionTime is when ready was last seen to change.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// VanishedAt is when it was found that vCenter does not have the VM any more although nothing says that it was destroyed. Message
+	// vanishedAt is when it was found that vCenter does not have the VM any more although nothing says that it was destroyed. Message
 	// says why, as far as vCenter's events tell.
 	// +optional
 	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
-	// Reason says in one word why the member is not ready, or differs from the spec.
+	// reason says in one word why the member is not ready, or differs from the spec.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says the same in a sentence.
+	// message says the same in a sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

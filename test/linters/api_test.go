@@ -1,0 +1,132 @@
+package linters
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/analysis/checker"
+	"golang.org/x/tools/go/packages"
+	"sigs.k8s.io/kube-api-linter/pkg/analysis/registry"
+	"sigs.k8s.io/kube-api-linter/pkg/config"
+	_ "sigs.k8s.io/kube-api-linter/pkg/registration" // its linters
+)
+
+const repository = "../.."
+
+// undecided are the linters that lint nothing before they are told what.
+var undecided = []string{"conflictingmarkers", "dependenttags", "forbiddenmarkers", "namingconventions", "preferredmarkers"}
+
+// excused are findings that stay, by linter and a pattern of what it says, each with its reason. The API only grows: stored groups, and
+// clients that were built with these types, must go on working.
+var excused = []struct{ linter, finding, reason string }{
+	{"conditions", `^Conditions field in VmGroupStatus must be the first`, "the order of the fields is the seed's, and means nothing in JSON"},
+	{"conditions", `patchStrategy`, "custom resources have no strategic merge patch (listType=map says the same to server-side apply), and no protobuf"},
+	{"jsontags", `^field (Range|family)\.`, "not of the API: what addresses and their bounds are parsed into"},
+	{"optionalorrequired", `^field (Range|family)\.`, "not of the API, as above"},
+	{"minlength", `^field family\.`, "not of the API, as above"},
+	{"maxlength", `^field family\.`, "not of the API, as above"},
+	{"maxlength", `^field (VmGroupStatus|UpdateProgress|Member|Quarantined|Replaced)\.`,
+		"the server alone writes the status; a bound would have the API server refuse all of it for one long name of vCenter's"},
+	{"minlength", `^field (VmGroupStatus|UpdateProgress|Member|Quarantined|Replaced)\.`, "as above"},
+	{"minlength", `^field \w+\.\w+ must have a minimum (length|items|properties)`,
+		"an empty string or list is the same as none, and stored groups may have it: a bound would refuse their next edit"},
+	{"minlength", `must have either a required field or a minimum properties`, "an empty object is the same as none, as above"},
+	{"nobools", `^field (VmGroupSpec\.Paused|Update\.Paused|Tag\.Create|Network\.DHCP)\b`, "paused is as in a Deployment; a field keeps its type"},
+	{"nobools", `^field Member\.Ready\b`, "a field keeps its type"},
+	{"nophase", `^naming convention "nophase": field VmGroupStatus\.Phase`, "the seed's contract; the conditions stand beside it"},
+	{"optionalfields", `should (be a pointer|have the omitempty tag)`,
+		"the zero value means the default, in Go as in JSON (omitzero leaves objects out); figures of the status are there even if 0, for columns and the scale subresource"},
+	{"requiredfields", `should have the omitempty tag|must have the omitzero tag`, "what is required is always written"},
+	{"requiredfields", `^field (UpdateProgress|Member|Quarantined|Replaced)\.\w+ has a valid zero value`, "the server alone writes the status, and 0 is an ordinal"},
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// linted is what kube-api-linter finds in the API: "linter: finding".
+func linted(t *testing.T, overlay map[string][]byte) (all []string) {
+	t.Helper()
+	linters, err := registry.DefaultRegistry().InitializeLinters(config.Linters{Enable: []string{"*"}, Disable: undecided}, config.LintersConfig{})
+	must(t, err)
+	found, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax, Dir: repository, Overlay: overlay}, "./api/v1alpha1")
+	must(t, err)
+	if packages.PrintErrors(found) > 0 {
+		t.Fatal("the API does not compile")
+	}
+	graph, err := checker.Analyze(linters, found, nil)
+	must(t, err)
+	for _, a := range graph.Roots {
+		must(t, a.Err)
+		for _, d := range a.Diagnostics {
+			all = append(all, fmt.Sprintf("%s: %s: %s", a.Analyzer.Name, filepath.Base(found[0].Fset.Position(d.Pos).String()), d.Message))
+		}
+	}
+	return all
+}
+
+// unexcused drops the findings that are excused, and says which excuses are for nothing.
+func unexcused(findings []string) (left []string, idle []string) {
+	used := map[string]bool{}
+	for _, f := range findings {
+		linter, rest, _ := strings.Cut(f, ": ")
+		_, said, _ := strings.Cut(rest, ": ")
+		is := false
+		for _, e := range excused {
+			if e.linter == linter && regexp.MustCompile(e.finding).MatchString(said) {
+				used[e.linter+e.finding], is = true, true
+				break
+			}
+		}
+		if !is {
+			left = append(left, f)
+		}
+	}
+	for _, e := range excused {
+		if !used[e.linter+e.finding] {
+			idle = append(idle, e.linter+": "+e.finding)
+		}
+	}
+	return left, idle
+}
+
+func TestKubeAPILinterFindsNothingInTheAPIThatIsNotExcused(t *testing.T) {
+	t.Parallel()
+	findings := linted(t, nil)
+	left, idle := unexcused(findings)
+	for _, f := range left {
+		t.Error(f)
+	}
+	for _, e := range idle {
+		t.Errorf("nothing needs the excuse %s", e)
+	}
+	file, err := filepath.Abs(filepath.Join(repository, "api/v1alpha1/planted.go"))
+	must(t, err)
+	planted := `package v1alpha1
+// Planted is an object.
+type Planted struct {
+	// Another name.
+	Port int ` + "`json:\"TCP_port\"`" + `
+	Wait float64 ` + "`json:\"wait\"`" + `
+}
+`
+	seen := map[string]bool{}
+	left, _ = unexcused(linted(t, map[string][]byte{file: []byte(planted)}))
+	for _, f := range left {
+		linter, _, _ := strings.Cut(f, ":")
+		seen[linter] = true
+	}
+	for _, want := range []string{"commentstart", "integers", "jsontags", "nofloats", "optionalorrequired"} {
+		if !seen[want] {
+			t.Errorf("planted: %s finds nothing: %v", want, slices.Sorted(maps.Keys(seen)))
+		}
+	}
+}
