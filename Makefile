@@ -16,11 +16,15 @@ BREAKS      ?= 2h
 ROUND       ?= 1000
 PACKED      ?= 4
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+CRD_REF_DOCS := github.com/elastic/crd-ref-docs@v0.3.0
 CRD         := manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml
 DEEPCOPY    := api/v1alpha1/zz_generated.deepcopy.go
 
 # $(call generate-into,<directory of the CRD>,<directory of the Go file>)
 generate-into = $(GO) tool controller-gen paths=./api/... crd object output:crd:dir=$(1) output:object:dir=$(2)
+
+# $(call reference-into,<directory of api.md>)
+reference-into = $(GO) run $(CRD_REF_DOCS) --source-path=api/v1alpha1 --config=docs/api/config.yaml --templates-dir=docs/api --renderer=markdown --log-level=ERROR --output-path=$(1)/api.md
 
 .PHONY: help
 help: ## List the targets
@@ -119,14 +123,15 @@ build: ## Build the static binary bin/vmgroup
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/vmgroup ./cmd/vmgroup
 
 .PHONY: generate
-generate: ## Write the CRD and the deep-copy functions from api/v1alpha1
+generate: ## Write the CRD, the deep-copy functions and docs/api.md from api/v1alpha1
 	$(call generate-into,$(dir $(CRD)),$(dir $(DEEPCOPY)))
+	$(call reference-into,docs)
 
 .PHONY: verify
 verify: ## Check that generated files and go.mod are up to date
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
-	$(call generate-into,$$tmp,$$tmp); \
-	diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
+	$(call generate-into,$$tmp,$$tmp); $(call reference-into,$$tmp); \
+	diff -u docs/api.md "$$tmp/api.md" && diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
 		{ echo "generated files are out of date: run make generate" >&2; exit 1; }
 	@for dir in . release test/e2e test/e2e/kubernetes test/judges test/linters; do \
 		(cd $$dir && $(GO) mod tidy -diff) || { echo "go.mod or go.sum of $$dir is out of date: run go mod tidy there" >&2; exit 1; }; \
