@@ -4,6 +4,7 @@ package docs_test
 import (
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -94,7 +95,10 @@ func TestEveryLinkBetweenTheDocumentsResolves(t *testing.T) {
 	for path, page := range files(t, ".md") {
 		for _, l := range link.FindAllStringSubmatch(page, -1) {
 			target, anchor, _ := strings.Cut(l[1], "#")
-			if strings.Contains(target, "://") {
+			if strings.Contains(target, "://") { // nobody is asked whether it is there
+				if u, err := url.Parse(l[1]); err != nil || u.Scheme != "https" || !strings.Contains(u.Host, ".") {
+					t.Errorf("%s: the link %s is not one of https: %v", path, l[1], err)
+				}
 				continue
 			}
 			seen++
