@@ -34,9 +34,9 @@ type race struct {
 	seen, bare int
 	// third reports whether a third clone was begun while the first ran, and folder what became of a folder of that name; made reports
 	// whether vCenter made it.
-	third, tried, made bool
-	folder             error
-	folderAt           time.Time
+	third, made bool
+	folder      error
+	folderAt    time.Time
 }
 
 // ended is how a clone ended.
@@ -102,7 +102,7 @@ func (t *trial) note(e ended) {
 
 // compete makes two clones of one name at once, and a third one a while later: vCenter's rule of one name in one folder is the lock on
 // a member's ordinal. Meanwhile it looks whether a running clone can be found, as the end of a group does, and how the VM appears.
-func (t *trial) compete(context.Context) verdict {
+func (t *trial) compete(ctx context.Context) verdict {
 	t.progress("cloning %s (disks of %d GB) twice at once, under one name", t.template.path, t.template.nature.space>>30)
 	r, ends, running := &t.race, make(chan ended, 3), 2
 	begin := func() { ends <- t.clone(inventory.VMRef(t.template.moRef), trialName, t.spec) }
@@ -125,7 +125,7 @@ func (t *trial) compete(context.Context) verdict {
 		case <-long:
 			look.Reset(250 * time.Millisecond)
 		case <-later:
-			if r.winner == nil && len(r.all) < 2 {
+			if r.winner == nil && len(r.all) < 2 && ctx.Err() == nil {
 				r.third = true
 				running++
 				go begin()
@@ -200,7 +200,7 @@ func (t *trial) lookInside() {
 func (t *trial) folderMeanwhile() {
 	r := &t.race
 	made, err := t.createFolder(t.scratch, trialName)
-	r.tried, r.folder, r.folderAt, r.made = true, err, t.now(), err == nil
+	r.folder, r.folderAt, r.made = err, t.now(), err == nil
 	if err == nil {
 		_ = t.removeFolder(made) // else the clean-up does
 	}
