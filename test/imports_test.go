@@ -40,7 +40,7 @@ var walls = map[string]struct {
 	"vsphere/fate":                {ours: []string{"vsphere/inventory", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/guest":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/hosts":               {ours: []string{"vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
-	"vsphere/inventory":           {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner", "vsphere/disks", "vsphere/naming", "vsphere/narrow", "vsphere/session", "vsphere/stamp", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
+	"vsphere/inventory":           {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/disks", "vsphere/naming", "vsphere/narrow", "vsphere/session", "vsphere/stamp", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/naming":              {ours: []string{"vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/narrow":              {ours: []string{"vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/role":                {ours: []string{"vsphere/session"}},

@@ -15,3 +15,10 @@ type Customization struct {
 
 // CustomizationState is the state of an unfinished or failed customization.
 type CustomizationState string
+
+// The states of an unfinished or failed customization (vSphere's GuestInfoCustomizationStatus).
+const (
+	CustomizationPending CustomizationState = "pending"
+	CustomizationRunning CustomizationState = "running"
+	CustomizationFailed  CustomizationState = "failed"
+)

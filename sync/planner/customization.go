@@ -6,22 +6,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The states of an unfinished or failed customization (vSphere's GuestInfoCustomizationStatus).
-const (
-	CustomizationPending plan.CustomizationState = "pending"
-	CustomizationRunning plan.CustomizationState = "running"
-	CustomizationFailed  plan.CustomizationState = "failed"
-)
-
 // uncustomized is why the i-th member is not ready although its readiness.check may hold: its guest does not have its name and
 // addresses yet, or failed to get them. A member that was ready stays ready if its customization made no progress since: older servers
 // did not look at it, and a serving guest must not lose its traffic. So does one that was powered on after the failure: an operator fixed it.
 func (v *view) uncustomized(m *member, i int) plan.CustomizationState {
 	c := v.customizationOf(m)
-	if c.State == CustomizationRunning || c.State == "" {
+	if c.State == plan.CustomizationRunning || c.State == "" {
 		return c.State
 	}
-	if r := v.record(m.MoRef, i); r != nil && r.Ready || c.State == CustomizationFailed && m.Boot.After(c.Ended) && !c.Ended.IsZero() {
+	if r := v.record(m.MoRef, i); r != nil && r.Ready || c.State == plan.CustomizationFailed && m.Boot.After(c.Ended) && !c.Ended.IsZero() {
 		return ""
 	}
 	return c.State
@@ -39,7 +32,7 @@ func (v *view) customizationOf(m *member) plan.Customization {
 func (v *view) failedCustomizations(all bool) (found []named) {
 	for i := range v.members {
 		m := &v.members[i]
-		if c := v.customizationOf(m); c.State == CustomizationFailed && (all || m.uncustomized == CustomizationFailed) {
+		if c := v.customizationOf(m); c.State == plan.CustomizationFailed && (all || m.uncustomized == plan.CustomizationFailed) {
 			found = append(found, named{who: m.name, Fault: plan.Fault{Reason: plan.ReasonCustomizationFailed, Person: true, Message: failedText(c)}})
 		}
 	}

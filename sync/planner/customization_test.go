@@ -20,15 +20,15 @@ func TestAMemberIsReadyOnceItsGuestIsCustomized(t *testing.T) {
 		ready  bool
 		told   bool
 	}{
-		"pending":                            {state: planner.CustomizationPending},
-		"running":                            {state: planner.CustomizationRunning},
+		"pending":                            {state: plan.CustomizationPending},
+		"running":                            {state: plan.CustomizationRunning},
 		"done":                               {ready: true},
-		"failed":                             {state: planner.CustomizationFailed, told: true},
-		"failed, of a group without":         {state: planner.CustomizationFailed, ready: true, change: func(o *plan.Observed, _ *plan.VM) { o.Group.Spec.CustomizationSpec = "" }},
-		"failed before it was adopted":       {state: planner.CustomizationFailed, ready: true, change: func(_ *plan.Observed, m *plan.VM) { m.Former.Name = "old" }},
-		"failed, and powered off and on":     {state: planner.CustomizationFailed, ready: true, told: true, change: func(_ *plan.Observed, m *plan.VM) { m.Boot = m.Customization.Ended.Add(time.Minute) }},
-		"failed, and ready to older servers": {state: planner.CustomizationFailed, ready: true, told: true, change: wasReady},
-		"running, and ready before":          {state: planner.CustomizationRunning, change: wasReady},
+		"failed":                             {state: plan.CustomizationFailed, told: true},
+		"failed, of a group without":         {state: plan.CustomizationFailed, ready: true, change: func(o *plan.Observed, _ *plan.VM) { o.Group.Spec.CustomizationSpec = "" }},
+		"failed before it was adopted":       {state: plan.CustomizationFailed, ready: true, change: func(_ *plan.Observed, m *plan.VM) { m.Former.Name = "old" }},
+		"failed, and powered off and on":     {state: plan.CustomizationFailed, ready: true, told: true, change: func(_ *plan.Observed, m *plan.VM) { m.Boot = m.Customization.Ended.Add(time.Minute) }},
+		"failed, and ready to older servers": {state: plan.CustomizationFailed, ready: true, told: true, change: wasReady},
+		"running, and ready before":          {state: plan.CustomizationRunning, change: wasReady},
 	} {
 		o := observed(1)
 		o.Group.Spec.CustomizationSpec = "linux"

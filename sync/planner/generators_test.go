@@ -15,7 +15,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 const vcenter = "11111111-2222-3333-4444-555555555555"
@@ -146,7 +145,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 		m.Question = "Was it moved? (choices: No, Yes)"
 	}
 	if rapid.IntRange(0, 3).Draw(t, "customized") == 0 {
-		m.Customization.State = rapid.SampledFrom([]plan.CustomizationState{planner.CustomizationPending, planner.CustomizationRunning, planner.CustomizationFailed}).Draw(t, "customization")
+		m.Customization.State = rapid.SampledFrom([]plan.CustomizationState{plan.CustomizationPending, plan.CustomizationRunning, plan.CustomizationFailed}).Draw(t, "customization")
 	}
 	m.CPU = rapid.SampledFrom([]int32{1, 2, 2, 2, 3}).Draw(t, "cpu")
 	m.CPUHotAdd = rapid.Bool().Draw(t, "hot-add")
@@ -329,7 +328,7 @@ func ready(o *plan.Observed, m plan.VM) bool {
 	}
 	if state := m.Customization.State; state != "" && o.Group.Spec.CustomizationSpec != "" && m.Former == (plan.Former{}) {
 		was := slices.ContainsFunc(o.Group.Status.Members, func(r v1alpha1.Member) bool { return r.MoRef == m.MoRef && r.Ready })
-		if state == planner.CustomizationRunning || !was {
+		if state == plan.CustomizationRunning || !was {
 			return false
 		}
 	}

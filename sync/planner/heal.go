@@ -28,7 +28,7 @@ func (m *member) sickSince(now time.Time) time.Time {
 // healable reports whether the member runs, is not ready, and nothing else is being done about it. One with a pending question,
 // or whose customization failed, waits for an operator.
 func (v *view) healable(m *member) bool {
-	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != CustomizationFailed && !m.ready && !m.duplicate && !v.halting(m)
+	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !v.halting(m)
 }
 
 // sick reports whether the member has been healable for longer than readiness.timeoutSeconds.

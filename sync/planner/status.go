@@ -112,7 +112,7 @@ func (v *view) why(m *member) (reason, message string) {
 		return plan.ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
 	case m.Question != "":
 		return plan.ReasonQuestionPending, askingText(m.Question)
-	case m.uncustomized == CustomizationFailed:
+	case m.uncustomized == plan.CustomizationFailed:
 		return plan.ReasonCustomizationFailed, failedText(m.Customization)
 	case pending.Fault.Reason != "" && !(m.ready && pending.Op == plan.PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message

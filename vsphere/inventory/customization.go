@@ -4,7 +4,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -13,11 +12,11 @@ import (
 func customizationOf(info *types.GuestInfoCustomizationInfo) (c plan.Customization) {
 	switch types.GuestInfoCustomizationStatus(info.CustomizationStatus) {
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING:
-		c.State = planner.CustomizationPending
+		c.State = plan.CustomizationPending
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING:
-		c.State = planner.CustomizationRunning
+		c.State = plan.CustomizationRunning
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED:
-		c.State, c.Error = planner.CustomizationFailed, vcfault.Steady(info.ErrorMsg)
+		c.State, c.Error = plan.CustomizationFailed, vcfault.Steady(info.ErrorMsg)
 		if info.EndTime != nil {
 			c.Ended = info.EndTime.UTC()
 		}
