@@ -38,7 +38,7 @@ type Group struct {
 	// Client posts the hook calls; http.DefaultClient if nil.
 	Client *http.Client
 	// Every is how long Until and Delete wait between two calls, 20 ms for a new group; if zero, as long as the answer says,
-	// or a twentieth of the time that they wait already.
+	// or a tenth of the time that they wait already.
 	Every time.Duration
 	// Writes counts the status writes: a settled group causes none.
 	Writes int
@@ -299,7 +299,7 @@ func (g *Group) until(ctx context.Context, call func(context.Context) (Answer, e
 		select {
 		case <-ctx.Done():
 			return a, fmt.Errorf("%w; last: %s %q (%v)", ctx.Err(), a.Status.Phase, a.Status.LastMessage, err)
-		case <-time.After(cmp.Or(g.Every, max(a.Resync(), time.Since(began)/20))):
+		case <-time.After(cmp.Or(g.Every, max(a.Resync(), time.Since(began)/10))):
 		}
 	}
 }
