@@ -3,12 +3,14 @@ package guard
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -255,6 +257,17 @@ func TestWithMTLSABrowserNeedsACertificateAsWell(t *testing.T) {
 			if r, text := d.send(c, method, path, "token="+reader, in); r.StatusCode == 200 || r.StatusCode == 303 || strings.Contains(text, "form") {
 				t.Errorf("%s with the certificate %s: %d %s", request, name, r.StatusCode, text)
 			}
+		}
+	}
+
+	for _, request := range []string{"GET /", "GET /ui/assets/style.css", "POST /ui/sign-in", "POST /ui/sign-out"} { // on a connection whose certificate has expired since
+		method, path, _ := strings.Cut(request, " ")
+		r, w := httptest.NewRequest(method, path, strings.NewReader("token="+reader)), httptest.NewRecorder()
+		r.TLS, r.Header = &tls.ConnectionState{}, in.Clone()
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		d.guard.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
+		if w.Code != 401 || w.Body.String() != "authentication required\n" || len(w.Result().Cookies()) != 0 {
+			t.Errorf("%s without a certificate that is trusted: %d %s", request, w.Code, w.Body)
 		}
 	}
 
