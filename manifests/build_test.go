@@ -29,6 +29,7 @@ var trees = map[string]string{
 	"root":                  "/manifests",
 	"simulator":             "/manifests/overlays/simulator",
 	"monitoring":            "/with/monitoring",
+	"dashboard":             "/with/dashboard",
 	"vcenter-ca":            "/with/vcenter-ca",
 	"metacontroller-rights": "/with/metacontroller-rights",
 	"cert-manager":          "/with/cert-manager",
@@ -53,7 +54,7 @@ func checkout(t *testing.T) filesys.FileSystem {
 		write(filepath.Join("/manifests", path), string(content))
 	}
 	const overlay = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../manifests]\ncomponents:\n"
-	components, all := []string{"monitoring", "vcenter-ca", "metacontroller-rights", "cert-manager", "mtls"}, ""
+	components, all := []string{"monitoring", "dashboard", "vcenter-ca", "metacontroller-rights", "cert-manager", "mtls"}, ""
 	for _, c := range components {
 		line := "- ../../manifests/components/" + c + "\n"
 		write("/with/"+c+"/kustomization.yaml", overlay+line)
