@@ -23,7 +23,9 @@ type dashboard struct {
 		GridPos     struct{ H, W, X, Y int }
 		Targets     []struct{ Expr, LegendFormat string }
 	}
-	Templating struct{ List []struct{ Name, Definition string } }
+	Templating struct {
+		List []struct{ Name, Definition string }
+	}
 }
 
 // scraped are the labels that come with a scrape (ServiceMonitor), and that of a histogram's buckets.
