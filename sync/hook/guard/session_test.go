@@ -265,7 +265,7 @@ func TestWithMTLSABrowserNeedsACertificateAsWell(t *testing.T) {
 		r, w := httptest.NewRequest(method, path, strings.NewReader("token="+reader)), httptest.NewRecorder()
 		r.TLS, r.Header = &tls.ConnectionState{}, in.Clone()
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		d.guard.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
+		d.guard.wrap(http.NotFoundHandler()).ServeHTTP(w, r)
 		if w.Code != 401 || w.Body.String() != "authentication required\n" || len(w.Result().Cookies()) != 0 {
 			t.Errorf("%s without a certificate that is trusted: %d %s", request, w.Code, w.Body)
 		}
