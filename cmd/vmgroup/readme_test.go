@@ -28,10 +28,10 @@ func readmeBlocks(t *testing.T) (blocks [][2]string) {
 
 // What has a test of its own, or needs what is not here, by its first words.
 var readmeElsewhere = map[string]string{
-	"make demo":         "TestTheDemoFollowsItsFileAndCleansUp; what it shows: TestTheDemosPictureShowsWhatIsOnItsWay",
-	"make run":          "the server that this test starts; make test runs this test",
-	"VC_HOST=":          "needs a vCenter; with --simulator: TestACheckOfTheEmbeddedVCenterIsAllGreen",
-	"kubectl apply -k ": "needs a cluster: test/e2e applies the trees and the sample",
+	"make demo":                 "TestTheDemoFollowsItsFileAndCleansUp; what it shows: TestTheDemosPictureShowsWhatIsOnItsWay",
+	"make run":                  "the server that this test starts; make test runs this test",
+	"VC_HOST=":                  "needs a vCenter; with --simulator: TestACheckOfTheEmbeddedVCenterIsAllGreen",
+	"kubectl create namespace ": "needs a cluster and the chart of a release: test/e2e installs that by Helm, and applies the sample",
 }
 
 // The session of the README, as a user types it, with the server's port for the README's.
