@@ -17,6 +17,8 @@ ROUND       ?= 1000
 PACKED      ?= 4
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CRD_REF_DOCS := github.com/elastic/crd-ref-docs@v0.3.0
+GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.11
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 CRD         := manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml
 DEEPCOPY    := api/v1alpha1/zz_generated.deepcopy.go
 
@@ -146,6 +148,19 @@ lint: ## Check format, go vet, staticcheck, and the API by kube-api-linter
 		(cd $$dir && set -x && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); \
 	done
 	cd test/linters && $(GO) test -count=1 ./...
+
+.PHONY: gosec
+gosec: ## Look for insecure code beyond what .ci/gosec.txt excuses
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	$(GO) run $(GOSEC) -quiet -no-fail -exclude-generated -exclude-dir=release -exclude-dir=test -fmt=golint -out "$$tmp/said" ./...; \
+	sed -n "s|^$$PWD/\([^:]*\):.*(Rule:\(G[0-9]*\),.*|\2 \1|p" "$$tmp/said" | LC_ALL=C sort -u >"$$tmp/found"; \
+	sed 's/ *#.*//' .ci/gosec.txt | LC_ALL=C sort -u >"$$tmp/excused"; \
+	LC_ALL=C comm -13 "$$tmp/excused" "$$tmp/found" >"$$tmp/new"; \
+	[ ! -s "$$tmp/new" ] || { echo "not in .ci/gosec.txt:"; cat "$$tmp/new" "$$tmp/said"; exit 1; } >&2
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what the binary calls (asks vuln.go.dev)
+	$(GO) run $(GOVULNCHECK) ./cmd/...
 
 .PHONY: image
 image: ## Build the image vmgroup:dev, with docker if its daemon answers, else with buildah
