@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
 )
@@ -278,4 +279,27 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 	k.unguard(t)
 	k.kubectl(t, "delete", "validatingadmissionpolicy/vmgroup-crd", crd)
 	k.nothingIsLeft(t)
+}
+
+// The same with VMs: whoever uninstalls with a group finds its VMs as they were.
+func TestTheVMsOfAGroupOutliveItsCompositeController(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "outlives")
+	g := r.up(t, namespace, "web", 2)
+	r.quiet(t)
+	r.kubectl(t, "apply", "-f", repository+"/manifests/base/crdguard.yaml")
+	defer r.kubectl(t, "delete", "-f", repository+"/manifests/base/crdguard.yaml")
+	r.guarded(t)
+	changes := r.changesOfVCenter()
+	r.kubectl(t, "delete", "compositecontroller", "vmgroup")
+	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=3")
+	time.Sleep(lease + resync) // nothing is to happen in it
+	if n := r.changesOfVCenter(); n != changes {
+		t.Errorf("without a CompositeController there are %d changes of vCenter", n-changes)
+	}
+	r.onePerOrdinal(t, namespace, "web", 2)
+	r.applyController(t, overlay(t, "components/metacontroller-rights"))
+	keeps(t, g, r.settled(t, namespace, "web", 3))
+	r.kubectl(t, "-n", namespace, "delete", "vg", "web", "--timeout=2m")
+	r.onePerOrdinal(t, namespace, "web", 0)
 }
