@@ -65,7 +65,7 @@ func pullMetacontroller(source, dir string) (string, error) {
 		return "", err
 	}
 	if len(meta.Dependencies) != 1 {
-		return "", fmt.Errorf("%s has %d dependencies", filepath.Join(source, chart, "Chart.yaml"), len(meta.Dependencies))
+		return "", fmt.Errorf("%s/Chart.yaml has %d dependencies, not one", chart, len(meta.Dependencies))
 	}
 	d := meta.Dependencies[0]
 	return filepath.Join(dir, d.Name+"-"+d.Version+".tgz"),
