@@ -17,7 +17,8 @@ import (
 
 const root = ".."
 
-// files returns the paths below the root that have one of these endings, with their text. Hidden directories are left out.
+// files returns the paths below the root that have one of these endings, with their text. Hidden directories are left out, and
+// what a release is built into.
 func files(t *testing.T, endings ...string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -25,7 +26,7 @@ func files(t *testing.T, endings ...string) map[string]string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
+		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || path == filepath.Join(root, "dist")) {
 			return fs.SkipDir
 		}
 		if d.IsDir() || !slices.Contains(endings, filepath.Ext(path)) {
