@@ -140,7 +140,7 @@ verify: ## Check that generated files and go.mod are up to date
 	done
 
 .PHONY: lint
-lint: ## Check format, go vet, staticcheck, and the API by kube-api-linter
+lint: ## Check format, go vet, staticcheck, kube-api-linter and kube-score
 	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "run gofmt -w on:" $$bad >&2; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...

@@ -1,3 +1,4 @@
+// Package linters has linters of Kubernetes judge the API and the manifests. `make lint` runs it.
 package linters
 
 import (

@@ -1,0 +1,116 @@
+package linters
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// pardoned are findings of kube-score in manifests that stay, by object (or the part of its name that is given) and check, each with
+// its reason.
+var pardoned = []struct{ object, check, reason string }{
+	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-image-pull-policy", "the installed image has a tag of its own, or a digest; Always would need the registry for every restart"},
+	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-resources: CPU limit is not set", "a CPU limit would throttle the answers that Metacontroller waits for; memory is limited"},
+	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-ephemeral-storage-request-and-limit", "the root file system is read-only: nothing is stored"},
+	{"Deployment/apps/v1/vmgroup-system/vmgroup", "deployment-has-host-podantiaffinity", "topologySpreadConstraints spread the replicas over hosts and zones"},
+	{"simulator: Deployment", "deployment-replicas", "one replica, since each would have a vCenter of its own"},
+	{"simulator: Deployment", "deployment-strategy", "never two replicas at a time, as above"},
+}
+
+// scored is what kube-score finds in a tree: "tree: object: check: what".
+func scored(t *testing.T, tree string, objects []byte) (all []string) {
+	t.Helper()
+	var said bytes.Buffer
+	c := exec.Command("go", "tool", "kube-score", "score", "-", "--output-format", "json")
+	c.Stdin, c.Stderr = bytes.NewReader(objects), &said
+	out, _ := c.Output() // its status is 1 where it finds something
+	var found []struct {
+		Object string `json:"object_name"`
+		Checks []struct {
+			Check    struct{ ID string }
+			Grade    int
+			Skipped  bool
+			Comments []struct{ Summary string }
+		}
+	}
+	if err := json.Unmarshal(out, &found); err != nil || len(found) == 0 {
+		t.Fatalf("%s: kube-score says: %v: %s", tree, err, said.String())
+	}
+	for _, o := range found {
+		for _, c := range o.Checks {
+			if !c.Skipped && c.Grade < 10 {
+				for _, m := range c.Comments {
+					all = append(all, tree+": "+o.Object+": "+c.Check.ID+": "+m.Summary)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// unpardoned drops the findings that stay, and notes by whose leave.
+func unpardoned(findings []string, used map[string]bool) (left []string) {
+	for _, f := range findings {
+		is := false
+		for _, p := range pardoned {
+			if strings.Contains(f, p.object) && strings.Contains(f, ": "+p.check) {
+				used[p.object+p.check], is = true, true
+			}
+		}
+		if !is {
+			left = append(left, f)
+		}
+	}
+	return left
+}
+
+func TestKubeScoreFindsNothingInTheManifestsThatIsNotExcused(t *testing.T) {
+	t.Parallel()
+	manifests, err := filepath.Abs(filepath.Join(repository, "manifests"))
+	must(t, err)
+	everything := t.TempDir()
+	to, err := filepath.Rel(everything, manifests)
+	must(t, err)
+	components, err := os.ReadDir(filepath.Join(manifests, "components"))
+	must(t, err)
+	text := "resources: [" + to + "]\ncomponents:\n"
+	for _, c := range components {
+		text += "- " + to + "/components/" + c.Name() + "\n"
+	}
+	must(t, os.WriteFile(filepath.Join(everything, "kustomization.yaml"), []byte(text), 0o600))
+	used := map[string]bool{}
+	for tree, dir := range map[string]string{"root": manifests, "simulator": filepath.Join(manifests, "overlays/simulator"), "everything": everything} {
+		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+		must(t, err)
+		objects, err := built.AsYaml()
+		must(t, err)
+		for _, f := range unpardoned(scored(t, tree, objects), used) {
+			t.Error(f)
+		}
+		if tree != "root" {
+			continue
+		}
+		for what, plant := range map[string][2]string{
+			"a budget of other pods":            {"kind: PodDisruptionBudget", "kind: PodDisruptionBudgets"},
+			"a file system that can be written": {"readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false"},
+			"no limit of memory":                {"memory: 256Mi", "other: 256Mi"},
+		} {
+			bent := strings.ReplaceAll(string(objects), plant[0], plant[1])
+			if bent == string(objects) || len(unpardoned(scored(t, tree, []byte(bent)), map[string]bool{})) == 0 {
+				t.Errorf("planted: %s: nothing is found", what)
+			}
+		}
+	}
+	for _, p := range pardoned {
+		if !used[p.object+p.check] {
+			t.Errorf("nothing needs the excuse %s of %s", p.check, p.object)
+		}
+	}
+}
