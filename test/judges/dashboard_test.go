@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
@@ -29,7 +29,7 @@ type dashboard struct {
 }
 
 // scraped are the labels that come with a scrape (ServiceMonitor), and that of a histogram's buckets.
-var scraped = []string{"namespace", "pod", "service", "job", "instance", "container", "endpoint", "le", labels.MetricName}
+var scraped = []string{"namespace", "pod", "service", "job", "instance", "container", "endpoint", "le", model.MetricNameLabel}
 
 // asked says what is wrong with an expression: it does not parse, or no metric has that name or that label.
 func asked(expr string) (wrong []string) {
