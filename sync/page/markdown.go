@@ -40,7 +40,8 @@ func (m *markdown) render(text string) string {
 var (
 	heading = regexp.MustCompile(`^(#{1,6}) +(.*)$`)
 	item    = regexp.MustCompile(`^(- |\d+\. +)(.*)$`)
-	inline  = regexp.MustCompile("`[^`]+`|\\[(?:[^\\]`]|`[^`]*`)*\\]\\([^)\\s]+\\)|\\*\\*[^*]+\\*\\*|https://[^\\s<>)]*[\\w/]")
+	mark    = regexp.MustCompile(`<a id="([a-z]+)"></a>`) // a place to lead to that is no heading
+	inline  = regexp.MustCompile("<a id=\"[a-z]+\"></a>|`[^`]+`|\\[(?:[^\\]`]|`[^`]*`)*\\]\\([^)\\s]+\\)|\\*\\*[^*]+\\*\\*|https://[^\\s<>)]*[\\w/]")
 	link    = regexp.MustCompile(`(?s)^\[(.*)\]\(([^)]*)\)$`)
 	camel   = regexp.MustCompile(`\b[A-Z][A-Za-z]+\b`)
 )
@@ -100,16 +101,17 @@ func dedent(lines []string) []string {
 }
 
 func (m *markdown) heading(level int, text string) {
-	anchor := slug(text)
+	plain := mark.ReplaceAllString(text, "")
+	anchor := slug(plain)
 	m.anchors[anchor]++
 	if n := m.anchors[anchor]; n > 1 {
 		anchor = fmt.Sprintf("%s-%d", anchor, n-1)
 	}
 	if level == 1 && m.title == "" {
-		m.title = strings.ReplaceAll(text, "`", "")
+		m.title = strings.ReplaceAll(plain, "`", "")
 	}
 	m.section = anchor
-	if name := strings.Trim(text, "`"); camel.FindString(name) == name { // a reason with a heading of its own
+	if name := strings.Trim(plain, "`"); camel.FindString(name) == name { // a reason with a heading of its own
 		m.learn(name, anchor, "")
 	}
 	fmt.Fprintf(&m.out, "<h%d id=\"%s\">%s</h%d>\n", level, template.HTMLEscapeString(anchor), m.inline(text), level)
@@ -255,6 +257,8 @@ func (m *markdown) inline(text string) string {
 		b.WriteString(template.HTMLEscapeString(text[:at[0]]))
 		found := text[at[0]:at[1]]
 		switch found[0] {
+		case '<':
+			b.WriteString(mark.ReplaceAllString(found, `<span id="$1"></span>`))
 		case '`':
 			b.WriteString("<code>" + template.HTMLEscapeString(strings.Trim(found, "`")) + "</code>")
 		case '*':
