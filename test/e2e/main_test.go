@@ -67,7 +67,7 @@ func api(t *testing.T) *kube {
 	t.Helper()
 	shared.once.Do(func() {
 		if shared.dir, shared.err = os.MkdirTemp("", "vmgroup-e2e-"); shared.err == nil {
-			shared.kube, shared.err = newKube(shared.dir, "etcd", "kube-apiserver", "kubectl")
+			shared.kube, shared.err = newKube(shared.dir, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager")
 		}
 	})
 	if shared.err != nil {

@@ -133,15 +133,23 @@ func (c *Cluster) KillAPIServer() { c.api.Kill() }
 
 // StartControllers starts those of kube-controller-manager that have to do with namespaces, owners and endpoints.
 func (c *Cluster) StartControllers() error {
+	return c.startControllers("namespace-controller,garbage-collector-controller,serviceaccount-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller")
+}
+
+// StartAutoscaler starts the one of HorizontalPodAutoscalers alone, which looks every second.
+func (c *Cluster) StartAutoscaler() error {
+	return c.startControllers("horizontal-pod-autoscaler-controller,serviceaccount-token-controller", "--horizontal-pod-autoscaler-sync-period=1s")
+}
+
+func (c *Cluster) startControllers(names string, more ...string) error {
 	ports, err := FreePorts(1)
 	if err != nil {
 		return err
 	}
-	c.manager, err = Start(c.Dir, "kube-controller-manager", nil, c.binary("kube-controller-manager"),
+	c.manager, err = Start(c.Dir, "kube-controller-manager", nil, c.binary("kube-controller-manager"), append(more,
 		"--kubeconfig="+c.Kubeconfig(Admin), "--cert-dir="+c.Dir, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 		"--leader-elect=false", "--use-service-account-credentials=true", "--service-account-private-key-file="+c.file("accounts.key"),
-		"--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller",
-		"--kube-api-qps=100", "--kube-api-burst=200")
+		"--controllers="+names, "--kube-api-qps=100", "--kube-api-burst=200")...)
 	if err != nil {
 		return err
 	}
