@@ -251,7 +251,7 @@ var lies = []struct {
 	{"deep: guestinfo at first boot", `the guest is called "ubuntu"`, func(w *world, _ *Options) {
 		w.Twist(each("VirtualMachine", "guest.hostName", func(string) any { return "ubuntu" }))
 	}},
-	{"deep: addresses by adapter", "none is told of an adapter", func(w *world, _ *Options) {
+	{"deep: addresses by adapter", "vCenter reports none for an adapter", func(w *world, _ *Options) {
 		w.Twist(each("VirtualMachine", "guest.net", func(nics types.ArrayOfGuestNicInfo) any {
 			for i := range nics.GuestNicInfo {
 				nics.GuestNicInfo[i].DeviceConfigId = -1

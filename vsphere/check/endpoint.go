@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// expiresSoon is how long before its end a certificate is told of.
+	// expiresSoon is how long before its expiry a certificate is reported.
 	expiresSoon = 30 * 24 * time.Hour
-	// skewed is a difference between vCenter's clock and ours that is told of; skewedMuch, one that is a failure: vCenter's
+	// skewed is a difference between vCenter's clock and ours that is reported; skewedMuch, one that is a failure: vCenter's
 	// Single Sign-On tolerates 10 minutes (its default, "Clock Tolerance" of the token policy), and by then the times in our
 	// stamps, the certificates' validity and vCenter's own events no longer go together for people who read them.
 	skewed, skewedMuch = 30 * time.Second, 10 * time.Minute
@@ -52,7 +52,7 @@ func (c *checker) proxy() string {
 	return p.Host // and not its user and password
 }
 
-// address looks whether vCenter's name is known, and somebody listens there.
+// address checks that vCenter's name resolves and that its port is open.
 func (c *checker) address(ctx context.Context) bool {
 	host, port := c.hostPort()
 	if p := c.proxy(); p != "" {
@@ -68,7 +68,7 @@ func (c *checker) address(ctx context.Context) bool {
 	}
 	conn, err := c.parts.Client.Transport().DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		seen := fmt.Sprintf("nobody answers at %s port %s", host, port)
+		seen := fmt.Sprintf("nothing answers at %s port %s", host, port)
 		if f, known := vcfault.OfNetwork(err); known {
 			seen += " (" + strings.TrimSuffix(strings.TrimPrefix(strings.Split(f.Message, "):")[0], "vCenter cannot be reached ("), ".") + ")"
 		}
@@ -207,7 +207,7 @@ func (c *checker) version(context.Context) bool {
 	case major < 6 || major == 6 && minor < 5:
 		c.add("vCenter", Fail, seen, "it is too old: vSphere 7.0 or newer is supported")
 	case major < 7:
-		c.add("vCenter", Warn, seen, "vSphere 7.0 or newer is supported; this one may do, but nobody tries it")
+		c.add("vCenter", Warn, seen, "vSphere 7.0 or newer is supported; this version may work, but is not tested")
 	default:
 		c.ok("vCenter", "%s", seen)
 	}
@@ -279,9 +279,9 @@ func (c *checker) sessions(ctx context.Context) bool {
 	seen := fmt.Sprintf("%d, %d of them of this user; vCenter's limit is %d by default", len(all), ours, sessionsMost)
 	switch {
 	case len(all) > sessionsMost*8/10:
-		c.add("sessions", Warn, seen, "find out who does not log out: at the limit nobody can log in any more")
+		c.add("sessions", Warn, seen, "find the client that does not log out: at the limit, no client can log in")
 	case ours > sessionsMany:
-		c.add("sessions", Warn, seen, "a replica of the server has two at most: see who else uses this account, and give the server one of its own")
+		c.add("sessions", Warn, seen, "a replica of the server has two at most: find out what else uses this account, and give the server its own")
 	default:
 		c.ok("sessions", "%s", seen)
 	}

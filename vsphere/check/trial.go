@@ -23,7 +23,7 @@ import (
 const (
 	// scratchPrefix begins the names of scratch folders. A namespace's name has no space, so no group's folder is in one.
 	scratchPrefix = "vmgroup check "
-	// trialKey is where a trial's VM bears its stamp: a key of the same form as stamp.Key, but another one, for whatever reads
+	// trialKey is where a trial's VM has its stamp: a key of the same form as stamp.Key, but another one, for whatever reads
 	// stamps must take it for nobody's member.
 	trialKey  = "codeconnect.vmworld.com.vmgroup.check"
 	trialPath = `config.extraConfig["` + trialKey + `"]`
@@ -46,7 +46,7 @@ type trial struct {
 	scratch, vm types.ManagedObjectReference
 	// other is a folder in the scratch folder, whose name is otherName.
 	other types.ManagedObjectReference
-	// taken reports whether the scratch folder's name was somebody's already: that folder is not ours to remove.
+	// taken reports whether the scratch folder's name was taken already: that folder is not ours to remove.
 	taken bool
 	mu    sync.Mutex // guards what follows
 	// clones are the tasks of the clones, made the VMs that they made, and disks the files of these VMs' disks. folders are those that

@@ -186,7 +186,7 @@ func (t *trial) register() (vm types.ManagedObjectReference, err error) {
 	return vm, nil
 }
 
-// copy clones the VM as an operator may: a copy bears the stamp, too, and is told from a member by its instanceUuid.
+// copy clones the VM as an operator may: a copy has the stamp, too; only its instanceUuid differs from the member's.
 func (t *trial) copy(ctx context.Context) verdict {
 	if err := t.powerOff(t.vm); err != nil {
 		return refused(err)

@@ -133,7 +133,7 @@ func (t *trial) events(ctx context.Context) verdict {
 	})
 	facts := Facts{"told": yes(how != ""), "destroyed": yes(isGone), "tookMs": millis(t.now().Sub(began)),
 		"unregisteredTold": yes(howUnregistered != ""), "unregisteredCountsAsDestroyed": yes(wasGone)}
-	const consequence = "members that somebody destroys would count as vanished, and wait for an operator (MemberVanished)"
+	const consequence = "members that an operator destroys would count as vanished, and wait for an operator (MemberVanished)"
 	switch {
 	case wasGone:
 		return broken("of the VM that was unregistered the events say: "+howUnregistered, "members that are unregistered would be cloned again, and run twice when they are back").with(facts)

@@ -30,7 +30,7 @@ type trialGuest struct {
 	upAt        time.Time
 }
 
-// guestinfo is what the clone is told, by its keys: who it is, and a value as large as user data may be. It is nil where a template's
+// guestinfo is what the clone's guest can read, by its keys: its identity, and a value as large as user data may be. It is nil where a template's
 // vApp properties would hide it.
 func (t *trial) guestinfo() (map[string]string, error) {
 	if t.template.nature.vApp && !t.held["VApp.ApplicationConfig"] {
@@ -154,7 +154,7 @@ func (t *trial) addresses(ctx context.Context) verdict {
 	}
 	facts := Facts{"adapters": count(len(keys)), "withAddresses": count(on), "otherInterfaces": count(others)}
 	if on == 0 {
-		return broken("the guest has an address, and none is told of an adapter of the VM", "members would have no endpoints").with(facts)
+		return broken("the guest has an address, but vCenter reports none for an adapter of the VM", "members would have no endpoints").with(facts)
 	}
 	return held("of %d of %d adapters, by their keys; %d other interfaces", on, len(keys), others).with(facts)
 }

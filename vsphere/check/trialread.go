@@ -192,7 +192,7 @@ func (t *trial) silence(ctx context.Context) verdict {
 		facts := Facts{"askedMs": millis(quiet), "tookMs": millis(took)}
 		switch {
 		case late:
-			return broken(fmt.Sprintf("a wait of %s for changes had not ended after %s", quiet, took.Round(time.Second)), "the stream would be taken for broken whenever nothing changes, and opened again for ever").with(facts)
+			return broken(fmt.Sprintf("a wait of %s for changes had not ended after %s", quiet, took.Round(time.Second)), "the stream would be taken for broken whenever nothing changes, and opened again and again").with(facts)
 		case err != nil:
 			return refused(err)
 		case res.Returnval == nil:

@@ -111,7 +111,7 @@ func (t *trial) powerOn(ctx context.Context) verdict {
 		return broken("it is on, and has no bootTime", "a guest's shutdown is asked for by the bootTime").with(facts)
 	case drsRefused != nil:
 		return verdict{result: Warn, seen: fmt.Sprintf("%s, because DRS refused: %s", seen, vcfault.Classify("", drsRefused).Message),
-			advice: "members stay on the hosts that their clones are put on: see to the reason, or turn DRS off"}.with(facts)
+			advice: "members stay on the hosts that their clones are put on: remove the reason, or turn DRS off"}.with(facts)
 	}
 	return held("%s", seen).with(facts)
 }

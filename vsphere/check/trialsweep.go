@@ -154,7 +154,7 @@ func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.M
 	return nil, t.removeFolder(folder)
 }
 
-// owns reports whether the trial made a VM, or a folder in the scratch folder. An operator's copy of a VM bears its stamp, too, but was
+// owns reports whether the trial made a VM, or a folder in the scratch folder. An operator's copy of a VM has its stamp, too, but was
 // not made here, and has another instanceUuid. A folder of which the answer was lost is known by its name.
 func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 	switch child.Type {

@@ -8,7 +8,7 @@
 // this way whatever appears later is extended too.
 //
 // This package is the endpoint: sessions, calls and what each of them is answered by, and the names that its users need.
-// What the objects do is in the packages below, which nobody else imports:
+// What the objects do is in the packages below, which no other package imports:
 //
 //   - world: the inventory, its lock, and what changed when
 //   - managed: VMs and guests, folders, clusters, and the tasks

@@ -5,13 +5,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
 )
 
-// What the packages below have for those who use a vCenter, by the names of this one: nobody else imports them.
+// What the packages below export to users of a vCenter, under the names of this package: no other package imports them.
 
 // VMs, and what else there is.
 type (
-	// VM is a VM as it is now, whoever may see it.
+	// VM is a VM as it is now, regardless of privileges.
 	VM = managed.VM
-	// Details is all else that a VM was given, whoever may see it.
+	// Details is everything else that a VM was given, regardless of privileges.
 	Details = managed.Details
 	// NIC is a network adapter.
 	NIC = managed.NIC

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Identity is what a guest was told of itself. An adapter without an address asks by DHCP.
+// Identity is what the metadata says of a guest. An adapter without an address asks by DHCP.
 type Identity struct {
 	Host      string
 	Addresses []string // by adapter

@@ -9,7 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Details is all else that a VM was given, whoever may see it.
+// Details is everything else that a VM was given, regardless of privileges.
 type Details struct {
 	VM
 	Annotation string

@@ -16,7 +16,7 @@ func (vm *machine) power(kind Kind, call func(*simulator.Context) soap.HasFault)
 	})
 }
 
-// powerOn begins a power-on, whose task bears that kind's name.
+// powerOn begins a power-on, whose task has that kind's name.
 func (vm *machine) powerOn(as Kind) types.ManagedObjectReference {
 	return vm.v.begin(vm.Guard, work{kind: PowerOn, as: as, entity: vm.VirtualMachine, name: vm.Name, stand: vm.stand,
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {

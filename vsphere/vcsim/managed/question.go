@@ -34,7 +34,7 @@ type asked struct {
 	answered chan string
 }
 
-// AskAtPowerOn has the VMs that match ask, each time that a client powers them on: the task stands at 95 % until somebody answers
+// AskAtPowerOn has the VMs that match ask, each time that a client powers them on: the task stands at 95 % until an operator answers
 // (pyvmomi-community-samples#55). nil: no VM asks any more; those that do still wait. An admin is not asked.
 func (v *Objects) AskAtPowerOn(match func(VM) bool, q Question) {
 	v.world.Lock()

@@ -54,7 +54,7 @@ func (m *storageManager) wrong(spec types.StoragePlacementSpec) string {
 		if ref == nil {
 			continue
 		}
-		// Without Storage DRS there is nobody to recommend anything.
+		// Without Storage DRS, nothing is recommended.
 		pod, ok := m.v.objects.Get(*ref).(*simulator.StoragePod)
 		if !ok || !pod.PodStorageDrsEntry.StorageDrsConfig.PodConfig.Enabled {
 			return "podSelectionSpec.storagePod"

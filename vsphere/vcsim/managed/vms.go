@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// VM is a VM as it is now, whoever may see it.
+// VM is a VM as it is now, regardless of privileges.
 type VM struct {
 	Ref          types.ManagedObjectReference
 	Path         string // in the inventory: /DC0/vm/folder/name

@@ -26,7 +26,7 @@ func New(i inventory, admin *govmomi.Client, tags func(context.Context) (*tags.M
 	return &Operator{inventory: i, admin: admin, tags: tags, policies: p}
 }
 
-// inventory is what there is, whoever may see it.
+// inventory is the whole inventory, regardless of privileges.
 type inventory interface {
 	// Find returns what is at an inventory path, or the one VM of a name if where does not begin with "/".
 	Find(where string) (types.ManagedObjectReference, error)

@@ -36,7 +36,7 @@ func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
 	return spec, err
 }
 
-// AddVM makes a VM in a folder, as somebody else would: powered off, and unmanaged.
+// AddVM creates an unmanaged VM in a folder, powered off.
 func (o *Operator) AddVM(folderPath, name string) (types.ManagedObjectReference, error) {
 	ref, err := o.addVM(context.Background(), folderPath, name)
 	if err != nil {

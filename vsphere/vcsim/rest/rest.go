@@ -107,7 +107,7 @@ func (a *API) pass(w http.ResponseWriter, r *http.Request) {
 	a.inner.ServeHTTP(w, r)
 }
 
-// SessionID is the id of the session that a request bears; "": none.
+// SessionID is the id of the session that a request carries; "": none.
 func SessionID(r *http.Request) string {
 	if id := r.Header.Get(restHeader); id != "" {
 		return id

@@ -19,7 +19,7 @@ type Endpoint interface {
 	CarryOut(w http.ResponseWriter, r *http.Request) bool
 	// Refuse answers a fault in the way of the API that is called.
 	Refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault)
-	// EndSession ends the session that a request bears, and no other, and reports whether there was one.
+	// EndSession ends the session that a request carries, and no other, and reports whether there was one.
 	EndSession(r *http.Request, body []byte) bool
 }
 

@@ -32,7 +32,7 @@ type Carrier interface {
 	CarryOut(ctx context.Context) bool
 	// Fail answers a fault, and vCenter sees nothing.
 	Fail(fault types.BaseMethodFault)
-	// EndSession ends the session that the call bears, and no other, and reports whether there was one.
+	// EndSession ends the session that the call carries, and no other, and reports whether there was one.
 	EndSession() bool
 }
 

@@ -70,7 +70,7 @@ const (
 	Refused
 	// ReplyLost has vCenter carry the call out, and cuts the connection instead of answering.
 	ReplyLost
-	// SessionGone ends the session that the call bears, in vCenter, and then passes the call.
+	// SessionGone ends the session that the call carries, in vCenter, and then passes the call.
 	SessionGone
 	// Faulted answers Break.Fault, and vCenter never sees the call.
 	Faulted
@@ -102,7 +102,7 @@ type Entry struct {
 	Began time.Time
 	Took  time.Duration
 	// Done reports whether the call was answered, or not, already; Broken, that Break did happen. (A stall does not when the
-	// client goes first, the end of a session does not when the call bears none.)
+	// client goes first, the end of a session does not when the call carries none.)
 	Done, Broken bool
 }
 
