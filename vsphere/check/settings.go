@@ -84,7 +84,7 @@ func (c *checker) datastore(ctx context.Context, at *inventory.Settings) bool {
 		c.add("datastore", Fail, "its state cannot be read", "grant System.Read on it")
 		return false
 	case !state.Usable:
-		c.add("datastore", Fail, state.Path+" is not accessible, or in maintenance", "see to it in vCenter, or name another by --datastore")
+		c.add("datastore", Fail, state.Path+" is not accessible, or in maintenance", "make it accessible in vCenter, or name another with --datastore")
 		return false
 	}
 	c.ok("datastore", "%s, %d GB free", state.Path, state.Free>>30)
@@ -182,15 +182,18 @@ type nature struct {
 	vApp             bool
 	version, toolsOf string
 	disks, cards     int
-	iso              string // the file in a CD-ROM drive that is connected, or will be at power-on
-	space            int64  // of the disks, in bytes
+	limits           []string // what a clone may use at most, whatever its size, in words
+	locked           bool     // all memory is reserved
+	iso              string   // the file in a CD-ROM drive that is connected, or will be at power-on
+	space            int64    // of the disks, in bytes
 	networks         []types.ManagedObjectReference
 	datastores       []types.ManagedObjectReference
 }
 
 func readNature(ctx context.Context, s *session.Session, vm types.ManagedObjectReference) (*nature, error) {
 	o, err := session.ReadProps(ctx, s, vm, "config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
-		"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore", "config.vAppConfig")
+		"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore", "config.vAppConfig",
+		"config.cpuAllocation.limit", "config.memoryAllocation.limit", "config.memoryReservationLockedToMax")
 	if err != nil {
 		return nil, err
 	}
@@ -202,6 +205,13 @@ func readNature(ctx context.Context, s *session.Session, vm types.ManagedObjectR
 		networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
 		datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
 	}
+	if mhz := session.Prop[int64](o, "config.cpuAllocation.limit"); mhz > 0 { // -1: unlimited
+		x.limits = append(x.limits, fmt.Sprintf("%d MHz", mhz))
+	}
+	if mb := session.Prop[int64](o, "config.memoryAllocation.limit"); mb > 0 {
+		x.limits = append(x.limits, fmt.Sprintf("%d MB of memory", mb))
+	}
+	x.locked = session.Prop[bool](o, "config.memoryReservationLockedToMax")
 	for _, device := range session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice {
 		switch d := device.(type) {
 		case *types.VirtualDisk:
@@ -252,12 +262,26 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 		c.add("CD-ROM", Warn, fmt.Sprintf("%s: %s is connected in its CD-ROM drive", t.name, x.iso),
 			"disconnect it in the template: its clones need that datastore, and a guest that has locked the drive makes the VM ask an operator before it is disconnected (QuestionPending)")
 	}
+	c.resources(t, x)
 	hot := map[bool]string{true: "while it runs", false: "by a power cycle"}
 	if x.vApp {
 		c.ok("vApp properties", "%s has some: members of groups with userData or networks are cloned without them (privilege VApp.ApplicationConfig), since cloud-init prefers them; others keep them", t.name)
 	}
 	c.ok("hot-add", "%s: more CPUs %s, more memory %s", t.name, hot[x.addCPU], hot[x.addMem])
 	c.tools(t, x)
+}
+
+// resources warns of what clones inherit from a template beside its size: limits (terraform-provider-vsphere#652, govmomi#1871), and
+// memory that is reserved (CAPV#2358).
+func (c *checker) resources(t *foundTemplate, x *nature) {
+	if len(x.limits) > 0 {
+		c.add("resource limits", Warn, fmt.Sprintf("%s is limited to %s, and so are its clones, whatever their size", t.name, strings.Join(x.limits, " and ")),
+			"remove the limit in the template: a guest that has more memory than its limit swaps")
+	}
+	if x.locked {
+		c.add("reserved memory", Warn, t.name+" reserves all its memory, and so do its clones",
+			"unless you want that, take the reservation out of the template: a clone is powered on only where so much memory is free (ResourceLimit)")
+	}
 }
 
 // tools reports whether the guests of a template's clones are known to have VMware Tools. A template that never ran says nothing
