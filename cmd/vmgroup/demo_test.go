@@ -101,7 +101,7 @@ func TestTheDemosPictureShowsWhatIsOnItsWay(t *testing.T) {
 	}
 	v := &demoView{last: []string{"12:00:00  Clone web-0, 4.0 s: too few members: 0 of 3"}}
 	d := &demo{url: "http://127.0.0.1:8080", manifests: manifests{files: []string{"web.yaml"}}, groups: map[string]*demoGroup{"shop/web": g}}
-	want := `vmgroup demo: an embedded vCenter, and the hooks on http://127.0.0.1:8080
+	want := `vmgroup demo: an embedded vCenter; a page for your browser, and the hooks, on http://127.0.0.1:8080
 Edit web.yaml and save it; Ctrl-C deletes the groups and ends.
 
 shop/web  PENDING  1 of 3 ready  cloning 1 of 3

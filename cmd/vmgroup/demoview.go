@@ -131,7 +131,7 @@ func (v *demoView) colored(phase v1alpha1.Phase, line string) string {
 // picture is all that there is to see.
 func (v *demoView) picture(d *demo) string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "vmgroup demo: an embedded vCenter, and the hooks on %s\n", d.url)
+	fmt.Fprintf(&b, "vmgroup demo: an embedded vCenter; a page for your browser, and the hooks, on %s\n", d.url)
 	fmt.Fprintf(&b, "Edit %s and save it; Ctrl-C deletes the groups and ends.\n", strings.Join(d.files, ", "))
 	if d.trouble != "" {
 		fmt.Fprintf(&b, "! %s\n", plan.Printable(d.trouble))
