@@ -28,7 +28,7 @@ func (d debian) promtool(t *testing.T, rules, tests string) string {
 	must(t, os.WriteFile(filepath.Join(d.root, "tmp", "alerts.yaml"), []byte(tests), 0o644))
 	for _, args := range [][]string{{"check", "rules", "/tmp/rules.yaml"}, {"test", "rules", "/tmp/alerts.yaml"}} {
 		if out, said, err := d.run(t, nil, "", append([]string{"/usr/bin/promtool"}, args...)...); err != nil {
-			return out + said
+			return err.Error() + ": " + out + said
 		}
 	}
 	return ""

@@ -116,7 +116,10 @@ func fetch(dir, mirror, release string, known func(versions string) bool) (debia
 	if is, err := os.Stat(unpacked); err == nil && time.Since(is.ModTime()) < fresh {
 		versions, err := os.ReadFile(unpacked)
 		d.versions = string(versions)
-		return d, err
+		if err != nil || hasAll(d.versions) {
+			return d, err
+		}
+		d.versions = "" // it was unpacked for an older list of packages
 	}
 	env := []string{"APT_CONFIG=" + filepath.Join(dir, "apt.conf"), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}
 	for _, place := range []string{"lists/partial", "cache/archives/partial"} {
@@ -166,6 +169,12 @@ func fetch(dir, mirror, release string, known func(versions string) bool) (debia
 		return d, err
 	}
 	return d, os.WriteFile(unpacked, []byte(d.versions), 0o644)
+}
+
+// hasAll reports whether versions name all packages.
+func hasAll(versions string) bool {
+	fields := strings.Fields(versions) // name and version in turn
+	return !slices.ContainsFunc(packages, func(name string) bool { return !slices.Contains(fields, name) })
 }
 
 // unpack makes of the packages what their installation scripts would, as far as the judges need it.
