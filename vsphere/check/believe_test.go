@@ -367,7 +367,10 @@ func (w *world) diskUUID(vm string) string {
 
 func TestADeepCheckFailsForEachBeliefThatIsFalseAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for _, lie := range lies {
+	for i, lie := range lies {
+		if i%thinning != 0 {
+			continue
+		}
 		t.Run(lie.check+": "+lie.seen, func(t *testing.T) {
 			inDeepWorld(t, func(t *testing.T, w *world) {
 				o := lively(t, w)
