@@ -269,12 +269,12 @@ func BenchmarkHealing(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			off = append(off, answered(b, vc, "PowerOnVM_Task", func() (*object.Task, error) { return vm.PowerOff(ctx) }))
+			off = append(off, answered(b, vc, "PowerOnMultiVM_Task", func() (*object.Task, error) { return vm.PowerOff(ctx) }))
 			if err := vm.WaitForPowerState(ctx, types.VirtualMachinePowerStatePoweredOn); err != nil {
 				b.Fatal(err)
 			}
 			gone = append(gone, answered(b, vc, "CloneVM_Task", func() (*object.Task, error) {
-				vc.FailTask(vcsim.PowerOn, func(name string) bool { return name == vm.Name() }, &types.TaskInProgress{}, 1)
+				vc.FailTask(vcsim.PowerOnByDRS, func(name string) bool { return name == vm.Name() }, &types.TaskInProgress{}, 1)
 				task, err := vm.PowerOff(ctx)
 				if err == nil {
 					err = task.Wait(ctx)
