@@ -49,7 +49,7 @@ func dividing(perSocket, cpu int32) *int32 {
 const (
 	// vAppPath is the property that HasVAppProperties looks at.
 	vAppPath = "config.vAppConfig"
-	// autoCoresPath tells whether vCenter chooses the cores per socket, as it does until somebody sets them (inventory.Machine.AutoCores).
+	// autoCoresPath reports whether vCenter chooses the cores per socket, as it does until they are set (inventory.Machine.AutoCores).
 	autoCoresPath = "config.hardware.autoCoresPerSocket"
 )
 

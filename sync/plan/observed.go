@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -310,7 +309,7 @@ const (
 	WhyPowerCycle Why = "PowerCycle"
 )
 
-// Moment is a time while a VM was on, and the VM's Boot then, which tells whether the VM was powered on again
+// Moment is a time while a VM was on, and the VM's Boot then, which shows whether the VM was powered on again
 // since, without comparing vCenter's clock with the server's.
 type Moment struct{ At, Boot time.Time }
 
@@ -353,31 +352,6 @@ const (
 	ConfirmKey = "*"
 	RulesKey   = "/rules"
 )
-
-// Fault is a failure in words that a user can act on.
-type Fault struct {
-	// Reason is one CamelCase word, such as TemplateNotFound.
-	Reason string
-	// Message is a sentence that says what to do.
-	Message string
-	// Person reports whether an operator has to act, because waiting does not help.
-	Person bool
-	// Passing reports whether it passes by itself within seconds or minutes, and trying again costs little.
-	Passing bool
-	// Untried reports whether the step ended before the call that would have changed anything.
-	Untried bool
-}
-
-// Help is where the documents say what to do about a reason or a condition.
-func Help(word string) string { return "docs/troubleshooting.md#" + strings.ToLower(word) }
-
-// WithHelp is the fault with a message that names its Help, if somebody has to act.
-func (f Fault) WithHelp() Fault {
-	if f.Person {
-		f.Message = strings.TrimSuffix(f.Message, ".") + " (" + Help(f.Reason) + ")"
-	}
-	return f
-}
 
 // Owns reports whether a folder is known to be the group's: see OwnFolders, or a member is in it.
 func (o *Observed) Owns(folder string) bool {

@@ -59,7 +59,7 @@ func (v *view) refusesResize(m *member) bool {
 	return v.policy.resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
 }
 
-// findRequested finds the members that spec.replace names; the moRef tells whether one has been replaced.
+// findRequested finds the members that spec.replace names; the moRef shows whether one has been replaced.
 func (v *view) findRequested(order []int) {
 	for _, r := range v.Group.Spec.Replace {
 		for _, i := range order {

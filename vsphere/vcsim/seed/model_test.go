@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/seed"
 )
 
-// The simulator's globals are common to all vCenters of a process; the race detector tells whether one is used outside the lock.
+// All vCenters of a process share the simulator's globals; the race detector reports one that is used without the lock.
 func TestAHostIsAddedWhileAnotherInventoryIsMade(t *testing.T) {
 	shape := seed.Shape{Datacenters: 1, Clusters: 1, Hosts: 1, Datastores: 1, APIVersion: "8.0.3.0"}
 	w, err := seed.New(shape, "11111111-1111-1111-1111-111111111111")

@@ -1,0 +1,28 @@
+package plan
+
+import "strings"
+
+// Fault is a failure in words that a user can act on.
+type Fault struct {
+	// Reason is one CamelCase word, such as TemplateNotFound.
+	Reason string
+	// Message is a sentence that says what to do.
+	Message string
+	// Person reports whether an operator has to act, because waiting does not help.
+	Person bool
+	// Passing reports whether it passes by itself within seconds or minutes, and trying again costs little.
+	Passing bool
+	// Untried reports whether the step ended before the call that would have changed anything.
+	Untried bool
+}
+
+// Help is where the documents say what to do about a reason or a condition.
+func Help(word string) string { return "docs/troubleshooting.md#" + strings.ToLower(word) }
+
+// WithHelp is the fault with a message that names its Help, if somebody has to act.
+func (f Fault) WithHelp() Fault {
+	if f.Person {
+		f.Message = strings.TrimSuffix(f.Message, ".") + " (" + Help(f.Reason) + ")"
+	}
+	return f
+}
