@@ -4,10 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"strconv"
 	"testing"
-	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -15,20 +13,13 @@ import (
 // What the log, /groups and the Events say of an action is its reason. The stories show every kind of action.
 func TestEveryActionOfTheStoriesHasAReason(t *testing.T) {
 	told := map[plan.Op]bool{}
-	stories := maps.Clone(lifeStories)
-	maps.Copy(stories, changeStories)
-	maps.Copy(stories, placeStories)
-	for name, tell := range stories {
-		s := &story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute}
-		s.heard = func(r *plan.Result) {
-			for _, a := range r.Actions {
-				if told[a.Op] = true; a.Reason == "" {
-					t.Errorf("%s: %s %s has no reason", name, a.Op, a.VM)
-				}
+	everyResult(func(name string, r *plan.Result) {
+		for _, a := range r.Actions {
+			if told[a.Op] = true; a.Reason == "" {
+				t.Errorf("%s: %s %s has no reason", name, a.Op, a.VM)
 			}
 		}
-		tell(s)
-	}
+	})
 	for _, op := range opsOf(t) {
 		if !told[op] {
 			t.Errorf("no story shows the action %s, with its reason", op)

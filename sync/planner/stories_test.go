@@ -34,6 +34,16 @@ type story struct {
 	heard func(*plan.Result)
 }
 
+// everyResult tells all stories, and hands over each plan with its story's name.
+func everyResult(heard func(story string, r *plan.Result)) {
+	stories := maps.Clone(lifeStories)
+	maps.Copy(stories, changeStories)
+	maps.Copy(stories, placeStories)
+	for name, tell := range stories {
+		tell(&story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute, heard: func(r *plan.Result) { heard(name, r) }})
+	}
+}
+
 // happens writes a headline, changes the world, and lets the plans run until nothing is left to do. Where a plan waits
 // for a time to pass, it passes.
 func (s *story) happens(what string, change func(o *plan.Observed)) {
