@@ -83,8 +83,11 @@ func (v *Objects) leave(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 		delete(v.lives, vm.Self)
 	}
 	v.mu.Lock()
-	d.asked = v.asks.of[vm.Self]
-	delete(v.asks.of, vm.Self)
+	if q := v.asks.of[vm.Self]; q != nil { // it goes on asking, but the task that waits for the answer is over
+		close(q.left)
+		d.asked = &asked{id: q.id, choices: q.choices, answered: make(chan string, 1), left: make(chan struct{})}
+		delete(v.asks.of, vm.Self)
+	}
 	v.mu.Unlock()
 	v.objects.WithLock(ctx, vm.Self, func() {
 		power := vm.Runtime.PowerState

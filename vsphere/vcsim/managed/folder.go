@@ -119,7 +119,7 @@ func (f *folder) MoveIntoFolderTask(_ *simulator.Context, req *types.MoveIntoFol
 // DestroyTask destroys all that is inside, VMs and their disks included; the simulator leaves VMs be.
 //
 // [doc] ManagedEntity.Destroy_Task: "Destroys this object, deleting its contents and removing it from
-// its parent folder". A VM that is powered on refuses, and what was destroyed before it stays so.
+// its parent folder". A VM that is powered on, or asks, refuses, and what was destroyed before it stays so.
 func (f *folder) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.HasFault {
 	ref := f.work(DestroyFolder, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return nil, f.v.removeFolder(ctx, f.Folder, func(vm *simulator.VirtualMachine) types.BaseMethodFault {
@@ -190,7 +190,9 @@ func (v *Objects) removeFolder(ctx *simulator.Context, f *simulator.Folder, remo
 		var fault types.BaseMethodFault
 		switch child := v.objects.Get(ref).(type) {
 		case *simulator.VirtualMachine:
-			fault = remove(child)
+			if fault = v.mustNotAsk(ref); fault == nil {
+				fault = remove(child)
+			}
 		case *simulator.Folder:
 			fault = v.removeFolder(ctx, child, remove)
 		default:

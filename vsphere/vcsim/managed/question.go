@@ -32,6 +32,7 @@ type asked struct {
 	id       string
 	choices  []string
 	answered chan string
+	left     chan struct{} // closed when the VM leaves the inventory
 }
 
 // AskAtPowerOn has the VMs that match ask, each time that a client powers them on: the task stands at 95 % until an operator answers
@@ -80,7 +81,7 @@ type asks struct {
 func (v *Objects) ask(ctx *simulator.Context, vm *simulator.VirtualMachine, q Question) *asked {
 	v.mu.Lock()
 	v.asks.count++
-	one := &asked{id: strconv.Itoa(v.asks.count), choices: q.Choices, answered: make(chan string, 1)}
+	one := &asked{id: strconv.Itoa(v.asks.count), choices: q.Choices, answered: make(chan string, 1), left: make(chan struct{})}
 	v.asks.of[vm.Self] = one
 	v.mu.Unlock()
 	info := types.VirtualMachineQuestionInfo{Id: one.id, Text: q.Message + ":" + q.Text,
@@ -144,18 +145,28 @@ func (vm *machine) stand(ctx *simulator.Context, j *job) (fault types.BaseMethod
 			return new(types.RequestCanceled), true
 		}
 		return nil, true
+	case <-q.left:
+		return &types.ManagedObjectNotFound{Obj: vm.Self}, true
 	case <-v.world.Ctx.Done():
 		return nil, false
 	}
 }
 
 // busy refuses what a VM that asks does not take.
+func (v *Objects) busy(w work) types.BaseMethodFault {
+	if !slices.Contains([]Kind{PowerOn, PowerOff, Suspend, Reset, Reconfigure, Destroy, Relocate}, w.kind) {
+		return nil
+	}
+	return v.mustNotAsk(w.entity.Reference())
+}
+
+// mustNotAsk refuses a VM that asks.
 //
 // [doc] PowerOnVM_Task, ReconfigVM_Task, Destroy_Task: TaskInProgress "if the virtual machine is busy".
-func (v *Objects) busy(w work) types.BaseMethodFault {
+func (v *Objects) mustNotAsk(vm types.ManagedObjectReference) types.BaseMethodFault {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.asks.of[w.entity.Reference()] == nil || !slices.Contains([]Kind{PowerOn, PowerOff, Suspend, Reset, Reconfigure, Destroy, Relocate}, w.kind) {
+	if v.asks.of[vm] == nil {
 		return nil
 	}
 	return &types.TaskInProgress{}
