@@ -95,6 +95,7 @@ func classify(o *plan.Observed) *view {
 	}
 	v.sortMembers()
 	v.sortUnseen()
+	v.shadow()
 	v.sortArriving()
 	return v
 }

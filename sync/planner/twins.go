@@ -9,8 +9,9 @@ import (
 )
 
 // Two VMs can claim one ordinal although the name is a lock: when an admin renames a new member before another
-// replica of the server has seen it, or restores a backup. A VM that was never powered on, as vCenter's events tell, holds
-// nothing of value and goes. If that is not known of any of them, an operator decides.
+// replica of the server has seen it, or restores a backup; or when a member vanishes while another replica's clone of it, called for
+// before it was made, is still on its way. A VM that was never powered on, as vCenter's events tell, holds nothing of value and
+// goes. If that is not known of any of them, an operator decides.
 
 // resolveTwins finds, for each ordinal that several VMs claim, one to remove if it was never powered on.
 func (v *view) resolveTwins() {
@@ -20,17 +21,41 @@ func (v *view) resolveTwins() {
 			end++
 		}
 		claimants := slices.DeleteFunc(slices.Clone(v.members[i:end]), func(m member) bool { return m.yields })
-		if len(claimants) > 1 {
-			v.resolve(claimants)
+		if away := v.vanishedAt(claimants); len(claimants) > 1 || away != nil {
+			v.resolve(claimants, away)
 		}
 		i = end
 	}
 }
 
-// resolve keeps the VM that is on, or the first one, and plans the removal of another that is off. All replicas of
-// the server decide alike, from vCenter's facts alone.
-func (v *view) resolve(claimants []member) {
+// shadow keeps members that are off from being powered on while another VM of their ordinal, which vCenter does not show, may run.
+func (v *view) shadow() {
+	for i := range v.members {
+		if m := &v.members[i]; m.Power != plan.PoweredOn && v.isUnseen(m.Ordinal) {
+			m.duplicate = true
+		}
+	}
+}
+
+// vanishedAt returns the VM that vanished and may run while the only claimant is off; nil if there is none.
+func (v *view) vanishedAt(claimants []member) *absent {
+	if len(claimants) != 1 || !claimants[0].duplicate {
+		return nil
+	}
+	i := slices.IndexFunc(v.unseen, func(a absent) bool { return a.vanished && a.Ordinal == claimants[0].Ordinal })
+	if i < 0 {
+		return nil
+	}
+	return &v.unseen[i]
+}
+
+// resolve keeps the VM that is on, the one that vanished, or the first one, and plans the removal of another that is off. All
+// replicas of the server decide alike, from vCenter's facts alone.
+func (v *view) resolve(claimants []member, away *absent) {
 	keep, goes := 0, -1
+	if away != nil {
+		keep = -1
+	}
 	for i := range claimants {
 		if claimants[i].Power == plan.PoweredOn {
 			keep = i
@@ -43,22 +68,29 @@ func (v *view) resolve(claimants []member) {
 		}
 	}
 	if goes < 0 {
-		v.faults = append(v.faults, named{who: claimants[0].name, Fault: twinsFault(claimants)})
+		v.faults = append(v.faults, named{who: claimants[0].name, Fault: twinsFault(claimants, away)})
 		return
 	}
 	m := &claimants[goes]
-	goesOn := v.remove(m, twin, fmt.Sprintf("duplicate: %d VMs claim to be this member; %s is removed if it was never powered on", len(claimants), m.VM.Name))
+	goesOn := v.remove(m, twin, fmt.Sprintf("duplicate: %d VMs claim to be this member; %s is removed if it was never powered on", len(claimantNames(claimants, away)), m.VM.Name))
 	if p := v.Pending[m.name]; p.Fault.Reason == plan.ReasonDuplicateMember { // it was powered on: vCenter's events say so, or don't rule it out
-		v.faults[len(v.faults)-1].Fault = twinsFault(claimants)
+		v.faults[len(v.faults)-1].Fault = twinsFault(claimants, away)
 	}
 	v.leaving += int(oneIf(goesOn))
 }
 
-func twinsFault(claimants []member) plan.Fault {
-	var names []string
+func twinsFault(claimants []member, away *absent) plan.Fault {
+	names := claimantNames(claimants, away)
+	return plan.Fault{Reason: plan.ReasonDuplicateMember, Person: true, Message: fmt.Sprintf(
+		"%d VMs claim to be this member: remove all but one of %s", len(names), strings.Join(names, ", "))}
+}
+
+func claimantNames(claimants []member, away *absent) (names []string) {
 	for i := range claimants {
 		names = append(names, fmt.Sprintf("%s (%s)", claimants[i].VM.Name, claimants[i].MoRef))
 	}
-	return plan.Fault{Reason: plan.ReasonDuplicateMember, Person: true, Message: fmt.Sprintf(
-		"%d VMs claim to be this member: remove all but one of %s", len(claimants), strings.Join(names, ", "))}
+	if away != nil {
+		names = append(names, fmt.Sprintf("%s (%s, which vCenter does not have any more)", away.Name, away.MoRef))
+	}
+	return names
 }

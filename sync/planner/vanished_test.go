@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -176,5 +177,31 @@ func TestAScaleInRemovesNoOtherMemberWhenOneHasVanished(t *testing.T) {
 	o.Group.Spec.Replicas = &two
 	if r := planner.Make(o); len(r.Actions) != 0 {
 		t.Errorf("%+v", r.Actions)
+	}
+}
+
+// Found by a randomized test (test, seed 52): a replica's call to clone stood still on its way. Meanwhile another replica made the member,
+// and its host left.
+func TestACloneOfAMemberThatHasVanishedIsNeverPoweredOnAndGoes(t *testing.T) {
+	o := atWork(2)
+	late := o.State.VMs[1]
+	late.MoRef, late.InstanceUUID, late.Power, late.Prepared = "vm-late", "id-late", plan.PoweredOff, plan.Unprepared
+	vanish(1, "")(&o)
+	o.State.VMs = append(o.State.VMs, late)
+	if r := planner.Make(o); len(r.Actions) != 0 {
+		t.Errorf("vCenter's events are still being read: %+v", r.Actions)
+	}
+	o.State.Vanished[0].How = hostRemoved
+	r := planner.Make(o)
+	if len(r.Actions) != 1 || r.Actions[0].Op != plan.Destroy || r.Actions[0].MoRef != "vm-late" || !r.Actions[0].NeverOn {
+		t.Errorf("%+v", r.Actions)
+	}
+	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Destroy, Fault: plan.Fault{Reason: plan.ReasonDuplicateMember, Person: true}}}
+	if r = planner.Make(o); !strings.Contains(r.Status.LastMessage, "web-1 (vm-101, which vCenter does not have any more)") {
+		t.Errorf("it may have been in use: %s", r.Status.LastMessage)
+	}
+	o.Group.Spec.Replace, o.Pending = []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-101"}}, nil
+	if r = planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.Prepare || r.Actions[0].MoRef != "vm-late" {
+		t.Errorf("the one that vanished was given up: %+v", r.Actions)
 	}
 }
