@@ -11,6 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+
+	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -108,10 +110,23 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	if want := l.group.Related; s.UserData != nil && guestInfo(l.t, d, "userdata") != want[0].Data["user-data"] {
 		return vm.Path + " has other user data"
 	}
-	if len(s.Networks) > 0 && !strings.Contains(guestInfo(l.t, d, "metadata"), fmt.Sprintf("10.0.0.%d/24", 10+stamp.Ordinal)) {
-		return vm.Path + " is not told its address"
+	if address := fmt.Sprintf("10.0.0.%d", 10+stamp.Ordinal); len(s.Networks) > 0 && l.addressOf(d) != address {
+		return fmt.Sprintf("the guest of %s gets %s, and not %s", vm.Path, l.addressOf(d), address)
 	}
 	return l.offMarks(vm)
+}
+
+// addressOf is the address that a member's guest gets: by its customization, or by cloud-init.
+func (l *life) addressOf(d vcsim.Details) string {
+	if c := d.Customization; c != nil {
+		if ip, is := c.NicSettingMap[0].Adapter.Ip.(*vim.CustomizationFixedIp); is {
+			return ip.IpAddress
+		}
+		return ""
+	}
+	_, rest, _ := strings.Cut(guestInfo(l.t, d, "metadata"), "10.0.0.")
+	host, _, _ := strings.Cut(rest, "/24")
+	return "10.0.0." + host
 }
 
 // offMarks says what is wrong with a member's tags and attributes. What admins change by hand is not put back.
