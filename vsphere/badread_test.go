@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,7 +98,7 @@ func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing
 		var s plan.VCenterState
 		p.until("the one that was destroyed is gone", func() bool {
 			s = p.state(here.MoRef, gone.MoRef, hidden.MoRef)
-			return slices.Contains(s.Gone, gone.MoRef)
+			return s.IsGone(gone.MoRef, "")
 		})
 		if len(s.Gone) != 1 || len(s.Vanished) > 0 || len(s.VMs) != 2 || s.VMs[1].MoRef != hidden.MoRef || s.VMs[1].Reachable {
 			t.Errorf("it is seen as %+v", s)

@@ -17,7 +17,7 @@ import (
 // destroy removes a member and the disks that its clone made, after it has read the stamp again from vCenter. It first detaches
 // disks from elsewhere, and keeps them.
 func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	vm := inventory.VMRef(a.MoRef)
+	vm, id := inventory.VMRef(a.MoRef), plan.VMID{MoRef: a.MoRef}
 	for {
 		now, err := v.ReadFresh(ctx, vm)
 		if vcfault.MissingObject(err) == vm {
@@ -29,6 +29,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		if err := now.check(ref, a); err != nil {
 			return err
 		}
+		id.InstanceUUID = now.instanceUUID
 		if a.NeverOn {
 			if err := v.neverOn(ctx, a, now); err != nil {
 				return err
@@ -56,7 +57,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		return err
 	}
 	if err == nil {
-		v.inventory.Destroyed(a.MoRef)
+		v.inventory.Destroyed(id)
 	}
 	v.asked.Delete(a.MoRef)
 	return v.reader.Read(ctx, vm)

@@ -38,7 +38,7 @@ func TestAMemberDestroyedByAnOperatorIsGoneWithinASecond(t *testing.T) {
 		told := p.told(web.UID)
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
-		p.until("it is gone", func() bool { return slices.Equal(p.state(vm.MoRef).Gone, []string{vm.MoRef}) })
+		p.until("it is gone", func() bool { return slices.Equal(p.state(vm.MoRef).Gone, []plan.VMID{{MoRef: vm.MoRef}}) })
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("that took %s", took)
 		}

@@ -41,7 +41,9 @@ func (p *process) vanished(m v1alpha1.Member) plan.Vanished {
 // gone waits until a member is known to be gone.
 func (p *process) gone(m v1alpha1.Member) {
 	p.t.Helper()
-	p.until("the member is gone", func() bool { return slices.Equal(p.of(m).Gone, []string{m.MoRef}) })
+	p.until("the member is gone", func() bool {
+		return slices.Equal(p.of(m).Gone, []plan.VMID{{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID}})
+	})
 }
 
 // inTwoHosts runs a test in a bubble, in a world of two hosts with a member 0; on says whether it runs.

@@ -91,7 +91,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 
 		m.change(web.Ref(), func(s *plan.VCenterState) { // somebody destroys one in vCenter
 			gone := slices.IndexFunc(s.VMs, func(vm plan.VM) bool { return vm.Ordinal == 0 })
-			s.Gone = append(s.Gone, s.VMs[gone].MoRef)
+			s.Gone = append(s.Gone, plan.VMID{MoRef: s.VMs[gone].MoRef})
 			s.VMs = slices.Delete(slices.Clone(s.VMs), gone, gone+1)
 		})
 		expect("Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)",
@@ -156,7 +156,7 @@ func TestAStaleParentGetsNoEventTwice(t *testing.T) {
 	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
 		c := newCluster(call("web", 1))
 		c.calls(l, time.Minute)
-		m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []string{s.VMs[0].MoRef}, nil })
+		m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.VMID{{MoRef: s.VMs[0].MoRef}}, nil })
 		stale := *c.Group
 		c.sync(l)
 		c.Group = &stale
@@ -233,7 +233,7 @@ func TestAnEventNamesTheOperatorIfVCenterDoes(t *testing.T) {
 		bubble(t, m, Config{Events: true, Who: answer}, func(t *testing.T, l *Loop) {
 			c := newCluster(call("web", 1))
 			c.calls(l, time.Minute)
-			m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []string{s.VMs[0].MoRef}, nil })
+			m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.VMID{{MoRef: s.VMs[0].MoRef}}, nil })
 			c.calls(l, time.Minute)
 			if got := c.says(1); !slices.Contains(got, want) || len(got) != 2 || asked != 1 {
 				t.Errorf("asked %d times: %q", asked, got)

@@ -21,7 +21,7 @@ func Apply(o *Observed, a Action) {
 		s.Quarantine = "(new quarantine)"
 	case Clone:
 		moRef := "new-" + a.VM
-		for slices.Contains(s.Gone, moRef) || slices.ContainsFunc(s.VMs, func(vm VM) bool { return vm.MoRef == moRef }) ||
+		for s.IsGone(moRef, "") || slices.ContainsFunc(s.VMs, func(vm VM) bool { return vm.MoRef == moRef }) ||
 			slices.ContainsFunc(s.Vanished, func(x Vanished) bool { return x.MoRef == moRef }) {
 			moRef += "-again"
 		}
@@ -49,7 +49,7 @@ func Apply(o *Observed, a Action) {
 	}
 	vm := &s.VMs[at]
 	if a.Op == Destroy || a.Op == Release {
-		s.Gone = append(slices.Clone(s.Gone), vm.MoRef)
+		s.Gone = append(slices.Clone(s.Gone), VMID{vm.MoRef, vm.InstanceUUID})
 		s.VMs = slices.Delete(s.VMs, at, at+1)
 		return
 	}

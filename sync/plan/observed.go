@@ -104,7 +104,7 @@ type VCenterState struct {
 	VMs []VM
 	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off. A recorded VM
 	// that is neither in VMs nor in Gone is not seen, but not gone.
-	Gone []string
+	Gone []VMID
 	// Vanished are members, recorded or seen before, that vCenter no longer has (it answers ManagedObjectNotFound, or has
 	// given the moRef to another VM), without proof that they were destroyed.
 	Vanished []Vanished
@@ -177,6 +177,16 @@ func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 		ask.AntiAffinity = v1alpha1.AntiAffinityNone
 	}
 	return ask
+}
+
+// VMID identifies a VM for good: a vCenter that was restored from a backup reuses moRefs. InstanceUUID is empty if it is not known.
+type VMID struct{ MoRef, InstanceUUID string }
+
+// IsGone reports whether a recorded VM is among Gone.
+func (s *VCenterState) IsGone(moRef, instanceUUID string) bool {
+	return slices.ContainsFunc(s.Gone, func(x VMID) bool {
+		return x.MoRef == moRef && (x.InstanceUUID == "" || instanceUUID == "" || x.InstanceUUID == instanceUUID)
+	})
 }
 
 // Vanished is a member that vCenter no longer has, but that may still run.

@@ -274,7 +274,7 @@ func ordinals(o plan.Observed) map[int32]bool {
 		}
 	}
 	for _, m := range o.Group.Status.Members {
-		if !here[m.MoRef] && !slices.Contains(o.State.Gone, m.MoRef) {
+		if !here[m.MoRef] && !o.State.IsGone(m.MoRef, m.InstanceUUID) {
 			set[m.Ordinal] = true
 		}
 	}

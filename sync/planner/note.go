@@ -114,7 +114,7 @@ func (v *view) deedsOfOthers() (all []plan.Note) {
 	stored := v.Group.Status.Members
 	for i := range stored {
 		r := &stored[i]
-		if len(v.State.Gone) == 0 || !slices.Contains(v.State.Gone, r.MoRef) || v.isBack(r) || r.Reason == plan.ReasonRemoving || r.Reason == plan.ReasonDuplicateMember ||
+		if !v.State.IsGone(r.MoRef, r.InstanceUUID) || v.isBack(r) || r.Reason == plan.ReasonRemoving || r.Reason == plan.ReasonDuplicateMember ||
 			v.Pending[plan.MemberName(v.Group.Name, r.Ordinal)].Op == plan.Destroy {
 			continue
 		}

@@ -116,6 +116,11 @@ func TestEveryObservation(t *testing.T) {
 				twin[m.Ordinal]++
 			}
 		}
+		for _, m := range r.Status.Members { // another VM of that ordinal may still run
+			if m.Reason == plan.ReasonMemberVanished || m.Reason == plan.ReasonMemberNotSeen {
+				twin[m.Ordinal]++
+			}
+		}
 		rank := func(m plan.VM) int {
 			name, n := plan.MemberName("web", m.Ordinal), 3
 			switch {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
@@ -30,7 +31,7 @@ func TestAVMInQuarantineThatIsNotSeenIsNotGone(t *testing.T) {
 	if r := planner.Make(o); r.Finalized || len(r.Status.Quarantined) != 1 || len(r.Actions) > 0 {
 		t.Errorf("finalized: %v, after %+v; %+v", r.Finalized, r.Actions, r.Status)
 	}
-	o.State.Gone = []string{"vm-51"}
+	o.State.Gone = []plan.VMID{{MoRef: "vm-51"}}
 	if r := planner.Make(o); !r.Finalized {
 		t.Errorf("it is gone, and the group is not: %+v", r.Status)
 	}

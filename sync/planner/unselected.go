@@ -80,16 +80,16 @@ func recordedHere(o *plan.Observed) []string {
 		return nil
 	}
 	var names []string
-	note := func(name, moRef string) {
-		if !slices.Contains(o.State.Gone, moRef) {
+	note := func(name, moRef, instanceUUID string) {
+		if !o.State.IsGone(moRef, instanceUUID) {
 			names = append(names, name)
 		}
 	}
 	for i := range s.Members {
-		note(s.Members[i].Name, s.Members[i].MoRef)
+		note(s.Members[i].Name, s.Members[i].MoRef, s.Members[i].InstanceUUID)
 	}
 	for i := range s.Quarantined {
-		note(s.Quarantined[i].Name, s.Quarantined[i].MoRef)
+		note(s.Quarantined[i].Name, s.Quarantined[i].MoRef, "")
 	}
 	return names
 }

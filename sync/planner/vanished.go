@@ -37,14 +37,10 @@ func (v *view) sortUnseen() {
 	for i := range v.State.VMs {
 		here[v.State.VMs[i].MoRef] = v.State.VMs[i].InstanceUUID
 	}
-	gone := make(map[string]bool, len(v.State.Gone))
-	for _, ref := range v.State.Gone {
-		gone[ref] = true
-	}
 	for i := range v.Group.Status.Members {
 		switch m := &v.Group.Status.Members[i]; {
 		case v.shows(here, m):
-		case gone[m.MoRef]:
+		case v.State.IsGone(m.MoRef, m.InstanceUUID):
 			v.lose(m)
 		default:
 			v.miss(*m, v.vanishedAs(m))
@@ -61,7 +57,7 @@ func (v *view) sortUnseen() {
 		}
 	}
 	for _, q := range kept {
-		if _, shown := here[q.MoRef]; !shown && !gone[q.MoRef] {
+		if _, shown := here[q.MoRef]; !shown && !v.State.IsGone(q.MoRef, "") {
 			v.unseenKept = append(v.unseenKept, q)
 		}
 	}
@@ -155,7 +151,7 @@ const replacedMost = 1000
 func (v *view) stillReplaced() []v1alpha1.Replaced {
 	destroyed := func(r v1alpha1.Replaced) bool {
 		return slices.ContainsFunc(v.Group.Status.Members, func(m v1alpha1.Member) bool {
-			return r.InstanceUUID != "" && m.InstanceUUID == r.InstanceUUID && slices.Contains(v.State.Gone, m.MoRef) && !v.isBack(&m)
+			return r.InstanceUUID != "" && m.InstanceUUID == r.InstanceUUID && v.State.IsGone(m.MoRef, m.InstanceUUID) && !v.isBack(&m)
 		})
 	}
 	if !slices.ContainsFunc(v.replaced, destroyed) {

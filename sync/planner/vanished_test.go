@@ -55,12 +55,24 @@ func TestAMemberWhoseMoRefWasReusedKeepsItsOrdinal(t *testing.T) {
 	}
 }
 
+// Found by a randomized test (test, seed 201307): the other one was in quarantine.
+func TestAMemberIsHeldWhenAnotherVMThatGotItsMoRefIsDestroyed(t *testing.T) {
+	o := atWork(2)
+	vanish(1, "vCenter was restored")(&o)
+	o.Group.Status = planner.Make(o).Status
+	o.State.Gone = []plan.VMID{{MoRef: o.State.Vanished[0].MoRef, InstanceUUID: "another"}}
+	r := planner.Make(o)
+	if r.Wants("web-1", plan.Clone) || len(r.Status.Members) != 2 || r.Status.Members[1].Reason != plan.ReasonMemberVanished {
+		t.Errorf("%+v, %+v", r.Actions, r.Status.Members)
+	}
+}
+
 func TestAMemberThatIsBackWithAnotherMoRefIsTheMember(t *testing.T) {
 	o := atWork(2)
 	vanish(1, hostRemoved)(&o)
 	o.Group.Status = planner.Make(o).Status
 	comeBack("vm-101")(&o)
-	o.State.Gone = []string{"vm-101"} // nothing has that moRef any more
+	o.State.Gone = []plan.VMID{{MoRef: "vm-101"}} // nothing has that moRef any more
 	r := planner.Make(o)
 	if r.Status.Phase != v1alpha1.PhaseRunning || len(r.Status.Members) != 2 || r.Status.Members[1].MoRef != "vm-101-back" {
 		t.Errorf("%s: %+v", r.Status.LastMessage, r.Status.Members)
@@ -160,7 +172,7 @@ func TestAVMThatWasGivenUpIsRememberedUntilItIsDestroyed(t *testing.T) {
 	o.Group.Status.Members = append(o.Group.Status.Members, v1alpha1.Member{Name: "web-1", Ordinal: 1, MoRef: "vm-8", InstanceUUID: "id-first"})
 	again := vm(&o, 1)
 	again.MoRef, again.InstanceUUID = "vm-9", "id-first"
-	o.State.VMs, o.State.Gone = append(o.State.VMs, again), []string{"vm-8"} // it left and came back once more
+	o.State.VMs, o.State.Gone = append(o.State.VMs, again), []plan.VMID{{MoRef: "vm-8"}} // it left and came back once more
 	if r := planner.Make(o); len(r.Status.Replaced) != 1 {
 		t.Errorf("it is there, and forgotten: %+v", r.Status.Members)
 	}

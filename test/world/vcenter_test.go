@@ -297,7 +297,7 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		case g.gone && m != nil && m.departed && !m.destroyed() && v.vcenter.set.defect != awayIsGone:
 			s.Vanished = append(s.Vanished, vanishedAs(m))
 		case g.gone, hidesAsGone && !g.vm.Reachable, !g.blind && g.uid != ref.UID:
-			s.Gone = append(s.Gone, moRef)
+			s.Gone = append(s.Gone, plan.VMID{MoRef: moRef})
 		}
 	}
 	for _, m := range v.vcenter.vms { // those that it remembers

@@ -138,7 +138,7 @@ func (n *Inventory) clear() {
 	n.interest.Lock()
 	n.requesters, n.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
 	n.placements, n.awaited = map[plan.Home]*GroupFolder{}, map[string]awaited{}
-	n.missing = missingSet{all: map[vmID]*Missing{}}
+	n.missing = missingSet{all: map[plan.VMID]*Missing{}}
 	n.adoptions, n.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
 	n.ruleRequests, n.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
 	n.interest.Unlock()

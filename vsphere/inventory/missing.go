@@ -35,33 +35,30 @@ type Missing struct {
 	asked bool // by its group, since the last complete reading
 }
 
-// vmID identifies a VM for good: a vCenter that was restored from a backup reuses moRefs.
-type vmID struct{ moRef, instanceUUID string }
-
-func (m *Missing) id() vmID { return vmID{m.MoRef, m.InstanceUUID} }
+func (m *Missing) id() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
 
 // missingSet holds the missing VMs, and what became of former ones. Inventory.interest guards it.
 type missingSet struct {
-	all map[vmID]*Missing
+	all map[plan.VMID]*Missing
 	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone.
 	done goneSet
 }
 
-func (s *missingSet) isDone(id vmID) bool { return s.done.has(id.moRef + "/" + id.instanceUUID) }
+func (s *missingSet) isDone(id plan.VMID) bool { return s.done.has(id.MoRef + "/" + id.InstanceUUID) }
 
-func (s *missingSet) finish(id vmID) {
+func (s *missingSet) finish(id plan.VMID) {
 	delete(s.all, id)
-	s.done.add(id.moRef + "/" + id.instanceUUID)
-	s.done.add(id.moRef + "/")
+	s.done.add(id.MoRef + "/" + id.InstanceUUID)
+	s.done.add(id.MoRef + "/")
 }
 
 // find returns the missing VM that a status records; without an instanceUuid (in an older server's status), by its moRef alone.
-func (s *missingSet) find(id vmID) *Missing {
-	if id.instanceUUID != "" {
+func (s *missingSet) find(id plan.VMID) *Missing {
+	if id.InstanceUUID != "" {
 		return s.all[id]
 	}
 	for other, m := range s.all {
-		if other.moRef == id.moRef {
+		if other.MoRef == id.MoRef {
 			return m
 		}
 	}
@@ -76,7 +73,7 @@ func (n *Inventory) miss(old *Member, reused bool) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
 	if !old.Stamp.Quarantined.IsZero() { // it is off, holds no ordinal, and is known again by its stamp
-		n.missing.finish(vmID{old.MoRef, old.InstanceUUID})
+		n.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID})
 		return
 	}
 	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, HostRef: old.HostRef, SeenAt: old.ReadAt, Reused: reused,
@@ -117,8 +114,8 @@ func (n *Inventory) returned(m *Machine) {
 	defer n.interest.Unlock()
 	for id := range n.missing.all {
 		switch {
-		case id.instanceUUID != m.InstanceUUID:
-		case id.moRef == m.MoRef:
+		case id.InstanceUUID != m.InstanceUUID:
+		case id.MoRef == m.MoRef:
 			delete(n.missing.all, id)
 		default:
 			n.missing.finish(id)
@@ -190,17 +187,8 @@ func (n *Inventory) Decide(m Missing, destroyed bool, how string) {
 }
 
 // Destroyed records that this server has destroyed a VM.
-func (n *Inventory) Destroyed(moRef string) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
+func (n *Inventory) Destroyed(id plan.VMID) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	if m := n.members[moRef]; m != nil {
-		n.missing.finish(vmID{moRef, m.InstanceUUID})
-	}
-	for id := range n.missing.all {
-		if id.moRef == moRef {
-			n.missing.finish(id)
-		}
-	}
+	n.missing.finish(id)
 }

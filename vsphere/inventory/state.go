@@ -38,8 +38,8 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	}
 	if ask.RecordedIn == "" || ask.RecordedIn == n.vcenter {
 		for i := range ask.Recorded {
-			if n.isGone(ref.UID, &ask.Recorded[i], ask.Finalizing) {
-				s.Gone = append(s.Gone, ask.Recorded[i].MoRef)
+			if r := &ask.Recorded[i]; n.isGone(ref.UID, r, ask.Finalizing) {
+				s.Gone = append(s.Gone, plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
 			}
 		}
 	}
@@ -74,7 +74,7 @@ const unstampedPatience = 5 * time.Second
 // a moment before the VM may be replaced. (Found by a randomized test: one member too many, at the end of a Retain.)
 // The caller holds mu.
 func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, finalizing bool) bool {
-	id, reused := vmID{r.MoRef, r.InstanceUUID}, false
+	id, reused := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false
 	if m := n.members[r.MoRef]; m != nil {
 		if sameVM(r.InstanceUUID, m.InstanceUUID) {
 			return m.Stamp.UID != uid

@@ -98,8 +98,24 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	s.Decide(s.Missing()[0], true, "it was destroyed")
-	if got := s.look("vm-1"); !slices.Equal(got.Gone, []string{"vm-1"}) || len(got.Vanished) != 0 || len(s.told) != 3 || len(s.asked) != 1 {
+	if got := s.look("vm-1"); !slices.Equal(got.Gone, []plan.VMID{{MoRef: "vm-1"}}) || len(got.Vanished) != 0 || len(s.told) != 3 || len(s.asked) != 1 {
 		t.Fatalf("%+v, told %v, asked %v", got, s.told, s.asked)
+	}
+}
+
+// After a restore of vCenter from a backup a new VM may get the moRef of one that vCenter has forgotten.
+func TestAMissingMemberIsNotGoneWhenAnotherVMWithItsMoRefIsDestroyed(t *testing.T) {
+	s := newShelf()
+	was, now := machine("uid-web", 1), machine("uid-web", 2)
+	now.MoRef, now.InstanceUUID = was.MoRef, "another"
+	s.publish(was)
+	s.publish(now)
+	s.Destroyed(plan.VMID{MoRef: now.MoRef, InstanceUUID: now.InstanceUUID})
+	s.Publish(Reading{VCenter: "vc", Gone: []string{now.MoRef}})
+	recorded := []v1alpha1.Member{{MoRef: was.MoRef, InstanceUUID: was.InstanceUUID}, {MoRef: now.MoRef, InstanceUUID: now.InstanceUUID}}
+	got := s.State(web, plan.Query{Template: "ubuntu", Recorded: recorded})
+	if len(got.Gone) != 1 || got.Gone[0].InstanceUUID != now.InstanceUUID || len(got.Vanished) != 1 || got.Vanished[0].InstanceUUID != was.InstanceUUID {
+		t.Errorf("gone: %+v, vanished: %+v", got.Gone, got.Vanished)
 	}
 }
 
