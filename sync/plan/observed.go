@@ -102,7 +102,8 @@ type VCenterState struct {
 	VCenter string
 	// VMs are the VMs with this group's stamp, wherever they are, ordered by ordinal and moRef.
 	VMs []VM
-	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off. A recorded VM
+	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off, and those in quarantine that vCenter does
+	// not have: such a VM is off and holds no ordinal, and its stamp says what it is when it comes back. A recorded VM
 	// that is neither in VMs nor in Gone is not seen, but not gone.
 	Gone []VMID
 	// Vanished are members, recorded or seen before, that vCenter no longer has (it answers ManagedObjectNotFound, or has
@@ -131,8 +132,10 @@ type VCenterState struct {
 type Query struct {
 	// Template is spec.template.
 	Template string
-	// Recorded are the members in the group's status, and its VMs in quarantine: those not seen are looked up. It is immutable.
+	// Recorded are the members in the group's status, and its VMs in quarantine, which are the last Kept: those not seen are looked up.
+	// It is immutable.
 	Recorded []v1alpha1.Member
+	Kept     int
 	// RecordedIn is the vCenter (its about.instanceUuid) that the recorded ones are in; empty if not known. Another one is not asked
 	// for them: the same moRefs are other VMs there, and it cannot tell whether they are gone.
 	RecordedIn string
@@ -168,7 +171,7 @@ func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
 	if kept := g.Status.Quarantined; len(kept) > 0 {
-		ask.Recorded = slices.Clone(ask.Recorded)
+		ask.Recorded, ask.Kept = slices.Clone(ask.Recorded), len(kept)
 		for i := range kept {
 			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: kept[i].Name, Ordinal: kept[i].Ordinal, MoRef: kept[i].MoRef})
 		}

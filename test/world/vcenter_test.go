@@ -294,6 +294,8 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		switch m := v.vcenter.find(moRef); {
 		case g == nil:
 			v.wanted[moRef] = true
+		case g.gone && i >= len(ask.Recorded)-ask.Kept:
+			s.Gone = append(s.Gone, plan.VMID{MoRef: moRef})
 		case g.gone && m != nil && m.departed && !m.destroyed() && v.vcenter.set.defect != awayIsGone:
 			s.Vanished = append(s.Vanished, vanishedAs(m))
 		case g.gone, hidesAsGone && !g.vm.Reachable, !g.blind && g.uid != ref.UID:

@@ -75,6 +75,7 @@ type Inventory struct {
 type awaited struct {
 	uid      types.UID
 	recorded v1alpha1.Member
+	kept     bool // in quarantine
 }
 
 // Member is a VM with a valid stamp.

@@ -295,7 +295,9 @@ func (n *Inventory) answerWanted(r Reading, w *changes) {
 		answer(r.Machines[i].MoRef)
 	}
 	for _, ref := range r.Gone {
-		if a, asked := answer(ref); asked {
+		if a, asked := answer(ref); asked && a.kept {
+			n.missing.finish(plan.VMID{MoRef: ref})
+		} else if asked {
 			n.missLocked(recordedMissing(a.uid, &a.recorded, false))
 		}
 	}

@@ -38,7 +38,8 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	}
 	if ask.RecordedIn == "" || ask.RecordedIn == n.vcenter {
 		for i := range ask.Recorded {
-			if r := &ask.Recorded[i]; n.isGone(ref.UID, r, ask.Finalizing) {
+			r := &ask.Recorded[i]
+			if n.isGone(ref.UID, r, i >= len(ask.Recorded)-ask.Kept, ask.Finalizing) {
 				s.Gone = append(s.Gone, plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
 			}
 		}
@@ -72,8 +73,9 @@ const unstampedPatience = 5 * time.Second
 // Another replica, which is removing the group, may have just released a VM whose stamp is gone. That
 // replica has marked another member before, and vCenter's reports of two VMs may come in any order. So isGone waits for that mark for
 // a moment before the VM may be replaced. (Found by a randomized test: one member too many, at the end of a Retain.)
-// The caller holds mu.
-func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, finalizing bool) bool {
+//
+// kept reports whether the VM is recorded as one in quarantine. The caller holds mu.
+func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept, finalizing bool) bool {
 	id, reused := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false
 	if m := n.members[r.MoRef]; m != nil {
 		if sameVM(r.InstanceUUID, m.InstanceUUID) {
@@ -95,8 +97,8 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, finalizing bool) b
 		n.missLocked(recordedMissing(uid, r, true))
 		return false
 	}
-	if _, asked := n.awaited[r.MoRef]; n.want != nil && !asked && n.missing.find(id) == nil {
-		n.awaited[r.MoRef] = awaited{uid, *r}
+	if _, asked := n.awaited[r.MoRef]; n.want != nil && !asked && (kept || n.missing.find(id) == nil) {
+		n.awaited[r.MoRef] = awaited{uid, *r, kept}
 		n.want(r.MoRef)
 	}
 	return false

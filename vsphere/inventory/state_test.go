@@ -119,6 +119,17 @@ func TestAMissingMemberIsNotGoneWhenAnotherVMWithItsMoRefIsDestroyed(t *testing.
 	}
 }
 
+// Found by a randomized test (test, seed 201829): it was destroyed, and then vCenter was restored, without the event of that.
+func TestAVMInQuarantineThatVCenterDoesNotHaveIsGoneWhateverBecameOfIt(t *testing.T) {
+	s := newShelf()
+	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1", "vm-2"), Kept: 1}
+	s.State(web, ask)
+	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1", "vm-2"}})
+	if got := s.State(web, ask); !slices.Equal(got.Gone, []plan.VMID{{MoRef: "vm-2"}}) || len(got.Vanished) != 1 || got.Vanished[0].MoRef != "vm-1" {
+		t.Errorf("gone: %+v, vanished: %+v", got.Gone, got.Vanished)
+	}
+}
+
 // Two installs with a vCenter each look at one group while its label changes. What the other one removes is not missing here.
 func TestAVMThatIsRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
 	s := newShelf()
