@@ -60,7 +60,7 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 		return nil, &types.ManagedObjectNotFound{Obj: m.This}
 	case *simulator.PropertyCollector:
 		if read, ok := m.Body.(*types.RetrievePropertiesEx); ok {
-			v.TellLatestEvent(ctx, read.SpecSet)
+			v.SetLatestEvent(ctx, read.SpecSet)
 		}
 		return v.streams.Collector(o, exchangeOf(ctx).gone), nil
 	case *simulator.PropertyFilter:

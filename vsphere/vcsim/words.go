@@ -67,9 +67,6 @@ const (
 	RenameFolder         = managed.RenameFolder
 	DestroyFolder        = managed.DestroyFolder
 	UnregisterAndDestroy = managed.UnregisterAndDestroy
-	Unregister           = managed.Unregister
-	DestroyHost          = managed.DestroyHost
-	PowerOnMulti         = managed.PowerOnMulti
 	PowerOnByDRS         = managed.PowerOnByDRS
 	CreateSnapshot       = managed.CreateSnapshot
 	RemoveSnapshots      = managed.RemoveSnapshots

@@ -7,9 +7,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// BootFromNetwork has a VM or template boot from its network adapters first. Its clones inherit that.
+// BootFromNetwork puts the network adapters of a VM or template first in its boot order. Clones inherit the boot order.
 func (v *Objects) BootFromNetwork(where string) error {
-	return v.byHand("set the boot order of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	return v.changeVM("set the boot order of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		options := new(types.VirtualMachineBootOptions)
 		for _, d := range vm.Config.Hardware.Device {
 			if _, is := d.(types.BaseVirtualEthernetCard); is {
@@ -21,8 +21,8 @@ func (v *Objects) BootFromNetwork(where string) error {
 	})
 }
 
-// bootsFromRemoved refuses a clone that loses an adapter which its source boots from (fog/fog-vsphere#98: "A specified parameter was not
-// correct (configSpec.bootOptions.bootOrder)").
+// bootsFromRemoved rejects a clone spec that removes an adapter in the boot order of its source (fog/fog-vsphere#98: "A specified parameter
+// was not correct (configSpec.bootOptions.bootOrder)").
 func bootsFromRemoved(vm *simulator.VirtualMachine, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
 	if vm.Config.BootOptions == nil {
 		return nil

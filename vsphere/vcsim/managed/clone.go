@@ -15,9 +15,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// CloneVMTask clones with neither the source nor the folder locked during the latency: clones of one
-// template run side by side, which the simulator's own do not. The name is taken from the start, and
-// the VM appears at the end with all that its spec gives it.
+// CloneVMTask locks neither the source nor the folder during the latency, so that clones of one template run in parallel; the simulator
+// serializes them. The task reserves the name when it starts, and the complete VM appears when it ends.
 //
 // [doc] CloneVM_Task: DuplicateName, if the name is taken in the target folder; the clone has the
 // source's configuration, extraConfig included, as far as spec.config does not say otherwise.
@@ -37,18 +36,18 @@ func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) 
 		},
 	}
 	if vm.v.refuseLate.Load() {
-		w.check, w.stand = nil, func(*simulator.Context, *job) (types.BaseMethodFault, bool) { return fault, true }
+		w.check, w.pause = nil, func(*simulator.Context, *job) (types.BaseMethodFault, bool) { return fault, true }
 	}
 	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: vm.v.begin(vm.Guard, w)}}
 }
 
-// RefuseLate has clones whose name another one is being given refused only when they would have ended.
+// RefuseLate sets whether a clone fails only at its end, instead of at once, when another VM in creation has its name.
 func (v *Objects) RefuseLate(late bool) { v.refuseLate.Store(late) }
 
-// clone makes a VM as its source is, and then reconfigures it as the spec says. Nobody sees it before:
-// the world is held.
+// clone creates a VM like its source and then reconfigures it as the spec says. The caller holds the world lock, so clients see only the
+// result.
 func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine, target place, spec types.VirtualMachineCloneSpec) (types.AnyType, types.BaseMethodFault) {
-	if fault := v.taken(target, nil); fault != nil { // also: the folder is gone
+	if fault := v.taken(target, nil); fault != nil { // or the folder is gone
 		return nil, fault
 	}
 	point, fault := v.pointOf(source, spec)
@@ -60,7 +59,7 @@ func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 	if fault := v.locate(create, source, spec.Location); fault != nil {
 		return nil, fault
 	}
-	asked, fault := v.policiesOf(source, spec.Location)
+	policies, fault := v.policiesOf(source, spec.Location)
 	if fault != nil {
 		return nil, fault
 	}
@@ -82,9 +81,9 @@ func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 		})
 		return nil, fault
 	}
-	v.policies[vm.Self] = asked
+	v.policies[vm.Self] = policies
 	if spec.PowerOn && !spec.Template {
-		// As in a real vCenter this is a task of its own, which the clone's does not wait for.
+		// As in a real vCenter, this is a separate task, and the clone task does not wait for it.
 		on := &machine{VirtualMachine: vm, Guard: v.world.Guard(ctx, "PowerOnVM_Task"), v: v}
 		v.objects.WithLock(ctx, vm.Self, func() { on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self}) })
 	}
@@ -114,7 +113,7 @@ func (v *Objects) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachi
 	return v.customize(ctx, vm, *spec.Customization)
 }
 
-// specOf describes a copy of a VM that is configured like this. The caller holds its lock.
+// specOf returns the spec of a copy of a VM with this configuration. The caller holds the VM's lock.
 func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datastore *types.ManagedObjectReference) types.VirtualMachineConfigSpec {
 	var path object.DatastorePath
 	path.FromString(c.Files.VmPathName)
@@ -125,7 +124,7 @@ func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datasto
 	spec := types.VirtualMachineConfigSpec{
 		Name: name, Version: c.Version, GuestId: c.GuestId, Annotation: c.Annotation, Firmware: c.Firmware,
 		Files: &types.VirtualMachineFileInfo{VmPathName: path.String()},
-		// The simulator would derive these from the name, so that a VM recreated would have those of the last.
+		// The simulator derives these from the name, so a recreated VM would get its predecessor's.
 		Uuid: uuid.NewString(), InstanceUuid: uuid.NewString(),
 		NumCPUs: c.Hardware.NumCPU, NumCoresPerSocket: c.Hardware.NumCoresPerSocket, MemoryMB: int64(c.Hardware.MemoryMB),
 		CpuHotAddEnabled: c.CpuHotAddEnabled, CpuHotRemoveEnabled: c.CpuHotRemoveEnabled, MemoryHotAddEnabled: c.MemoryHotAddEnabled,
@@ -134,7 +133,7 @@ func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datasto
 		copied := *o.GetOptionValue()
 		spec.ExtraConfig = append(spec.ExtraConfig, &copied)
 	}
-	made := object.VirtualDeviceList(esx.VirtualDevice) // what every new VM gets anyhow
+	made := object.VirtualDeviceList(esx.VirtualDevice) // the devices of every new VM
 	for _, d := range c.Hardware.Device {
 		if made.FindByKey(d.GetVirtualDevice().Key) != nil {
 			continue
@@ -144,7 +143,7 @@ func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datasto
 		if disk, ok := d.(*types.VirtualDisk); ok {
 			add.FileOperation = types.VirtualDeviceConfigSpecFileOperationCreate
 			if b, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
-				// A new file beside the VM's others, with the same contents.
+				// a new file in the VM's directory, with the same contents
 				b.FileName, b.Uuid, b.Parent, b.Datastore = "", uuid.NewString(), nil, nil
 			}
 		}

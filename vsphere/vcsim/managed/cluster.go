@@ -16,15 +16,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// cluster is a cluster during one call.
+// cluster wraps a cluster for one call.
 type cluster struct {
 	*simulator.ClusterComputeResource
 	*world.Guard
 	v *Objects
 }
 
-// ReconfigureComputeResourceTask changes all or nothing, takes its time, and checks rules. The simulator finds
-// the rule to edit by its name, and forgets its key.
+// ReconfigureComputeResourceTask is atomic, has a latency and validates rules. The simulator looks up the rule to edit by name and loses
+// its key.
 func (c *cluster) ReconfigureComputeResourceTask(_ *simulator.Context, req *types.ReconfigureComputeResource_Task) soap.HasFault {
 	ref := c.v.begin(c.Guard, work{kind: ReconfigureCluster, entity: c.ClusterComputeResource, name: c.Name,
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
@@ -55,7 +55,7 @@ func rulesOf(c *simulator.ClusterComputeResource) []types.BaseClusterRuleInfo {
 	return c.ConfigurationEx.(*types.ClusterConfigInfoEx).Rule
 }
 
-// setRules replaces the rules by a new configuration: what was read of the old one stays as it was.
+// setRules replaces the rules in a new configuration, so that earlier reads of the old one stay unchanged.
 func (v *Objects) setRules(ctx *simulator.Context, c *simulator.ClusterComputeResource, rules []types.BaseClusterRuleInfo) {
 	config := *c.ConfigurationEx.(*types.ClusterConfigInfoEx)
 	config.Rule = rules
@@ -63,7 +63,7 @@ func (v *Objects) setRules(ctx *simulator.Context, c *simulator.ClusterComputeRe
 	v.world.Mark(c.Self)
 }
 
-// changed makes the rules that specs ask for. The caller holds the world.
+// changed returns the rules with the changes of specs. The caller holds the world lock.
 //
 // [doc] ClusterRuleSpec (ArrayUpdateSpec): add, edit (by info.key), remove (by removeKey); ClusterRuleInfo.key and
 // ruleUuid: "When adding a new rule, do not specify this property. The Server will assign the key". The
@@ -110,7 +110,7 @@ func (c *cluster) changed(specs []types.ClusterRuleSpec) ([]types.BaseClusterRul
 	return rules, nil
 }
 
-// keep leaves unchanged what an edit does not set.
+// keep copies the fields that an edit leaves unset from the old rule.
 func keep(info, old *types.ClusterRuleInfo) {
 	info.RuleUuid, info.UserCreated = old.RuleUuid, old.UserCreated
 	info.Name = cmp.Or(info.Name, old.Name)
@@ -126,14 +126,14 @@ func wrongRule(property string) types.BaseMethodFault {
 	return &types.InvalidArgument{InvalidProperty: "spec.rulesSpec." + property}
 }
 
-// ruleNameMax is the longest name of a rule in characters, as of every object in vCenter. A longer one "is invalid or
+// ruleNameMax is the maximum length of a rule's name in characters, the same as of every name in vCenter. A longer one "is invalid or
 // exceeds the maximum number of characters permitted" (cloudfoundry/bosh-vsphere-cpi-release#220, with 82).
 const ruleNameMax = 80
 
-// checkRule refuses a rule that cannot be, which is to replace the one at self, or none if that is -1.
+// checkRule rejects an invalid rule. The rule replaces the one at index self, or is new if self is -1.
 //
-// [doc] ClusterRuleInfo: "Hosts and virtual machines referenced in a DRS rule must be in the same cluster". That it
-// needs two VMs at least is what vCenter's user interface asks for.
+// [doc] ClusterRuleInfo: "Hosts and virtual machines referenced in a DRS rule must be in the same cluster". vCenter's user interface
+// requires at least two VMs.
 func (c *cluster) checkRule(rule types.BaseClusterRuleInfo, rules []types.BaseClusterRuleInfo, self int) types.BaseMethodFault {
 	name := rule.GetClusterRuleInfo().Name
 	if name == "" {
@@ -149,7 +149,7 @@ func (c *cluster) checkRule(rule types.BaseClusterRuleInfo, rules []types.BaseCl
 	}
 	vms, ok := ruleVMs(rule)
 	if !ok {
-		return nil // a rule about groups
+		return nil // a VM-host rule
 	}
 	seen := make(map[types.ManagedObjectReference]bool)
 	for _, ref := range *vms {
@@ -168,7 +168,7 @@ func (c *cluster) checkRule(rule types.BaseClusterRuleInfo, rules []types.BaseCl
 	return nil
 }
 
-// ruleVMs is where a rule about VMs keeps them.
+// ruleVMs returns the VM list of an affinity or anti-affinity rule.
 func ruleVMs(rule types.BaseClusterRuleInfo) (*[]types.ManagedObjectReference, bool) {
 	switch r := rule.(type) {
 	case *types.ClusterAffinityRuleSpec:
@@ -186,25 +186,25 @@ func (v *Objects) nextRuleKey() int32 {
 	return v.lastRule
 }
 
-// ruleBook hears of VMs that are gone, and takes them out of all rules.
+// ruleCleaner removes VMs that leave the inventory from all rules.
 //
-// [doc] Broadcom KB 436954: "The deleted virtual machine is automatically removed from the rule's membership. The
-// rule itself remains": with one VM left, or none, it does nothing.
-type ruleBook struct{ v *Objects }
+// [doc] Broadcom KB 436954: "The deleted virtual machine is automatically removed from the rule's membership. The rule itself remains":
+// with fewer than two VMs it has no effect.
+type ruleCleaner struct{ v *Objects }
 
-// Reference implements simulator.RegisterObject: a name among the registry's listeners.
-func (ruleBook) Reference() types.ManagedObjectReference {
+// Reference implements simulator.RegisterObject. It identifies the listener in the registry.
+func (ruleCleaner) Reference() types.ManagedObjectReference {
 	return types.ManagedObjectReference{Type: "VcsimRules", Value: "rules"}
 }
 
 // PutObject implements simulator.RegisterObject.
-func (ruleBook) PutObject(*simulator.Context, mo.Reference) {}
+func (ruleCleaner) PutObject(*simulator.Context, mo.Reference) {}
 
 // UpdateObject implements simulator.RegisterObject.
-func (ruleBook) UpdateObject(*simulator.Context, mo.Reference, []types.PropertyChange) {}
+func (ruleCleaner) UpdateObject(*simulator.Context, mo.Reference, []types.PropertyChange) {}
 
-// RemoveObject implements simulator.RegisterObject. The caller holds the world.
-func (b ruleBook) RemoveObject(_ *simulator.Context, ref types.ManagedObjectReference) {
+// RemoveObject implements simulator.RegisterObject. The caller holds the world lock.
+func (b ruleCleaner) RemoveObject(_ *simulator.Context, ref types.ManagedObjectReference) {
 	if ref.Type != "VirtualMachine" {
 		return
 	}
@@ -239,16 +239,16 @@ func withVMs(rule types.BaseClusterRuleInfo, vms []types.ManagedObjectReference)
 	return rule
 }
 
-// Rule is a DRS rule about VMs.
+// Rule is a DRS affinity or anti-affinity rule.
 type Rule struct {
 	Key                int32
 	Name, UUID         string
 	Enabled, Mandatory bool
-	Separate           bool     // the VMs must run on different hosts; else on the same one
-	VMs                []string // their names, in order
+	Separate           bool     // anti-affinity: the VMs run on different hosts
+	VMs                []string // names, sorted
 }
 
-// Rules lists the rules about VMs of the cluster at a path, ordered by key.
+// Rules lists the VM rules of the cluster at a path, sorted by key.
 func (v *Objects) Rules(clusterPath string) ([]Rule, error) {
 	ref, err := v.Find(clusterPath)
 	if err != nil {
@@ -258,7 +258,7 @@ func (v *Objects) Rules(clusterPath string) ([]Rule, error) {
 	defer v.world.RUnlock()
 	c, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
 	if !ok {
-		return nil, fmt.Errorf("rules of %s: it is no cluster", clusterPath)
+		return nil, fmt.Errorf("rules of %s: not a cluster", clusterPath)
 	}
 	var rules []Rule
 	for _, rule := range rulesOf(c) {

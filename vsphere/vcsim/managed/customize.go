@@ -11,7 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/xml"
 )
 
-// CustomizeVMTask takes its time, and remembers the specification for Details.
+// CustomizeVMTask has a latency and records the specification for Details.
 func (vm *machine) CustomizeVMTask(_ *simulator.Context, req *types.CustomizeVM_Task) soap.HasFault {
 	return &methods.CustomizeVM_TaskBody{Res: &types.CustomizeVM_TaskResponse{
 		Returnval: vm.work(Customize, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
@@ -20,7 +20,7 @@ func (vm *machine) CustomizeVMTask(_ *simulator.Context, req *types.CustomizeVM_
 	}}
 }
 
-// customize has the next power-on customize the guest. The caller holds the world.
+// customize schedules a customization of the guest for the next power-on. The caller holds the world lock.
 //
 // [doc] NicSettingMismatch: "The number of network adapter settings in the customization specification does not match
 // the number of network adapters present in the virtual machine"; CustomizationPending: one "is already pending on
@@ -36,7 +36,7 @@ func (v *Objects) customize(ctx *simulator.Context, vm *simulator.VirtualMachine
 	}
 	given, err := copyCustomization(spec)
 	if err != nil {
-		return &types.SystemError{Reason: "the customization specification cannot be copied"}
+		return &types.SystemError{Reason: "cannot copy the customization specification"}
 	}
 	_, fault := v.inner(ctx, vm.Self, func() soap.HasFault {
 		return vm.CustomizeVMTask(ctx, &types.CustomizeVM_Task{This: vm.Self, Spec: spec})
@@ -47,7 +47,7 @@ func (v *Objects) customize(ctx *simulator.Context, vm *simulator.VirtualMachine
 	return fault
 }
 
-// copyCustomization copies it deeply, the way the simulator does.
+// copyCustomization returns a deep copy, made as the simulator does.
 func copyCustomization(spec types.CustomizationSpec) (*types.CustomizationSpec, error) {
 	var encoded bytes.Buffer
 	if err := xml.NewEncoder(&encoded).Encode(spec); err != nil {
@@ -59,7 +59,7 @@ func copyCustomization(spec types.CustomizationSpec) (*types.CustomizationSpec, 
 	return copied, decoder.Decode(copied)
 }
 
-// hostname is what a guest is called after its customization, or "" if that does not say.
+// hostname returns the guest's host name after its customization, or "" if the specification sets none.
 func hostname(spec *types.CustomizationSpec, vmName string) string {
 	var name types.BaseCustomizationName
 	switch id := spec.Identity.(type) {

@@ -7,34 +7,34 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// customizing is how customizations go in guests that have VMware Tools; without, the simulator has them succeed at power-on. The
-// world guards it.
+// customizing is the state of customizations in guests with VMware Tools. (Without Tools, the simulator reports success at power-on.) The
+// world lock guards it.
 //
-// [doc] GuestInfo.customizationInfo (since 7.0.2): pending until the guest begins, at its first boot with Tools, then running, and at
-// the end succeeded or failed, with what the guest says of it.
+// [doc] GuestInfo.customizationInfo (since 7.0.2): pending until the guest begins, at its first boot with Tools; then running; at the end
+// succeeded or failed, with the guest's error message.
 type customizing struct {
-	due    map[types.ManagedObjectReference]bool
-	fails  func(VM) bool
-	saying string
+	due      map[types.ManagedObjectReference]bool
+	fails    func(VM) bool
+	errorMsg string
 }
 
-// FailCustomizations has the customization of guests fail, where match says so, with the guest's words for it; nil: none fails. match
-// is called with locks held: it must not call this vCenter.
-func (v *Objects) FailCustomizations(match func(VM) bool, words string) {
+// FailCustomizations makes the customization fail in guests that match, with this error message. A nil match stops it. match is called with
+// locks held and must not call this vCenter.
+func (v *Objects) FailCustomizations(match func(VM) bool, errorMsg string) {
 	v.world.Lock()
 	defer v.world.Unlock()
-	v.fails, v.saying = match, words
+	v.fails, v.errorMsg = match, errorMsg
 }
 
-// customizationIs has a guest that is yet to be customized get so far; where it is to fail, it does not succeed. The caller holds
-// the world.
-func (v *Objects) customizationIs(ctx *simulator.Context, vm *simulator.VirtualMachine, status types.GuestInfoCustomizationStatus) {
+// setCustomizationStatus reports the status of a customization that has not ended yet; success becomes failure as FailCustomizations says.
+// The caller holds the world lock.
+func (v *Objects) setCustomizationStatus(ctx *simulator.Context, vm *simulator.VirtualMachine, status types.GuestInfoCustomizationStatus) {
 	info := types.GuestInfoCustomizationInfo{}
 	due := v.due[vm.Self]
 	if was := vm.Guest.CustomizationInfo; was != nil {
 		info.StartTime = was.StartTime
 		due = due || was.CustomizationStatus == string(types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING) ||
-			was.CustomizationStatus == string(types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING) // it left the inventory, and came back
+			was.CustomizationStatus == string(types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING) // the VM left the inventory and came back
 	}
 	if !due || !v.guest.Tools {
 		return
@@ -49,7 +49,7 @@ func (v *Objects) customizationIs(ctx *simulator.Context, vm *simulator.VirtualM
 		delete(v.due, vm.Self)
 		info.EndTime = &now
 		if v.matches(ctx, v.fails, vm) {
-			status, info.ErrorMsg = types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED, v.saying
+			status, info.ErrorMsg = types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED, v.errorMsg
 		}
 	}
 	info.CustomizationStatus = string(status)

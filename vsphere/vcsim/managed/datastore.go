@@ -8,7 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// MaintainDatastore puts the datastore at a path into maintenance mode, or out of it.
+// MaintainDatastore makes the datastore at a path enter or exit maintenance mode.
 func (v *Objects) MaintainDatastore(path string, on bool) error {
 	mode := types.DatastoreSummaryMaintenanceModeStateNormal
 	if on {
@@ -17,7 +17,7 @@ func (v *Objects) MaintainDatastore(path string, on bool) error {
 	return v.changeDatastore(path, func(ds *simulator.Datastore) { ds.Summary.MaintenanceMode = string(mode) })
 }
 
-// UnmountDatastore takes the datastore at a path off the hosts of the cluster at another.
+// UnmountDatastore unmounts the datastore at path from the hosts of the cluster at clusterPath.
 func (v *Objects) UnmountDatastore(path, clusterPath string) error {
 	ref, err := v.Find(clusterPath)
 	if err != nil {
@@ -27,7 +27,7 @@ func (v *Objects) UnmountDatastore(path, clusterPath string) error {
 	cluster, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
 	v.world.RUnlock()
 	if !ok {
-		return fmt.Errorf("unmount %s from %s: it is no cluster", path, clusterPath)
+		return fmt.Errorf("unmount %s from %s: not a cluster", path, clusterPath)
 	}
 	return v.changeDatastore(path, func(ds *simulator.Datastore) {
 		ds.Host = slices.DeleteFunc(slices.Clone(ds.Host), func(m types.DatastoreHostMount) bool { return slices.Contains(cluster.Host, m.Key) })
@@ -47,7 +47,7 @@ func (v *Objects) changeDatastore(path string, change func(*simulator.Datastore)
 	defer v.world.Unlock()
 	ds, ok := v.objects.Get(ref).(*simulator.Datastore)
 	if !ok {
-		return fmt.Errorf("change %s: it is no datastore", path)
+		return fmt.Errorf("change %s: not a datastore", path)
 	}
 	v.objects.WithLock(v.world.Context(), ref, func() { change(ds) })
 	v.world.Mark(ref)

@@ -9,29 +9,29 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Details is everything else that a VM was given, regardless of privileges.
+// Details is the rest of a VM's configuration, regardless of privileges.
 type Details struct {
 	VM
 	Annotation string
 	ManagedBy  *types.ManagedByInfo
 	NICs       []NIC
 	Disks      []Disk
-	// Pool, Host and Datastore (of the home) are inventory paths. A template has no pool.
+	// Pool, Host and Datastore (of the VM home) are inventory paths. A template has no pool.
 	Pool, Host, Datastore string
-	// Policies are the ids of the storage policies of the home, as its making asked for them.
+	// Policies are the ids of the storage policies requested for the VM home at creation.
 	Policies []string
-	// Customization is the specification that its making, or CustomizeVM_Task, gave it last.
+	// Customization is the last specification given at creation or by CustomizeVM_Task.
 	Customization *types.CustomizationSpec
-	// VAppProperties reports whether it has vApp properties.
+	// VAppProperties reports whether the VM has vApp properties.
 	VAppProperties bool
-	// HostName is what the guest reports.
+	// HostName is the host name that the guest reports.
 	HostName string
 }
 
 // NIC is a network adapter.
 type NIC struct {
 	Key     int32
-	Network string // its name
+	Network string // name
 	MAC     string
 	Type    string // "vmxnet3", "e1000", ...
 }
@@ -39,13 +39,13 @@ type NIC struct {
 // Disk is a virtual disk.
 type Disk struct {
 	Key       int32
-	Datastore string // its inventory path
+	Datastore string // inventory path
 	File      string // "[datastore] directory/file.vmdk"
-	Parent    string // the file it is linked to; empty if none
+	Parent    string // the file of its parent disk; empty if none
 	Policies  []string
 }
 
-// Details describes the VM or template at a path, or of a name.
+// Details describes the VM or template with a path or name.
 func (v *Objects) Details(where string) (Details, error) {
 	ref, err := v.Find(where)
 	if err != nil {
@@ -55,7 +55,7 @@ func (v *Objects) Details(where string) (Details, error) {
 	defer v.world.RUnlock()
 	vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine)
 	if !ok {
-		return Details{}, fmt.Errorf("details of %s: it is no VM", where)
+		return Details{}, fmt.Errorf("details of %s: not a VM", where)
 	}
 	ctx := v.world.Context()
 	d := Details{VM: v.look(ctx, vm), Policies: v.policies[ref].home}
@@ -66,7 +66,7 @@ func (v *Objects) Details(where string) (Details, error) {
 	return d, err
 }
 
-// detail reads what is in the VM itself. The caller holds its lock.
+// detail reads the VM's own properties. The caller holds its lock.
 func (v *Objects) detail(vm *simulator.VirtualMachine, d *Details) {
 	dc := v.world.DatacenterOf(vm.Self)
 	d.Annotation, d.HostName = vm.Config.Annotation, vm.Guest.HostName
@@ -103,7 +103,7 @@ func (v *Objects) detail(vm *simulator.VirtualMachine, d *Details) {
 	}
 }
 
-// datastorePath is the inventory path of a file's datastore.
+// datastorePath returns the inventory path of a file's datastore.
 func (v *Objects) datastorePath(dc *simulator.Datacenter, file string) string {
 	var path object.DatastorePath
 	path.FromString(file)

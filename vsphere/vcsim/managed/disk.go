@@ -15,10 +15,10 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// newContentID is an id that no contents had before, 32 hexadecimal digits as vCenter's are.
+// newContentID returns a new content id: 32 hexadecimal digits, as vCenter's.
 func newContentID() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
-// rewritten copies the devices as they are when their disks have other contents.
+// rewritten copies the devices and gives each disk a new content id.
 //
 // [doc] VirtualDiskFlatVer2BackingInfo.contentId: "if two disk backings have the same content ID and are
 // not currently being written to, then reads ... will return the same data".
@@ -29,15 +29,15 @@ func rewritten(devices []types.BaseVirtualDevice) []types.BaseVirtualDevice {
 	})
 }
 
-// rebase gives the disks of a VM other backings.
+// rebase replaces the backings of a VM's disks.
 func (v *Objects) rebase(ctx *simulator.Context, vm *simulator.VirtualMachine, to func(key int32, b flat) *flat) {
 	v.amend(ctx, vm, types.PropertyChange{Name: "config.hardware.device", Val: rebased(vm.Config.Hardware.Device, to)})
 }
 
-// flat is the backing that all disks here have.
+// flat is the backing of all disks here.
 type flat = types.VirtualDiskFlatVer2BackingInfo
 
-// rebased copies devices, and gives their disks other backings.
+// rebased copies devices with other backings for the disks.
 func rebased(devices []types.BaseVirtualDevice, to func(key int32, b flat) *flat) []types.BaseVirtualDevice {
 	devices = slices.Clone(devices)
 	for i, d := range devices {
@@ -54,12 +54,12 @@ func rebased(devices []types.BaseVirtualDevice, to func(key int32, b flat) *flat
 	return devices
 }
 
-// ShowContentIDs has vCenter leave out the contentIds of a VM's or template's disks, or give them again, unless the disks were
-// written to meanwhile. No version changes.
+// ShowContentIDs hides the contentIds of a VM's or template's disks, or shows them again, without a new changeVersion. Disks that were
+// written meanwhile have new ones.
 //
 // [doc] VirtualDiskFlatVer2BackingInfo.contentId: "Content ID of the virtual disk file, if available."
 func (v *Objects) ShowContentIDs(where string, shown bool) error {
-	return v.byHand("show the contentIds of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	return v.changeVM("show the contentIds of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.hardware.device", Val: rebased(vm.Config.Hardware.Device, func(key int32, b flat) *flat {
 			id := diskID{vm.Self, key}
 			if b.ContentId = cmp.Or(b.ContentId, v.contents[id]); !shown {
@@ -71,17 +71,17 @@ func (v *Objects) ShowContentIDs(where string, shown bool) error {
 	})
 }
 
-// diskID is a VM and the key of one of its disks.
+// diskID identifies a disk by its VM and its key.
 type diskID struct {
 	vm  types.ManagedObjectReference
 	key int32
 }
 
-// deltaFile is the name of a snapshot's delta, "web-0-000001.vmdk" beside "web-0.vmdk".
+// deltaFile matches the name of a snapshot's delta: "web-0-000001.vmdk" for "web-0.vmdk".
 var deltaFile = regexp.MustCompile(`-(\d{6})\.vmdk$`)
 
-// delta is what a VM writes to from a snapshot on: beside what it is a delta of, with the same uuid, which the guest sees. Independent
-// disks have none.
+// delta returns the backing to which a VM writes after a snapshot: a child in the same directory, with the same uuid, which the guest sees.
+// Independent disks have none.
 //
 // [doc] VirtualDiskFlatVer2BackingInfo.parent: "The parent of this virtual disk file, if this is a delta disk"; VirtualDiskMode:
 // "independent ... not affected by snapshots".
@@ -100,7 +100,7 @@ func delta(_ int32, of flat) *flat {
 	return &child
 }
 
-// merged is a disk without the deltas of snapshots: what a linked clone is a child of stays its parent.
+// merged returns a backing without the deltas of snapshots. The parent of a linked clone stays.
 func merged(_ int32, b flat) *flat {
 	for deltaFile.MatchString(b.FileName) && b.Parent != nil {
 		content := b.ContentId
@@ -110,8 +110,8 @@ func merged(_ int32, b flat) *flat {
 	return &b
 }
 
-// moveDisk moves a disk, with its deltas, into the directory of the VM's name on another datastore. What a linked clone is a child
-// of stays where it is.
+// moveDisk moves a disk and its deltas to another datastore, into the directory with the VM's name. The parent of a linked clone stays
+// where it is.
 func (v *Objects) moveDisk(ctx *simulator.Context, vm *simulator.VirtualMachine, at types.VirtualMachineRelocateSpecDiskLocator) {
 	to := object.DatastorePath{Datastore: v.objects.Get(at.Datastore).(*simulator.Datastore).Name}
 	move := func(key int32, b flat) *flat {
@@ -137,7 +137,7 @@ func (v *Objects) moveDisk(ctx *simulator.Context, vm *simulator.VirtualMachine,
 	v.rebase(ctx, vm, move)
 }
 
-// snapshotsOf are all snapshots of a VM.
+// snapshotsOf returns all snapshots of a VM.
 func (v *Objects) snapshotsOf(vm *simulator.VirtualMachine) (all []*simulator.VirtualMachineSnapshot) {
 	var walk func([]types.ManagedObjectReference)
 	walk = func(refs []types.ManagedObjectReference) {
@@ -152,7 +152,7 @@ func (v *Objects) snapshotsOf(vm *simulator.VirtualMachine) (all []*simulator.Vi
 	return all
 }
 
-// inSnapshot reports whether a disk, or one that it is a delta of, is part of a snapshot of the VM.
+// inSnapshot reports whether a disk, or a parent of it, is part of a snapshot of the VM.
 func (v *Objects) inSnapshot(vm *simulator.VirtualMachine, disk *types.VirtualDisk) bool {
 	files := map[string]bool{}
 	if b, is := disk.Backing.(*flat); is && !strings.HasPrefix(b.DiskMode, "independent") {

@@ -1,10 +1,9 @@
-// Package managed is what the managed objects of the embedded vCenter do when they are called: VMs and their guests, folders,
-// clusters, storage and custom attributes; the tasks that do it; and what an operator may do to them for which vCenter has no
-// call.
+// Package managed implements the calls of the embedded vCenter's managed objects: VMs and their guests, folders, clusters, storage, custom
+// attributes and tasks; and the changes an operator can make that have no call in vCenter.
 //
-// It promises that a call is answered as a real vCenter answers it, where VmGroup depends on that: each method cites the
-// documentation. A task waits out its latency with no lock at all, and does its work under the world, since the simulator's
-// own work may sleep. Whatever of the simulator's sleeps with an object locked is done so, or in another way (relocate.go).
+// Calls behave as in a real vCenter wherever VmGroup depends on it; each method cites the documentation. A task waits out its latency
+// without a lock and then does its work under the world lock, because the simulator's own work may sleep. Everything in the simulator that
+// sleeps with an object locked runs under the world lock or is replaced (relocate.go).
 //
-// The order of locks: the world, the object, mu. mu is held for moments only, and never across a call of the simulator.
+// Lock order: the world, the object, mu. mu is held only briefly and never across a call of the simulator.
 package managed

@@ -7,13 +7,13 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// dockerAddress is docker0's on every machine.
+// dockerAddress is the default address of docker0.
 const dockerAddress = "172.17.0.1"
 
-// StartDocker has a guest whose Tools run report docker0, an interface that is none of its VM's adapters, and its address as the
-// guest's primary one, as Tools may (vmware/open-vm-tools#93, #100). It stays until Tools stop.
+// StartDocker makes a guest with running Tools report docker0, an interface that belongs to no adapter, with its address as the guest's
+// primary one, as Tools may (vmware/open-vm-tools#93, #100). The report stays until Tools stop.
 func (v *Objects) StartDocker(where string) error {
-	return v.byHand("start Docker in", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	return v.changeVM("start Docker in", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustHaveTools(vm); fault != nil {
 			return fault
 		}
@@ -26,9 +26,9 @@ func (v *Objects) StartDocker(where string) error {
 	})
 }
 
-// AddIP has a guest whose Tools run report one more address of its last adapter. Its primary address stays.
+// AddIP makes a guest with running Tools report one more address on its last adapter. The primary address stays.
 func (v *Objects) AddIP(where, ip string) error {
-	return v.byHand("add an address to", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	return v.changeVM("add an address to", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustHaveTools(vm); fault != nil {
 			return fault
 		}
@@ -52,16 +52,16 @@ func mustHaveTools(vm *simulator.VirtualMachine) types.BaseMethodFault {
 	return nil
 }
 
-// ofAdapter reports whether that is an adapter of the VM.
+// ofAdapter reports whether a guest interface belongs to an adapter of the VM.
 //
-// [doc] GuestNicInfo.deviceConfigId: "Link to the corresponding virtual device", -1 of an interface that has none.
+// [doc] GuestNicInfo.deviceConfigId: "Link to the corresponding virtual device"; -1 for an interface that has none.
 func ofAdapter(nic types.GuestNicInfo) bool { return nic.DeviceConfigId >= 0 }
 
 func noDocker(g *types.GuestInfo) {
 	g.Net = slices.DeleteFunc(slices.Clone(g.Net), func(nic types.GuestNicInfo) bool { return !ofAdapter(nic) })
 }
 
-// hasAddress reports whether an adapter has one.
+// hasAddress reports whether an adapter has an address.
 func hasAddress(g *types.GuestInfo) bool {
 	return slices.ContainsFunc(g.Net, func(nic types.GuestNicInfo) bool { return ofAdapter(nic) && len(nic.IpAddress) > 0 }) ||
 		g.IpAddress != "" && g.IpAddress != dockerAddress

@@ -12,28 +12,28 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// The tasks of a power-on by Datacenter.PowerOnMultiVM_Task, as vCenter names them (govmomi's capture of a vCenter,
-// simulator/vpx/task_manager.go). The second one is a VM's, and of kind PowerOn otherwise.
+// The kinds of the tasks of PowerOnMultiVM_Task (govmomi's capture of a vCenter, simulator/vpx/task_manager.go): the call's own,
+// and one per VM, which otherwise behaves as PowerOn.
 const (
-	PowerOnMulti Kind = "Datacenter.ExecuteVmPowerOnLRO"
+	powerOnMulti Kind = "Datacenter.ExecuteVmPowerOnLRO"
 	PowerOnByDRS Kind = "Drm.ExecuteVmPowerOnLRO"
 )
 
 // DRS is how a cluster places VMs. The zero value is fully automated.
 type DRS struct {
-	// Off: no VM is placed; a clone without a host lands on the first one.
+	// Off disables DRS: a clone that names no host goes to the first one.
 	Off bool
-	// Unlicensed: it is on, and vCenter's licence does not allow it.
+	// Unlicensed enables DRS without a license for it.
 	Unlicensed bool
-	// Level is the automation level; "" is fully automated.
+	// Level is the automation level; "" means fully automated.
 	Level types.DrsBehavior
-	// Levels are those of single VMs, by moRef, which override it.
+	// Levels override Level for single VMs, by moRef.
 	Levels map[string]types.DrsBehavior
-	// NoTasks: PowerOnMultiVM_Task names no tasks of what it attempts (govmomi#2584).
+	// NoTasks omits the VMs' tasks from the result of PowerOnMultiVM_Task (govmomi#2584).
 	NoTasks bool
 }
 
-// SetDRS changes how the cluster at a path places VMs.
+// SetDRS configures DRS in the cluster at a path.
 func (v *Objects) SetDRS(clusterPath string, d DRS) error {
 	ref, err := v.Find(clusterPath)
 	if err != nil {
@@ -43,7 +43,7 @@ func (v *Objects) SetDRS(clusterPath string, d DRS) error {
 	defer v.world.Unlock()
 	c, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
 	if !ok {
-		return fmt.Errorf("DRS of %s: it is no cluster", clusterPath)
+		return fmt.Errorf("DRS of %s: not a cluster", clusterPath)
 	}
 	config := *c.ConfigurationEx.(*types.ClusterConfigInfoEx)
 	config.DrsConfig = types.ClusterDrsConfigInfo{Enabled: types.NewBool(!d.Off), EnableVmBehaviorOverrides: types.NewBool(true), DefaultVmBehavior: d.Level}
@@ -53,12 +53,12 @@ func (v *Objects) SetDRS(clusterPath string, d DRS) error {
 			Key: types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}, Behavior: level})
 	}
 	v.objects.WithLock(v.world.Context(), c.Self, func() { c.ConfigurationEx = &config })
-	v.placing.drs[ref] = d
+	v.placement.drs[ref] = d
 	v.world.Mark(ref)
 	return nil
 }
 
-// FillHost says whether a host has no memory left for a power-on.
+// FillHost sets whether a host has no memory left for a power-on.
 func (v *Objects) FillHost(hostPath string, full bool) error {
 	ref, err := v.Find(hostPath)
 	if err != nil {
@@ -66,18 +66,18 @@ func (v *Objects) FillHost(hostPath string, full bool) error {
 	}
 	v.world.Lock()
 	defer v.world.Unlock()
-	v.placing.full[ref] = full
+	v.placement.full[ref] = full
 	return nil
 }
 
-// placing is what is said of clusters and hosts. The world guards it.
-type placing struct {
+// placement is the DRS settings of clusters and the hosts without memory. The world lock guards it.
+type placement struct {
 	drs  map[types.ManagedObjectReference]DRS
 	full map[types.ManagedObjectReference]bool
 }
 
-// firstWithoutDRS is where a clone lands that names no host, in a cluster that does not place it: of old vCenters it is told that it
-// always was the first (CAPV#586). nil elsewhere.
+// firstWithoutDRS returns the host of a clone that names none, in a cluster without DRS: the first one, as reported of old vCenters
+// (CAPV#586). nil in other clusters.
 func (v *Objects) firstWithoutDRS(hosts []types.ManagedObjectReference) *types.ManagedObjectReference {
 	if len(hosts) == 0 {
 		return nil
@@ -87,13 +87,13 @@ func (v *Objects) firstWithoutDRS(hosts []types.ManagedObjectReference) *types.M
 		return nil
 	}
 	c, ok := v.objects.Get(*host.Parent).(*simulator.ClusterComputeResource)
-	if !ok || isTrue(c.ConfigurationEx.(*types.ClusterConfigInfoEx).DrsConfig.Enabled) && !v.placing.drs[c.Self].Unlicensed {
+	if !ok || isTrue(c.ConfigurationEx.(*types.ClusterConfigInfoEx).DrsConfig.Enabled) && !v.placement.drs[c.Self].Unlicensed {
 		return nil
 	}
 	return &hosts[0]
 }
 
-// clusterOf is the cluster that a VM is in; nil if it is in none. The caller holds the world.
+// clusterOf returns a VM's cluster, or nil. The caller holds the world lock.
 func (v *Objects) clusterOf(vm *simulator.VirtualMachine) *simulator.ClusterComputeResource {
 	if vm.Runtime.Host == nil {
 		return nil
@@ -106,13 +106,13 @@ func (v *Objects) clusterOf(vm *simulator.VirtualMachine) *simulator.ClusterComp
 	return c
 }
 
-// levelOf is the automation level that is in force for a VM; "" if DRS does not manage it. The caller holds the world.
+// levelOf returns the automation level that applies to a VM; "" if DRS does not manage it. The caller holds the world lock.
 func (v *Objects) levelOf(vm *simulator.VirtualMachine) (level types.DrsBehavior, d DRS) {
 	c := v.clusterOf(vm)
 	if c == nil {
 		return "", d
 	}
-	d = v.placing.drs[c.Self]
+	d = v.placement.drs[c.Self]
 	if !isTrue(c.ConfigurationEx.(*types.ClusterConfigInfoEx).DrsConfig.Enabled) {
 		return "", d
 	}
@@ -126,14 +126,14 @@ func (v *Objects) levelOf(vm *simulator.VirtualMachine) (level types.DrsBehavior
 	return level, d
 }
 
-// place moves a VM that is off from a full host to one that is not, as DRS does at a power-on; false if there is none. The caller
-// holds the world.
+// place moves a powered-off VM from a full host to one that is not full, as DRS does at power-on; false if there is none. The caller holds
+// the world lock.
 func (v *Objects) place(ctx *simulator.Context, vm *simulator.VirtualMachine) bool {
 	c := v.clusterOf(vm)
-	if c == nil || !v.placing.full[*vm.Runtime.Host] {
+	if c == nil || !v.placement.full[*vm.Runtime.Host] {
 		return true
 	}
-	i := slices.IndexFunc(c.Host, func(ref types.ManagedObjectReference) bool { return !v.placing.full[ref] })
+	i := slices.IndexFunc(c.Host, func(ref types.ManagedObjectReference) bool { return !v.placement.full[ref] })
 	if i < 0 {
 		return false
 	}
@@ -144,7 +144,7 @@ func (v *Objects) place(ctx *simulator.Context, vm *simulator.VirtualMachine) bo
 	return true
 }
 
-// placeAlone is what a power-on by PowerOnVM_Task does about the host.
+// placeAlone places a VM for PowerOnVM_Task.
 //
 // [doc] PowerOnVM_Task: "If the cluster is a DRS cluster, DRS will be invoked if the virtual machine can be automatically placed by
 // DRS (see DrsBehavior)"; partiallyAutomated: "VirtualCenter automatically places virtual machines at power on".
@@ -155,27 +155,27 @@ func (v *Objects) placeAlone(ctx *simulator.Context, vm *simulator.VirtualMachin
 	return v.fullHost(vm)
 }
 
-// fullHost refuses to power a VM on where no memory is left.
+// fullHost rejects a power-on on a host without memory.
 func (v *Objects) fullHost(vm *simulator.VirtualMachine) types.BaseMethodFault {
-	if vm.Runtime.Host != nil && v.placing.full[*vm.Runtime.Host] && vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn {
+	if vm.Runtime.Host != nil && v.placement.full[*vm.Runtime.Host] && vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn {
 		return new(types.InsufficientMemoryResourcesFault)
 	}
 	return nil
 }
 
-// datacenter is a datacenter during one call.
+// datacenter wraps a datacenter for one call.
 type datacenter struct {
 	*simulator.Datacenter
 	*world.Guard
 	v *Objects
 }
 
-// PowerOnMultiVMTask asks DRS about each VM. The task ends when the VMs' own tasks have begun.
+// PowerOnMultiVMTask asks DRS to place each VM. The task ends when the VMs' own tasks have begun.
 //
-// [doc] ClusterPowerOnVmResult: attempted, "For a virtual machine not managed by DRS, a task ID is also returned" (vCenter returns
-// one of others, too); notAttempted, "virtual machines DRS can not find suitable hosts for"; recommendations "that need the client to
-// approve manually". PowerOnMultiVM_Task: with a manually managed VM among them, all that comes of a call are recommendations.
-// ClusterPowerOnVmOption: OverrideAutomationLevel has a DrsBehavior.
+// [doc] ClusterPowerOnVmResult: attempted, "For a virtual machine not managed by DRS, a task ID is also returned" (vCenter returns one for
+// other VMs, too); notAttempted, "virtual machines DRS can not find suitable hosts for"; recommendations "that need the client to approve
+// manually". PowerOnMultiVM_Task: if one VM is managed manually, the call returns only recommendations. ClusterPowerOnVmOption:
+// OverrideAutomationLevel has a DrsBehavior.
 func (d *datacenter) PowerOnMultiVMTask(_ *simulator.Context, req *types.PowerOnMultiVM_Task) soap.HasFault {
 	override, fault := overrideIn(req.Option)
 	if fault != nil {
@@ -203,10 +203,10 @@ func (d *datacenter) PowerOnMultiVMTask(_ *simulator.Context, req *types.PowerOn
 		return res, nil
 	}
 	return &methods.PowerOnMultiVM_TaskBody{Res: &types.PowerOnMultiVM_TaskResponse{
-		Returnval: d.v.begin(d.Guard, work{kind: PowerOnMulti, entity: d.Datacenter, name: d.Name, do: do})}}
+		Returnval: d.v.begin(d.Guard, work{kind: powerOnMulti, entity: d.Datacenter, name: d.Name, do: do})}}
 }
 
-// attempt begins a VM's own task, or says why not. The caller holds the world.
+// attempt begins a VM's own task or records why it does not. The caller holds the world lock.
 func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachine, res *types.ClusterPowerOnVmResult) {
 	level, drs := d.v.levelOf(vm)
 	kind, fault := PowerOn, types.BaseMethodFault(nil)
@@ -233,7 +233,7 @@ func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachin
 	res.Attempted = append(res.Attempted, info)
 }
 
-// overrideIn is the level that the options ask for; "" if none.
+// overrideIn returns the automation level in the options; "" if none.
 func overrideIn(options []types.BaseOptionValue) (level types.DrsBehavior, _ types.BaseMethodFault) {
 	for _, o := range options {
 		option := o.GetOptionValue()

@@ -12,36 +12,36 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// eventsMost is how many events one QueryEvents gives at most (EventFilterSpec.maxCount: 1000 by default).
-const eventsMost = 1000
+// maxEvents is the default limit of one QueryEvents (EventFilterSpec.maxCount: 1000 by default).
+const maxEvents = 1000
 
-// chained are the kinds of tasks whose events hang together: a TaskEvent, and what the task did. ([doc] Event.chainId: "The parent or
-// group ID". The simulator gives each event a chain of its own, and knows no TaskEvent.)
-var chained = []Kind{Destroy, DestroyFolder, UnregisterAndDestroy, Unregister, DestroyHost}
+// chained are the kinds of tasks whose events form a chain: a TaskEvent and the events of its changes. ([doc] Event.chainId: "The parent or
+// group ID". In the simulator each event is a chain of its own, and there is no TaskEvent.)
+var chained = []Kind{Destroy, DestroyFolder, UnregisterAndDestroy, unregister, destroyHost}
 
-// eventBook is what vCenter's events are beside what the simulator has of them. Objects.mu guards it.
-type eventBook struct {
-	// chains says which event began the chain of another one, both by the simulator's keys.
+// eventState extends the simulator's events. Objects.mu guards it.
+type eventState struct {
+	// chains maps an event to the first one of its chain, by the simulator's keys.
 	chains map[int32]int32
-	// lost are the events that a restore from a backup took away: those from a key on, up to another one.
+	// lost are the key ranges of events that a restore from a backup discarded.
 	lost []span
-	// late are events that are told only after a while.
-	late map[int32]time.Time
-	// delay is how long after it happened an event is told.
+	// visibleAt is when clients see an event.
+	visibleAt map[int32]time.Time
+	// delay is the time from an event until clients see it.
 	delay time.Duration
 }
 
 type span struct{ from, to int32 }
 
-// DelayEvents has events told only a while after they happened, from now on.
+// DelayEvents hides events from clients for a time, from now on.
 func (v *Objects) DelayEvents(by time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.events.delay = by
 }
 
-// told is the event as a client sees it, with its key and chain; nil if it is lost, or not told yet. The caller holds mu.
-func (b *eventBook) told(raw types.BaseEvent) types.BaseEvent {
+// visible returns an event as a client sees it, with its key and chain; nil if it is lost or not visible yet. The caller holds mu.
+func (b *eventState) visible(raw types.BaseEvent) types.BaseEvent {
 	key, shift := raw.GetEvent().Key, int32(0)
 	for _, l := range b.lost {
 		if key > l.from && key <= l.to {
@@ -51,7 +51,7 @@ func (b *eventBook) told(raw types.BaseEvent) types.BaseEvent {
 			shift += l.to - l.from
 		}
 	}
-	if time.Now().Before(b.late[key]) {
+	if time.Now().Before(b.visibleAt[key]) {
 		return nil
 	}
 	copied := reflect.New(reflect.TypeOf(raw).Elem())
@@ -66,11 +66,10 @@ func (b *eventBook) told(raw types.BaseEvent) types.BaseEvent {
 	return event
 }
 
-// rawEvents are the simulator's own, the newest first. The caller holds no lock of the EventManager, or ctx does. They are asked for in
-// the name of nobody who can log out meanwhile: the simulator's Logout posts an event while it holds the session's registry, and a query
-// looks things up there.
+// rawEvents returns the simulator's events, newest first. The EventManager must be unlocked, or ctx holds its lock. The query runs as the
+// admin, who does not log out: the simulator's Logout posts an event while it locks the session's registry, which a query needs.
 func (v *Objects) rawEvents(ctx *simulator.Context, filter types.EventFilterSpec) ([]types.BaseEvent, *soap.Fault) {
-	filter.EventChainId, filter.MaxCount = 0, eventsMost
+	filter.EventChainId, filter.MaxCount = 0, maxEvents
 	var res soap.HasFault
 	m := v.objects.EventManager()
 	v.objects.WithLock(ctx, m, func() { res = m.QueryEvents(v.adminContext(), &types.QueryEvents{This: m.Self, Filter: filter}) })
@@ -80,20 +79,20 @@ func (v *Objects) rawEvents(ctx *simulator.Context, filter types.EventFilterSpec
 	return res.(*methods.QueryEventsBody).Res.Returnval, nil
 }
 
-// tell gives events as clients see them.
-func (v *Objects) tell(raw []types.BaseEvent) []types.BaseEvent {
+// visibleEvents returns events as clients see them.
+func (v *Objects) visibleEvents(raw []types.BaseEvent) []types.BaseEvent {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var all []types.BaseEvent
 	for _, r := range raw {
-		if e := v.events.told(r); e != nil {
+		if e := v.events.visible(r); e != nil {
 			all = append(all, e)
 		}
 	}
 	return all
 }
 
-// newestKey is the simulator's key of the newest event.
+// newestKey returns the simulator's key of the newest event.
 func (v *Objects) newestKey(ctx *simulator.Context) (key int32) {
 	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{})
 	for _, e := range raw {
@@ -102,8 +101,8 @@ func (v *Objects) newestKey(ctx *simulator.Context) (key int32) {
 	return key
 }
 
-// chain notes that what do posts hangs together with the TaskEvent of its task. Its info is as the task was begun: queued. The
-// caller holds the world for writing.
+// chain runs do and chains its events to the TaskEvent of its task, whose info shows the task as queued. The caller holds the world lock
+// for writing.
 func (v *Objects) chain(ctx *simulator.Context, kind Kind, entity mo.Entity, do func()) {
 	if !slices.Contains(chained, kind) {
 		do()
@@ -123,7 +122,7 @@ func (v *Objects) chain(ctx *simulator.Context, kind Kind, entity mo.Entity, do 
 		case types.BaseVmEvent, types.BaseHostEvent, *types.TaskEvent:
 			if key >= task.Key {
 				v.events.chains[key] = task.Key
-				v.events.late[key] = now.Add(v.events.delay)
+				v.events.visibleAt[key] = now.Add(v.events.delay)
 			}
 		}
 	}
@@ -135,26 +134,26 @@ func (v *Objects) post(ctx *simulator.Context, event types.BaseEvent) {
 	v.objects.WithLock(ctx, m, func() { m.PostEvent(ctx, &types.PostEvent{This: m.Self, EventToPost: event}) })
 }
 
-// eventManager is the EventManager during one call.
+// eventManager wraps the EventManager for one call.
 type eventManager struct {
 	*simulator.EventManager
 	v *Objects
 }
 
-// QueryEvents knows chains, and what a restore took away.
+// QueryEvents supports chains and omits what a restore discarded.
 func (m *eventManager) QueryEvents(ctx *simulator.Context, req *types.QueryEvents) soap.HasFault {
 	raw, fault := m.v.rawEvents(ctx, req.Filter)
 	if fault != nil {
 		return &methods.QueryEventsBody{Fault_: fault}
 	}
-	events := slices.DeleteFunc(m.v.tell(raw), func(e types.BaseEvent) bool {
+	events := slices.DeleteFunc(m.v.visibleEvents(raw), func(e types.BaseEvent) bool {
 		return req.Filter.EventChainId != 0 && e.GetEvent().ChainId != req.Filter.EventChainId
 	})
 	return &methods.QueryEventsBody{Res: &types.QueryEventsResponse{Returnval: events}}
 }
 
-// TellLatestEvent gives the EventManager's property latestEvent, which the simulator leaves unset, a value for a read of it.
-func (v *Objects) TellLatestEvent(ctx *simulator.Context, specs []types.PropertyFilterSpec) {
+// SetLatestEvent sets the EventManager's property latestEvent, which the simulator leaves unset, for a read of it.
+func (v *Objects) SetLatestEvent(ctx *simulator.Context, specs []types.PropertyFilterSpec) {
 	if !slices.ContainsFunc(specs, func(s types.PropertyFilterSpec) bool {
 		return slices.ContainsFunc(s.PropSet, func(p types.PropertySpec) bool { return slices.Contains(p.PathSet, "latestEvent") })
 	}) {
@@ -166,7 +165,7 @@ func (v *Objects) TellLatestEvent(ctx *simulator.Context, specs []types.Property
 	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{})
 	v.objects.WithLock(ctx, m, func() {
 		m.LatestEvent = nil
-		for _, e := range v.tell(raw) {
+		for _, e := range v.visibleEvents(raw) {
 			if m.LatestEvent == nil || e.GetEvent().Key > m.LatestEvent.GetEvent().Key {
 				m.LatestEvent = e
 			}

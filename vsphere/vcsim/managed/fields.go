@@ -9,15 +9,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// fieldsManager is the CustomFieldsManager during one call: it changes the objects' fields while nobody reads them.
+// fieldsManager wraps the CustomFieldsManager for one call, which excludes concurrent reads.
 type fieldsManager struct {
 	*simulator.CustomFieldsManager
 	*world.Guard
 	v *Objects
 }
 
-// SetField announces that the object changed, which the simulator does not. One that went while the call waited for its turn
-// would make the simulator panic, with the world held forever.
+// SetField marks the object as changed, which the simulator does not. The simulator panics, with the world locked forever, if the object
+// vanished while the call waited.
 func (m *fieldsManager) SetField(ctx *simulator.Context, req *types.SetField) soap.HasFault {
 	if m.v.objects.Get(req.Entity) == nil {
 		return &methods.SetFieldBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
@@ -26,19 +26,19 @@ func (m *fieldsManager) SetField(ctx *simulator.Context, req *types.SetField) so
 	return m.CustomFieldsManager.SetField(ctx, req)
 }
 
-// AddCustomFieldDef announces that all objects it is for have one more.
+// AddCustomFieldDef marks all objects of the field's type as changed.
 func (m *fieldsManager) AddCustomFieldDef(ctx *simulator.Context, req *types.AddCustomFieldDef) soap.HasFault {
 	defer m.markAll(req.MoType)
 	return m.CustomFieldsManager.AddCustomFieldDef(ctx, req)
 }
 
-// RemoveCustomFieldDef announces that all objects have one less.
+// RemoveCustomFieldDef marks all objects as changed.
 func (m *fieldsManager) RemoveCustomFieldDef(ctx *simulator.Context, req *types.RemoveCustomFieldDef) soap.HasFault {
 	defer m.markAll("")
 	return m.CustomFieldsManager.RemoveCustomFieldDef(ctx, req)
 }
 
-// RenameCustomFieldDef announces that all objects call it otherwise.
+// RenameCustomFieldDef marks all objects as changed.
 func (m *fieldsManager) RenameCustomFieldDef(ctx *simulator.Context, req *types.RenameCustomFieldDef) soap.HasFault {
 	defer m.markAll("")
 	return m.CustomFieldsManager.RenameCustomFieldDef(ctx, req)

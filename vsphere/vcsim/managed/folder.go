@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// folder is a folder during one call.
+// folder wraps a folder for one call.
 type folder struct {
 	*simulator.Folder
 	*world.Guard
@@ -24,7 +24,7 @@ func (f *folder) work(kind Kind, do func(*simulator.Context) (types.AnyType, typ
 	return f.v.begin(f.Guard, work{kind: kind, entity: f.Folder, name: f.Name, do: do})
 }
 
-// CreateFolder also refuses the name of a VM that is being made.
+// CreateFolder also rejects the name of a VM in creation.
 func (f *folder) CreateFolder(ctx *simulator.Context, req *types.CreateFolder) soap.HasFault {
 	if fault := f.v.free(place{f.Self, escape(req.Name)}, nil); fault != nil {
 		return &methods.CreateFolderBody{Fault_: simulator.Fault("", fault)}
@@ -32,7 +32,7 @@ func (f *folder) CreateFolder(ctx *simulator.Context, req *types.CreateFolder) s
 	return f.Folder.CreateFolder(ctx, req)
 }
 
-// CreateVMTask takes the name from the start, as a clone does, and gives each adapter an address of its own.
+// CreateVMTask reserves the name when it starts, as a clone does, and gives each adapter a unique address.
 func (f *folder) CreateVMTask(_ *simulator.Context, req *types.CreateVM_Task) soap.HasFault {
 	for _, change := range req.Config.DeviceChange {
 		if card, ok := change.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard); ok {
@@ -45,11 +45,11 @@ func (f *folder) CreateVMTask(_ *simulator.Context, req *types.CreateVM_Task) so
 	return &methods.CreateVM_TaskBody{Res: &types.CreateVM_TaskResponse{Returnval: ref}}
 }
 
-// RegisterVMTask takes the name from the start, as a clone does. A VM that was unregistered is what its files say.
+// RegisterVMTask reserves the name when it starts, as a clone does. An unregistered VM returns as its files describe it.
 func (f *folder) RegisterVMTask(_ *simulator.Context, req *types.RegisterVM_Task) soap.HasFault {
 	ref := f.makeBy(RegisterVM, escape(req.Name), func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		if d := f.v.filedAt(req.Path); d != nil {
-			return f.v.registered(ctx, d, f.Folder, req)
+		if d := f.v.removedAt(req.Path); d != nil {
+			return f.v.registerRemoved(ctx, d, f.Folder, req)
 		}
 		return f.v.inner(ctx, f.Self, func() soap.HasFault { return f.Folder.RegisterVMTask(ctx, req) })
 	})
@@ -77,11 +77,11 @@ func (f *folder) makeBy(kind Kind, name string, do func(*simulator.Context) (typ
 	})
 }
 
-// RenameTask refuses a taken name as documented: [doc] Rename_Task: DuplicateName.
+// RenameTask rejects a duplicate name: [doc] Rename_Task: DuplicateName.
 func (f *folder) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap.HasFault {
 	ref := f.work(RenameFolder, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		name := escape(req.NewName)
-		if f.Parent == nil || f.Parent.Type != "Folder" { // [doc] a datacenter's own folders cannot be renamed
+		if f.Parent == nil || f.Parent.Type != "Folder" { // [doc] the folders of a datacenter cannot be renamed
 			return nil, new(types.NotSupported)
 		}
 		if fault := f.v.free(place{*f.Parent, name}, &f.Self); fault != nil {
@@ -93,10 +93,10 @@ func (f *folder) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap.H
 	return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{Returnval: ref}}
 }
 
-// MoveIntoFolderTask refuses what the simulator lets in.
+// MoveIntoFolderTask rejects moves that the simulator allows.
 //
-// [doc] MoveIntoFolder_Task: DuplicateName if another object with the same name is in the target;
-// InvalidFolder if the target is below what is moved.
+// [doc] MoveIntoFolder_Task: DuplicateName if another object with the same name is in the target; InvalidFolder if the target is inside a
+// moved folder.
 func (f *folder) MoveIntoFolderTask(_ *simulator.Context, req *types.MoveIntoFolder_Task) soap.HasFault {
 	ref := f.work(MoveInto, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		for _, ref := range req.List {
@@ -116,10 +116,10 @@ func (f *folder) MoveIntoFolderTask(_ *simulator.Context, req *types.MoveIntoFol
 	return &methods.MoveIntoFolder_TaskBody{Res: &types.MoveIntoFolder_TaskResponse{Returnval: ref}}
 }
 
-// DestroyTask destroys all that is inside, VMs and their disks included; the simulator leaves VMs be.
+// DestroyTask destroys the contents, VMs and their disks included; the simulator keeps VMs.
 //
-// [doc] ManagedEntity.Destroy_Task: "Destroys this object, deleting its contents and removing it from
-// its parent folder". A VM that is powered on, or asks, refuses, and what was destroyed before it stays so.
+// [doc] ManagedEntity.Destroy_Task: "Destroys this object, deleting its contents and removing it from its parent folder". It fails at a VM
+// that is powered on or has a question; what it destroyed before stays destroyed.
 func (f *folder) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.HasFault {
 	ref := f.work(DestroyFolder, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return nil, f.v.removeFolder(ctx, f.Folder, func(vm *simulator.VirtualMachine) types.BaseMethodFault {
@@ -132,23 +132,23 @@ func (f *folder) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.H
 	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{Returnval: ref}}
 }
 
-// Kept is a VM that was unregistered with a folder, and whose files are still on the datastore.
+// Kept is a VM that was unregistered with its folder and still has its files on the datastore.
 type Kept struct {
 	Name  string
 	Path  string // of the .vmx
 	Disks []string
 
-	departed *departed
+	removed *removedVM
 }
 
-// Unregistered lists the VMs that UnregisterAndDestroy_Task took out of the inventory.
+// Unregistered lists the VMs that UnregisterAndDestroy_Task removed from the inventory.
 func (v *Objects) Unregistered() []Kept {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.kept)
 }
 
-// UnregisterAndDestroyTask destroys folders, but only unregisters VMs: their disks stay.
+// UnregisterAndDestroyTask destroys folders but only unregisters VMs, so that their disks stay.
 //
 // [doc] Folder.UnregisterAndDestroy_Task: "Recursively unregisters child virtual machines and vApps
 // and destroys all child folders"; InvalidState if a VM is not powered off.
@@ -158,12 +158,12 @@ func (f *folder) UnregisterAndDestroyTask(_ *simulator.Context, _ *types.Unregis
 			if fault = mustBeOff(vm); fault != nil {
 				return fault
 			}
-			f.v.leave(ctx, vm)
-			d := f.v.away[len(f.v.away)-1]
-			f.v.back(d) // it can be registered from its files, and runs nowhere
+			f.v.removeVM(ctx, vm)
+			d := f.v.removedVMs[len(f.v.removedVMs)-1]
+			f.v.forgetRemoved(d) // only its files are left
 			f.v.mu.Lock()
 			defer f.v.mu.Unlock()
-			f.v.kept = append(f.v.kept, Kept{Name: vm.Name, Path: vm.Config.Files.VmPathName, Disks: disksOf(vm), departed: d})
+			f.v.kept = append(f.v.kept, Kept{Name: vm.Name, Path: vm.Config.Files.VmPathName, Disks: disksOf(vm), removed: d})
 			return nil
 		})
 	})
@@ -179,18 +179,17 @@ func disksOf(vm *simulator.VirtualMachine) (files []string) {
 	return files
 }
 
-// removeFolder removes the VMs inside as told, then the folders from the leaves up. Whoever is about
-// to put something into one of them finds it gone.
+// removeFolder calls remove for the VMs inside, then removes the folders from the leaves up.
 func (v *Objects) removeFolder(ctx *simulator.Context, f *simulator.Folder, remove func(*simulator.VirtualMachine) types.BaseMethodFault) types.BaseMethodFault {
 	if f.Parent == nil || f.Parent.Type != "Folder" {
-		return new(types.NotSupported) // the root, or a datacenter's own folder
+		return new(types.NotSupported) // the root folder or a datacenter's
 	}
 	parent := v.objects.Get(*f.Parent).(*simulator.Folder)
 	for _, ref := range slices.Clone(f.ChildEntity) {
 		var fault types.BaseMethodFault
 		switch child := v.objects.Get(ref).(type) {
 		case *simulator.VirtualMachine:
-			if fault = v.mustNotAsk(ref); fault == nil {
+			if fault = v.mustHaveNoQuestion(ref); fault == nil {
 				fault = remove(child)
 			}
 		case *simulator.Folder:

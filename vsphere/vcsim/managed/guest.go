@@ -13,20 +13,18 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Guest says what comes up in a VM that is powered on, resumed or reset. With the zero value nothing
-// does: no VMware Tools run, and no address is reported.
+// Guest configures what starts in a VM that is powered on, resumed or reset. The zero value has no VMware Tools and reports no address.
 type Guest struct {
 	// Tools reports whether VMware Tools are installed.
 	Tools bool
-	// Boot is how long it takes until they run.
+	// Boot is the time until Tools run.
 	Boot time.Duration
-	// IP is how long it takes from then until they report addresses: those that a customization or cloud-init's
-	// metadata (guestinfo.metadata) gave the adapters, and else of the first one that is always the same of a VM,
-	// unique, and from 10.128.0.0/9. One that SetIP gave stays.
+	// IP is the time from then until they report addresses: those of the customization or of cloud-init's metadata (guestinfo.metadata),
+	// otherwise one on the first adapter, unique per VM, from 10.128.0.0/9. An address set by SetIP stays.
 	IP time.Duration
 }
 
-// Health is how a guest is.
+// Health is the state of a guest.
 type Health int
 
 // The states of health. A sick guest has no VMware Tools and no address.
@@ -36,63 +34,63 @@ const (
 	SickForGood           // whatever is done to the VM
 )
 
-// life is a guest's, from a power-on or reset to the next change. The world guards it.
-type life struct {
+// guestState is the state of a guest from a power-on or reset to the next change. The world lock guards it.
+type guestState struct {
 	health Health
-	end    context.CancelFunc // of what is still to come up
+	end    context.CancelFunc // cancels what is still starting
 }
 
-// lifeOf returns the life in a VM; that of one that is off is over, and remembers only its health.
-func (v *Objects) lifeOf(ref types.ManagedObjectReference) *life {
-	l, ok := v.lives[ref]
+// guestStateOf returns the guest state of a VM. While the VM is off, only its health matters.
+func (v *Objects) guestStateOf(ref types.ManagedObjectReference) *guestState {
+	s, ok := v.guestStates[ref]
 	if !ok {
-		l = &life{end: func() {}}
-		v.lives[ref] = l
+		s = &guestState{end: func() {}}
+		v.guestStates[ref] = s
 	}
-	return l
+	return s
 }
 
-// halt ends the guest: VMware Tools stop, and what they reported goes. The caller holds the world.
+// halt stops the guest: VMware Tools stop, and their reports go. The caller holds the world lock.
 func (v *Objects) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
-	if l, ok := v.lives[vm.Self]; ok {
-		l.end()
-		delete(v.lives, vm.Self)
-		if l.health == SickForGood {
-			v.lifeOf(vm.Self).health = SickForGood
+	if s, ok := v.guestStates[vm.Self]; ok {
+		s.end()
+		delete(v.guestStates, vm.Self)
+		if s.health == SickForGood {
+			v.guestStateOf(vm.Self).health = SickForGood
 		}
 	}
 	v.report(ctx, vm, toolsStop)
 }
 
-// boot begins a new life in a VM where none is. The caller holds the world.
+// boot starts the guest of a VM. The caller holds the world lock.
 func (v *Objects) boot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
-	l := v.lifeOf(vm.Self)
-	if l.health == Well && !v.matches(ctx, v.broken, vm) {
-		v.comeUp(ctx, vm, l)
+	s := v.guestStateOf(vm.Self)
+	if s.health == Well && !v.matches(ctx, v.broken, vm) {
+		v.startTools(ctx, vm, s)
 	}
 }
 
-// reboot ends a life and begins another. The caller holds the world.
+// reboot restarts the guest. The caller holds the world lock.
 func (v *Objects) reboot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	v.halt(ctx, vm)
 	v.boot(ctx, vm)
 }
 
-// comeUp brings up what Config.Guest says, in its time or at once.
-func (v *Objects) comeUp(ctx *simulator.Context, vm *simulator.VirtualMachine, l *life) {
-	v.await(ctx, l, v.guest.Boot, func(ctx *simulator.Context) {
+// startTools starts VMware Tools as Config.Guest says.
+func (v *Objects) startTools(ctx *simulator.Context, vm *simulator.VirtualMachine, s *guestState) {
+	v.schedule(ctx, s, v.guest.Boot, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
 			toolsStart(g)
 			g.HostName = cmp.Or(v.identityOf(vm).Host, g.HostName)
 		})
-		v.customizationIs(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING)
-		v.awaitAddress(ctx, vm, l)
+		v.setCustomizationStatus(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING)
+		v.scheduleAddress(ctx, vm, s)
 	})
 }
 
-// awaitAddress brings up an address, if there is none then.
-func (v *Objects) awaitAddress(ctx *simulator.Context, vm *simulator.VirtualMachine, l *life) {
-	v.await(ctx, l, v.guest.IP, func(ctx *simulator.Context) {
+// scheduleAddress makes the guest report an address, if it has none by then.
+func (v *Objects) scheduleAddress(ctx *simulator.Context, vm *simulator.VirtualMachine, s *guestState) {
+	v.schedule(ctx, s, v.guest.IP, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
 			if !hasAddress(g) {
 				addresses := v.identityOf(vm).Addresses
@@ -103,14 +101,14 @@ func (v *Objects) awaitAddress(ctx *simulator.Context, vm *simulator.VirtualMach
 				setAddresses(g, addresses)
 			}
 		})
-		v.customizationIs(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_SUCCEEDED)
+		v.setCustomizationStatus(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_SUCCEEDED)
 	})
 }
 
-// await makes it the next thing that comes up in a life, after a time, or at once if there is nothing to
-// wait for. It is done with the world held, as await is called.
-func (v *Objects) await(ctx *simulator.Context, l *life, after time.Duration, do func(*simulator.Context)) {
-	l.end()
+// schedule runs do after a time, or at once if that is 0, in place of what was scheduled before. do runs with the world lock held, as does
+// schedule.
+func (v *Objects) schedule(ctx *simulator.Context, s *guestState, after time.Duration, do func(*simulator.Context)) {
+	s.end()
 	if !v.guest.Tools {
 		return
 	}
@@ -122,7 +120,7 @@ func (v *Objects) await(ctx *simulator.Context, l *life, after time.Duration, do
 		return
 	}
 	var alive context.Context
-	alive, l.end = context.WithCancel(v.world.Ctx)
+	alive, s.end = context.WithCancel(v.world.Ctx)
 	go func() {
 		defer v.world.Leave()
 		select {
@@ -138,12 +136,12 @@ func (v *Objects) await(ctx *simulator.Context, l *life, after time.Duration, do
 	}()
 }
 
-// matches asks an operator's predicate about a VM.
+// matches reports whether match is set and true for a VM.
 func (v *Objects) matches(ctx *simulator.Context, match func(VM) bool, vm *simulator.VirtualMachine) bool {
 	return match != nil && match(v.look(ctx, vm))
 }
 
-// report changes what vCenter knows of the guest, and tells it in the summary, too.
+// report changes the guest information of a VM and its summary.
 func (v *Objects) report(ctx *simulator.Context, vm *simulator.VirtualMachine, change func(*types.GuestInfo)) {
 	v.objects.WithLock(ctx, vm.Self, func() {
 		guest, summary := *vm.Guest, *vm.Summary.Guest
@@ -179,10 +177,10 @@ func toolsStop(g *types.GuestInfo) {
 	setAddress(g, "")
 }
 
-// setAddress has the first network card report an address, and the others none.
+// setAddress makes only the first adapter report an address.
 func setAddress(g *types.GuestInfo, ip string) { setAddresses(g, []string{ip}) }
 
-// setAddresses has each network card report its address; that of the first is the guest's, unless docker0's is.
+// setAddresses makes each adapter report its address. The first one is the guest's primary address, unless docker0 has that.
 func setAddresses(g *types.GuestInfo, ips []string) {
 	g.IpAddress = ips[0]
 	g.Net = slices.Clone(g.Net)
@@ -206,7 +204,7 @@ func setAddresses(g *types.GuestInfo, ips []string) {
 	}
 }
 
-// addressOf makes an address of the number in a moRef, which no other VM ever has.
+// addressOf derives a unique address from the number in a moRef.
 func addressOf(ref types.ManagedObjectReference) string {
 	n, _ := strconv.Atoi(strings.TrimPrefix(ref.Value, "vm-"))
 	return fmt.Sprintf("10.%d.%d.%d", 128+n>>16&127, n>>8&255, n&255)

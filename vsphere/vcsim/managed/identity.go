@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/cloudinit"
 )
 
-// identityOf asks the customization first, and else cloud-init, as a guest does that has both. cloud-init prefers an OVF environment,
-// which here says nothing. The caller holds the world and the VM's lock.
+// identityOf reads the customization or, if there is none, cloud-init's metadata. cloud-init prefers an OVF environment, which is empty
+// here. The caller holds the world lock and the VM's.
 func (v *Objects) identityOf(vm *simulator.VirtualMachine) cloudinit.Identity {
 	if spec := v.customized[vm.Self]; spec != nil {
 		var addresses []string

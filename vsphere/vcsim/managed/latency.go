@@ -2,7 +2,7 @@ package managed
 
 import "time"
 
-// Latency is how long the tasks of each kind take. The tasks of Admin take no time.
+// Latency is the duration of tasks by kind. Admin's tasks take no time.
 type Latency struct {
 	Clone       time.Duration
 	Power       time.Duration // power on, power off, suspend, reset, and the guest's own shutdown and reboot
@@ -22,7 +22,7 @@ func (l Latency) of(k Kind) time.Duration {
 	return l.Other
 }
 
-// SetLatency changes how long tasks take, from the next one on.
+// SetLatency changes the duration of tasks, from the next one on.
 func (v *Objects) SetLatency(l Latency) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

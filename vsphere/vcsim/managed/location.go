@@ -10,13 +10,12 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// locate says where a clone goes, and refuses what is no such place; the simulator panics on that. The caller
-// holds the world.
+// locate sets where a clone goes and rejects invalid places, on which the simulator panics. The caller holds the world lock.
 //
-// [doc] VirtualMachineRelocateSpec.pool: "For a clone operation from a template to a virtual machine, this argument
-// is required"; .host: "if a resource pool is specified, the target pool represents a cluster, and this is a clone
-// ..., a random compatible host is chosen"; .datastore: "If not specified, the current datastore is used". What is no
-// such place is an InvalidArgument, what its hosts do not reach an InvalidDatastore.
+// [doc] VirtualMachineRelocateSpec.pool: "For a clone operation from a template to a virtual machine, this argument is required"; .host:
+// "if a resource pool is specified, the target pool represents a cluster, and this is a clone ..., a random compatible host is chosen";
+// .datastore: "If not specified, the current datastore is used". An invalid place is an InvalidArgument, a datastore that the hosts do not
+// reach an InvalidDatastore.
 func (v *Objects) locate(create *types.CreateVM_Task, source *simulator.VirtualMachine, at types.VirtualMachineRelocateSpec) types.BaseMethodFault {
 	pool := at.Pool
 	if pool == nil {
@@ -25,7 +24,7 @@ func (v *Objects) locate(create *types.CreateVM_Task, source *simulator.VirtualM
 	if pool == nil {
 		return wrongLocation("pool")
 	}
-	if v.objects.Get(*pool) == nil { // it went during the latency
+	if v.objects.Get(*pool) == nil { // it vanished during the latency
 		return &types.ManagedObjectNotFound{Obj: *pool}
 	}
 	if !v.isA(pool, "ResourcePool", "VirtualApp") {
@@ -45,13 +44,13 @@ func (v *Objects) locate(create *types.CreateVM_Task, source *simulator.VirtualM
 	if dc == nil || dc != to {
 		return wrongLocation("folder")
 	}
-	if at.Folder != nil && *at.Folder != create.This { // the task has its own, and what both mean is not documented
+	if at.Folder != nil && *at.Folder != create.This { // two different folders are not documented
 		return wrongLocation("folder")
 	}
 	return v.checkDatastore(source, dc, hosts, at.Datastore)
 }
 
-// checkDatastore refuses a datastore that no host of the pool has, or that is in maintenance.
+// checkDatastore rejects a datastore in maintenance mode, or one that no host of the pool mounts.
 func (v *Objects) checkDatastore(source *simulator.VirtualMachine, dc *simulator.Datacenter, hosts []types.ManagedObjectReference, at *types.ManagedObjectReference) types.BaseMethodFault {
 	var ds *simulator.Datastore
 	if at != nil {
@@ -91,7 +90,7 @@ func (v *Objects) isA(ref *types.ManagedObjectReference, kinds ...string) bool {
 	return slices.Contains(kinds, ref.Type) && v.objects.Get(*ref) != nil
 }
 
-// hostsOf lists the hosts that a pool's VMs may run on.
+// hostsOf lists the hosts on which a pool's VMs can run.
 func (v *Objects) hostsOf(pool types.ManagedObjectReference) []types.ManagedObjectReference {
 	for ref := pool; ; {
 		switch o := v.objects.Get(ref).(type) {
@@ -110,13 +109,13 @@ func (v *Objects) hostsOf(pool types.ManagedObjectReference) []types.ManagedObje
 	}
 }
 
-// policies are the storage policies that a VM was made with, by their ids.
+// policies are the ids of the storage policies that a VM was created with.
 type policies struct {
 	home  []string
-	disks map[int32][]string // by the key of the source's disk, which the clone's has, too
+	disks map[int32][]string // by the disk's key, the same in source and clone
 }
 
-// policiesOf reads the storage policies of a clone, and refuses those that are not there.
+// policiesOf reads the storage policies of a clone spec and rejects those that do not exist.
 //
 // [doc] VirtualMachineRelocateSpec.profile: "Storage profile requirement for Virtual Machine's home directory";
 // VirtualMachineRelocateSpecDiskLocator.profile: "Virtual Disk Profile requirement".
@@ -145,7 +144,7 @@ func (v *Objects) profileIDs(specs []types.BaseVirtualMachineProfileSpec, proper
 	for _, spec := range specs {
 		defined, ok := spec.(*types.VirtualMachineDefinedProfileSpec)
 		if !ok {
-			continue // the default, or an empty one
+			continue // the default or an empty profile
 		}
 		if !v.profiles.Has(defined.ProfileId) {
 			return nil, wrongLocation(property)
@@ -155,7 +154,7 @@ func (v *Objects) profileIDs(specs []types.BaseVirtualMachineProfileSpec, proper
 	return ids, nil
 }
 
-// PoliciesOfHome are the ids of the storage policies of a VM's home. The caller holds the world.
+// PoliciesOfHome lists the ids of the storage policies of a VM home. The caller holds the world lock.
 func (v *Objects) PoliciesOfHome(vm types.ManagedObjectReference) []string {
 	return v.policies[vm].home
 }

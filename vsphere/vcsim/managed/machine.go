@@ -14,14 +14,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// machine is a VM during one call.
+// machine wraps a VM for one call.
 type machine struct {
 	*simulator.VirtualMachine
 	*world.Guard
 	v *Objects
 }
 
-// task begins a task that does what the simulator's own does.
+// task begins a task that does the simulator's work.
 func (vm *machine) task(kind Kind, call func(*simulator.Context) soap.HasFault) types.ManagedObjectReference {
 	return vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return vm.v.inner(ctx, vm.Self, func() soap.HasFault { return call(ctx) })
@@ -32,21 +32,20 @@ func (vm *machine) work(kind Kind, do func(*simulator.Context) (types.AnyType, t
 	return vm.v.begin(vm.Guard, work{kind: kind, entity: vm.VirtualMachine, name: vm.Name, do: do})
 }
 
-// DestroyTask takes its time.
+// DestroyTask has a latency.
 func (vm *machine) DestroyTask(_ *simulator.Context, req *types.Destroy_Task) soap.HasFault {
 	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{
 		Returnval: vm.task(Destroy, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.DestroyTask(ctx, req) }),
 	}}
 }
 
-// RenameTask refuses a taken name as documented, and renames the configuration, too: its displayName
-// is in the .vmx file, so the changeVersion changes.
+// RenameTask rejects a duplicate name and also renames the configuration: displayName is in the .vmx file, so the changeVersion changes.
 //
 // [doc] Rename_Task: DuplicateName if another object in the same folder has the target name.
 func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap.HasFault {
 	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		name := escape(req.NewName)
-		if vm.Parent != nil { // else it is in a vApp
+		if vm.Parent != nil { // nil in a vApp
 			if fault := vm.v.free(place{*vm.Parent, name}, &vm.Self); fault != nil {
 				return nil, fault
 			}
@@ -62,7 +61,7 @@ func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap
 	return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{Returnval: vm.work(Rename, do)}}
 }
 
-// ReconfigVMTask checks what the simulator does not: names, changeVersion, and changes of a VM that runs.
+// ReconfigVMTask checks what the simulator does not: names, changeVersion, and hot-plug.
 func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Task) soap.HasFault {
 	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		spec := req.Spec
@@ -88,7 +87,7 @@ func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Ta
 	return &methods.ReconfigVM_TaskBody{Res: &types.ReconfigVM_TaskResponse{Returnval: vm.work(Reconfigure, do)}}
 }
 
-// hotPlug says why a running VM cannot be given this hardware.
+// hotPlug returns the fault of a hardware change that a powered-on VM does not allow.
 //
 // [doc] ReconfigVM_Task: CpuHotPlugNotSupported, MemoryHotPlugNotSupported: the current configuration
 // does not support hot-plugging; InvalidPowerState: the VM is on, and the hardware cannot change like
@@ -114,11 +113,10 @@ func hotPlug(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigS
 	return nil
 }
 
-// hotPlugMemory is up to how much memory, and in which steps (MB), a VM may get that is powered on like
-// this; zero without memory hot-add.
+// hotPlugMemory returns the limit and the increment of a powered-on VM's memory in MB; zero without memory hot-add.
 //
-// [doc] VirtualMachineConfigInfo.hotPlugMemoryLimit, hotPlugMemoryIncrementSize. The figures are those of
-// ESXi: 16 times what it was powered on with, but a Linux guest that has no more than 3 GB gets no more than that.
+// [doc] VirtualMachineConfigInfo.hotPlugMemoryLimit, hotPlugMemoryIncrementSize. The figures are ESXi's: 16 times the memory at power-on,
+// but for a Linux guest with up to 3 GB no more than that.
 func hotPlugMemory(c *types.VirtualMachineConfigInfo) (limit, increment int64) {
 	if !isTrue(c.MemoryHotAddEnabled) {
 		return 0, 0
@@ -130,10 +128,10 @@ func hotPlugMemory(c *types.VirtualMachineConfigInfo) (limit, increment int64) {
 	return 16 * int64(c.Hardware.MemoryMB), 128
 }
 
-// canAdd reports whether a running VM can be given so much memory.
+// canAdd reports whether a powered-on VM can grow to this much memory, in MB.
 //
-// [doc] MemoryHotPlugNotSupported: "Thrown when memory cannot be hot-added ... from the virtual machine";
-// no other fault of ReconfigVM_Task is about that, so it is the one beyond the limit, too.
+// [doc] MemoryHotPlugNotSupported: "Thrown when memory cannot be hot-added ... from the virtual machine"; ReconfigVM_Task has no other
+// fault for it, so it also applies beyond the limit.
 func canAdd(c *types.VirtualMachineConfigInfo, memory int64) bool {
 	if !isTrue(c.MemoryHotAddEnabled) {
 		return false
@@ -142,7 +140,7 @@ func canAdd(c *types.VirtualMachineConfigInfo, memory int64) bool {
 	return memory <= limit && (memory-int64(c.Hardware.MemoryMB))%increment == 0
 }
 
-// coresPerSocket is 1 if it is not set.
+// coresPerSocket returns 1 if it is not set.
 func coresPerSocket(c *types.VirtualMachineConfigInfo) int32 {
 	if c.Hardware.NumCoresPerSocket == nil {
 		return 1
@@ -150,7 +148,7 @@ func coresPerSocket(c *types.VirtualMachineConfigInfo) int32 {
 	return *c.Hardware.NumCoresPerSocket
 }
 
-// sockets refuses a number of CPUs that does not fill its sockets, on or off.
+// sockets rejects a number of CPUs that does not fill its sockets, in any power state.
 //
 // [doc] ReconfigVM_Task: VmConfigFault, "if the spec is invalid"; InvalidVmConfig names the property.
 // VirtualHardware.numCoresPerSocket: "should be ignored for powered off VM with autoCoresPerSocket equals TRUE".
@@ -169,8 +167,8 @@ func sockets(vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) 
 	return nil
 }
 
-// setCores has vCenter choose the cores per socket, or no more, and returns what it is to be set to. They stay as they were until the
-// next power-on.
+// setCores switches vCenter's own choice of cores per socket on (0) or off, and returns the value to configure. It takes effect at the next
+// power-on.
 //
 // [doc] ConfigSpec.numCoresPerSocket: "with a non-zero value to manually configure coresPerSocket size", "with zero to remove any
 // manual size if present, and use default coresPerSocket behavior", and unset "to continue with existing configuration".
@@ -185,8 +183,8 @@ func (v *Objects) setCores(ctx *simulator.Context, vm *simulator.VirtualMachine,
 	return cores
 }
 
-// coresAtPowerOn are the cores per socket of a VM that is powered on. Where vCenter chooses them, they are all in one: how it really
-// chooses depends on its hosts.
+// coresAtPowerOn returns the cores per socket of a VM at power-on. If vCenter chooses, it is a single socket here; the real choice depends
+// on the hosts.
 func coresAtPowerOn(c *types.VirtualMachineConfigInfo) int32 {
 	if isTrue(c.Hardware.AutoCoresPerSocket) {
 		return c.Hardware.NumCPU
@@ -198,12 +196,12 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 func differs(want, have *bool) bool { return want != nil && *want != isTrue(have) }
 
-// configure applies spec. The caller holds the world.
+// configure applies spec. The caller holds the world lock.
 func (v *Objects) configure(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
 	if fault := sockets(vm, spec); fault != nil {
 		return fault
 	}
-	// An empty value removes a key; the simulator would add it, if there is none to remove.
+	// An empty value removes a key; the simulator adds it if there is none to remove.
 	spec.ExtraConfig = slices.DeleteFunc(slices.Clone(spec.ExtraConfig), func(o types.BaseOptionValue) bool {
 		return o.GetOptionValue().Value == "" && !slices.ContainsFunc(vm.Config.ExtraConfig, func(have types.BaseOptionValue) bool {
 			return have.GetOptionValue().Key == o.GetOptionValue().Key
@@ -228,14 +226,14 @@ func (v *Objects) configure(ctx *simulator.Context, vm *simulator.VirtualMachine
 	return fault
 }
 
-// laterVersion is now in nanoseconds, as the simulator has it, and later than the VM's version: the simulator's is the same for two
-// changes at one moment, of which virtual time has many.
+// laterVersion returns a changeVersion, nanoseconds as the simulator's, greater than the VM's current one: with virtual time, two changes
+// can happen at the same moment.
 func laterVersion(vm *simulator.VirtualMachine) string {
 	was, _ := strconv.ParseInt(vm.Config.ChangeVersion, 10, 64)
 	return strconv.FormatInt(max(time.Now().UnixNano(), was+1), 10)
 }
 
-// amend changes what is in the VM's configuration file, and so its version. The caller holds the world.
+// amend changes properties in the VM's configuration file, and so its changeVersion. The caller holds the world lock.
 func (v *Objects) amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange) {
 	v.objects.AtomicUpdate(ctx, vm, append(changes,
 		types.PropertyChange{Name: "config.changeVersion", Val: laterVersion(vm)},

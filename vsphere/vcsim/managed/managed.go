@@ -14,74 +14,73 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// Objects are the objects whose calls and tasks are stricter than the simulator's, and the tasks.
+// Objects implements the calls and tasks for which the simulator is not strict enough.
 type Objects struct {
 	world    *world.World
 	objects  *simulator.Registry // of the world
 	profiles profiles
 	guest    Guest // as configured
 
-	// The world guards these: the guests of VMs, when the last VM booted, and what persons have said of
-	// guests (nil: nothing).
-	lives           map[types.ManagedObjectReference]*life
+	// The world lock guards these: the guests of VMs, the last boot time, and the guests to break or to hang (nil: none).
+	guestStates     map[types.ManagedObjectReference]*guestState
 	lastBoot        time.Time
 	broken, hanging func(VM) bool
 
-	asks    asks    // question.go says what guards them
-	placing placing // drs.go
+	questions questions // see there for what guards them
+	placement placement
 
-	// The world guards these, too: what was asked for in a VM's making and is not in its configuration.
+	// The world lock guards these, too: what a VM was created with that is not in its configuration.
 	customized map[types.ManagedObjectReference]*types.CustomizationSpec
 	policies   map[types.ManagedObjectReference]policies
-	contents   map[diskID]string // the contentIds that are not shown
+	contents   map[diskID]string // hidden contentIds
 	customizing
 
-	// The world guards what is not in the inventory, and the moRefs that a restore has freed.
-	away   []*departed
-	hosts  []*departedHost
-	reused []string
+	// The world lock guards the VMs and hosts outside the inventory, and the moRefs that a restore has freed.
+	removedVMs   []*removedVM
+	removedHosts []*removedHost
+	reused       []string
 
 	refuseLate atomic.Bool
 
-	mu       sync.Mutex // guards what follows
-	events   eventBook
-	latency  Latency
-	held     map[Kind]chan struct{}
-	orders   []*taskOrder
-	reserved map[place]types.ManagedObjectReference
-	captures map[types.ManagedObjectReference]*capture
-	kept     []Kept
-	lastRule int32
-	lastMAC  int
+	mu         sync.Mutex // guards what follows
+	events     eventState
+	latency    Latency
+	held       map[Kind]chan struct{}
+	taskFaults []*taskFault
+	reserved   map[place]types.ManagedObjectReference
+	captures   map[types.ManagedObjectReference]*capture
+	kept       []Kept
+	lastRule   int32
+	lastMAC    int
 }
 
-// profiles are the storage policies that there are.
+// profiles are the storage policies.
 type profiles interface {
-	// Has reports whether there is one of an id.
+	// Has reports whether a policy with this id exists.
 	Has(id string) bool
 }
 
-// New hears of all that is put into the world from now on.
+// New registers for everything that is added to the world from now on.
 func New(w *world.World, p profiles, guest Guest) *Objects {
 	v := &Objects{
 		world: w, objects: w.Objects, profiles: p, guest: guest,
-		lives:      make(map[types.ManagedObjectReference]*life),
-		asks:       asks{of: make(map[types.ManagedObjectReference]*asked)},
-		placing:    placing{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
-		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
-		policies:   make(map[types.ManagedObjectReference]policies),
-		contents:   make(map[diskID]string), customizing: customizing{due: make(map[types.ManagedObjectReference]bool)},
-		events:   eventBook{chains: make(map[int32]int32), late: make(map[int32]time.Time)},
+		guestStates: make(map[types.ManagedObjectReference]*guestState),
+		questions:   questions{pending: make(map[types.ManagedObjectReference]*pendingQuestion)},
+		placement:   placement{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
+		customized:  make(map[types.ManagedObjectReference]*types.CustomizationSpec),
+		policies:    make(map[types.ManagedObjectReference]policies),
+		contents:    make(map[diskID]string), customizing: customizing{due: make(map[types.ManagedObjectReference]bool)},
+		events:   eventState{chains: make(map[int32]int32), visibleAt: make(map[int32]time.Time)},
 		held:     make(map[Kind]chan struct{}),
 		reserved: make(map[place]types.ManagedObjectReference),
 		captures: make(map[types.ManagedObjectReference]*capture),
 	}
-	v.objects.AddHandler(&taskBook{TaskManager: v.taskManager(), v: v})
-	v.objects.AddHandler(ruleBook{v})
+	v.objects.AddHandler(&taskListener{TaskManager: v.taskManager(), v: v})
+	v.objects.AddHandler(ruleCleaner{v})
 	return v
 }
 
-// Wrap is an object as it answers one call; nil: the simulator's own does.
+// Wrap returns an object's wrapper for one call; nil if the simulator's own object answers.
 func (v *Objects) Wrap(m *simulator.Method, obj mo.Reference, g *world.Guard) mo.Reference {
 	switch o := obj.(type) {
 	case *simulator.VirtualMachine:
@@ -110,7 +109,7 @@ func (v *Objects) Wrap(m *simulator.Method, obj mo.Reference, g *world.Guard) mo
 	return nil
 }
 
-// ForgetTasks forgets all tasks, as a restart does. What was running is still carried out.
+// ForgetTasks removes all tasks, as a restart does. Running work still completes.
 func (v *Objects) ForgetTasks() {
 	v.world.Lock()
 	defer v.world.Unlock()

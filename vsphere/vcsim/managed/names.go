@@ -10,19 +10,18 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// place is a name in a folder. vCenter lets only one VM or folder have it, and does not distinguish upper and lower case.
-// (No page of VMware's says so; what people met does: https://github.com/vmware/terraform-provider-vsphere/issues/567.)
+// place is a name in a folder. In vCenter only one VM or folder can have it, regardless of case (undocumented; see
+// https://github.com/vmware/terraform-provider-vsphere/issues/567).
 type place struct {
 	folder types.ManagedObjectReference
 	name   string
 }
 
-// key is the same for all places that are one.
+// key is equal for names that conflict.
 func (p place) key() place { return place{p.folder, strings.ToLower(p.name)} }
 
-// reserve takes a name for a VM that is being made, until release. If another one that is being made
-// has it, the fault is DuplicateName with that one's reference: nobody can read it, as in a real
-// vCenter. (There the VM gets this very reference in the end; here another.)
+// reserve reserves a name for a VM in creation, until release. If another one has reserved it, the fault is DuplicateName with a reference
+// that cannot be read, as in a real vCenter. (There the other VM gets this reference in the end; here it gets another.)
 func (v *Objects) reserve(p place) (release func(), fault types.BaseMethodFault) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -37,8 +36,7 @@ func (v *Objects) reserve(p place) (release func(), fault types.BaseMethodFault)
 	}, nil
 }
 
-// taken answers DuplicateName if a child of the folder has the name. Pass the child that may have it,
-// or nil. The caller holds the world.
+// taken returns DuplicateName if a child of the folder other than but has the name. The caller holds the world lock.
 func (v *Objects) taken(p place, but *types.ManagedObjectReference) types.BaseMethodFault {
 	f, ok := v.objects.Get(p.folder).(*simulator.Folder)
 	if !ok {
@@ -53,7 +51,7 @@ func (v *Objects) taken(p place, but *types.ManagedObjectReference) types.BaseMe
 	return nil
 }
 
-// free answers DuplicateName if the name is a child's, or that of a VM that is being made.
+// free returns DuplicateName if a child other than but, or a VM in creation, has the name.
 func (v *Objects) free(p place, but *types.ManagedObjectReference) types.BaseMethodFault {
 	v.mu.Lock()
 	holder, ok := v.reserved[p.key()]
@@ -64,7 +62,7 @@ func (v *Objects) free(p place, but *types.ManagedObjectReference) types.BaseMet
 	return v.taken(p, but)
 }
 
-// escape writes a name as vCenter keeps it: [doc] ManagedEntity.name: %, / and \ are escaped.
+// escape returns a name as vCenter stores it: [doc] ManagedEntity.name: %, / and \ are escaped.
 func escape(name string) string {
 	for _, c := range []string{"%", "/", `\`} {
 		name = strings.ReplaceAll(name, c, strings.ToLower(url.QueryEscape(c)))

@@ -9,16 +9,16 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// checkDevices makes of device changes what the simulator needs, which panics on some and lets others in. It
-// returns copies of those it changes. The caller holds the world.
+// checkDevices rejects device changes that the simulator panics on or wrongly allows, and completes others in copies. The caller holds the
+// world lock.
 //
-//   - What is to be removed or edited must be there, by its key; else the fault is InvalidDeviceSpec.
-//   - A disk that is part of a snapshot is removed only with its files: "Cannot remove virtual disk from the virtual machine because it
+//   - A device to remove or edit must exist; otherwise the fault is InvalidDeviceSpec.
+//   - A disk that is part of a snapshot can be removed only with its files: "Cannot remove virtual disk from the virtual machine because it
 //     or one of its parent disks is part of a snapshot of the virtual machine" (pyvmomi-community-samples#352), an InvalidDeviceSpec
-//     (vsphere-storage-for-docker#399). One that was attached after the snapshot is not part of it (OpenNebula#2275).
-//   - The network of an adapter must be in the VM's datacenter; else it is InvalidDeviceBacking.
-//   - An adapter without an address gets one that nobody else has. [doc] VirtualEthernetCard.addressType: "Assigned:
-//     MAC address assigned by VirtualCenter".
+//     (vsphere-storage-for-docker#399). A disk attached after the snapshot is not part of it (OpenNebula#2275).
+//   - The network of an adapter must be in the VM's datacenter; otherwise the fault is InvalidDeviceBacking.
+//   - An adapter without an address gets a unique one. [doc] VirtualEthernetCard.addressType: "Assigned: MAC address assigned by
+//     VirtualCenter".
 func (v *Objects) checkDevices(vm *simulator.VirtualMachine, changes []types.BaseVirtualDeviceConfigSpec) ([]types.BaseVirtualDeviceConfigSpec, types.BaseMethodFault) {
 	checked := slices.Clone(changes)
 	gone := make(map[int32]bool)
@@ -38,7 +38,7 @@ func (v *Objects) checkDevices(vm *simulator.VirtualMachine, changes []types.Bas
 				return nil, invalidDevice(i, "virtualDeviceSpec.device")
 			}
 			gone[key] = true
-			spec.Device = vm.Config.Hardware.Device[old] // the simulator believes what it is told of it
+			spec.Device = vm.Config.Hardware.Device[old] // the simulator trusts the request's
 			checked[i] = &spec
 			continue
 		case types.VirtualDeviceConfigSpecOperationEdit:
@@ -68,7 +68,7 @@ func deviceAt(vm *simulator.VirtualMachine, i int) types.BaseVirtualDevice {
 	return vm.Config.Hardware.Device[i]
 }
 
-// keepMAC leaves an adapter's address as it is, if an edit does not set it.
+// keepMAC keeps an adapter's address if an edit does not set it.
 func keepMAC(card, had *types.VirtualEthernetCard) {
 	if card.MacAddress == "" {
 		card.MacAddress, card.AddressType = had.MacAddress, had.AddressType
@@ -79,8 +79,7 @@ func invalidDevice(index int, property string) *types.InvalidDeviceSpec {
 	return &types.InvalidDeviceSpec{InvalidVmConfig: types.InvalidVmConfig{Property: property}, DeviceIndex: int32(index)}
 }
 
-// setMAC gives an adapter an address, if it has none. The simulator's come from three digits of the VM's uuid, so
-// that some VMs would share theirs.
+// setMAC gives an adapter without an address a unique one. The simulator's derive from three digits of the VM's uuid and can collide.
 func (v *Objects) setMAC(card *types.VirtualEthernetCard) {
 	if card.MacAddress != "" {
 		return
@@ -89,12 +88,12 @@ func (v *Objects) setMAC(card *types.VirtualEthernetCard) {
 	v.lastMAC++
 	n := v.lastMAC
 	v.mu.Unlock()
-	// 00:50:56 and a fourth byte from 80 to bf are what vCenter assigns.
+	// vCenter assigns 00:50:56 and a fourth byte from 80 to bf.
 	card.MacAddress = fmt.Sprintf("00:50:56:%02x:%02x:%02x", 0x80+n>>16&0x3f, n>>8&0xff, n&0xff)
 	card.AddressType = string(types.VirtualEthernetCardMacTypeAssigned)
 }
 
-// reachable says whether there is the network of a backing in the VM's datacenter.
+// reachable reports whether the network of a backing exists in the VM's datacenter.
 func (v *Objects) reachable(vm *simulator.VirtualMachine, backing types.BaseVirtualDeviceBackingInfo) bool {
 	dc := v.world.DatacenterOf(vm.Self)
 	if dc == nil {
@@ -104,7 +103,7 @@ func (v *Objects) reachable(vm *simulator.VirtualMachine, backing types.BaseVirt
 	return found
 }
 
-// networkOf finds the network of a backing: its name, and that of the opaque network of which it is a part.
+// networkOf finds the network of a backing and returns its name, or that of the opaque network behind a port group.
 func (v *Objects) networkOf(dc *simulator.Datacenter, backing types.BaseVirtualDeviceBackingInfo) (name string, found bool) {
 	for _, ref := range dc.Network {
 		switch n := v.objects.Get(ref).(type) {
@@ -137,8 +136,8 @@ func (v *Objects) switchOf(pg *simulator.DistributedVirtualPortgroup) string {
 	return ""
 }
 
-// opaqueTwin names the opaque network that a port group carries, or else the port group: since vSphere 7 the one is
-// asked for and the other is what an adapter then has.
+// opaqueTwin names the opaque network that a port group carries, or else the port group: since vSphere 7, a request for the opaque network
+// yields an adapter on the port group.
 func (v *Objects) opaqueTwin(dc *simulator.Datacenter, pg *simulator.DistributedVirtualPortgroup) string {
 	for _, ref := range dc.Network {
 		if n, ok := v.objects.Get(ref).(*mo.OpaqueNetwork); ok && pg.Config.LogicalSwitchUuid != "" {

@@ -9,16 +9,16 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// power begins a task that has the simulator change the power state; the facts that depend on it follow.
+// power begins a task in which the simulator changes the power state.
 func (vm *machine) power(kind Kind, call func(*simulator.Context) soap.HasFault) types.ManagedObjectReference {
 	return vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return vm.changePower(ctx, func() soap.HasFault { return call(ctx) })
 	})
 }
 
-// powerOn begins a power-on, whose task has that kind's name.
+// powerOn begins a power-on task with this kind.
 func (vm *machine) powerOn(as Kind) types.ManagedObjectReference {
-	return vm.v.begin(vm.Guard, work{kind: PowerOn, as: as, entity: vm.VirtualMachine, name: vm.Name, stand: vm.stand,
+	return vm.v.begin(vm.Guard, work{kind: PowerOn, as: as, entity: vm.VirtualMachine, name: vm.Name, pause: vm.awaitAnswer,
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 			fault := vm.v.fullHost(vm.VirtualMachine)
 			if as == PowerOn {
@@ -42,11 +42,11 @@ func (vm *machine) changePower(ctx *simulator.Context, call func() soap.HasFault
 	return res, fault
 }
 
-// powered sets what depends on the power state, which was another before. The caller holds the world.
+// powered updates what depends on a changed power state. The caller holds the world lock.
 //
-// [doc] VirtualMachineRuntimeInfo.bootTime: "updated when the virtual machine is powered on from the
-// poweredOff state, and is cleared when the virtual machine is powered off ... not updated when a
-// virtual machine is resumed". The simulator knows it of the summary alone, and there clears it at suspend.
+// [doc] VirtualMachineRuntimeInfo.bootTime: "updated when the virtual machine is powered on from the poweredOff state, and is cleared when
+// the virtual machine is powered off ... not updated when a virtual machine is resumed". The simulator sets it only in the summary and
+// clears it at suspend.
 //
 // The changeVersion changes, too: vCenter writes the configuration file (seen in vmware/vic, pull request 2510).
 func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, before types.VirtualMachinePowerState) {
@@ -77,9 +77,9 @@ func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 		types.PropertyChange{Name: "runtime.bootTime", Val: boot},
 		types.PropertyChange{Name: "summary.runtime.bootTime", Val: boot}))
 	if now == on {
-		if v.customized[vm.Self] != nil { // the simulator tells at once what the guest is yet to learn
+		if v.customized[vm.Self] != nil { // the simulator reports it at once; a guest does later
 			v.report(ctx, vm, func(g *types.GuestInfo) { setAddress(g, ""); g.HostName = "" })
-			v.customizationIs(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING)
+			v.setCustomizationStatus(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING)
 		}
 		v.boot(ctx, vm)
 	} else {
@@ -87,7 +87,7 @@ func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 	}
 }
 
-// bootTime is now, and later than all others, in the microseconds that vCenter tells.
+// bootTime returns the current time, later than all others, in microseconds as vCenter's.
 func (v *Objects) bootTime() time.Time {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	if !now.After(v.lastBoot) {
@@ -97,26 +97,26 @@ func (v *Objects) bootTime() time.Time {
 	return now
 }
 
-// PowerOnVMTask takes its time.
+// PowerOnVMTask has a latency.
 func (vm *machine) PowerOnVMTask(*simulator.Context, *types.PowerOnVM_Task) soap.HasFault {
 	return &methods.PowerOnVM_TaskBody{Res: &types.PowerOnVM_TaskResponse{Returnval: vm.powerOn(PowerOn)}}
 }
 
-// PowerOffVMTask takes its time.
+// PowerOffVMTask has a latency.
 func (vm *machine) PowerOffVMTask(_ *simulator.Context, req *types.PowerOffVM_Task) soap.HasFault {
 	return &methods.PowerOffVM_TaskBody{Res: &types.PowerOffVM_TaskResponse{
 		Returnval: vm.power(PowerOff, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.PowerOffVMTask(ctx, req) }),
 	}}
 }
 
-// SuspendVMTask takes its time.
+// SuspendVMTask has a latency.
 func (vm *machine) SuspendVMTask(_ *simulator.Context, req *types.SuspendVM_Task) soap.HasFault {
 	return &methods.SuspendVM_TaskBody{Res: &types.SuspendVM_TaskResponse{
 		Returnval: vm.power(Suspend, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.SuspendVMTask(ctx, req) }),
 	}}
 }
 
-// ResetVMTask restarts the guest; to the VM nothing happens. The simulator powers it off and on.
+// ResetVMTask restarts the guest; the power state does not change. The simulator powers the VM off and on.
 //
 // [doc] ResetVM_Task: "Resets power on this virtual machine. If the current state is poweredOn, then
 // this method first performs powerOff(hard)"; InvalidPowerState if it is suspended or powered off.
@@ -131,12 +131,12 @@ func (vm *machine) ResetVMTask(_ *simulator.Context, _ *types.ResetVM_Task) soap
 	return &methods.ResetVM_TaskBody{Res: &types.ResetVM_TaskResponse{Returnval: ref}}
 }
 
-// ShutdownGuest returns at once, and the guest halts when it has done so.
+// ShutdownGuest returns at once; the guest halts after the latency.
 //
 // [doc] ShutdownGuest: "Issues a command to the guest operating system ... Returns immediately and does
 // not wait for the guest"; ToolsUnavailable if VMware Tools do not run.
 func (vm *machine) ShutdownGuest(_ *simulator.Context, req *types.ShutdownGuest) soap.HasFault {
-	fault := vm.ask(ShutdownGuest, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+	fault := vm.askGuest(ShutdownGuest, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return vm.changePower(ctx, func() soap.HasFault { return vm.VirtualMachine.ShutdownGuest(ctx, req) })
 	})
 	if fault != nil {
@@ -145,9 +145,9 @@ func (vm *machine) ShutdownGuest(_ *simulator.Context, req *types.ShutdownGuest)
 	return &methods.ShutdownGuestBody{Res: new(types.ShutdownGuestResponse)}
 }
 
-// RebootGuest returns at once, and the guest restarts when it has shut down, as after a reset.
+// RebootGuest returns at once; the guest restarts after the latency.
 func (vm *machine) RebootGuest(_ *simulator.Context, _ *types.RebootGuest) soap.HasFault {
-	fault := vm.ask(RebootGuest, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+	fault := vm.askGuest(RebootGuest, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		vm.v.reboot(ctx, vm.VirtualMachine)
 		return nil, nil
 	})
@@ -157,18 +157,18 @@ func (vm *machine) RebootGuest(_ *simulator.Context, _ *types.RebootGuest) soap.
 	return &methods.RebootGuestBody{Res: new(types.RebootGuestResponse)}
 }
 
-// ask has the guest do something in its own time. A guest that hangs, or that was reset or powered off
-// meanwhile, does not. The caller holds the world.
-func (vm *machine) ask(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.BaseMethodFault {
+// askGuest makes the guest do something after the latency, unless it hangs or was reset or powered off meanwhile. The caller holds the
+// world lock.
+func (vm *machine) askGuest(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.BaseMethodFault {
 	if fault := mustBeOn(vm.VirtualMachine); fault != nil {
 		return fault
 	}
 	if !toolsRun(vm.VirtualMachine) {
 		return new(types.ToolsUnavailable)
 	}
-	asked := vm.v.lives[vm.Self]
+	before := vm.v.guestStates[vm.Self]
 	vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		if vm.v.lives[vm.Self] != asked || vm.v.matches(ctx, vm.v.hanging, vm.VirtualMachine) {
+		if vm.v.guestStates[vm.Self] != before || vm.v.matches(ctx, vm.v.hanging, vm.VirtualMachine) {
 			return nil, nil
 		}
 		return do(ctx)

@@ -2,7 +2,7 @@ package managed
 
 import "github.com/vmware/govmomi/vim25/types"
 
-// SetProgress says how far a task of BeginTask is, in percent, and whether it is queued or running.
+// SetProgress sets the progress in percent and the state of a task of BeginTask.
 func (v *Objects) SetProgress(task types.ManagedObjectReference, percent int32, state types.TaskInfoState) {
 	v.world.Lock()
 	defer v.world.Unlock()

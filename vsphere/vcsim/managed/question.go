@@ -13,37 +13,37 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// Question is what a VM asks. Until it is answered the VM stands still.
+// Question is a question of a VM, which blocks the VM until it is answered.
 type Question struct {
 	// Message is the id of the message, such as msg.uuid.altered.
 	Message, Text string
-	// Choices are the labels of the answers, whose keys are 0, 1, … The first one ends the task that waits for the answer with
-	// RequestCanceled; with any other it goes on.
+	// Choices are the labels of the answers, with the keys 0, 1, … The first one fails the waiting task with RequestCanceled; with any
+	// other it continues.
 	Choices []string
 }
 
-// MovedOrCopied is what a VM asks at power-on whose files were moved, copied or registered again.
+// MovedOrCopied is the question at power-on of a VM whose files were moved, copied or registered again.
 var MovedOrCopied = Question{Message: "msg.uuid.altered",
 	Text:    "This virtual machine might have been moved or copied. If you don't know, answer \"I Copied It\".",
 	Choices: []string{"Cancel", "I Moved It", "I Copied It"}}
 
-// asked is a question that waits for its answer: the key of the choice. Objects' mu guards the map of them.
-type asked struct {
+// pendingQuestion is a question without an answer yet; an answer is the key of a choice. Objects.mu guards the map of them.
+type pendingQuestion struct {
 	id       string
 	choices  []string
 	answered chan string
-	left     chan struct{} // closed when the VM leaves the inventory
+	removed  chan struct{} // closed when the VM leaves the inventory
 }
 
-// AskAtPowerOn has the VMs that match ask, each time that a client powers them on: the task stands at 95 % until an operator answers
-// (pyvmomi-community-samples#55). nil: no VM asks any more; those that do still wait. An admin is not asked.
+// AskAtPowerOn makes matching VMs raise a question whenever a client powers them on: the task waits at 95 % for an operator's answer
+// (pyvmomi-community-samples#55). After nil, no VM raises one, but raised ones stay. A power-on by Admin raises none.
 func (v *Objects) AskAtPowerOn(match func(VM) bool, q Question) {
 	v.world.Lock()
 	defer v.world.Unlock()
-	v.asks.match, v.asks.question = match, q
+	v.questions.match, v.questions.question = match, q
 }
 
-// Ask has the VM at a path, or of a name, ask now, with no task that waits.
+// Ask raises a question of the VM with a path or name now, without a waiting task.
 func (v *Objects) Ask(where string, q Question) error {
 	ref, err := v.Find(where)
 	if err != nil {
@@ -52,16 +52,16 @@ func (v *Objects) Ask(where string, q Question) error {
 	v.world.Lock()
 	defer v.world.Unlock()
 	if vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine); ok {
-		v.ask(v.world.Context(), vm, q)
+		v.raise(v.world.Context(), vm, q)
 	}
 	return nil
 }
 
-// Asking are the names of the VMs that wait for an answer, in order.
+// Asking lists the paths of the VMs with a question, sorted.
 func (v *Objects) Asking() (names []string) {
 	for _, vm := range v.VMs() {
 		v.mu.Lock()
-		if v.asks.of[vm.Ref] != nil {
+		if v.questions.pending[vm.Ref] != nil {
 			names = append(names, vm.Path)
 		}
 		v.mu.Unlock()
@@ -69,20 +69,20 @@ func (v *Objects) Asking() (names []string) {
 	return names
 }
 
-// asks are the questions of VMs: what is asked at power-on (the world guards it), and what waits for an answer (mu does).
-type asks struct {
+// questions are the question for power-ons (guarded by the world lock) and the pending ones (guarded by mu).
+type questions struct {
 	match    func(VM) bool
 	question Question
-	of       map[types.ManagedObjectReference]*asked
+	pending  map[types.ManagedObjectReference]*pendingQuestion
 	count    int
 }
 
-// ask puts a question. The caller holds the world.
-func (v *Objects) ask(ctx *simulator.Context, vm *simulator.VirtualMachine, q Question) *asked {
+// raise raises a question. The caller holds the world lock.
+func (v *Objects) raise(ctx *simulator.Context, vm *simulator.VirtualMachine, q Question) *pendingQuestion {
 	v.mu.Lock()
-	v.asks.count++
-	one := &asked{id: strconv.Itoa(v.asks.count), choices: q.Choices, answered: make(chan string, 1), left: make(chan struct{})}
-	v.asks.of[vm.Self] = one
+	v.questions.count++
+	one := &pendingQuestion{id: strconv.Itoa(v.questions.count), choices: q.Choices, answered: make(chan string, 1), removed: make(chan struct{})}
+	v.questions.pending[vm.Self] = one
 	v.mu.Unlock()
 	info := types.VirtualMachineQuestionInfo{Id: one.id, Text: q.Message + ":" + q.Text,
 		Choice:  types.ChoiceOption{DefaultIndex: int32(len(q.Choices) - 1)},
@@ -95,7 +95,7 @@ func (v *Objects) ask(ctx *simulator.Context, vm *simulator.VirtualMachine, q Qu
 	return one
 }
 
-// AnswerVM answers.
+// AnswerVM answers a question.
 //
 // [doc] AnswerVM: InvalidArgument "if the questionId does not apply to this virtual machine"; ConcurrentAccess "if the question
 // has been or is being answered by another thread or user".
@@ -104,7 +104,7 @@ func (vm *machine) AnswerVM(_ *simulator.Context, req *types.AnswerVM) soap.HasF
 		return &methods.AnswerVMBody{Fault_: simulator.Fault("", fault)}
 	}
 	vm.v.mu.Lock()
-	q := vm.v.asks.of[vm.Self]
+	q := vm.v.questions.pending[vm.Self]
 	choice, err := strconv.Atoi(req.AnswerChoice)
 	switch {
 	case q == nil || q.id != req.QuestionId:
@@ -114,7 +114,7 @@ func (vm *machine) AnswerVM(_ *simulator.Context, req *types.AnswerVM) soap.HasF
 		vm.v.mu.Unlock()
 		return refuse(&types.InvalidArgument{InvalidProperty: "answerChoice"})
 	}
-	delete(vm.v.asks.of, vm.Self)
+	delete(vm.v.questions.pending, vm.Self)
 	vm.v.mu.Unlock()
 	vm.v.objects.AtomicUpdate(vm.Ctx, vm.VirtualMachine, []types.PropertyChange{
 		{Name: "runtime.question", Val: nil}, {Name: "summary.runtime.question", Val: nil}})
@@ -122,19 +122,19 @@ func (vm *machine) AnswerVM(_ *simulator.Context, req *types.AnswerVM) soap.HasF
 	return &methods.AnswerVMBody{Res: new(types.AnswerVMResponse)}
 }
 
-// stand lets a power-on of a client's stand at 95 % while its VM asks; false: this vCenter is closed.
-func (vm *machine) stand(ctx *simulator.Context, j *job) (fault types.BaseMethodFault, goesOn bool) {
+// awaitAnswer raises the question of a client's power-on and waits at 95 % for the answer; proceed is false if this vCenter is closed.
+func (vm *machine) awaitAnswer(ctx *simulator.Context, j *job) (fault types.BaseMethodFault, proceed bool) {
 	v := vm.v
 	v.world.Lock()
 	off := vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOff && v.objects.Get(vm.Self) != nil
 	v.mu.Lock()
-	asks := v.asks.of[vm.Self] != nil
+	pending := v.questions.pending[vm.Self] != nil
 	v.mu.Unlock()
-	if world.IsAdmin(ctx.Session) || asks || !off || v.asks.match == nil || !v.matches(ctx, v.asks.match, vm.VirtualMachine) {
+	if world.IsAdmin(ctx.Session) || pending || !off || v.questions.match == nil || !v.matches(ctx, v.questions.match, vm.VirtualMachine) {
 		v.world.Unlock()
 		return nil, true
 	}
-	q := v.ask(ctx, vm.VirtualMachine, v.asks.question)
+	q := v.raise(ctx, vm.VirtualMachine, v.questions.question)
 	v.world.Unlock()
 	v.objects.WithLock(ctx, j.Self, func() {
 		v.objects.Update(ctx, j, []types.PropertyChange{{Name: "info.progress", Val: int32(95)}})
@@ -145,28 +145,28 @@ func (vm *machine) stand(ctx *simulator.Context, j *job) (fault types.BaseMethod
 			return new(types.RequestCanceled), true
 		}
 		return nil, true
-	case <-q.left:
+	case <-q.removed:
 		return &types.ManagedObjectNotFound{Obj: vm.Self}, true
 	case <-v.world.Ctx.Done():
 		return nil, false
 	}
 }
 
-// busy refuses what a VM that asks does not take.
-func (v *Objects) busy(w work) types.BaseMethodFault {
+// checkBusy rejects tasks that a VM with a question does not allow.
+func (v *Objects) checkBusy(w work) types.BaseMethodFault {
 	if !slices.Contains([]Kind{PowerOn, PowerOff, Suspend, Reset, Reconfigure, Destroy, Relocate}, w.kind) {
 		return nil
 	}
-	return v.mustNotAsk(w.entity.Reference())
+	return v.mustHaveNoQuestion(w.entity.Reference())
 }
 
-// mustNotAsk refuses a VM that asks.
+// mustHaveNoQuestion rejects a VM with a question.
 //
 // [doc] PowerOnVM_Task, ReconfigVM_Task, Destroy_Task: TaskInProgress "if the virtual machine is busy".
-func (v *Objects) mustNotAsk(vm types.ManagedObjectReference) types.BaseMethodFault {
+func (v *Objects) mustHaveNoQuestion(vm types.ManagedObjectReference) types.BaseMethodFault {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.asks.of[vm] == nil {
+	if v.questions.pending[vm] == nil {
 		return nil
 	}
 	return &types.TaskInProgress{}

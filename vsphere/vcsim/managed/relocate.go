@@ -9,8 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// RelocateVMTask takes its time. The simulator's waits for another task with the VM locked, and so must hold the world; and it
-// leaves disks where they are.
+// RelocateVMTask has a latency. The simulator's waits for another task with the VM locked, so it must run under the world lock; and it does
+// not move single disks.
 //
 // [doc] VirtualMachineRelocateSpec.disk: "An optional list that allows specifying the datastore location for each virtual disk".
 func (vm *machine) RelocateVMTask(_ *simulator.Context, req *types.RelocateVM_Task) soap.HasFault {
@@ -29,7 +29,7 @@ func (vm *machine) RelocateVMTask(_ *simulator.Context, req *types.RelocateVM_Ta
 	return &methods.RelocateVM_TaskBody{Res: &types.RelocateVM_TaskResponse{Returnval: vm.work(Relocate, do)}}
 }
 
-// PromoteDisksTask takes its time. The simulator's sleeps for a second a GB with the VM locked.
+// PromoteDisksTask has a latency. The simulator's sleeps for one second per GB with the VM locked.
 //
 // [doc] PromoteDisks_Task: "Promotes disks on this virtual machine that have delta disk backings"; if unlink is true, "any disk
 // backing which is shared by multiple virtual machines is copied so that this virtual machine has its own unshared version";

@@ -9,8 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// CreateSnapshotTask takes its time, and refuses a template, which the simulator does not: an operator has to make it a
-// VM first. That it is NotSupported is not documented.
+// CreateSnapshotTask has a latency and rejects a template, which the simulator allows: an operator has to convert it to a VM first. The
+// fault NotSupported is not documented.
 func (vm *machine) CreateSnapshotTask(_ *simulator.Context, req *types.CreateSnapshot_Task) soap.HasFault {
 	ref := vm.work(CreateSnapshot, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		if vm.Config.Template {
@@ -21,7 +21,7 @@ func (vm *machine) CreateSnapshotTask(_ *simulator.Context, req *types.CreateSna
 	return &methods.CreateSnapshot_TaskBody{Res: &types.CreateSnapshot_TaskResponse{Returnval: ref}}
 }
 
-// snapshot takes one. From then on the VM writes to deltas of its disks.
+// snapshot takes a snapshot. From then on the VM writes to deltas of its disks.
 func (v *Objects) snapshot(ctx *simulator.Context, vm *simulator.VirtualMachine, req *types.CreateSnapshot_Task) (types.AnyType, types.BaseMethodFault) {
 	made, fault := v.inner(ctx, vm.Self, func() soap.HasFault { return vm.CreateSnapshotTask(ctx, req) })
 	if fault == nil {
@@ -30,7 +30,7 @@ func (v *Objects) snapshot(ctx *simulator.Context, vm *simulator.VirtualMachine,
 	return made, fault
 }
 
-// RemoveAllSnapshotsTask takes its time, and merges the deltas.
+// RemoveAllSnapshotsTask has a latency and merges the deltas.
 func (vm *machine) RemoveAllSnapshotsTask(_ *simulator.Context, req *types.RemoveAllSnapshots_Task) soap.HasFault {
 	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		res, fault := vm.v.inner(ctx, vm.Self, func() soap.HasFault { return vm.VirtualMachine.RemoveAllSnapshotsTask(ctx, req) })
@@ -42,10 +42,9 @@ func (vm *machine) RemoveAllSnapshotsTask(_ *simulator.Context, req *types.Remov
 	return &methods.RemoveAllSnapshots_TaskBody{Res: &types.RemoveAllSnapshots_TaskResponse{Returnval: vm.work(RemoveSnapshots, do)}}
 }
 
-// AddSnapshot takes a snapshot of a VM or template. (For a template, real life would make it a VM, and then a
-// template again.)
+// AddSnapshot takes a snapshot of a VM or template. (In a real vCenter, a template must become a VM for this.)
 func (v *Objects) AddSnapshot(where, name string) (ref types.ManagedObjectReference, err error) {
-	err = v.byHand("take a snapshot of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	err = v.changeVM("take a snapshot of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		made, fault := v.snapshot(ctx, vm, &types.CreateSnapshot_Task{This: vm.Self, Name: name})
 		if fault == nil {
 			ref = made.(types.ManagedObjectReference)
@@ -56,19 +55,18 @@ func (v *Objects) AddSnapshot(where, name string) (ref types.ManagedObjectRefere
 	return ref, err
 }
 
-// clonePoint is what a clone is made from: the configuration, and whether it shares the disks.
+// clonePoint is the source configuration of a clone, and whether the clone shares the disks.
 type clonePoint struct {
 	config *types.VirtualMachineConfigInfo
 	linked bool
 }
 
-// pointOf finds what spec clones of a source.
+// pointOf returns the part of a source that spec clones.
 //
-// [doc] VirtualMachineCloneSpec.snapshot: "the newly created virtual machine will have the same configuration as the
-// virtual machine at the time the snapshot was taken. If this property is not set then the clone is based off of the
-// virtual machine's current configuration". VirtualMachineRelocateDiskMoveOptions, createNewChildDiskBacking: "for a
-// clone this option is only valid when cloning from a snapshot". moveChildMostDiskBacking shares what is below the
-// disk of the source: nothing, if that has no parent.
+// [doc] VirtualMachineCloneSpec.snapshot: "the newly created virtual machine will have the same configuration as the virtual machine at the
+// time the snapshot was taken. If this property is not set then the clone is based off of the virtual machine's current configuration".
+// VirtualMachineRelocateDiskMoveOptions, createNewChildDiskBacking: "for a clone this option is only valid when cloning from a snapshot".
+// moveChildMostDiskBacking shares the parents of the source's disk, if it has any.
 func (v *Objects) pointOf(source *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) (clonePoint, types.BaseMethodFault) {
 	point := clonePoint{config: source.Config}
 	move := types.VirtualMachineRelocateDiskMoveOptions(spec.Location.DiskMoveType)
@@ -93,7 +91,7 @@ func (v *Objects) pointOf(source *simulator.VirtualMachine, spec types.VirtualMa
 	return point, nil
 }
 
-// link makes the disks of a clone children of those that it was made from.
+// link makes a clone's disks children of the source's.
 func link(vm *simulator.VirtualMachine, point clonePoint) {
 	parents := disksIn(point.config.Hardware.Device)
 	for i, disk := range disksIn(vm.Config.Hardware.Device) {

@@ -14,15 +14,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// storageManager is the StorageResourceManager during one call.
+// storageManager wraps the StorageResourceManager for one call.
 type storageManager struct {
 	*simulator.StorageResourceManager
 	*world.Guard
 	v *Objects
 }
 
-// RecommendDatastores recommends for a clone into a pod all its datastores, the emptiest first. The simulator
-// knows no clone into a pod as such, only one disk by disk.
+// RecommendDatastores recommends all datastores of a pod for a clone, the emptiest first. The simulator supports a clone into a pod only
+// disk by disk.
 //
 // [doc] StorageDrsPodSelectionSpec.storagePod: "The storage pod where the virtual machine should be located";
 // StoragePlacementSpec.folder, vm, cloneName and cloneSpec describe the clone.
@@ -44,7 +44,7 @@ func (m *storageManager) RecommendDatastores(ctx *simulator.Context, req *types.
 	return body
 }
 
-// wrong names what is missing or of another kind in a request; the simulator would panic.
+// wrong names the property of a request that is missing or of the wrong type, on which the simulator panics.
 func (m *storageManager) wrong(spec types.StoragePlacementSpec) string {
 	pods := []*types.ManagedObjectReference{spec.PodSelectionSpec.StoragePod}
 	for i := range spec.PodSelectionSpec.InitialVmConfig {
@@ -54,7 +54,7 @@ func (m *storageManager) wrong(spec types.StoragePlacementSpec) string {
 		if ref == nil {
 			continue
 		}
-		// Without Storage DRS, nothing is recommended.
+		// Without Storage DRS there are no recommendations.
 		pod, ok := m.v.objects.Get(*ref).(*simulator.StoragePod)
 		if !ok || !pod.PodStorageDrsEntry.StorageDrsConfig.PodConfig.Enabled {
 			return "podSelectionSpec.storagePod"
@@ -78,7 +78,7 @@ func (m *storageManager) wrong(spec types.StoragePlacementSpec) string {
 	return ""
 }
 
-// byFreeSpace lists the datastores of a pod that may be used, the emptiest first.
+// byFreeSpace lists the usable datastores of a pod, the emptiest first.
 func (m *storageManager) byFreeSpace(ctx *simulator.Context, pod *simulator.StoragePod) []types.ManagedObjectReference {
 	type one struct {
 		ref  types.ManagedObjectReference

@@ -49,25 +49,25 @@ const (
 // work is what a task does.
 type work struct {
 	kind   Kind
-	as     Kind // what the task is called; empty: as its kind
+	as     Kind // the kind that clients see; default: kind
 	entity mo.Entity
-	name   string // of the VM, folder or cluster it is about
-	// check refuses at once, before the latency. May be nil.
+	name   string // of the VM, folder or cluster
+	// check rejects the work at once, before the latency. May be nil.
 	check func(*simulator.Context) types.BaseMethodFault
-	// stand waits for more than the latency, with no lock held; what it gives ends the task. May be nil.
-	stand func(*simulator.Context, *job) (fault types.BaseMethodFault, goesOn bool)
-	// do is called with the world held for writing, and with no other lock.
+	// pause waits after the latency, without a lock; a fault ends the task. May be nil.
+	pause func(*simulator.Context, *job) (fault types.BaseMethodFault, proceed bool)
+	// do is called with only the world lock held, for writing.
 	do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)
-	// end is called when the task ends, however it does. May be nil.
+	// end is called when the task ends in any way. May be nil.
 	end func()
 }
 
-// job is a task of ours, told from the simulator's by its type.
+// job is a task of this package, as opposed to the simulator's own.
 type job struct {
 	*simulator.Task
 }
 
-// begin makes the task and lets it run. The caller holds the world, for reading at least, and the entity's lock.
+// begin creates a task and starts it. The caller holds the world lock, at least for reading, and the entity's lock.
 func (v *Objects) begin(g *world.Guard, w work) types.ManagedObjectReference {
 	v.mu.Lock()
 	latency, held := v.latency.of(w.kind), v.held[w.kind]
@@ -87,9 +87,9 @@ func (v *Objects) begin(g *world.Guard, w work) types.ManagedObjectReference {
 	return j.Self
 }
 
-// newJob makes a task that is running. The caller holds the world, for reading at least.
+// newJob creates a running task. The caller holds the world lock, at least for reading.
 func (v *Objects) newJob(method string, kind Kind, on mo.Entity, user string) *job {
-	// Far from the numbers that the simulator gives its own tasks.
+	// far above the numbers of the simulator's own tasks
 	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.world.NextID())}
 	entity, now := on.Reference(), time.Now()
 	j := &job{Task: new(simulator.Task)}
@@ -98,7 +98,7 @@ func (v *Objects) newJob(method string, kind Kind, on mo.Entity, user string) *j
 		Key: ref.Value, Task: ref, Name: method, DescriptionId: string(kind),
 		Entity: &entity, EntityName: on.Entity().Name,
 		State: types.TaskInfoStateRunning, QueueTime: now, StartTime: &now, Cancelable: kind == Clone,
-		// [doc] TaskInfo.reason: TaskReasonUser for what a user began, with the session's userName.
+		// [doc] TaskInfo.reason: TaskReasonUser for a task started by a user, with the session's userName.
 		Reason: &types.TaskReasonUser{UserName: user},
 	}
 	v.objects.Put(j)
@@ -121,9 +121,9 @@ func (v *Objects) run(ctx *simulator.Context, j *job, w work, latency time.Durat
 	if !v.waitOut(latency, held) {
 		return
 	}
-	if w.stand != nil {
-		fault, goesOn := w.stand(ctx, j)
-		if !goesOn {
+	if w.pause != nil {
+		fault, proceed := w.pause(ctx, j)
+		if !proceed {
 			return
 		}
 		if fault != nil {
@@ -140,7 +140,7 @@ func (v *Objects) run(ctx *simulator.Context, j *job, w work, latency time.Durat
 	v.finish(ctx, j, res, fault)
 }
 
-// waitOut waits for the latency, and then for Release if held is not nil; false: this vCenter is closed.
+// waitOut waits for the latency, and then for Release if held is not nil; false if this vCenter is closed.
 func (v *Objects) waitOut(latency time.Duration, held <-chan struct{}) bool {
 	if latency > 0 {
 		select {
@@ -159,8 +159,7 @@ func (v *Objects) waitOut(latency time.Duration, held <-chan struct{}) bool {
 	return true
 }
 
-// Hold keeps the tasks of a kind that begin from now on under way, until Release: for tests of what
-// happens meanwhile, which a latency could end too early.
+// Hold keeps tasks of a kind that begin from now on running until Release, for tests that a latency could end too early.
 func (v *Objects) Hold(kind Kind) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -169,7 +168,7 @@ func (v *Objects) Hold(kind Kind) {
 	}
 }
 
-// Release lets the tasks end that Hold kept.
+// Release ends the tasks that Hold keeps running.
 func (v *Objects) Release(kind Kind) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -179,7 +178,7 @@ func (v *Objects) Release(kind Kind) {
 	}
 }
 
-// perform does the work. A panic of the simulator is the task's fault, not the process's end.
+// perform does the work. A panic of the simulator becomes the task's fault.
 func (v *Objects) perform(ctx *simulator.Context, w work) (res types.AnyType, fault types.BaseMethodFault) {
 	if !world.IsAdmin(ctx.Session) {
 		if fault = v.failure(w.kind, w.name); fault != nil {
@@ -197,7 +196,7 @@ func (v *Objects) perform(ctx *simulator.Context, w work) (res types.AnyType, fa
 	if v.objects.Get(entity) == nil {
 		return nil, &types.ManagedObjectNotFound{Obj: entity}
 	}
-	if fault = v.busy(w); fault != nil {
+	if fault = v.checkBusy(w); fault != nil {
 		return nil, fault
 	}
 	v.chain(ctx, w.kind, w.entity, func() { res, fault = w.do(ctx) })
@@ -224,8 +223,7 @@ func (v *Objects) finish(ctx *simulator.Context, j *job, res types.AnyType, faul
 	})
 }
 
-// CancelTask cancels a clone that is under way: it then leaves nothing behind. The simulator's
-// cancels anything in name only.
+// CancelTask cancels a running clone, which then leaves nothing behind. The simulator's only marks a task as cancelled.
 func (j *job) CancelTask(ctx *simulator.Context, req *types.CancelTask) soap.HasFault {
 	if !j.Info.Cancelable {
 		// [doc] CancelTask: NotSupported if the task is not cancelable.
@@ -234,14 +232,14 @@ func (j *job) CancelTask(ctx *simulator.Context, req *types.CancelTask) soap.Has
 	return j.Task.CancelTask(ctx, req)
 }
 
-// capture takes the work out of a task that the simulator is about to run.
+// capture takes the work from a task that the simulator is about to run.
 type capture struct {
 	task *simulator.Task
 	run  func(*simulator.Task) (types.AnyType, types.BaseMethodFault)
 }
 
-// inner has the simulator do its own work for one of its tasks, here and now, with no task to be seen.
-// call begins that task on entity. ctx holds the world for writing.
+// inner makes the simulator do its own work synchronously, without a visible task. call begins the simulator's task on entity. ctx holds
+// the world lock for writing.
 func (v *Objects) inner(ctx *simulator.Context, entity types.ManagedObjectReference, call func() soap.HasFault) (types.AnyType, types.BaseMethodFault) {
 	defer v.objects.AcquireLock(ctx, entity)()
 	caught := new(capture)
@@ -265,14 +263,14 @@ func (v *Objects) inner(ctx *simulator.Context, entity types.ManagedObjectRefere
 	return caught.run(caught.task)
 }
 
-// taskBook is the TaskManager's ear for new tasks. It hears the simulator's before they run.
-type taskBook struct {
+// taskListener receives the simulator's new tasks before they run.
+type taskListener struct {
 	*simulator.TaskManager
 	v *Objects
 }
 
 // PutObject implements simulator.RegisterObject.
-func (b *taskBook) PutObject(ctx *simulator.Context, obj mo.Reference) {
+func (b *taskListener) PutObject(ctx *simulator.Context, obj mo.Reference) {
 	switch t := obj.(type) {
 	case *job:
 		b.TaskManager.PutObject(ctx, t.Task)
@@ -288,8 +286,7 @@ func (b *taskBook) PutObject(ctx *simulator.Context, obj mo.Reference) {
 		}
 		switch t.Info.DescriptionId {
 		case "FileManager.deleteDatastoreFile", "VirtualDiskManager.deleteVirtualDisk":
-			// The simulator's way of destroying a VM's files. vCenter shows no tasks for that; and this
-			// work must be over while the world is held.
+			// The simulator destroys a VM's files in these tasks. vCenter shows none, and the work must end while the world is locked.
 			res, fault := t.Execute(t)
 			t.Execute = func(*simulator.Task) (types.AnyType, types.BaseMethodFault) { return res, fault }
 			return
@@ -298,7 +295,7 @@ func (b *taskBook) PutObject(ctx *simulator.Context, obj mo.Reference) {
 	}
 }
 
-// Result waits for a task of Admin's. A client's way, by a PropertyCollector of its own, takes four calls more.
+// Result waits for a task of Admin's and saves the four calls of a client's PropertyCollector.
 func (v *Objects) Result(begun *object.Task) (info types.TaskInfo, err error) {
 	ref, ctx := begun.Reference(), v.world.Context()
 	for {

@@ -8,39 +8,38 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// taskOrder is a fault that tests have ordered for tasks.
-type taskOrder struct {
+// taskFault is a fault that FailTask injects.
+type taskFault struct {
 	world.Repeats
 	kind  Kind
 	match func(name string) bool
 	fault types.BaseMethodFault
 }
 
-// FailTask makes that many tasks of a kind end in a fault, after their latency; times 0: all of them.
-// match is given the name of the VM (of a clone: the new one), folder or cluster; nil: any. A ShutdownGuest
-// that fails is a guest that does not halt.
+// FailTask makes this many tasks of a kind end in a fault after their latency; 0: all. match gets the name of the VM (of a clone: the new
+// one), folder or cluster; nil: any. For ShutdownGuest, the guest does not halt.
 func (v *Objects) FailTask(kind Kind, match func(vmName string) bool, fault types.BaseMethodFault, times int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.orders = append(v.orders, &taskOrder{kind: kind, match: match, fault: fault, Repeats: world.NewRepeats(times)})
+	v.taskFaults = append(v.taskFaults, &taskFault{kind: kind, match: match, fault: fault, Repeats: world.NewRepeats(times)})
 }
 
-// HealTasks withdraws what FailTask ordered.
+// HealTasks withdraws the faults of FailTask.
 func (v *Objects) HealTasks() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.orders = nil
+	v.taskFaults = nil
 }
 
-// failure is what is ordered for a task; nil: nothing.
+// failure returns the fault to inject into a task, or nil.
 func (v *Objects) failure(kind Kind, name string) types.BaseMethodFault {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	i := slices.IndexFunc(v.orders, func(o *taskOrder) bool {
+	i := slices.IndexFunc(v.taskFaults, func(o *taskFault) bool {
 		return o.kind == kind && (o.match == nil || o.match(name)) && o.Take()
 	})
 	if i < 0 {
 		return nil
 	}
-	return v.orders[i].fault
+	return v.taskFaults[i].fault
 }

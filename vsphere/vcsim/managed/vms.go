@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// VM is a VM as it is now, regardless of privileges.
+// VM is the current state of a VM, regardless of privileges.
 type VM struct {
 	Ref          types.ManagedObjectReference
 	Path         string // in the inventory: /DC0/vm/folder/name
@@ -20,13 +20,13 @@ type VM struct {
 	CPUs         int32
 	MemoryMB     int32
 	InstanceUUID string
-	Boot         time.Time // when it was powered on; zero while it is off
+	Boot         time.Time // when the VM was powered on; zero while it is off
 	Tools        bool      // VMware Tools run
 	IP           string
 	ExtraConfig  map[string]string
 }
 
-// VMs lists all VMs and templates, ordered by path.
+// VMs lists all VMs and templates, sorted by path.
 func (v *Objects) VMs() []VM {
 	v.world.RLock()
 	defer v.world.RUnlock()
@@ -39,7 +39,7 @@ func (v *Objects) VMs() []VM {
 	return vms
 }
 
-// look describes a VM. The caller holds the world.
+// look describes a VM. The caller holds the world lock.
 func (v *Objects) look(ctx *simulator.Context, vm *simulator.VirtualMachine) (one VM) {
 	v.objects.WithLock(ctx, vm.Self, func() {
 		one = VM{
@@ -58,7 +58,7 @@ func (v *Objects) look(ctx *simulator.Context, vm *simulator.VirtualMachine) (on
 	return one
 }
 
-// Find returns what is at an inventory path, or the one VM of a name if where does not begin with "/".
+// Find returns the object at an inventory path or, if where does not begin with "/", the only VM with this name.
 func (v *Objects) Find(where string) (types.ManagedObjectReference, error) {
 	if !strings.HasPrefix(where, "/") {
 		var found []VM
@@ -77,10 +77,10 @@ func (v *Objects) Find(where string) (types.ManagedObjectReference, error) {
 	if ref := v.world.At(where); ref != nil {
 		return *ref, nil
 	}
-	return types.ManagedObjectReference{}, fmt.Errorf("nothing is at %s", where)
+	return types.ManagedObjectReference{}, fmt.Errorf("%s does not exist", where)
 }
 
-// FirstPlace is the first datastore and the first cluster's pool of a datacenter.
+// FirstPlace returns the first datastore of a datacenter and the root pool of its first cluster.
 func (v *Objects) FirstPlace(datacenter string) (datastore string, pool types.ManagedObjectReference, err error) {
 	v.world.RLock()
 	defer v.world.RUnlock()

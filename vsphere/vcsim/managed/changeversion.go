@@ -7,8 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Drift changes the changeVersion of the VM at a path, or of a name, and nothing else that anybody can see: as vCenter does when it
-// writes a VM's configuration file for reasons of its own.
+// Drift changes only the changeVersion of the VM with a path or name, as vCenter does when it rewrites a VM's configuration file.
 func (v *Objects) Drift(where string) error {
 	ref, err := v.Find(where)
 	if err != nil {

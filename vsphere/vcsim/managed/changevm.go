@@ -12,10 +12,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// These are an operator's deeds for which vCenter has no call, or only a long way round.
-
-// byHand changes the VM or template at a path, or of a name, with the world held.
-func (v *Objects) byHand(what, where string, do func(*simulator.Context, *simulator.VirtualMachine) types.BaseMethodFault) error {
+// changeVM changes the VM or template with a path or name, under the world lock. It makes changes for which vCenter has no call, or only a
+// roundabout one.
+func (v *Objects) changeVM(what, where string, do func(*simulator.Context, *simulator.VirtualMachine) types.BaseMethodFault) error {
 	ref, err := v.Find(where)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", what, where, err)
@@ -24,7 +23,7 @@ func (v *Objects) byHand(what, where string, do func(*simulator.Context, *simula
 	defer v.world.Unlock()
 	vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine)
 	if !ok {
-		return fmt.Errorf("%s %s: it is no VM", what, where)
+		return fmt.Errorf("%s %s: not a VM", what, where)
 	}
 	if fault := do(v.world.Context(), vm); fault != nil {
 		return fmt.Errorf("%s %s: %w", what, where, soap.WrapVimFault(fault))
@@ -32,8 +31,7 @@ func (v *Objects) byHand(what, where string, do func(*simulator.Context, *simula
 	return nil
 }
 
-// BeginTask begins a task on the root folder that does nothing until end is called, and then ends with a result or, if that
-// is not nil, with a fault: for tests of whoever awaits tasks.
+// BeginTask begins a task on the root folder. It ends when end is called, with a fault if that is not nil, otherwise with a result.
 func (v *Objects) BeginTask(kind Kind) (ref types.ManagedObjectReference, end func(types.AnyType, types.BaseMethodFault)) {
 	v.world.Lock()
 	defer v.world.Unlock()
@@ -42,18 +40,18 @@ func (v *Objects) BeginTask(kind Kind) (ref types.ManagedObjectReference, end fu
 	return j.Self, func(result types.AnyType, fault types.BaseMethodFault) { v.finish(v.world.Context(), j, result, fault) }
 }
 
-// SetIP has the guest report an address, until it halts or its tools stop; an empty one takes it away.
+// SetIP makes the guest report an address, until it halts or its Tools stop; "" removes it.
 func (v *Objects) SetIP(where, ip string) error {
-	return v.byHand("set the address of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	return v.changeVM("set the address of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		v.report(ctx, vm, func(g *types.GuestInfo) { setAddress(g, ip) })
 		return nil
 	})
 }
 
-// SetTools starts or stops VMware Tools in a VM that is on. So it stays until the next change of power
-// or reset, whatever Config.Guest says, but for the address, which comes in its time.
+// SetTools starts or stops VMware Tools in a powered-on VM, whatever Config.Guest says, until the next power change or reset. After a
+// start, the address follows after Guest.IP.
 func (v *Objects) SetTools(where string, running bool) error {
-	return v.byHand("set the tools of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	return v.changeVM("set the tools of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOn(vm); fault != nil {
 			return fault
 		}
@@ -63,58 +61,57 @@ func (v *Objects) SetTools(where string, running bool) error {
 }
 
 func (v *Objects) setTools(ctx *simulator.Context, vm *simulator.VirtualMachine, running bool) {
-	l := v.lifeOf(vm.Self)
+	s := v.guestStateOf(vm.Self)
 	if running {
 		v.report(ctx, vm, toolsStart)
-		v.awaitAddress(ctx, vm, l)
+		v.scheduleAddress(ctx, vm, s)
 		return
 	}
-	l.end()
+	s.end()
 	v.report(ctx, vm, toolsStop)
 }
 
-// Sick makes a guest sick, or well again; then it comes up as after a reset, if its VM is on. A VM that
-// is off can only be SickForGood, or Well.
+// Sick sets the health of a guest. A healthy one starts as after a reset, if its VM is on. In a powered-off VM, SickUntilReset is not
+// possible.
 func (v *Objects) Sick(where string, health Health) error {
-	return v.byHand("change the health of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	return v.changeVM("change the health of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		fault := mustBeOn(vm)
 		if fault != nil && health == SickUntilReset {
 			return fault
 		}
-		l := v.lifeOf(vm.Self)
-		l.health = health
+		s := v.guestStateOf(vm.Self)
+		s.health = health
 		switch {
 		case health != Well:
-			l.end()
+			s.end()
 			v.report(ctx, vm, toolsStop)
 		case fault == nil:
-			v.comeUp(ctx, vm, l)
+			v.startTools(ctx, vm, s)
 		}
 		return nil
 	})
 }
 
-// BreakGuests makes guests that come up from now on bring up neither VMware Tools nor an address, where
-// match says so. With nil, those that come up from now on are whole again; the others stay broken until they
-// are reset. match is called with locks held: it must not call this vCenter.
+// BreakGuests makes matching guests start without VMware Tools and address, from now on. After BreakGuests(nil), broken guests stay so
+// until a reset. match is called with locks held and must not call this vCenter.
 func (v *Objects) BreakGuests(match func(VM) bool) {
 	v.world.Lock()
 	defer v.world.Unlock()
 	v.broken = match
 }
 
-// HangShutdown makes guests ignore that they are asked to shut down or to reboot, where match says so;
-// nil: none does. match is called with locks held, when the guest would halt: it must not call this vCenter.
+// HangShutdown makes matching guests ignore requests to shut down or reboot; nil: none. match is called with locks held, at the time of the
+// halt, and must not call this vCenter.
 func (v *Objects) HangShutdown(match func(VM) bool) {
 	v.world.Lock()
 	defer v.world.Unlock()
 	v.hanging = match
 }
 
-// SetHotAdd says whether a VM, or what is cloned from a template, can get CPUs and memory while it runs.
-// The VM must be off. (For a template, real life would make it a VM and then a template again.)
+// SetHotAdd sets whether CPUs and memory of a VM, or of a template's clones, can be hot-added. The VM must be off. (In a real vCenter, a
+// template must become a VM for this.)
 func (v *Objects) SetHotAdd(where string, cpu, memory bool) error {
-	return v.byHand("set the hot-add of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	return v.changeVM("set the hot-add of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOff(vm); fault != nil {
 			return fault
 		}
@@ -125,9 +122,9 @@ func (v *Objects) SetHotAdd(where string, cpu, memory bool) error {
 	})
 }
 
-// Republish gives the disks of a template other contents, as somebody does who patches it in place.
+// Republish changes the contents of a template's disks, as an operator does who patches it in place.
 func (v *Objects) Republish(where string) error {
-	return v.byHand("republish", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	return v.changeVM("republish", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOff(vm); fault != nil {
 			return fault
 		}

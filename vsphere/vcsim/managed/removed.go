@@ -13,42 +13,42 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// VMs leave the inventory, and go on: with a host that is removed, by being unregistered, or because vCenter is restored from a
-// backup that is older than they are. They come back with the host, or when they are registered, with another moRef; their files,
-// and so their instanceUuid and extraConfig, are what they were.
+// A VM leaves the inventory, and keeps running, when it is unregistered, when its host is removed, or when vCenter is restored from an
+// older backup. It returns when it is registered or its host is added, with a new moRef but with its files: its instanceUuid and
+// extraConfig do not change.
 
-// Unregister and DestroyHost are the kinds of the tasks, by the descriptionId, that take VMs off the inventory and leave them be.
+// The kinds of the tasks that remove VMs from the inventory without destroying them.
 const (
-	Unregister  Kind = "VirtualMachine.unregister"
-	DestroyHost Kind = "HostSystem.destroy"
+	unregister  Kind = "VirtualMachine.unregister"
+	destroyHost Kind = "HostSystem.destroy"
 )
 
-// discovered is the folder in which vCenter puts the VMs of a host that is added.
+// discovered is the folder in which vCenter puts the VMs of an added host.
 const discovered = "Discovered virtual machine"
 
-// departed is a VM that is not in the inventory, and exists. The world guards it.
-type departed struct {
-	vm     *simulator.VirtualMachine
-	host   string // its name
-	folder types.ManagedObjectReference
-	pool   types.ManagedObjectReference
-	health Health
-	asked  *asked // what it asks and goes on asking; nil: nothing
+// removedVM is a VM outside the inventory. The world lock guards it.
+type removedVM struct {
+	vm       *simulator.VirtualMachine
+	host     string // its name
+	folder   types.ManagedObjectReference
+	pool     types.ManagedObjectReference
+	health   Health
+	question *pendingQuestion // nil: none
 }
 
-// departedHost is a host that is not in the inventory.
-type departedHost struct {
+// removedHost is a host outside the inventory.
+type removedHost struct {
 	host    *simulator.HostSystem
 	cluster types.ManagedObjectReference
 	stores  map[types.ManagedObjectReference]types.DatastoreHostMount
 }
 
-// Away lists the VMs that exist and are not in the inventory. Their Ref is the one they had; they have no Path.
+// Away lists the VMs that exist outside the inventory. Ref is their last moRef, and Path is empty.
 func (v *Objects) Away() (vms []VM) {
 	v.world.RLock()
 	defer v.world.RUnlock()
 	ctx := v.world.Context()
-	for _, d := range v.away {
+	for _, d := range v.removedVMs {
 		one := v.look(ctx, d.vm)
 		one.Path = ""
 		vms = append(vms, one)
@@ -56,7 +56,7 @@ func (v *Objects) Away() (vms []VM) {
 	return vms
 }
 
-// adminContext is a context of the admin's. The caller holds the world.
+// adminContext returns a context with the admin's user name. The caller holds the world lock.
 func (v *Objects) adminContext() *simulator.Context {
 	ctx := v.world.Context()
 	session := *ctx.Session
@@ -65,9 +65,9 @@ func (v *Objects) adminContext() *simulator.Context {
 	return ctx
 }
 
-// leave takes a VM off the inventory, whatever its power. The caller holds the world.
-func (v *Objects) leave(ctx *simulator.Context, vm *simulator.VirtualMachine) {
-	d := &departed{vm: vm}
+// removeVM removes a VM from the inventory in any power state. The caller holds the world lock.
+func (v *Objects) removeVM(ctx *simulator.Context, vm *simulator.VirtualMachine) {
+	d := &removedVM{vm: vm}
 	if host, ok := v.objects.Get(*vm.Runtime.Host).(*simulator.HostSystem); ok {
 		d.host = host.Name
 	}
@@ -77,35 +77,35 @@ func (v *Objects) leave(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	if vm.ResourcePool != nil {
 		d.pool = *vm.ResourcePool
 	}
-	if l, ok := v.lives[vm.Self]; ok {
-		l.end()
-		d.health = l.health
-		delete(v.lives, vm.Self)
+	if s, ok := v.guestStates[vm.Self]; ok {
+		s.end()
+		d.health = s.health
+		delete(v.guestStates, vm.Self)
 	}
 	v.mu.Lock()
-	if q := v.asks.of[vm.Self]; q != nil { // it goes on asking, but the task that waits for the answer is over
-		close(q.left)
-		d.asked = &asked{id: q.id, choices: q.choices, answered: make(chan string, 1), left: make(chan struct{})}
-		delete(v.asks.of, vm.Self)
+	if q := v.questions.pending[vm.Self]; q != nil { // the question stays, but the task that waits for the answer ends
+		close(q.removed)
+		d.question = &pendingQuestion{id: q.id, choices: q.choices, answered: make(chan string, 1), removed: make(chan struct{})}
+		delete(v.questions.pending, vm.Self)
 	}
 	v.mu.Unlock()
 	v.objects.WithLock(ctx, vm.Self, func() {
 		power := vm.Runtime.PowerState
-		vm.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOff // else the simulator refuses
+		vm.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOff // the simulator requires it
 		vm.UnregisterVM(ctx, &types.UnregisterVM{This: vm.Self})
 		vm.Runtime.PowerState = power
 	})
-	v.away = append(v.away, d)
+	v.removedVMs = append(v.removedVMs, d)
 }
 
-// admitVM puts a VM into the inventory, with that moRef or, if it is empty, a new one. The caller holds the world.
-func (v *Objects) admitVM(ctx *simulator.Context, d *departed, folder *simulator.Folder, host *simulator.HostSystem, moRef string) *simulator.VirtualMachine {
+// addVM adds a VM to the inventory with this moRef, or with a new one if it is empty. The caller holds the world lock.
+func (v *Objects) addVM(ctx *simulator.Context, d *removedVM, folder *simulator.Folder, host *simulator.HostSystem, moRef string) *simulator.VirtualMachine {
 	vm := *d.vm
 	config, guest := *vm.Config, *vm.Guest
 	vm.Config, vm.Guest = &config, &guest
 	vm.Self = types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}
 	vm.RecentTask = nil
-	for n := 1; v.taken(place{folder.Self, vm.Name}, nil) != nil; n++ { // as vCenter names a VM whose name is taken
+	for n := 1; v.taken(place{folder.Self, vm.Name}, nil) != nil; n++ { // as vCenter resolves a name conflict
 		vm.Name = fmt.Sprintf("%s (%d)", d.vm.Name, n)
 	}
 	vm.Runtime.Host = &host.Self
@@ -123,27 +123,27 @@ func (v *Objects) admitVM(ctx *simulator.Context, d *departed, folder *simulator
 	if pool, ok := v.objects.Get(*vm.ResourcePool).(*simulator.ResourcePool); ok {
 		v.objects.AppendReference(ctx, pool, &pool.Vm, vm.Self)
 	}
-	if d.asked != nil {
+	if d.question != nil {
 		v.mu.Lock()
-		v.asks.of[vm.Self] = d.asked
+		v.questions.pending[vm.Self] = d.question
 		v.mu.Unlock()
 	}
 	v.world.Mark(folder.Self, vm.Self)
 	if d.health != Well {
-		v.lifeOf(vm.Self).health = d.health
+		v.guestStateOf(vm.Self).health = d.health
 	} else if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn && !toolsRun(&vm) {
 		v.boot(ctx, &vm)
 	}
 	return &vm
 }
 
-// back takes a VM off the list of those that are away. The caller holds the world.
-func (v *Objects) back(d *departed) {
-	v.away = slices.DeleteFunc(v.away, func(x *departed) bool { return x == d })
+// forgetRemoved deletes a VM from the list of removed ones. The caller holds the world lock.
+func (v *Objects) forgetRemoved(d *removedVM) {
+	v.removedVMs = slices.DeleteFunc(v.removedVMs, func(x *removedVM) bool { return x == d })
 }
 
-// RemoveHost removes the host at an inventory path, in a cluster, from the inventory, and its VMs with it. All go on running. (Its
-// templates go to another host of the cluster, if there is one.)
+// RemoveHost removes the host at a path, which must be in a cluster, and its VMs from the inventory. All keep running. Templates move to
+// another host of the cluster, if there is one.
 func (v *Objects) RemoveHost(path string) error {
 	ref, err := v.Find(path)
 	if err != nil {
@@ -153,19 +153,19 @@ func (v *Objects) RemoveHost(path string) error {
 	defer v.world.Unlock()
 	host, ok := v.objects.Get(ref).(*simulator.HostSystem)
 	if !ok {
-		return fmt.Errorf("remove host %s: it is none", path)
+		return fmt.Errorf("remove host %s: not a host", path)
 	}
 	cluster, ok := v.objects.Get(*host.Parent).(*simulator.ClusterComputeResource)
 	if !ok {
-		return fmt.Errorf("remove host %s: it is in no cluster", path)
+		return fmt.Errorf("remove host %s: not in a cluster", path)
 	}
 	ctx := v.adminContext()
-	gone := &departedHost{host: host, cluster: cluster.Self, stores: map[types.ManagedObjectReference]types.DatastoreHostMount{}}
-	v.chain(ctx, DestroyHost, host, func() {
+	gone := &removedHost{host: host, cluster: cluster.Self, stores: map[types.ManagedObjectReference]types.DatastoreHostMount{}}
+	v.chain(ctx, destroyHost, host, func() {
 		for _, ref := range slices.Clone(host.Vm) {
 			vm := v.objects.Get(ref).(*simulator.VirtualMachine)
 			if !vm.Config.Template || !v.moveTemplate(ctx, vm, cluster) {
-				v.leave(ctx, vm)
+				v.removeVM(ctx, vm)
 			}
 		}
 		v.post(ctx, &types.HostRemovedEvent{HostEvent: types.HostEvent{Event: v.hostEvent(host)}})
@@ -180,21 +180,21 @@ func (v *Objects) RemoveHost(path string) error {
 	v.objects.RemoveReference(ctx, cluster, &cluster.Host, host.Self)
 	v.objects.Remove(ctx, host.Self)
 	v.world.Mark(cluster.Self)
-	v.hosts = append(v.hosts, gone)
+	v.removedHosts = append(v.removedHosts, gone)
 	return nil
 }
 
-// AddHost adds a host that was removed back to its cluster. The host and its VMs have other moRefs; the VMs are in the folder
-// "Discovered virtual machine".
+// AddHost returns a removed host to its cluster. The host and its VMs get new moRefs; the VMs appear in the folder "Discovered virtual
+// machine".
 func (v *Objects) AddHost(name string) error {
 	v.world.Lock()
 	defer v.world.Unlock()
-	i := slices.IndexFunc(v.hosts, func(h *departedHost) bool { return h.host.Name == name })
+	i := slices.IndexFunc(v.removedHosts, func(h *removedHost) bool { return h.host.Name == name })
 	if i < 0 {
-		return fmt.Errorf("add host %s: no such host was removed", name)
+		return fmt.Errorf("add host %s: not a removed host", name)
 	}
-	was, ctx := v.hosts[i], v.adminContext()
-	v.hosts = slices.Delete(v.hosts, i, i+1)
+	was, ctx := v.removedHosts[i], v.adminContext()
+	v.removedHosts = slices.Delete(v.removedHosts, i, i+1)
 	host := *was.host
 	host.Self, host.Vm = types.ManagedObjectReference{Type: "HostSystem"}, nil
 	cluster := v.objects.Get(was.cluster).(*simulator.ClusterComputeResource)
@@ -207,16 +207,16 @@ func (v *Objects) AddHost(name string) error {
 	}
 	v.world.Mark(cluster.Self)
 	folder := v.discoveredIn(ctx, v.world.DatacenterOf(cluster.Self))
-	for _, d := range slices.Clone(v.away) {
+	for _, d := range slices.Clone(v.removedVMs) {
 		if d.host == name {
-			v.admitVM(ctx, d, folder, &host, "")
-			v.back(d)
+			v.addVM(ctx, d, folder, &host, "")
+			v.forgetRemoved(d)
 		}
 	}
 	return nil
 }
 
-// discoveredIn is the folder for the VMs of a host that was added. The caller holds the world.
+// discoveredIn returns the folder for the VMs of an added host, and creates it if necessary. The caller holds the world lock.
 func (v *Objects) discoveredIn(ctx *simulator.Context, dc *simulator.Datacenter) *simulator.Folder {
 	parent := v.objects.Get(dc.VmFolder).(*simulator.Folder)
 	if found := v.objects.FindByName(discovered, parent.ChildEntity); found != nil {
@@ -227,42 +227,41 @@ func (v *Objects) discoveredIn(ctx *simulator.Context, dc *simulator.Datacenter)
 	return v.objects.Get(made).(*simulator.Folder)
 }
 
-// UnregisterVM leaves the VM's files, from which it can be registered again.
+// UnregisterVM keeps the VM's files, so that it can be registered again.
 func (vm *machine) UnregisterVM(ctx *simulator.Context, _ *types.UnregisterVM) soap.HasFault {
 	if fault := mustBeOff(vm.VirtualMachine); fault != nil {
 		return &methods.UnregisterVMBody{Fault_: simulator.Fault("", fault)}
 	}
-	vm.v.chain(ctx, Unregister, vm.VirtualMachine, func() { vm.v.leave(ctx, vm.VirtualMachine) })
+	vm.v.chain(ctx, unregister, vm.VirtualMachine, func() { vm.v.removeVM(ctx, vm.VirtualMachine) })
 	return &methods.UnregisterVMBody{Res: new(types.UnregisterVMResponse)}
 }
 
-// Register registers a VM that is away, by the instanceUuid in its files: in the folder it was in, or, if that is gone, in the one for
-// what is discovered.
+// Register registers a VM of Away by its instanceUuid: in its former folder or, if that is gone, in the one for discovered VMs.
 func (v *Objects) Register(instanceUUID string) error {
 	v.world.Lock()
 	defer v.world.Unlock()
-	i := slices.IndexFunc(v.away, func(d *departed) bool { return d.vm.Config.InstanceUuid == instanceUUID })
+	i := slices.IndexFunc(v.removedVMs, func(d *removedVM) bool { return d.vm.Config.InstanceUuid == instanceUUID })
 	if i < 0 {
-		return fmt.Errorf("register %s: no such VM is away", instanceUUID)
+		return fmt.Errorf("register %s: no VM outside the inventory has this instanceUuid", instanceUUID)
 	}
-	d, ctx := v.away[i], v.adminContext()
+	d, ctx := v.removedVMs[i], v.adminContext()
 	host := v.hostNamed(d.host)
 	if host == nil {
-		return fmt.Errorf("register %s: its host %s is not in the inventory", d.vm.Name, d.host)
+		return fmt.Errorf("register %s: host %s is not in the inventory", d.vm.Name, d.host)
 	}
 	folder, ok := v.objects.Get(d.folder).(*simulator.Folder)
 	if !ok {
 		folder = v.discoveredIn(ctx, v.world.DatacenterOf(host.Self))
 	}
-	vm := v.admitVM(ctx, d, folder, host, "")
-	v.back(d)
+	vm := v.addVM(ctx, d, folder, host, "")
+	v.forgetRemoved(d)
 	v.post(ctx, &types.VmRegisteredEvent{VmEvent: v.vmEvent(vm)})
 	return nil
 }
 
-// filedAt is a VM that was unregistered, by the path of its .vmx file; nil if there is none. The caller holds the world.
-func (v *Objects) filedAt(path string) *departed {
-	for _, d := range v.away {
+// removedAt returns the unregistered VM whose .vmx file has this path, or nil. The caller holds the world lock.
+func (v *Objects) removedAt(path string) *removedVM {
+	for _, d := range v.removedVMs {
 		if d.vm.Config.Files.VmPathName == path {
 			return d
 		}
@@ -271,14 +270,14 @@ func (v *Objects) filedAt(path string) *departed {
 	defer v.mu.Unlock()
 	for _, k := range v.kept {
 		if k.Path == path {
-			return k.departed
+			return k.removed
 		}
 	}
 	return nil
 }
 
-// registered registers it in a folder. The caller holds the world.
-func (v *Objects) registered(ctx *simulator.Context, d *departed, folder *simulator.Folder, req *types.RegisterVM_Task) (types.AnyType, types.BaseMethodFault) {
+// registerRemoved registers it in a folder. The caller holds the world lock.
+func (v *Objects) registerRemoved(ctx *simulator.Context, d *removedVM, folder *simulator.Folder, req *types.RegisterVM_Task) (types.AnyType, types.BaseMethodFault) {
 	host := v.hostNamed(d.host)
 	if host == nil {
 		return nil, new(types.NoCompatibleHost)
@@ -289,16 +288,16 @@ func (v *Objects) registered(ctx *simulator.Context, d *departed, folder *simula
 	if req.Name != "" {
 		d.vm.Name = escape(req.Name)
 	}
-	vm := v.admitVM(ctx, d, folder, host, "")
-	v.back(d)
+	vm := v.addVM(ctx, d, folder, host, "")
+	v.forgetRemoved(d)
 	v.mu.Lock()
-	v.kept = slices.DeleteFunc(v.kept, func(k Kept) bool { return k.departed == d })
+	v.kept = slices.DeleteFunc(v.kept, func(k Kept) bool { return k.removed == d })
 	v.mu.Unlock()
 	v.post(ctx, &types.VmRegisteredEvent{VmEvent: v.vmEvent(vm)})
 	return vm.Self, nil
 }
 
-// hostNamed is the host of that name in the inventory; nil if there is none. The caller holds the world.
+// hostNamed returns the host with this name, or nil. The caller holds the world lock.
 func (v *Objects) hostNamed(name string) *simulator.HostSystem {
 	for _, e := range v.objects.All("HostSystem") {
 		if host := e.(*simulator.HostSystem); host.Name == name {
@@ -308,11 +307,11 @@ func (v *Objects) hostNamed(name string) *simulator.HostSystem {
 	return nil
 }
 
-// RemovedHosts are the names of the hosts that were removed.
+// RemovedHosts lists the names of the removed hosts.
 func (v *Objects) RemovedHosts() (names []string) {
 	v.world.RLock()
 	defer v.world.RUnlock()
-	for _, h := range v.hosts {
+	for _, h := range v.removedHosts {
 		names = append(names, h.host.Name)
 	}
 	return names
@@ -333,8 +332,8 @@ func (v *Objects) vmEvent(vm *simulator.VirtualMachine) types.VmEvent {
 	return types.VmEvent{Event: e}
 }
 
-// moveTemplate gives a template to another host of a cluster, as an operator does before its own is removed; false: there is none.
-// The caller holds the world.
+// moveTemplate moves a template to another host of a cluster, as an operator does before removing a host; false if there is none. The
+// caller holds the world lock.
 func (v *Objects) moveTemplate(ctx *simulator.Context, vm *simulator.VirtualMachine, cluster *simulator.ClusterComputeResource) bool {
 	from := v.objects.Get(*vm.Runtime.Host).(*simulator.HostSystem)
 	for _, ref := range cluster.Host {
@@ -348,13 +347,13 @@ func (v *Objects) moveTemplate(ctx *simulator.Context, vm *simulator.VirtualMach
 	return false
 }
 
-// Backup is what a backup of vCenter knows.
+// Backup is the state that a backup of vCenter preserves.
 type Backup struct {
 	key int32
 	vms map[types.ManagedObjectReference]bool
 }
 
-// Backup takes one.
+// Backup takes a backup.
 func (v *Objects) Backup() *Backup {
 	v.world.Lock()
 	defer v.world.Unlock()
@@ -365,7 +364,7 @@ func (v *Objects) Backup() *Backup {
 	return b
 }
 
-// ForgetSince takes off the inventory what is younger than a backup, and the events since; what they were called is given again.
+// ForgetSince removes VMs and events newer than a backup. Their moRefs and event keys are reused.
 func (v *Objects) ForgetSince(b *Backup) {
 	v.world.Lock()
 	defer v.world.Unlock()
@@ -374,7 +373,7 @@ func (v *Objects) ForgetSince(b *Backup) {
 	for _, e := range v.objects.All("VirtualMachine") {
 		if vm := e.(*simulator.VirtualMachine); !b.vms[vm.Self] {
 			v.reused = append(v.reused, vm.Self.Value)
-			v.leave(ctx, vm)
+			v.removeVM(ctx, vm)
 		}
 	}
 	slices.Sort(v.reused)
@@ -384,18 +383,18 @@ func (v *Objects) ForgetSince(b *Backup) {
 	v.mu.Unlock()
 }
 
-// renumbered gives a VM that was just made a moRef that a restore has freed, if there is one. The caller holds the world.
+// renumbered gives a new VM a moRef that a restore has freed, if there is one. The caller holds the world lock.
 func (v *Objects) renumbered(ctx *simulator.Context, vm *simulator.VirtualMachine) *simulator.VirtualMachine {
 	if len(v.reused) == 0 {
 		return vm
 	}
 	moRef := v.reused[0]
 	v.reused = v.reused[1:]
-	v.leave(ctx, vm)
-	d := v.away[len(v.away)-1]
-	v.back(d)
+	v.removeVM(ctx, vm)
+	d := v.removedVMs[len(v.removedVMs)-1]
+	v.forgetRemoved(d)
 	host := v.objects.Get(*vm.Runtime.Host).(*simulator.HostSystem)
-	again := v.admitVM(ctx, d, v.objects.Get(d.folder).(*simulator.Folder), host, moRef)
+	again := v.addVM(ctx, d, v.objects.Get(d.folder).(*simulator.Folder), host, moRef)
 	v.post(ctx, &types.VmCreatedEvent{VmEvent: v.vmEvent(again)})
 	return again
 }
