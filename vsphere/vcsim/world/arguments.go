@@ -7,8 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// MissingArgument answers ManagedObjectNotFound for a reference to what is not there, as vCenter does
-// for any. The simulator panics on many.
+// MissingArgument returns ManagedObjectNotFound if a request refers to a missing object, as vCenter does. The simulator panics on many.
 func (w *World) MissingArgument(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
 	for _, ref := range References(reflect.ValueOf(m.Body), nil) {
 		if ref.Value != "" && w.Objects.Get(ref) == nil && ctx.Session.Get(ref) == nil {
@@ -18,7 +17,7 @@ func (w *World) MissingArgument(ctx *simulator.Context, m *simulator.Method) typ
 	return nil
 }
 
-// References collects all references in a request, however deep.
+// References collects all references in a request, at any depth.
 func References(value reflect.Value, refs []types.ManagedObjectReference) []types.ManagedObjectReference {
 	switch value.Kind() {
 	case reflect.Pointer, reflect.Interface:

@@ -8,8 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Changes knows which objects changed since when. It listens to the whole registry, and is told what
-// the simulator changes without announcing it.
+// Changes records which objects changed when. It listens to the whole registry; Mark adds the changes that the simulator does not announce.
 type Changes struct {
 	mu   sync.Mutex
 	now  uint64
@@ -21,7 +20,7 @@ func newChanges() *Changes {
 	return &Changes{at: make(map[types.ManagedObjectReference]uint64), wake: make(chan struct{})}
 }
 
-// Mark says that these objects changed. Whoever marks before the world is released is in time.
+// Mark records that these objects changed. Call it before releasing the world lock.
 func (c *Changes) Mark(refs ...types.ManagedObjectReference) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +32,7 @@ func (c *Changes) Mark(refs ...types.ManagedObjectReference) {
 	c.wake = make(chan struct{})
 }
 
-// Read returns the present time, and a channel that the next change closes.
+// Read returns the current time and a channel that the next change closes.
 func (c *Changes) Read() (now uint64, next <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +46,7 @@ func (c *Changes) Since(ref types.ManagedObjectReference, then uint64) bool {
 	return c.at[ref] > then
 }
 
-// Reference implements simulator.RegisterObject: a name among the registry's listeners.
+// Reference implements simulator.RegisterObject. It identifies the listener in the registry.
 func (c *Changes) Reference() types.ManagedObjectReference {
 	return types.ManagedObjectReference{Type: "VcsimChanges", Value: "changes"}
 }
@@ -63,7 +62,7 @@ func (c *Changes) UpdateObject(_ *simulator.Context, o mo.Reference, _ []types.P
 	c.Mark(o.Reference())
 }
 
-// RemoveObject implements simulator.RegisterObject. It is called while the object is still there.
+// RemoveObject implements simulator.RegisterObject. The object still exists during the call.
 func (c *Changes) RemoveObject(ctx *simulator.Context, ref types.ManagedObjectReference) {
 	c.Mark(ref)
 	if ctx.Map != nil {
@@ -74,7 +73,7 @@ func (c *Changes) RemoveObject(ctx *simulator.Context, ref types.ManagedObjectRe
 	c.mu.Unlock()
 }
 
-// MarkParent marks the folder whose childEntity the simulator changes without a word.
+// MarkParent marks the folder of an object: the simulator does not announce changes of childEntity.
 func (c *Changes) MarkParent(o mo.Reference) {
 	if e, ok := o.(mo.Entity); ok && e.Entity().Parent != nil {
 		c.Mark(*e.Entity().Parent)

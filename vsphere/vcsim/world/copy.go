@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Detach makes what a variable refers to its own, as if it had been encoded as XML and decoded again: empty slices are nil,
-// what is in an `any` is a value rather than a pointer, and times are of the wall clock, in UTC. (Libraries that copy
-// structures know none of these, and two reads of one property must be equal.)
+// Detach replaces everything a variable refers to with copies, with the result of encoding it as XML and decoding it: empty slices are nil,
+// an `any` holds a value rather than a pointer, and times are wall clock times in UTC. (Copy libraries do none of this, and two reads of
+// one property must be equal.)
 func Detach(v reflect.Value) {
 	if !refers(v.Type()) {
 		return
@@ -59,7 +59,7 @@ func Detach(v reflect.Value) {
 	}
 }
 
-// CopyOf is a variable with a copy of v.
+// CopyOf returns a variable that holds a detached copy of v.
 func CopyOf(v reflect.Value) reflect.Value {
 	c := reflect.New(v.Type()).Elem()
 	c.Set(v)
@@ -67,20 +67,20 @@ func CopyOf(v reflect.Value) reflect.Value {
 	return c
 }
 
-// refers reports whether an assignment is not yet a copy.
+// refers reports whether values of a type share memory after an assignment.
 func refers(t reflect.Type) bool {
 	switch k := t.Kind(); k {
 	case reflect.Struct:
 		return len(referring(t)) > 0
 	default:
-		return k > reflect.Complex128 && k != reflect.String // arrays and what refers by nature
+		return k > reflect.Complex128 && k != reflect.String // arrays and reference types
 	}
 }
 
-// referringFields remembers the answers of referring.
+// referringFields caches the results of referring.
 var referringFields sync.Map
 
-// referring are the fields of a struct for which an assignment is not yet a copy. A time counts as one.
+// referring returns the indexes of the struct fields that need a deep copy, times included.
 func referring(t reflect.Type) []int {
 	if known, ok := referringFields.Load(t); ok {
 		return known.([]int)

@@ -1,10 +1,10 @@
-// Package world is the inventory of the embedded vCenter, and who may look at it when: the simulator's registry, the lock of all
-// of it, copies of what is in it, what changed since when, and what is under way and has to end with it.
+// Package world is the inventory of the embedded vCenter: the simulator's registry, the lock for all of it, copies of its contents, the
+// record of changes, and the work that must end before it closes.
 //
-// It promises that the inventory stands still while it is read. Whatever changes it holds World for writing, whatever reads
-// it holds World for reading; a Guard does so for the call of an object.
+// The inventory does not change while it is read: every writer holds World for writing and every reader holds it for reading; a Guard does
+// so for the call of an object.
 //
-// The order of locks: World before any lock of an object, and those before the mutexes of any package; those of changes and
-// of what is under way come last. No lock is held across a sleep or a wait unless those who wait for it block durably
-// (lock.go); World is such a lock, since the simulator sleeps under it.
+// Lock order: World before the lock of any object, and those before the mutexes of all packages; the mutexes of this package come last. No
+// lock is held across a sleep or a wait unless its waiters block durably (lock.go). World is such a lock because the simulator sleeps under
+// it.
 package world

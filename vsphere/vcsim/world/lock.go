@@ -2,14 +2,14 @@ package world
 
 import "sync"
 
-// The locks here are for what is held while somebody sleeps or waits. Who waits for a sync.Mutex is not durably blocked,
-// so in a testing/synctest bubble time stands still for the one who holds it and sleeps; who waits for these is.
+// These locks may be held across a sleep or a wait. A goroutine waiting for a sync.Mutex is not durably blocked, so in a
+// testing/synctest bubble the holder's sleep never ends; a goroutine waiting for these locks is durably blocked.
 // (See https://pkg.go.dev/testing/synctest#hdr-Blocking.)
 
-// Lock is a mutex. Make one with NewLock.
+// Lock is a mutex. NewLock creates one.
 type Lock chan struct{}
 
-// NewLock is unlocked.
+// NewLock returns an unlocked Lock.
 func NewLock() Lock { return make(Lock, 1) }
 
 // Lock implements sync.Locker.
@@ -18,16 +18,16 @@ func (l Lock) Lock() { l <- struct{}{} }
 // Unlock implements sync.Locker.
 func (l Lock) Unlock() { <-l }
 
-// rwLock is like a sync.RWMutex: once somebody waits to write, nobody more begins to read. The zero value is ready.
+// rwLock works like a sync.RWMutex: a waiting writer blocks new readers. The zero value is unlocked.
 type rwLock struct {
-	mu      sync.Mutex // held for moments only
+	mu      sync.Mutex // held only briefly
 	changed *sync.Cond
 	readers int
-	writers int // that wait
+	writers int // waiting
 	writing bool
 }
 
-// wait waits until a condition holds. mu is held.
+// wait waits for a condition. The caller holds mu.
 func (l *rwLock) wait(until func() bool) {
 	if l.changed == nil {
 		l.changed = sync.NewCond(&l.mu)
@@ -37,7 +37,7 @@ func (l *rwLock) wait(until func() bool) {
 	}
 }
 
-// Lock locks it for writing.
+// Lock locks l for writing.
 func (l *rwLock) Lock() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +47,7 @@ func (l *rwLock) Lock() {
 	l.writing = true
 }
 
-// Unlock ends writing.
+// Unlock unlocks l for writing.
 func (l *rwLock) Unlock() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *rwLock) Unlock() {
 	l.changed.Broadcast()
 }
 
-// RLock locks it for reading. Who holds it already must not.
+// RLock locks l for reading. It is not reentrant.
 func (l *rwLock) RLock() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *rwLock) RLock() {
 	l.readers++
 }
 
-// RUnlock ends reading.
+// RUnlock unlocks l for reading.
 func (l *rwLock) RUnlock() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

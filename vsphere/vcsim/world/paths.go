@@ -9,7 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Path spells an object's place in the inventory. The caller holds the world.
+// Path returns an object's inventory path. The caller holds the world lock.
 func (w *World) Path(ref types.ManagedObjectReference) string {
 	var names []string
 	for {
@@ -23,7 +23,7 @@ func (w *World) Path(ref types.ManagedObjectReference) string {
 	}
 }
 
-// At is the object at an inventory path; nil: there is none. The caller holds the world.
+// At returns the object at an inventory path, or nil. The caller holds the world lock.
 func (w *World) At(path string) *types.ManagedObjectReference {
 	root := w.Root()
 	at := &root
@@ -35,8 +35,7 @@ func (w *World) At(path string) *types.ManagedObjectReference {
 	return at
 }
 
-// Child finds what is in an object under a name. It leaves the lists as they are: the simulator appends to them,
-// and others read at the same time.
+// Child finds a child of an object by name. It does not append to the object's lists, which others may be reading.
 func (w *World) Child(in types.ManagedObjectReference, name string) *types.ManagedObjectReference {
 	var children []types.ManagedObjectReference
 	switch o := w.Objects.Get(in).(type) {
@@ -63,7 +62,7 @@ func (w *World) Child(in types.ManagedObjectReference, name string) *types.Manag
 	return &ref
 }
 
-// Below says whether an object is another one, or somewhere inside it.
+// Below reports whether an object is ancestor itself or inside it.
 func (w *World) Below(ref, ancestor types.ManagedObjectReference) bool {
 	for {
 		if ref == ancestor {
@@ -77,7 +76,7 @@ func (w *World) Below(ref, ancestor types.ManagedObjectReference) bool {
 	}
 }
 
-// ParentOf is the object that another one is directly inside of; nil: none.
+// ParentOf returns an object's parent, or nil.
 func (w *World) ParentOf(ref types.ManagedObjectReference) *types.ManagedObjectReference {
 	e, ok := w.Objects.Get(ref).(mo.Entity)
 	if !ok {
@@ -88,7 +87,7 @@ func (w *World) ParentOf(ref types.ManagedObjectReference) *types.ManagedObjectR
 	return parent
 }
 
-// DatacenterOf returns the datacenter that an object is in, or nil. The caller holds the world.
+// DatacenterOf returns an object's datacenter, or nil. The caller holds the world lock.
 func (w *World) DatacenterOf(ref types.ManagedObjectReference) *simulator.Datacenter {
 	for {
 		e, ok := w.Objects.Get(ref).(mo.Entity)

@@ -11,8 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// World is the inventory, and who may look at it when. Whatever changes it holds the lock for writing, whatever reads it
-// holds it for reading, and both take it before any lock of an object.
+// World is the inventory and its lock. Writers hold the lock for writing and readers for reading, before the lock of any object.
 type World struct {
 	rwLock
 	*Changes
@@ -20,7 +19,7 @@ type World struct {
 	Service *simulator.Service
 	Objects *simulator.Registry
 
-	// Ctx ends with close; running counts what close waits for.
+	// Ctx ends with End; running counts the work that Drain waits for.
 	Ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -30,14 +29,14 @@ type World struct {
 	lastID int
 }
 
-// New is the world of a model that has been created.
+// New returns the world of a created model.
 func New(m *simulator.Model) *World {
 	w := &World{model: m, Service: m.Service, Objects: m.Map(), Changes: newChanges()}
 	w.Ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
 
-// Enter announces work that close must wait for, and whose end leave announces; false: it is too late to begin any.
+// Enter announces work that Drain waits for and that Leave ends; false if the world has ended.
 func (w *World) Enter() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,10 +47,10 @@ func (w *World) Enter() bool {
 	return true
 }
 
-// Leave ends what enter began.
+// Leave ends the work that Enter announced.
 func (w *World) Leave() { w.running.Done() }
 
-// End ends the world's context, and lets nothing more begin; false: it has ended before.
+// End ends the context and rejects new work; false if the world had already ended.
 func (w *World) End() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +62,7 @@ func (w *World) End() bool {
 	return true
 }
 
-// wait waits for all that was under way when the world ended, and removes its files.
+// Drain waits for the work that was running when the world ended, and removes its files.
 func (w *World) Drain() error {
 	done := make(chan struct{})
 	go func() { w.running.Wait(); close(done) }()
@@ -77,7 +76,7 @@ func (w *World) Drain() error {
 	return err
 }
 
-// NextID is a number that no other call, task or VM of this world has.
+// NextID returns a unique number for a call, task or VM of this world.
 func (w *World) NextID() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,17 +84,16 @@ func (w *World) NextID() int {
 	return w.lastID
 }
 
-// Context is a fresh identity for the simulator's locks, with the simulator's own session.
+// Context returns a new context, which identifies a lock holder to the simulator, with the simulator's own session.
 func (w *World) Context() *simulator.Context { return Fork(w.Service.Context) }
 
-// Fork copies a context. The simulator's locks belong to a context's address, so work that outlives
-// its call needs a context of its own.
+// Fork copies a context. The simulator identifies lock holders by the context's address, so work that outlives its call needs its own.
 func Fork(ctx *simulator.Context) *simulator.Context {
 	c := *ctx
 	return &c
 }
 
-// Root is the root folder.
+// Root returns the root folder.
 func (w *World) Root() types.ManagedObjectReference { return w.model.ServiceContent.RootFolder }
 
 // SessionLives reports whether a session has not ended.
@@ -106,8 +104,7 @@ func (w *World) SessionLives(ctx *simulator.Context, key, user string) bool {
 	return body.Res != nil && body.Res.Returnval
 }
 
-// AdminUser is who Admin is logged in as. Nothing that tests do to a vCenter's clients happens to it:
-// no latency, no faults, no lost rights, no outages, no counting.
+// AdminUser is Admin's user name. Latency, faults, withdrawn privileges, outages and counters do not apply to it.
 const AdminUser = "Administrator@VSPHERE.LOCAL"
 
 // IsAdmin reports whether a session is Admin's.
