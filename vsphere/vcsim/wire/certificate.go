@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// NewCertificate makes a self-signed certificate for host and for loopback. Every vCenter has its
-// own, so that a test can tell a trusted one from another.
+// NewCertificate creates a self-signed certificate for host and loopback. Every vCenter has its own, so that tests can distinguish trusted
+// from untrusted ones.
 func NewCertificate(host string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -11,27 +11,26 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 )
 
-// Direct makes the SOAP calls of a session (UserSession.Key) by this wire without HTTP and XML, which are most of what a call
-// costs. They are numbered, logged, broken and cut as others are. Log in over HTTP; Login cannot be called directly.
+// Direct makes the SOAP calls of a session (UserSession.Key) over this wire without HTTP and XML, which cause most of a call's cost. They
+// are numbered, logged and broken like other calls. Login works only over HTTP.
 func (w *Wire) Direct(session string) soap.RoundTripper { return &direct{w, session} }
 
-// DirectCall is a call that is made directly.
+// DirectCall is a call made without HTTP.
 type DirectCall interface {
 	Carrier
-	// Name is the SOAP method.
+	// Name returns the SOAP method.
 	Name() string
-	// Reply gives the answer to the caller.
+	// Reply stores the answer in res.
 	Reply(res soap.HasFault) error
 }
 
-// direct is a session by a wire.
+// direct makes the calls of a session over a wire.
 type direct struct {
 	wire    *Wire
 	session string
 }
 
-// RoundTrip implements soap.RoundTripper. Its errors are such as an HTTP client's and a SOAP decoder's are, which callers tell
-// apart: a *url.Error, or a soap fault.
+// RoundTrip implements soap.RoundTripper. Its errors are those of an HTTP client or a SOAP decoder: a *url.Error or a soap fault.
 func (d *direct) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	call := d.wire.network.set.Direct(d.session, req)
 	client, hangUp := context.WithCancelCause(ctx)
@@ -43,7 +42,7 @@ func (d *direct) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	}
 	answered := make(chan bool, 1)
 	if client.Err() == nil {
-		go func() { answered <- d.wire.lead(client, call.Name(), call) }()
+		go func() { answered <- d.wire.handle(client, call.Name(), call) }()
 	}
 	select {
 	case ok := <-answered:
@@ -62,7 +61,7 @@ func (d *direct) failed(err error) error {
 	return &url.Error{Op: "Post", URL: address.String(), Err: err}
 }
 
-// directLine is what a connection is for a call by HTTP.
+// directLine stands in for the connection of an HTTP call.
 type directLine struct{ hangUp context.CancelCauseFunc }
 
 func (l *directLine) reset() {

@@ -1,9 +1,8 @@
-// Package wire is the network between the embedded vCenter and its clients: wires, the outages of all of them, and the faults
-// that are ordered for calls.
+// Package wire is the network between the embedded vCenter and its clients: wires, outages of all of them, and injected faults.
 //
-// It promises that calls break only as told, that each wire knows its calls in the order of arrival, and that what breaks on
-// one wire is not felt by another. vCenter is behind it as an Endpoint, which need not know of any of this.
+// Calls break only as configured, each wire numbers its calls in order of arrival, and a break on one wire does not affect another. vCenter
+// is an Endpoint, which knows nothing of this.
 //
-// The order of locks: a wire's turn, which is held while On is asked, and for which others wait durably; then the mutexes of
-// the wire, the network and the gate, which are held for moments only, and one at a time.
+// Lock order: a wire's turn, which is held during the callback of On and whose waiters block durably; then the mutexes of the wire, the
+// network and the gate, one at a time and only briefly.
 package wire

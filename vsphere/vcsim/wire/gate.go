@@ -13,7 +13,7 @@ const (
 	stalled
 )
 
-// gate stands between the wires and the simulator, and is where outages happen that all wires feel.
+// gate holds the state of the network, which all wires share.
 type gate struct {
 	mu      sync.Mutex
 	now     condition
@@ -37,7 +37,7 @@ func (g *gate) remove(w *Wire) {
 	delete(g.wires, w)
 }
 
-// all are the wires that are open.
+// all returns the open wires.
 func (g *gate) all() (wires []*Wire) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,7 +66,7 @@ func (g *gate) isDown() bool {
 	return g.now == down
 }
 
-// pass waits while the gate is stalled, and reports whether the request, or its answer, may pass.
+// pass waits while the network is stalled, and reports whether the request or its answer may pass.
 func (g *gate) pass(ctx context.Context) bool {
 	for {
 		g.mu.Lock()

@@ -11,8 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 )
 
-// Login logs a client in whose calls go through a transport of its own, such as one that dials a network in memory. Its
-// errors are those of the calls.
+// Login logs a client in with its own transport, such as one that dials an in-memory network. It returns the errors of the calls.
 func (w *Wire) Login(ctx context.Context, as *url.Userinfo, through http.RoundTripper) (*govmomi.Client, error) {
 	address := w.URL()
 	address.User = nil

@@ -13,32 +13,31 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// serve has vCenter answer a request from the network, or as far as the wire is told.
+// serve answers a request from the network, unless the wire breaks it.
 func (w *Wire) serve(rw http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body) // all of it: only then does net/http notice that a client hangs up
+	body, err := io.ReadAll(r.Body) // net/http notices that a client hangs up only after all of it
 	if err != nil || w.alive.Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
 	c := &request{behind: w.network.set.Endpoint, r: r, body: body, answer: NewAnswer()}
-	if !w.lead(r.Context(), MethodOf(r, body), c) {
+	if !w.handle(r.Context(), MethodOf(r, body), c) {
 		panic(http.ErrAbortHandler)
 	}
 	c.answer.writeTo(rw)
 }
 
-// Carrier is a call on its way: an HTTP request, or a direct call (direct.go).
+// Carrier is a call in transit: an HTTP request or a direct call (direct.go).
 type Carrier interface {
-	// CarryOut has vCenter answer while ctx lasts, and reports whether it does: not, if it is closed.
+	// CarryOut makes vCenter answer while ctx lasts; false if vCenter is closed.
 	CarryOut(ctx context.Context) bool
-	// Fail answers a fault, and vCenter sees nothing.
+	// Fail answers a fault without a call of vCenter.
 	Fail(fault types.BaseMethodFault)
-	// EndSession ends the session that the call carries, and no other, and reports whether there was one.
+	// EndSession ends only the session of the call, and reports whether it existed.
 	EndSession() bool
 }
 
-// lead has vCenter answer a call, as far as the wire is told, and reports whether it is answered. client ends when the
-// client has gone.
-func (w *Wire) lead(client context.Context, method string, c Carrier) (answered bool) {
+// handle answers a call, unless the wire breaks it, and reports whether there is an answer. client ends when the client disconnects.
+func (w *Wire) handle(client context.Context, method string, c Carrier) (answered bool) {
 	e := w.enter(client, method)
 	broken := false
 	defer func() {
@@ -57,7 +56,7 @@ func (w *Wire) lead(client context.Context, method string, c Carrier) (answered 
 		broken = true
 		w.Kill()
 		return false
-	case ReplyLost, KilledAfter: // carried out, even if the client does not wait for it
+	case ReplyLost, KilledAfter: // executed even if the client has gone
 		broken = w.carryOut(w.open, c)
 		if e.Break.Kind == KilledAfter {
 			w.Kill()
@@ -80,12 +79,12 @@ func (w *Wire) lead(client context.Context, method string, c Carrier) (answered 
 	return w.carryOut(while, c) && while.Err() == nil
 }
 
-// carryOut has vCenter answer a call while ctx lasts, unless an outage keeps the call or its answer.
+// carryOut makes vCenter answer a call while ctx lasts, unless an outage stops the call or its answer.
 func (w *Wire) carryOut(ctx context.Context, c Carrier) bool {
 	return w.network.gate.pass(ctx) && c.CarryOut(ctx) && w.network.gate.pass(ctx)
 }
 
-// request is a call by HTTP.
+// request is an HTTP call.
 type request struct {
 	behind Endpoint
 	r      *http.Request
@@ -106,7 +105,7 @@ func (c *request) EndSession() bool { return c.behind.EndSession(c.r, c.body) }
 // Fail implements Carrier.
 func (c *request) Fail(fault types.BaseMethodFault) { c.behind.Refuse(c.answer, c.r, fault) }
 
-// enter numbers a call, and asks what is to become of it.
+// enter numbers a call and decides how to break it.
 func (w *Wire) enter(client context.Context, method string) *Entry {
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -120,13 +119,13 @@ func (w *Wire) enter(client context.Context, method string) *Entry {
 	w.mu.Unlock()
 	var b Break
 	switch {
-	case client.Err() != nil: // it waited for others, and its client has gone
+	case client.Err() != nil: // the client disconnected while waiting for its turn
 		b = Break{Kind: Refused}
 	case ask != nil:
 		b = ask(e.Call)
 	}
 	if b.Kind == Pass {
-		b = w.network.ordered(method)
+		b = w.network.nextBreak(method)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,21 +133,21 @@ func (w *Wire) enter(client context.Context, method string) *Entry {
 	return e
 }
 
-// either is a context that ends with any of two.
+// either returns a context that ends with either of two.
 func either(a, b context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(a)
 	stop := context.AfterFunc(b, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// Answer holds back what the simulator answers, so that it can still be lost.
+// Answer buffers the simulator's answer, so that it can still be lost.
 type Answer struct {
 	header http.Header
 	Status int
 	Body   bytes.Buffer
 }
 
-// NewAnswer is an answer with nothing in it.
+// NewAnswer returns an empty answer.
 func NewAnswer() *Answer { return &Answer{header: make(http.Header), Status: http.StatusOK} }
 
 // Header implements http.ResponseWriter.
@@ -168,10 +167,10 @@ func (a *Answer) writeTo(w http.ResponseWriter) {
 	_, _ = w.Write(a.Body.Bytes())
 }
 
-// ids are what differs between two calls of one REST operation.
+// ids matches the variable parts of a REST operation's path.
 var ids = regexp.MustCompile(`/id:[^/]*`)
 
-// MethodOf names a call: a SOAP body's first element, or the REST operation.
+// MethodOf names a call by its SOAP method or REST operation.
 func MethodOf(r *http.Request, body []byte) string {
 	if !IsREST(r) && r.Method == http.MethodPost {
 		if method := soapMethod(body); method != "" {
@@ -190,7 +189,7 @@ func IsREST(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/rest/") || strings.HasPrefix(r.URL.Path, "/api/")
 }
 
-// soapMethod is the name of the first element of a SOAP body; "" if there is none.
+// soapMethod returns the name of the first element of a SOAP body; "" if there is none.
 func soapMethod(text []byte) string {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	for inBody := false; ; {

@@ -20,11 +20,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// Wire is a way to this vCenter: a listener of its own, whose connections and calls break as it is told. A test gives each
-// replica of the server a wire, so that what breaks for one is not felt by another. The address of Config.Listen is a wire,
-// too, to which nobody tells anything. Outages and what FailCall and LoseReply order are for all wires; Admin comes by none.
+// Wire is a listener of the vCenter whose connections and calls break on demand. A test gives each replica of the server its own wire, so
+// that breaks affect only one replica. The address of Config.Listen is also a wire, without breaks of its own. Outages, FailCall and
+// LoseReply affect all wires; Admin uses none.
 //
-// All methods may be called at any time from any goroutine.
+// All methods are safe for concurrent use.
 type Wire struct {
 	network  *Network
 	listener net.Listener
@@ -35,7 +35,7 @@ type Wire struct {
 	alive, open context.Context
 	kill, shut  context.CancelFunc
 
-	// turn is held while a call gets its numbers and is asked for: so On sees them in the order of arrival.
+	// turn is held while a call is numbered and passed to On, which keeps the order of arrival.
 	turn world.Lock
 
 	mu    sync.Mutex // guards what follows
@@ -46,68 +46,67 @@ type Wire struct {
 	conns map[line]bool
 }
 
-// Call is one call by a wire.
+// Call is one call over a wire.
 type Call struct {
-	// N counts all calls of this wire, the first is 1.
+	// N is the number of the call on this wire, from 1.
 	N int
-	// Method is the SOAP method, or the REST operation as VCenter.Calls names it.
+	// Method is the SOAP method, or the REST operation as in Network.Calls.
 	Method string
-	// Nth counts the calls of this method, the first is 1.
+	// Nth is the number of the call among those of this method, from 1.
 	Nth int
 }
 
-// String is the call's name among those of one wire: "CloneVM_Task#2".
+// String returns the call's name on its wire: "CloneVM_Task#2".
 func (c Call) String() string { return fmt.Sprintf("%s#%d", c.Method, c.Nth) }
 
-// BreakKind is a way to break.
+// BreakKind is a way to break a call.
 type BreakKind int
 
-// The ways to break.
+// The ways to break a call.
 const (
 	// Pass breaks nothing.
 	Pass BreakKind = iota
 	// Refused cuts the connection before vCenter sees the call.
 	Refused
-	// ReplyLost has vCenter carry the call out, and cuts the connection instead of answering.
+	// ReplyLost cuts the connection instead of answering, after vCenter carried the call out.
 	ReplyLost
-	// SessionGone ends the session that the call carries, in vCenter, and then passes the call.
+	// SessionGone ends the call's session in vCenter and then passes the call.
 	SessionGone
-	// Faulted answers Break.Fault, and vCenter never sees the call.
+	// Faulted answers Break.Fault without a call of vCenter.
 	Faulted
-	// Stalled waits for Break.Stall and then passes the call, unless the client has gone.
+	// Stalled waits for Break.Stall and then passes the call, unless the client disconnects.
 	Stalled
-	// KilledBefore is Kill right before vCenter sees the call.
+	// KilledBefore calls Kill right before vCenter sees the call.
 	KilledBefore
-	// KilledAfter is Kill right after vCenter carried the call out.
+	// KilledAfter calls Kill right after vCenter carried the call out.
 	KilledAfter
 )
 
 var breakKinds = []string{"Pass", "Refused", "ReplyLost", "SessionGone", "Faulted", "Stalled", "KilledBefore", "KilledAfter"}
 
-// String is the kind's name.
+// String returns the kind's name.
 func (k BreakKind) String() string { return breakKinds[k] }
 
-// Break says what becomes of a call.
+// Break says how to break a call.
 type Break struct {
 	Kind  BreakKind
-	Fault types.BaseMethodFault // of Faulted
-	Stall time.Duration         // of Stalled
+	Fault types.BaseMethodFault // for Faulted
+	Stall time.Duration         // for Stalled
 }
 
-// Entry is a call and what became of it.
+// Entry is a call and its outcome.
 type Entry struct {
 	Call
 	Break Break
-	// Began is when the call came; Took, how long until its answer was passed on, or not.
+	// Began is the time of arrival, and Took the duration until the answer was sent or dropped.
 	Began time.Time
 	Took  time.Duration
-	// Done reports whether the call was answered, or not, already; Broken, that Break did happen. (A stall does not when the
-	// client goes first, the end of a session does not when the call carries none.)
+	// Done reports whether the call has ended, and Broken whether Break took effect. (A stall does not if the client disconnects first, and
+	// SessionGone does not without a session.)
 	Done, Broken bool
 }
 
-// Wire opens another way to this vCenter, on a listener, or on a free port of loopback if that is nil. It closes the
-// listener with the wire, and the wire with the vCenter.
+// Wire opens a wire on a listener or, if that is nil, on a free loopback port. The wire closes the listener, and the vCenter the wire.
 func (n *Network) Wire(listener net.Listener) (*Wire, error) {
 	if listener == nil {
 		var err error
@@ -128,7 +127,7 @@ func (n *Network) opened(w *Wire) *Wire {
 	return w
 }
 
-// newWire begins to serve on a listener. Calls may come at once.
+// newWire starts serving on a listener.
 func (n *Network) newWire(listener net.Listener, records bool) *Wire {
 	w := &Wire{network: n, listener: listener, records: records, turn: world.NewLock(), nth: make(map[string]int), conns: make(map[line]bool)}
 	w.open, w.shut = context.WithCancel(n.set.Context)
@@ -149,20 +148,20 @@ func (n *Network) newWire(listener net.Listener, records bool) *Wire {
 	return w
 }
 
-// URL is the vCenter's URL by this wire, with the user and password of now.
+// URL returns the vCenter's URL over this wire with the current user and password.
 func (w *Wire) URL() *url.URL {
 	return &url.URL{Scheme: w.network.Scheme(), Host: HostOf(w.listener), Path: vim25.Path, User: w.network.set.User()}
 }
 
-// On has f asked for every call, in the order of arrival, before vCenter sees it; nil: all pass. f must not call the
-// wire's On. A call that is under way is not asked for again.
+// On sets a callback that decides about every call, in order of arrival, before vCenter sees it; nil passes all. f must not call On of this
+// wire. Calls in progress are not affected.
 func (w *Wire) On(f func(Call) Break) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ask = f
 }
 
-// Calls are those so far, in the order of arrival.
+// Calls returns the calls so far, in order of arrival.
 func (w *Wire) Calls() []Call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +172,7 @@ func (w *Wire) Calls() []Call {
 	return calls
 }
 
-// Log is what became of the calls so far, in the order of arrival.
+// Log returns the outcome of the calls so far, in order of arrival.
 func (w *Wire) Log() []Entry {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,30 +183,28 @@ func (w *Wire) Log() []Entry {
 	return entries
 }
 
-// Broken are the calls that were broken so far.
+// Broken returns the calls broken so far.
 func (w *Wire) Broken() []Entry {
 	return slices.DeleteFunc(w.Log(), func(e Entry) bool { return !e.Broken })
 }
 
-// Kill cuts all connections from now on, and drops the replies that are under way: to vCenter it looks as if the client's
-// process had died. There is no way back: a new process needs a new wire.
+// Kill cuts all connections for good and drops pending replies, as if the client's process had crashed. A new process needs a new wire.
 func (w *Wire) Kill() {
 	w.sever(true)
 	w.kill()
 }
 
-// Cut takes the network away: all connections are reset, and every new one, until Mend. What vCenter has begun it goes
-// on with, unheard.
+// Cut resets all connections, including new ones, until Mend. Running calls continue without an answer.
 func (w *Wire) Cut() { w.sever(true) }
 
-// Mend gives the network back. It does not undo a Kill.
+// Mend ends Cut. It does not undo Kill.
 func (w *Wire) Mend() {
 	if w.alive.Err() == nil {
 		w.sever(false)
 	}
 }
 
-// Close ends the wire, and what is under way on it.
+// Close closes the wire and ends its calls.
 func (w *Wire) Close() error {
 	w.Kill()
 	w.shut()
@@ -218,7 +215,7 @@ func (w *Wire) Close() error {
 	return nil
 }
 
-// sever resets all connections, and those to come; or lets them come again.
+// sever resets all connections and rejects new ones, or accepts new ones again.
 func (w *Wire) sever(cut bool) {
 	w.mu.Lock()
 	w.cut = cut
@@ -240,7 +237,7 @@ func (w *Wire) resetAll() {
 	}
 }
 
-// HostOf is where clients dial a listener: loopback, if it listens everywhere.
+// HostOf returns the address to dial a listener at: loopback if it listens on all addresses.
 func HostOf(l net.Listener) string {
 	host, port, err := net.SplitHostPort(l.Addr().String())
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
@@ -249,8 +246,8 @@ func HostOf(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// wireListener keeps its port while the wire is cut or the vCenter down, so that no parallel test can take it; connections
-// are reset as soon as they are made.
+// wireListener keeps its port while the wire is cut or vCenter is down, so that no parallel test can take it, and resets connections at
+// once.
 type wireListener struct {
 	net.Listener
 	wire *Wire
@@ -271,13 +268,13 @@ func (l wireListener) Accept() (net.Conn, error) {
 	}
 }
 
-// line is what is reset when the wire is cut: a connection, or a direct call.
+// line is a connection or a direct call, which is reset when the wire is cut.
 type line interface{ reset() }
 
-// connect lists a line, and reports whether the way is open.
+// connect registers a line and reports whether the network is up.
 func (w *Wire) connect(l line) bool {
 	w.mu.Lock()
-	// The line is listed before the gate is asked, so that it is reset by an outage that begins in between.
+	// Register the line before checking the gate, so that an outage in between resets it.
 	w.conns[l] = true
 	open := !w.cut
 	w.mu.Unlock()
@@ -301,7 +298,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// reset closes the connection so that the client sees an error, not an orderly end.
+// reset closes the connection with an error for the client, not an orderly end.
 func (c *conn) reset() {
 	if lingers, ok := c.Conn.(interface{ SetLinger(int) error }); ok {
 		_ = lingers.SetLinger(0)
