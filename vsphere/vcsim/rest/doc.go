@@ -1,7 +1,7 @@
-// Package rest is the REST API of the embedded vCenter, of which tagging is of interest.
+// Package rest is the REST API of the embedded vCenter, mainly for tagging.
 //
-// It promises that sessions end with the others, that calls count and fail as told, and that a tag is attached only where it
-// can be. The answers are those of govmomi's simulator.
+// Its sessions end with the SOAP sessions, its calls are counted and fail on demand, and tags attach only to eligible objects. The answers
+// are those of govmomi's simulator.
 //
-// The order of locks: attaching before any other; mu comes last, and is held for moments only.
+// Lock order: attaching before any other lock; mu comes last and is held only briefly.
 package rest

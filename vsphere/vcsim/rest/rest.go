@@ -17,44 +17,43 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// API is the REST API, of which tagging is of interest. The answers are those of govmomi's simulator, behind
-// sessions of our own: they end with the others, count and fail as told, and leave nothing running.
+// API is the REST API: govmomi's simulator behind sessions of this package, because the simulator's own leave goroutines running.
 type API struct {
 	objects *simulator.Registry
 	rights  Rights
 	valid   func(*types.Login) bool // whether a user may log in
 	inner   http.Handler
-	key     string // the one session that inner knows
+	key     string // the only session of inner
 
-	attaching sync.Mutex // tags are attached one call after the other, so that what is checked is still so
+	attaching sync.Mutex // serializes attach calls, so that their checks stay valid
 
 	mu       sync.Mutex        // guards what follows
-	sessions map[string]string // who it is, by id
+	sessions map[string]string // user by session id
 }
 
-// The names that govmomi keeps to itself.
+// Names that govmomi does not export.
 const (
 	restSession = rest.Path + "/com/vmware/cis/session"
 	restHeader  = "vmware-api-session-id"
 	restInBody  = "vmware-use-header-authn"
 )
 
-// Rights are what the clients may do and see.
+// Rights are the clients' privileges.
 type Rights interface {
-	// IsDenied names the privilege that was taken from a call, if one was.
+	// IsDenied returns the privilege denied for a call, if any.
 	IsDenied(method string) (privilege string, denied bool)
-	// ForbiddenREST says why the clients' role does not allow a call; nil: it does.
+	// ForbiddenREST returns the fault if the clients' role does not allow a call, or nil.
 	ForbiddenREST(r *http.Request) types.BaseMethodFault
-	// Hides reports whether an object is hidden from them.
+	// Hides reports whether an object is hidden from the clients.
 	Hides(ref types.ManagedObjectReference) bool
 }
 
-// New serves the API under /rest and /api. valid reports whether a user may log in.
+// New serves the API under /rest and /api. valid reports whether credentials are correct.
 func New(w *world.World, r Rights, valid func(*types.Login) bool) *API {
 	a := &API{objects: w.Objects, rights: r, valid: valid, key: uuid.NewString(), sessions: make(map[string]string)}
 	patterns, inner := vapi.New(w.Service.Listen, w.Objects)
 	a.inner = inner
-	// A login would start a watch for idle sessions that outlives this vCenter.
+	// A login would start a goroutine for idle sessions that outlives this vCenter.
 	known := reflect.ValueOf(inner).Elem().FieldByName("Session").Interface().(map[string]*rest.Session)
 	known[a.key] = &rest.Session{User: "vcsim", Created: time.Now(), LastAccessed: time.Now()}
 	for _, pattern := range patterns {
@@ -63,7 +62,7 @@ func New(w *world.World, r Rights, valid func(*types.Login) bool) *API {
 	return a
 }
 
-// ServeHTTP answers a request of the endpoint.
+// ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := SessionID(r)
 	a.mu.Lock()
@@ -101,13 +100,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass has the simulator answer.
+// pass makes the simulator answer.
 func (a *API) pass(w http.ResponseWriter, r *http.Request) {
 	r.Header.Set(restHeader, a.key)
 	a.inner.ServeHTTP(w, r)
 }
 
-// SessionID is the id of the session that a request carries; "": none.
+// SessionID returns the id of a request's session; "" if there is none.
 func SessionID(r *http.Request) string {
 	if id := r.Header.Get(restHeader); id != "" {
 		return id
@@ -118,7 +117,7 @@ func SessionID(r *http.Request) string {
 	return ""
 }
 
-// admit says why a client's call may not pass.
+// admit returns the fault if the clients' privileges do not allow a call, or nil.
 func (a *API) admit(r *http.Request) types.BaseMethodFault {
 	if privilege, denied := a.rights.IsDenied(wire.MethodOf(r, nil)); denied {
 		return &types.NoPermission{PrivilegeId: privilege}
@@ -126,7 +125,7 @@ func (a *API) admit(r *http.Request) types.BaseMethodFault {
 	return a.rights.ForbiddenREST(r)
 }
 
-// login begins a session for who may also log in by SOAP.
+// login begins a session for a user with valid credentials.
 func (a *API) login(w http.ResponseWriter, r *http.Request) {
 	user, password, ok := r.BasicAuth()
 	if !ok || !a.valid(&types.Login{UserName: user, Password: password}) {
@@ -143,7 +142,7 @@ func (a *API) login(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, id)
 }
 
-// Drop ends a session, and reports whether there was one.
+// Drop ends a session, and reports whether it existed.
 func (a *API) Drop(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,7 +162,7 @@ func (a *API) DropAll() {
 	}
 }
 
-// Sessions counts the sessions that exist now, without Admin's.
+// Sessions counts the current sessions without Admin's.
 func (a *API) Sessions() (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,7 +179,7 @@ func answerJSON(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"value": value})
 }
 
-// Refuse answers a fault in the way of REST.
+// Refuse answers a fault in the form of the REST API.
 //
 // [doc] com.vmware.vapi.std.errors: unauthenticated 401, unauthorized 403, not_found 404, invalid_argument 400,
 // already_exists 400, service_unavailable 503, internal_server_error 500.

@@ -20,20 +20,20 @@ const (
 	restAssociation = restTagging + "/tag-association"
 )
 
-// tagged is a reference as REST has it.
+// tagged is an object reference in the REST API's form.
 type tagged struct {
 	Type string `json:"type"`
 	ID   string `json:"id"`
 }
 
-// attachment is a call that attaches tags to an object, or to several.
+// attachment is a call that attaches tags to one or more objects.
 type attachment struct {
 	Object  *tagged  `json:"object_id,omitempty"`
 	Objects []tagged `json:"object_ids,omitempty"`
 	Tags    []string `json:"tag_ids,omitempty"`
 }
 
-// attachmentOf reads it, and leaves the request as it was; nil: it is another call.
+// attachmentOf parses a request without consuming its body; nil if it is another call.
 func attachmentOf(r *http.Request) (*attachment, error) {
 	if !strings.HasPrefix(r.URL.Path, restAssociation) || !strings.HasPrefix(r.URL.Query().Get("~action"), "attach") {
 		return nil, nil
@@ -56,12 +56,11 @@ func attachmentOf(r *http.Request) (*attachment, error) {
 	return call, nil
 }
 
-// attach refuses to attach a tag where it cannot be, which the simulator does not.
+// attach rejects tags that an object cannot have, which the simulator does not.
 //
-// [doc] com.vmware.cis.tagging.TagAssociation.attach: unauthorized without the privilege to read the object, as of one
-// that is gone or hidden; invalid_argument if the tag is not eligible for the object: its category is for other types,
-// or for one tag, and another is there. Of several tags those that cannot be are among the answer's errors, whose ids
-// are not documented.
+// [doc] com.vmware.cis.tagging.TagAssociation.attach: unauthorized without the privilege to read the object, also for a missing or hidden
+// one; invalid_argument if the tag is not eligible for the object: its category is for other types, or it allows one tag and the object has
+// another. A call with several tags lists the ineligible ones in its errors, whose ids are not documented.
 func (a *API) attach(w http.ResponseWriter, r *http.Request, call *attachment) {
 	a.attaching.Lock()
 	defer a.attaching.Unlock()
@@ -72,17 +71,17 @@ func (a *API) attach(w http.ResponseWriter, r *http.Request, call *attachment) {
 			return
 		}
 	}
-	var fit []string
-	var unfit tags.BatchErrors
+	var eligible []string
+	var ineligible tags.BatchErrors
 	for _, id := range call.Tags {
 		if slices.ContainsFunc(call.Objects, func(o tagged) bool { return !a.eligible(id, o) }) {
-			unfit = append(unfit, tags.BatchError{Type: "cis.tagging.invalidArgument.error", Message: "Tag " + id + " cannot be attached to the object."})
+			ineligible = append(ineligible, tags.BatchError{Type: "cis.tagging.invalidArgument.error", Message: "Tag " + id + " cannot be attached to the object."})
 			continue
 		}
-		fit = append(fit, id)
+		eligible = append(eligible, id)
 	}
 	switch {
-	case len(unfit) == 0:
+	case len(ineligible) == 0:
 		a.pass(w, r)
 	case !strings.HasSuffix(r.URL.Path, "/tag-association"): // one tag
 		Refuse(w, &types.InvalidArgument{InvalidProperty: "tag_id"})
@@ -90,12 +89,12 @@ func (a *API) attach(w http.ResponseWriter, r *http.Request, call *attachment) {
 		var done struct {
 			Errors tags.BatchErrors `json:"error_messages"`
 		}
-		a.ask(http.MethodPost, r.URL.RequestURI(), attachment{Object: call.Object, Tags: fit}, &done)
-		answerJSON(w, map[string]any{"success": false, "error_messages": append(done.Errors, unfit...)})
+		a.ask(http.MethodPost, r.URL.RequestURI(), attachment{Object: call.Object, Tags: eligible}, &done)
+		answerJSON(w, map[string]any{"success": false, "error_messages": append(done.Errors, ineligible...)})
 	}
 }
 
-// eligible says whether an object may have a tag. One that is not there is the simulator's to refuse.
+// eligible reports whether an object may have a tag. A missing tag is left for the simulator to reject.
 func (a *API) eligible(id string, o tagged) bool {
 	var tag, other tags.Tag
 	var category tags.Category
@@ -115,7 +114,7 @@ func (a *API) eligible(id string, o tagged) bool {
 	})
 }
 
-// ask asks the simulator; what it does not know leaves out as it is.
+// ask calls the simulator; out is unchanged if the object does not exist.
 func (a *API) ask(method, uri string, body, out any) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
