@@ -49,18 +49,18 @@ func (s *searchIndex) FindAllByUuid(ctx *simulator.Context, req *types.FindAllBy
 
 // seen takes what is hidden out of an answer: a reference, or several.
 func (s *searchIndex) seen(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
-	veil := s.v.Rights.Veil()
-	if veil == nil || world.IsAdmin(ctx.Session) || body.Fault() != nil {
+	hidden := s.v.Rights.HiddenObjects()
+	if hidden == nil || world.IsAdmin(ctx.Session) || body.Fault() != nil {
 		return body
 	}
 	found := reflect.ValueOf(body).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
 	switch refs := found.Interface().(type) {
 	case *types.ManagedObjectReference:
-		if refs != nil && veil.Hides(*refs) {
+		if refs != nil && hidden.Hides(*refs) {
 			found.SetZero()
 		}
 	case []types.ManagedObjectReference:
-		found.Set(reflect.ValueOf(veil.Visible(refs)))
+		found.Set(reflect.ValueOf(hidden.Visible(refs)))
 	}
 	return body
 }

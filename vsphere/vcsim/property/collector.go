@@ -40,8 +40,8 @@ func (pc *collector) RetrieveProperties(ctx *simulator.Context, req *types.Retri
 // ContinueRetrievePropertiesEx leaves out what was hidden since the first page.
 func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *types.ContinueRetrievePropertiesEx) soap.HasFault {
 	body := pc.PropertyCollector.ContinueRetrievePropertiesEx(ctx, req).(*methods.ContinueRetrievePropertiesExBody)
-	if veil := pc.veilFor(ctx); veil != nil && body.Res != nil {
-		body.Res.Returnval.Objects = veil.Unhidden(body.Res.Returnval.Objects)
+	if hidden := pc.hiddenFrom(ctx); hidden != nil && body.Res != nil {
+		body.Res.Returnval.Objects = hidden.WithoutHidden(body.Res.Returnval.Objects)
 	}
 	return body
 }
@@ -51,14 +51,14 @@ func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesE
 	if fault := pc.v.newer(req.SpecSet...); fault != nil {
 		return &methods.RetrievePropertiesExBody{Fault_: simulator.Fault("", fault)}
 	}
-	veil := pc.veilFor(ctx)
-	if veil == nil {
+	hidden := pc.hiddenFrom(ctx)
+	if hidden == nil {
 		return pc.readAll(ctx, req)
 	}
-	specs, refused := veil.WithoutNamed(req.SpecSet)
+	specs, refused := hidden.SplitNamed(req.SpecSet)
 	body := pc.readAll(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: specs, Options: req.Options})
 	if body.Res != nil {
-		body.Res.Returnval.Objects = append(veil.Unhidden(body.Res.Returnval.Objects), refused...)
+		body.Res.Returnval.Objects = append(hidden.WithoutHidden(body.Res.Returnval.Objects), refused...)
 	}
 	return body
 }
@@ -71,11 +71,11 @@ func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrieveProperti
 	return retrieve(ctx, pc.v.objects, req.SpecSet)
 }
 
-func (pc *collector) veilFor(ctx *simulator.Context) *rights.Veil {
+func (pc *collector) hiddenFrom(ctx *simulator.Context) *rights.HiddenObjects {
 	if ctx.Session == nil || world.IsAdmin(ctx.Session) {
 		return nil
 	}
-	return pc.v.rights.Veil()
+	return pc.v.rights.HiddenObjects()
 }
 
 // CreateFilter also notes the filter for the stream, which does not listen to the registry by filter.

@@ -1,8 +1,6 @@
-// Package rights is what the clients of the embedded vCenter may do and see: the privileges of their role, calls that are denied
-// to them, and objects that are hidden from them.
+// Package rights is the permissions of the embedded vCenter's clients: the privileges of their role, denied calls, and hidden objects.
 //
-// It promises that a client without the privileges that VMware documents for a call is told NoPermission, as a real vCenter
-// tells it, and that nothing of this holds for Admin.
+// A client without the privileges that VMware documents for a call gets NoPermission, as in a real vCenter. None of this applies to Admin.
 //
-// The order of locks: mu comes last. Questions about an object's parents lock one object at a time.
+// Lock order: mu comes last. A walk up the parents of an object locks one object at a time.
 package rights

@@ -10,12 +10,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// Hide takes all rights on an object, and on all that is inside it, from everybody but Admin. It still
-// exists: its name stays taken, what is under way goes on. But no traversal and no list shows it, a
-// stream says that it left, and whoever names it is told NoPermission, not ManagedObjectNotFound.
+// Hide withdraws all permissions on an object and its contents from all users but Admin. The object keeps its name and its tasks run on,
+// but traversals and lists omit it, a stream reports that it left, and a call that names it gets NoPermission, not ManagedObjectNotFound.
 func (v *Rights) Hide(ref types.ManagedObjectReference) { v.setHidden(ref, true) }
 
-// Show gives back what Hide took.
+// Show undoes Hide.
 func (v *Rights) Show(ref types.ManagedObjectReference) { v.setHidden(ref, false) }
 
 func (v *Rights) setHidden(ref types.ManagedObjectReference, hide bool) {
@@ -30,21 +29,21 @@ func (v *Rights) setHidden(ref types.ManagedObjectReference, hide bool) {
 	v.world.Mark(ref)
 }
 
-// Veil is what is hidden during one read.
-type Veil struct {
+// HiddenObjects are the hidden objects during one read.
+type HiddenObjects struct {
 	v      *Rights
 	ctx    *simulator.Context
 	hidden map[types.ManagedObjectReference]bool
 }
 
-// Veil returns nil if nothing is hidden.
-func (v *Rights) Veil() *Veil {
+// HiddenObjects returns nil if no object is hidden.
+func (v *Rights) HiddenObjects() *HiddenObjects {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.hidden) == 0 {
 		return nil
 	}
-	w := &Veil{v: v, ctx: v.world.Context(), hidden: make(map[types.ManagedObjectReference]bool, len(v.hidden))}
+	w := &HiddenObjects{v: v, ctx: v.world.Context(), hidden: make(map[types.ManagedObjectReference]bool, len(v.hidden))}
 	for ref := range v.hidden {
 		w.hidden[ref] = true
 	}
@@ -53,12 +52,12 @@ func (v *Rights) Veil() *Veil {
 
 // Hides reports whether an object is hidden from the clients.
 func (v *Rights) Hides(ref types.ManagedObjectReference) bool {
-	w := v.Veil()
+	w := v.HiddenObjects()
 	return w != nil && w.Hides(ref)
 }
 
-// Hides says whether ref, or what it is inside of, is hidden.
-func (w *Veil) Hides(ref types.ManagedObjectReference) bool {
+// Hides reports whether ref or an ancestor of it is hidden.
+func (w *HiddenObjects) Hides(ref types.ManagedObjectReference) bool {
 	for {
 		if w.hidden[ref] {
 			return true
@@ -76,8 +75,8 @@ func (w *Veil) Hides(ref types.ManagedObjectReference) bool {
 	}
 }
 
-// Visible are those that are not hidden.
-func (w *Veil) Visible(refs []types.ManagedObjectReference) (seen []types.ManagedObjectReference) {
+// Visible returns the references that are not hidden.
+func (w *HiddenObjects) Visible(refs []types.ManagedObjectReference) (seen []types.ManagedObjectReference) {
 	for _, ref := range refs {
 		if !w.Hides(ref) {
 			seen = append(seen, ref)
@@ -86,10 +85,9 @@ func (w *Veil) Visible(refs []types.ManagedObjectReference) (seen []types.Manage
 	return seen
 }
 
-// hiddenArgument finds the first hidden object that a call names. Reads are left to the collector,
-// which answers for each object by itself.
+// hiddenArgument returns the first hidden object that a call names. The collector checks reads itself, because it answers for each object.
 func (v *Rights) hiddenArgument(m *simulator.Method) (types.ManagedObjectReference, bool) {
-	w := v.Veil()
+	w := v.HiddenObjects()
 	if w == nil || m.This.Type == "PropertyCollector" || m.This.Type == "ListView" {
 		return types.ManagedObjectReference{}, false
 	}
@@ -101,8 +99,8 @@ func (v *Rights) hiddenArgument(m *simulator.Method) (types.ManagedObjectReferen
 	return types.ManagedObjectReference{}, false
 }
 
-// Unhidden drops what is hidden from what a traversal found, and from the lists in it.
-func (w *Veil) Unhidden(objects []types.ObjectContent) []types.ObjectContent {
+// WithoutHidden removes hidden objects from the result of a traversal and from the lists in it.
+func (w *HiddenObjects) WithoutHidden(objects []types.ObjectContent) []types.ObjectContent {
 	kept := objects[:0]
 	for _, o := range objects {
 		if w.Hides(o.Obj) {
@@ -118,11 +116,11 @@ func (w *Veil) Unhidden(objects []types.ObjectContent) []types.ObjectContent {
 	return kept
 }
 
-// WithoutNamed splits what a request names into what may be read, and the answers for the rest.
+// SplitNamed splits the objects that a request names into the readable ones and the answers for the hidden ones.
 //
 // [doc] ObjectContent.missingSet: "properties for which values could not be retrieved and the
 // associated fault"; one of them is NoPermission.
-func (w *Veil) WithoutNamed(specs []types.PropertyFilterSpec) (readable []types.PropertyFilterSpec, refused []types.ObjectContent) {
+func (w *HiddenObjects) SplitNamed(specs []types.PropertyFilterSpec) (readable []types.PropertyFilterSpec, refused []types.ObjectContent) {
 	for _, spec := range specs {
 		var objects []types.ObjectSpec
 		for _, o := range spec.ObjectSet {

@@ -9,44 +9,44 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// Rights are what the clients may do and see. What is said of them does not hold for Admin.
+// Rights are the permissions of the clients, without Admin.
 type Rights struct {
 	world   *world.World
 	objects *simulator.Registry // of the world
 
 	mu     sync.Mutex        // guards what follows
-	role   *role             // what the clients may do; nil: everything
+	role   *role             // nil: all privileges
 	denied map[string]string // privilege by method
 	hidden map[types.ManagedObjectReference]bool
 }
 
-// New lets the clients do and see everything.
+// New grants the clients everything.
 func New(w *world.World) *Rights {
 	return &Rights{world: w, objects: w.Objects, denied: make(map[string]string), hidden: make(map[types.ManagedObjectReference]bool)}
 }
 
-// Deny takes a privilege away: the SOAP method answers NoPermission, naming it, until Allow.
+// Deny denies a SOAP method until Allow: it returns NoPermission with this privilege.
 func (v *Rights) Deny(method, privilege string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.denied[method] = privilege
 }
 
-// Allow gives back what Deny took.
+// Allow undoes Deny.
 func (v *Rights) Allow(method string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.denied, method)
 }
 
-// AllowAll gives back all that Deny took.
+// AllowAll undoes Deny for all methods.
 func (v *Rights) AllowAll() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	clear(v.denied)
 }
 
-// IsDenied names the privilege that Deny took for a method, if it did.
+// IsDenied returns the privilege that Deny named for a method, if any.
 func (v *Rights) IsDenied(method string) (privilege string, denied bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -54,10 +54,10 @@ func (v *Rights) IsDenied(method string) (privilege string, denied bool) {
 	return privilege, denied
 }
 
-// Admit says why a client's call may not pass.
+// Admit returns the fault if a client's call is not permitted, or nil.
 func (v *Rights) Admit(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
 	if ctx.Session == nil {
-		return nil // who has not logged in learns nothing about rights
+		return nil // NotAuthenticated comes first
 	}
 	if hidden, ok := v.hiddenArgument(m); ok {
 		return &types.NoPermission{Object: &hidden, PrivilegeId: "System.View"}

@@ -15,24 +15,23 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// tagging is where the REST API has tags.
+// tagging is the path of the REST API for tags.
 const tagging = rest.Path + "/com/vmware/cis/tagging"
 
-// everyRole is what vCenter puts into every role by itself.
+// everyRole are the privileges that vCenter adds to every role.
 //
-// [doc] vSphere Security, "Using Roles to Assign Privileges": System.Anonymous, System.View and System.Read are in every
-// role that is made.
+// [doc] vSphere Security, "Using Roles to Assign Privileges": every new role has System.Anonymous, System.View and System.Read.
 var everyRole = []string{"System.Anonymous", "System.View", "System.Read"}
 
-// role is what the clients may do: nil means everything.
+// role is the privileges of the clients; a nil role has all.
 type role struct {
 	privileges map[string]bool
-	// withdrawn are objects on which, and in which, a privilege is not held.
+	// withdrawn are the objects on and below which a privilege is not held.
 	withdrawn map[string]map[types.ManagedObjectReference]bool
 }
 
-// Restrict gives the clients a role with exactly these privileges, on everything; what a call needs is as VMware's API
-// reference has it (needs). Who lacks a privilege is told NoPermission, with the first that is missing.
+// Restrict gives the clients a role with exactly these privileges on all objects. A call without the privileges that VMware's API reference
+// lists (needs) gets NoPermission with the first missing one.
 func (v *Rights) Restrict(privileges ...string) {
 	r := &role{privileges: make(map[string]bool), withdrawn: make(map[string]map[types.ManagedObjectReference]bool)}
 	for _, p := range slices.Concat(everyRole, privileges) {
@@ -43,7 +42,7 @@ func (v *Rights) Restrict(privileges ...string) {
 	v.role = r
 }
 
-// Withdraw takes a privilege of the role of Restrict away on some objects and all that is in them; with none, everywhere.
+// Withdraw removes a privilege of the role on some objects and their contents or, without objects, everywhere.
 func (v *Rights) Withdraw(privilege string, on ...types.ManagedObjectReference) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -65,7 +64,7 @@ func (v *Rights) Withdraw(privilege string, on ...types.ManagedObjectReference) 
 	v.role = r
 }
 
-// Unrestrict lets the clients do everything again.
+// Unrestrict grants the clients everything again.
 func (v *Rights) Unrestrict() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -78,7 +77,7 @@ func (v *Rights) currentRole() *role {
 	return v.role
 }
 
-// holds reports whether a privilege is held on an object.
+// holds reports whether a role has a privilege on an object.
 func (v *Rights) holds(r *role, privilege string, ref types.ManagedObjectReference) bool {
 	if r == nil {
 		return true
@@ -100,13 +99,13 @@ func (v *Rights) holds(r *role, privilege string, ref types.ManagedObjectReferen
 	return true
 }
 
-// need is a privilege that has to be held on an object.
+// need is a privilege required on an object.
 type need struct {
 	privilege string
 	on        types.ManagedObjectReference
 }
 
-// forbidden says why the role does not allow a call; nil if it does.
+// forbidden returns the fault if the role does not allow a call, or nil.
 func (v *Rights) forbidden(m *simulator.Method) types.BaseMethodFault {
 	r := v.currentRole()
 	if r == nil {
@@ -120,12 +119,12 @@ func (v *Rights) forbidden(m *simulator.Method) types.BaseMethodFault {
 	return nil
 }
 
-// needs are the privileges that a call requires.
+// needs returns the privileges that a call requires.
 //
-// [doc] "Required privileges" of each method in the Virtual Infrastructure JSON API 8.0. CloneVM_Task needs Create from
-// existing and Add new disk on the folder, and Network.Assign on the networks, by vSphere Security, "Required Privileges for
-// Common Tasks"; and, for what its spec.config changes, what ReconfigVM_Task needs. Destroy_Task: "must be held on the parent
-// of the destroyed entity as well as the entity itself".
+// [doc] "Required privileges" of each method in the Virtual Infrastructure JSON API 8.0. CloneVM_Task needs Create from existing and Add
+// new disk on the folder, and Network.Assign on the networks, by vSphere Security, "Required Privileges for Common Tasks"; and, for the
+// changes of its spec.config, the privileges of ReconfigVM_Task. Destroy_Task: "must be held on the parent of the destroyed entity as well
+// as the entity itself".
 func (v *Rights) needs(m *simulator.Method) []need {
 	root := v.world.Root()
 	switch req := m.Body.(type) {
@@ -188,8 +187,8 @@ func (v *Rights) needs(m *simulator.Method) []need {
 	return nil
 }
 
-// unregisterNeeds are those for the VMs in a folder: Unregister is needed "in both the object and its parent object" (vSphere Security,
-// Virtual Machine Inventory Privileges).
+// unregisterNeeds returns the privileges to unregister the VMs in a folder: Unregister is needed "in both the object and its parent object"
+// (vSphere Security, Virtual Machine Inventory Privileges).
 func (v *Rights) unregisterNeeds(folder types.ManagedObjectReference) (all []need) {
 	if f, is := v.objects.Get(folder).(*simulator.Folder); is {
 		for _, child := range f.ChildEntity {
@@ -247,7 +246,7 @@ func (v *Rights) cloneNeeds(source types.ManagedObjectReference, req *types.Clon
 	return all
 }
 
-// networksIn are the networks that adapters are added to; nil if none is.
+// networksIn returns the networks of added adapters; nil if there are none.
 func (v *Rights) networksIn(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
 	for _, change := range changes {
 		spec := change.GetVirtualDeviceConfigSpec()
@@ -269,7 +268,7 @@ func (v *Rights) networksIn(changes []types.BaseVirtualDeviceConfigSpec) (refs [
 	return refs
 }
 
-// configNeeds are those of a change of a VM's configuration.
+// configNeeds returns the privileges that a change of a VM's configuration requires.
 func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectReference) (all []need) {
 	add := func(is bool, privilege string) {
 		if is {
@@ -303,7 +302,7 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 	return all
 }
 
-// ForbiddenREST says why the role does not allow a call of the REST API.
+// ForbiddenREST returns the fault if the role does not allow a call of the REST API, or nil.
 //
 // [doc] vSphere Automation API, tagging: "the create category privilege", "the create tag privilege", "the attach tag
 // privilege on the tag". vSphere Security: Assign or Unassign vSphere Tag on Object.
@@ -327,18 +326,18 @@ func (v *Rights) ForbiddenREST(r *http.Request) types.BaseMethodFault {
 	return nil
 }
 
-// Authorization is the AuthorizationManager during one call.
+// Authorization wraps the AuthorizationManager for one call.
 func (v *Rights) Authorization(o *simulator.AuthorizationManager) mo.Reference {
 	return &authorizationManager{AuthorizationManager: o, v: v}
 }
 
-// authorizationManager answers which privileges are held by what Restrict, Withdraw and Deny said.
+// authorizationManager reports privileges according to Restrict, Withdraw and Deny.
 type authorizationManager struct {
 	*simulator.AuthorizationManager
 	v *Rights
 }
 
-// FetchUserPrivilegeOnEntities answers for whoever is asked about: there is one role for all.
+// FetchUserPrivilegeOnEntities ignores the user: all clients have one role.
 func (a *authorizationManager) FetchUserPrivilegeOnEntities(req *types.FetchUserPrivilegeOnEntities) soap.HasFault {
 	inner := a.AuthorizationManager.FetchUserPrivilegeOnEntities(req).(*methods.FetchUserPrivilegeOnEntitiesBody)
 	held := a.v.currentRole()
@@ -359,7 +358,7 @@ func (a *authorizationManager) FetchUserPrivilegeOnEntities(req *types.FetchUser
 	return inner
 }
 
-// newPrivileges are those that the simulator's list, which is of an older vCenter, does not have.
+// newPrivileges are missing in the simulator's list, which is that of an older vCenter.
 var newPrivileges = []string{
 	"InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable", "InventoryService.Tagging.CreateTag",
 	"InventoryService.Tagging.CreateCategory", "StorageProfile.View", "VirtualMachine.Config.ManagedBy",
