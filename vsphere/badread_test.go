@@ -36,7 +36,7 @@ func TestOneObjectThatCannotBeReadKeepsNoOtherFromBeingKnown(t *testing.T) {
 				w := newWorld(t)
 				p := w.start()
 				good, bad := p.member(0), p.member(1)
-				w.Spoil(inventory.VMRef(bad.MoRef), fault)
+				w.FailReadsOf(inventory.VMRef(bad.MoRef), fault)
 				w.must(w.PowerOn("web-0"))
 				p.reads(inventory.VMRef(good.MoRef), inventory.VMRef(bad.MoRef), w.Unmanaged)
 				s := p.state(good.MoRef, bad.MoRef)
@@ -52,7 +52,7 @@ func TestOneObjectThatCannotBeReadKeepsNoOtherFromBeingKnown(t *testing.T) {
 				two := w.start() // which knows nothing yet
 				two.until("it knows", func() bool { s := two.state(); return s.Known && len(s.VMs) == 1 && s.VMs[0].Ordinal == 0 })
 
-				w.Spoil(inventory.VMRef(bad.MoRef), nil)
+				w.FailReadsOf(inventory.VMRef(bad.MoRef), nil)
 				if err := p.reader.Scan(context.Background()); err != nil {
 					t.Fatal(err)
 				}
@@ -72,7 +72,7 @@ func TestAHostThatVanishesWhileItsVMsAreReadDelaysNothing(t *testing.T) {
 		vm := p.member(0)
 		host, err := w.Find("/DC0/host/DC0_C0/DC0_C0_H0")
 		w.must(err)
-		w.Spoil(host, &vim.ManagedObjectNotFound{Obj: host})
+		w.FailReadsOf(host, &vim.ManagedObjectNotFound{Obj: host})
 		w.must(w.PowerOn("web-0"))
 		p.reads(inventory.VMRef(vm.MoRef))
 		if s := p.state(vm.MoRef); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOn || !s.VMs[0].Reachable || len(s.Gone) > 0 {
@@ -114,7 +114,7 @@ func TestNamedReadsArePublishedThoughTheScanFails(t *testing.T) {
 		vm := p.member(0)
 		w.must(w.PowerOn("web-0"))
 		root := w.Admin().ServiceContent.RootFolder
-		w.Spoil(root, &vim.SystemError{Reason: "vpxd"})
+		w.FailReadsOf(root, &vim.SystemError{Reason: "vpxd"})
 		ctx, cancel := context.WithCancel(context.Background())
 		scanned := make(chan error, 1)
 		go func() { scanned <- p.reader.Scan(ctx) }()
@@ -139,7 +139,7 @@ func TestManyObjectsThatCannotBeReadCostFewCalls(t *testing.T) {
 			refs = append(refs, ref)
 		}
 		p.reads(refs...)
-		w.Spoil(refs[70], &vim.SystemError{})
+		w.FailReadsOf(refs[70], &vim.SystemError{})
 		before := w.Calls()["RetrievePropertiesEx"]
 		p.reads(refs...)
 		if n := w.Calls()["RetrievePropertiesEx"] - before; n > 25 {
@@ -155,7 +155,7 @@ func TestAPoolThatIsDestroyedDoesNotKeepAnotherFromBeingFound(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Pools: 2})
 		other, err := w.Find("/DC0/host/DC0_C0/Resources/DC0_C0_RP2")
 		w.must(err)
-		w.Spoil(other, &vim.ManagedObjectNotFound{Obj: other})
+		w.FailReadsOf(other, &vim.ManagedObjectNotFound{Obj: other})
 		c := w.config()
 		c.Pool = "DC0_C0_RP1"
 		v, err := New(c)
@@ -163,7 +163,7 @@ func TestAPoolThatIsDestroyedDoesNotKeepAnotherFromBeingFound(t *testing.T) {
 		began := time.Now()
 		go func() {
 			time.Sleep(time.Second)
-			w.Spoil(other, nil)
+			w.FailReadsOf(other, nil)
 		}()
 		p := w.run(v)
 		p.until("the pool is found", func() bool { s := p.state(); return s.Known && s.Trouble == nil })

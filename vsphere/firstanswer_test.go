@@ -30,7 +30,7 @@ func firstAnswer(t *testing.T, direct bool) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.fill(150)
-		w.FirstUpdates(2 * time.Minute)
+		w.DelayFirstUpdates(2 * time.Minute)
 		c, began := w.config(), time.Now()
 		if !direct {
 			c.Through = nil
@@ -41,7 +41,7 @@ func firstAnswer(t *testing.T, direct bool) {
 		w.must(err)
 		p := w.run(v)
 		p.until("vCenter is known", func() bool { return p.state().Known })
-		w.FirstUpdates(0) // the stream of tasks has little to tell
+		w.DelayFirstUpdates(0) // the stream of tasks has little to tell
 		if took := time.Since(began); took < 4*time.Minute || took > 5*time.Minute {
 			t.Errorf("after %s; two pages take two minutes each", took)
 		}
@@ -72,7 +72,7 @@ func TestEveryReadTakesAllPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.fill(30)
-		w.Page(7)
+		w.SetPageSize(7)
 		p := w.start()
 		for i := range int32(3) {
 			p.member(i)

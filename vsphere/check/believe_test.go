@@ -97,7 +97,7 @@ var lies = []struct {
 	check, seen string
 	tell        func(w *world, o *Options)
 }{
-	{"stream of changes", "fell silent", func(w *world, _ *Options) { w.FirstUpdates(6 * time.Minute) }},
+	{"stream of changes", "fell silent", func(w *world, _ *Options) { w.DelayFirstUpdates(6 * time.Minute) }},
 	{"deep: session that ends", "not answered by NotAuthenticated", func(w *world, _ *Options) {
 		w.Rewrite(nth(1, func(*types.Logout) { w.FailCall("CurrentTime", &types.NoPermission{PrivilegeId: "System.View"}, 1) }))
 	}},
@@ -108,7 +108,7 @@ var lies = []struct {
 		w.Rewrite(nth(2, func(r *types.CloneVM_Task) { r.Name = "another" }))
 	}},
 	{"deep: running clone", "not found among the recent tasks", func(w *world, _ *Options) {
-		w.Twist(each("Task", "info", func(info types.TaskInfo) any { info.DescriptionId = "Something.else"; return info }))
+		w.ChangeReads(each("Task", "info", func(info types.TaskInfo) any { info.DescriptionId = "Something.else"; return info }))
 	}},
 	{"deep: name held by a clone", "only when the first clone had ended", func(w *world, _ *Options) { w.RefuseLate(true) }},
 	{"deep: name held by a clone", "a folder was made", func(w *world, _ *Options) {
@@ -120,7 +120,7 @@ var lies = []struct {
 	}},
 	{"deep: stamp at first sight", "and not yet its stamp", func(w *world, _ *Options) {
 		looks := 0
-		w.Twist(func(o *types.ObjectContent) {
+		w.ChangeReads(func(o *types.ObjectContent) {
 			without := slices.DeleteFunc(slices.Clone(o.PropSet), func(p types.DynamicProperty) bool { return p.Name == trialPath })
 			if len(without) < len(o.PropSet) {
 				if looks++; looks == 1 {
@@ -130,7 +130,7 @@ var lies = []struct {
 		})
 	}},
 	{"deep: stamp", "another instanceUuid", func(w *world, _ *Options) {
-		w.Twist(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
+		w.ChangeReads(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
 	}},
 	{"deep: stamp", "does not have the extraConfig", func(w *world, _ *Options) {
 		w.Rewrite(func(r any) {
@@ -140,7 +140,7 @@ var lies = []struct {
 		})
 	}},
 	{"deep: disks of a clone", "have the keys [2104]", func(w *world, _ *Options) {
-		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
 			if disk, is := d.(*types.VirtualDisk); is {
 				disk.Key = 2104
 			}
@@ -148,28 +148,28 @@ var lies = []struct {
 	}},
 	{"deep: disks of a clone", "the uuid of its source's", func(w *world, _ *Options) {
 		uuid := w.diskUUID("ubuntu")
-		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
 			if disk, is := d.(*types.VirtualDisk); is {
 				disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Uuid = uuid
 			}
 		}))
 	}},
 	{"deep: order of adapters", "is not the one that was added", func(w *world, _ *Options) {
-		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
 			if card, is := d.(types.BaseVirtualEthernetCard); is {
 				card.GetVirtualEthernetCard().Key *= -1
 			}
 		}))
 	}},
 	{"deep: order of adapters", "no MAC address", func(w *world, _ *Options) {
-		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
 			if card, is := d.(types.BaseVirtualEthernetCard); is {
 				card.GetVirtualEthernetCard().MacAddress = ""
 			}
 		}))
 	}},
 	{"deep: linked clone", "no children of the snapshot's", func(w *world, _ *Options) {
-		w.Twist(w.devices(func(d types.BaseVirtualDevice) {
+		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
 			if disk, is := d.(*types.VirtualDisk); is {
 				disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Parent = nil
 			}
@@ -201,7 +201,7 @@ var lies = []struct {
 		})
 	}},
 	{"deep: absent key", "told as missing", func(w *world, _ *Options) {
-		w.Twist(func(o *types.ObjectContent) {
+		w.ChangeReads(func(o *types.ObjectContent) {
 			if len(o.PropSet)+len(o.MissingSet) == 0 {
 				o.MissingSet = []types.MissingProperty{{Path: "config", Fault: types.LocalizedMethodFault{Fault: new(types.InvalidProperty)}}}
 			}
@@ -222,7 +222,7 @@ var lies = []struct {
 		})
 	}},
 	{"deep: derived types", "podConfig.enabled of StoragePod", func(w *world, _ *Options) {
-		w.Twist(func(o *types.ObjectContent) {
+		w.ChangeReads(func(o *types.ObjectContent) {
 			if o.Obj.Type == "StoragePod" && len(o.PropSet) > 1 { // and not where it is asked for alone
 				o.PropSet = slices.DeleteFunc(o.PropSet, func(p types.DynamicProperty) bool { return p.Name != "name" })
 			}
@@ -230,10 +230,10 @@ var lies = []struct {
 	}},
 	{"deep: hidden VM", "as if it were not there: ManagedObjectNotFound", func(w *world, o *Options) {
 		ref := types.ManagedObjectReference{Type: "VirtualMachine", Value: o.Hidden}
-		w.Spoil(ref, &types.ManagedObjectNotFound{Obj: ref})
+		w.FailReadsOf(ref, &types.ManagedObjectNotFound{Obj: ref})
 	}},
 	{"deep: power-on", "no bootTime", func(w *world, _ *Options) {
-		w.Twist(func(o *types.ObjectContent) {
+		w.ChangeReads(func(o *types.ObjectContent) {
 			o.PropSet = slices.DeleteFunc(o.PropSet, func(p types.DynamicProperty) bool { return p.Name == "runtime.bootTime" })
 		})
 	}},
@@ -241,18 +241,18 @@ var lies = []struct {
 		w.FailTask(vcsim.PowerOn, nil, new(types.GenericVmConfigFault), 0)
 	}},
 	{"deep: bootTime", "two reads of it differ", func(w *world, _ *Options) {
-		w.Twist(each("VirtualMachine", "runtime.bootTime", func(time.Time) any { return time.Now().Add(time.Duration(rand.Int64())) }))
+		w.ChangeReads(each("VirtualMachine", "runtime.bootTime", func(time.Time) any { return time.Now().Add(time.Duration(rand.Int64())) }))
 	}},
 	{"deep: bootTime", "a reset changes it", func(w *world, _ *Options) {
 		w.Rewrite(nth(1, func(*types.ResetVM_Task) {
-			w.Twist(each("VirtualMachine", "runtime.bootTime", func(at time.Time) any { return at.Add(time.Second) }))
+			w.ChangeReads(each("VirtualMachine", "runtime.bootTime", func(at time.Time) any { return at.Add(time.Second) }))
 		}))
 	}},
 	{"deep: guestinfo at first boot", `the guest is called "ubuntu"`, func(w *world, _ *Options) {
-		w.Twist(each("VirtualMachine", "guest.hostName", func(string) any { return "ubuntu" }))
+		w.ChangeReads(each("VirtualMachine", "guest.hostName", func(string) any { return "ubuntu" }))
 	}},
 	{"deep: addresses by adapter", "vCenter reports none for an adapter", func(w *world, _ *Options) {
-		w.Twist(each("VirtualMachine", "guest.net", func(nics types.ArrayOfGuestNicInfo) any {
+		w.ChangeReads(each("VirtualMachine", "guest.net", func(nics types.ArrayOfGuestNicInfo) any {
 			for i := range nics.GuestNicInfo {
 				nics.GuestNicInfo[i].DeviceConfigId = -1
 			}
@@ -263,7 +263,7 @@ var lies = []struct {
 		first := ""
 		w.Rewrite(func(r any) {
 			if c, is := r.(*types.CloneVM_Task); is && c.Name == copyName {
-				w.Twist(each("VirtualMachine", "config.instanceUuid", func(string) any { return first }))
+				w.ChangeReads(each("VirtualMachine", "config.instanceUuid", func(string) any { return first }))
 			} else if is {
 				first = c.Spec.Config.InstanceUuid
 			}
@@ -282,7 +282,7 @@ var lies = []struct {
 	{"deep: folder that is not empty", "another stamp or instanceUuid", func(w *world, _ *Options) {
 		w.Rewrite(func(r any) {
 			if _, is := r.(*types.RegisterVM_Task); is {
-				w.Twist(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
+				w.ChangeReads(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
 			}
 		})
 	}},
@@ -377,8 +377,8 @@ func TestADeepCheckFailsForEachBeliefThatIsFalseAndLeavesNothing(t *testing.T) {
 				lie.tell(w, &o)
 				w.checked(nil, o).has(lie.check, Fail, lie.seen, "")
 				w.Rewrite(nil)
-				w.Twist(nil)
-				w.FirstUpdates(0)
+				w.ChangeReads(nil)
+				w.DelayFirstUpdates(0)
 				w.Heal()
 				w.holds("ubuntu", "unseen")
 				if names := w.inFolder("/DC0/vm"); !slices.Equal(names, []string{"ubuntu", "unseen"}) {

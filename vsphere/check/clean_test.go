@@ -221,7 +221,7 @@ func TestADeepCheckTellsWhichHostsTheCloneAndThePowerOnChose(t *testing.T) {
 		o := lively(t, w)
 		hosts := []types.ManagedObjectReference{vctest.Value(w.Find("/DC0/host/DC0_C0/DC0_C0_H0")), vctest.Value(w.Find("/DC0/host/DC0_C0/DC0_C0_H1"))}
 		at := 0
-		w.Twist(each("VirtualMachine", "runtime.host", func(types.ManagedObjectReference) any { return hosts[at] }))
+		w.ChangeReads(each("VirtualMachine", "runtime.host", func(types.ManagedObjectReference) any { return hosts[at] }))
 		w.Rewrite(nth(1, func(*types.PowerOnMultiVM_Task) { at = 1 }))
 		r := w.checked(nil, o)
 		r.has("deep: host", OK, "put on the host DC0_C0_H0", "")

@@ -19,7 +19,7 @@ func TestAReadThatIsTwistedTellsClientsSomethingElseAndTheAdminTheTruth(t *testi
 		v := start(t, vcsim.Config{})
 		c := login(t, v)
 		vm := c.clone(t, "a").Reference()
-		v.Twist(func(o *types.ObjectContent) {
+		v.ChangeReads(func(o *types.ObjectContent) {
 			for i := range o.PropSet {
 				o.PropSet[i].Val = "other"
 			}

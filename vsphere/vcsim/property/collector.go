@@ -10,34 +10,33 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// collector is a PropertyCollector during one call: it reads while the inventory stands still, and
-// without what is hidden.
+// collector wraps a PropertyCollector for one call: it reads under the world lock and without hidden objects.
 type collector struct {
 	*simulator.PropertyCollector
-	*world.Guard // of nothing: the collector looks after its locks itself
+	*world.Guard // protects no object: the collector takes its own locks
 	v            *Streams
-	gone         <-chan struct{} // closed when nobody waits for the answer any more
+	gone         <-chan struct{} // closed when the client has gone
 }
 
-// RetrievePropertiesEx reads under the world's lock.
+// RetrievePropertiesEx reads under the world lock.
 func (pc *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.RetrievePropertiesEx) soap.HasFault {
 	pc.v.world.RLock()
 	defer pc.v.world.RUnlock()
-	return pc.twisted(ctx, pc.spoil(ctx, pc.read(ctx, pc.paged(ctx, req))))
+	return pc.changed(ctx, pc.failed(ctx, pc.read(ctx, pc.paged(ctx, req))))
 }
 
-// RetrieveProperties is the old form of RetrievePropertiesEx. It knows no pages.
+// RetrieveProperties is the old form of RetrievePropertiesEx, without pages.
 func (pc *collector) RetrieveProperties(ctx *simulator.Context, req *types.RetrieveProperties) soap.HasFault {
 	pc.v.world.RLock()
 	defer pc.v.world.RUnlock()
-	body := pc.spoil(ctx, pc.read(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: req.SpecSet}))
+	body := pc.failed(ctx, pc.read(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: req.SpecSet}))
 	if body.Fault_ != nil {
 		return &methods.RetrievePropertiesBody{Fault_: body.Fault_}
 	}
 	return &methods.RetrievePropertiesBody{Res: &types.RetrievePropertiesResponse{Returnval: body.Res.Returnval.Objects}}
 }
 
-// ContinueRetrievePropertiesEx leaves out what was hidden since the first page.
+// ContinueRetrievePropertiesEx omits objects hidden since the first page.
 func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *types.ContinueRetrievePropertiesEx) soap.HasFault {
 	body := pc.PropertyCollector.ContinueRetrievePropertiesEx(ctx, req).(*methods.ContinueRetrievePropertiesExBody)
 	if hidden := pc.hiddenFrom(ctx); hidden != nil && body.Res != nil {
@@ -46,9 +45,9 @@ func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *t
 	return body
 }
 
-// read reads. The caller holds the world.
+// read answers a read. The caller holds the world lock.
 func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
-	if fault := pc.v.newer(req.SpecSet...); fault != nil {
+	if fault := pc.v.checkVersion(req.SpecSet...); fault != nil {
 		return &methods.RetrievePropertiesExBody{Fault_: simulator.Fault("", fault)}
 	}
 	hidden := pc.hiddenFrom(ctx)
@@ -63,7 +62,7 @@ func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesE
 	return body
 }
 
-// readAll reads what is hidden, too. The simulator answers whoever has not logged in, and pages.
+// readAll also reads hidden objects. The simulator answers clients without a session, and reads in pages.
 func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
 	if ctx.Session == nil || req.Options.MaxObjects > 0 {
 		return pc.PropertyCollector.RetrievePropertiesEx(ctx, req).(*methods.RetrievePropertiesExBody)
@@ -78,9 +77,9 @@ func (pc *collector) hiddenFrom(ctx *simulator.Context) *rights.HiddenObjects {
 	return pc.v.rights.HiddenObjects()
 }
 
-// CreateFilter also notes the filter for the stream, which does not listen to the registry by filter.
+// CreateFilter also adds the filter to the stream, which replaces the simulator's listener per filter.
 func (pc *collector) CreateFilter(ctx *simulator.Context, req *types.CreateFilter) soap.HasFault {
-	if fault := pc.v.newer(req.Spec); fault != nil {
+	if fault := pc.v.checkVersion(req.Spec); fault != nil {
 		return &methods.CreateFilterBody{Fault_: simulator.Fault("", fault)}
 	}
 	pc.v.collectors.Lock()
@@ -97,7 +96,7 @@ func (pc *collector) CreateFilter(ctx *simulator.Context, req *types.CreateFilte
 	return body
 }
 
-// DestroyPropertyCollector ends its waits, too.
+// DestroyPropertyCollector also ends its waits.
 func (pc *collector) DestroyPropertyCollector(ctx *simulator.Context, req *types.DestroyPropertyCollector) soap.HasFault {
 	pc.v.endStream(pc.PropertyCollector)
 	pc.v.collectors.Lock()
@@ -105,20 +104,20 @@ func (pc *collector) DestroyPropertyCollector(ctx *simulator.Context, req *types
 	return pc.PropertyCollector.DestroyPropertyCollector(ctx, req)
 }
 
-// CancelWaitForUpdates ends a wait that is under way.
+// CancelWaitForUpdates ends a wait in progress.
 func (pc *collector) CancelWaitForUpdates(ctx *simulator.Context, _ *types.CancelWaitForUpdates) soap.HasFault {
 	pc.v.stream(ctx, pc.PropertyCollector).cancelWait()
 	return &methods.CancelWaitForUpdatesBody{Res: new(types.CancelWaitForUpdatesResponse)}
 }
 
-// propertyFilter is a PropertyFilter during one call.
+// propertyFilter wraps a PropertyFilter for one call.
 type propertyFilter struct {
 	*simulator.PropertyFilter
 	*world.Guard
 	v *Streams
 }
 
-// DestroyPropertyFilter takes the filter out of its stream.
+// DestroyPropertyFilter removes the filter from its stream.
 func (f *propertyFilter) DestroyPropertyFilter(ctx *simulator.Context, req *types.DestroyPropertyFilter) soap.HasFault {
 	f.v.removeFilter(f.Self)
 	f.v.collectors.Lock()

@@ -7,53 +7,53 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// compare finds out which objects entered a filter's selection, which left it, and what changed of the
-// others. First it only selects; then it reads what is new, or has changed since. The caller holds the world.
+// compare returns the objects that entered or left a filter's selection and the changes of the others. It selects first and then reads only
+// new and changed objects. The caller holds the world lock.
 func (pc *collector) compare(ctx *simulator.Context, f *filter, since uint64) ([]types.ObjectUpdate, types.BaseMethodFault) {
-	first := f.told == nil
+	first := f.sent == nil
 	if first {
-		f.told = make(map[types.ManagedObjectReference]told)
+		f.sent = make(map[types.ManagedObjectReference]values)
 	}
 	selection := f.selection()
 	if !first {
-		// [doc] An object that a filter names, and that is gone later, leaves.
+		// [doc] An object that a filter names leaves when it is deleted.
 		selection.ReportMissingObjectsInResults = types.NewBool(true)
 	}
 	selected, fault := pc.contents(ctx, selection)
 	if fault != nil {
 		return nil, fault
 	}
-	values := types.PropertyFilterSpec{PropSet: f.spec.PropSet, ReportMissingObjectsInResults: types.NewBool(true)}
+	unsent := types.PropertyFilterSpec{PropSet: f.spec.PropSet, ReportMissingObjectsInResults: types.NewBool(true)}
 	present := make(map[types.ManagedObjectReference]bool, len(selected))
 	for _, o := range selected {
 		present[o.Obj] = true
-		if _, known := f.told[o.Obj]; !known || pc.v.world.Since(o.Obj, since) {
-			values.ObjectSet = append(values.ObjectSet, types.ObjectSpec{Obj: o.Obj})
+		if _, known := f.sent[o.Obj]; !known || pc.v.world.Since(o.Obj, since) {
+			unsent.ObjectSet = append(unsent.ObjectSet, types.ObjectSpec{Obj: o.Obj})
 		}
 	}
 	var updates []types.ObjectUpdate
-	for ref := range f.told {
+	for ref := range f.sent {
 		if !present[ref] {
-			delete(f.told, ref)
+			delete(f.sent, ref)
 			updates = append(updates, types.ObjectUpdate{Kind: types.ObjectUpdateKindLeave, Obj: ref})
 		}
 	}
-	if len(values.ObjectSet) == 0 {
+	if len(unsent.ObjectSet) == 0 {
 		return updates, nil
 	}
-	read, fault := pc.contents(ctx, values)
+	read, fault := pc.contents(ctx, unsent)
 	if fault != nil {
 		return nil, fault
 	}
 	for _, o := range read {
-		if update, changed := f.tell(o); changed {
+		if update, changed := f.update(o); changed {
 			updates = append(updates, update)
 		}
 	}
 	return updates, nil
 }
 
-// selection is what the filter selects, without a property.
+// selection returns the filter's selection without properties.
 func (f *filter) selection() types.PropertyFilterSpec {
 	selection := types.PropertyFilterSpec{ObjectSet: f.spec.ObjectSet}
 	for _, p := range f.spec.PropSet {
@@ -62,29 +62,29 @@ func (f *filter) selection() types.PropertyFilterSpec {
 	return selection
 }
 
-// tell is what the client is told of an object; changed: it is not what it was told before.
-func (f *filter) tell(o types.ObjectContent) (update types.ObjectUpdate, changed bool) {
-	before, known := f.told[o.Obj]
-	now := make(told, len(o.PropSet))
+// update returns what to send to the client about an object; changed is false if it has not changed since the last time.
+func (f *filter) update(o types.ObjectContent) (u types.ObjectUpdate, changed bool) {
+	before, known := f.sent[o.Obj]
+	now := make(values, len(o.PropSet))
 	for _, p := range o.PropSet {
 		now[p.Name] = p.Val
 	}
-	f.told[o.Obj] = now
-	update = types.ObjectUpdate{Kind: types.ObjectUpdateKindEnter, Obj: o.Obj, MissingSet: o.MissingSet}
+	f.sent[o.Obj] = now
+	u = types.ObjectUpdate{Kind: types.ObjectUpdateKindEnter, Obj: o.Obj, MissingSet: o.MissingSet}
 	if known {
-		update.Kind = types.ObjectUpdateKindModify
+		u.Kind = types.ObjectUpdateKindModify
 	}
 	for _, p := range o.PropSet {
 		if old, ok := before[p.Name]; !ok || !reflect.DeepEqual(old, p.Val) {
-			update.ChangeSet = append(update.ChangeSet, assign(p.Name, p.Val))
+			u.ChangeSet = append(u.ChangeSet, assign(p.Name, p.Val))
 		}
 	}
 	for name := range before {
 		if _, ok := now[name]; !ok {
-			update.ChangeSet = append(update.ChangeSet, assign(name, nil)) // unset
+			u.ChangeSet = append(u.ChangeSet, assign(name, nil)) // unset
 		}
 	}
-	return update, !known || len(update.ChangeSet) > 0
+	return u, !known || len(u.ChangeSet) > 0
 }
 
 func assign(name string, value types.AnyType) types.PropertyChange {

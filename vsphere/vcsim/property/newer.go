@@ -6,13 +6,13 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// since is the API that first had a property.
+// since is the API version that introduced a property.
 var since = map[string]string{"config.hardware.autoCoresPerSocket": "8.0.0.1", "guest.customizationInfo": "7.0.2"}
 
-// newer refuses what names a property that came with a later API than this vCenter's.
+// checkVersion rejects properties that are newer than this vCenter's API version.
 //
 // [doc] RetrievePropertiesEx, CreateFilter: InvalidProperty "if ... a property path does not exist".
-func (v *Streams) newer(specs ...types.PropertyFilterSpec) types.BaseMethodFault {
+func (v *Streams) checkVersion(specs ...types.PropertyFilterSpec) types.BaseMethodFault {
 	version := v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.ApiVersion
 	for _, spec := range specs {
 		for _, p := range spec.PropSet {

@@ -15,9 +15,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// reading is one read of properties. It answers as the simulator's PropertyCollector does (retrieveResult in its
-// property_collector.go, which properties_test.go compares it with), but copies values by reflection: the simulator
-// encodes each object as XML and decodes it again, which cost a fifth of a whole test's processor time.
+// reading is one read of properties. It returns the same as the simulator's PropertyCollector (retrieveResult in its property_collector.go;
+// properties_test.go compares them) but copies values by reflection: the simulator encodes each object as XML and decodes it, which took a
+// fifth of the processor time of a whole test.
 type reading struct {
 	ctx      *simulator.Context
 	objects  *simulator.Registry
@@ -27,7 +27,7 @@ type reading struct {
 	contents []types.ObjectContent
 }
 
-// retrieve answers a read of a client that is logged in, in one page. The caller holds the world.
+// retrieve answers a read of a logged-in client in one page. The caller holds the world lock.
 func retrieve(ctx *simulator.Context, objects *simulator.Registry, specs []types.PropertyFilterSpec) *methods.RetrievePropertiesExBody {
 	r := &reading{ctx: ctx, objects: objects, specs: specs,
 		read: make(map[types.ManagedObjectReference]bool), named: make(map[string]*types.TraversalSpec)}
@@ -53,7 +53,7 @@ func retrieve(ctx *simulator.Context, objects *simulator.Registry, specs []types
 	}}
 }
 
-// start reads an object that the request names, and finds what its traversals lead to.
+// start reads an object that the request names, and returns the objects that its traversals reach.
 func (r *reading) start(o types.ObjectSpec, mayMiss bool) (found []types.ManagedObjectReference, _ types.BaseMethodFault) {
 	defer r.objects.AcquireLock(r.ctx, o.Obj)()
 	obj, ok := r.object(o.Obj)
@@ -69,7 +69,7 @@ func (r *reading) start(o types.ObjectSpec, mayMiss bool) (found []types.Managed
 	return r.traverse(obj, o.SelectSet, nil)
 }
 
-// object is the object's properties: a struct of package mo.
+// object returns the struct of package mo with an object's properties.
 func (r *reading) object(ref types.ManagedObjectReference) (reflect.Value, bool) {
 	obj := r.ctx.Session.Get(ref)
 	if obj == nil {
@@ -78,9 +78,9 @@ func (r *reading) object(ref types.ManagedObjectReference) (reflect.Value, bool)
 	return Of(obj), true
 }
 
-// Of is the struct of package mo that has an object's properties.
+// Of returns the struct of package mo with an object's properties.
 func Of(obj mo.Reference) reflect.Value {
-	if o, ok := obj.(interface{ Get() mo.Reference }); ok { // the simulator has other types for its fields inside
+	if o, ok := obj.(interface{ Get() mo.Reference }); ok { // the simulator converts its own field types
 		obj = o.Get()
 	}
 	value := reflect.ValueOf(obj).Elem()
@@ -92,7 +92,7 @@ func Of(obj mo.Reference) reflect.Value {
 	return value
 }
 
-// traverse finds the objects that the traversals lead to from obj.
+// traverse finds the objects that the traversals reach from obj.
 func (r *reading) traverse(obj reflect.Value, set []types.BaseSelectionSpec, found []types.ManagedObjectReference) ([]types.ManagedObjectReference, types.BaseMethodFault) {
 	for _, s := range set {
 		if t, ok := s.(*types.TraversalSpec); ok && t.Name != "" {
@@ -135,7 +135,7 @@ func referencesIn(value reflect.Value) []types.ManagedObjectReference {
 	return nil
 }
 
-// collect reads one object, whose lock is held, if the request is about its type, and it was not read yet.
+// collect reads an object, unless it was read before or the request has no properties of its type. The caller holds its lock.
 func (r *reading) collect(ref types.ManagedObjectReference) {
 	if r.read[ref] {
 		return
@@ -164,7 +164,7 @@ func (r *reading) collect(ref types.ManagedObjectReference) {
 	}
 }
 
-// isA reports whether a type of package mo is, or embeds, the one of that name: all are ManagedEntity, for one.
+// isA reports whether a type of package mo is the named one or embeds it, as all embed ManagedEntity.
 func isA(t reflect.Type, name string) bool {
 	if t.Name() == name {
 		return true
@@ -173,7 +173,7 @@ func isA(t reflect.Type, name string) bool {
 	return ok && f.Anonymous
 }
 
-// collectAll reads all properties that are set.
+// collectAll reads all properties with a value.
 func collectAll(obj reflect.Value, content *types.ObjectContent) {
 	for i := range obj.NumField() {
 		f, value := obj.Type().Field(i), obj.Field(i)
@@ -187,7 +187,7 @@ func collectAll(obj reflect.Value, content *types.ObjectContent) {
 	}
 }
 
-// collectPaths reads some properties, each of them once.
+// collectPaths reads the properties at paths, each one once.
 func collectPaths(obj reflect.Value, paths []string, content *types.ObjectContent) {
 	for i, p := range paths {
 		if slices.Contains(paths[:i], p) || slices.ContainsFunc(content.PropSet, func(d types.DynamicProperty) bool { return d.Name == p }) {
@@ -203,7 +203,7 @@ func collectPaths(obj reflect.Value, paths []string, content *types.ObjectConten
 	}
 }
 
-// addProperty adds a copy of a value, unless that is none.
+// addProperty adds a copy of a valid value.
 func addProperty(content *types.ObjectContent, name string, value reflect.Value) {
 	if value.IsValid() {
 		var property any
@@ -216,8 +216,8 @@ func addProperty(content *types.ObjectContent, name string, value reflect.Value)
 	}
 }
 
-// valueOf finds the value of a property path, which may end in a key: config.extraConfig["k"].value. No value is one that
-// is not set; known is false if there is no such property.
+// valueOf returns the value of a property path, which may contain a key: config.extraConfig["k"].value. The value is invalid if the
+// property is unset; known is false if there is no such property.
 func valueOf(obj reflect.Value, name string) (value reflect.Value, known bool) {
 	if !strings.Contains(name, "[") {
 		value, known = valueAt(obj, name)
@@ -241,7 +241,7 @@ func valueOf(obj reflect.Value, name string) (value reflect.Value, known bool) {
 	return array(value), known
 }
 
-// valueAt finds the value of a path of names.
+// valueAt returns the value at a path of field names.
 func valueAt(obj reflect.Value, names string) (value reflect.Value, known bool) {
 	for {
 		name, rest, more := strings.Cut(names, ".")
@@ -272,7 +272,7 @@ func valueAt(obj reflect.Value, names string) (value reflect.Value, known bool) 
 	}
 }
 
-// isUnset reports whether a field is as good as not there. An array may be empty.
+// isUnset reports whether a field counts as missing. Empty arrays do not.
 func isUnset(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.Pointer:
@@ -283,7 +283,7 @@ func isUnset(value reflect.Value) bool {
 	return false
 }
 
-// entry finds the entry of an array by its key.
+// entry returns the entry of an array with a key.
 func entry(array reflect.Value, key any) (value reflect.Value, known bool) {
 	for i := range array.Len() {
 		item := array.Index(i)
@@ -313,7 +313,7 @@ func entry(array reflect.Value, key any) (value reflect.Value, known bool) {
 
 var typeNamed = types.TypeFunc()
 
-// array wraps a slice as properties have it: []string is an ArrayOfString.
+// array wraps a slice as the API does: []string becomes ArrayOfString.
 func array(value reflect.Value) reflect.Value {
 	if !value.IsValid() || value.Kind() != reflect.Slice {
 		return value
@@ -340,7 +340,7 @@ func array(value reflect.Value) reflect.Value {
 	return wrapped
 }
 
-// fields remembers the fields of types by their names: to look one up goes through all that is embedded.
+// fields caches the fields of types by name, because a lookup walks all embedded types.
 var fields sync.Map
 
 type fieldName struct {
@@ -348,7 +348,7 @@ type fieldName struct {
 	name string
 }
 
-// fieldOf finds a property's field in a struct.
+// fieldOf returns the struct field of a property.
 func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 	key := fieldName{t, name}
 	if known, ok := fields.Load(key); ok {

@@ -13,92 +13,91 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// Reads are how reads go wrong, or take long, for everybody but Admin.
+// Reads makes reads of all users but Admin fail or take long.
 type Reads struct {
 	mu       sync.Mutex // guards what follows
-	spoilt   map[types.ManagedObjectReference]types.BaseMethodFault
+	failing  map[types.ManagedObjectReference]types.BaseMethodFault
 	pageSize int32
 	first    time.Duration
-	twist    func(*types.ObjectContent)
+	change   func(*types.ObjectContent)
 }
 
-// Spoil makes every read fail as a whole, with a fault, that comes upon an object: one that it names, or that a traversal leads to.
-// nil mends that.
+// FailReadsOf makes every read whose result includes an object fail as a whole with a fault; nil ends this.
 //
-// An object that vanishes in the middle of a read does so: https://github.com/vmware/govmomi/issues/1087 has a
-// ManagedObjectNotFound of a resource pool for a list of all.
-func (r *Reads) Spoil(ref types.ManagedObjectReference, fault types.BaseMethodFault) {
+// https://github.com/vmware/govmomi/issues/1087 shows it for an object that vanishes during a read: a list fails with ManagedObjectNotFound
+// for a resource pool.
+func (r *Reads) FailReadsOf(ref types.ManagedObjectReference, fault types.BaseMethodFault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	spoilt := maps.Clone(r.spoilt)
-	if spoilt == nil {
-		spoilt = map[types.ManagedObjectReference]types.BaseMethodFault{}
+	failing := maps.Clone(r.failing)
+	if failing == nil {
+		failing = map[types.ManagedObjectReference]types.BaseMethodFault{}
 	}
-	if spoilt[ref] = fault; fault == nil {
-		delete(spoilt, ref)
+	if failing[ref] = fault; fault == nil {
+		delete(failing, ref)
 	}
-	r.spoilt = spoilt
+	r.failing = failing
 }
 
-// Page bounds the objects in one answer of RetrievePropertiesEx; 0: all of them.
+// SetPageSize limits the objects in one answer of RetrievePropertiesEx; 0: no limit.
 //
-// vCenter 8.0 answers a hundred at once: https://github.com/vmware/vsphere-automation-sdk-java/issues/217
-func (r *Reads) Page(objects int) {
+// vCenter 8.0 returns one hundred: https://github.com/vmware/vsphere-automation-sdk-java/issues/217
+func (r *Reads) SetPageSize(objects int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pageSize = int32(objects)
 }
 
-// FirstUpdates is how long each page of a stream's first answer takes, whatever maxWaitSeconds say.
+// DelayFirstUpdates sets how long each page of a stream's first answer takes, regardless of maxWaitSeconds.
 //
 // [doc] WaitOptions.maxWaitSeconds: "Returning updates may take longer if the actual calculation time exceeds maxWaitSeconds."
-func (r *Reads) FirstUpdates(page time.Duration) {
+func (r *Reads) DelayFirstUpdates(page time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.first = page
 }
 
-// Twist changes what reads tell of each object, but not what streams do; nil: nothing. It is called with locks held, and must not call
-// this vCenter.
-func (r *Reads) Twist(change func(*types.ObjectContent)) {
+// ChangeReads sets a callback that changes each object in the answers of reads, but not of streams; nil: none. It is called with locks held
+// and must not call this vCenter.
+func (r *Reads) ChangeReads(change func(*types.ObjectContent)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.twist = change
+	r.change = change
 }
 
-// twisted is an answer as Twist has it.
-func (pc *collector) twisted(ctx *simulator.Context, body *methods.RetrievePropertiesExBody) *methods.RetrievePropertiesExBody {
+// changed returns an answer after the callback of ChangeReads.
+func (pc *collector) changed(ctx *simulator.Context, body *methods.RetrievePropertiesExBody) *methods.RetrievePropertiesExBody {
 	pc.v.Reads.mu.Lock()
-	twist := pc.v.Reads.twist
+	change := pc.v.Reads.change
 	pc.v.Reads.mu.Unlock()
-	if twist == nil || body.Res == nil || body.Res.Returnval == nil || pc.isAdmins(ctx) {
+	if change == nil || body.Res == nil || body.Res.Returnval == nil || pc.isAdmins(ctx) {
 		return body
 	}
 	for i := range body.Res.Returnval.Objects {
 		o := &body.Res.Returnval.Objects[i]
 		*o = world.CopyOf(reflect.ValueOf(*o)).Interface().(types.ObjectContent)
-		twist(o)
+		change(o)
 	}
 	return body
 }
 
-// spoil replaces the answer of a read that came upon a spoilt object.
-func (pc *collector) spoil(ctx *simulator.Context, body *methods.RetrievePropertiesExBody) *methods.RetrievePropertiesExBody {
+// failed replaces the answer of a read that FailReadsOf affects.
+func (pc *collector) failed(ctx *simulator.Context, body *methods.RetrievePropertiesExBody) *methods.RetrievePropertiesExBody {
 	pc.v.Reads.mu.Lock()
-	spoilt := pc.v.Reads.spoilt
+	failing := pc.v.Reads.failing
 	pc.v.Reads.mu.Unlock()
-	if len(spoilt) == 0 || body.Res == nil || body.Res.Returnval == nil || pc.isAdmins(ctx) {
+	if len(failing) == 0 || body.Res == nil || body.Res.Returnval == nil || pc.isAdmins(ctx) {
 		return body
 	}
 	for _, o := range body.Res.Returnval.Objects {
-		if fault, is := spoilt[o.Obj]; is {
+		if fault, is := failing[o.Obj]; is {
 			return &methods.RetrievePropertiesExBody{Fault_: simulator.Fault("", fault)}
 		}
 	}
 	return body
 }
 
-// paged is a request as it is answered in pages.
+// paged returns a request with the page size of SetPageSize.
 func (pc *collector) paged(ctx *simulator.Context, req *types.RetrievePropertiesEx) *types.RetrievePropertiesEx {
 	pc.v.Reads.mu.Lock()
 	size := pc.v.Reads.pageSize
@@ -115,8 +114,8 @@ func (pc *collector) isAdmins(ctx *simulator.Context) bool {
 	return ctx.Session == nil || world.IsAdmin(ctx.Session)
 }
 
-// ponder takes the time that a page of a stream's first answer takes, unless the client goes first.
-func (v *Streams) ponder(gone <-chan struct{}) bool {
+// delayFirst waits for the delay of a page of a stream's first answer; false if the client goes first.
+func (v *Streams) delayFirst(gone <-chan struct{}) bool {
 	v.Reads.mu.Lock()
 	takes := v.Reads.first
 	v.Reads.mu.Unlock()

@@ -18,52 +18,51 @@ import (
 )
 
 const (
-	settle        = 5 * time.Millisecond // for which updates gather
-	sessionCheck  = time.Second          // how soon a wait notices at most that its session has ended
-	defaultUpdate = 100                  // objects in one answer, as vCenter
+	batch         = 5 * time.Millisecond // time to batch updates
+	sessionCheck  = time.Second          // maximum delay until a wait notices the end of its session
+	defaultUpdate = 100                  // objects in one answer, as in vCenter
 )
 
-// Streams are what the PropertyCollectors of all sessions have told.
+// Streams are the update streams of all sessions' PropertyCollectors.
 type Streams struct {
-	// Reads say how reads go wrong.
+	// Reads configures failures and delays of reads.
 	Reads   *Reads
 	world   *world.World
 	objects *simulator.Registry // of the world
 	rights  *rights.Rights
 
-	// collectors guards the filters of the simulator's PropertyCollectors, which it does not.
+	// collectors guards the filters of the simulator's PropertyCollectors, which have no lock of their own.
 	collectors sync.Mutex
 
 	mu  sync.Mutex // guards all
 	all map[*simulator.PropertyCollector]*stream
 }
 
-// NewStreams has none yet.
+// NewStreams returns an empty set of streams.
 func NewStreams(w *world.World, r *rights.Rights) *Streams {
 	return &Streams{Reads: new(Reads), world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
 }
 
-// Collector is a PropertyCollector during one call, for whose answer nobody waits any more once gone is closed.
+// Collector wraps a PropertyCollector for one call, whose client has gone when gone is closed.
 func (v *Streams) Collector(o *simulator.PropertyCollector, gone <-chan struct{}) mo.Reference {
 	return &collector{PropertyCollector: o, Guard: new(world.Guard), v: v, gone: gone}
 }
 
-// Filter is a PropertyFilter during one call.
+// Filter wraps a PropertyFilter for one call.
 func (v *Streams) Filter(o *simulator.PropertyFilter) mo.Reference {
 	return &propertyFilter{PropertyFilter: o, Guard: new(world.Guard), v: v}
 }
 
-// Lookup finds the object a call is for. A session's first call of its PropertyCollector makes one:
-// not twice, when two calls come at once.
+// Lookup finds the object of a call. The first call of a session's PropertyCollector creates it; the lock prevents two parallel calls from
+// creating two.
 func (v *Streams) Lookup(ctx *simulator.Context, ref types.ManagedObjectReference) mo.Reference {
 	v.collectors.Lock()
 	defer v.collectors.Unlock()
 	return ctx.Session.Get(ref)
 }
 
-// stream is what a PropertyCollector has told its client. The simulator's own walks its filters once
-// for each internal update, reads without locks, and outlives its client; this one tells what differs
-// between the last read and this.
+// stream is the update stream of a PropertyCollector. The simulator's own walks its filters once for each internal update, reads without
+// locks and outlives its client; this one sends the differences between two reads.
 type stream struct {
 	wait world.Lock // one wait at a time
 
@@ -74,22 +73,22 @@ type stream struct {
 	session, user string
 
 	version int
-	seen    uint64                       // the changes' time at the last read
-	last    *types.UpdateSet             // the last answer: told again if it was lost
-	pending []types.PropertyFilterUpdate // the pages to come
-	first   bool                         // they are of the first answer
+	seen    uint64                       // time of the last read (world.Changes)
+	last    *types.UpdateSet             // the last answer, repeated if it was lost
+	pending []types.PropertyFilterUpdate // the pages left
+	first   bool                         // pending belongs to the first answer
 }
 
 type filter struct {
 	ref  types.ManagedObjectReference
 	spec types.PropertyFilterSpec
-	told map[types.ManagedObjectReference]told // nil: nothing yet
+	sent map[types.ManagedObjectReference]values // nil: nothing yet
 }
 
-// told is what the client knows of an object.
-type told map[string]types.AnyType
+// values are the properties that the client has of an object.
+type values map[string]types.AnyType
 
-// stream returns the collector's stream. The streams of sessions that have ended go by the way.
+// stream returns the collector's stream. Creating one removes the streams of ended sessions.
 func (v *Streams) stream(ctx *simulator.Context, pc *simulator.PropertyCollector) *stream {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -137,10 +136,10 @@ func (s *stream) cancelWait() {
 	s.cancel = make(chan struct{})
 }
 
-// WaitForUpdatesEx answers what changed since the given version, as soon as something did.
+// WaitForUpdatesEx returns the changes since a version as soon as there are any.
 //
-// [doc] PropertyCollector.WaitForUpdatesEx: an empty version asks for all; an answer that was lost is
-// told again when its predecessor's version is given again; null when maxWaitSeconds are over.
+// [doc] PropertyCollector.WaitForUpdatesEx: an empty version requests everything; a lost answer is repeated when the client sends the
+// version before it again; the result is null after maxWaitSeconds.
 func (pc *collector) WaitForUpdatesEx(ctx *simulator.Context, req *types.WaitForUpdatesEx) soap.HasFault {
 	set, fault := pc.waitForUpdates(ctx, req)
 	if fault != nil {
@@ -170,7 +169,7 @@ func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUp
 	if again, fault := s.resume(req.Version); again != nil || fault != nil {
 		return again, fault
 	}
-	if s.first && !pc.v.ponder(pc.gone) {
+	if s.first && !pc.v.delayFirst(pc.gone) {
 		return nil, new(types.RequestCanceled)
 	}
 	check := time.NewTicker(sessionCheck)
@@ -196,7 +195,7 @@ func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUp
 	}
 }
 
-// limits are how many objects an answer may have, when its client wants one in any case, and whether it wants it at once.
+// limits returns the maximum number of objects in an answer, the deadline, and whether to answer at once.
 func limits(req *types.WaitForUpdatesEx) (objects int, deadline <-chan time.Time, once bool) {
 	objects, once = defaultUpdate, req.Version == ""
 	if o := req.Options; o != nil {
@@ -211,7 +210,7 @@ func limits(req *types.WaitForUpdatesEx) (objects int, deadline <-chan time.Time
 	return objects, deadline, once
 }
 
-// resume goes on after a version; again is the last answer, if that was lost.
+// resume continues after a version; again is the last answer, if that was lost.
 func (s *stream) resume(version string) (again *types.UpdateSet, fault types.BaseMethodFault) {
 	switch version {
 	case "":
@@ -227,7 +226,7 @@ func (s *stream) resume(version string) (again *types.UpdateSet, fault types.Bas
 	return nil, new(types.InvalidCollectorVersion)
 }
 
-// waited is what a wait may end with.
+// waited are the events that end a wait.
 type waited struct {
 	change   <-chan struct{}
 	check    <-chan time.Time
@@ -235,12 +234,12 @@ type waited struct {
 	cancel   <-chan struct{}
 }
 
-// await waits for a change, and for a moment more; late: the client's time was over before.
+// await waits for a change and a moment more to batch updates; late is true if the deadline comes first.
 func (pc *collector) await(ctx *simulator.Context, s *stream, w waited) (late bool, _ types.BaseMethodFault) {
 	for waiting := true; waiting; {
 		select {
 		case <-w.change:
-			time.Sleep(settle)
+			time.Sleep(batch)
 			waiting = false
 		case <-w.check:
 		case <-w.deadline:
@@ -259,17 +258,17 @@ func (pc *collector) await(ctx *simulator.Context, s *stream, w waited) (late bo
 	return false, nil
 }
 
-// begin forgets what was told.
+// begin resets the stream.
 func (s *stream) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.filters {
-		f.told = nil
+		f.sent = nil
 	}
 	s.seen, s.pending, s.last, s.first = 0, nil, nil, true
 }
 
-// answer takes the next page.
+// answer returns the next page.
 func (s *stream) answer(limit int) *types.UpdateSet {
 	s.version++
 	set := &types.UpdateSet{Version: strconv.Itoa(s.version)}
@@ -290,7 +289,7 @@ func (s *stream) answer(limit int) *types.UpdateSet {
 	return set
 }
 
-// updates reads what the filters select and compares it with what was told.
+// updates reads what the filters select and compares it with what was sent.
 func (pc *collector) updates(ctx *simulator.Context, s *stream) ([]types.PropertyFilterUpdate, types.BaseMethodFault) {
 	s.mu.Lock()
 	filters := slices.Clone(s.filters)
