@@ -1,5 +1,4 @@
-// Package operator is a person who works with the embedded vCenter: all that is done here vCenter has calls for, and it is done
-// by these, as Admin.
+// Package operator performs an operator's actions in the embedded vCenter, through vCenter's API and as Admin.
 //
-// It promises that what it begins has ended when it returns. It has no locks.
+// Every method returns after the end of its task. The package has no locks.
 package operator

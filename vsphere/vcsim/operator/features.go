@@ -11,7 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// RegisterExtension registers an extension, of which VMs can then be managed by the type "vm".
+// RegisterExtension registers an extension that can manage VMs with the type "vm".
 func (o *Operator) RegisterExtension(key string) error {
 	m, err := object.GetExtensionManager(o.admin.Client)
 	if err == nil {
@@ -26,7 +26,7 @@ func (o *Operator) RegisterExtension(key string) error {
 	return nil
 }
 
-// AddCustomizationSpec makes a customization specification: DHCP on one adapter, and the VM's name as the host's.
+// AddCustomizationSpec creates a customization specification: DHCP on one adapter, and the VM's name as host name.
 func (o *Operator) AddCustomizationSpec(name string, windows bool) error {
 	item := types.CustomizationSpecItem{
 		Info: types.CustomizationSpecInfo{Name: name, Type: "Linux", LastUpdateTime: types.NewTime(time.Now())},
@@ -54,7 +54,7 @@ func (o *Operator) AddCustomizationSpec(name string, windows bool) error {
 	return nil
 }
 
-// AddRule makes an enabled rule of the cluster at a path that keeps VMs apart, as an operator does.
+// AddRule creates an enabled anti-affinity rule in the cluster at a path.
 func (o *Operator) AddRule(clusterPath, name string, vms ...string) error {
 	ctx := context.Background()
 	ref, err := o.Find(clusterPath)
@@ -101,7 +101,7 @@ func (o *Operator) AddAttribute(name string) (key int32, err error) {
 	return def.Key, nil
 }
 
-// AttributesOf returns what is at a path, or the VM of a name, is told in custom attributes, by their names.
+// AttributesOf returns the custom attributes of the object at a path, or of the VM with a name.
 func (o *Operator) AttributesOf(where string) (map[string]string, error) {
 	ref, err := o.Find(where)
 	if err != nil {
@@ -122,8 +122,8 @@ func (o *Operator) AttributesOf(where string) (map[string]string, error) {
 	return values, nil
 }
 
-// AddStoragePolicy makes a storage policy, which the datastores at these paths satisfy; with none, all do. "vSAN
-// Default Storage Policy" and "VM Encryption Policy" are there from the start, for all datastores.
+// AddStoragePolicy creates a storage policy for the datastores at these paths or, without any, for all. "vSAN Default Storage Policy" and
+// "VM Encryption Policy" exist from the start, for all datastores.
 func (o *Operator) AddStoragePolicy(name string, datastores ...string) (id string, err error) {
 	var refs []types.ManagedObjectReference
 	for _, path := range datastores {

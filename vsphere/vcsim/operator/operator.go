@@ -13,43 +13,43 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Operator is a person who does by hand what vCenter has calls for, as Admin, and who waits for the end of it.
+// Operator performs an operator's actions through vCenter's API, as Admin, and waits for their end.
 type Operator struct {
 	inventory
 	admin    *govmomi.Client
 	tags     func(context.Context) (*tags.Manager, error) // logs the admin in to REST
-	policies policyBook
+	policies policyStore
 }
 
-// New is one who does what Admin may.
-func New(i inventory, admin *govmomi.Client, tags func(context.Context) (*tags.Manager, error), p policyBook) *Operator {
+// New returns an operator with Admin's permissions.
+func New(i inventory, admin *govmomi.Client, tags func(context.Context) (*tags.Manager, error), p policyStore) *Operator {
 	return &Operator{inventory: i, admin: admin, tags: tags, policies: p}
 }
 
 // inventory is the whole inventory, regardless of privileges.
 type inventory interface {
-	// Find returns what is at an inventory path, or the one VM of a name if where does not begin with "/".
+	// Find returns the object at an inventory path or, if where does not begin with "/", the only VM with this name.
 	Find(where string) (types.ManagedObjectReference, error)
-	// FirstPlace is the first datastore and the first cluster's pool of a datacenter.
+	// FirstPlace returns the first datastore of a datacenter and the root pool of its first cluster.
 	FirstPlace(datacenter string) (datastore string, pool types.ManagedObjectReference, err error)
 	// Result waits for a task.
 	Result(begun *object.Task) (types.TaskInfo, error)
 }
 
-// policyBook are the storage policies.
-type policyBook interface {
-	// Add makes one, which these datastores satisfy; with none, all do.
+// policyStore creates storage policies.
+type policyStore interface {
+	// Add creates a policy for these datastores or, without any, for all.
 	Add(id, name string, datastores ...types.ManagedObjectReference)
 }
 
-// MakeFolder makes a folder at a path, and those above it that are missing.
+// MakeFolder creates the folder at a path and its missing parents.
 func (o *Operator) MakeFolder(path string) (types.ManagedObjectReference, error) {
 	if ref, err := o.Find(path); err == nil {
 		return ref, nil
 	}
 	cut := strings.LastIndexByte(path, '/')
 	if cut <= 0 {
-		return types.ManagedObjectReference{}, fmt.Errorf("make folder %s: no datacenter is there", path)
+		return types.ManagedObjectReference{}, fmt.Errorf("create folder %s: no such datacenter", path)
 	}
 	parent, err := o.MakeFolder(path[:cut])
 	if err != nil {
@@ -57,12 +57,12 @@ func (o *Operator) MakeFolder(path string) (types.ManagedObjectReference, error)
 	}
 	f, err := object.NewFolder(o.admin.Client, parent).CreateFolder(context.Background(), path[cut+1:])
 	if err != nil {
-		return types.ManagedObjectReference{}, fmt.Errorf("make folder %s: %w", path, err)
+		return types.ManagedObjectReference{}, fmt.Errorf("create folder %s: %w", path, err)
 	}
 	return f.Reference(), nil
 }
 
-// onVM has an operator do something to the VM at a path, or of a name, and waits for the end of it.
+// onVM calls do for the VM with a path or name and waits for its task.
 func (o *Operator) onVM(what, where string, do func(context.Context, *object.VirtualMachine) (*object.Task, error)) error {
 	ref, err := o.Find(where)
 	if err == nil {
@@ -78,40 +78,40 @@ func (o *Operator) onVM(what, where string, do func(context.Context, *object.Vir
 	return nil
 }
 
-// PowerOn powers the VM at a path, or of a name, on.
+// PowerOn powers on the VM with a path or name.
 func (o *Operator) PowerOn(where string) error {
 	return o.onVM("power on", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		return vm.PowerOn(ctx)
 	})
 }
 
-// PowerOff pulls the VM's plug.
+// PowerOff powers off the VM without a guest shutdown.
 func (o *Operator) PowerOff(where string) error {
 	return o.onVM("power off", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		return vm.PowerOff(ctx)
 	})
 }
 
-// Reset pushes the VM's reset button.
+// Reset resets the VM.
 func (o *Operator) Reset(where string) error {
 	return o.onVM("reset", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		return vm.Reset(ctx)
 	})
 }
 
-// Destroy destroys the VM or template, powered off or not.
+// Destroy destroys the VM or template in any power state.
 func (o *Operator) Destroy(where string) error {
 	return o.onVM("destroy", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		if state, err := vm.PowerState(ctx); err == nil && state == types.VirtualMachinePowerStatePoweredOn {
 			if task, err := vm.PowerOff(ctx); err == nil {
-				_, _ = o.Result(task) // if it is still on, the destroy says so
+				_, _ = o.Result(task) // if this fails, the destroy does, too
 			}
 		}
 		return vm.Destroy(ctx)
 	})
 }
 
-// Answer answers what the VM asks, with the label of a choice.
+// Answer answers the VM's question with the label of a choice.
 func (o *Operator) Answer(where, choice string) error {
 	return o.onVM("answer", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		var now mo.VirtualMachine
@@ -120,18 +120,18 @@ func (o *Operator) Answer(where, choice string) error {
 		}
 		q := now.Runtime.Question
 		if q == nil {
-			return nil, errors.New("it asks nothing")
+			return nil, errors.New("the VM has no question")
 		}
 		for _, c := range q.Choice.ChoiceInfo {
 			if d := c.GetElementDescription(); d.Label == choice {
 				return nil, vm.Answer(ctx, q.Id, d.Key)
 			}
 		}
-		return nil, fmt.Errorf("%q is none of the choices", choice)
+		return nil, fmt.Errorf("%q is not one of the choices", choice)
 	})
 }
 
-// Unregister takes the VM off the inventory. vCenter refuses that for one that is on.
+// Unregister removes the VM from the inventory. vCenter refuses this for a powered-on VM.
 func (o *Operator) Unregister(where string) error {
 	return o.onVM("unregister", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		return nil, vm.Unregister(ctx)
@@ -170,11 +170,10 @@ func (o *Operator) SetExtraConfig(where, key, value string) error {
 	})
 }
 
-// firstPool is where persons put VMs.
+// firstPool is the pool of new VMs.
 const firstPool = "/DC0/host/DC0_C0/Resources"
 
-// CloneVM clones the VM or template into the folder at a path: the clone has its configuration, also
-// its extraConfig, but an instanceUuid of its own.
+// CloneVM clones the VM or template into the folder at a path, with its configuration and extraConfig but a new instanceUuid.
 func (o *Operator) CloneVM(where, folderPath, name string) error {
 	return o.onVM("clone", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		folder, err := o.Find(folderPath)
@@ -191,16 +190,16 @@ func (o *Operator) CloneVM(where, folderPath, name string) error {
 	})
 }
 
-// ToTemplate makes the VM a template.
+// ToTemplate converts the VM to a template.
 func (o *Operator) ToTemplate(where string) error {
-	return o.onVM("make a template of", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+	return o.onVM("convert to a template", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		return nil, vm.MarkAsTemplate(ctx)
 	})
 }
 
-// ToVM makes the template a VM, in the first cluster's pool.
+// ToVM converts the template to a VM, in the first cluster's pool.
 func (o *Operator) ToVM(where string) error {
-	return o.onVM("make a VM of", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
+	return o.onVM("convert to a VM", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		pool, err := o.Find(firstPool)
 		if err != nil {
 			return nil, err

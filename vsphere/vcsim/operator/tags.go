@@ -8,8 +8,7 @@ import (
 	"github.com/vmware/govmomi/vapi/tags"
 )
 
-// AddCategory makes a category of tags, for objects of these types, or of all; single: an object has at most one
-// of its tags.
+// AddCategory creates a tag category for these object types or, without any, for all; single allows one of its tags per object.
 func (o *Operator) AddCategory(name string, single bool, objectTypes ...string) (id string, err error) {
 	ctx := context.Background()
 	m, err := o.tags(ctx)
@@ -27,7 +26,7 @@ func (o *Operator) AddCategory(name string, single bool, objectTypes ...string) 
 	return id, nil
 }
 
-// AddTag makes a tag, and its category if that is missing.
+// AddTag creates a tag, and its category if that is missing.
 func (o *Operator) AddTag(category, name string) (id string, err error) {
 	ctx := context.Background()
 	m, err := o.tags(ctx)
@@ -47,7 +46,7 @@ func (o *Operator) AddTag(category, name string) (id string, err error) {
 	return id, nil
 }
 
-// TagsOf lists the tags of what is at a path, or of the VM of a name, as category/name, in order.
+// TagsOf lists the tags of the object at a path, or of the VM with a name, as category/name, sorted.
 func (o *Operator) TagsOf(where string) ([]string, error) {
 	ref, err := o.Find(where)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// newVM describes a small VM with a disk and a network card.
+// newVM returns the spec of a small VM with a disk and a network adapter.
 func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
 	spec := types.VirtualMachineConfigSpec{
 		Name: name, GuestId: string(types.VirtualMachineGuestOsIdentifierOtherLinux64Guest), NumCPUs: 1, MemoryMB: 1024,
@@ -25,7 +25,7 @@ func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
 	disk := devices.CreateDisk(scsi.(types.BaseVirtualController), types.ManagedObjectReference{}, "")
 	disk.CapacityInKB = 10 << 20
 	backing := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo)
-	backing.Uuid, backing.ContentId = uuid.NewString(), strings.ReplaceAll(uuid.NewString(), "-", "") // 32 hexadecimal digits, as vCenter's
+	backing.Uuid, backing.ContentId = uuid.NewString(), strings.ReplaceAll(uuid.NewString(), "-", "") // 32 hexadecimal digits, as in vCenter
 	nic, err := devices.CreateEthernetCard("vmxnet3", &types.VirtualEthernetCardNetworkBackingInfo{
 		VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"},
 	})
@@ -36,7 +36,7 @@ func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
 	return spec, err
 }
 
-// AddVM creates an unmanaged VM in a folder, powered off.
+// AddVM creates an unmanaged, powered-off VM in a folder.
 func (o *Operator) AddVM(folderPath, name string) (types.ManagedObjectReference, error) {
 	ref, err := o.addVM(context.Background(), folderPath, name)
 	if err != nil {
@@ -69,7 +69,7 @@ func (o *Operator) addVM(ctx context.Context, folderPath, name string) (ref type
 	return info.Result.(types.ManagedObjectReference), nil
 }
 
-// AddTemplate makes a VM template in a folder.
+// AddTemplate creates a VM template in a folder.
 func (o *Operator) AddTemplate(folderPath, name string) (types.ManagedObjectReference, error) {
 	ref, err := o.AddVM(folderPath, name)
 	if err != nil {
@@ -78,7 +78,7 @@ func (o *Operator) AddTemplate(folderPath, name string) (types.ManagedObjectRefe
 	return ref, object.NewVirtualMachine(o.admin.Client, ref).MarkAsTemplate(context.Background())
 }
 
-// MoveDisk moves one disk of the VM at a path, or of a name, onto the datastore at a path, by Storage vMotion.
+// MoveDisk moves one disk of the VM with a path or name to the datastore at a path, by Storage vMotion.
 func (o *Operator) MoveDisk(where string, key int32, datastorePath string) error {
 	return o.onVM("move a disk of", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		datastore, err := o.Find(datastorePath)
@@ -91,7 +91,7 @@ func (o *Operator) MoveDisk(where string, key int32, datastorePath string) error
 	})
 }
 
-// AttachDisk attaches the first disk of one VM to another one as well, and gives its key there. The two are at a path, or of a name.
+// AttachDisk also attaches the first disk of one VM to another one and returns its key there. The VMs are given by path or name.
 func (o *Operator) AttachDisk(of, to string) (key int32, err error) {
 	ctx := context.Background()
 	from, err := o.Find(of)
@@ -104,7 +104,7 @@ func (o *Operator) AttachDisk(of, to string) (key int32, err error) {
 	}
 	disks := devices.SelectByType((*types.VirtualDisk)(nil))
 	if len(disks) == 0 {
-		return 0, fmt.Errorf("attach a disk of %s: it has none", of)
+		return 0, fmt.Errorf("attach a disk of %s: no disk", of)
 	}
 	disk := disks[0].(*types.VirtualDisk)
 	err = o.onVM("attach a disk to", to, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
@@ -117,7 +117,7 @@ func (o *Operator) AttachDisk(of, to string) (key int32, err error) {
 			return nil, err
 		}
 		has.AssignController(disk, controller)
-		disk.Key = 2000 + *disk.UnitNumber // as ESXi numbers those of the first SCSI controller
+		disk.Key = 2000 + *disk.UnitNumber // as ESXi numbers the disks of the first SCSI controller
 		key = disk.Key
 		return vm.Reconfigure(ctx, types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
 			&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: disk}}})
