@@ -1,6 +1,5 @@
-// Package seed makes the inventory that a vCenter begins with: datacenters, clusters, hosts, datastores and networks, but no VM.
+// Package seed creates a new vCenter's inventory: datacenters, clusters, hosts, datastores and networks, but no VM.
 //
-// It promises that two vCenters share nothing of it: what the simulator keeps in globals is copied or left out. The simulator
-// waits while it makes an inventory, under a lock that all vCenters of the process share, so that in one bubble of
-// testing/synctest one is made after the other.
+// Two vCenters share none of it: the simulator's global state is copied or left out. While the simulator creates an inventory it waits
+// under a lock that all vCenters of the process share, so in one testing/synctest bubble start one vCenter after the other.
 package seed

@@ -5,9 +5,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// The simulator copies the configuration of a host through XML for each host that it makes: with all of a captured ESXi host's
-// firewall rules, services, network cards and certificate (an element for each byte), that is most of the time in which an
-// embedded vCenter starts. Only what the simulator itself reads stays.
+// The simulator copies a host's configuration through XML for each host it creates. Most of the startup time of an embedded vCenter went
+// into the firewall rules, services, network adapters and certificate (an element per byte) of a captured ESXi host. Only what the
+// simulator itself reads stays.
 func init() {
 	full := esx.HostConfigInfo
 	esx.HostConfigInfo = types.HostConfigInfo{

@@ -10,30 +10,29 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// creation is the one global here: the simulator appends to a global of its own (EvalLicense) while it
-// makes an inventory, so that two vCenters may not be made at the same moment.
+// creation serializes the creation of inventories, because the simulator appends to a global variable (EvalLicense) meanwhile.
 var creation sync.Mutex
 
-// Shape counts what there is in a new inventory.
+// Shape counts the objects of a new inventory.
 type Shape struct {
-	// Datacenters, Clusters (of each datacenter), Hosts (of each cluster), Datastores (of each datacenter), Pools (below each
-	// cluster's own), and of each datacenter Portgroups, OpaqueNetworks and Pods (datastore clusters).
+	// Datacenters, Clusters (per datacenter), Hosts (per cluster), Datastores (per datacenter), Pools (below each cluster's root pool) and,
+	// per datacenter, Portgroups, OpaqueNetworks and Pods (datastore clusters).
 	Datacenters, Clusters, Hosts, Datastores, Pools, Portgroups, OpaqueNetworks, Pods int
 	// APIVersion is about.apiVersion.
 	APIVersion string
 }
 
-// New makes an inventory without a VM: those need the endpoint's extensions.
+// New creates an inventory without VMs: those need the extensions of the endpoint.
 func New(c Shape, instanceUUID string) (*world.World, error) {
 	m := simulator.VPX()
 	about := &m.ServiceContent.About
 	about.InstanceUuid = instanceUUID
-	// The simulator says that it is 6.5; what is made as strict as a real one here is an 8.0.
+	// The simulator reports 6.5, but this vCenter is as strict as an 8.0.
 	about.FullName, about.Version, about.ApiVersion = "VMware vCenter Server 8.0.3 (embedded simulator)", "8.0.3", c.APIVersion
 	m.Datacenter, m.Cluster, m.ClusterHost, m.Datastore, m.Pool = c.Datacenters, c.Clusters, c.Hosts, c.Datastores, c.Pools
 	m.Host, m.Machine, m.Portgroup, m.OpaqueNetwork, m.Pod = 0, 0, c.Portgroups, c.OpaqueNetworks, c.Pods
 	if m.OpaqueNetwork > 0 && m.Portgroup == 0 {
-		m.PortgroupNSX = 1 // the simulator makes the switch, which an opaque network needs, only for a port group
+		m.PortgroupNSX = 1 // only for a port group does the simulator create the switch that an opaque network needs
 	}
 	creation.Lock()
 	defer creation.Unlock()
@@ -51,16 +50,16 @@ func New(c Shape, instanceUUID string) (*world.World, error) {
 	return w, nil
 }
 
-// keepNoLicenses ends the simulator's bookkeeping of which host has which license. It copies EvalLicense whenever a host is added,
-// which may be while another vCenter is made. Nobody here asks for licenses.
+// keepNoLicenses stops the simulator's accounting of host licenses: it copies EvalLicense whenever a host is added, possibly while another
+// vCenter is created. Nothing here uses licenses.
 func keepNoLicenses(w *world.World) {
 	for _, m := range w.Objects.AllReference("LicenseAssignmentManager") {
 		w.Objects.RemoveHandler(m.(simulator.RegisterObject))
 	}
 }
 
-// ownPools gives each pool a summary of its own: the simulator's pools share that of a global template, also with those of other
-// vCenters, and one that is created with a name writes that into it. The caller holds creation.
+// ownPools gives each pool its own summary. The simulator's pools share that of a global template, even across vCenters, and the creation
+// of a named pool writes its name to it. The caller holds creation.
 func ownPools(w *world.World) {
 	for _, e := range w.Objects.All("ResourcePool") {
 		pool, is := e.(*simulator.ResourcePool)
@@ -75,15 +74,14 @@ func ownPools(w *world.World) {
 	}
 }
 
-// skipFieldKey uses up the key 0: the simulator gives it to the first field, a real vCenter to none.
+// skipFieldKey uses up key 0, which the simulator gives to the first custom field and a real vCenter to none.
 func skipFieldKey(w *world.World) {
 	m, ctx := w.Objects.CustomFieldsManager(), w.Context()
 	m.AddCustomFieldDef(ctx, &types.AddCustomFieldDef{Name: "0", MoType: "Network"})
 	m.RemoveCustomFieldDef(ctx, &types.RemoveCustomFieldDef{Key: 0})
 }
 
-// connectOpaque makes the opaque networks known to their datacenter, its clusters and hosts; the simulator does it
-// for all other networks.
+// connectOpaque adds the opaque networks to their datacenter, its clusters and hosts, which the simulator does only for other networks.
 func connectOpaque(w *world.World) {
 	for _, e := range w.Objects.All("OpaqueNetwork") {
 		ref, dc := e.Reference(), w.DatacenterOf(e.Reference())

@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/seed"
 )
 
-// All vCenters of a process share the simulator's globals; the race detector reports one that is used without the lock.
-func TestAHostIsAddedWhileAnotherInventoryIsMade(t *testing.T) {
+// All vCenters of a process share the simulator's globals; the race detector reports an access without the lock.
+func TestAddingAHostDuringCreationOfAnotherInventory(t *testing.T) {
 	shape := seed.Shape{Datacenters: 1, Clusters: 1, Hosts: 1, Datastores: 1, APIVersion: "8.0.3.0"}
 	w, err := seed.New(shape, "11111111-1111-1111-1111-111111111111")
 	if err != nil {
@@ -35,6 +35,6 @@ func TestAHostIsAddedWhileAnotherInventoryIsMade(t *testing.T) {
 		t.Error(err)
 	}
 	if added := len(w.Objects.All("HostSystem")) - before; added != 1 {
-		t.Errorf("%d hosts were added", added)
+		t.Errorf("added %d hosts, want 1", added)
 	}
 }

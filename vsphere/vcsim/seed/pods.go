@@ -16,10 +16,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// podDatastores is how many datastores are in each datastore cluster.
+// podDatastores is the number of datastores in each datastore cluster.
 const podDatastores = 2
 
-// fillPods gives each datastore cluster its datastores, on all hosts of its datacenter.
+// fillPods creates the datastores of each datastore cluster, on all hosts of its datacenter.
 func fillPods(w *world.World) error {
 	ctx := context.Background()
 	c, err := vim25.NewClient(ctx, w.Service)
@@ -56,12 +56,12 @@ func fillPod(w *world.World, ctx context.Context, c *vim25.Client, pod *simulato
 			if err != nil {
 				return err
 			}
-			if n == 0 { // for the others the simulator names none
+			if n == 0 { // the simulator returns none for the other hosts
 				made = append(made, ds.Reference())
 			}
 		}
 	}
-	// All at once: the simulator counts what is inside already once more at each move.
+	// All at once, because each move makes the simulator count the existing contents again.
 	task, err := object.NewFolder(c, pod.Self).MoveInto(ctx, made)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func fillPod(w *world.World, ctx context.Context, c *vim25.Client, pod *simulato
 	return task.Wait(ctx)
 }
 
-// home is the directory of the simulator's files, which goes with Close.
+// home returns the directory of the simulator's files, which Drain removes.
 func home(w *world.World) string {
 	for _, o := range w.Objects.OptionManager().Setting {
 		if o.GetOptionValue().Key == "vcsim.home" {
