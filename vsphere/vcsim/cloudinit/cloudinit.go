@@ -1,6 +1,6 @@
-// Package cloudinit reads metadata as cloud-init does in a guest.
+// Package cloudinit parses metadata as cloud-init does in a guest.
 //
-// It promises that what cannot be read says nothing. It has no locks.
+// Metadata that cannot be parsed is ignored. The package has no locks.
 package cloudinit
 
 import (
@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Identity is what the metadata says of a guest. An adapter without an address asks by DHCP.
+// Identity is the part of a guest's identity that the metadata sets. An adapter without an address uses DHCP.
 type Identity struct {
 	Host      string
 	Addresses []string // by adapter
@@ -32,9 +32,9 @@ type ethernet struct {
 	Addresses []string `json:"addresses"`
 }
 
-// Read reads the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or base64, gzipped or not;
-// `network` is a mapping, or text that is encoded in turn (network.encoding). An adapter without a MAC to match is the
-// one of its place among the others. What cannot be read says nothing.
+// Read parses the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or base64, gzipped or not; `network` is a mapping,
+// or text with an encoding of its own (network.encoding). An adapter without a MAC to match is matched by its position. What cannot be
+// parsed is ignored.
 func Read(text, encoding string, macs []string) Identity {
 	var data struct {
 		LocalHostname   string          `json:"local-hostname"`
@@ -72,7 +72,7 @@ func Read(text, encoding string, macs []string) Identity {
 	return id
 }
 
-// decodedMax bounds what a guest unpacks, in bytes.
+// decodedMax limits decompressed metadata, in bytes.
 const decodedMax = 1 << 20
 
 func decode(text, encoding string) []byte {

@@ -1,7 +1,6 @@
-// Package policy is the storage policy service of the embedded vCenter: which policies there are, and which datastores satisfy
-// them.
+// Package policy is the storage policy service (PBM) of the embedded vCenter: the policies and the datastores that satisfy them.
 //
-// It promises that each vCenter has policies of its own; govmomi's simulator shares them among all of a process.
+// Each vCenter has its own policies; govmomi's simulator shares them in the whole process.
 //
-// The order of locks: the world before mu.
+// Lock order: the world before mu.
 package policy

@@ -16,18 +16,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// Policies is the storage policy service at /pbm, as far as placement needs it. govmomi has a simulator of
-// it, too, but there all vCenters of a process share the policies and write to them, and all datastores are
-// compatible with each.
+// Policies is the storage policy service at /pbm, as far as placement needs it. In govmomi's simulator of it, all vCenters of a process
+// share and modify the policies, and all datastores are compatible with each.
 type Policies struct {
 	world *world.World
 
 	mu       sync.Mutex // guards what follows
 	profiles []*pbmtypes.PbmCapabilityProfile
-	fitting  map[string][]types.ManagedObjectReference // the datastores that a policy is for; none said: all
+	fitting  map[string][]types.ManagedObjectReference // the compatible datastores by policy; no entry: all
 }
 
-// The parts of the service, by the names that a real one has.
+// The managed objects of the service, named as in a real vCenter.
 var (
 	pbmProfiles = types.ManagedObjectReference{Type: "PbmProfileProfileManager", Value: "ProfileManager"}
 	pbmSolver   = types.ManagedObjectReference{Type: "PbmPlacementSolver", Value: "placementSolver"}
@@ -35,7 +34,7 @@ var (
 
 var storageResource = pbmtypes.PbmProfileResourceType{ResourceType: string(pbmtypes.PbmProfileResourceTypeEnumSTORAGE)}
 
-// New has the policies that every vCenter has from the start.
+// New returns a service with the policies of every new vCenter.
 func New(w *world.World) *Policies {
 	s := &Policies{world: w, fitting: make(map[string][]types.ManagedObjectReference)}
 	s.Add("aa6d5a82-1c88-45da-85d3-3d74b91a5bad", "vSAN Default Storage Policy")
@@ -43,13 +42,13 @@ func New(w *world.World) *Policies {
 	return s
 }
 
-// vms are the VMs that policies were given to.
+// vms are the policies of VMs.
 type vms interface {
-	// PoliciesOfHome are the ids of the policies of a VM's home. The caller holds the world.
+	// PoliciesOfHome lists the ids of the policies of a VM home. The caller holds the world lock.
 	PoliciesOfHome(vm types.ManagedObjectReference) []string
 }
 
-// Service is the API under /pbm, whose calls and sessions the caller handles.
+// Service returns the API under /pbm. The caller handles its calls and sessions.
 func (s *Policies) Service(given vms) *simulator.Registry {
 	r := simulator.NewRegistry()
 	r.Namespace, r.Path = pbm.Namespace, pbm.Path
@@ -59,7 +58,7 @@ func (s *Policies) Service(given vms) *simulator.Registry {
 	return r
 }
 
-// Add makes one, which these datastores satisfy; with none, all do.
+// Add creates a policy for these datastores or, without any, for all.
 func (s *Policies) Add(id, name string, datastores ...types.ManagedObjectReference) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,14 +76,14 @@ func (s *Policies) Add(id, name string, datastores ...types.ManagedObjectReferen
 	}
 }
 
-// Has reports whether there is a policy of an id.
+// Has reports whether a policy with this id exists.
 func (s *Policies) Has(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.profiles, func(p *pbmtypes.PbmCapabilityProfile) bool { return p.ProfileId.UniqueId == id })
 }
 
-// fits says whether a datastore, or one of a datastore cluster, is what a policy is for.
+// fits reports whether a datastore, or one in a datastore cluster, satisfies a policy.
 func (s *Policies) fits(id string, ref types.ManagedObjectReference) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +93,7 @@ func (s *Policies) fits(id string, ref types.ManagedObjectReference) bool {
 
 type pbmService struct{ types.ManagedObjectReference }
 
-// PbmRetrieveServiceContent names the parts of the service.
+// PbmRetrieveServiceContent lists the managed objects of the service.
 func (*pbmService) PbmRetrieveServiceContent(*pbmtypes.PbmRetrieveServiceContent) soap.HasFault {
 	return &methods.PbmRetrieveServiceContentBody{Res: &pbmtypes.PbmRetrieveServiceContentResponse{
 		Returnval: pbmtypes.PbmServiceInstanceContent{
@@ -114,7 +113,7 @@ type pbmProfileManager struct {
 	given vms
 }
 
-// PbmQueryProfile lists the ids of the policies for a kind of resource, and of a category if one is given.
+// PbmQueryProfile lists the ids of the policies for a resource type and, if given, a category.
 func (m *pbmProfileManager) PbmQueryProfile(req *pbmtypes.PbmQueryProfile) soap.HasFault {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
@@ -127,9 +126,7 @@ func (m *pbmProfileManager) PbmQueryProfile(req *pbmtypes.PbmQueryProfile) soap.
 	return &methods.PbmQueryProfileBody{Res: res}
 }
 
-// PbmRetrieveContent returns the policies of ids.
-//
-// An id that is not there is an InvalidArgument, as govmomi's simulator has it.
+// PbmRetrieveContent returns policies by id. An unknown id is an InvalidArgument, as in govmomi's simulator.
 func (m *pbmProfileManager) PbmRetrieveContent(req *pbmtypes.PbmRetrieveContent) soap.HasFault {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
@@ -145,7 +142,7 @@ func (m *pbmProfileManager) PbmRetrieveContent(req *pbmtypes.PbmRetrieveContent)
 	return &methods.PbmRetrieveContentBody{Res: res}
 }
 
-// PbmQueryAssociatedProfile lists the policies of a VM's home.
+// PbmQueryAssociatedProfile lists the policies of a VM home.
 func (m *pbmProfileManager) PbmQueryAssociatedProfile(req *pbmtypes.PbmQueryAssociatedProfile) soap.HasFault {
 	m.s.world.RLock()
 	defer m.s.world.RUnlock()
@@ -161,7 +158,7 @@ type pbmPlacementSolver struct {
 	s *Policies
 }
 
-// PbmCheckRequirements says of each datastore and datastore cluster whether it satisfies all policies.
+// PbmCheckRequirements reports which datastores and datastore clusters satisfy all policies.
 //
 // [doc] PbmCheckRequirements, hubsToSearch: "If this parameter is not specified, the Server uses all of the datastores
 // and storage pods"; PbmPlacementCompatibilityResult.error: "faults that prevent this datastore or storage pod from
@@ -180,7 +177,7 @@ func (m *pbmPlacementSolver) PbmCheckRequirements(req *pbmtypes.PbmCheckRequirem
 	return &methods.PbmCheckRequirementsBody{Res: &pbmtypes.PbmCheckRequirementsResponse{Returnval: res}}
 }
 
-// PbmCheckCompatibility says it of one policy.
+// PbmCheckCompatibility does the same for one policy.
 func (m *pbmPlacementSolver) PbmCheckCompatibility(req *pbmtypes.PbmCheckCompatibility) soap.HasFault {
 	res, fault := m.check(req.HubsToSearch, []string{req.Profile.UniqueId})
 	if fault != nil {
