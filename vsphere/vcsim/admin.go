@@ -20,25 +20,25 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// Admin returns a client that may do everything, at any time: it does not come over the network, so
-// it works during outages, and none of the latencies, faults, lost rights and counts are for it. All
-// share its one session, which Sessions does not count and Restart does not end. Do not log it out.
+// Admin returns a client with all permissions. It does not use the network, so it works during outages, and latency, faults, withdrawn
+// privileges and counters do not apply to it. Its single session is shared, not counted by Sessions and not ended by Restart. Do not log it
+// out.
 func (v *VCenter) Admin() *govmomi.Client { return v.admin }
 
 func (v *VCenter) loginAdmin() (err error) {
 	v.admin, err = v.Login(context.Background(), url.UserPassword(world.AdminUser, v.login.adminPassword), inProcess{v})
 	if err != nil {
-		return fmt.Errorf("log the admin in: %w", err)
+		return fmt.Errorf("log in as admin: %w", err)
 	}
 	session, err := v.admin.SessionManager.UserSession(context.Background())
 	if err != nil {
-		return fmt.Errorf("find the admin's session: %w", err)
+		return fmt.Errorf("get the admin's session: %w", err)
 	}
 	v.admin.RoundTripper = adminCalls{v, session.Key}
 	return nil
 }
 
-// adminCalls makes the admin's SOAP calls directly, by no wire.
+// adminCalls makes the admin's SOAP calls directly, without a wire.
 type adminCalls struct {
 	v       *VCenter
 	session string
@@ -62,7 +62,7 @@ func (a adminCalls) RoundTrip(ctx context.Context, req, res soap.HasFault) error
 
 var errClosed = errors.New("this vCenter is closed")
 
-// Login logs a client in, as Wire.Login does, by the address of Config.Listen.
+// Login logs a client in like Wire.Login, at the address of Config.Listen.
 func (v *VCenter) Login(ctx context.Context, as *url.Userinfo, through http.RoundTripper) (*govmomi.Client, error) {
 	return v.main.Login(ctx, as, through)
 }
@@ -81,7 +81,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	inner.RemoteAddr = "127.0.0.1:0"
 	a := wire.NewAnswer()
 	done := make(chan bool, 1)
-	go func() { done <- behind(p).CarryOut(a, inner) }()
+	go func() { done <- endpoint(p).CarryOut(a, inner) }()
 	select {
 	case answered := <-done:
 		if !answered {
@@ -96,18 +96,18 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// tagManager is Admin's client for tags, with a session of its own.
+// tagManager returns Admin's client for tags, with its own session.
 func (v *VCenter) tagManager(ctx context.Context) (*tags.Manager, error) {
 	c := rest.NewClient(v.admin.Client)
 	c.Client.Client.Transport = inProcess{v}
 	if err := c.Login(ctx, url.UserPassword(world.AdminUser, v.login.adminPassword)); err != nil {
-		return nil, fmt.Errorf("log the admin in to REST: %w", err)
+		return nil, fmt.Errorf("log in to REST as admin: %w", err)
 	}
 	return tags.NewManager(c), nil
 }
 
-// furnish logs Admin in and makes the templates.
-func (v *VCenter) furnish(c Config, policies *policy.Policies) error {
+// setUp logs Admin in and creates the templates.
+func (v *VCenter) setUp(c Config, policies *policy.Policies) error {
 	if err := v.loginAdmin(); err != nil {
 		return err
 	}

@@ -10,37 +10,37 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/seed"
 )
 
-// Config says what a new vCenter looks like. The zero value is a good first try.
+// Config configures a new vCenter. The zero value is a sensible default.
 type Config struct {
 	// Listen is the host:port of the SDK endpoint. Default: 127.0.0.1 and a free port.
 	Listen string
-	// Listener is where the SDK endpoint is served instead, if it is set: a network in memory, for one. Close closes it.
+	// Listener, if set, replaces Listen, for example with an in-memory network. Close closes it.
 	Listener net.Listener
-	// Plain serves http:// instead of https://, on all wires: for networks in memory, where handshakes cost a tenth of the
-	// processor time and protect nothing. Clients must allow it.
+	// Plain serves http:// instead of https:// on all wires, for in-memory networks, where TLS handshakes take a tenth of the processor
+	// time without a benefit. Clients must allow it.
 	Plain bool
 	// Templates are the names of the VM templates in DC0/vm. Default: "vm-operator-template".
 	Templates []string
-	// Latency says how long tasks take. Default: no time at all.
+	// Latency is the duration of tasks. Default: zero.
 	Latency managed.Latency
-	// Guest says what comes up in a VM that is powered on. Default: nothing.
+	// Guest configures what starts in a powered-on VM. Default: nothing.
 	Guest managed.Guest
-	// User and Password are what Login accepts. Default: any that are not empty.
+	// User and Password are the credentials for Login. Default: any that are not empty.
 	User, Password string
-	// InstanceUUID is this vCenter's identity (about.instanceUuid). Default: random.
+	// InstanceUUID is about.instanceUuid. Default: random.
 	InstanceUUID string
-	// APIVersion is about.apiVersion. Default: that of 8.0.3. An older one lacks some properties, and refuses calls that name them.
+	// APIVersion is about.apiVersion. Default: that of 8.0.3. Older versions lack some properties and reject calls that name them.
 	APIVersion string
-	// Datacenters, Clusters (of each datacenter), Hosts (of each cluster) and Datastores (of each
-	// datacenter) count what there is. With the default, one of each, nothing is ambiguous.
+	// Datacenters, Clusters (per datacenter), Hosts (per cluster) and Datastores (per datacenter) count the inventory objects. Default: one
+	// of each, so that nothing is ambiguous.
 	Datacenters, Clusters, Hosts, Datastores int
-	// Pools counts the resource pools below each cluster's own. Default: none.
+	// Pools counts the resource pools below each cluster's root pool. Default: none.
 	Pools int
-	// Portgroups (DC0_DVPG0, ... of the switch DVS0) and OpaqueNetworks (DC0_NSX0, ...) count the networks of each
-	// datacenter, besides the standard network "VM Network" that is in each. Default: none.
+	// Portgroups (DC0_DVPG0, ... of the switch DVS0) and OpaqueNetworks (DC0_NSX0, ...) count the networks per datacenter, in addition to
+	// the standard network "VM Network". Default: none.
 	Portgroups, OpaqueNetworks int
-	// Pods counts the datastore clusters of each datacenter: DC0_POD0, ... with two datastores inside,
-	// DC0_POD0_DS0 and DC0_POD0_DS1. Default: none.
+	// Pods counts the datastore clusters per datacenter: DC0_POD0, ... with two datastores each, DC0_POD0_DS0 and DC0_POD0_DS1. Default:
+	// none.
 	Pods int
 }
 

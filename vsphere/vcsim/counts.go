@@ -6,23 +6,23 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Counts are the things that clients keep in a vCenter: each costs it memory for as long as the session lives, so
-// whoever recreates them without removing the old ones leaks.
+// Counts are the server-side objects of clients. Each takes up memory while its session lives, so a client that recreates them without
+// removing the old ones leaks.
 type Counts struct {
-	// Sessions are those of SOAP, RESTSessions those of REST; neither counts Admin's.
+	// Sessions and RESTSessions are the SOAP and REST sessions without Admin's.
 	Sessions, RESTSessions int
-	// Collectors are the PropertyCollectors beside each session's own, Filters the filters in all of them.
+	// Collectors are the PropertyCollectors in addition to each session's default one, Filters the filters in all of them.
 	Collectors, Filters int
 	// ListViews and ContainerViews are the views, Listed the entries in the list views.
 	ListViews, ContainerViews, Listed int
 }
 
-// Counts tells what all clients but Admin keep now.
+// Counts returns the current counts for all clients but Admin.
 func (v *VCenter) Counts() Counts {
 	keys := v.clientSessions()
 	c := Counts{Sessions: len(keys), RESTSessions: v.RESTSessions()}
 	for _, key := range keys {
-		if s, ok := v.books.Load(key); ok {
+		if s, ok := v.sessions.Load(key); ok {
 			v.count(s.(*simulator.Session).Registry, &c)
 		}
 	}
@@ -53,16 +53,16 @@ func (v *VCenter) listed(ref mo.Reference) (n int) {
 	return n
 }
 
-// note remembers a session with its objects: the simulator shows these to none but the session's own calls. A new session
-// has those that have ended forgotten.
-func (v *VCenter) note(s *simulator.Session) {
-	if _, known := v.books.LoadOrStore(s.Key, s); known {
+// remember records a session with its objects, because the simulator shows them only to the session's own calls. It forgets sessions that
+// have ended.
+func (v *VCenter) remember(s *simulator.Session) {
+	if _, known := v.sessions.LoadOrStore(s.Key, s); known {
 		return
 	}
 	ctx := v.world.Context()
-	v.books.Range(func(key, known any) bool {
+	v.sessions.Range(func(key, known any) bool {
 		if s := known.(*simulator.Session); !v.world.SessionLives(ctx, s.Key, s.UserName) {
-			v.books.Delete(key)
+			v.sessions.Delete(key)
 		}
 		return true
 	})

@@ -13,10 +13,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// Direct is Wire.Direct by the address of Config.Listen.
+// Direct is Wire.Direct for the address of Config.Listen.
 func (v *VCenter) Direct(session string) soap.RoundTripper { return v.main.Direct(session) }
 
-// directCall is one call. What goes in and what comes out are copies: neither side sees the other's memory.
+// directCall is one call without HTTP. Request and response are copied, so that neither side sees the other's memory.
 type directCall struct {
 	v       *VCenter
 	session string
@@ -60,7 +60,7 @@ func (c *directCall) answer(res any, fault *soap.Fault) {
 	}
 }
 
-// directBody is what the simulator sees of a call before dispatch does. It copies that by XML.
+// directBody is the simulator's view of a call before dispatch. The simulator copies it as XML.
 type directBody struct {
 	Req *directRequest
 	Res any
@@ -68,7 +68,7 @@ type directBody struct {
 
 type directRequest struct{ This types.ManagedObjectReference }
 
-// MarshalXML implements xml.Marshaler: of a request that dispatch puts another in the place of, nothing need be copied.
+// MarshalXML implements xml.Marshaler. It copies nothing, because dispatch replaces the request.
 func (*directRequest) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return e.EncodeElement("", start)
 }
@@ -85,7 +85,7 @@ func (c *directCall) CarryOut(ctx context.Context) bool {
 		return false
 	}
 	defer c.v.world.Leave()
-	// v.world.ctx rather than the caller's: tasks outlive the call.
+	// v.world.Ctx rather than the caller's: tasks outlive the call.
 	inner := context.WithValue(c.v.world.Ctx, exchangeKey{}, &exchange{gone: ctx.Done(), call: c})
 	body := &directBody{Req: &directRequest{c.this}}
 	if err := c.v.world.Service.RoundTrip(inner, body, body); err != nil {
@@ -96,20 +96,20 @@ func (c *directCall) CarryOut(ctx context.Context) bool {
 	return true
 }
 
-// appear puts the call itself, and who calls, in the place of what the simulator knows.
-func (c *directCall) appear(ctx *simulator.Context, m *simulator.Method) {
+// restore replaces the simulator's placeholder with the call itself and the caller's session.
+func (c *directCall) restore(ctx *simulator.Context, m *simulator.Method) {
 	whole := c.v.world.Context() // the simulator's own context for direct calls lacks some parts
 	whole.Context, whole.Caller, whole.Session = ctx.Context, ctx.Caller, nil
 	*ctx = *whole
 	m.Name, m.Body = c.name, c.body
-	if known, ok := c.v.books.Load(c.session); ok {
+	if known, ok := c.v.sessions.Load(c.session); ok {
 		if s := *known.(*simulator.Session); c.v.world.SessionLives(ctx, s.Key, s.UserName) {
 			ctx.Session = &s
 		}
 	}
 }
 
-// chosen answers in the simulator's place where it would use the session of its own that it has for direct calls.
+// chosen returns the object for a call for which the simulator would use its own session.
 func (c *directCall) chosen(ctx *simulator.Context, m *simulator.Method, h mo.Reference, fault types.BaseMethodFault) (mo.Reference, types.BaseMethodFault) {
 	switch {
 	case fault != nil:

@@ -8,22 +8,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// dispatch is the registry's hook before each call: it counts, it refuses, and it picks the object
-// that answers. Objects are wrapped for this one call; the registry keeps the simulator's own.
+// dispatch is the registry's hook before each call: it checks permissions and returns the object that answers. Objects are wrapped for one
+// call; the registry keeps the simulator's own.
 func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 	e := exchangeOf(ctx)
-	if e.door != nil {
-		e.door.RUnlock()
+	if e.lock != nil {
+		e.lock.RUnlock()
 	}
 	if e.call == nil {
 		return v.choose(ctx, m)
 	}
-	e.call.appear(ctx, m)
+	e.call.restore(ctx, m)
 	h, fault := v.choose(ctx, m)
 	return e.call.chosen(ctx, m, h, fault)
 }
 
-// choose picks the object, for a call whose session is known.
+// choose returns the object for a call with a known session.
 func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 	if !world.IsAdmin(ctx.Session) {
 		v.rewritten(m)
@@ -32,7 +32,7 @@ func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Refere
 		}
 	}
 	if ctx.Session == nil {
-		// Without a session, properties are answered as missing, but they are read all the same.
+		// Without a session, properties are reported as missing, but they are still read.
 		switch o := v.objects.Get(m.This).(type) {
 		case *simulator.PropertyCollector:
 			return v.streams.Collector(o, exchangeOf(ctx).gone), nil
@@ -42,12 +42,12 @@ func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Refere
 		return nil, nil
 	}
 	if !world.IsAdmin(ctx.Session) {
-		v.note(ctx.Session)
+		v.remember(ctx.Session)
 	}
 	h, fault := v.wrap(ctx, m, v.streams.Lookup(ctx, m.This))
 	if h != nil && fault == nil {
-		// The simulator would prefer what the session knows under this reference to what we return.
-		// It reads it for nothing else: methods see that of the body.
+		// The simulator would prefer the session's object with this reference to ours. It reads the reference only for that: methods use
+		// the one in the body.
 		m.This.Value += "#"
 	}
 	return h, fault
@@ -56,7 +56,7 @@ func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Refere
 func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Reference) (mo.Reference, types.BaseMethodFault) {
 	g := v.world.Guard(ctx, m.Name)
 	switch o := obj.(type) {
-	case nil: // the simulator would say so, too, but also write to the standard log
+	case nil: // the simulator would also write to the standard log
 		return nil, &types.ManagedObjectNotFound{Obj: m.This}
 	case *simulator.PropertyCollector:
 		if read, ok := m.Body.(*types.RetrievePropertiesEx); ok {
@@ -80,8 +80,8 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 	return nil, nil
 }
 
-// Rewrite changes the requests of all SOAP calls but Admin's, before anything is done with them, so that this vCenter does something
-// else than it was told, such as not to guard a change; nil: nothing. change is given a pointer: *types.CloneVM_Task.
+// Rewrite changes the requests of all SOAP calls but Admin's before they are executed, so that this vCenter misbehaves, for example by
+// ignoring changeVersion; nil: none. change gets a pointer, such as *types.CloneVM_Task.
 func (v *VCenter) Rewrite(change func(request any)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

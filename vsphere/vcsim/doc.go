@@ -1,39 +1,36 @@
-// Package vcsim is the embedded vCenter: govmomi's simulator in this process, made as strict as a
-// real vCenter in the places that VmGroup leans on. `vmgroup serve --simulator` runs on it, and so
-// do the tests.
+// Package vcsim is the embedded vCenter: govmomi's simulator in this process, as strict as a real vCenter wherever VmGroup depends on it.
+// `vmgroup serve --simulator` and the tests run on it.
 //
-// It extends the simulator's objects by embedding and overriding, as govmomi's
-// simulator/example_extend_test.go does, but wraps them when they are called (dispatch.go) instead of
-// storing the wrapped ones in the registry: the simulator asserts its own types in many places, and
-// this way whatever appears later is extended too.
+// It extends the simulator's objects by embedding and overriding, as govmomi's simulator/example_extend_test.go does, but wraps them per
+// call (dispatch.go) instead of storing the wrappers in the registry: the simulator asserts its own types in many places, and this way
+// objects that appear later are extended, too.
 //
-// This package is the endpoint: sessions, calls and what each of them is answered by, and the names that its users need.
-// What the objects do is in the packages below, which no other package imports:
+// This package is the endpoint: sessions, the dispatch of calls, and the names for its users. The packages below implement the objects, and
+// no other package imports them:
 //
-//   - world: the inventory, its lock, and what changed when
+//   - world: the inventory, its lock and its changes
 //   - managed: VMs and guests, folders, clusters, and the tasks
 //   - cloudinit: the metadata that a guest reads
 //   - property: reads of properties, and the stream of changes
-//   - rights: what clients may do and see
+//   - rights: the permissions of clients
 //   - wire: the network, and the faults of calls
 //   - rest, policy: the REST API under /rest and /api, and storage policies under /pbm
-//   - seed: what a new inventory has
-//   - operator: a person who works with vCenter
+//   - seed: the initial inventory
+//   - operator: an operator's actions in vCenter
 //
-// Three rules keep it free of deadlocks and races, which the plain simulator is not, and let it live in a bubble of
-// testing/synctest:
+// Three rules prevent the deadlocks and races of the plain simulator, and make it work in a testing/synctest bubble:
 //
-//   - The inventory stands still while it is read (world). A call that only begins a task holds the world for reading, so
-//     that it never waits for an object's lock behind a task that sleeps.
-//   - No lock is held across a sleep or a wait unless those who wait for it block durably (world/lock.go).
-//   - Everything that a vCenter starts ends with Close: calls, waits, tasks, guests that boot, connections.
+//   - The inventory does not change while it is read (world). A call that only begins a task holds the world lock for reading, so that it
+//     never waits for an object's lock behind a task that sleeps.
+//   - No lock is held across a sleep or a wait unless its waiters block durably (world/lock.go).
+//   - Everything that a vCenter starts ends with Close: calls, waits, tasks, booting guests, connections.
 //
-// Start is the exception to the second: the simulator waits while it makes an inventory, under a lock that all vCenters
-// of the process share. In one bubble, start one vCenter after the other.
+// Start is the exception to the second rule: while the simulator creates an inventory, it waits under a lock that all vCenters of the
+// process share. In one bubble, start one vCenter after the other.
 //
-// The order of locks: door, which is held while a call's session is looked up or sessions are dropped; then the world; then the
-// locks of objects; then any mutex. Those are held for moments only.
+// Lock order: sessionLock, which is held during the lookup of a call's session and while sessions are dropped; then the world lock; then
+// the locks of objects; then the mutexes, which are held only briefly.
 //
-// Some things are only taken down, for a test to read with Details: storage policies move nothing, a linked clone
-// names its parent's file but stores nothing in it, and rules of DRS place no VM.
+// Some features are only recorded for Details: storage policies move nothing, a linked clone names its parent's file but stores no data,
+// and DRS rules place no VM.
 package vcsim

@@ -21,19 +21,19 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// behind is this vCenter as the wires know it.
-type behind struct{ v *VCenter }
+// endpoint is this vCenter as the wires see it.
+type endpoint struct{ v *VCenter }
 
-// exchange is one HTTP request, or one direct call, as the code behind the simulator's dispatch sees it.
+// exchange is the state of one HTTP request or direct call during the simulator's dispatch.
 type exchange struct {
-	gone <-chan struct{} // nobody waits for the answer any more
-	door *sync.RWMutex   // held for reading while the simulator looks the session up
-	call *directCall     // nil: it is a request
+	gone <-chan struct{} // closed when the client has gone
+	lock *sync.RWMutex   // held for reading while the simulator looks up the session
+	call *directCall     // nil for an HTTP request
 }
 
 type exchangeKey struct{}
 
-// exchangeOf returns the request that ctx's call came in.
+// exchangeOf returns the exchange of ctx's call.
 func exchangeOf(ctx *simulator.Context) *exchange {
 	if ctx.Context != nil {
 		if e, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
@@ -43,11 +43,11 @@ func exchangeOf(ctx *simulator.Context) *exchange {
 	return &exchange{}
 }
 
-// CarryOut has the simulator answer r, and reports whether it did: not, if this vCenter is closed.
+// CarryOut makes the simulator answer r; false if this vCenter is closed.
 //
-// The simulator shows an overriding method neither the request nor its context, which REST sees. What it does show is
-// the session's cookie, so the request's number travels there, and sessionCookie takes it off again.
-func (b behind) CarryOut(w http.ResponseWriter, r *http.Request) bool {
+// The simulator shows an overriding method neither the request nor its context, except to REST, but it does show the session's cookie: the
+// request's number is appended to it here, and sessionCookie removes it.
+func (b endpoint) CarryOut(w http.ResponseWriter, r *http.Request) bool {
 	v := b.v
 	if !v.world.Enter() {
 		return false
@@ -69,7 +69,7 @@ func (b behind) CarryOut(w http.ResponseWriter, r *http.Request) bool {
 	r.Header.Del("Cookie")
 	for _, c := range cookies {
 		if c.Name != soap.SessionCookieName {
-			r.AddCookie(c) // REST has one of its own
+			r.AddCookie(c) // such as REST's own
 		} else if session == "" {
 			session = c.Value
 		}
@@ -79,7 +79,7 @@ func (b behind) CarryOut(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// sessionCookie is the registry's hook that finds out a call's session.
+// sessionCookie is the registry's hook that finds a call's session.
 func (v *VCenter) sessionCookie(ctx *simulator.Context) string {
 	cookie := simulator.HTTPCookie(ctx)
 	dot := strings.LastIndexByte(cookie, '.')
@@ -89,20 +89,19 @@ func (v *VCenter) sessionCookie(ctx *simulator.Context) string {
 	v.mu.Lock()
 	e := v.exchanges[cookie[dot+1:]]
 	v.mu.Unlock()
-	// Looking a session up stores it again. dispatch opens the door once that is over, lest a session
-	// that is dropped meanwhile come back.
-	v.door.RLock()
-	e.door = &v.door
-	// v.world.ctx rather than the request's: tasks and the watch for idle sessions outlive the request.
+	// The lookup stores the session again, so a session dropped meanwhile would come back. dispatch releases the lock after the lookup.
+	v.sessionLock.RLock()
+	e.lock = &v.sessionLock
+	// v.world.Ctx rather than the request's: tasks and the timer of idle sessions outlive the request.
 	ctx.Context = context.WithValue(v.world.Ctx, exchangeKey{}, e)
 	return cookie[:dot]
 }
 
-// inHeader finds the session in a SOAP header, where calls of other services bear it (soap.Header.Cookie).
+// inHeader finds the session in a SOAP header, where other services put it (soap.Header.Cookie).
 var inHeader = regexp.MustCompile(`<vcSessionCookie[^>]*>([^<]+)</vcSessionCookie>`)
 
 // EndSession implements wire.Endpoint.
-func (b behind) EndSession(r *http.Request, body []byte) bool {
+func (b endpoint) EndSession(r *http.Request, body []byte) bool {
 	if wire.IsREST(r) {
 		return b.v.rest.Drop(rest.SessionID(r))
 	}
@@ -115,13 +114,13 @@ func (b behind) EndSession(r *http.Request, body []byte) bool {
 	return b.v.endSession(key)
 }
 
-// endSession ends a session, and reports whether there was one.
+// endSession ends a session, and reports whether it existed.
 func (v *VCenter) endSession(key string) bool {
 	return key != "" && v.terminate(func(s string) bool { return s == key }) > 0
 }
 
 // Refuse implements wire.Endpoint.
-func (behind) Refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
+func (endpoint) Refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
 	if wire.IsREST(r) {
 		rest.Refuse(w, fault)
 		return
@@ -136,7 +135,7 @@ func (behind) Refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMet
 	_ = vimxml.NewEncoder(w).Encode(soap.Envelope{Body: &body})
 }
 
-// detail writes a fault as vCenter does: an element named after its type, which xsi:type says once more.
+// detail encodes a fault as vCenter does: an element named after its type, with an xsi:type.
 type detail struct{ fault types.BaseMethodFault }
 
 // MarshalXML implements xml.Marshaler.
@@ -151,14 +150,13 @@ func (d detail) MarshalXML(e *vimxml.Encoder, start vimxml.StartElement) error {
 	return e.EncodeElement(d.fault, start)
 }
 
-// servePBM serves the storage policies.
+// servePBM serves the storage policy service.
 func (v *VCenter) servePBM(r *simulator.Registry) {
 	r.Cookie, r.Handler = v.pbmCookie, v.dispatchPBM
 	v.world.Service.RegisterSDK(r)
 }
 
-// pbmCookie finds out a call's session: here it is in the SOAP header, not in the HTTP cookie, which has the
-// request's number.
+// pbmCookie finds a call's session in the SOAP header, because the HTTP cookie holds only the request's number.
 func (v *VCenter) pbmCookie(ctx *simulator.Context) string {
 	v.sessionCookie(ctx)
 	return simulator.SOAPCookie(ctx)
@@ -167,8 +165,8 @@ func (v *VCenter) pbmCookie(ctx *simulator.Context) string {
 // dispatchPBM is the registry's hook before each call.
 func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 	e := exchangeOf(ctx)
-	if e.door != nil {
-		e.door.RUnlock()
+	if e.lock != nil {
+		e.lock.RUnlock()
 	}
 	if world.IsAdmin(ctx.Session) {
 		return nil, nil

@@ -1,8 +1,7 @@
 package vcsim
 
-// Restart cuts all connections and forgets all sessions and tasks: the old sessions are NotAuthenticated,
-// the old tasks ManagedObjectNotFound. What was running is still carried out, with no task to tell of
-// it: a clone appears after the restart. Admin keeps its session.
+// Restart cuts all connections and drops all sessions and tasks: old sessions get NotAuthenticated, old tasks ManagedObjectNotFound.
+// Running work completes without its task, so a clone appears after the restart. Admin keeps its session.
 func (v *VCenter) Restart() {
 	v.Down()
 	v.DropSessions()
@@ -10,16 +9,15 @@ func (v *VCenter) Restart() {
 	v.Up()
 }
 
-// Heal withdraws all that FailCall, LoseReply, FailTask and Deny ordered.
+// Heal withdraws all FailCall, LoseReply, FailTask and Deny.
 func (v *VCenter) Heal() {
 	v.HealCalls()
 	v.HealTasks()
 	v.AllowAll()
 }
 
-// Restore restores vCenter from a backup: it does not know the VMs that were made since, which go on running; its events since then
-// are lost, and their keys are given again; so are the moRefs. Sessions and tasks end. (What else happened since then stays: VMs that
-// were destroyed do not come back.)
+// Restore restores vCenter from a backup: newer VMs leave the inventory but keep running, newer events are lost, and their keys and moRefs
+// are reused. Sessions and tasks end. (Other changes stay: destroyed VMs do not return.)
 func (v *VCenter) Restore(b *Backup) {
 	v.Down()
 	v.DropSessions()

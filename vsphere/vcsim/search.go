@@ -11,44 +11,44 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// viewManager makes views while the inventory stands still.
+// viewManager creates views under the world lock.
 type viewManager struct {
 	*simulator.ViewManager
 	*world.Guard
 }
 
-// searchIndex searches while the inventory stands still, and does not find what is hidden.
+// searchIndex searches under the world lock and omits hidden objects.
 type searchIndex struct {
 	*simulator.SearchIndex
 	*world.Guard
 	v *VCenter
 }
 
-// FindByInventoryPath finds what its caller may see, also in datastore clusters, which the simulator does not.
+// FindByInventoryPath also finds objects in datastore clusters, which the simulator does not.
 func (s *searchIndex) FindByInventoryPath(ctx *simulator.Context, req *types.FindByInventoryPath) soap.HasFault {
-	return s.seen(ctx, &methods.FindByInventoryPathBody{Res: &types.FindByInventoryPathResponse{Returnval: s.v.world.At(req.InventoryPath)}})
+	return s.visible(ctx, &methods.FindByInventoryPathBody{Res: &types.FindByInventoryPathResponse{Returnval: s.v.world.At(req.InventoryPath)}})
 }
 
-// FindChild finds what its caller may see.
+// FindChild omits hidden objects.
 func (s *searchIndex) FindChild(ctx *simulator.Context, req *types.FindChild) soap.HasFault {
 	if s.v.objects.Get(req.Entity) == nil {
 		return &methods.FindChildBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
 	}
-	return s.seen(ctx, &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.v.world.Child(req.Entity, req.Name)}})
+	return s.visible(ctx, &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.v.world.Child(req.Entity, req.Name)}})
 }
 
-// FindByUuid finds what its caller may see.
+// FindByUuid omits hidden objects.
 func (s *searchIndex) FindByUuid(ctx *simulator.Context, req *types.FindByUuid) soap.HasFault {
-	return s.seen(ctx, s.SearchIndex.FindByUuid(ctx, req))
+	return s.visible(ctx, s.SearchIndex.FindByUuid(ctx, req))
 }
 
-// FindAllByUuid finds what its caller may see.
+// FindAllByUuid omits hidden objects.
 func (s *searchIndex) FindAllByUuid(ctx *simulator.Context, req *types.FindAllByUuid) soap.HasFault {
-	return s.seen(ctx, s.SearchIndex.FindAllByUuid(ctx, req))
+	return s.visible(ctx, s.SearchIndex.FindAllByUuid(ctx, req))
 }
 
-// seen takes what is hidden out of an answer: a reference, or several.
-func (s *searchIndex) seen(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
+// visible removes hidden objects from the reference, or references, in an answer.
+func (s *searchIndex) visible(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
 	hidden := s.v.Rights.HiddenObjects()
 	if hidden == nil || world.IsAdmin(ctx.Session) || body.Fault() != nil {
 		return body

@@ -12,9 +12,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// login says who may log in, and counts who tried.
+// login is the valid credentials and the number of logins.
 type login struct {
-	user, password string // empty: whoever says anything
+	user, password string // empty: any value
 	adminPassword  string
 	ok, refused    int
 }
@@ -23,7 +23,7 @@ func newLogin(user, password string) login {
 	return login{user: user, password: password, adminPassword: uuid.NewString()}
 }
 
-// userinfo is what a login must name now.
+// userinfo returns the current credentials.
 func (v *VCenter) userinfo() *url.Userinfo {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -48,57 +48,55 @@ func (v *VCenter) validLogin(r *types.Login) bool {
 	return ok
 }
 
-// sessionManager is the SessionManager during a login.
+// sessionManager wraps the SessionManager for a login.
 type sessionManager struct {
 	*simulator.SessionManager
 	v *VCenter
 }
 
-// Login also notes the session, for those who call directly.
+// Login also records the session for direct calls.
 func (s *sessionManager) Login(ctx *simulator.Context, req *types.Login) soap.HasFault {
 	body := s.SessionManager.Login(ctx, req)
 	if ctx.Session != nil {
-		s.v.note(ctx.Session)
+		s.v.remember(ctx.Session)
 	}
 	return body
 }
 
-// SetPassword changes what the next Login must say. Sessions that exist go on, as in a real vCenter.
+// SetPassword changes the password for new logins. Existing sessions continue, as in a real vCenter.
 func (v *VCenter) SetPassword(password string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.login.password = password
 }
 
-// Logins counts the logins that were let in, and those that were refused for the user or the password, by SOAP
-// and by REST.
+// Logins counts the successful and rejected logins by SOAP and REST.
 func (v *VCenter) Logins() (ok, refused int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.login.ok, v.login.refused
 }
 
-// Sessions counts the SOAP sessions that exist now, without Admin's.
+// Sessions counts the current SOAP sessions without Admin's.
 func (v *VCenter) Sessions() int { return len(v.clientSessions()) }
 
-// RESTSessions counts the sessions of the REST API that exist now, without Admin's.
+// RESTSessions counts the current REST sessions without Admin's.
 func (v *VCenter) RESTSessions() int { return v.rest.Sessions() }
 
-// DropSessions ends all sessions but Admin's, REST's too: the next call of each is NotAuthenticated, and so is a
-// wait that is under way.
+// DropSessions ends all SOAP and REST sessions but Admin's: their waits and their next calls get NotAuthenticated.
 func (v *VCenter) DropSessions() {
 	v.terminate(func(string) bool { return true })
 	v.rest.DropAll()
 }
 
-// terminate ends the clients' sessions whose keys match, and reports how many there were.
+// terminate ends the clients' sessions with matching keys and returns their number.
 func (v *VCenter) terminate(match func(key string) bool) (ended int) {
-	v.door.Lock()
-	defer v.door.Unlock()
+	v.sessionLock.Lock()
+	defer v.sessionLock.Unlock()
 	ctx := v.world.Context()
 	for _, key := range v.clientSessions() {
 		if match(key) {
-			// Only NotFound can come of it: the session has just ended by itself.
+			// The only possible fault is NotFound: the session has just ended.
 			_ = v.objects.SessionManager().TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
 			ended++
 		}

@@ -24,7 +24,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// VCenter is a running vCenter. All methods may be called at any time from any goroutine.
+// VCenter is a running vCenter. All methods are safe for concurrent use.
 type VCenter struct {
 	*operator.Operator
 	*managed.Objects
@@ -38,10 +38,10 @@ type VCenter struct {
 	main    *wire.Wire
 	admin   *govmomi.Client
 
-	// door is shut while sessions are dropped.
-	door sync.RWMutex
+	// sessionLock is held for writing while sessions are dropped.
+	sessionLock sync.RWMutex
 
-	books sync.Map // the sessions with their own objects, as *simulator.Session by key (counts.go)
+	sessions sync.Map // the sessions with their objects, as *simulator.Session by key (counts.go)
 
 	mu        sync.Mutex // guards what follows
 	login     login
@@ -49,7 +49,7 @@ type VCenter struct {
 	rewrite   func(request any)
 }
 
-// Start makes a vCenter and serves it until Close.
+// Start creates a vCenter and serves it until Close.
 func Start(c Config) (*VCenter, error) {
 	c = c.withDefaults()
 	if c.Listener != nil {
@@ -74,20 +74,20 @@ func Start(c Config) (*VCenter, error) {
 		}
 	}
 	v := &VCenter{world: w, objects: w.Objects, login: newLogin(c.User, c.Password), exchanges: make(map[string]*exchange)}
-	v.Network = wire.NewNetwork(wire.Settings{Context: w.Ctx, Endpoint: behind{v}, Plain: c.Plain, Cert: cert, User: v.userinfo, Direct: func(session string, req soap.HasFault) wire.DirectCall {
+	v.Network = wire.NewNetwork(wire.Settings{Context: w.Ctx, Endpoint: endpoint{v}, Plain: c.Plain, Cert: cert, User: v.userinfo, Direct: func(session string, req soap.HasFault) wire.DirectCall {
 		return newDirectCall(v, session, req)
 	}})
 	policies := policy.New(w)
 	v.extend(wire.HostOf(c.Listener), c.Guest, cert, policies)
 	v.main = v.Network.Open(c.Listener)
-	if err := v.furnish(c, policies); err != nil {
+	if err := v.setUp(c, policies); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
 	v.SetLatency(c.Latency)
 	return v, nil
 }
 
-// extend hooks our behaviour into the simulator's, before the first call reaches it.
+// extend installs our hooks in the simulator, before its first call.
 func (v *VCenter) extend(address string, guest managed.Guest, cert tls.Certificate, policies *policy.Policies) {
 	service := v.world.Service
 	service.Listen = &url.URL{Scheme: v.Scheme(), Host: address, User: url.User("vcsim")}
@@ -109,25 +109,23 @@ func (v *VCenter) extend(address string, guest managed.Guest, cert tls.Certifica
 	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", service.ServiceVersions)
 }
 
-// URL is where clients log in: https://user:password@host:port/sdk (http:// with Config.Plain), with the password of now.
+// URL returns the URL for logins with the current credentials: https://user:password@host:port/sdk (http:// with Config.Plain).
 func (v *VCenter) URL() *url.URL {
 	return v.main.URL()
 }
 
-// InstanceUUID is this vCenter's about.instanceUuid.
+// InstanceUUID returns about.instanceUuid.
 func (v *VCenter) InstanceUUID() string {
 	return v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.InstanceUuid
 }
 
-// Changed gives a channel that is closed at the next change of the inventory or of a task: whoever watches from outside
-// looks then, and need not poll.
+// Changed returns a channel that the next change of the inventory or of a task closes, as an alternative to polling.
 func (v *VCenter) Changed() <-chan struct{} {
 	_, next := v.world.Read()
 	return next
 }
 
-// Close cuts all connections and stops. Tasks that are still waiting out their latency are dropped.
-// It does not wait for a client's patience: abandoned waits end, too.
+// Close cuts all connections and stops. It drops tasks that still wait for their latency and ends the clients' waits.
 func (v *VCenter) Close() error {
 	if !v.world.End() {
 		return nil

@@ -5,39 +5,39 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
 )
 
-// What the packages below export to users of a vCenter, under the names of this package: no other package imports them.
+// These are the names of the packages below that users of a vCenter need: no other package imports those packages.
 
-// VMs, and what else there is.
+// Objects of the inventory.
 type (
-	// VM is a VM as it is now, regardless of privileges.
+	// VM is the current state of a VM, regardless of privileges.
 	VM = managed.VM
-	// Details is everything else that a VM was given, regardless of privileges.
+	// Details is the rest of a VM's configuration, regardless of privileges.
 	Details = managed.Details
 	// NIC is a network adapter.
 	NIC = managed.NIC
 	// Disk is a virtual disk.
 	Disk = managed.Disk
-	// Rule is a DRS rule about VMs.
+	// Rule is a DRS affinity or anti-affinity rule.
 	Rule = managed.Rule
-	// Kept is a VM that was unregistered with a folder, and whose files are still on the datastore.
+	// Kept is a VM that was unregistered with its folder and still has its files on the datastore.
 	Kept = managed.Kept
-	// Guest says what comes up in a VM that is powered on, resumed or reset.
+	// Guest configures what starts in a VM that is powered on, resumed or reset.
 	Guest = managed.Guest
-	// Health is how a guest is.
+	// Health is the state of a guest.
 	Health = managed.Health
 	// DRS is how a cluster places VMs. The zero value is fully automated.
 	DRS = managed.DRS
-	// Backup is what a backup of vCenter knows.
+	// Backup is the state that a backup of vCenter preserves.
 	Backup = managed.Backup
-	// Question is what a VM asks. Until it is answered the VM stands still.
+	// Question is a question of a VM, which blocks the VM until it is answered.
 	Question = managed.Question
-	// Latency is how long the tasks of each kind take.
+	// Latency is the duration of tasks by kind.
 	Latency = managed.Latency
 	// Kind is a kind of task, by vCenter's TaskInfo.descriptionId.
 	Kind = managed.Kind
 )
 
-// MovedOrCopied is what a VM asks at power-on whose files were moved, copied or registered again.
+// MovedOrCopied is the question at power-on of a VM whose files were moved, copied or registered again.
 var MovedOrCopied = managed.MovedOrCopied
 
 // The states of health. A sick guest has no VMware Tools and no address.
@@ -74,21 +74,21 @@ const (
 	ReconfigureCluster   = managed.ReconfigureCluster
 )
 
-// The ways to a vCenter, and how they break.
+// Wires and the ways to break their calls.
 type (
-	// Wire is a way to this vCenter: a listener of its own, whose connections and calls break as it is told.
+	// Wire is a listener of the vCenter whose connections and calls break on demand.
 	Wire = wire.Wire
-	// Call is one call by a wire.
+	// Call is one call over a wire.
 	Call = wire.Call
-	// Break says what becomes of a call.
+	// Break says how to break a call.
 	Break = wire.Break
-	// BreakKind is a way to break.
+	// BreakKind is a way to break a call.
 	BreakKind = wire.BreakKind
-	// Entry is a call and what became of it.
+	// Entry is a call and its outcome.
 	Entry = wire.Entry
 )
 
-// The ways to break.
+// The ways to break a call.
 const (
 	Pass         = wire.Pass
 	Refused      = wire.Refused
