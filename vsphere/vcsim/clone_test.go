@@ -19,18 +19,18 @@ func option(key, value string) types.BaseOptionValue {
 	return &types.OptionValue{Key: key, Value: value}
 }
 
-// theVM returns the only VM of a name.
+// theVM returns the VM with a name.
 func theVM(t testing.TB, v *vcsim.VCenter, name string) vcsim.VM {
 	t.Helper()
 	vms := v.VMs()
 	i := slices.IndexFunc(vms, func(vm vcsim.VM) bool { return vm.Name == name })
 	if i < 0 {
-		t.Fatalf("there is no VM %s", name)
+		t.Fatalf("no VM %s", name)
 	}
 	return vms[i]
 }
 
-func TestClonesOfOneTemplateRunSideBySide(t *testing.T) {
+func TestClonesOfOneTemplateRunInParallel(t *testing.T) {
 	inABubble(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		began := time.Now()
 		var wg sync.WaitGroup
@@ -39,15 +39,15 @@ func TestClonesOfOneTemplateRunSideBySide(t *testing.T) {
 		}
 		wg.Wait()
 		if took := time.Since(began); took < time.Second || took > 4*time.Second {
-			t.Errorf("8 clones of 1 s took %v", took)
+			t.Errorf("8 clones with a latency of 1 s took %v", took)
 		}
 		if n := len(v.VMs()); n != 9 {
-			t.Errorf("there are %d VMs, want 9", n)
+			t.Errorf("got %d VMs, want 9", n)
 		}
 	})
 }
 
-func TestALatencyLocksNeitherTemplateNorVM(t *testing.T) {
+func TestRunningTasksDoNotLockObjects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Hour, Power: time.Hour, Reconfigure: time.Hour, Other: time.Hour}})
@@ -70,14 +70,14 @@ func TestALatencyLocksNeitherTemplateNorVM(t *testing.T) {
 	})
 }
 
-func TestARunningCloneTakesItsNameButIsNotSeen(t *testing.T) {
+func TestRunningCloneReservesItsNameButIsInvisible(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Hold(vcsim.Clone)
 		first := c.startClone(t, "vm")
 
 		second := wantFault[*types.DuplicateName](t, c.startClone(t, "vm").Wait(c.ctx))
 		if second.Name != "vm" || second.Object.Type != "VirtualMachine" {
-			t.Errorf("the holder is %v of %q", second.Object, second.Name)
+			t.Errorf("the fault names %v with %q", second.Object, second.Name)
 		}
 		var holder mo.VirtualMachine
 		wantFault[*types.ManagedObjectNotFound](t, c.RetrieveOne(c.ctx, second.Object, []string{"name"}, &holder))
@@ -85,7 +85,7 @@ func TestARunningCloneTakesItsNameButIsNotSeen(t *testing.T) {
 		wantFault[*types.DuplicateName](t, err)
 		wantFault[*types.DuplicateName](t, v.Rename(template, "vm"))
 		if got := c.children(t, c.folder.Reference()); !slices.Equal(got, []string{template}) {
-			t.Errorf("the folder shows %v", got)
+			t.Errorf("the folder lists %v", got)
 		}
 
 		v.Release(vcsim.Clone)
@@ -93,19 +93,19 @@ func TestARunningCloneTakesItsNameButIsNotSeen(t *testing.T) {
 		ok(t, err)
 		third := wantFault[*types.DuplicateName](t, c.startClone(t, "vm").Wait(c.ctx))
 		if third.Object != info.Result {
-			t.Errorf("the holder is %v, want %v", third.Object, info.Result)
+			t.Errorf("the fault names %v, want %v", third.Object, info.Result)
 		}
 	})
 }
 
-func TestARunningCloneIsARecentTaskOfItsUser(t *testing.T) {
+func TestRunningCloneIsARecentTaskOfItsUser(t *testing.T) {
 	inABubble(t, vcsim.Config{User: "me", Password: "secret", Latency: vcsim.Latency{Clone: time.Hour}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		task := c.startClone(t, "vm")
 
 		var tm mo.TaskManager
 		ok(t, c.RetrieveOne(c.ctx, *c.ServiceContent.TaskManager, []string{"recentTask"}, &tm))
 		if !slices.Contains(tm.RecentTask, task.Reference()) {
-			t.Errorf("recent are %v, without %v", tm.RecentTask, task.Reference())
+			t.Errorf("recentTask is %v, without %v", tm.RecentTask, task.Reference())
 		}
 		var tasks []mo.Task
 		ok(t, c.Retrieve(c.ctx, tm.RecentTask, []string{"info"}, &tasks))
@@ -116,17 +116,17 @@ func TestARunningCloneIsARecentTaskOfItsUser(t *testing.T) {
 			}
 		}
 		if len(mine) != 1 {
-			t.Fatalf("%d clones are under way", len(mine))
+			t.Fatalf("%d clones are running", len(mine))
 		}
 		reason, _ := mine[0].Reason.(*types.TaskReasonUser)
 		if reason == nil || reason.UserName != "me" || mine[0].State != types.TaskInfoStateRunning ||
 			mine[0].Name != "CloneVM_Task" || *mine[0].Entity != c.template.Reference() || mine[0].QueueTime.IsZero() {
-			t.Errorf("got %+v of %+v", mine[0], mine[0].Reason)
+			t.Errorf("got %+v with the reason %+v", mine[0], mine[0].Reason)
 		}
 	})
 }
 
-func TestACloneIsItsSourceAndThenItsSpec(t *testing.T) {
+func TestCloneAppliesItsSpecToTheSourceConfiguration(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -151,7 +151,7 @@ func TestACloneIsItsSourceAndThenItsSpec(t *testing.T) {
 		devices := object.VirtualDeviceList(detail.Config.Hardware.Device)
 		disks, nics := devices.SelectByType((*types.VirtualDisk)(nil)), devices.SelectByType((*types.VirtualEthernetCard)(nil))
 		if len(disks) != 1 || len(nics) != 1 {
-			t.Errorf("it has %d disks and %d network cards", len(disks), len(nics))
+			t.Errorf("the clone has %d disks and %d network adapters", len(disks), len(nics))
 		}
 
 		const id = "11111111-2222-3333-4444-555555555555"
@@ -172,13 +172,13 @@ func TestACloneIsItsSourceAndThenItsSpec(t *testing.T) {
 		}
 		for _, key := range []string{"gone", "never"} {
 			if value, is := got.ExtraConfig[key]; is {
-				t.Errorf("%s is there: %q", key, value)
+				t.Errorf("%s exists: %q", key, value)
 			}
 		}
 	})
 }
 
-func TestARecreatedVMIsAnotherVM(t *testing.T) {
+func TestRecreatedVMHasANewIdentity(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		c.clone(t, "vm")
 		before := theVM(t, v, "vm")
@@ -186,12 +186,12 @@ func TestARecreatedVMIsAnotherVM(t *testing.T) {
 		c.clone(t, "vm")
 		after := theVM(t, v, "vm")
 		if before.Ref == after.Ref || before.InstanceUUID == after.InstanceUUID {
-			t.Errorf("%v %s came back", after.Ref, after.InstanceUUID)
+			t.Errorf("the new VM has the old identity %v %s", after.Ref, after.InstanceUUID)
 		}
 	})
 }
 
-func TestACloneIsNeverSeenHalfMade(t *testing.T) {
+func TestCloneAppearsOnlyWhenComplete(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		done := make(chan struct{})
 		var wg sync.WaitGroup
@@ -206,7 +206,7 @@ func TestACloneIsNeverSeenHalfMade(t *testing.T) {
 				}
 				for _, vm := range v.VMs() {
 					if !vm.Template && vm.ExtraConfig["stamp"] == "" {
-						t.Errorf("%s is there without its stamp", vm.Name)
+						t.Errorf("%s appeared without its stamp", vm.Name)
 						return
 					}
 				}
@@ -222,7 +222,7 @@ func TestACloneIsNeverSeenHalfMade(t *testing.T) {
 	})
 }
 
-func TestACloneFromOrToWhatIsGoneFails(t *testing.T) {
+func TestCloneFailsForMissingReferences(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gone := func(kind string) types.ManagedObjectReference {
@@ -244,7 +244,7 @@ func TestACloneFromOrToWhatIsGoneFails(t *testing.T) {
 			}
 			_, err := c.template.Clone(c.ctx, folder, "vm", spec)
 			if f := wantFault[*types.ManagedObjectNotFound](t, err); f.Obj != ref {
-				t.Errorf("%s: the fault is about %v", where, f.Obj)
+				t.Errorf("%s: the fault names %v", where, f.Obj)
 			}
 		}
 		task, err := c.template.Clone(c.ctx, c.folder, "vm", types.VirtualMachineCloneSpec{})
@@ -259,21 +259,21 @@ func TestACloneFromOrToWhatIsGoneFails(t *testing.T) {
 	})
 }
 
-func TestACancelledCloneLeavesNothing(t *testing.T) {
+func TestCancelledCloneLeavesNothingBehind(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Hold(vcsim.Clone)
 		task := c.startClone(t, "vm")
 		ok(t, task.Cancel(c.ctx))
 		v.Release(vcsim.Clone)
 		wantFault[*types.RequestCanceled](t, task.Wait(c.ctx))
-		eventually(t, "the name is free again", func() bool { return c.startClone(t, "vm").Wait(c.ctx) == nil })
+		eventually(t, "the name is available again", func() bool { return c.startClone(t, "vm").Wait(c.ctx) == nil })
 		if n := len(v.VMs()); n != 2 {
-			t.Errorf("there are %d VMs, want the template and the second clone", n)
+			t.Errorf("got %d VMs, want the template and the second clone", n)
 		}
 	})
 }
 
-func TestACloneCanBePoweredOnAndBeATemplate(t *testing.T) {
+func TestCloneCanPowerOnOrBecomeATemplate(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		on, tmpl := c.cloneSpec(nil), c.cloneSpec(nil)
 		on.PowerOn, tmpl.Template = true, true
@@ -282,9 +282,9 @@ func TestACloneCanBePoweredOnAndBeATemplate(t *testing.T) {
 			ok(t, err)
 			ok(t, task.Wait(c.ctx))
 		}
-		eventually(t, "it is on", func() bool { return theVM(t, v, "on").Power == types.VirtualMachinePowerStatePoweredOn })
+		eventually(t, "the clone is powered on", func() bool { return theVM(t, v, "on").Power == types.VirtualMachinePowerStatePoweredOn })
 		if !theVM(t, v, "tmpl").Template {
-			t.Error("it is no template")
+			t.Error("the clone is not a template")
 		}
 	})
 }

@@ -22,7 +22,7 @@ func packed(text string) string {
 	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-func TestAGuestWithVAppPropertiesLooksAtNoGuestinfo(t *testing.T) {
+func TestGuestWithVAppPropertiesIgnoresGuestinfo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
@@ -35,13 +35,13 @@ func TestAGuestWithVAppPropertiesLooksAtNoGuestinfo(t *testing.T) {
 			}))
 			ok(t, v.PowerOn(name))
 			if d := details(t, v, name); d.HostName != host || d.VAppProperties != (name == "with") {
-				t.Errorf("%s: it calls itself %q; vApp properties: %t", name, d.HostName, d.VAppProperties)
+				t.Errorf("%s: host name %q, vApp properties %t", name, d.HostName, d.VAppProperties)
 			}
 		}
 	})
 }
 
-func TestAGuestReadsItsMetadataAsCloudInitDoes(t *testing.T) {
+func TestGuestReadsMetadataLikeCloudInit(t *testing.T) {
 	t.Parallel()
 	const network = `{version: 2, ethernets: {id0: {match: {name: "e*"}, addresses: ["192.0.2.7/24"]}, id1: {addresses: ["2001:db8::7/64"]}}}`
 	plain := "instance-id: a\nlocal-hostname: web-0\nnetwork: " + network + "\n"
@@ -51,7 +51,7 @@ func TestAGuestReadsItsMetadataAsCloudInitDoes(t *testing.T) {
 		"gzipped":         {packed(plain), "gzip+base64", "web-0", "192.0.2.7", "2001:db8::7"},
 		"network encoded": {fmt.Sprintf("local-hostname: web-0\nnetwork: %s\nnetwork.encoding: gz+b64\n", packed(network)), "", "web-0", "192.0.2.7", "2001:db8::7"},
 		"JSON, no addr.":  {`{"hostname": "web-1"}`, "", "web-1", "10.128.", ""},
-		"rubbish":         {"\x00", "gzip+base64", "", "10.128.", ""},
+		"invalid":         {"\x00", "gzip+base64", "", "10.128.", ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +68,7 @@ func TestAGuestReadsItsMetadataAsCloudInitDoes(t *testing.T) {
 				ok(t, v.PowerOn("vm"))
 				d := details(t, v, "vm")
 				if d.HostName != one.host || len(d.IP) < len(one.ip) || d.IP[:len(one.ip)] != one.ip {
-					t.Errorf("it is %q at %q", d.HostName, d.IP)
+					t.Errorf("host name %q, address %q", d.HostName, d.IP)
 				}
 				var vm mo.VirtualMachine
 				ok(t, c.RetrieveOne(c.ctx, d.Ref, []string{"guest.net", "summary.guest"}, &vm))
@@ -77,7 +77,7 @@ func TestAGuestReadsItsMetadataAsCloudInitDoes(t *testing.T) {
 					second = vm.Guest.Net[1].IpAddress[0]
 				}
 				if second != one.second || vm.Summary.Guest.HostName != one.host {
-					t.Errorf("its second adapter is at %q, it calls itself %q", second, vm.Summary.Guest.HostName)
+					t.Errorf("second adapter's address %q, host name %q", second, vm.Summary.Guest.HostName)
 				}
 			})
 		})

@@ -53,14 +53,14 @@ func TestRulesAreAddedEditedAndRemoved(t *testing.T) {
 		got := rules(t, v)
 		if len(got) != 2 || got[0].Name != "theirs" || got[0].Mandatory || got[1].Key == 0 || got[1].UUID == "" ||
 			got[1].Name != "ours" || !got[1].Enabled || !got[1].Mandatory || !got[1].Separate || !slices.Equal(got[1].VMs, []string{"a", "b"}) {
-			t.Fatalf("the rules are %+v", got)
+			t.Fatalf("got the rules %+v", got)
 		}
 		ours := got[1]
 		edited := apart("ours too", ours.Key, vms...)
 		edited.Mandatory, edited.Enabled = types.NewBool(false), nil
 		ok(t, c.apply(t, v, types.ArrayUpdateOperationEdit, edited, nil))
 		if got := rules(t, v)[1]; got.Key != ours.Key || got.UUID != ours.UUID || got.Name != "ours too" || got.Mandatory || !got.Enabled || len(got.VMs) != 3 {
-			t.Errorf("after the edit it is %+v", got)
+			t.Errorf("after the edit, got %+v", got)
 		}
 		res, err := property.DefaultCollector(c.Client.Client).RetrieveProperties(c.ctx, types.RetrieveProperties{
 			SpecSet: []types.PropertyFilterSpec{{
@@ -79,12 +79,12 @@ func TestRulesAreAddedEditedAndRemoved(t *testing.T) {
 		}
 		ok(t, c.apply(t, v, types.ArrayUpdateOperationRemove, nil, ours.Key))
 		if got := rules(t, v); len(got) != 1 || got[0].Name != "theirs" {
-			t.Errorf("what is left is %+v", got)
+			t.Errorf("left: %+v", got)
 		}
 	})
 }
 
-func TestARuleThatCannotBeIsRefused(t *testing.T) {
+func TestInvalidRulesAreRejected(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Clusters: 2})
@@ -100,21 +100,21 @@ func TestARuleThatCannotBeIsRefused(t *testing.T) {
 			rule types.BaseClusterRuleInfo
 			key  any
 		}{
-			"one VM":             {add, apart("x", 0, a), nil},
-			"one VM twice":       {add, apart("x", 0, a, a), nil},
-			"another cluster's":  {add, apart("x", 0, a, theVM(t, v, "elsewhere").Ref), nil},
-			"a template":         {add, apart("x", 0, a, c.template.Reference()), nil},
-			"a taken name":       {add, apart("theirs", 0, a, b), nil},
-			"no name":            {add, apart("", 0, a, b), nil},
-			"no rule":            {add, nil, nil},
-			"an edit of none":    {edit, apart("x", 4711, a, b), nil},
-			"an edit to one VM":  {edit, apart("theirs", before[0].Key, a), nil},
-			"a removal of none":  {types.ArrayUpdateOperationRemove, nil, int32(4711)},
-			"a removal of no ID": {types.ArrayUpdateOperationRemove, nil, nil},
+			"one VM":                    {add, apart("x", 0, a), nil},
+			"one VM twice":              {add, apart("x", 0, a, a), nil},
+			"VM of another cluster":     {add, apart("x", 0, a, theVM(t, v, "elsewhere").Ref), nil},
+			"a template":                {add, apart("x", 0, a, c.template.Reference()), nil},
+			"duplicate name":            {add, apart("theirs", 0, a, b), nil},
+			"no name":                   {add, apart("", 0, a, b), nil},
+			"no rule":                   {add, nil, nil},
+			"edit of an unknown key":    {edit, apart("x", 4711, a, b), nil},
+			"edit to one VM":            {edit, apart("theirs", before[0].Key, a), nil},
+			"removal of an unknown key": {types.ArrayUpdateOperationRemove, nil, int32(4711)},
+			"removal without a key":     {types.ArrayUpdateOperationRemove, nil, nil},
 		} {
 			err := c.apply(t, v, one.op, one.rule, one.key)
 			if err == nil {
-				t.Errorf("%s: it is done", what)
+				t.Errorf("%s: accepted", what)
 				continue
 			}
 			wantFault[*types.InvalidArgument](t, err)
@@ -128,7 +128,7 @@ func TestARuleThatCannotBeIsRefused(t *testing.T) {
 	})
 }
 
-func TestADestroyedVMLeavesItsRulesAndTheStreamReportsIt(t *testing.T) {
+func TestStreamReportsThatADestroyedVMLeftItsRules(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for _, name := range []string{"a", "b", "c"} {
 			addVM(t, v, "/DC0/vm", name)
@@ -139,7 +139,7 @@ func TestADestroyedVMLeavesItsRulesAndTheStreamReportsIt(t *testing.T) {
 		})
 		w.next(t, 1)
 		ok(t, v.AddRule(clusterPath, "theirs", "a", "b", "c"))
-		told := func(what string, want int) {
+		reports := func(what string, want int) {
 			t.Helper()
 			eventually(t, what, func() bool {
 				set, err := w.ask(w.version, 5)
@@ -152,18 +152,18 @@ func TestADestroyedVMLeavesItsRulesAndTheStreamReportsIt(t *testing.T) {
 				return is && len(config.Rule) == 1 && len(config.Rule[0].(*types.ClusterAntiAffinityRuleSpec).Vm) == want
 			})
 		}
-		told("the rule is told", 3)
+		reports("the rule is reported", 3)
 		ok(t, v.Destroy("c"))
-		told("the VM has left it", 2)
+		reports("the VM has left the rule", 2)
 		ok(t, v.Destroy("b"))
 		ok(t, v.Destroy("a"))
 		if got := rules(t, v); len(got) != 1 || len(got[0].VMs) != 0 {
-			t.Errorf("what is left is %+v", got)
+			t.Errorf("left: %+v", got)
 		}
 	})
 }
 
-func TestAChangeOfRulesTakesItsTimeAndCanFail(t *testing.T) {
+func TestRuleChangesHaveLatencyAndCanFail(t *testing.T) {
 	inABubble(t, vcsim.Config{Latency: vcsim.Latency{Other: 3 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		a, b := addVM(t, v, "/DC0/vm", "a"), addVM(t, v, "/DC0/vm", "b")
 		began := time.Now()

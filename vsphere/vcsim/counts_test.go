@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
 )
 
-func TestWhatClientsKeepIsCountedAndGoesWithTheirSessions(t *testing.T) {
+func TestCountsTrackClientObjectsUntilTheirSessionsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		network := memnet.New()

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestACloneIsCustomizedByASpecificationOfVCenter(t *testing.T) {
+func TestCloneWithAStoredCustomizationSpec(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
@@ -33,45 +33,45 @@ func TestACloneIsCustomizedByASpecificationOfVCenter(t *testing.T) {
 			ok(t, c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) { spec.Customization = &item.Spec }))
 			got := details(t, v, name).Customization
 			if got == nil || len(got.NicSettingMap) != 1 {
-				t.Fatalf("%s: it was customized by %+v", name, got)
+				t.Fatalf("%s: got the customization %+v", name, got)
 			}
 			if _, windows := got.Identity.(*types.CustomizationSysprep); windows != (name == "windows") {
-				t.Errorf("%s: it is a %T", name, got.Identity)
+				t.Errorf("%s: the identity is a %T", name, got.Identity)
 			}
 			ok(t, v.PowerOn(name))
 			if d := details(t, v, name); d.HostName != name {
-				t.Errorf("%s calls itself %q", name, d.HostName)
+				t.Errorf("%s: host name %q", name, d.HostName)
 			}
 		}
 		if d := details(t, v, template); d.Customization != nil {
-			t.Error("the template was customized")
+			t.Error("the template has a customization")
 		}
 	})
 }
 
-func TestACustomizedGuestHasItsAddressAfterEachBoot(t *testing.T) {
+func TestCustomizedGuestKeepsItsAddressAcrossBoots(t *testing.T) {
 	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		custom := customization("web", "192.0.2.7")
 		ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Customization = custom }))
 		for range 2 {
 			ok(t, v.PowerOn("vm"))
 			if d := details(t, v, "vm"); d.IP != "192.0.2.7" || d.HostName != "web" {
-				t.Errorf("it is %q at %q", d.HostName, d.IP)
+				t.Errorf("host name %q, address %q", d.HostName, d.IP)
 			}
 			var vm mo.VirtualMachine
 			ok(t, c.RetrieveOne(c.ctx, theVM(t, v, "vm").Ref, []string{"guest.net", "guest.hostName"}, &vm))
 			if len(vm.Guest.Net) != 1 || len(vm.Guest.Net[0].IpAddress) != 1 || vm.Guest.Net[0].IpAddress[0] != "192.0.2.7" {
-				t.Errorf("its adapters are %+v", vm.Guest.Net)
+				t.Errorf("got the adapters %+v", vm.Guest.Net)
 			}
 			ok(t, v.PowerOff("vm"))
 			if d := details(t, v, "vm"); d.IP != "" {
-				t.Errorf("it is off, and at %s", d.IP)
+				t.Errorf("a powered-off VM has the address %s", d.IP)
 			}
 		}
 	})
 }
 
-// customization gives a Linux guest a name, and its one adapter an address.
+// customization sets the host name of a Linux guest and the address of its only adapter.
 func customization(host, ip string) *types.CustomizationSpec {
 	return &types.CustomizationSpec{
 		Options: &types.CustomizationLinuxOptions{},
@@ -84,7 +84,7 @@ func customization(host, ip string) *types.CustomizationSpec {
 	}
 }
 
-func TestACustomizationMustFitTheAdapters(t *testing.T) {
+func TestCustomizationMustMatchTheAdapters(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		custom := customization("web", "192.0.2.7")
 		err := c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) {
@@ -93,14 +93,14 @@ func TestACustomizationMustFitTheAdapters(t *testing.T) {
 		if f := wantFault[*types.NicSettingMismatch](t, err); f.NumberOfNicsInSpec != 1 || f.NumberOfNicsInVM != 2 {
 			t.Errorf("the fault is %+v", f)
 		}
-		ok(t, c.cloneAs(t, "vm", func(*types.VirtualMachineCloneSpec) {})) // nothing was left of the first
+		ok(t, c.cloneAs(t, "vm", func(*types.VirtualMachineCloneSpec) {})) // the failed clone left nothing
 
 		vm := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm").Ref)
 		task, err := vm.Customize(c.ctx, *custom)
 		ok(t, err)
 		ok(t, task.Wait(c.ctx))
 		if details(t, v, "vm").Customization == nil {
-			t.Error("what CustomizeVM_Task gave is not told")
+			t.Error("Details does not show the specification of CustomizeVM_Task")
 		}
 		task, err = vm.Customize(c.ctx, *custom)
 		ok(t, err)

@@ -20,12 +20,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// TestADirectCallIsAnsweredAsByHTTP makes the same calls both ways and compares what comes back.
-func TestADirectCallIsAnsweredAsByHTTP(t *testing.T) {
+func TestDirectCallsReturnTheSameAsHTTP(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		vc, _, web, network := wired(t, byHTTP)
-		_, straight := another(t, vc, network, directly)
+		_, straight := connect(t, vc, network, directly)
 		vm, err := vc.Find("/DC0/vm/" + template)
 		ok(t, err)
 		folder, err := vc.Find("/DC0/vm")
@@ -46,10 +45,10 @@ func TestADirectCallIsAnsweredAsByHTTP(t *testing.T) {
 			"a page": func(ctx context.Context, c soap.RoundTripper) (any, error) {
 				return methods.RetrievePropertiesEx(ctx, c, &types.RetrievePropertiesEx{This: content.PropertyCollector, SpecSet: all(vm), Options: types.RetrieveOptions{MaxObjects: 1}})
 			},
-			"an object that is missing": func(ctx context.Context, c soap.RoundTripper) (any, error) {
+			"a missing object": func(ctx context.Context, c soap.RoundTripper) (any, error) {
 				return methods.RetrievePropertiesEx(ctx, c, &types.RetrievePropertiesEx{This: content.PropertyCollector, SpecSet: all(none)})
 			},
-			"a method of what is missing": func(ctx context.Context, c soap.RoundTripper) (any, error) {
+			"a method of a missing object": func(ctx context.Context, c soap.RoundTripper) (any, error) {
 				return methods.PowerOnVM_Task(ctx, c, &types.PowerOnVM_Task{This: none})
 			},
 			"a child": func(ctx context.Context, c soap.RoundTripper) (any, error) {
@@ -61,7 +60,7 @@ func TestADirectCallIsAnsweredAsByHTTP(t *testing.T) {
 			"events": func(ctx context.Context, c soap.RoundTripper) (any, error) {
 				return methods.QueryEvents(ctx, c, &types.QueryEvents{This: *content.EventManager, Filter: types.EventFilterSpec{EventTypeId: []string{"VmCreatedEvent"}}})
 			},
-			"a name that is taken": func(ctx context.Context, c soap.RoundTripper) (any, error) {
+			"a duplicate name": func(ctx context.Context, c soap.RoundTripper) (any, error) {
 				return methods.CreateFolder(ctx, c, &types.CreateFolder{This: folder, Name: template})
 			},
 			"an extension": func(ctx context.Context, c soap.RoundTripper) (any, error) {
@@ -70,7 +69,7 @@ func TestADirectCallIsAnsweredAsByHTTP(t *testing.T) {
 			"no specification": func(ctx context.Context, c soap.RoundTripper) (any, error) {
 				return methods.GetCustomizationSpec(ctx, c, &types.GetCustomizationSpec{This: *content.CustomizationSpecManager, Name: "none"})
 			},
-			"a method nobody has": func(ctx context.Context, c soap.RoundTripper) (any, error) {
+			"a method of another type": func(ctx context.Context, c soap.RoundTripper) (any, error) {
 				return methods.PowerOnVM_Task(ctx, c, &types.PowerOnVM_Task{This: folder})
 			},
 		} {
@@ -112,7 +111,7 @@ func compareAnswers(t *testing.T, name string, got, want any, gotErr, wantErr er
 	}
 }
 
-func TestADirectCallFailsAsTheNetworkDoes(t *testing.T) {
+func TestDirectCallsFailLikeTheNetwork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		vc, w, client, _ := wired(t, directly)
@@ -154,8 +153,8 @@ func TestADirectCallFailsAsTheNetworkDoes(t *testing.T) {
 	})
 }
 
-// A wait whose client has gone ends in vCenter, or the next wait of that stream would stand behind it.
-func TestADirectWaitEndsWithItsClient(t *testing.T) {
+// Otherwise the next wait of the stream would block behind it.
+func TestDirectWaitEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, w, client, _ := wired(t, directly)
@@ -178,7 +177,7 @@ func TestADirectWaitEndsWithItsClient(t *testing.T) {
 		}
 		synctest.Wait()
 		if log := w.Log(); !log[len(log)-1].Done {
-			t.Error("the wait goes on in vCenter")
+			t.Error("the wait is still running in vCenter")
 		}
 		_, err = object.NewFolder(client.Client, client.ServiceContent.RootFolder).CreateFolder(t.Context(), "new")
 		ok(t, err)
@@ -188,7 +187,7 @@ func TestADirectWaitEndsWithItsClient(t *testing.T) {
 	})
 }
 
-func TestADirectCallSharesNoMemoryWithVCenter(t *testing.T) {
+func TestDirectCallsShareNoMemoryWithVCenter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		vc, _, client, _ := wired(t, directly)
@@ -205,12 +204,12 @@ func TestADirectCallSharesNoMemoryWithVCenter(t *testing.T) {
 		option.Value = "after"
 		ok(t, object.NewTask(client.Client, task.Returnval).Wait(t.Context()))
 		if got := extra(t, client, vc); got != "before" {
-			t.Errorf("the VM has %q of a request that was changed later", got)
+			t.Errorf("the VM has %q from a later change of the request", got)
 		}
 	})
 }
 
-// extra is guestinfo.a of the clone; it spoils what it read.
+// extra returns guestinfo.a of the clone and overwrites what it has read.
 func extra(t *testing.T, client *govmomi.Client, vc *vcsim.VCenter) (value string) {
 	t.Helper()
 	clone, err := vc.Find("/DC0/vm/clone")
@@ -221,18 +220,18 @@ func extra(t *testing.T, client *govmomi.Client, vc *vcsim.VCenter) (value strin
 		for _, o := range vm.Config.ExtraConfig {
 			if v := o.GetOptionValue(); v.Key == "guestinfo.a" {
 				value = v.Value.(string)
-				v.Value = "spoiled"
+				v.Value = "overwritten"
 			}
 		}
 	}
 	return value
 }
 
-func TestADirectSessionIsTheOneOfItsLogin(t *testing.T) {
+func TestDirectCallsUseTheSessionOfTheirLogin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		vc, w, client, network := wired(t, directly)
-		_, other := another(t, vc, network, directly)
+		_, other := connect(t, vc, network, directly)
 		ok(t, client.Logout(t.Context()))
 		if _, err := methods.GetCurrentTime(t.Context(), client); !fault.Is(err, &types.NotAuthenticated{}) {
 			t.Error(err)
@@ -240,9 +239,9 @@ func TestADirectSessionIsTheOneOfItsLogin(t *testing.T) {
 		if _, err := methods.GetCurrentTime(t.Context(), other); err != nil || vc.Sessions() != 1 {
 			t.Errorf("%v, %d sessions", err, vc.Sessions())
 		}
-		nobody := *other.Client
-		nobody.RoundTripper = w.Direct("nobody's")
-		if _, err := methods.GetCurrentTime(t.Context(), &nobody); !fault.Is(err, &types.NotAuthenticated{}) {
+		loggedOut := *other.Client
+		loggedOut.RoundTripper = w.Direct("no such session")
+		if _, err := methods.GetCurrentTime(t.Context(), &loggedOut); !fault.Is(err, &types.NotAuthenticated{}) {
 			t.Error(err)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// disk returns what identifies the only disk of a VM.
+// disk returns the identifiers of a VM's only disk.
 func (c *client) disk(t testing.TB, ref types.ManagedObjectReference) (uuid, contentID string) {
 	t.Helper()
 	var vm mo.VirtualMachine
@@ -23,22 +23,22 @@ func (c *client) disk(t testing.TB, ref types.ManagedObjectReference) (uuid, con
 	}
 	b := disks[0].GetVirtualDevice().Backing.(*types.VirtualDiskFlatVer2BackingInfo)
 	if b.Uuid == "" || b.ContentId == "" {
-		t.Errorf("the disk of %v is %q with %q", ref, b.Uuid, b.ContentId)
+		t.Errorf("the disk of %v has uuid %q and contentId %q", ref, b.Uuid, b.ContentId)
 	}
 	return b.Uuid, b.ContentId
 }
 
-func TestACloneHasANewDiskWithItsSourcesContents(t *testing.T) {
+func TestCloneHasANewDiskWithTheSameContents(t *testing.T) {
 	inABubble(t, vcsim.Config{Templates: []string{template, "other"}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		uuid, content := c.disk(t, c.template.Reference())
 		if otherUUID, otherContent := c.disk(t, theVM(t, v, "other").Ref); otherUUID == uuid || otherContent == content {
-			t.Errorf("two templates have the disk %s with %s", uuid, content)
+			t.Errorf("two templates have the same uuid %s or contentId %s", uuid, content)
 		}
 		seen := map[string]bool{uuid: true}
 		for range 2 {
 			cloned, same := c.disk(t, c.clone(t, "vm").Reference())
 			if seen[cloned] || same != content {
-				t.Errorf("the clone's disk is %s with %s, its source's %s with %s", cloned, same, uuid, content)
+				t.Errorf("the clone's uuid %s and contentId %s, the source's %s and %s", cloned, same, uuid, content)
 			}
 			seen[cloned] = true
 			ok(t, v.Destroy("vm"))
@@ -46,24 +46,24 @@ func TestACloneHasANewDiskWithItsSourcesContents(t *testing.T) {
 	})
 }
 
-func TestADiskIsWrittenToAsItsVMRuns(t *testing.T) {
+func TestPowerOnChangesTheDiskContents(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := c.template.Reference()
 		uuid, content := c.disk(t, ref)
 		ok(t, v.ToVM(template))
 		if _, same := c.disk(t, ref); same != content {
-			t.Error("what was only made a VM has other contents")
+			t.Error("the conversion to a VM changed the contentId")
 		}
 		ok(t, v.PowerOn(template))
 		ok(t, v.PowerOff(template))
 		ok(t, v.ToTemplate(template))
 		if same, other := c.disk(t, ref); same != uuid || other == content {
-			t.Errorf("after a power-on the disk is %s with %s", same, other)
+			t.Errorf("after a power-on: uuid %s, contentId %s", same, other)
 		}
 	})
 }
 
-func TestARepublishedTemplateHasOtherContents(t *testing.T) {
+func TestRepublishChangesTheDiskContents(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := c.template.Reference()
 		uuid, content := c.disk(t, ref)
@@ -72,13 +72,13 @@ func TestARepublishedTemplateHasOtherContents(t *testing.T) {
 		w.next(t, 1)
 		ok(t, v.Republish(template))
 		if got := w.next(t, 5); len(got) != 1 {
-			t.Errorf("told %v", got)
+			t.Errorf("the stream reported %v", got)
 		}
 		if same, other := c.disk(t, ref); same != uuid || other == content {
-			t.Errorf("the disk is %s with %s", same, other)
+			t.Errorf("uuid %s, contentId %s", same, other)
 		}
 		if c.changeVersion(t, ref) == version {
-			t.Error("it keeps its version")
+			t.Error("the changeVersion stays")
 		}
 		addVM(t, v, "/DC0/vm", "on")
 		ok(t, v.PowerOn("on"))
@@ -86,7 +86,7 @@ func TestARepublishedTemplateHasOtherContents(t *testing.T) {
 	})
 }
 
-func TestAnOperatorsCloneHasAnIdentityOfItsOwn(t *testing.T) {
+func TestOperatorsCloneHasANewInstanceUUID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -105,7 +105,7 @@ func TestAnOperatorsCloneHasAnIdentityOfItsOwn(t *testing.T) {
 	})
 }
 
-// disksOf are the disks of a VM: the first as its clone made it, and the others in the order in which they were attached.
+// disksOf returns the disks of a VM in the order of their attachment.
 func disksOf(t testing.TB, v *vcsim.VCenter, where string) []vcsim.Disk {
 	t.Helper()
 	d, err := v.Details(where)
@@ -113,7 +113,7 @@ func disksOf(t testing.TB, v *vcsim.VCenter, where string) []vcsim.Disk {
 	return d.Disks
 }
 
-func TestASnapshotMakesDeltasAndItsRemovalMergesThem(t *testing.T) {
+func TestSnapshotsCreateDeltasThatTheirRemovalMerges(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		addVM(t, v, "/DC0/vm", "vm")
 		ref := theVM(t, v, "vm").Ref
@@ -124,24 +124,24 @@ func TestASnapshotMakesDeltasAndItsRemovalMergesThem(t *testing.T) {
 			_, err := v.AddSnapshot("vm", "backup")
 			ok(t, err)
 			if c.changeVersion(t, ref) == version {
-				t.Error("a snapshot leaves the VM's configuration as it was")
+				t.Error("a snapshot does not change the changeVersion")
 			}
 		}
 		got := disksOf(t, v, "vm")[0]
 		if stem := strings.TrimSuffix(base.File, ".vmdk"); got.File != stem+"-000002.vmdk" || got.Parent != stem+"-000001.vmdk" {
-			t.Errorf("%+v of %+v", got, base)
+			t.Errorf("got %+v after %+v", got, base)
 		}
 		if same, _ := c.disk(t, ref); same != uuid {
 			t.Errorf("the delta's uuid is %s, its base's %s", same, uuid)
 		}
 		ok(t, v.RemoveSnapshots("vm"))
 		if got := disksOf(t, v, "vm")[0]; got.File != base.File || got.Parent != "" {
-			t.Errorf("%+v, not %+v", got, base)
+			t.Errorf("got %+v, want %+v", got, base)
 		}
 	})
 }
 
-func TestADiskInASnapshotIsNotDetachedWhileItsFilesAreKept(t *testing.T) {
+func TestDetachFailsForADiskInASnapshot(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for _, name := range []string{"vm", "one", "two"} {
 			addVM(t, v, "/DC0/vm", name)

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestTasksFailAsOrderedAfterTheirLatency(t *testing.T) {
+func TestInjectedTaskFaultsComeAfterTheLatency(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const latency = 40 * time.Second
@@ -25,13 +25,13 @@ func TestTasksFailAsOrderedAfterTheirLatency(t *testing.T) {
 			c.clone(t, "good-"+time.Now().String())
 		}
 		if took := time.Since(began); took < 4*latency {
-			t.Errorf("2 that fail and 2 that don't took %v", took)
+			t.Errorf("2 failing and 2 successful clones took %v", took)
 		}
 		c.clone(t, "bad")
 	})
 }
 
-func TestEachKindOfTaskCanFail(t *testing.T) {
+func TestEveryKindOfTaskCanFail(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		folder := object.NewFolder(c.Client.Client, makeFolder(t, v, "/DC0/vm/folder"))
 		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
@@ -59,26 +59,26 @@ func TestEachKindOfTaskCanFail(t *testing.T) {
 				var info mo.Task
 				ok(t, c.RetrieveOne(c.ctx, task.Reference(), []string{"info"}, &info))
 				if info.Info.DescriptionId != string(kind) {
-					t.Errorf("%s is called %s", kind, info.Info.DescriptionId)
+					t.Errorf("%s has the descriptionId %s", kind, info.Info.DescriptionId)
 				}
 			}
 		}
-		ok(t, v.PowerOn("vm")) // nothing fails for the admin
+		ok(t, v.PowerOn("vm")) // no faults for the admin
 		ok(t, v.SetTools("vm", true))
 		v.FailTask(vcsim.ShutdownGuest, nil, new(types.ToolsUnavailable), 0)
 		ok(t, vm.ShutdownGuest(c.ctx))
-		synctest.Wait() // until it did not halt
+		synctest.Wait() // the shutdown has failed
 		v.Heal()
 		task, err := vm.Rename(c.ctx, "healed")
 		ok(t, err)
 		ok(t, task.Wait(c.ctx))
 		if state := theVM(t, v, "healed").Power; state != types.VirtualMachinePowerStatePoweredOn {
-			t.Errorf("a guest that does not halt is %s", state)
+			t.Errorf("the VM of a guest that does not halt is %s", state)
 		}
 	})
 }
 
-func TestCallsFailAsOrdered(t *testing.T) {
+func TestInjectedFaultsFailCalls(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.FailCall("CloneVM_Task", new(types.HostCommunication), 2)
 		for range 2 {
@@ -90,23 +90,23 @@ func TestCallsFailAsOrdered(t *testing.T) {
 			t.Errorf("CloneVM_Task was called %d times, want 3", n)
 		}
 		if n := len(v.VMs()); n != 2 {
-			t.Errorf("there are %d VMs", n)
+			t.Errorf("got %d VMs", n)
 		}
 	})
 }
 
-func TestAReplyCanBeLost(t *testing.T) {
+func TestLoseReplyStillExecutesTheCall(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.LoseReply("CloneVM_Task", 1)
 		if _, err := c.template.Clone(c.ctx, c.folder, "vm", c.cloneSpec(nil)); err == nil {
-			t.Error("the reply came")
+			t.Error("the call got a reply")
 		}
-		eventually(t, "it was carried out", func() bool { return len(v.VMs()) == 2 })
+		eventually(t, "the clone exists", func() bool { return len(v.VMs()) == 2 })
 		wantFault[*types.DuplicateName](t, c.startClone(t, "vm").Wait(c.ctx))
 	})
 }
 
-func TestAPrivilegeCanBeDenied(t *testing.T) {
+func TestDenyNamesThePrivilege(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Deny("CloneVM_Task", "VirtualMachine.Provisioning.DeployTemplate")
 		_, err := c.template.Clone(c.ctx, c.folder, "vm", c.cloneSpec(nil))
@@ -119,7 +119,7 @@ func TestAPrivilegeCanBeDenied(t *testing.T) {
 	})
 }
 
-func TestAPanicOfTheSimulatorIsTheTasksFault(t *testing.T) {
+func TestSimulatorPanicBecomesATaskFault(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		task, err := c.folder.CreateVM(c.ctx, types.VirtualMachineConfigSpec{
 			Name: "vm", Files: &types.VirtualMachineFileInfo{VmPathName: "[no such datastore]"},

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
 )
 
-func TestAnAttributeOfAVMThatGoesMeanwhileIsAFault(t *testing.T) {
+func TestSetFieldFailsIfTheVMVanishesMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		network := memnet.New()
@@ -19,7 +19,7 @@ func TestAnAttributeOfAVMThatGoesMeanwhileIsAFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer v.Close() //nolint:errcheck // that is tested elsewhere
+		defer v.Close() //nolint:errcheck // tested elsewhere
 		key, err := v.AddAttribute("owner")
 		if err != nil {
 			t.Fatal(err)
@@ -38,15 +38,15 @@ func TestAnAttributeOfAVMThatGoesMeanwhileIsAFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.world.RLock() // the call has to wait behind whoever reads
+		v.world.RLock() // blocks the call
 		done := make(chan error, 1)
 		go func() { done <- fields.Set(t.Context(), vm, key, "ann") }()
-		synctest.Wait() // until it does: it was let in, and its VM was there
+		synctest.Wait() // the call waits, after its checks
 		v.objects.Remove(v.world.Context(), vm)
 		v.world.RUnlock()
 		if err := <-done; !fault.Is(err, new(types.ManagedObjectNotFound)) {
-			t.Errorf("not ManagedObjectNotFound: %v", err)
+			t.Errorf("got %v, want ManagedObjectNotFound", err)
 		}
-		v.VMs() // the world is free again
+		v.VMs() // the world is unlocked again
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestCustomAttributesAreDefinedAndSet(t *testing.T) {
+func TestCustomAttributes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -28,7 +28,7 @@ func TestCustomAttributesAreDefinedAndSet(t *testing.T) {
 		ours, err := m.Add(c.ctx, "group", "VirtualMachine", nil, nil)
 		ok(t, err)
 		if theirs <= 0 || ours.Key <= theirs {
-			t.Errorf("the keys are %d and %d", theirs, ours.Key)
+			t.Errorf("got the keys %d and %d", theirs, ours.Key)
 		}
 		_, err = m.Add(c.ctx, "group", "VirtualMachine", nil, nil)
 		wantFault[*types.DuplicateName](t, err)
@@ -37,10 +37,10 @@ func TestCustomAttributesAreDefinedAndSet(t *testing.T) {
 		ok(t, m.Set(c.ctx, vm, ours.Key, "web2"))
 		want := map[string]string{"owner": "me", "group": "web2"}
 		if got, err := v.AttributesOf("vm"); err != nil || !maps.Equal(got, want) {
-			t.Errorf("it has %v (%v)", got, err)
+			t.Errorf("got %v (%v)", got, err)
 		}
-		if told := w.next(t, 5); len(told) == 0 {
-			t.Error("nobody tells")
+		if updates := w.next(t, 5); len(updates) == 0 {
+			t.Error("the stream reports nothing")
 		}
 		var props mo.VirtualMachine
 		ok(t, c.RetrieveOne(c.ctx, vm, []string{"customValue", "value", "availableField"}, &props))
@@ -49,32 +49,32 @@ func TestCustomAttributesAreDefinedAndSet(t *testing.T) {
 		}
 		fields, err := m.Field(c.ctx)
 		if err != nil || len(fields) != 2 {
-			t.Errorf("the fields are %v, %v", fields, err)
+			t.Errorf("got the fields %v, %v", fields, err)
 		}
 		ok(t, v.CloneVM(template, "/DC0/vm", "later"))
 		if later := details(t, v, "later"); later.Ref.Value == "" {
-			t.Error("it was not cloned")
+			t.Error("the clone failed")
 		}
 		wantFault[*types.InvalidArgument](t, m.Set(c.ctx, vm, 4711, "x"))
 		wantFault[*types.ManagedObjectNotFound](t, m.Set(c.ctx, types.ManagedObjectReference{Type: "VirtualMachine", Value: "gone"}, theirs, "x"))
 	})
 }
 
-func TestAnExtensionIsFoundWhenItIsRegistered(t *testing.T) {
+func TestRegisteredExtensionIsFound(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m, err := object.GetExtensionManager(c.Client.Client)
 		ok(t, err)
 		if x, err := m.Find(c.ctx, "com.example.vmgroup"); err != nil || x != nil {
-			t.Errorf("there is %v, %v", x, err)
+			t.Errorf("found %v, %v", x, err)
 		}
 		ok(t, v.RegisterExtension("com.example.vmgroup"))
 		x, err := m.Find(c.ctx, "com.example.vmgroup")
 		ok(t, err)
 		if x == nil || !slices.ContainsFunc(x.ManagedEntityInfo, func(i types.ExtManagedEntityInfo) bool { return i.Type == "vm" }) {
-			t.Errorf("found is %+v", x)
+			t.Errorf("found %+v", x)
 		}
 		if err := v.RegisterExtension("com.example.vmgroup"); err == nil {
-			t.Error("it is registered twice")
+			t.Error("a second registration succeeds")
 		}
 	})
 }

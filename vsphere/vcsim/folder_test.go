@@ -74,25 +74,25 @@ func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 			t.Errorf("unregistered: %v", names)
 		}
 		if got := c.children(t, c.folder.Reference()); !slices.Equal(got, []string{template}) {
-			t.Errorf("the parent shows %v", got)
+			t.Errorf("the parent lists %v", got)
 		}
 		kept := v.Unregistered()[0]
 		pool := object.NewResourcePool(c.Client.Client, c.pool)
 		task, err := c.folder.RegisterVM(c.ctx, kept.Path, kept.Name, false, pool, nil)
 		ok(t, err)
 		if err := task.Wait(c.ctx); err != nil {
-			t.Errorf("what was kept cannot be registered: %v", err)
+			t.Errorf("register: %v", err)
 		}
 		if again := allNamed(v.VMs(), kept.Name); len(again) != 1 || again[0].InstanceUUID != was[kept.Name] {
-			t.Errorf("it comes back as %+v", again)
+			t.Errorf("after registration: %+v", again)
 		}
 		if left := v.Unregistered(); len(left) != 1 || left[0].Name == kept.Name {
-			t.Errorf("unregistered still: %+v", left)
+			t.Errorf("still unregistered: %+v", left)
 		}
 	})
 }
 
-func TestAnEmptyFolderGoesWithTheEmptyOneInIt(t *testing.T) {
+func TestUnregisterAndDestroyRemovesNestedEmptyFolders(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
 		ok(t, c.unregisterAndDestroy(c.ctx, outer))
@@ -103,7 +103,7 @@ func TestAnEmptyFolderGoesWithTheEmptyOneInIt(t *testing.T) {
 	})
 }
 
-func TestAFolderWithAPoweredOnVMCannotGo(t *testing.T) {
+func TestFolderWithAPoweredOnVMCannotBeDestroyed(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for name, remove := range map[string]func(types.ManagedObjectReference) error{
 			"destroyed":    c.destroy,
@@ -114,7 +114,7 @@ func TestAFolderWithAPoweredOnVMCannotGo(t *testing.T) {
 			ok(t, v.PowerOn("vm-"+name))
 			wantFault[*types.InvalidPowerState](t, remove(folder))
 			if _, err := v.Find("/DC0/vm/" + name + "/vm-" + name); err != nil {
-				t.Errorf("%s all the same: %v", name, err)
+				t.Errorf("%s despite the fault: %v", name, err)
 			}
 		}
 	})
@@ -134,7 +134,7 @@ func TestDestroyingAFolderDestroysItsVMs(t *testing.T) {
 	})
 }
 
-func TestACloneIntoAFolderThatGoesMeanwhileFails(t *testing.T) {
+func TestCloneFailsIfItsFolderVanishesMeanwhile(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for name, remove := range map[string]func(types.ManagedObjectReference) error{
 			"destroyed":    c.destroy,
@@ -148,18 +148,18 @@ func TestACloneIntoAFolderThatGoesMeanwhileFails(t *testing.T) {
 			ok(t, remove(ref))
 			v.Release(vcsim.Clone)
 			if f := wantFault[*types.ManagedObjectNotFound](t, task.Wait(c.ctx)); f.Obj != ref {
-				t.Errorf("%s: the fault is about %v", name, f.Obj)
+				t.Errorf("%s: the fault names %v", name, f.Obj)
 			}
 			_, err = folder.CreateFolder(c.ctx, "late")
 			wantFault[*types.ManagedObjectNotFound](t, err)
 		}
 		if n := len(v.VMs()); n != 1 {
-			t.Errorf("there are %d VMs", n)
+			t.Errorf("got %d VMs", n)
 		}
 	})
 }
 
-func TestNoTwoHaveOneNameInAFolder(t *testing.T) {
+func TestNamesAreUniqueInAFolder(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		makeFolder(t, v, "/DC0/vm/target")
 		holder := addVM(t, v, "/DC0/vm/target", "vm")
@@ -169,7 +169,7 @@ func TestNoTwoHaveOneNameInAFolder(t *testing.T) {
 
 		f := wantFault[*types.DuplicateName](t, v.Move(mine, "/DC0/vm/target"))
 		if f.Name != "vm" || f.Object != holder {
-			t.Errorf("the holder is %v of %q", f.Object, f.Name)
+			t.Errorf("the fault names %v with %q", f.Object, f.Name)
 		}
 		wantFault[*types.DuplicateName](t, v.Rename("other", "vm"))
 		wantFault[*types.DuplicateName](t, v.Reconfigure("other", types.VirtualMachineConfigSpec{Name: "vm"}))
@@ -181,19 +181,19 @@ func TestNoTwoHaveOneNameInAFolder(t *testing.T) {
 
 		ok(t, v.Rename(mine, "free"))
 		ok(t, v.Move("/DC0/vm/free", "/DC0/vm/target"))
-		ok(t, v.Rename("free", "free")) // its own name is free to it
+		ok(t, v.Rename("free", "free")) // to its own name
 		if vm := theVM(t, v, "free"); vm.Path != "/DC0/vm/target/free" {
-			t.Errorf("it is at %s", vm.Path)
+			t.Errorf("the path is %s", vm.Path)
 		}
 		var detail mo.VirtualMachine
 		ok(t, c.RetrieveOne(c.ctx, theVM(t, v, "free").Ref, []string{"name", "config.name", "summary.config.name"}, &detail))
 		if detail.Name != "free" || detail.Config.Name != "free" || detail.Summary.Config.Name != "free" {
-			t.Errorf("its names are %q, %q, %q", detail.Name, detail.Config.Name, detail.Summary.Config.Name)
+			t.Errorf("got the names %q, %q, %q", detail.Name, detail.Config.Name, detail.Summary.Config.Name)
 		}
 	})
 }
 
-func TestAFolderDoesNotMoveIntoItself(t *testing.T) {
+func TestFolderCannotMoveIntoItself(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
 		task, err := object.NewFolder(c.Client.Client, inner).MoveInto(c.ctx, []types.ManagedObjectReference{outer})
@@ -211,7 +211,7 @@ func TestAFolderDoesNotMoveIntoItself(t *testing.T) {
 	})
 }
 
-func TestAClosedVCenterLeavesNoFiles(t *testing.T) {
+func TestCloseLeavesNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	v, err := vcsim.Start(vcsim.Config{})

@@ -19,7 +19,7 @@ func named(name string) func(vcsim.VM) bool {
 	return func(vm vcsim.VM) bool { return vm.Name == name }
 }
 
-// wantGuest says what must be known of a guest now.
+// wantGuest checks what vCenter reports about a guest.
 func wantGuest(t testing.TB, v *vcsim.VCenter, name string, tools, address bool) {
 	t.Helper()
 	if vm := theVM(t, v, name); vm.Tools != tools || (vm.IP != "") != address {
@@ -34,7 +34,7 @@ func (c *client) guest(t testing.TB, ref types.ManagedObjectReference) (types.Gu
 	return *vm.Guest, *vm.Summary.Guest
 }
 
-func TestWithoutAGuestNothingComesUp(t *testing.T) {
+func TestDefaultGuestHasNoToolsOrAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -44,7 +44,7 @@ func TestWithoutAGuestNothingComesUp(t *testing.T) {
 	})
 }
 
-func TestAGuestComesUpStepByStep(t *testing.T) {
+func TestGuestReportsToolsAndThenAnAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const boot, ip = 30 * time.Second, 10 * time.Second
@@ -59,14 +59,14 @@ func TestAGuestComesUpStepByStep(t *testing.T) {
 			t.Errorf("first: %v", got)
 		}
 		if took := time.Since(began); took < boot {
-			t.Errorf("tools after %v", took)
+			t.Errorf("tools started after %v", took)
 		}
 		address := "modify " + ref.Value + " guest.ipAddress="
 		if got := w.next(t, 60); len(got) != 1 || got[0] != address+theVM(t, v, "vm").IP || got[0] == address {
 			t.Errorf("then: %v", got)
 		}
 		if took := time.Since(began); took < boot+ip {
-			t.Errorf("an address after %v", took)
+			t.Errorf("the address came after %v", took)
 		}
 
 		guest, summary := c.guest(t, ref)
@@ -75,15 +75,15 @@ func TestAGuestComesUpStepByStep(t *testing.T) {
 			t.Errorf("got %+v and %+v", guest, summary)
 		}
 		if ip, err := netip.ParseAddr(guest.IpAddress); err != nil || !netip.MustParsePrefix("10.0.0.0/8").Contains(ip) {
-			t.Errorf("the address is %s", guest.IpAddress)
+			t.Errorf("got the address %s", guest.IpAddress)
 		}
 		if len(guest.Net) != 1 || guest.Net[0].IpAddress[0] != guest.IpAddress || guest.Net[0].IpConfig.IpAddress[0].IpAddress != guest.IpAddress {
-			t.Errorf("the network cards are %+v", guest.Net)
+			t.Errorf("got the adapters %+v", guest.Net)
 		}
 	})
 }
 
-func TestAGuestLosesAllWhenItsVMGoesOff(t *testing.T) {
+func TestGuestReportsNothingWhenTheVMStops(t *testing.T) {
 	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		vm := object.NewVirtualMachine(c.Client.Client, ref)
@@ -92,7 +92,7 @@ func TestAGuestLosesAllWhenItsVMGoesOff(t *testing.T) {
 			"suspend": func() { wait(t, c, vm.Suspend) },
 			"shutdown": func() {
 				ok(t, vm.ShutdownGuest(c.ctx))
-				eventually(t, "it halts", func() bool { return theVM(t, v, "vm").Power == off })
+				eventually(t, "the guest halts", func() bool { return theVM(t, v, "vm").Power == off })
 			},
 		} {
 			ok(t, v.PowerOn("vm"))
@@ -108,7 +108,7 @@ func TestAGuestLosesAllWhenItsVMGoesOff(t *testing.T) {
 	})
 }
 
-// wait has a client begin a task, and waits for its end.
+// wait starts a task as a client and waits for its end.
 func wait(t testing.TB, c *client, begin func(ctx ctx) (*object.Task, error)) {
 	t.Helper()
 	task, err := begin(c.ctx)
@@ -116,7 +116,7 @@ func wait(t testing.TB, c *client, begin func(ctx ctx) (*object.Task, error)) {
 	ok(t, task.Wait(c.ctx))
 }
 
-func TestNoTwoGuestsHaveOneAddress(t *testing.T) {
+func TestGuestsHaveDistinctAddresses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
@@ -127,12 +127,12 @@ func TestNoTwoGuestsHaveOneAddress(t *testing.T) {
 			seen[theVM(t, v, name).IP] = true
 		}
 		if len(seen) != 3 {
-			t.Errorf("the addresses are %v", seen)
+			t.Errorf("got the addresses %v", seen)
 		}
 	})
 }
 
-func TestAnAddressThatAnOperatorSetStays(t *testing.T) {
+func TestAddressOfSetIPStays(t *testing.T) {
 	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, IP: 10 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		for _, name := range []string{"mine", "other"} {
 			addVM(t, v, "/DC0/vm", name)
@@ -141,22 +141,22 @@ func TestAnAddressThatAnOperatorSetStays(t *testing.T) {
 				ok(t, v.SetIP(name, "fd00::1"))
 			}
 		}
-		eventually(t, "the other one has an address", func() bool { return theVM(t, v, "other").IP != "" })
+		eventually(t, "the other guest has an address", func() bool { return theVM(t, v, "other").IP != "" })
 		guest, _ := c.guest(t, theVM(t, v, "mine").Ref)
 		if guest.IpAddress != "fd00::1" || guest.Net[0].IpAddress[0] != "fd00::1" {
-			t.Errorf("it has %+v", guest)
+			t.Errorf("got %+v", guest)
 		}
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "guest.net"))
 		w.next(t, 1)
 		ok(t, v.SetIP("mine", ""))
 		wantGuest(t, v, "mine", true, false)
 		if got := w.next(t, 5); len(got) != 1 {
-			t.Errorf("a stream told %v", got)
+			t.Errorf("the stream reported %v", got)
 		}
 	})
 }
 
-func TestABootEndsWithItsVMsPower(t *testing.T) {
+func TestPowerOffEndsABoot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second}})
@@ -168,12 +168,12 @@ func TestABootEndsWithItsVMsPower(t *testing.T) {
 			}
 		}
 		ok(t, v.Destroy("gone"))
-		eventually(t, "the one that was powered on last is up", func() bool { return theVM(t, v, "later").Tools })
+		eventually(t, "the last guest is up", func() bool { return theVM(t, v, "later").Tools })
 		wantGuest(t, v, "off", false, false)
 	})
 }
 
-func TestAnOperatorStartsAndStopsTools(t *testing.T) {
+func TestSetToolsStartsAndStopsTools(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
@@ -190,7 +190,7 @@ func TestAnOperatorStartsAndStopsTools(t *testing.T) {
 	})
 }
 
-func TestBrokenGuestsDoNotComeUp(t *testing.T) {
+func TestBrokenGuestsStartNoTools(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
@@ -211,7 +211,7 @@ func TestBrokenGuestsDoNotComeUp(t *testing.T) {
 	})
 }
 
-func TestASickGuestLosesAllUntilItIsCured(t *testing.T) {
+func TestHungGuestHasNoToolsUntilItRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
@@ -237,7 +237,7 @@ func TestASickGuestLosesAllUntilItIsCured(t *testing.T) {
 	})
 }
 
-func TestAGuestThatBootsCanBeHeldUp(t *testing.T) {
+func TestSetHealthAndSetToolsInterruptABoot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second}})
@@ -248,7 +248,7 @@ func TestAGuestThatBootsCanBeHeldUp(t *testing.T) {
 		ok(t, v.Sick("sick", vcsim.SickUntilReset))
 		ok(t, v.SetTools("stopped", false))
 		ok(t, v.Reset("well"))
-		eventually(t, "the last one is up", func() bool { return theVM(t, v, "well").Tools })
+		eventually(t, "the last guest is up", func() bool { return theVM(t, v, "well").Tools })
 		wantGuest(t, v, "sick", false, false)
 		wantGuest(t, v, "stopped", false, false)
 	})

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// read reads the names of objects, together.
+// read reads the names of objects in one call.
 func (c *client) read(t testing.TB, refs ...types.ManagedObjectReference) []types.ObjectContent {
 	t.Helper()
 	var objects []types.ObjectSpec
@@ -26,7 +26,7 @@ func (c *client) read(t testing.TB, refs ...types.ManagedObjectReference) []type
 	return res.Returnval
 }
 
-func TestWhatIsHiddenIsNotGone(t *testing.T) {
+func TestHiddenObjectsReturnNoPermission(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		makeFolder(t, v, "/DC0/vm/folder")
 		ref, other := addVM(t, v, "/DC0/vm/folder", "vm"), addVM(t, v, "/DC0/vm/folder", "other")
@@ -39,34 +39,35 @@ func TestWhatIsHiddenIsNotGone(t *testing.T) {
 			got := c.read(t, ref, c.template.Reference())
 			i := slices.IndexFunc(got, func(o types.ObjectContent) bool { return o.Obj == ref })
 			if len(got) != 2 || i < 0 || len(got[i].PropSet) != 0 || len(got[i].MissingSet) != 1 {
-				t.Fatalf("%s: a read answers %+v", name, got)
+				t.Fatalf("%s: a read returns %+v", name, got)
 			}
+
 			if _, is := got[i].MissingSet[0].Fault.Fault.(*types.NoPermission); !is {
-				t.Errorf("%s: missing because of %T", name, got[i].MissingSet[0].Fault.Fault)
+				t.Errorf("%s: missing with %T", name, got[i].MissingSet[0].Fault.Fault)
 			}
 			_, err = vm.PowerOn(c.ctx)
 			wantFault[*types.NoPermission](t, err)
 			_, err = c.folder.MoveInto(c.ctx, []types.ManagedObjectReference{ref})
 			wantFault[*types.NoPermission](t, err)
 			if vms, err := find.NewFinder(c.Client.Client).VirtualMachineList(c.ctx, "/DC0/vm/folder/vm"); err == nil {
-				t.Errorf("%s: a list shows %v", name, vms)
+				t.Errorf("%s: listed %v", name, vms)
 			}
 			found, err := object.NewSearchIndex(c.Client.Client).FindByInventoryPath(c.ctx, "/DC0/vm/folder/vm")
 			if err != nil || found != nil {
-				t.Errorf("%s: a search finds %v, %v", name, found, err)
+				t.Errorf("%s: found %v, %v", name, found, err)
 			}
 			if hidden == ref {
 				if got := c.children(t, folder); !slices.Equal(got, []string{"other"}) {
-					t.Errorf("%s: the folder shows %v", name, got)
+					t.Errorf("%s: the folder lists %v", name, got)
 				}
 				_, err = object.NewFolder(c.Client.Client, folder).CreateFolder(c.ctx, "vm")
-				wantFault[*types.DuplicateName](t, err) // the name stays taken
+				wantFault[*types.DuplicateName](t, err) // the name is still in use
 			}
-			ok(t, v.SetExtraConfig("vm", "who", "the admin sees it"))
+			ok(t, v.SetExtraConfig("vm", "who", "admin"))
 			v.Show(hidden)
 			ok(t, v.SetIP("other", "10.0.0.1"))
 			if got := c.read(t, ref, other); len(got) != 2 || len(got[0].MissingSet)+len(got[1].MissingSet) != 0 {
-				t.Errorf("%s: shown again, a read answers %+v", name, got)
+				t.Errorf("%s: after Show, a read returns %+v", name, got)
 			}
 		}
 	})

@@ -28,7 +28,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// kinds are the constants of managed/task.go.
+// kinds returns the constants of managed/task.go.
 func kinds(t *testing.T) (all []vcsim.Kind) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("managed", "task.go"), nil, 0)
@@ -47,10 +47,10 @@ func kinds(t *testing.T) (all []vcsim.Kind) {
 	return all
 }
 
-// job begins a task on a VM of its own. It returns nil where the task cannot be seen.
+// job starts a task on a VM of its own; the task is nil if vCenter shows none.
 type job func(j *jobs, c *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error)
 
-// jobs are what begins tasks of every kind.
+// jobs starts tasks of every kind.
 type jobs struct {
 	t                     *testing.T
 	ctx                   context.Context
@@ -62,7 +62,7 @@ type jobs struct {
 	broken                map[vcsim.BreakKind]bool
 }
 
-// subfolder makes a folder by Admin.
+// subfolder creates a folder as Admin.
 func (j *jobs) subfolder(c *govmomi.Client, name string) *object.Folder {
 	ref, err := j.v.MakeFolder("/DC0/vm/" + name + "-folder")
 	if err != nil {
@@ -71,7 +71,7 @@ func (j *jobs) subfolder(c *govmomi.Client, name string) *object.Folder {
 	return object.NewFolder(c.Client, ref)
 }
 
-// must is for what Admin does, which no outage hinders.
+// must checks Admin's actions, which outages do not affect.
 func (j *jobs) must(err error) {
 	if err != nil {
 		j.t.Error(err)
@@ -190,7 +190,7 @@ func (j *jobs) wire() (*vcsim.Wire, *http.Transport) {
 		}
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		for _, b := range breaks { // each once in all, so that there is an end
+		for _, b := range breaks { // each once overall
 			if !j.broken[b.Kind] {
 				j.broken[b.Kind] = true
 				return b
@@ -202,7 +202,7 @@ func (j *jobs) wire() (*vcsim.Wire, *http.Transport) {
 	return w, j.network.Transport()
 }
 
-// persist does something with a client, again and again until it succeeds or ctx ends, whatever breaks.
+// persist retries do with a client until it succeeds or ctx ends.
 func (j *jobs) persist(what string, do func(c *govmomi.Client, try int) error) {
 	w, transport := j.wire()
 	for try := 0; j.ctx.Err() == nil; try++ {
@@ -213,7 +213,7 @@ func (j *jobs) persist(what string, do func(c *govmomi.Client, try int) error) {
 			}
 		}
 		time.Sleep(time.Second)
-		if try%10 == 9 { // it may have been killed
+		if try%10 == 9 { // the wire may be killed
 			transport.CloseIdleConnections()
 			w, transport = j.wire()
 		}
@@ -225,7 +225,7 @@ func (j *jobs) persist(what string, do func(c *govmomi.Client, try int) error) {
 	transport.CloseIdleConnections()
 }
 
-// begin has a task of a kind end well once, with a new VM each time.
+// begin completes a task of a kind once, with a new VM for each try.
 func (j *jobs) begin(kind vcsim.Kind) {
 	j.persist(string(kind), func(c *govmomi.Client, try int) error {
 		name := fmt.Sprintf("%s-%d", kind, try)
@@ -233,7 +233,7 @@ func (j *jobs) begin(kind vcsim.Kind) {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = j.v.Destroy(name) }() // if it still has that name, so that the streams need not read it
+		defer func() { _ = j.v.Destroy(name) }() // unless renamed; relieves the streams
 		task, err := every[kind](j, c, name, object.NewVirtualMachine(c.Client, ref))
 		if err != nil || task == nil {
 			return err
@@ -260,7 +260,7 @@ func (j *jobs) watch() {
 	})
 }
 
-// outages has one of each kind, with time to notice it and to recover.
+// outages causes an outage of each kind, with time for detection and recovery.
 func (j *jobs) outages() {
 	pause := func() { time.Sleep(15 * time.Second) }
 	each := func(do func(*vcsim.Wire)) {
@@ -289,9 +289,9 @@ func (j *jobs) outages() {
 	}
 }
 
-// The rule of the package: no lock is held across a sleep or a wait unless its waiters block durably, and all that a vCenter
-// starts ends with Close. Where it is broken, time stands still in this bubble, or goroutines are left behind.
-func TestABubbleOfEveryTaskAndEveryOutageBecomesIdle(t *testing.T) {
+// The package promises that no lock is held across a sleep or a wait unless its waiters block durably, and that everything a vCenter starts
+// ends with Close. A violation stops the bubble's clock or leaves goroutines behind.
+func TestBubbleWithEveryTaskAndOutageBecomesIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, alone := time.Now(), len(inBubble())
@@ -331,11 +331,11 @@ func TestABubbleOfEveryTaskAndEveryOutageBecomesIdle(t *testing.T) {
 			}
 		}
 		v.Heal()
-		// A guest that boots, a task under way and waits are still there when it closes.
+		// A booting guest, a running task and waits exist when it closes.
 		v.Hold(vcsim.Clone)
 		c := login(t, v)
 		c.startClone(t, "held")
-		time.Sleep(time.Minute) // it has waited out its latency
+		time.Sleep(time.Minute) // the latency is over
 		c.startClone(t, "never")
 		_, err := v.AddVM("/DC0/vm", "last")
 		ok(t, err)
@@ -351,7 +351,7 @@ func TestABubbleOfEveryTaskAndEveryOutageBecomesIdle(t *testing.T) {
 	})
 }
 
-// inBubble are the stacks of the goroutines in this bubble.
+// inBubble returns the stacks of the goroutines in this bubble.
 func inBubble() (stacks []string) {
 	text := make([]byte, 1<<22)
 	all := strings.Split(string(text[:runtime.Stack(text, true)]), "\n\n") // the first is this one

@@ -13,7 +13,7 @@ import (
 
 const child = string(types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
 
-func TestALinkedCloneNeedsASnapshotAndSharesItsDisk(t *testing.T) {
+func TestLinkedCloneNeedsASnapshotAndSharesItsDisk(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		linked := func(name string, snapshot *types.ManagedObjectReference) error {
 			return c.cloneAs(t, name, func(spec *types.VirtualMachineCloneSpec) { spec.Location.DiskMoveType, spec.Snapshot = child, snapshot })
@@ -25,16 +25,16 @@ func TestALinkedCloneNeedsASnapshotAndSharesItsDisk(t *testing.T) {
 		var props mo.VirtualMachine
 		ok(t, c.RetrieveOne(c.ctx, c.template.Reference(), []string{"snapshot", "rootSnapshot", "config.template"}, &props))
 		if props.Snapshot == nil || *props.Snapshot.CurrentSnapshot != snapshot || props.Snapshot.RootSnapshotList[0].Name != "base" || !props.Config.Template {
-			t.Errorf("the template is seen as %+v", props)
+			t.Errorf("got the template %+v", props)
 		}
 		ok(t, linked("vm", &snapshot))
 		source, got := details(t, v, template), details(t, v, "vm")
 		if len(got.Disks) != 1 || got.Disks[0].Parent != source.Disks[0].Parent || got.Disks[0].File == source.Disks[0].File {
-			t.Errorf("its disks are %+v, the template's %+v", got.Disks, source.Disks)
+			t.Errorf("got the disks %+v, the template's are %+v", got.Disks, source.Disks)
 		}
 		ok(t, v.PowerOn("vm"))
 		if again := details(t, v, "vm"); again.Disks[0].Parent != got.Disks[0].Parent {
-			t.Errorf("it is on, and its disks are %+v", again.Disks)
+			t.Errorf("after the power-on, got the disks %+v", again.Disks)
 		}
 		ok(t, v.Destroy("vm"))
 
@@ -43,7 +43,7 @@ func TestALinkedCloneNeedsASnapshotAndSharesItsDisk(t *testing.T) {
 	})
 }
 
-func TestAFullCloneOfASnapshotIsAsTheSourceWas(t *testing.T) {
+func TestFullCloneOfASnapshotHasTheConfigurationOfThatTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Templates: []string{template, "other"}})
@@ -64,13 +64,13 @@ func TestAFullCloneOfASnapshotIsAsTheSourceWas(t *testing.T) {
 		ok(t, from("then", &snapshot))
 		ok(t, from("now", nil))
 		if then, now := details(t, v, "then"), details(t, v, "now"); then.CPUs != 1 || now.CPUs != 7 || then.Disks[0].Parent != "" {
-			t.Errorf("then it was %+v, now it is %+v", then, now)
+			t.Errorf("from the snapshot: %+v; from the source: %+v", then, now)
 		}
 		wantFault[*types.InvalidArgument](t, from("vm", &foreign))
 	})
 }
 
-func TestATemplateTakesNoSnapshotButAVMDoes(t *testing.T) {
+func TestSnapshotFailsForATemplate(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		task, err := c.template.CreateSnapshot(c.ctx, "s", "", false, false)
 		ok(t, err)

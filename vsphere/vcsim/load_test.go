@@ -15,12 +15,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestItBearsLoad(t *testing.T) {
+func TestConcurrentLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { load(t, 20, 16) })
 }
 
-// load makes VMs in a folder while streams watch, names are read, and persons interfere.
+// load creates VMs in a folder while streams watch, clients read, and operators interfere.
 func load(t *testing.T, vms, slots int) {
 	v := start(t, vcsim.Config{
 		Latency: vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second},
@@ -94,7 +94,7 @@ func load(t *testing.T, vms, slots int) {
 	others.Wait()
 	ok(t, <-watching)
 	if n := len(c.children(t, folder.Reference())); n != vms {
-		t.Errorf("the folder shows %d VMs", n)
+		t.Errorf("the folder lists %d VMs", n)
 	}
 }
 

@@ -20,7 +20,7 @@ func (c *client) changeVersion(t testing.TB, ref types.ManagedObjectReference) s
 	return vm.Config.ChangeVersion
 }
 
-func TestAReconfigureChecksAndChangesTheVersion(t *testing.T) {
+func TestReconfigureChecksAndChangesTheVersion(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		vm := object.NewVirtualMachine(c.Client.Client, ref)
@@ -39,16 +39,16 @@ func TestAReconfigureChecksAndChangesTheVersion(t *testing.T) {
 			ChangeVersion: first, ExtraConfig: []types.BaseOptionValue{option("a", "2")},
 		}))
 		if got := theVM(t, v, "vm").ExtraConfig["a"]; got != "1" || c.changeVersion(t, ref) != second {
-			t.Errorf("a refused reconfigure left a=%s", got)
+			t.Errorf("a rejected reconfigure left a=%s", got)
 		}
 		ok(t, reconfigure(types.VirtualMachineConfigSpec{}))
 		if c.changeVersion(t, ref) == second {
-			t.Error("a reconfigure of nothing keeps the version")
+			t.Error("an empty reconfigure keeps the version")
 		}
 	})
 }
 
-func TestARunningVMTakesHardwareAsItsHotPlugAllows(t *testing.T) {
+func TestHotPlugOfAPoweredOnVM(t *testing.T) {
 	t.Parallel()
 	yes := types.NewBool(true)
 	cpu, memory := new(types.CpuHotPlugNotSupported), new(types.MemoryHotPlugNotSupported)
@@ -90,13 +90,13 @@ func TestARunningVMTakesHardwareAsItsHotPlugAllows(t *testing.T) {
 					wantFault[*types.InvalidPowerState](t, err)
 				}
 				ok(t, v.PowerOff("vm"))
-				ok(t, v.Reconfigure("vm", c.change)) // whatever it is
+				ok(t, v.Reconfigure("vm", c.change)) // any change is allowed
 			})
 		})
 	}
 }
 
-func TestMemoryIsAddedUpToALimit(t *testing.T) {
+func TestMemoryHotAddHasALimit(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		facts := func(name string) (limit, increment int64) {
 			var vm mo.VirtualMachine
@@ -123,13 +123,13 @@ func TestMemoryIsAddedUpToALimit(t *testing.T) {
 			ok(t, v.Reconfigure(name, types.VirtualMachineConfigSpec{MemoryMB: limit}))
 			ok(t, v.PowerOff(name))
 			if limit, increment := facts(name); limit != 0 || increment != 0 {
-				t.Errorf("%s that is off: up to %d MB in steps of %d", name, limit, increment)
+				t.Errorf("powered-off %s: up to %d MB in steps of %d", name, limit, increment)
 			}
 		}
 	})
 }
 
-func TestAnOperatorSetsHotAddAndClonesInheritIt(t *testing.T) {
+func TestClonesInheritHotAdd(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		flags := func(ref types.ManagedObjectReference) [2]bool {
 			var vm mo.VirtualMachine
@@ -155,7 +155,7 @@ func TestAnOperatorSetsHotAddAndClonesInheritIt(t *testing.T) {
 	})
 }
 
-func TestCPUsFillTheirSockets(t *testing.T) {
+func TestCPUsMustFillTheirSockets(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		addVM(t, v, "/DC0/vm", "vm")
 		cpus := func(n int32) error { return v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCPUs: n}) }
@@ -193,7 +193,7 @@ func TestVCenterChoosesTheCoresPerSocketUntilTheyAreSet(t *testing.T) {
 			ok(t, c.RetrieveOne(c.ctx, theVM(t, v, name).Ref, []string{"config.hardware.autoCoresPerSocket", "config.hardware.numCoresPerSocket"}, &vm))
 			h := vm.Config.Hardware
 			if got := h.AutoCoresPerSocket != nil && *h.AutoCoresPerSocket; got != auto || *h.NumCoresPerSocket != cores {
-				t.Errorf("%s: chosen: %t, %d", name, got, *h.NumCoresPerSocket)
+				t.Errorf("%s: automatic %t, %d cores", name, got, *h.NumCoresPerSocket)
 			}
 		}
 		set := func(cpus, cores int32) error {
@@ -215,7 +215,7 @@ func TestVCenterChoosesTheCoresPerSocketUntilTheyAreSet(t *testing.T) {
 	})
 }
 
-func TestAnOlderVCenterRefusesCallsThatNameANewProperty(t *testing.T) {
+func TestOlderVCenterRejectsNewerProperties(t *testing.T) {
 	inABubble(t, vcsim.Config{APIVersion: "7.0.3.0"}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		var vm mo.VirtualMachine
@@ -224,7 +224,7 @@ func TestAnOlderVCenterRefusesCallsThatNameANewProperty(t *testing.T) {
 	})
 }
 
-func TestARenameIsAChangeOfTheConfigurationAndAMoveIsNot(t *testing.T) {
+func TestRenameChangesTheVersionAndMoveDoesNot(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		target := makeFolder(t, v, "/DC0/vm/target")
 		ref := addVM(t, v, "/DC0/vm", "vm")
@@ -234,7 +234,7 @@ func TestARenameIsAChangeOfTheConfigurationAndAMoveIsNot(t *testing.T) {
 
 		ok(t, v.Move("vm", "/DC0/vm/target"))
 		if got := w.next(t, 5); len(got) != 1 || got[0] != fmt.Sprintf("modify %s parent=%v", ref.Value, target) {
-			t.Errorf("told %v of the move", got)
+			t.Errorf("the stream reported %v for the move", got)
 		}
 		if got := c.changeVersion(t, ref); got != version {
 			t.Errorf("the move changed the version from %s to %s", version, got)
@@ -243,7 +243,7 @@ func TestARenameIsAChangeOfTheConfigurationAndAMoveIsNot(t *testing.T) {
 			return object.NewVirtualMachine(c.Client.Client, ref).Rename(ctx, "new")
 		})
 		if got := w.next(t, 5); len(got) != 1 || got[0] != "modify "+ref.Value+" name=new" {
-			t.Errorf("told %v of the rename", got)
+			t.Errorf("the stream reported %v for the rename", got)
 		}
 		if c.changeVersion(t, ref) == version {
 			t.Error("the rename kept the version")
@@ -251,7 +251,7 @@ func TestARenameIsAChangeOfTheConfigurationAndAMoveIsNot(t *testing.T) {
 	})
 }
 
-func TestPowerTasksTakeTheirTime(t *testing.T) {
+func TestPowerTasksHaveLatency(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const latency = 5 * time.Second
@@ -266,12 +266,12 @@ func TestPowerTasksTakeTheirTime(t *testing.T) {
 		task, err := vm.PowerOn(c.ctx)
 		ok(t, err)
 		if power() != types.VirtualMachinePowerStatePoweredOff {
-			t.Error("it is on at once")
+			t.Error("the VM is on at once")
 		}
 		v.Release(vcsim.PowerOn)
 		ok(t, task.Wait(c.ctx))
 		if took := time.Since(began); took < latency || power() != types.VirtualMachinePowerStatePoweredOn {
-			t.Errorf("after %v it is %v", took, power())
+			t.Errorf("after %v the VM is %v", took, power())
 		}
 		task, err = vm.PowerOn(c.ctx)
 		ok(t, err)
@@ -292,7 +292,7 @@ func TestPowerTasksTakeTheirTime(t *testing.T) {
 	})
 }
 
-func TestAnOperatorCanDoItAll(t *testing.T) {
+func TestOperatorActions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -322,10 +322,10 @@ func TestAnOperatorCanDoItAll(t *testing.T) {
 			t.Errorf("left: %+v", vms)
 		}
 		if v.PowerOn("renamed") == nil {
-			t.Error("a VM that is gone was powered on")
+			t.Error("a destroyed VM was powered on")
 		}
 		if calls := v.Calls(); len(calls) != 0 {
-			t.Errorf("the person's calls are counted: %v", calls)
+			t.Errorf("the operator's calls are counted: %v", calls)
 		}
 	})
 }

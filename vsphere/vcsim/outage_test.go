@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestAnOutageEndsWhereItBegan(t *testing.T) {
+func TestOutageKeepsAddressSessionsAndTasks(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		before := v.URL().String()
 		v.Hold(vcsim.Clone)
@@ -25,13 +25,13 @@ func TestAnOutageEndsWhereItBegan(t *testing.T) {
 		v.Release(vcsim.Clone)
 		for range 2 {
 			if _, err := methods.GetCurrentTime(c.ctx, c.Client.Client); err == nil {
-				t.Fatal("it answers while it is down")
+				t.Fatal("vCenter answers while it is down")
 			}
 		}
-		eventually(t, "what was under way goes on", func() bool { return len(v.VMs()) == 2 })
+		eventually(t, "the clone completes", func() bool { return len(v.VMs()) == 2 })
 		v.Up()
 		if v.URL().String() != before {
-			t.Errorf("it came back at %v, was at %s", v.URL(), before)
+			t.Errorf("got the URL %v, want %s", v.URL(), before)
 		}
 		if _, err := methods.GetCurrentTime(c.ctx, c.Client.Client); err != nil {
 			t.Errorf("the session did not survive: %v", err)
@@ -39,13 +39,13 @@ func TestAnOutageEndsWhereItBegan(t *testing.T) {
 	})
 }
 
-func TestAStalledVCenterAnswersWhenItIsUpAgain(t *testing.T) {
+func TestStalledVCenterAnswersAfterUp(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Stall()
 		short, cancel := context.WithTimeout(c.ctx, time.Minute)
 		defer cancel()
 		if _, err := methods.GetCurrentTime(short, c.Client.Client); err == nil {
-			t.Fatal("it answers while it is stalled")
+			t.Fatal("vCenter answers while it is stalled")
 		}
 		answered := make(chan error, 1)
 		go func() {
@@ -54,16 +54,16 @@ func TestAStalledVCenterAnswersWhenItIsUpAgain(t *testing.T) {
 		}()
 		select {
 		case err := <-answered:
-			t.Fatalf("it answers while it is stalled: %v", err)
+			t.Fatalf("vCenter answers while it is stalled: %v", err)
 		case <-time.After(time.Minute):
 		}
-		addVM(t, v, "/DC0/vm", "vm") // the admin does not come over the network
+		addVM(t, v, "/DC0/vm", "vm") // the admin does not use the network
 		v.Up()
 		ok(t, <-answered)
 	})
 }
 
-func TestARestartForgetsSessionsAndTasks(t *testing.T) {
+func TestRestartDropsSessionsAndTasks(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.Hold(vcsim.Clone)
 		task := c.startClone(t, "vm")
@@ -84,9 +84,9 @@ func TestARestartForgetsSessionsAndTasks(t *testing.T) {
 		var tm mo.TaskManager
 		ok(t, c.RetrieveOne(c.ctx, *c.ServiceContent.TaskManager, []string{"recentTask"}, &tm))
 		if len(tm.RecentTask) != 0 {
-			t.Errorf("recent are %v", tm.RecentTask)
+			t.Errorf("recentTask is %v", tm.RecentTask)
 		}
-		eventually(t, "the clone outlives its task", func() bool { return len(v.VMs()) == 2 })
+		eventually(t, "the clone exists without its task", func() bool { return len(v.VMs()) == 2 })
 	})
 }
 
@@ -108,7 +108,7 @@ func TestSessionsAreCountedAndDropped(t *testing.T) {
 		waiting := make(chan error, 1)
 		task := b.startLongTask(t, v)
 		go func() { waiting <- task.Wait(b.ctx) }()
-		eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] > 1 })
+		eventually(t, "the wait begins", func() bool { return v.Calls()["WaitForUpdatesEx"] > 1 })
 		v.DropSessions()
 		wantFault[*types.NotAuthenticated](t, <-waiting)
 		_, err := methods.GetCurrentTime(b.ctx, b.Client.Client)
@@ -116,7 +116,7 @@ func TestSessionsAreCountedAndDropped(t *testing.T) {
 		if n := v.Sessions(); n != 0 {
 			t.Errorf("%d sessions exist, want none", n)
 		}
-		addVM(t, v, "/DC0/vm", "vm") // the admin is still there
+		addVM(t, v, "/DC0/vm", "vm") // the admin is still logged in
 	})
 }
 
@@ -142,10 +142,10 @@ func TestLoginsAreCheckedAndCounted(t *testing.T) {
 		wantFault[*types.InvalidLogin](t, try("me", "old"))
 		ok(t, try("me", "new"))
 		if in, refused := v.Logins(); in != 2 || refused != 4 {
-			t.Errorf("%d were let in and %d refused, want 2 and 4", in, refused)
+			t.Errorf("%d accepted and %d rejected logins, want 2 and 4", in, refused)
 		}
 		if got := v.URL().User.String(); got != "me:new" {
-			t.Errorf("the URL says %s", got)
+			t.Errorf("the URL has %s", got)
 		}
 		anyone := start(t, vcsim.Config{})
 		for _, user := range []*url.Userinfo{anyone.URL().User, url.UserPassword("who", "ever")} {

@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// cloneAs clones the template as a spec says.
+// cloneAs clones the template with a changed spec.
 func (c *client) cloneAs(t testing.TB, name string, change func(*types.VirtualMachineCloneSpec)) error {
 	t.Helper()
 	spec := c.cloneSpec(new(types.VirtualMachineConfigSpec))
@@ -41,7 +41,7 @@ func found(t testing.TB, v *vcsim.VCenter, path string) types.ManagedObjectRefer
 	return ref
 }
 
-// finder looks in DC0.
+// finder searches in DC0.
 func (c *client) finder(t testing.TB) *find.Finder {
 	t.Helper()
 	f := find.NewFinder(c.Client.Client)
@@ -50,7 +50,7 @@ func (c *client) finder(t testing.TB) *find.Finder {
 	return f.SetDatacenter(dc)
 }
 
-// replaceNICs removes the template's adapters, and adds one for each network.
+// replaceNICs removes the template's adapters and adds one for each network.
 func (c *client) replaceNICs(t testing.TB, networks ...string) []types.BaseVirtualDeviceConfigSpec {
 	t.Helper()
 	devices, err := c.template.Device(c.ctx)
@@ -73,7 +73,7 @@ func (c *client) replaceNICs(t testing.TB, networks ...string) []types.BaseVirtu
 	return append(changes, added...)
 }
 
-func TestACloneGetsTheNetworksItAsksFor(t *testing.T) {
+func TestCloneGetsTheRequestedNetworks(t *testing.T) {
 	inABubble(t, vcsim.Config{Portgroups: 1, OpaqueNetworks: 2}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		want := []string{"VM Network", "DC0_DVPG0", "DC0_NSX1"}
 		seen := make(map[string]bool)
@@ -90,11 +90,11 @@ func TestACloneGetsTheNetworksItAsksFor(t *testing.T) {
 				seen[nic.MAC] = true
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("%s is in %v, want %v", name, got, want)
+				t.Errorf("%s has the networks %v, want %v", name, got, want)
 			}
 		}
 		if got := details(t, v, template).NICs; len(got) != 1 || got[0].Network != "VM Network" {
-			t.Errorf("the template is in %v", got)
+			t.Errorf("the template has the networks %v", got)
 		}
 		vm := object.NewVirtualMachine(c.Client.Client, theVM(t, v, "vm-0").Ref)
 		devices, err := vm.Device(c.ctx)
@@ -105,17 +105,17 @@ func TestACloneGetsTheNetworksItAsksFor(t *testing.T) {
 		card.Backing = &types.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"}}
 		ok(t, vm.EditDevice(c.ctx, card))
 		if nics := details(t, v, "vm-0").NICs; len(nics) != 3 || !slices.ContainsFunc(nics, func(n vcsim.NIC) bool { return n.MAC == mac }) {
-			t.Errorf("after an edit it has %+v", nics)
+			t.Errorf("after an edit: %+v", nics)
 		}
 		var props mo.VirtualMachine
 		ok(t, c.RetrieveOne(c.ctx, vm.Reference(), []string{"network", "summary.config.numEthernetCards"}, &props))
 		if len(props.Network) != 3 || props.Summary.Config.NumEthernetCards != 3 {
-			t.Errorf("it is in %v, with %d adapters", props.Network, props.Summary.Config.NumEthernetCards)
+			t.Errorf("got the networks %v and %d adapters", props.Network, props.Summary.Config.NumEthernetCards)
 		}
 	})
 }
 
-func TestACloneToANetworkOrOfADeviceThatIsNotThereFails(t *testing.T) {
+func TestCloneFailsForAMissingNetworkOrDevice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Portgroups: 1, Datacenters: 2})
@@ -138,7 +138,7 @@ func TestACloneToANetworkOrOfADeviceThatIsNotThereFails(t *testing.T) {
 				}
 			})
 			if err == nil {
-				t.Errorf("%s: it is cloned", name)
+				t.Errorf("%s: the clone succeeds", name)
 				continue
 			}
 			wantFault[*types.InvalidDeviceBacking](t, err)
@@ -151,12 +151,12 @@ func TestACloneToANetworkOrOfADeviceThatIsNotThereFails(t *testing.T) {
 			}))
 		}
 		if n := len(v.VMs()); n != 1 {
-			t.Errorf("%d VMs are there, want the template alone", n)
+			t.Errorf("got %d VMs, want only the template", n)
 		}
 	})
 }
 
-// loginTo is login where there are several datacenters, clusters or pools.
+// loginTo is login for inventories with several datacenters, clusters or pools.
 func loginTo(t testing.TB, v *vcsim.VCenter) *client {
 	t.Helper()
 	c := dial(t, v)
@@ -168,7 +168,7 @@ func loginTo(t testing.TB, v *vcsim.VCenter) *client {
 	return c
 }
 
-func TestACloneLandsWhereItsSpecSays(t *testing.T) {
+func TestCloneHasTheRequestedPlacement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Clusters: 2, Pools: 1, Datastores: 2})
@@ -182,18 +182,18 @@ func TestACloneLandsWhereItsSpecSays(t *testing.T) {
 		d := details(t, v, "vm")
 		if d.Pool != "/DC0/host/DC0_C1/Resources/DC0_C1_RP1" || !strings.HasPrefix(d.Host, "/DC0/host/DC0_C1/") ||
 			d.Datastore != "/DC0/datastore/LocalDS_1" || d.Disks[0].Datastore != d.Datastore || d.Disks[0].Parent != "" {
-			t.Errorf("it is at %s, on %s, in %s, with %+v", d.Pool, d.Host, d.Datastore, d.Disks)
+			t.Errorf("pool %s, host %s, datastore %s, disks %+v", d.Pool, d.Host, d.Datastore, d.Disks)
 		}
 		if d.Annotation != "ours" || d.ManagedBy == nil || *d.ManagedBy != (types.ManagedByInfo{ExtensionKey: "com.example", Type: "vm"}) {
-			t.Errorf("it is noted as %q, and managed by %+v", d.Annotation, d.ManagedBy)
+			t.Errorf("annotation %q, managedBy %+v", d.Annotation, d.ManagedBy)
 		}
 		if d := details(t, v, template); d.Annotation != "" || d.ManagedBy != nil || d.Pool != "" {
-			t.Errorf("the template is %+v", d)
+			t.Errorf("got the template %+v", d)
 		}
 	})
 }
 
-func TestACloneToWhatIsNoSuchPlaceFails(t *testing.T) {
+func TestCloneFailsForAnInvalidLocation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Clusters: 2, Datacenters: 2})
@@ -201,28 +201,28 @@ func TestACloneToWhatIsNoSuchPlaceFails(t *testing.T) {
 		here, there := found(t, v, "/DC0/datastore/LocalDS_0"), found(t, v, "/DC1/datastore/LocalDS_0")
 		elsewhere, host := found(t, v, "/DC1/host/DC1_C0/Resources"), found(t, v, "/DC0/host/DC0_C1/DC0_C1_H0")
 		for what, change := range map[string]func(*types.VirtualMachineRelocateSpec){
-			"a datastore as the pool":    func(at *types.VirtualMachineRelocateSpec) { at.Pool = &here },
-			"a pool as the datastore":    func(at *types.VirtualMachineRelocateSpec) { at.Datastore = at.Pool },
-			"another datacenter's pool":  func(at *types.VirtualMachineRelocateSpec) { at.Pool = &elsewhere },
-			"another cluster's host":     func(at *types.VirtualMachineRelocateSpec) { at.Host = &host },
-			"two folders":                func(at *types.VirtualMachineRelocateSpec) { f := found(t, v, "/DC1/vm"); at.Folder = &f },
-			"an unknown move":            func(at *types.VirtualMachineRelocateSpec) { at.DiskMoveType = "sideways" },
-			"a policy that is not there": func(at *types.VirtualMachineRelocateSpec) { at.Profile = profile("gone") },
-			"a disk that is not there":   func(at *types.VirtualMachineRelocateSpec) { at.Disk = disk(4711, here, "gone") },
-			"a disk's policy that isn't, too": func(at *types.VirtualMachineRelocateSpec) {
+			"a datastore as the pool":   func(at *types.VirtualMachineRelocateSpec) { at.Pool = &here },
+			"a pool as the datastore":   func(at *types.VirtualMachineRelocateSpec) { at.Datastore = at.Pool },
+			"another datacenter's pool": func(at *types.VirtualMachineRelocateSpec) { at.Pool = &elsewhere },
+			"another cluster's host":    func(at *types.VirtualMachineRelocateSpec) { at.Host = &host },
+			"two folders":               func(at *types.VirtualMachineRelocateSpec) { f := found(t, v, "/DC1/vm"); at.Folder = &f },
+			"an unknown move":           func(at *types.VirtualMachineRelocateSpec) { at.DiskMoveType = "sideways" },
+			"a missing policy":          func(at *types.VirtualMachineRelocateSpec) { at.Profile = profile("gone") },
+			"a missing disk":            func(at *types.VirtualMachineRelocateSpec) { at.Disk = disk(4711, here, "gone") },
+			"a disk with a missing policy": func(at *types.VirtualMachineRelocateSpec) {
 				at.Disk = disk(details(t, v, template).Disks[0].Key, here, "gone")
 			},
 		} {
 			err := c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { change(&spec.Location) })
 			if err == nil {
-				t.Errorf("%s: it is cloned", what)
+				t.Errorf("%s: the clone succeeds", what)
 				continue
 			}
 			t.Log(what, wantFault[*types.InvalidArgument](t, err).InvalidProperty)
 		}
 		wantFault[*types.InvalidDatastore](t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &there }))
 		if n := len(v.VMs()); n != 1 {
-			t.Errorf("%d VMs are there, want the template alone", n)
+			t.Errorf("got %d VMs, want only the template", n)
 		}
 	})
 }

@@ -15,30 +15,30 @@ import (
 
 type ctx = context.Context
 
-// bootTime is what the VM and its summary say; nil: nothing.
+// bootTime returns the boot time of the VM and its summary, or nil.
 func (c *client) bootTime(t testing.TB, ref types.ManagedObjectReference) *time.Time {
 	t.Helper()
 	var vm mo.VirtualMachine
 	ok(t, c.RetrieveOne(c.ctx, ref, []string{"runtime.bootTime", "summary.runtime.bootTime"}, &vm))
 	here, there := vm.Runtime.BootTime, vm.Summary.Runtime.BootTime
 	if (here == nil) != (there == nil) || here != nil && !here.Equal(*there) {
-		t.Errorf("the VM says %v, its summary %v", here, there)
+		t.Errorf("the VM has %v, its summary %v", here, there)
 	}
 	return here
 }
 
-func TestTheBootTimeIsThatOfThePowerOn(t *testing.T) {
+func TestBootTimeIsTheTimeOfThePowerOn(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		vm := object.NewVirtualMachine(c.Client.Client, ref)
 		began := time.Now().Add(-time.Millisecond)
 		if got := c.bootTime(t, ref); got != nil {
-			t.Errorf("a VM that was never on booted at %v", got)
+			t.Errorf("a VM that was never powered on has the boot time %v", got)
 		}
 		ok(t, v.PowerOn("vm"))
 		first := c.bootTime(t, ref)
 		if first == nil || first.Before(began) || first.After(time.Now()) || !theVM(t, v, "vm").Boot.Equal(*first) {
-			t.Fatalf("it booted at %v, or %v", first, theVM(t, v, "vm").Boot)
+			t.Fatalf("got the boot times %v and %v", first, theVM(t, v, "vm").Boot)
 		}
 		for name, keep := range map[string]func(){
 			"reset":            func() { wait(t, c, vm.Reset) },
@@ -54,17 +54,17 @@ func TestTheBootTimeIsThatOfThePowerOn(t *testing.T) {
 		} {
 			keep()
 			if got := c.bootTime(t, ref); got == nil || !got.Equal(*first) {
-				t.Errorf("%s: it booted at %v, want %v", name, got, first)
+				t.Errorf("%s: got the boot time %v, want %v", name, got, first)
 			}
 		}
 		ok(t, v.PowerOff("vm"))
 		if got := c.bootTime(t, ref); got != nil || !theVM(t, v, "vm").Boot.IsZero() {
-			t.Errorf("a VM that is off booted at %v", got)
+			t.Errorf("a powered-off VM has the boot time %v", got)
 		}
 	})
 }
 
-func TestEachPowerOnIsLaterThanTheLast(t *testing.T) {
+func TestEachPowerOnHasALaterBootTime(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		vm := object.NewVirtualMachine(c.Client.Client, ref)
@@ -80,13 +80,13 @@ func TestEachPowerOnIsLaterThanTheLast(t *testing.T) {
 			ok(t, vm.ShutdownGuest(c.ctx))
 			eventually(t, "the guest halts", func() bool { return theVM(t, v, "vm").Power == off })
 			if got := c.bootTime(t, ref); got != nil {
-				t.Errorf("a VM whose guest halted booted at %v", got)
+				t.Errorf("a VM with a halted guest has the boot time %v", got)
 			}
 		}
 	})
 }
 
-func TestAStreamReportsTheBootTime(t *testing.T) {
+func TestStreamReportsTheBootTime(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "runtime.bootTime"))
@@ -94,13 +94,13 @@ func TestAStreamReportsTheBootTime(t *testing.T) {
 		for _, change := range []func(string) error{v.PowerOn, v.PowerOff} {
 			ok(t, change("vm"))
 			if got := w.next(t, 5); len(got) != 1 || !strings.HasPrefix(got[0], "modify "+ref.Value+" runtime.bootTime=") {
-				t.Errorf("told %v", got)
+				t.Errorf("the stream reported %v", got)
 			}
 		}
 	})
 }
 
-func TestAResetRestartsTheGuestOfAVMThatIsOn(t *testing.T) {
+func TestResetRestartsTheGuestOfAPoweredOnVM(t *testing.T) {
 	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second}, Latency: vcsim.Latency{Power: 5 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
 		reset := func() error {
@@ -112,23 +112,23 @@ func TestAResetRestartsTheGuestOfAVMThatIsOn(t *testing.T) {
 		ok(t, v.PowerOn("vm"))
 		eventually(t, "the guest is up", func() bool { return theVM(t, v, "vm").IP != "" })
 		address := theVM(t, v, "vm").IP
-		v.BreakGuests(named("vm")) // else it may be up again before we look
+		v.BreakGuests(named("vm")) // or it may be up again before the check
 		began := time.Now()
 		ok(t, reset())
 		if took := time.Since(began); took < 5*time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("the reset took %v", took)
 		}
 		wantGuest(t, v, "vm", false, false)
 		v.BreakGuests(nil)
 		ok(t, reset())
 		eventually(t, "the guest is up again", func() bool { return theVM(t, v, "vm").IP == address })
 		if state := theVM(t, v, "vm").Power; state != on {
-			t.Errorf("it is %s", state)
+			t.Errorf("the VM is %s", state)
 		}
 	})
 }
 
-func TestAGuestIsAskedThroughItsTools(t *testing.T) {
+func TestGuestShutdownAndRebootNeedTools(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
 		for _, ask := range []func(ctx) error{vm.ShutdownGuest, vm.RebootGuest} {
@@ -137,13 +137,13 @@ func TestAGuestIsAskedThroughItsTools(t *testing.T) {
 			wantFault[*types.ToolsUnavailable](t, ask(c.ctx))
 			ok(t, v.SetTools("vm", true))
 			ok(t, ask(c.ctx))
-			eventually(t, "its tools stop", func() bool { return !theVM(t, v, "vm").Tools })
+			eventually(t, "the tools stop", func() bool { return !theVM(t, v, "vm").Tools })
 			_ = v.PowerOff("vm")
 		}
 	})
 }
 
-func TestAGuestThatHangsDoesNotHalt(t *testing.T) {
+func TestHangingGuestIgnoresShutdown(t *testing.T) {
 	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		v.HangShutdown(named("hangs"))
 		shutdown := func(name string) {
@@ -157,18 +157,18 @@ func TestAGuestThatHangsDoesNotHalt(t *testing.T) {
 		shutdown("hangs")
 		shutdown("halts")
 		v.Release(vcsim.ShutdownGuest)
-		eventually(t, "the other one halts", func() bool { return theVM(t, v, "halts").Power == off })
-		eventually(t, "both were asked", func() bool { return c.running(t, theVM(t, v, "hangs").Ref) == 0 })
+		eventually(t, "the other guest halts", func() bool { return theVM(t, v, "halts").Power == off })
+		eventually(t, "both shutdowns are over", func() bool { return c.running(t, theVM(t, v, "hangs").Ref) == 0 })
 		if state := theVM(t, v, "hangs").Power; state != on {
-			t.Errorf("the guest that hangs is %s", state)
+			t.Errorf("the VM of the hanging guest is %s", state)
 		}
 		v.HangShutdown(nil)
 		shutdown("hangs")
-		eventually(t, "it halts, too", func() bool { return theVM(t, v, "hangs").Power == off })
+		eventually(t, "the guest halts", func() bool { return theVM(t, v, "hangs").Power == off })
 	})
 }
 
-// running counts an object's tasks that have not ended.
+// running counts an object's running tasks.
 func (c *client) running(t testing.TB, ref types.ManagedObjectReference) (n int) {
 	t.Helper()
 	var e mo.ManagedEntity
@@ -183,7 +183,7 @@ func (c *client) running(t testing.TB, ref types.ManagedObjectReference) (n int)
 	return n
 }
 
-func TestAShutdownIsForgottenWithItsGuest(t *testing.T) {
+func TestGuestRestartCancelsAShutdown(t *testing.T) {
 	inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ref := addVM(t, v, "/DC0/vm", "vm")
 		ok(t, v.PowerOn("vm"))
@@ -195,9 +195,9 @@ func TestAShutdownIsForgottenWithItsGuest(t *testing.T) {
 			ok(t, object.NewVirtualMachine(c.Client.Client, ref).ShutdownGuest(c.ctx))
 			restart()
 			v.Release(vcsim.ShutdownGuest)
-			eventually(t, "nothing is under way", func() bool { return c.running(t, ref) == 0 })
+			eventually(t, "no task is running", func() bool { return c.running(t, ref) == 0 })
 			if state := theVM(t, v, "vm").Power; state != on {
-				t.Errorf("it is %s", state)
+				t.Errorf("the VM is %s", state)
 			}
 		}
 	})

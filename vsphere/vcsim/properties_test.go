@@ -16,9 +16,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// TestPropertiesAreReadAsTheSimulatorReadsThem compares our reads with govmomi's own, for all objects of a full inventory,
-// all their properties, and many paths into these.
-func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
+// TestReadsReturnTheSameAsTheSimulator compares reads with govmomi's for all objects and properties of a full inventory, and for many
+// paths.
+func TestReadsReturnTheSameAsTheSimulator(t *testing.T) {
 	t.Parallel()
 	v := full(t)
 	objects := v.objects.AllReference("")
@@ -32,7 +32,7 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 		paths, of := 0, map[string]int{}
 		for _, obj := range objects {
 			kind := obj.Reference().Type
-			if of[kind]++; of[kind] > 1 && kind != "VirtualMachine" { // one is as the other, but for VMs
+			if of[kind]++; of[kind] > 1 && kind != "VirtualMachine" { // one of each type, but all VMs
 				continue
 			}
 			properties := property.Of(obj)
@@ -48,7 +48,7 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 	vm := v.vmNamed(t, "on").Self
 	dc := v.objects.Any("Datacenter").Reference()
 	for name, spec := range map[string]types.PropertyFilterSpec{
-		"what is, embeds and is not": {
+		"own, embedded and other types": {
 			ObjectSet: []types.ObjectSpec{{Obj: vm}, {Obj: dc}, {Obj: v.objects.Any("ClusterComputeResource").Reference()}},
 			PropSet: []types.PropertySpec{
 				{Type: "ManagedEntity", PathSet: []string{"name", "parent"}},
@@ -56,8 +56,8 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 				{Type: "VirtualMachine", PathSet: []string{"name", "runtime", "name"}},
 				{Type: "HostSystem", PathSet: []string{"name"}},
 			}},
-		"what nothing is selected of": {ObjectSet: []types.ObjectSpec{{Obj: vm}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine"}}},
-		"what nothing is asked of":    {ObjectSet: []types.ObjectSpec{{Obj: vm}}},
+		"no path":         {ObjectSet: []types.ObjectSpec{{Obj: vm}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine"}}},
+		"no property set": {ObjectSet: []types.ObjectSpec{{Obj: vm}}},
 		"keys": {ObjectSet: []types.ObjectSpec{{Obj: vm}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{
 			`config.extraConfig["guestinfo.a"]`, `config.extraConfig["guestinfo.a"].value`, `config.extraConfig["none"]`,
 			`config.hardware.device[2000]`, `config.hardware.device[2000].deviceInfo.label`, `config.hardware.device[2000].backing`,
@@ -67,7 +67,7 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 		"unknown paths": {ObjectSet: []types.ObjectSpec{{Obj: vm}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{
 			"", ".", "nothing", "config.nothing", "config.hardware.device.key", "snapshot.nothing", "layout.nothing.at.all",
 		}}}},
-		"an object that is missing": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}},
+		"a missing object": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}},
 			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}},
 		"an object that may be missing": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}, {Obj: vm}},
 			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}, ReportMissingObjectsInResults: types.NewBool(true)},
@@ -85,7 +85,7 @@ func TestPropertiesAreReadAsTheSimulatorReadsThem(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadIsACopy(t *testing.T) {
+func TestReadsReturnCopies(t *testing.T) {
 	t.Parallel()
 	v := full(t)
 	vm := v.vmNamed(t, "on")
@@ -96,18 +96,18 @@ func TestWhatIsReadIsACopy(t *testing.T) {
 	inner := make(map[uintptr]string)
 	addresses(reflect.ValueOf(&vm.VirtualMachine), "vm", func(at uintptr, path string) { inner[at] = path })
 	if len(inner) < 50 {
-		t.Fatalf("the VM has only %d places", len(inner))
+		t.Fatalf("the VM has only %d addresses", len(inner))
 	}
 	for _, p := range read() {
 		addresses(reflect.ValueOf(p.Val), p.Name, func(at uintptr, path string) {
 			if same, ok := inner[at]; ok {
-				t.Errorf("%s is the registry's own %s", path, same)
+				t.Errorf("%s shares memory with the registry's %s", path, same)
 			}
 		})
 	}
 }
 
-// full is a vCenter with some of everything.
+// full returns a vCenter with objects of many types.
 func full(t *testing.T) *VCenter {
 	t.Helper()
 	v, err := Start(Config{Clusters: 2, Hosts: 2, Datastores: 2, Pools: 1, Portgroups: 2, OpaqueNetworks: 1, Pods: 1, Guest: Guest{Tools: true}})
@@ -149,7 +149,7 @@ func (v *VCenter) vmNamed(t *testing.T, name string) *simulator.VirtualMachine {
 			return vm.(*simulator.VirtualMachine)
 		}
 	}
-	t.Fatalf("there is no VM %s", name)
+	t.Fatalf("no VM %s", name)
 	return nil
 }
 
@@ -161,7 +161,7 @@ func traversal(name, kind, path string, next ...string) types.BaseSelectionSpec 
 	return t
 }
 
-// pathsOf are the property paths of a type, to some depth. Those through an array are no properties.
+// pathsOf returns the property paths of a type down to a depth, without those through arrays.
 func pathsOf(t reflect.Type, depth int) (paths []string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -186,7 +186,7 @@ func pathsOf(t reflect.Type, depth int) (paths []string) {
 	return paths
 }
 
-// ours is our answer.
+// ours returns our answer.
 func ours(v *VCenter, ctx *simulator.Context, specs []types.PropertyFilterSpec) *methods.RetrievePropertiesExBody {
 	pc := v.streams.Collector(collectorOf(ctx), nil).(interface {
 		RetrievePropertiesEx(*simulator.Context, *types.RetrievePropertiesEx) soap.HasFault
@@ -226,7 +226,7 @@ func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 			continue
 		}
 		for j, p := range o.PropSet {
-			w.PropSet[j].Val = world.CopyOf(reflect.ValueOf(&w.PropSet[j].Val).Elem()).Interface() // times in UTC; TestWhatIsReadIsACopy is about the rest
+			w.PropSet[j].Val = world.CopyOf(reflect.ValueOf(&w.PropSet[j].Val).Elem()).Interface() // times in UTC
 			if !reflect.DeepEqual(p, w.PropSet[j]) {
 				t.Errorf("%s: %s is %T %+v, want %T %+v", o.Obj, p.Name, p.Val, p.Val, w.PropSet[j].Val, w.PropSet[j].Val)
 			}
@@ -244,27 +244,27 @@ func named(set []types.DynamicProperty) (names []string) {
 	return names
 }
 
-// addresses tells where everything lies that a value refers to.
-func addresses(v reflect.Value, path string, tell func(at uintptr, path string)) {
+// addresses calls report for each address that a value refers to.
+func addresses(v reflect.Value, path string, report func(at uintptr, path string)) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			tell(v.Pointer(), path)
-			addresses(v.Elem(), path, tell)
+			report(v.Pointer(), path)
+			addresses(v.Elem(), path, report)
 		}
 	case reflect.Interface:
-		addresses(v.Elem(), path, tell)
+		addresses(v.Elem(), path, report)
 	case reflect.Slice:
 		if v.Len() > 0 {
-			tell(v.Pointer(), path)
+			report(v.Pointer(), path)
 		}
 		for i := range v.Len() {
-			addresses(v.Index(i), path, tell)
+			addresses(v.Index(i), path, report)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() {
-				addresses(v.Field(i), path+"."+f.Name, tell)
+				addresses(v.Field(i), path+"."+f.Name, report)
 			}
 		}
 	}

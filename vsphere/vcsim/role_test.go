@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestAClientIsRefusedWhatItsRoleDoesNotAllowWithTheReason(t *testing.T) {
+func TestRestrictedRoleGetsNoPermission(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -28,17 +28,17 @@ func TestAClientIsRefusedWhatItsRoleDoesNotAllowWithTheReason(t *testing.T) {
 			t.Helper()
 			var denied *types.NoPermission
 			if _, is := fault.As(create(client, name), &denied); !is || denied.PrivilegeId != "Folder.Create" || *denied.Object != folder {
-				t.Errorf("%s: it is told %+v", name, denied)
+				t.Errorf("%s: got the fault %+v", name, denied)
 			}
 		}
 		v.Restrict("Folder.Delete")
 		refused("a")
 		if err := create(object.NewFolder(v.Admin().Client, folder), "admin"); err != nil {
-			t.Errorf("the admin is refused, too: %v", err)
+			t.Errorf("the admin's call fails: %v", err)
 		}
 		v.Restrict("Folder.Create")
 		if err := create(client, "b"); err != nil {
-			t.Errorf("it is refused: %v", err)
+			t.Errorf("the call fails: %v", err)
 		}
 		dc, err := v.Find("/DC0")
 		if err != nil {
@@ -48,11 +48,11 @@ func TestAClientIsRefusedWhatItsRoleDoesNotAllowWithTheReason(t *testing.T) {
 		refused("c")
 		held, err := object.NewAuthorizationManager(client.Client()).FetchUserPrivilegeOnEntities(t.Context(), []types.ManagedObjectReference{folder, client.Client().ServiceContent.RootFolder}, "user")
 		if err != nil || len(held) != 2 || len(held[0].Privileges) != 3 || len(held[1].Privileges) != 4 {
-			t.Errorf("it is told that it holds %+v, %v", held, err)
+			t.Errorf("got the privileges %+v, %v", held, err)
 		}
 		v.Unrestrict()
 		if err := create(client, "d"); err != nil {
-			t.Errorf("it is refused: %v", err)
+			t.Errorf("the call fails: %v", err)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestADatastoreClusterRecommendsItsDatastoresForAClone(t *testing.T) {
+func TestStoragePodRecommendsItsDatastoresForAClone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Datacenters: 2, Hosts: 2, Pods: 2})
@@ -26,7 +26,7 @@ func TestADatastoreClusterRecommendsItsDatastoresForAClone(t *testing.T) {
 			found(t, v, "/DC0/datastore/DC0_POD1/DC0_POD1_DS0"), found(t, v, "/DC0/datastore/DC0_POD1/DC0_POD1_DS1"),
 		}
 		if !slices.Equal(pod.ChildEntity, want) {
-			t.Fatalf("inside are %v, want %v", pod.ChildEntity, want)
+			t.Fatalf("the pod has %v, want %v", pod.ChildEntity, want)
 		}
 		res, err := c.recommend(c.placement(ref))
 		ok(t, err)
@@ -35,11 +35,11 @@ func TestADatastoreClusterRecommendsItsDatastoresForAClone(t *testing.T) {
 			got = append(got, r.Action[0].(*types.StoragePlacementAction).Destination)
 		}
 		if len(got) != 2 || !slices.Contains(got, want[0]) || !slices.Contains(got, want[1]) {
-			t.Fatalf("recommended are %v, want %v", got, want)
+			t.Fatalf("got the recommendations %v, want %v", got, want)
 		}
 		ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &got[0] }))
 		if d := details(t, v, "vm"); found(t, v, d.Datastore) != got[0] {
-			t.Errorf("it is in %s", d.Datastore)
+			t.Errorf("the clone is in %s", d.Datastore)
 		}
 	})
 }
@@ -56,7 +56,7 @@ func (c *client) recommend(spec types.StoragePlacementSpec) (*types.StoragePlace
 	return object.NewStorageResourceManager(c.Client.Client).RecommendDatastores(c.ctx, spec)
 }
 
-func TestARecommendationForNoDatastoreClusterFails(t *testing.T) {
+func TestRecommendationFailsWithoutADatastoreCluster(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Pods: 1})
@@ -72,7 +72,7 @@ func TestARecommendationForNoDatastoreClusterFails(t *testing.T) {
 	})
 }
 
-func TestAStoragePolicyIsFoundByNameAndFitsItsDatastoresOnly(t *testing.T) {
+func TestStoragePolicyMatchesOnlyItsDatastores(t *testing.T) {
 	t.Parallel()
 	v := startReal(t, vcsim.Config{Datastores: 2, Pods: 1})
 	gold, err := v.AddStoragePolicy("gold", "/DC0/datastore/LocalDS_1", "/DC0/datastore/DC0_POD0/DC0_POD0_DS0")
@@ -82,16 +82,16 @@ func TestAStoragePolicyIsFoundByNameAndFitsItsDatastoresOnly(t *testing.T) {
 	ok(t, err)
 	id, err := p.ProfileIDByName(c.ctx, "gold")
 	if err != nil || id != gold {
-		t.Errorf("gold is %s (%v), want %s", id, err, gold)
+		t.Errorf("got the id %s (%v), want %s", id, err, gold)
 	}
 	if _, err := p.ProfileIDByName(c.ctx, "VM Encryption Policy"); err != nil {
 		t.Error(err)
 	}
 	if _, err := p.ProfileIDByName(c.ctx, "silver"); err == nil {
-		t.Error("there is silver")
+		t.Error("found the policy silver")
 	}
 	if n := v.Calls()["PbmQueryProfile"]; n != 3 {
-		t.Errorf("%d queries are counted", n)
+		t.Errorf("counted %d queries", n)
 	}
 	requirement := []pbmtypes.BasePbmPlacementRequirement{
 		&pbmtypes.PbmPlacementCapabilityProfileRequirement{ProfileId: pbmtypes.PbmProfileId{UniqueId: gold}},
@@ -109,7 +109,7 @@ func TestAStoragePolicyIsFoundByNameAndFitsItsDatastoresOnly(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) || len(res.NonCompatibleDatastores()) != 2 {
-		t.Errorf("gold are %v, want %v; not %v", got, want, res.NonCompatibleDatastores())
+		t.Errorf("compatible: %v, want %v; incompatible: %v", got, want, res.NonCompatibleDatastores())
 	}
 
 	key := details(t, v, template).Disks[0].Key
@@ -118,15 +118,15 @@ func TestAStoragePolicyIsFoundByNameAndFitsItsDatastoresOnly(t *testing.T) {
 		spec.Location.Datastore, spec.Location.Profile, spec.Location.Disk = &ds, profile(gold), disk(key, ds, gold)
 	}))
 	if d := details(t, v, "vm"); !slices.Equal(d.Policies, []string{gold}) || !slices.Equal(d.Disks[0].Policies, []string{gold}) {
-		t.Errorf("its policies are %v and of disks %+v", d.Policies, d.Disks)
+		t.Errorf("got the policies %v and the disks %+v", d.Policies, d.Disks)
 	}
 	associated, err := p.QueryAssociatedProfile(c.ctx, pbmtypes.PbmServerObjectRef{ObjectType: "virtualMachine", Key: theVM(t, v, "vm").Ref.Value})
 	if err != nil || len(associated) != 1 || associated[0].UniqueId != gold {
-		t.Errorf("PBM tells %v, %v", associated, err)
+		t.Errorf("PBM returns %v, %v", associated, err)
 	}
 }
 
-func TestTheStoragePolicyServiceFailsAsTheRestDoes(t *testing.T) {
+func TestStoragePolicyServiceSupportsFaultsAndOutages(t *testing.T) {
 	t.Parallel()
 	v := startReal(t, vcsim.Config{})
 	c := login(t, v)
@@ -141,7 +141,7 @@ func TestTheStoragePolicyServiceFailsAsTheRestDoes(t *testing.T) {
 	v.Heal()
 	v.LoseReply("PbmQueryProfile", 1)
 	if _, err = p.ProfileIDByName(c.ctx, "gold"); err == nil {
-		t.Error("a reply that was to be lost came")
+		t.Error("the call got a reply")
 	}
 	v.DropSessions()
 	_, err = p.ProfileIDByName(c.ctx, "VM Encryption Policy")

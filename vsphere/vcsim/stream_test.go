@@ -31,7 +31,7 @@ func tree(root types.ManagedObjectReference, paths ...string) types.PropertyFilt
 	}
 }
 
-// watcher is a stream, call by call.
+// watcher makes the calls of a stream one by one.
 type watcher struct {
 	c       *client
 	pc      *property.Collector
@@ -57,7 +57,7 @@ func (w *watcher) ask(version string, seconds int32) (*types.UpdateSet, error) {
 	return res.Returnval, nil
 }
 
-// next returns what is told next, as "enter vm-12" and "modify vm-12 name=x".
+// next returns the next updates in the form "enter vm-12" and "modify vm-12 name=x".
 func (w *watcher) next(t testing.TB, seconds int32) []string {
 	t.Helper()
 	set, err := w.ask(w.version, seconds)
@@ -86,7 +86,7 @@ func spell(set *types.UpdateSet) (words []string) {
 	return words
 }
 
-func TestAStreamReportsWhatChanged(t *testing.T) {
+func TestStreamReportsChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -99,12 +99,12 @@ func TestAStreamReportsWhatChanged(t *testing.T) {
 			t.Helper()
 			slices.Sort(wants)
 			if got := w.next(t, 5); !slices.Equal(got, wants) {
-				t.Errorf("%s: told %v, want %v", what, got, wants)
+				t.Errorf("%s: got %v, want %v", what, got, wants)
 			}
 		}
 		want("at first", "enter "+vm.Value, "enter "+c.template.Reference().Value)
 		if got := w.next(t, 0); got != nil {
-			t.Errorf("nothing happened, told %v", got)
+			t.Errorf("got %v without a change", got)
 		}
 		ok(t, v.PowerOn("vm"))
 		want("power", "modify "+vm.Value+" runtime.powerState=poweredOn")
@@ -114,7 +114,7 @@ func TestAStreamReportsWhatChanged(t *testing.T) {
 		want("a key", "modify "+vm.Value+` config.extraConfig["k"].value=1`)
 		ok(t, v.PowerOff("renamed"))
 		ok(t, v.Reconfigure("renamed", types.VirtualMachineConfigSpec{NumCPUs: 2}))
-		for len(w.next(t, 0)) > 0 { // as one, or as two
+		for len(w.next(t, 0)) > 0 { // one update or two
 		}
 		v.Hide(vm)
 		want("hidden", "leave "+vm.Value)
@@ -127,7 +127,7 @@ func TestAStreamReportsWhatChanged(t *testing.T) {
 	})
 }
 
-func TestAStreamComesInPages(t *testing.T) {
+func TestStreamHasPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -150,12 +150,12 @@ func TestAStreamComesInPages(t *testing.T) {
 			}
 		}
 		if !slices.Equal(sizes, []int{2, 2, 1}) {
-			t.Errorf("the pages have %v objects", sizes)
+			t.Errorf("got pages of %v objects", sizes)
 		}
 	})
 }
 
-func TestALostUpdateIsSentAgain(t *testing.T) {
+func TestLostUpdateIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -166,21 +166,21 @@ func TestALostUpdateIsSentAgain(t *testing.T) {
 		ok(t, v.PowerOn("vm"))
 		v.LoseReply("WaitForUpdatesEx", 1)
 		if set, err := w.ask(w.version, 5); err == nil {
-			t.Fatalf("the reply came: %v", set)
+			t.Fatalf("got a reply: %v", set)
 		}
 		if got := w.next(t, 5); !slices.Equal(got, []string{"modify " + vm.Value + " runtime.powerState=poweredOn"}) {
-			t.Errorf("told %v", got)
+			t.Errorf("got %v", got)
 		}
 		_, err := w.ask("777", 0)
 		wantFault[*types.InvalidCollectorVersion](t, err)
 		w.version = ""
 		if got := w.next(t, 0); len(got) != 2 {
-			t.Errorf("from the start, told %v", got)
+			t.Errorf("from the start: got %v", got)
 		}
 	})
 }
 
-func TestAWaitCanBeCancelled(t *testing.T) {
+func TestWaitCanBeCancelled(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
 		w.next(t, 1)
@@ -194,8 +194,8 @@ func TestAWaitCanBeCancelled(t *testing.T) {
 				_, err := w.ask(w.version, 60)
 				waiting <- err
 			}()
-			eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] > before })
-			for { // the call is counted a moment before it can be cancelled
+			eventually(t, "the wait begins", func() bool { return v.Calls()["WaitForUpdatesEx"] > before })
+			for { // the call is counted just before it can be cancelled
 				ok(t, end())
 				select {
 				case err := <-waiting:
@@ -212,7 +212,7 @@ func TestAWaitCanBeCancelled(t *testing.T) {
 	})
 }
 
-func TestAnAbandonedWaitEnds(t *testing.T) {
+func TestWaitEndsWhenItsClientDisconnects(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
 		w.next(t, 1)
@@ -224,13 +224,13 @@ func TestAnAbandonedWaitEnds(t *testing.T) {
 			_, err := w.ask(w.version, 3600)
 			gone <- err
 		}()
-		eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] > before })
+		eventually(t, "the wait begins", func() bool { return v.Calls()["WaitForUpdatesEx"] > before })
 		abandon()
 		if <-gone == nil {
-			t.Error("it ended by itself")
+			t.Error("the wait ended without an error")
 		}
 		c.ctx = all
-		// A collector serves one wait at a time, so an answer means that the first is over.
+		// A collector serves one wait at a time, so an answer means that the first one has ended.
 		within(t, 5*time.Second, "the next wait", func() { w.next(t, 0) })
 	})
 }
@@ -247,7 +247,7 @@ func TestOneWaitReportsManyTasks(t *testing.T) {
 			PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state"}}},
 		})
 		if got := w.next(t, 1); got != nil {
-			t.Errorf("told %v of an empty list", got)
+			t.Errorf("got %v for an empty list", got)
 		}
 		modify := func(req types.ModifyListView) {
 			req.This = view
@@ -259,25 +259,25 @@ func TestOneWaitReportsManyTasks(t *testing.T) {
 			tasks = append(tasks, c.startClone(t, fmt.Sprint("vm-", i)))
 			modify(types.ModifyListView{Add: []types.ManagedObjectReference{tasks[i].Reference()}})
 		}
-		var told []string
-		for len(told) < 6 {
-			told = append(told, w.next(t, 60)...)
+		var updates []string
+		for len(updates) < 6 {
+			updates = append(updates, w.next(t, 60)...)
 		}
 		for _, task := range tasks {
 			ref := task.Reference()
 			for _, word := range []string{"enter " + ref.Value, "modify " + ref.Value + " info.state=success"} {
-				if !slices.Contains(told, word) {
-					t.Errorf("%q is missing in %v", word, told)
+				if !slices.Contains(updates, word) {
+					t.Errorf("%q is missing in %v", word, updates)
 				}
 			}
 			modify(types.ModifyListView{Remove: []types.ManagedObjectReference{ref}})
 		}
-		told = nil
-		for len(told) < 3 {
-			told = append(told, w.next(t, 60)...)
+		updates = nil
+		for len(updates) < 3 {
+			updates = append(updates, w.next(t, 60)...)
 		}
-		if strings.Count(strings.Join(told, " "), "leave") != 3 {
-			t.Errorf("told %v", told)
+		if strings.Count(strings.Join(updates, " "), "leave") != 3 {
+			t.Errorf("got %v", updates)
 		}
 	})
 }

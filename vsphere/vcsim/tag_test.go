@@ -21,7 +21,7 @@ const (
 	loginCall  = "POST /rest/com/vmware/cis/session"
 )
 
-// rest logs in to the REST API as well.
+// rest also logs in to the REST API.
 func (c *client) rest(t testing.TB, v *vcsim.VCenter) *tags.Manager {
 	t.Helper()
 	r := c.restClient()
@@ -29,14 +29,14 @@ func (c *client) rest(t testing.TB, v *vcsim.VCenter) *tags.Manager {
 	return tags.NewManager(r)
 }
 
-// restClient goes the way of the SOAP client.
+// restClient uses the SOAP client's transport.
 func (c *client) restClient() *rest.Client {
 	r := rest.NewClient(c.Client.Client)
 	r.Client.Client.Transport = c.Client.Client.Client.Transport
 	return r
 }
 
-func TestTagsAreMadeAttachedAndListed(t *testing.T) {
+func TestTagsCanBeCreatedAttachedAndListed(t *testing.T) {
 	inABubble(t, vcsim.Config{User: "me", Password: "secret"}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		category, err := m.CreateCategory(c.ctx, &tags.Category{Name: "env", Cardinality: "MULTIPLE", AssociableTypes: []string{"VirtualMachine"}})
@@ -49,7 +49,7 @@ func TestTagsAreMadeAttachedAndListed(t *testing.T) {
 		ok(t, err)
 		a, b := addVM(t, v, "/DC0/vm", "a"), addVM(t, v, "/DC0/vm", "b")
 		ok(t, m.AttachTag(c.ctx, prod, a))
-		ok(t, m.AttachTag(c.ctx, prod, a)) // once more changes nothing
+		ok(t, m.AttachTag(c.ctx, prod, a)) // attaching again changes nothing
 		test, err := m.GetTagForCategory(c.ctx, "test", "env")
 		ok(t, err)
 		ok(t, m.AttachMultipleTagsToObject(c.ctx, []string{prod, test.ID}, b))
@@ -57,7 +57,7 @@ func TestTagsAreMadeAttachedAndListed(t *testing.T) {
 		got, err := m.GetAttachedTagsOnObjects(c.ctx, []mo.Reference{a, b})
 		ok(t, err)
 		if len(got) != 2 || len(got[0].Tags) != 1 || got[0].Tags[0].Name != "prod" || len(got[1].Tags) != 1 || got[1].Tags[0].Name != "test" {
-			t.Errorf("attached are %+v", got)
+			t.Errorf("got the tags %+v", got)
 		}
 		for where, want := range map[string][]string{"a": {"env/prod"}, "b": {"env/test"}, template: {}} {
 			names, err := v.TagsOf(where)
@@ -67,23 +67,23 @@ func TestTagsAreMadeAttachedAndListed(t *testing.T) {
 		}
 		calls := v.Calls()
 		if calls[attachCall] != 2 || calls[loginCall] != 1 {
-			t.Errorf("counted are %v", calls)
+			t.Errorf("got the counts %v", calls)
 		}
 		if soap, sessions := v.Sessions(), v.RESTSessions(); soap != 1 || sessions != 1 {
-			t.Errorf("there are %d and %d sessions", soap, sessions)
+			t.Errorf("got %d SOAP and %d REST sessions", soap, sessions)
 		}
 		ok(t, m.Logout(c.ctx))
 		if n := v.RESTSessions(); n != 0 {
-			t.Errorf("after the logout there are %d", n)
+			t.Errorf("%d sessions after the logout", n)
 		}
 	})
 }
 
-func TestRESTAsksForTheSamePasswordAndForgetsItsSessionsToo(t *testing.T) {
+func TestRESTSharesPasswordsAndSessionDrops(t *testing.T) {
 	inABubble(t, vcsim.Config{User: "me", Password: "secret"}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		v.SetPassword("other")
-		if _, err := m.ListTags(c.ctx); err != nil { // the session goes on
+		if _, err := m.ListTags(c.ctx); err != nil { // the session stays valid
 			t.Error(err)
 		}
 		stale := c.restClient()
@@ -93,23 +93,23 @@ func TestRESTAsksForTheSamePasswordAndForgetsItsSessionsToo(t *testing.T) {
 			t.Errorf("with the old password: %v", err)
 		}
 		if in, refused := v.Logins(); in != 2 || refused != 1 {
-			t.Errorf("%d were let in and %d refused", in, refused)
+			t.Errorf("%d accepted and %d rejected logins", in, refused)
 		}
 		for what, end := range map[string]func(){"dropped": v.DropSessions, "restarted": v.Restart} {
 			ok(t, m.Login(c.ctx, v.URL().User))
 			end()
-			eventually(t, what, func() bool { // a cut connection is another error at first
+			eventually(t, what, func() bool { // at first, the error is a cut connection
 				_, err := m.ListTags(c.ctx)
 				return rest.IsStatusError(err, http.StatusUnauthorized)
 			})
 		}
 		if n := v.RESTSessions(); n != 0 {
-			t.Errorf("there are %d sessions", n)
+			t.Errorf("got %d sessions", n)
 		}
 	})
 }
 
-func TestRESTFailsAsTheRestDoes(t *testing.T) {
+func TestRESTSupportsFaultsAndOutages(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		tag, err := v.AddTag("env", "prod")
@@ -131,25 +131,25 @@ func TestRESTFailsAsTheRestDoes(t *testing.T) {
 		v.Show(vm)
 		v.Down()
 		if err := m.AttachTag(c.ctx, tag, vm); err == nil {
-			t.Error("down: it is attached")
+			t.Error("down: the call succeeds")
 		}
 		v.Up()
 		v.LoseReply(attachCall, 1)
 		if err := m.AttachTag(c.ctx, tag, vm); err == nil {
-			t.Error("the reply came")
+			t.Error("the call got a reply")
 		}
 		if names, err := v.TagsOf("vm"); err != nil || !slices.Equal(names, []string{"env/prod"}) {
-			t.Errorf("what was not heard of was not done: %v, %v", names, err)
+			t.Errorf("after the lost reply: %v, %v", names, err)
 		}
 		ok(t, v.Destroy("vm"))
 		fails("gone", http.StatusForbidden)
 		if _, err := m.GetTag(c.ctx, "urn:vmomi:InventoryServiceTag:gone:GLOBAL"); !rest.IsStatusError(err, http.StatusNotFound) {
-			t.Errorf("a tag that is gone: %v", err)
+			t.Errorf("missing tag: %v", err)
 		}
 	})
 }
 
-func TestATagGoesOnlyWhereItsCategoryAllows(t *testing.T) {
+func TestTagAttachesOnlyWhereItsCategoryAllows(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		_, err := v.AddCategory("tier", true)
@@ -171,15 +171,15 @@ func TestATagGoesOnlyWhereItsCategoryAllows(t *testing.T) {
 			}
 		}
 		if err := m.AttachMultipleTagsToObject(c.ctx, []string{ids["silver"], ids["any"]}, vm); err == nil {
-			t.Error("both are attached")
+			t.Error("both tags were attached")
 		}
 		if names, err := v.TagsOf("vm"); err != nil || !slices.Equal(names, []string{"other/any", "tier/gold"}) {
-			t.Errorf("it has %v (%v)", names, err)
+			t.Errorf("got %v (%v)", names, err)
 		}
 	})
 }
 
-func TestManyTagsAttachAtOnce(t *testing.T) {
+func TestTagsAttachInParallel(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		m := c.rest(t, v)
 		tag, err := v.AddTag("env", "prod")
@@ -203,7 +203,7 @@ func TestManyTagsAttachAtOnce(t *testing.T) {
 		wg.Wait()
 		refs, err := m.ListAttachedObjects(c.ctx, tag)
 		if err != nil || len(refs) != 8 {
-			t.Errorf("it is on %d objects (%v)", len(refs), err)
+			t.Errorf("attached to %d objects (%v)", len(refs), err)
 		}
 	})
 }

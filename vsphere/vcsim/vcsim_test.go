@@ -26,10 +26,10 @@ import (
 
 const template = "vm-operator-template"
 
-// patience is how long a test waits for what should happen. In a bubble that is virtual time.
-const patience = 30 * time.Minute
+// timeout is how long a test waits for something. In a bubble this is virtual time.
+const timeout = 30 * time.Minute
 
-// networks are those in memory that vCenters are on.
+// networks are the in-memory networks by vCenter.
 var networks sync.Map
 
 func networkOf(v *vcsim.VCenter) *memnet.Network {
@@ -37,7 +37,7 @@ func networkOf(v *vcsim.VCenter) *memnet.Network {
 	return network.(*memnet.Network)
 }
 
-// start starts a vCenter on a network in memory, in a bubble, with which it ends.
+// start starts a vCenter on an in-memory network, in a bubble, and closes it at the end of the test.
 func start(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 	t.Helper()
 	network := memnet.New()
@@ -48,7 +48,7 @@ func start(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 	return v
 }
 
-// inABubble runs a test of a vCenter and a client of it in a bubble, in parallel with others.
+// inABubble runs a test with a vCenter and a client in a bubble, in parallel with other tests.
 func inABubble(t *testing.T, c vcsim.Config, test func(t *testing.T, v *vcsim.VCenter, c *client)) {
 	t.Helper()
 	t.Parallel()
@@ -58,7 +58,7 @@ func inABubble(t *testing.T, c vcsim.Config, test func(t *testing.T, v *vcsim.VC
 	})
 }
 
-// startReal starts a vCenter on loopback, in real time, that is closed with the test.
+// startReal starts a vCenter on loopback, in real time, and closes it at the end of the test.
 func startReal(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 	t.Helper()
 	v, err := vcsim.Start(c)
@@ -80,7 +80,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// client is a user with what most tests need at hand.
+// client is a logged-in client with the objects that most tests need.
 type client struct {
 	*govmomi.Client
 	ctx      context.Context
@@ -89,7 +89,7 @@ type client struct {
 	pool     types.ManagedObjectReference
 }
 
-// transportTo makes a transport for a client of a vCenter, wherever that is.
+// transportTo returns a transport for clients of a vCenter on any network.
 func transportTo(t testing.TB, v *vcsim.VCenter) *http.Transport {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	if network, in := networks.Load(v); in {
@@ -99,7 +99,7 @@ func transportTo(t testing.TB, v *vcsim.VCenter) *http.Transport {
 	return transport
 }
 
-// dial only logs in.
+// dial logs in.
 func dial(t testing.TB, v *vcsim.VCenter) *client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Hour)
@@ -131,7 +131,7 @@ func (c *client) cloneSpec(config *types.VirtualMachineConfigSpec) types.Virtual
 	return types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: &c.pool}, Config: config}
 }
 
-// startClone begins to clone the template into DC0/vm.
+// startClone starts a clone of the template into DC0/vm.
 func (c *client) startClone(t testing.TB, name string) *object.Task {
 	t.Helper()
 	task, err := c.template.Clone(c.ctx, c.folder, name, c.cloneSpec(nil))
@@ -146,7 +146,7 @@ func (c *client) clone(t testing.TB, name string) *object.VirtualMachine {
 	return object.NewVirtualMachine(c.Client.Client, info.Result.(types.ManagedObjectReference))
 }
 
-// children are the names in a folder.
+// children returns the names in a folder.
 func (c *client) children(t testing.TB, folder types.ManagedObjectReference) []string {
 	t.Helper()
 	var f mo.Folder
@@ -185,14 +185,14 @@ func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	began := time.Now()
 	for pause := 5 * time.Millisecond; !is(); pause = min(2*pause, time.Second) {
-		if time.Since(began) > patience {
-			t.Fatalf("not within %s: %s", patience, what)
+		if time.Since(began) > timeout {
+			t.Fatalf("not within %s: %s", timeout, what)
 		}
 		time.Sleep(pause)
 	}
 }
 
-func TestTheDefaultInventoryIsUnambiguous(t *testing.T) {
+func TestDefaultInventoryIsUnambiguous(t *testing.T) {
 	inABubble(t, vcsim.Config{User: "me", Password: "secret"}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		finder := find.NewFinder(c.Client.Client)
 		dc, err := finder.DefaultDatacenter(c.ctx)
@@ -205,12 +205,12 @@ func TestTheDefaultInventoryIsUnambiguous(t *testing.T) {
 		}
 		vms := v.VMs()
 		if len(vms) != 1 || !vms[0].Template || vms[0].Path != "/DC0/vm/"+template {
-			t.Errorf("got %+v, want the template alone", vms)
+			t.Errorf("got %+v, want only the template", vms)
 		}
 	})
 }
 
-func TestTheInventoryCanBeAmbiguous(t *testing.T) {
+func TestInventoryCanBeAmbiguous(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Pools: 1, Templates: []string{"a", "b"}})
@@ -231,7 +231,7 @@ func TestTheInventoryCanBeAmbiguous(t *testing.T) {
 	})
 }
 
-func TestEachVCenterHasAnIdentityOfItsOwn(t *testing.T) {
+func TestEachVCenterHasItsOwnInstanceUUID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := start(t, vcsim.Config{}), start(t, vcsim.Config{InstanceUUID: "b-uuid"})
@@ -244,7 +244,7 @@ func TestEachVCenterHasAnIdentityOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestTheCertificateCanBeVerified(t *testing.T) {
+func TestCertificateCanBeVerified(t *testing.T) {
 	t.Parallel()
 	v := startReal(t, vcsim.Config{})
 	for name, trust := range map[string]func(*soap.Client){
@@ -267,7 +267,7 @@ func TestTheCertificateCanBeVerified(t *testing.T) {
 	}
 }
 
-func TestCloseDoesNotWaitForAnAbandonedWait(t *testing.T) {
+func TestCloseEndsAPendingWait(t *testing.T) {
 	inABubble(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Hour}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		task := c.startClone(t, "never")
 		pc, err := property.DefaultCollector(c.Client.Client).Create(c.ctx)
@@ -281,7 +281,7 @@ func TestCloseDoesNotWaitForAnAbandonedWait(t *testing.T) {
 		go func() {
 			waiting <- pc.WaitForUpdatesEx(c.ctx, &property.WaitOptions{}, func([]types.ObjectUpdate) bool { return false })
 		}()
-		eventually(t, "the wait waits", func() bool { return v.Calls()["WaitForUpdatesEx"] == 2 })
+		eventually(t, "the wait begins", func() bool { return v.Calls()["WaitForUpdatesEx"] == 2 })
 		within(t, 3*time.Second, "Close", func() {
 			if err := v.Close(); err != nil {
 				t.Error(err)
@@ -291,7 +291,7 @@ func TestCloseDoesNotWaitForAnAbandonedWait(t *testing.T) {
 			t.Error("the wait ended without an error")
 		}
 		if err := v.Close(); err != nil {
-			t.Errorf("again: %v", err)
+			t.Errorf("second Close: %v", err)
 		}
 	})
 }

@@ -22,7 +22,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// way is how a client that is logged in calls by a wire.
+// way makes a logged-in client call over a wire.
 type way func(*testing.T, *vcsim.Wire, *govmomi.Client)
 
 func byHTTP(*testing.T, *vcsim.Wire, *govmomi.Client) {}
@@ -34,7 +34,7 @@ func directly(t *testing.T, w *vcsim.Wire, c *govmomi.Client) {
 	c.RoundTripper = w.Direct(session.Key)
 }
 
-// byEachWay runs a test in bubbles, once for each way.
+// byEachWay runs a test in bubbles, once per way.
 func byEachWay(t *testing.T, f func(t *testing.T, by way)) {
 	for name, by := range map[string]way{"HTTP": byHTTP, "direct": directly} {
 		t.Run(name, func(t *testing.T) {
@@ -44,16 +44,16 @@ func byEachWay(t *testing.T, f func(t *testing.T, by way)) {
 	}
 }
 
-// wired is a vCenter on a network in memory, a wire to it, and a client that is logged in through it.
+// wired returns a vCenter on an in-memory network, a wire, and a client that is logged in over it.
 func wired(t *testing.T, by way) (*vcsim.VCenter, *vcsim.Wire, *govmomi.Client, *memnet.Network) {
 	t.Helper()
 	vc := start(t, vcsim.Config{})
 	network := networkOf(vc)
-	w, client := another(t, vc, network, by)
+	w, client := connect(t, vc, network, by)
 	return vc, w, client, network
 }
 
-func another(t *testing.T, vc *vcsim.VCenter, network *memnet.Network, by way) (*vcsim.Wire, *govmomi.Client) {
+func connect(t *testing.T, vc *vcsim.VCenter, network *memnet.Network, by way) (*vcsim.Wire, *govmomi.Client) {
 	t.Helper()
 	w, err := vc.Wire(network.Listen())
 	ok(t, err)
@@ -92,7 +92,7 @@ func exists(vc *vcsim.VCenter, name string) bool {
 	return err == nil
 }
 
-func TestACallIsBrokenAsOrdered(t *testing.T) {
+func TestEachBreakKind(t *testing.T) {
 	t.Parallel()
 	byEachWay(t, func(t *testing.T, by way) {
 		vc, w, client, _ := wired(t, by)
@@ -117,7 +117,7 @@ func TestACallIsBrokenAsOrdered(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			if exists(vc, c.name) != c.carriedOut {
-				t.Errorf("%s: carried out is %t", c.name, !c.carriedOut)
+				t.Errorf("%s: executed: %t", c.name, !c.carriedOut)
 			}
 			broken := w.Broken()
 			if last := broken[len(broken)-1]; last.Method != "CreateFolder" || last.Break.Kind != c.do.Kind || last.Nth != len(broken) {
@@ -131,18 +131,18 @@ func carriesNoFault(err error) bool {
 	return err != nil && !fault.Is(err, &types.NoPermission{})
 }
 
-func TestAKilledWireStaysDeadAndOthersLive(t *testing.T) {
+func TestKillAffectsOnlyItsWire(t *testing.T) {
 	t.Parallel()
 	byEachWay(t, func(t *testing.T, by way) {
 		vc, w, client, network := wired(t, by)
-		other, otherClient := another(t, vc, network, by)
+		other, otherClient := connect(t, vc, network, by)
 		breakNext(w, "CreateFolder", vcsim.Break{Kind: vcsim.KilledAfter})
 		if err := callCreateFolder(t.Context(), vc, client, "after"); err == nil || !exists(vc, "after") {
 			t.Errorf("%v, %t", err, exists(vc, "after"))
 		}
 		w.Mend()
 		if _, err := methods.GetCurrentTime(t.Context(), client); err == nil {
-			t.Error("a call passed a wire that was killed")
+			t.Error("a call passed a killed wire")
 		}
 		breakNext(other, "CreateFolder", vcsim.Break{Kind: vcsim.KilledBefore})
 		if _, err := methods.GetCurrentTime(t.Context(), otherClient); err != nil {
@@ -152,18 +152,18 @@ func TestAKilledWireStaysDeadAndOthersLive(t *testing.T) {
 			t.Errorf("%v, %t", err, exists(vc, "before"))
 		}
 		if n := vc.Sessions(); n != 2 {
-			t.Errorf("%d sessions are left of two processes that died", n)
+			t.Errorf("got %d sessions of two killed clients", n)
 		}
 	})
 }
 
-func TestACutNetworkComesBack(t *testing.T) {
+func TestMendEndsACut(t *testing.T) {
 	t.Parallel()
 	byEachWay(t, func(t *testing.T, by way) {
 		_, w, client, _ := wired(t, by)
 		w.Cut()
 		if _, err := methods.GetCurrentTime(t.Context(), client); err == nil {
-			t.Error("a call passed a wire that was cut")
+			t.Error("a call passed a cut wire")
 		}
 		w.Mend()
 		if _, err := methods.GetCurrentTime(t.Context(), client); err != nil {
@@ -172,11 +172,11 @@ func TestACutNetworkComesBack(t *testing.T) {
 	})
 }
 
-func TestOnlyTheSessionOfTheCallEnds(t *testing.T) {
+func TestSessionGoneEndsOnlyTheCallsSession(t *testing.T) {
 	t.Parallel()
 	byEachWay(t, func(t *testing.T, by way) {
 		vc, w, client, network := wired(t, by)
-		_, otherClient := another(t, vc, network, by)
+		_, otherClient := connect(t, vc, network, by)
 		breakNext(w, "CurrentTime", vcsim.Break{Kind: vcsim.SessionGone})
 		if _, err := methods.GetCurrentTime(t.Context(), client); !fault.Is(err, &types.NotAuthenticated{}) {
 			t.Error(err)
@@ -185,14 +185,14 @@ func TestOnlyTheSessionOfTheCallEnds(t *testing.T) {
 			t.Error(err)
 		}
 		if n := vc.Sessions(); n != 1 {
-			t.Errorf("%d sessions", n)
+			t.Errorf("got %d sessions", n)
 		}
 	})
 }
 
-func TestPoliciesAndTagsPassAndBreak(t *testing.T) {
+func TestBreaksApplyToPBMAndREST(t *testing.T) {
 	t.Parallel()
-	vc := startReal(t, vcsim.Config{}) // on loopback: govmomi's clients of the other services dial by themselves
+	vc := startReal(t, vcsim.Config{}) // on loopback, because govmomi's clients of the other services dial themselves
 	w, err := vc.Wire(nil)
 	ok(t, err)
 	client, err := govmomi.NewClient(t.Context(), w.URL(), true)
@@ -218,7 +218,7 @@ func TestPoliciesAndTagsPassAndBreak(t *testing.T) {
 	}
 	breakNext(w, category, vcsim.Break{Kind: vcsim.Faulted, Fault: &types.NoPermission{}})
 	if err := create("two"); err == nil {
-		t.Error("a faulted call of REST gave no error")
+		t.Error("a faulted REST call succeeded")
 	}
 	breakNext(w, category, vcsim.Break{Kind: vcsim.SessionGone})
 	if err := create("three"); err == nil || vc.RESTSessions() != 0 || vc.Sessions() != 1 {
@@ -235,7 +235,7 @@ func TestPoliciesAndTagsPassAndBreak(t *testing.T) {
 	}
 }
 
-func TestAClientThatDisconnectsEndsItsStall(t *testing.T) {
+func TestDisconnectEndsAStall(t *testing.T) {
 	t.Parallel()
 	byEachWay(t, func(t *testing.T, by way) {
 		_, w, client, _ := wired(t, by)
@@ -249,7 +249,7 @@ func TestAClientThatDisconnectsEndsItsStall(t *testing.T) {
 			log := w.Log()
 			if last := log[len(log)-1]; last.Done {
 				if last.Broken {
-					t.Error("it is taken for a stall")
+					t.Error("the call counts as stalled")
 				}
 				return
 			}

@@ -2,7 +2,7 @@ package managed
 
 import "testing"
 
-func TestBootTimesDifferWithinOneTickOfTheClock(t *testing.T) {
+func TestBootTimesAreStrictlyIncreasing(t *testing.T) {
 	t.Parallel()
 	v := new(Objects)
 	last := v.bootTime()

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestAReadThatIsTwistedTellsClientsSomethingElseAndTheAdminTheTruth(t *testing.T) {
+func TestChangeReadsAffectsClientsButNotAdmin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -38,7 +38,7 @@ func TestAReadThatIsTwistedTellsClientsSomethingElseAndTheAdminTheTruth(t *testi
 	})
 }
 
-func TestARequestThatIsRewrittenIsCarriedOutAsItIsThen(t *testing.T) {
+func TestRewriteChangesRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -55,7 +55,7 @@ func TestARequestThatIsRewrittenIsCarriedOutAsItIsThen(t *testing.T) {
 	})
 }
 
-func TestADuplicateNameThatIsRefusedLateComesWhenTheCloneWouldHaveEnded(t *testing.T) {
+func TestRefuseLateReportsDuplicateNameAtTheEndOfTheClone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, late := range []bool{false, true} {

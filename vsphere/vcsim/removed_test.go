@@ -21,7 +21,7 @@ func (c *client) events(t testing.TB, filter types.EventFilterSpec) []types.Base
 	return res.Returnval
 }
 
-// removal is the chain of events in which a VM was removed: the descriptions of its tasks, who, and whether a host went.
+// removal returns the event chain of a VM's removal: the descriptionIds of its tasks, the user, and whether a host was removed.
 func (c *client) removal(t testing.TB, moRef string) (tasks []string, user string, host bool) {
 	t.Helper()
 	for _, e := range c.events(t, types.EventFilterSpec{EventTypeId: []string{"VmRemovedEvent"}}) {
@@ -51,7 +51,7 @@ func allNamed(vms []vcsim.VM, name string) (found []vcsim.VM) {
 	return found
 }
 
-func TestTheEventsOfAVMThatLeftHangTogetherWithTheTaskThatTookIt(t *testing.T) {
+func TestRemovalEventsAreChainedToTheirTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -63,20 +63,20 @@ func TestTheEventsOfAVMThatLeftHangTogetherWithTheTaskThatTookIt(t *testing.T) {
 		ok(t, v.Destroy("a"))
 		ok(t, v.Unregister("b"))
 		if v.Unregister("c") == nil {
-			t.Error("a VM that is on was unregistered")
+			t.Error("a powered-on VM was unregistered")
 		}
 		ok(t, v.RemoveHost("/DC0/host/DC0_C0/DC0_C0_H0"))
 		for moRef, want := range map[string]string{destroyed.Value: "VirtualMachine.destroy", unregistered.Value: "VirtualMachine.unregister",
 			hosted.Reference().Value: "HostSystem.destroy"} {
 			tasks, user, host := c.removal(t, moRef)
 			if !slices.Equal(tasks, []string{want}) || user == "" || host != (want == "HostSystem.destroy") {
-				t.Errorf("%s: tasks %v by %q, a host's removal among them: %v", want, tasks, user, host)
+				t.Errorf("%s: tasks %v by %q, host removed: %v", want, tasks, user, host)
 			}
 		}
 	})
 }
 
-func TestTheVMsOfAHostThatIsRemovedRunOnAndComeBackWithOtherMoRefs(t *testing.T) {
+func TestVMsOfARemovedHostKeepRunningAndReturnWithNewMoRefs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Hosts: 2, Guest: vcsim.Guest{Tools: true, Boot: time.Second}})
@@ -95,7 +95,7 @@ func TestTheVMsOfAHostThatIsRemovedRunOnAndComeBackWithOtherMoRefs(t *testing.T)
 		if away := v.Away(); len(away) != 1 || away[0].Name != "a" || away[0].Power != types.VirtualMachinePowerStatePoweredOn {
 			t.Fatalf("away: %+v", away)
 		}
-		c.clone(t, "b") // to the host that is left
+		c.clone(t, "b") // on the remaining host
 		ok(t, v.AddHost(path.Base(d.Host)))
 		back := allNamed(v.VMs(), "a")
 		if len(back) != 1 || len(v.Away()) != 0 {
@@ -103,14 +103,14 @@ func TestTheVMsOfAHostThatIsRemovedRunOnAndComeBackWithOtherMoRefs(t *testing.T)
 		}
 		if b := back[0]; b.Ref == d.Ref || b.InstanceUUID != d.InstanceUUID || b.ExtraConfig["key"] != "value" || b.Power != d.Power ||
 			!b.Tools || b.Path != "/DC0/vm/Discovered virtual machine/a" {
-			t.Errorf("it was %+v, and came back as %+v", d.VM, b)
+			t.Errorf("before: %+v, after: %+v", d.VM, b)
 		}
 		ok(t, v.PowerOff("a"))
 		ok(t, v.Destroy("a"))
 	})
 }
 
-func TestAVMThatWasUnregisteredIsRegisteredAgainWithAnotherMoRef(t *testing.T) {
+func TestReregisteredVMHasANewMoRef(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -123,7 +123,7 @@ func TestAVMThatWasUnregisteredIsRegisteredAgainWithAnotherMoRef(t *testing.T) {
 	})
 }
 
-func TestARestoredVCenterKnowsNoVMAndNoEventSinceTheBackupAndGivesMoRefsAgain(t *testing.T) {
+func TestRestoreForgetsNewerVMsAndEventsAndReusesMoRefs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
@@ -141,13 +141,13 @@ func TestARestoredVCenterKnowsNoVMAndNoEventSinceTheBackupAndGivesMoRefsAgain(t 
 		v.Restore(backup)
 		c = login(t, v)
 		if after := latest(c); after.Key >= before.Key {
-			t.Errorf("the newest event's key was %d, and is %d", before.Key, after.Key)
+			t.Errorf("the newest event's key was %d and is now %d", before.Key, after.Key)
 		}
 		if away := v.Away(); len(allNamed(v.VMs(), "old")) != 1 || len(allNamed(v.VMs(), "new")) != 0 || len(away) != 1 || away[0].Power != "poweredOn" {
 			t.Errorf("away: %+v", away)
 		}
 		if tasks, user, _ := c.removal(t, lost.Value); user != "" || tasks != nil {
-			t.Errorf("an event tells of its removal by %s: %v", user, tasks)
+			t.Errorf("an event reports the removal by %s: %v", user, tasks)
 		}
 		if again := c.clone(t, "other").Reference(); again != lost {
 			t.Errorf("the next VM is %s, not %s", again, lost)
