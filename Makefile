@@ -88,7 +88,7 @@ campaign: ## Make every vCenter call fail in every way, then run randomized live
 		lead -run '^TestLivesWithSeveralReplicas$$' -replicas.seed "$$seed" -replicas.lives $(ROUND); \
 		lead -race -run '^(TestChaos|TestLivesWithSeveralReplicas)$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 25))" \
 			-replicas.seed "$$((seed + 50000))" -replicas.lives "$$(($(ROUND) / 25))"; \
-		lead -race -run '^TestProcessesKilledAndStoppedAtRandom$$' -replicas.for 1m; \
+		lead -race -run '^TestRandomlyKilledAndStoppedProcessesKeepOneVMPerOrdinal$$' -replicas.for 1m; \
 	done
 
 .PHONY: world

@@ -18,7 +18,7 @@ import (
 
 const legacy = "/DC0/vm/legacy"
 
-// legacyVMs makes VMs that run and are nobody's.
+// legacyVMs makes unmanaged VMs that run.
 func (r *rig) legacyVMs(names ...string) {
 	r.t.Helper()
 	if _, err := r.MakeFolder(legacy); err != nil {
@@ -34,7 +34,7 @@ func adopting(v *vsphere.Config, l *loop.Config) {
 	v.AdoptFrom = []inventory.AdoptRule{{Namespace: "default", Folder: legacy}}
 }
 
-func TestAdoptedVMsAreMembersWithoutARestartAndGoBackWhereTheyCameFrom(t *testing.T) {
+func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -45,7 +45,7 @@ func TestAdoptedVMsAreMembersWithoutARestartAndGoBackWhereTheyCameFrom(t *testin
 					return vm
 				}
 			}
-			t.Fatalf("there is no %s", name)
+			t.Fatalf("%s doesn't exist", name)
 			return vcsim.VM{}
 		}
 		a, b := find("db-a"), find("web-7")
@@ -61,7 +61,7 @@ func TestAdoptedVMsAreMembersWithoutARestartAndGoBackWhereTheyCameFrom(t *testin
 		equal(t, r.names(web), []string{"web-0+", "web-1+", "web-7+"})
 		is := refs(r.members())
 		if is["web-0"] != a.Ref.Value || is["web-7"] != b.Ref.Value {
-			t.Errorf("the members are %v; db-a is %s, web-7 is %s", is, a.Ref.Value, b.Ref.Value)
+			t.Errorf("members: %v; db-a is %s, web-7 is %s", is, a.Ref.Value, b.Ref.Value)
 		}
 		if n := r.Calls()["CloneVM_Task"]; n != 1 {
 			t.Errorf("%d clones", n)
@@ -72,13 +72,13 @@ func TestAdoptedVMsAreMembersWithoutARestartAndGoBackWhereTheyCameFrom(t *testin
 		for _, was := range []vcsim.VM{a, b} {
 			now := find(was.Name)
 			if now.Ref != was.Ref || !now.Boot.Equal(was.Boot) || now.ExtraConfig[stamp.Key] != "" {
-				t.Errorf("it was %+v and is %+v", was, now)
+				t.Errorf("got %+v, want %+v as before", was, now)
 			}
 		}
 	})
 }
 
-func TestAVMOfAForbiddenFolderIsNotAdoptedNorCloned(t *testing.T) {
+func TestAVMInAForbiddenFolderIsNeitherAdoptedNorCloned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
@@ -111,7 +111,7 @@ func TestAReappliedGroupsStatusSaysHowToAdoptItsFormerVMs(t *testing.T) {
 		})
 		up(t, s.group("web", 2))
 		was := refs(r.members())
-		time.Sleep(2 * time.Minute) // the lease of the lost one is over
+		time.Sleep(2 * time.Minute) // the lease for the lost group is over
 		again := s.groupOf("default", "web", "uid-new", 2)
 		a := says(t, again, v1alpha1.PhaseError, "2 members (web-0, web-1): ")
 		for _, text := range []string{"a VM of a former default/web (UID uid-web). To adopt the VM, list its path in spec.adopt", "--adopt-from default=/DC0/vm/vm-operator/default/web."} {
@@ -122,7 +122,7 @@ func TestAReappliedGroupsStatusSaysHowToAdoptItsFormerVMs(t *testing.T) {
 		again.Edit(func(s *spec) { s.Adopt = []string{web + "/web-0", web + "/web-1"} })
 		up(t, again)
 		if now := refs(r.members()); !maps.Equal(was, now) {
-			t.Errorf("the members were %v and are %v", was, now)
+			t.Errorf("members: %v before, %v now", was, now)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// The campaign breaks a call but once, and so cannot tell whether what goes on failing is tried in a hot loop.
+// The campaign breaks each call only once, so it can't show whether a call that keeps failing is retried in a hot loop.
 func TestARepeatedFailureIsNotRetriedInAHotLoop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -23,8 +23,8 @@ func TestARepeatedFailureIsNotRetriedInAHotLoop(t *testing.T) {
 			how    vcsim.Break
 			most   int64 // within 10 minutes
 		}{
-			{"CloneVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.SystemError{Reason: "again"}}, 12}, // the pause doubles from 1 s to 2 min
-			{"PowerOnMultiVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.TaskInProgress{}}, 155},     // passes by itself: tried again every 4 s
+			{"CloneVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.SystemError{Reason: "again"}}, 12}, // the delay doubles from 1 s to 2 min
+			{"PowerOnMultiVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.TaskInProgress{}}, 155},     // passes by itself: retried every 4 s
 		} {
 			var tries atomic.Int64
 			c.wire.On(func(call vcsim.Call) vcsim.Break {
@@ -34,7 +34,7 @@ func TestARepeatedFailureIsNotRetriedInAHotLoop(t *testing.T) {
 				tries.Add(1)
 				return x.how
 			})
-			g.Edit(func(*spec) {}) // so that nothing is waited for that failed before
+			g.Edit(func(*spec) {}) // so that no back-off of an earlier failure is pending
 			eventually(t, patience, x.method, func() bool { r.one(g); return tries.Load() > 0 })
 			began := time.Now()
 			for time.Since(began) < 10*time.Minute {
@@ -42,7 +42,7 @@ func TestARepeatedFailureIsNotRetriedInAHotLoop(t *testing.T) {
 				time.Sleep(10 * time.Second)
 			}
 			if got := tries.Load(); got > x.most {
-				t.Errorf("%s was tried %d times within 10 minutes; %d are enough", x.method, got, x.most)
+				t.Errorf("%s was called %d times within 10 minutes, want at most %d", x.method, got, x.most)
 			}
 		}
 		c.wire.On(nil)

@@ -16,22 +16,22 @@ import (
 
 var (
 	campaignFor      = flag.Duration("campaign.for", 0, "how long the campaign may take; 0: a handful of breaks")
-	campaignSeed     = flag.Uint64("campaign.seed", 1, "the order in which the campaign takes the breaks")
-	campaignOnly     = flag.String("campaign.only", "", `the one break to lead a life with, as a violation names it: "CloneVM_Task#2/ReplyLost", "rich:Rename_Task#1/Refused"`)
-	campaignTimes    = flag.Int("campaign.times", 1, "how often the one break of -campaign.only is led")
-	campaignPacked   = flag.Int("campaign.packed", 1, "how many breaks a life suffers; those of the first round suffer six in any case")
-	campaignParallel = flag.Int("campaign.parallel", runtime.GOMAXPROCS(0), "how many lives are led at once")
+	campaignSeed     = flag.Uint64("campaign.seed", 1, "seed for the order of the breaks")
+	campaignOnly     = flag.String("campaign.only", "", `run one life with only this break, as a violation prints it: "CloneVM_Task#2/ReplyLost", "rich:Rename_Task#1/Refused"`)
+	campaignTimes    = flag.Int("campaign.times", 1, "how often to run the life of -campaign.only")
+	campaignPacked   = flag.Int("campaign.packed", 1, "breaks per life; a life of the first round always has six")
+	campaignParallel = flag.Int("campaign.parallel", runtime.GOMAXPROCS(0), "how many lives run at once")
 )
 
-// handful is the life of make test: breaks of each kind but the stalls, at calls that matter.
+// handful is what make test runs: breaks of each kind except stalls, at calls that matter.
 const handful = "CloneVM_Task#2/ReplyLost + WaitForUpdatesEx#20/SessionGone + Destroy_Task#2/Refused + " +
 	"CloneVM_Task#8/KilledAfter + ReconfigVM_Task#12/KilledBefore + ShutdownGuest#8/Faulted:ToolsUnavailable"
 
-// TestCampaign leads whole lives of a group (campaignlife_test.go), in each of which one vCenter call is broken: every
-// call in turn, by method and its number among the calls of that method, and in every way (campaignstrike_test.go). At the
-// end of each phase the members are exactly as the spec says; no unmanaged VM is touched, nothing is left after the delete,
-// availability keeps its promise at any moment, sessions are not leaked, and the calls beyond those of an unbroken life are
-// bounded (campaigntally_test.go). What the calls are is learned from unbroken lives.
+// TestCampaign runs whole lives of a group (campaignlife_test.go) and breaks one vCenter call in each: every call in turn,
+// identified by method and by its number among the calls of that method, and in every way (campaignstrike_test.go). At the end of
+// each phase the members are exactly as the spec says; no unmanaged VM has changed, nothing is left after the delete, availability
+// never falls below its promise, no session leaks, and the number of additional calls is bounded (campaigntally_test.go). Unbroken
+// lives show which calls there are.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
 	switch {
@@ -39,16 +39,16 @@ func TestCampaign(t *testing.T) {
 		j := namedJob(t, *campaignOnly)
 		c := newCampaign(t, j.shape)
 		for i := range *campaignTimes {
-			t.Run(fmt.Sprint("life ", i), func(t *testing.T) { c.lead(t, j) })
+			t.Run(fmt.Sprint("life ", i), func(t *testing.T) { c.run(t, j) })
 		}
 	case *campaignFor <= 0:
 		c := newCampaign(t)
-		c.lead(t, namedJob(t, handful))
-		c.tell(t)
+		c.run(t, namedJob(t, handful))
+		c.summarize(t)
 	default:
 		c := newCampaign(t, slices.Sorted(maps.Keys(shapes))...)
 		c.all(t)
-		c.tell(t)
+		c.summarize(t)
 	}
 }
 
@@ -64,11 +64,11 @@ func namedJob(t *testing.T, text string) job {
 // campaign is what is known of the lives so far.
 type campaign struct {
 	began, deadline time.Time
-	learnt          map[string]map[string]int // by shape: how often each method is called in an unbroken life, at most
+	learnt          map[string]map[string]int // by shape: how often an unbroken life calls each method, at most
 	tally           campaignTally
 }
 
-// newCampaign leads an unbroken life or two of each shape, and learns its calls.
+// newCampaign runs one or two unbroken lives of each shape, to learn their calls.
 func newCampaign(t *testing.T, of ...string) *campaign {
 	c := &campaign{learnt: map[string]map[string]int{}, began: time.Now()}
 	c.tally.lives, c.tally.plan, c.tally.met = map[string]int{}, map[string]int{}, map[string]int{}
@@ -79,7 +79,7 @@ func newCampaign(t *testing.T, of ...string) *campaign {
 		c.learnt[shape] = map[string]int{}
 		for i := range 2 {
 			t.Run(fmt.Sprintf("%s, unbroken %d", shape, i), func(t *testing.T) {
-				for method, n := range c.lead(t, job{shape: shape}) {
+				for method, n := range c.run(t, job{shape: shape}) {
 					c.learnt[shape][method] = max(c.learnt[shape][method], n)
 				}
 			})
@@ -88,19 +88,19 @@ func newCampaign(t *testing.T, of ...string) *campaign {
 	return c
 }
 
-// packed is how many breaks the lives of the first round suffer: so that each kind of each method is met early. All later
-// rounds break one call of a life, or -campaign.packed.
+// packed is how many breaks a life of the first round has, so that each kind of break of each method comes early. All later rounds
+// break one call per life, or -campaign.packed.
 const packed = 6
 
-// jobs are all the breaks of all the calls, in an order that takes each kind of each method early: first one of each,
-// then another of each, and so on.
+// jobs lists all breaks of all calls. Each kind of break of each method comes early: first one of each, then another of each, and
+// so on.
 func (c *campaign) jobs() (all []job) {
 	r := rand.New(rand.NewPCG(*campaignSeed, 2))
 	rounds := map[int][]job{}
 	for _, shape := range slices.Sorted(maps.Keys(c.learnt)) {
 		for _, method := range slices.Sorted(maps.Keys(c.learnt[shape])) {
 			if shape != "plain" && c.learnt["plain"][method] > 0 && !isChange(method) {
-				continue // the reads are the same
+				continue // all reads of objects are alike
 			}
 			for _, s := range kindsFor(method) {
 				for round, nth := range r.Perm(c.learnt[shape][method]) {
@@ -123,7 +123,7 @@ func (c *campaign) jobs() (all []job) {
 	return all
 }
 
-// pack makes one life of up to n. In one life a call can be broken but once.
+// pack makes one life of up to n breaks. A life can break each call only once.
 func pack(jobs []job, n int) (packs []job) {
 	open := map[string]*job{}
 	for _, j := range jobs {
@@ -148,7 +148,7 @@ func pack(jobs []job, n int) (packs []job) {
 	return packs
 }
 
-// all leads the lives that there is time for.
+// all runs as many lives as the time allows.
 func (c *campaign) all(t *testing.T) {
 	jobs := c.jobs()
 	c.tally.planned(jobs)
@@ -158,7 +158,7 @@ func (c *campaign) all(t *testing.T) {
 	for range *campaignParallel {
 		crew.Go(func() {
 			for j := range next {
-				t.Run(strings.ReplaceAll(j.name(), "/", "·"), func(t *testing.T) { c.lead(t, j) })
+				t.Run(strings.ReplaceAll(j.name(), "/", "·"), func(t *testing.T) { c.run(t, j) })
 			}
 		})
 	}
@@ -172,18 +172,18 @@ func (c *campaign) all(t *testing.T) {
 	crew.Wait()
 }
 
-// lead leads one life, and gives the calls of its replicas, by method.
-func (c *campaign) lead(t *testing.T, j job) (calls map[string]int) {
+// run runs one life, and returns the calls of its replicas, by method.
+func (c *campaign) run(t *testing.T, j job) (calls map[string]int) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWhole(t, j)
 		defer func() {
 			c.tally.note(w)
 			if t.Failed() {
-				fmt.Printf("violation: go test ./test -run TestCampaign -campaign.only '%s'\n", j.name()) // at once
+				fmt.Printf("violation: go test ./test -run TestCampaign -campaign.only '%s'\n", j.name()) // all breaks at once
 				t.Logf("go test ./test -run TestCampaign -campaign.only '%s'\n%s", j.name(), w.story())
 			}
 		}()
-		w.lead()
+		w.run()
 		w.close()
 		w.bound(c.learnt[j.shape])
 		calls = w.calls()

@@ -20,36 +20,36 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// whole is the life of one group, from its creation to its end, in which one call may be broken.
+// whole is the life of one group, from its creation to its end, in which one or more calls may break.
 type whole struct {
 	*rig
 	job
 	group  *metacontroller.Group
 	server *serverReplica
 	wires  []*vcsim.Wire
-	watch  *lookout
-	meddle func(phase string) // what nobody is to know of
-	last   string             // the phase after which it ends; empty: all
+	watch  *availability
+	meddle func(phase string) // calls that the test makes unseen by the campaign
+	last   string             // the last phase to run; empty: all
 	began  time.Time
 
 	unmanaged map[string]string // what they were, by moRef
 	stamps    stamps
 
-	mu     sync.Mutex       // guards what follows
-	struck map[strike]place // where the breaks were made
-	killed bool             // and no new replica was started yet
+	mu     sync.Mutex       // guards the fields below
+	struck map[strike]place // where calls were broken
+	killed bool             // and no new replica runs yet
 	nth    map[string]int
 	diary  []string
 	phase  string
 }
 
-// place is a call of one of the replicas.
+// place is one call of one replica.
 type place struct {
 	wire *vcsim.Wire
 	n    int
 }
 
-// shapes are what lives are like. The plain one is what most groups are; the rich one has what makes other calls.
+// shapes are the kinds of lives. Most groups are like the plain one; the rich one makes other calls too.
 var shapes = map[string]func(*spec){
 	"plain": func(s *spec) {},
 	"rich": func(s *spec) {
@@ -91,7 +91,7 @@ func (w *whole) start() {
 	})
 }
 
-// ask says what becomes of a call: those that are to be broken are, once.
+// ask decides what happens to a call: each call that is to break breaks once.
 func (w *whole) ask(wire *vcsim.Wire, c vcsim.Call) vcsim.Break {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +113,7 @@ func (w *whole) ask(wire *vcsim.Wire, c vcsim.Call) vcsim.Break {
 	return b
 }
 
-// say writes into the diary.
+// say adds a line to the diary.
 func (w *whole) say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func (w *whole) write(format string, args ...any) {
 	w.diary = append(w.diary, fmt.Sprintf("%9.3f s  %s", time.Since(w.began).Seconds(), line))
 }
 
-// wrongf says that something that must hold does not.
+// wrongf reports a violation.
 func (w *whole) wrongf(format string, args ...any) {
 	w.t.Helper()
 	text := fmt.Sprintf(format, args...)
@@ -136,8 +136,8 @@ func (w *whole) wrongf(format string, args ...any) {
 	w.t.Errorf("%s: %s", w.phase, text)
 }
 
-// lead leads the life. It gives up on the first phase that does not come to its end.
-func (w *whole) lead() {
+// run runs the life. It stops at the first phase that isn't completed.
+func (w *whole) run() {
 	g := w.group
 	stage := []struct {
 		name string
@@ -153,9 +153,9 @@ func (w *whole) lead() {
 			g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": "#cloud-config 1"}}}
 			g.Edit(func(s *spec) { s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}} })
 		}},
-		{"heal one that is off", func() { w.deed(func(vm vcsim.VM) error { return w.PowerOff(vm.Path) }) }},
-		{"heal one that is gone", func() { w.deed(func(vm vcsim.VM) error { return w.Destroy(vm.Path) }) }},
-		{"heal one that hangs", func() { w.deed(func(vm vcsim.VM) error { return w.Sick(vm.Path, vcsim.SickUntilReset) }) }},
+		{"heal one that is off", func() { w.byOperator(func(vm vcsim.VM) error { return w.PowerOff(vm.Path) }) }},
+		{"heal one that is gone", func() { w.byOperator(func(vm vcsim.VM) error { return w.Destroy(vm.Path) }) }},
+		{"heal one that hangs", func() { w.byOperator(func(vm vcsim.VM) error { return w.Sick(vm.Path, vcsim.SickUntilReset) }) }},
 	}
 	for _, s := range stage {
 		w.enter(s.name)
@@ -165,7 +165,7 @@ func (w *whole) lead() {
 		if w.meddle != nil {
 			w.meddle(s.name)
 		}
-		if !w.drive(w.group.Sync, func(a metacontroller.Answer) bool { return metacontroller.Running(a) && w.amiss() == "" }, w.amiss) {
+		if !w.drive(w.group.Sync, func(a metacontroller.Answer) bool { return metacontroller.Running(a) && w.differences() == "" }, w.differences) {
 			return
 		}
 		w.look()
@@ -183,13 +183,13 @@ func (w *whole) lead() {
 	}
 }
 
-// unselect has Metacontroller call finalize as it does for a group that its CompositeController no longer selects: it is
-// refused, and nothing is removed.
+// unselect has Metacontroller call finalize as for a group that its CompositeController no longer selects: it is refused, and
+// nothing is removed.
 func (w *whole) unselect() {
-	letGo, said, err := w.group.Unselect(within(w.t))
+	finalized, said, err := w.group.Unselect(within(w.t))
 	w.say("not selected: %s", said)
-	if err != nil || letGo {
-		w.wrongf("the group was let go: %t, %v", letGo, err)
+	if err != nil || finalized {
+		w.wrongf("finalized: %t, %v", finalized, err)
 	}
 }
 
@@ -200,24 +200,23 @@ func (w *whole) enter(phase string) {
 	w.say("== %s", phase)
 }
 
-// deed is what an admin does to the first member: the promise does not hold against him.
-func (w *whole) deed(do func(vcsim.VM) error) {
+// byOperator does something to the first member, as an operator would: the promise of availability doesn't cover that.
+func (w *whole) byOperator(do func(vcsim.VM) error) {
 	w.watch.lower(w.promise() - 1)
 	w.must(do(w.own()[0]))
 }
 
-// promise is how many members no step of ours may leave less of: replicas less maxUnavailable, which is 25%, rounded
-// down.
+// promise is how many members the server must keep available: replicas less maxUnavailable, which is 25%, rounded down.
 func (w *whole) promise() int {
 	n := int(*w.group.Spec.Replicas)
 	return n - n/4
 }
 
-// campaignLimit is how long a phase may take, of which the longest takes about ten minutes: a step that failed and may have
-// been carried out is in doubt for a minute after it could have been tried again, and that is at most two minutes later.
+// campaignLimit is how long a phase may take. The longest takes about ten minutes. A step that failed and may have been carried out
+// is in doubt for a minute after its next possible retry, which is at most two minutes later.
 const campaignLimit = time.Hour
 
-// drive calls a hook until the answer is as wished. The replica that was killed is followed by a new one.
+// drive calls a hook until the answer is as expected. It replaces a replica that was killed.
 func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool, wrong func() string) bool {
 	w.t.Helper()
 	began := time.Now()
@@ -245,14 +244,14 @@ func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error),
 		w.say("%s %d/%d %s", a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
 		took := time.Since(began)
 		if took > campaignLimit {
-			w.wrongf("not reached within %s: %s; the group says %s: %s", took.Round(time.Second), wrong(), a.Status.Phase, a.Status.LastMessage)
+			w.wrongf("not reached within %s: %s; status: %s: %s", took.Round(time.Second), wrong(), a.Status.Phase, a.Status.LastMessage)
 			return false
 		}
 		time.Sleep(a.Resync())
 	}
 }
 
-// revision is what members are to be made from.
+// revision is the revision that the spec asks for.
 func (w *whole) revision() string {
 	ref, wanted := plan.UserDataOf(&w.group.VmGroup)
 	if !wanted {
@@ -261,8 +260,8 @@ func (w *whole) revision() string {
 	return plan.RevisionWith(&w.group.Spec, ref.Take([]byte(w.group.Related[0].Data["user-data"])).Digest)
 }
 
-// amiss says what is not as the spec has it; nothing else of the group's may be there.
-func (w *whole) amiss() string {
+// amiss reports what differs from the spec, including objects of the group that shouldn't exist.
+func (w *whole) differences() string {
 	s := &w.group.Spec
 	seen := map[int32]bool{}
 	for _, vm := range w.VMs() {
@@ -287,7 +286,7 @@ func (w *whole) amiss() string {
 		seen[stamp.Ordinal] = true
 	}
 	if len(seen) != int(*s.Replicas) {
-		return fmt.Sprintf("%d members are wanted; the ordinals are %v", *s.Replicas, seen)
+		return fmt.Sprintf("want %d members; ordinals: %v", *s.Replicas, seen)
 	}
 	return ""
 }

@@ -9,26 +9,25 @@ import (
 	"testing/synctest"
 )
 
-// confession is a testing.TB that takes errors down instead of failing.
-type confession struct {
+// recorder is a testing.TB that records errors instead of failing.
+type recorder struct {
 	testing.TB
 	errors []string
 }
 
-func (c *confession) Errorf(format string, args ...any) {
+func (c *recorder) Errorf(format string, args ...any) {
 	c.errors = append(c.errors, fmt.Sprintf(format, args...))
 }
 
-// TestTheCampaignDetectsPlantedFaults leads a life in which what the campaign looks for goes wrong, by hands that it does
-// not know of.
+// TestTheCampaignDetectsPlantedFaults runs a life in which the test itself causes what the campaign looks for.
 func TestTheCampaignDetectsPlantedFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &confession{TB: t}
+		c := &recorder{TB: t}
 		w := newWhole(c, job{shape: "plain"})
 		w.meddle = func(phase string) {
 			switch phase {
-			case "scale to 5": // as if a step of ours had taken a member that is needed
+			case "scale to 5": // as if the server had taken down a member that is needed
 				w.must(w.PowerOff(w.own()[0].Path))
 				w.watch.look()
 				w.must(w.SetExtraConfig("/DC0/vm/web", "touched", "yes"))
@@ -37,27 +36,27 @@ func TestTheCampaignDetectsPlantedFaults(t *testing.T) {
 			}
 		}
 		w.last = "scale to 5"
-		w.lead()
+		w.run()
 		w.plant("/DC0/vm", "late")
 		w.left()
 		w.close()
 		all := strings.Join(c.errors, "\n")
-		for _, want := range []string{"2 members are available, 3 were, and 3 must be", "touched=yes", "web-1 poweredOff", "late is left behind",
+		for _, want := range []string{"2 members are available, down from 3; 3 must be", "touched=yes", "web-1 poweredOff", "late is left behind",
 			"2 sessions at the end", "1 sessions are left after the stop"} {
 			if !strings.Contains(all, want) {
 				t.Errorf("not seen: %q in\n%s", want, all)
 			}
 		}
 		c.errors = nil
-		w.t = &confession{TB: t}
+		w.t = &recorder{TB: t}
 		w.bound(map[string]int{"CloneVM_Task": -100, "WaitForUpdatesEx": -400})
-		if seen := w.t.(*confession).errors; len(seen) != 2 {
-			t.Errorf("of calls that are too many it saw %q", seen)
+		if seen := w.t.(*recorder).errors; len(seen) != 2 {
+			t.Errorf("excess calls reported: %q", seen)
 		}
 	})
 }
 
-// TestABreakIsFoundAgainByItsName: what a violation prints leads the same life again, and every fault is known.
+// A name that a violation prints runs the same life again, and every fault is known.
 func TestABreakIsFoundAgainByItsName(t *testing.T) {
 	t.Parallel()
 	for _, method := range slices.Concat(slices.Sorted(maps.Keys(taskFaults)), []string{"Login", "CreateFolder", "WaitForUpdatesEx", restLogin}) {

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// strike says which call of a life is broken, and how: the nth of a method in the order of their arrival.
+// strike is one break: which call of a life, and how. The call is the nth of a method in order of arrival.
 type strike struct {
 	method string
 	nth    int
@@ -19,7 +19,7 @@ type strike struct {
 	reason string // of breakFaulted and taskFails: the fault's type
 }
 
-// The kinds of breaks. All but taskFails are the wire's.
+// The kinds of breaks. The wire does all but taskFails.
 const (
 	breakRefused      = "Refused"
 	breakReplyLost    = "ReplyLost"
@@ -28,12 +28,12 @@ const (
 	breakStalled      = "Stalled"
 	breakKilledBefore = "KilledBefore"
 	breakKilledAfter  = "KilledAfter"
-	// taskFails passes the call, and has the task that it began end in a fault.
+	// taskFails passes the call, and makes the task that it began fail.
 	taskFails = "TaskFails"
 )
 
-// stallFor is how long a call stalls: longer than a hook's client waits, and shorter than the server's own bound. That is less for a
-// call which takes a member down.
+// stallFor is how long a call stalls: longer than a hook's client waits, and shorter than the server's own limit, which is lower
+// for a call that takes a member down.
 func stallFor(method string) time.Duration {
 	switch method {
 	case "ShutdownGuest", "PowerOffVM_Task", "ResetVM_Task":
@@ -42,7 +42,7 @@ func stallFor(method string) time.Duration {
 	return 30 * time.Second
 }
 
-// String is what -campaign.only takes: "CloneVM_Task#2/ReplyLost", "CloneVM_Task#2/Faulted:NoDiskSpace".
+// String returns what -campaign.only takes: "CloneVM_Task#2/ReplyLost", "CloneVM_Task#2/Faulted:NoDiskSpace".
 func (s strike) String() string {
 	text := fmt.Sprintf("%s#%d/%s", s.method, s.nth, s.kind)
 	if s.reason != "" {
@@ -51,13 +51,13 @@ func (s strike) String() string {
 	return text
 }
 
-// job is one life to lead.
+// job is one life to run.
 type job struct {
 	shape   string
 	strikes []strike
 }
 
-// name is what -campaign.only takes.
+// name returns what -campaign.only takes.
 func (j job) name() string {
 	text := "unbroken"
 	for i, s := range j.strikes {
@@ -73,7 +73,7 @@ func (j job) name() string {
 	return text
 }
 
-// parseJob reads what name wrote.
+// parseJob reads what name returns.
 func parseJob(text string) (j job, err error) {
 	j.shape = "plain"
 	if before, after, found := strings.Cut(text, ":"); found && shapes[before] != nil {
@@ -92,12 +92,12 @@ func parseJob(text string) (j job, err error) {
 	return j, nil
 }
 
-// parseStrike reads what String wrote. A REST method has slashes in it.
+// parseStrike reads what String returns. A REST method contains slashes.
 func parseStrike(text string) (s strike, err error) {
 	slash := strings.LastIndexByte(text, '/')
 	hash := strings.LastIndexByte(text, '#')
 	if hash < 0 || slash < hash {
-		return s, fmt.Errorf("%q is not like CloneVM_Task#2/ReplyLost", text)
+		return s, fmt.Errorf("%q is not of the form CloneVM_Task#2/ReplyLost", text)
 	}
 	s.method = text[:hash]
 	s.kind, s.reason, _ = strings.Cut(text[slash+1:], ":")
@@ -105,7 +105,7 @@ func parseStrike(text string) (s strike, err error) {
 	return s, err
 }
 
-// order is what the wire is told.
+// order is the instruction for the wire.
 func (s strike) order() vcsim.Break {
 	switch s.kind {
 	case breakRefused:
@@ -128,7 +128,7 @@ func (s strike) order() vcsim.Break {
 
 func (s strike) fault() types.BaseMethodFault { return faultTypes[s.reason] }
 
-// kindsFor are the breaks that a method can suffer: every kind, and a fault of each typed reason that it may answer.
+// kindsFor lists the breaks for a method: every kind, and a fault of each typed reason that it may answer.
 func kindsFor(method string) (all []strike) {
 	for _, kind := range []string{breakReplyLost, breakRefused, breakSessionGone, breakKilledAfter, breakKilledBefore, breakStalled} {
 		all = append(all, strike{method: method, kind: kind})
@@ -151,8 +151,7 @@ var taskKinds = map[string]vcsim.Kind{
 	"MoveIntoFolder_Task": vcsim.MoveInto, "ReconfigureComputeResource_Task": vcsim.ReconfigureCluster,
 }
 
-// faultTypes are the faults that vsphere tells apart: one or two of each of its rows (vsphere/vimfaults.go), and a few
-// that are in none.
+// faultTypes are the faults that vsphere tells apart, one or two from each row of vsphere/vimfaults.go, and a few that are in none.
 var faultTypes = map[string]types.BaseMethodFault{
 	"InvalidLogin":                &types.InvalidLogin{},
 	"PasswordExpired":             &types.PasswordExpired{},
@@ -197,14 +196,12 @@ var faultTypes = map[string]types.BaseMethodFault{
 }
 
 // common are the faults that any method may answer.
-//
-// [doc] RuntimeFault and its kinds "can be thrown by any method"; HostCommunication, NoPermission and RequestCanceled
-// among them.
+// / [doc] RuntimeFault and its kinds "can be thrown by any method"; HostCommunication, NoPermission and RequestCanceled are among
+// them.
 var common = []string{"SystemError", "NoPermission", "HostNotReachable", "RequestCanceled"}
 
-// faultsOf are the faults that a method may answer at once.
-//
-// [doc] the faults in the description of each method (vSphere Web Services API).
+// faultsOf lists the faults that a method may answer at once.
+// / [doc] the faults in the description of each method (vSphere Web Services API).
 func faultsOf(method string) []string {
 	own := map[string][]string{
 		"Login":                {"InvalidLogin", "PasswordExpired"},
@@ -231,7 +228,7 @@ var vmFaults = []string{"TaskInProgress", "InvalidState", "InvalidPowerState", "
 // powerOnFaults are those of a power-on, by whatever method.
 var powerOnFaults = append([]string{"InsufficientMemoryResources", "RuleViolation", "NoCompatibleHost", "NotEnoughLicenses", "CannotAccessNetwork", "NoDiskSpace", "GenericVmConfigFault"}, vmFaults...)
 
-// taskFaults are the faults that a method may answer at once, and its task may end with.
+// taskFaults are the faults that a method may answer at once, and that its task may end with.
 var taskFaults = map[string][]string{
 	"CloneVM_Task": append([]string{"DuplicateName", "NoDiskSpace", "InsufficientStorageSpace", "NoCompatibleDatastore", "InaccessibleDatastore",
 		"CannotAccessNetwork", "SnapshotCloneNotSupported", "NicSettingMismatch", "UncustomizableGuest", "CannotDecryptPasswords",

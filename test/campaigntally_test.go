@@ -15,9 +15,9 @@ import (
 // campaignTally counts lives and breaks.
 type campaignTally struct {
 	mu    sync.Mutex
-	lives map[string]int // by what became of them
+	lives map[string]int // by outcome
 	plan  map[string]int // by method and kind: how many breaks there are
-	met   map[string]int // and how many of them did happen
+	met   map[string]int // and how many of them happened
 	bad   []string
 }
 
@@ -28,7 +28,7 @@ func pair(s strike) string {
 	return s.method + "/" + s.kind + ":" + s.reason
 }
 
-// planned takes down what there is to break.
+// planned records the breaks that are possible.
 func (y *campaignTally) planned(all []job) {
 	for _, j := range all {
 		for _, s := range j.strikes {
@@ -37,7 +37,7 @@ func (y *campaignTally) planned(all []job) {
 	}
 }
 
-// note takes down what became of a life.
+// note records the outcome of a life.
 func (y *campaignTally) note(w *whole) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -56,7 +56,7 @@ func (y *campaignTally) note(w *whole) {
 	}
 }
 
-// broke reports whether a break did happen.
+// broke reports whether a break happened.
 func (w *whole) broke(s strike) bool {
 	w.mu.Lock()
 	at, struck := w.struck[s]
@@ -64,18 +64,18 @@ func (w *whole) broke(s strike) bool {
 	return struck && (s.kind == taskFails || at.wire.Log()[at.n-1].Broken)
 }
 
-// sums are the totals, in a line.
+// sums are the totals, on one line.
 func (c *campaign) sums() string {
 	y := &c.tally
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	took := time.Since(c.began)
-	return fmt.Sprintf("%d lives in %s, %.1f a second; %d breaks that happened, %d violations; %d breaks were not reached", y.lives["runs"], took.Round(time.Second),
+	return fmt.Sprintf("%d lives in %s, %.1f a second; %d breaks happened, %d violations; %d breaks were not reached", y.lives["runs"], took.Round(time.Second),
 		float64(y.lives["runs"])/took.Seconds(), y.lives["breaks"], y.lives["violations"], y.lives["not reached"])
 }
 
-// tell says what the campaign was.
-func (c *campaign) tell(t *testing.T) {
+// summarize logs a summary of the campaign.
+func (c *campaign) summarize(t *testing.T) {
 	y := &c.tally
 	t.Log(c.sums())
 	if len(y.plan) > 0 {
@@ -88,37 +88,36 @@ func (c *campaign) tell(t *testing.T) {
 				never = append(never, p)
 			}
 		}
-		t.Logf("met were %d of %d calls × kinds of break, and of %d methods × kinds all but %d: %s", met, all, len(y.plan), len(never), strings.Join(never, ", "))
+		t.Logf("%d of %d pairs of call and kind of break happened; of %d pairs of method and kind, %d didn't: %s", met, all, len(y.plan), len(never), strings.Join(never, ", "))
 	}
 	for _, name := range y.bad {
 		t.Logf("violation: -campaign.only '%s'", name)
 	}
 }
 
-// isChange tells the calls that change something.
+// isChange reports whether a method changes something.
 func isChange(method string) bool {
 	return strings.HasSuffix(method, "_Task") || method == "CreateFolder" || method == "ShutdownGuest" || strings.HasPrefix(method, "POST ") ||
 		method == "ReconfigureComputeResource_Task"
 }
 
-// What a break may cost in calls, beyond those of an unbroken life.
+// How many calls a break may cost, beyond those of an unbroken life.
 const (
-	// A step that failed is made again, and may be made in another way: what cannot be resized is cloned again, which is
-	// Clone, Prepare, PowerOn, Mark, ShutdownGuest with its stamp, and three to quarantine and one to destroy. (Which member
-	// goes first, and what is stamped in one call, differs a little from life to life as well.)
+	// A step that failed is retried, perhaps in another way: a member that can't be resized is cloned again, which is Clone, Prepare,
+	// PowerOn, Mark, ShutdownGuest with its stamp, three calls to quarantine and one to destroy. (Which member goes first, and what is
+	// stamped in one call, also varies a little from life to life.)
 	changesAfter = 12
-	// After a kill, all that was under way may be begun again: one more than the slots, two calls each.
+	// After a kill, everything under way may begin again: one action more than the slots, two calls each.
 	changesAfterKill = 12 + 2*5
-	// A session that is lost is rebuilt: login, stream, first read, the home, the watch of tasks; so does a new process.
-	// Each step that is made again is read before and after.
+	// A lost session is rebuilt: login, stream, first read, the placement, the watch of tasks. A new process does the same. Each step
+	// that is repeated is read before and after.
 	readsAfter = 120
 )
 
-// usual is what an unbroken life makes about, changes and reads, where none was led to learn from.
+// usual is about how many changes and reads an unbroken life makes, where none ran to learn from.
 var usual = map[string][2]int{"plain": {78, 543}, "rich": {157, 812}}
 
-// bound demands that there were not many more calls than in an unbroken life. That nothing is asked in vain while nothing
-// happens is of other tests.
+// bound checks that the life made few calls more than an unbroken one. (Other tests check that a settled group makes none.)
 func (w *whole) bound(learnt map[string]int) {
 	w.t.Helper()
 	if w.t.Failed() {
@@ -143,15 +142,15 @@ func (w *whole) bound(learnt map[string]int) {
 		}
 	}
 	if changes > most {
-		w.wrongf("%d calls more that change something than in an unbroken life; %d may be", changes, most)
+		w.wrongf("%d more calls that change something than in an unbroken life, want at most %d", changes, most)
 	}
 	if most = readsAfter * (1 + len(w.struck)); reads > most {
-		w.wrongf("%d calls more that read than in an unbroken life; %d may be", reads, most)
+		w.wrongf("%d more calls that read than in an unbroken life, want at most %d", reads, most)
 	}
 	w.t.Logf("%s: %d changes and %d reads more than unbroken", w.name(), changes, reads)
 }
 
-// story is what happened in a life: the diary, and the calls.
+// story returns what happened in a life: the diary, and the calls.
 func (w *whole) story() string {
 	w.mu.Lock()
 	lines := slices.Clone(w.diary)

@@ -11,42 +11,42 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// lookout counts the available members whenever vCenter has changed, from outside. Available are those that are on, whose Tools run (which is when they are ready), and that are not
-// marked to leave.
-type lookout struct {
+// availability counts the available members whenever vCenter changes. A member is available if it is on, its Tools run (which makes
+// it ready), and it isn't marked.
+type availability struct {
 	w    *whole
 	stop func()
 
-	mu       sync.Mutex // guards what follows
-	floor    int        // below it no step of ours may take the count
+	mu       sync.Mutex // guards the fields below
+	floor    int        // the server must not bring the count below it
 	last     int
 	looks    int
 	breaches []string
 	twins    int
 }
 
-func (w *whole) newWatch() *lookout {
-	o := &lookout{w: w}
+func (w *whole) newWatch() *availability {
+	o := &availability{w: w}
 	o.stop = w.onChange(o.look)
 	return o
 }
 
-// lower takes the floor down to n, if it is not below.
-func (o *lookout) lower(n int) {
+// lower reduces the floor to n, if it is higher.
+func (o *availability) lower(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.floor = min(o.floor, n)
 }
 
-// keep sets the floor: from now on, so many are there.
-func (o *lookout) keep(n int) {
+// keep sets the floor: from now on, this many must be available.
+func (o *availability) keep(n int) {
 	o.look()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.floor = n
 }
 
-func (o *lookout) look() {
+func (o *availability) look() {
 	var n, twins int
 	seen := map[int32]bool{}
 	var who []string
@@ -65,7 +65,7 @@ func (o *lookout) look() {
 	defer o.mu.Unlock()
 	o.looks++
 	if n < o.last && n < o.floor {
-		text := fmt.Sprintf("%d members are available, %d were, and %d must be: %s", n, o.last, o.floor, strings.Join(who, ", "))
+		text := fmt.Sprintf("%d members are available, down from %d; %d must be: %s", n, o.last, o.floor, strings.Join(who, ", "))
 		o.breaches = append(o.breaches, text)
 		o.w.say("VIOLATION: %s", text)
 	}
@@ -75,25 +75,26 @@ func (o *lookout) look() {
 	o.last, o.twins = n, max(o.twins, twins)
 }
 
-// end ends the watch, and says what was not as promised.
-func (o *lookout) end() {
+// end ends the watch, and reports every broken promise.
+func (o *availability) end() {
 	o.stop()
 	for _, text := range o.breaches {
 		o.w.t.Errorf("availability: %s", text)
 	}
 	if o.twins > 0 {
-		o.w.t.Errorf("there were two members of one ordinal")
+		o.w.t.Errorf("two members had one ordinal")
 	}
 }
 
-// plant puts a VM of somebody else's into a folder.
+// plant makes an unmanaged VM in a folder.
 func (w *whole) plant(folder, name string) {
 	w.t.Helper()
 	_, err := w.AddVM(folder, name)
 	w.must(err)
 }
 
-// meet puts unmanaged VMs where the group is, by now: one of a member's name, and a copy of a member, stamp and all.
+// meet makes unmanaged VMs in the group's folder, which exists by now: one with a member's name, and a copy of a member, stamp
+// included.
 func (w *whole) meet(folder string) {
 	w.t.Helper()
 	w.plant(folder, "web-0")
@@ -101,7 +102,7 @@ func (w *whole) meet(folder string) {
 	w.know()
 }
 
-// know records what the unmanaged VMs are: all VMs outside of the group's folder.
+// know records the unmanaged VMs: all VMs outside the group's folder.
 func (w *whole) know() {
 	now := w.others()
 	w.mu.Lock()
@@ -109,7 +110,7 @@ func (w *whole) know() {
 	w.unmanaged = now
 }
 
-// own are the members, as their stamps tell: a stamp that names another VM's instanceUuid is a copy.
+// own are the members, by their stamps: a stamp that names another VM's instanceUuid marks a copy.
 func (w *whole) own() []vcsim.VM {
 	return slices.DeleteFunc(w.VMs(), func(vm vcsim.VM) bool {
 		stamp, is := w.stamps.of(vm)
@@ -117,28 +118,28 @@ func (w *whole) own() []vcsim.VM {
 	})
 }
 
-// stamps remembers what texts say: the same few are read again and again.
+// stamps caches decoded stamps: the same few are read again and again.
 type stamps struct {
 	mu   sync.Mutex
 	read map[string]stamp.Stamp
 }
 
-func (s *stamps) of(vm vcsim.VM) (bears stamp.Stamp, is bool) {
+func (s *stamps) of(vm vcsim.VM) (decoded stamp.Stamp, is bool) {
 	text := vm.ExtraConfig[stamp.Key]
 	if text == "" {
-		return bears, false
+		return decoded, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bears, is = s.read[text]
+	decoded, is = s.read[text]
 	if !is {
 		var err error
-		if bears, err = stamp.Decode(text); err != nil {
-			return bears, false
+		if decoded, err = stamp.Decode(text); err != nil {
+			return decoded, false
 		}
-		s.read[text], is = bears, true
+		s.read[text], is = decoded, true
 	}
-	return bears, is
+	return decoded, is
 }
 
 func (w *whole) others() map[string]string {
@@ -157,18 +158,18 @@ func (w *whole) others() map[string]string {
 	return all
 }
 
-// look reports the unmanaged VMs that changed.
+// look reports unmanaged VMs that have changed.
 func (w *whole) look() {
 	w.t.Helper()
 	now := w.others()
 	for ref, was := range w.unmanaged {
 		if now[ref] != was {
-			w.wrongf("the unmanaged VM %s was %q and is %q", ref, was, now[ref])
+			w.wrongf("unmanaged VM %s: %q before, %q now", ref, was, now[ref])
 		}
 	}
 }
 
-// left says what the delete left behind.
+// left reports what the delete left behind.
 func (w *whole) left() {
 	w.t.Helper()
 	for _, vm := range w.VMs() {
@@ -181,7 +182,7 @@ func (w *whole) left() {
 	}
 }
 
-// close stops the server, and says which sessions it left.
+// close stops the server, and reports the sessions that it leaves.
 func (w *whole) close() {
 	w.t.Helper()
 	w.watch.end()
@@ -191,20 +192,20 @@ func (w *whole) close() {
 	w.sessions("are left after the stop", 0)
 }
 
-// sessions demands that there are no more than those in use and those that nobody can end.
+// sessions checks that there are no sessions beyond those in use and those that nothing can end.
 func (w *whole) sessions(when string, inUse int) {
 	w.t.Helper()
 	soap, rest := w.orphans()
 	if n := w.Sessions(); n > inUse+soap {
-		w.wrongf("%d sessions %s; %d may be lost", n, when, soap)
+		w.wrongf("%d sessions %s, want at most %d", n, when, soap)
 	}
 	if n := w.RESTSessions(); n > inUse+rest {
-		w.wrongf("%d REST sessions %s; %d may be lost", n, when, rest)
+		w.wrongf("%d REST sessions %s, want at most %d", n, when, rest)
 	}
 }
 
-// orphans counts the sessions that nobody can end: each process that was killed leaves its own, a login whose answer was
-// lost one that nobody can know of, and a logout that did not reach vCenter the one that it was for.
+// orphans counts the sessions that nothing can end: that of each process that was killed, that of a login whose reply was lost, and
+// that of a logout that did not reach vCenter.
 func (w *whole) orphans() (soap, rest int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,7 +228,7 @@ const (
 	restLogout = "DELETE /rest/com/vmware/cis/session"
 )
 
-// calls counts what the replicas asked of vCenter, by method.
+// calls counts the replicas' calls to vCenter, by method.
 func (w *whole) calls() map[string]int {
 	n := map[string]int{}
 	for _, wire := range w.wires {

@@ -17,20 +17,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// lifetimes are what tasks take in a vCenter that is neither idle nor overloaded: a full clone takes from 20 s to minutes, a
-// power-on a few seconds.
+// lifetimes are how long tasks take in a vCenter that is neither idle nor overloaded: a full clone 20 s to minutes, a power-on a
+// few seconds.
 var lifetimes = vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second}
 
-// briskly is what they take where time is real.
+// briskly is how long they take in real time.
 var briskly = vcsim.Latency{Clone: 40 * time.Millisecond, Power: 20 * time.Millisecond, Reconfigure: 10 * time.Millisecond, Other: 5 * time.Millisecond}
 
-// bootTime is how long a guest needs until its Tools run.
+// bootTime is how long a guest takes until its Tools run.
 const bootTime = 30 * time.Second
 
-// otherTemplate is the second template of lives that roll.
+// otherTemplate is the second template, for lives with updates.
 const otherTemplate = "other"
 
-// newChangeRig is a vCenter with guests and two templates.
+// newChangeRig starts a vCenter with guests and two templates.
 func newChangeRig(t *testing.T, guest vcsim.Guest) *rig {
 	t.Helper()
 	return newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Guest: guest})
@@ -50,7 +50,7 @@ func number(n int) *intstr.IntOrString {
 
 func seconds(n int32) *int32 { return &n }
 
-// members are the VMs that bear a stamp and are not in quarantine.
+// members are the VMs that have a stamp and are not in quarantine.
 func (r *rig) members() []vcsim.VM {
 	return slices.DeleteFunc(r.VMs(), func(vm vcsim.VM) bool {
 		stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key])
@@ -67,11 +67,11 @@ func refs(vms []vcsim.VM) map[string]string {
 	return all
 }
 
-// sameVMs demands that the members are the VMs that they were.
+// sameVMs checks that the members are still the same VMs.
 func (r *rig) sameVMs(was map[string]string) {
 	r.t.Helper()
 	if is := refs(r.members()); fmt.Sprint(is) != fmt.Sprint(was) {
-		r.t.Errorf("the members are %v and were %v", is, was)
+		r.t.Errorf("members: %v, want %v as before", is, was)
 	}
 }
 
@@ -95,10 +95,10 @@ func isOfOther(vm vcsim.VM) bool {
 	return err == nil && stamp.Revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: otherTemplate})
 }
 
-// extremes are the least and the most of something that was seen.
+// extremes are the least and the most of a count.
 type extremes struct{ least, most, looks int }
 
-// sample counts something whenever vCenter has changed, from outside, until stop, which tells what was seen.
+// sample counts something whenever vCenter changes, until stop, which returns the extremes.
 func (r *rig) sample(count func() int) (stop func() extremes) {
 	seen := extremes{least: 1 << 30}
 	end := r.onChange(func() {
@@ -113,7 +113,7 @@ func (r *rig) sample(count func() int) (stop func() extremes) {
 	}
 }
 
-// onChange looks now, whenever vCenter has changed, and once more at the end.
+// onChange calls look now, whenever vCenter changes, and once more at the end.
 func (r *rig) onChange(look func()) (end func()) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -132,7 +132,7 @@ func (r *rig) onChange(look func()) (end func()) {
 	return sync.OnceFunc(func() { close(stop); <-done })
 }
 
-// until syncs a group until the answer is as wished.
+// until syncs a group until the answer is as expected.
 func until(t testing.TB, g *metacontroller.Group, what string, wish func(metacontroller.Answer) bool) metacontroller.Answer {
 	t.Helper()
 	a, err := g.Until(within(t), wish)
@@ -142,7 +142,7 @@ func until(t testing.TB, g *metacontroller.Group, what string, wish func(metacon
 	return a
 }
 
-// steady syncs a group that is RUNNING for a while, in which it must stay so and cause none of the calls.
+// steady syncs a group for a while, during which it must stay RUNNING and cause none of these calls.
 func (r *rig) steady(g *metacontroller.Group, during time.Duration, methods ...string) {
 	r.t.Helper()
 	before := r.Calls()
@@ -160,7 +160,7 @@ func (r *rig) steady(g *metacontroller.Group, during time.Duration, methods ...s
 	}
 }
 
-// tooManyForAnOrdinal is how many more members there are than ordinals: 0, always.
+// tooManyForAnOrdinal counts the members beyond one per ordinal; it must always be 0.
 func (r *rig) tooManyForAnOrdinal() int {
 	seen, more := map[int32]bool{}, 0
 	for _, vm := range r.members() {

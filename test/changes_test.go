@@ -15,7 +15,7 @@ import (
 
 type spec = v1alpha1.VmGroupSpec
 
-func TestMembersThatTakeMoreWhileTheyRunAreNeverOff(t *testing.T) {
+func TestMembersWithHotAddAreResizedWithoutBeingPoweredOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -31,13 +31,13 @@ func TestMembersThatTakeMoreWhileTheyRunAreNeverOff(t *testing.T) {
 		r.sameVMs(was)
 		for _, vm := range r.members() {
 			if vm.CPUs != 4 || vm.MemoryMB != 8192 || !vm.Boot.Equal(boots[vm.Name]) {
-				t.Errorf("%+v; it was powered on at %s", vm, boots[vm.Name])
+				t.Errorf("%+v; last powered on at %s", vm, boots[vm.Name])
 			}
 		}
 	})
 }
 
-func TestAPowerCycleForASizeTakesOneMemberDownAtATime(t *testing.T) {
+func TestAResizeByPowerCycleTakesDownOneMemberAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -51,10 +51,10 @@ func TestAPowerCycleForASizeTakesOneMemberDownAtATime(t *testing.T) {
 		g.Edit(func(s *spec) { s.CPU, s.Memory = 1, 2 })
 		up(t, g)
 		if e := ready(); e.least != 2 {
-			t.Errorf("%d of 3 were ready at the least", e.least)
+			t.Errorf("as few as %d of 3 were ready", e.least)
 		}
 		if e := exist(); e.most != 3 || e.least != 3 {
-			t.Errorf("there were %d to %d members", e.least, e.most)
+			t.Errorf("between %d and %d members", e.least, e.most)
 		}
 		r.sameVMs(was)
 		for _, vm := range r.members() {
@@ -79,16 +79,16 @@ func TestARollWithSurgeKeepsAllReplicasAvailable(t *testing.T) {
 		g.Edit(func(s *spec) { s.Template = otherTemplate })
 		up(t, g)
 		if e := available(); e.least < 3 {
-			t.Errorf("%d of 3 were available at the least", e.least)
+			t.Errorf("as few as %d of 3 were available", e.least)
 		}
 		if e := exist(); e.most > 4 {
-			t.Errorf("there were up to %d members", e.most)
+			t.Errorf("up to %d members", e.most)
 		}
 		r.allNew(was, 3)
 	})
 }
 
-// allNew demands that many members, all made of the other template, and that all that were are gone.
+// allNew checks that there are this many members, all of the other template, and that all earlier ones are gone.
 func (r *rig) allNew(was map[string]string, replicas int) {
 	r.t.Helper()
 	members := r.members()
@@ -109,7 +109,7 @@ func (r *rig) allGone(was map[string]string) {
 	}
 }
 
-func TestAnUpdateWhoseGuestsNeverComeUpStopsAndIsUndoneByAnEdit(t *testing.T) {
+func TestAnUpdateWhoseGuestsNeverBootStopsAndAnEditUndoesIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -137,7 +137,7 @@ func TestAnUpdateWhoseGuestsNeverComeUpStopsAndIsUndoneByAnEdit(t *testing.T) {
 		g.Edit(func(s *spec) { s.Template = "vm-operator-template" })
 		up(t, g)
 		if e := available(); e.least < 3 {
-			t.Errorf("%d of 3 were available at the least", e.least)
+			t.Errorf("as few as %d of 3 were available", e.least)
 		}
 		r.sameVMs(was)
 	})
@@ -165,7 +165,7 @@ func TestACanaryHoldsTheUpdateUntilItIsRemoved(t *testing.T) {
 	})
 }
 
-func TestARepublishedTemplateIsReportedAndRolledOnlyWhereTheSpecSaysSo(t *testing.T) {
+func TestARepublishedTemplateIsReportedAndRolledOutOnlyIfTheSpecSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
@@ -173,7 +173,7 @@ func TestARepublishedTemplateIsReportedAndRolledOnlyWhereTheSpecSaysSo(t *testin
 		up(t, g)
 		was := refs(r.members())
 		r.must(r.Republish("/DC0/vm/vm-operator-template"))
-		until(t, g, "TemplateChanged is told", func(a metacontroller.Answer) bool {
+		until(t, g, "TemplateChanged is reported", func(a metacontroller.Answer) bool {
 			return metacontroller.Running(a) && condition(a, v1alpha1.ConditionTemplateChanged).Status == "True"
 		})
 		r.steady(g, 5*time.Minute, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task")
@@ -190,7 +190,7 @@ func TestARepublishedTemplateIsReportedAndRolledOnlyWhereTheSpecSaysSo(t *testin
 	})
 }
 
-func TestContentIDsThatComeAndGoRollNoGroup(t *testing.T) {
+func TestContentIDsThatAppearAndDisappearCauseNoUpdate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
@@ -199,7 +199,7 @@ func TestContentIDsThatComeAndGoRollNoGroup(t *testing.T) {
 		g.Edit(func(s *spec) { s.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace })
 		up(t, g)
 		r.must(r.ShowContentIDs(template, false))
-		r.steady(g, 6*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // longer than until everything is read again
+		r.steady(g, 6*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // longer than vCenter is read completely
 		g.Scale(2)
 		up(t, g)
 		was := refs(r.members())
@@ -224,14 +224,14 @@ func TestAMemberIsReplacedOnceThoughTheSpecKeepsAskingForIt(t *testing.T) {
 		r.allGone(map[string]string{"web-1": was["web-1"]})
 		is := refs(r.members())
 		if len(is) != 3 || is["web-0"] != was["web-0"] || is["web-2"] != was["web-2"] {
-			t.Errorf("the members are %v and were %v", is, was)
+			t.Errorf("members: %v, want %v as before", is, was)
 		}
 		r.steady(g, 5*time.Minute, "CloneVM_Task", "ReconfigVM_Task", "Destroy_Task", "UnregisterAndDestroy_Task")
 		r.sameVMs(is)
 	})
 }
 
-func TestTheNextServerContinuesAnUpdateThatStoppedMidway(t *testing.T) {
+func TestAnotherServerContinuesAnUpdateThatWasInterrupted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -243,17 +243,17 @@ func TestTheNextServerContinuesAnUpdateThatStoppedMidway(t *testing.T) {
 		was := refs(r.members())
 		available := r.sample(func() int { return tally(r.members(), hasTools) })
 		g.Edit(func(s *spec) { s.Template = otherTemplate })
-		until(t, g, "the roll is half way", func(metacontroller.Answer) bool { return tally(r.members(), isOfOther) >= 2 })
+		until(t, g, "the update is halfway", func(metacontroller.Answer) bool { return tally(r.members(), isOfOther) >= 2 })
 		first.stop()
 		upAt(t, g, r.serve().url)
 		if e := available(); e.least < 4 {
-			t.Errorf("%d of 4 were available at the least", e.least)
+			t.Errorf("as few as %d of 4 were available", e.least)
 		}
 		r.allNew(was, 4)
 	})
 }
 
-func TestTwoReplicasThatRollAtOnceEndWithOneVMForAnOrdinal(t *testing.T) {
+func TestTwoReplicasThatRollAtOnceEndWithOneVMPerOrdinal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -282,7 +282,7 @@ func TestTwoReplicasThatRollAtOnceEndWithOneVMForAnOrdinal(t *testing.T) {
 		up(t, a)
 		up(t, b)
 		if e := twins(); e.most > 0 {
-			t.Errorf("up to %d VMs too many for an ordinal", e.most)
+			t.Errorf("up to %d VMs more than ordinals", e.most)
 		}
 		r.allNew(was, 4)
 	})

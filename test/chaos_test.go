@@ -10,28 +10,26 @@ import (
 )
 
 var (
-	chaosSeeds    = flag.Int("chaos.seeds", chaosDefault, "how many lives the chaos test leads")
+	chaosSeeds    = flag.Int("chaos.seeds", chaosDefault, "how many lives the chaos test runs")
 	chaosSeed     = flag.Uint64("chaos.seed", 10, "the first seed; a failure names its own")
 	chaosKeep     = flag.String("chaos.keep", "", "the steps of the script to carry out, such as 3,9,12; all by default")
-	chaosFor      = flag.Duration("chaos.for", 0, "lead lives for this long instead, however many that are")
-	chaosParallel = flag.Int("chaos.parallel", runtime.GOMAXPROCS(0), "how many lives are led at once")
-	chaosShrink   = flag.Duration("chaos.shrink", 0, "how long a failing script is shrunk (default 3m in a campaign, else not at all)")
+	chaosFor      = flag.Duration("chaos.for", 0, "run lives for this long instead, as many as that allows")
+	chaosParallel = flag.Int("chaos.parallel", runtime.GOMAXPROCS(0), "how many lives run at once")
+	chaosShrink   = flag.Duration("chaos.shrink", 0, "how long to shrink a failing script (default 3m in a campaign, otherwise not at all)")
 )
 
-// chaosDefault is how many lives a plain `go test` leads; more are a campaign. The first one has admins, and the second
-// one, without them, a promise of availability.
+// chaosDefault is how many lives a plain `go test` runs; more are a campaign. The first one has operators; the second one has none,
+// and so a promise of availability.
 const chaosDefault = 2
 
-// TestChaos leads lives by scripts that a seed gives: users edit, delete and recreate; admins power, destroy, move,
-// rename, snapshot, re-tag, and remove the folder; guests fall sick; the wire of a replica of the server breaks in every way;
-// replicas are stopped, killed and started; stale parents come. What must never be is watched for all the while (see
-// watch); when it is quiet again, there must be exactly the wanted members, each as the spec says, and after the delete
-// nothing but unmanaged VMs, which were not touched (and what was retained).
-//
-//	go test ./test -run 'TestChaos$' -v -timeout 1h -chaos.for 50m -chaos.parallel 6
-//
-// A failing script is shrunk; what is left of it is printed as flags that carry it out again. Lives are not
-// deterministic, for vCenter and the replicas take their own time: so try them a few times (-chaos.repeat).
+// TestChaos runs lives by scripts that a seed gives: users edit, delete and recreate; operators power, destroy, move, rename,
+// snapshot, re-tag, and remove the folder; guests fail; a replica's wire breaks in every way; replicas of the server are stopped,
+// killed and started; stale parents arrive. What must never happen is watched all the time (see watch). Once the trouble ends,
+// there must be exactly the members of the spec, and after the delete nothing but the unmanaged VMs, unchanged (and what was
+// retained).
+// / go test ./test -run 'TestChaos$' -v -timeout 1h -chaos.for 50m -chaos.parallel 6
+// / A failing script is shrunk, and what remains of it is printed as the flags that run it again. Lives are not deterministic,
+// because vCenter and the replicas take their own time: try them a few times (-chaos.repeat).
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	campaign := *chaosFor > 0 || *chaosSeeds > chaosDefault
@@ -44,18 +42,18 @@ func TestChaos(t *testing.T) {
 		t.Fatal(err)
 	}
 	planted, counts := plantedDefect(t), newCounts()
-	crew{*chaosParallel, *chaosSeed, *chaosSeeds, *chaosFor, counts.sums}.lead(t, func(t *testing.T, seed uint64) { leadOne(t, seed, keep, planted, shrinkFor, counts) })
+	crew{*chaosParallel, *chaosSeed, *chaosSeeds, *chaosFor, counts.sums}.run(t, func(t *testing.T, seed uint64) { runOne(t, seed, keep, planted, shrinkFor, counts) })
 	t.Log(counts)
 }
 
-// leadOne leads the life of one seed, and shrinks its script if it fails.
-func leadOne(t *testing.T, seed uint64, keep []int, planted *defect, shrinkFor time.Duration, counts *counts) {
+// runOne runs the life of one seed, and shrinks its script if it fails.
+func runOne(t *testing.T, seed uint64, keep []int, planted *defect, shrinkFor time.Duration, counts *counts) {
 	steps := kept(script(seed), keep)
-	o := lead(t, seed, steps, planted, counts)
+	o := runLife(t, seed, steps, planted, counts)
 	if len(o.wrong) == 0 {
 		return
 	}
-	counts.add("violation", cmp.Or(first(o.wrong[0]), "of no words"))
+	counts.add("violation", cmp.Or(first(o.wrong[0]), "without a message"))
 	t.Errorf("%s\nagain: go test ./test -race -run 'TestChaos$' -chaos.seed %d -chaos.seeds 1 -chaos.keep %s\nwhat happened:\n%s",
 		strings.Join(o.wrong, "\n"), seed, numbers(steps), strings.Join(o.diary, "\n"))
 	if *chaosRepeat > 0 {
@@ -65,7 +63,7 @@ func leadOne(t *testing.T, seed uint64, keep []int, planted *defect, shrinkFor t
 		return
 	}
 	least := shrink(steps, time.Now().Add(shrinkFor), func(some []step) bool {
-		if again := lead(t, seed, some, planted, newCounts()); len(again.wrong) > 0 {
+		if again := runLife(t, seed, some, planted, newCounts()); len(again.wrong) > 0 {
 			o = again
 			return true
 		}
@@ -78,7 +76,7 @@ func leadOne(t *testing.T, seed uint64, keep []int, planted *defect, shrinkFor t
 		seed, numbers(least), describe(least), strings.Join(o.wrong, "\n"), strings.Join(o.diary, "\n"))
 }
 
-// first is the first line of a text, or as much of it as serves as a name.
+// first is the first line of a text, cut to the length of a name.
 func first(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line[:min(len(line), 100)]

@@ -12,21 +12,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// onMember is what an admin does to a member, or to a VM in quarantine. What does not succeed (it is busy, or gone
-// meanwhile) did not happen.
-func onMember(name string, weight int, do func(*life, vcsim.VM) error) deed {
-	return deed{name, weight, func(l *life) {
+// onMember is what an operator does to a member, or to a VM in quarantine. If it fails (the VM is busy, or gone meanwhile), nothing
+// has happened.
+func onMember(name string, weight int, do func(*life, vcsim.VM) error) operation {
+	return operation{name, weight, func(l *life) {
 		ours := l.ours()
 		if len(ours) == 0 {
 			return
 		}
 		vm := pick(l.rand, ours)
-		l.say("an admin: %s: %s (%s): %v", name, vm.Path, vm.Ref.Value, do(l, vm))
+		l.say("an operator: %s: %s (%s): %v", name, vm.Path, vm.Ref.Value, do(l, vm))
 	}}
 }
 
-// admins are what admins do in vCenter.
-var admins = []deed{
+// operators lists what operators do in vCenter.
+var operators = []operation{
 	onMember("power off", 3, func(l *life, vm vcsim.VM) error { return l.PowerOff(vm.Path) }),
 	onMember("power on", 2, func(l *life, vm vcsim.VM) error { return l.PowerOn(vm.Path) }),
 	onMember("another changeVersion", 2, func(l *life, vm vcsim.VM) error { return l.Drift(vm.Path) }),
@@ -90,9 +90,9 @@ var admins = []deed{
 		host, full := pick(l.rand, chaosHosts), l.rand.IntN(3) > 0
 		l.say("%s is full: %v: %v", host, full, l.FillHost(host, full))
 	}},
-	{"power-ons ask", 2, func(l *life) {
+	{"power-ons ask a question", 2, func(l *life) {
 		n := l.rand.IntN(3)
-		l.say("VMs whose names end with %d, %d … ask when they are powered on", n, n+3)
+		l.say("VMs whose names end with %d, %d … ask a question when they are powered on", n, n+3)
 		l.AskAtPowerOn(func(vm vcsim.VM) bool { return int(vm.Name[len(vm.Name)-1]-'0')%3 == n }, vcsim.MovedOrCopied)
 	}},
 	onMember("ask", 1, func(l *life, vm vcsim.VM) error {
@@ -126,8 +126,8 @@ var admins = []deed{
 	}},
 	{"customizations fail", 1, func(l *life) {
 		n := l.rand.IntN(3)
-		l.say("those of every third member fail from now on")
-		l.FailCustomizations(func(vm vcsim.VM) bool { return int(vm.Name[len(vm.Name)-1]-'0')%3 == n }, "it did not work")
+		l.say("every third member's fails from now on")
+		l.FailCustomizations(func(vm vcsim.VM) bool { return int(vm.Name[len(vm.Name)-1]-'0')%3 == n }, "guest customization failed")
 	}},
 	{"contentIds come or go", 1, func(l *life) {
 		template, shown := pick(l.rand, []string{"vm-operator-template", otherTemplate}), l.rand.IntN(2) == 0
@@ -135,7 +135,7 @@ var admins = []deed{
 	}},
 	{"delete the folder", 3, func(l *life) {
 		folder := pick(l.rand, chaosFolders)
-		if l.rand.IntN(3) > 0 { // else vCenter refuses if a VM in it is on
+		if l.rand.IntN(3) > 0 { // otherwise vCenter refuses if a VM in it is on
 			for _, vm := range l.VMs() {
 				if strings.HasPrefix(vm.Path, folder+"/") && isOn(vm) {
 					_ = l.PowerOff(vm.Path)
@@ -143,7 +143,7 @@ var admins = []deed{
 			}
 		}
 		err := l.onFolder(folder, (*object.Folder).Destroy)
-		l.say("an admin deletes %s: %v", folder, err)
+		l.say("an operator deletes %s: %v", folder, err)
 		there := refsOf(l.VMs())
 		for ref, vm := range l.unmanaged {
 			if strings.HasPrefix(vm.Path, folder+"/") && !slices.Contains(there, ref) {
@@ -153,12 +153,12 @@ var admins = []deed{
 	}},
 	{"rename the folder", 1, func(l *life) {
 		folder, name := pick(l.rand, chaosFolders), fmt.Sprintf("folder-%d", l.rand.IntN(1000))
-		l.watch.twinsByHand("a folder renamed")
-		l.say("an admin renames %s to %s: %v", folder, name, l.onFolder(folder, func(f *object.Folder, ctx context.Context) (*object.Task, error) { return f.Rename(ctx, name) }))
+		l.watch.twinsByHand("a renamed folder")
+		l.say("an operator renames %s to %s: %v", folder, name, l.onFolder(folder, func(f *object.Folder, ctx context.Context) (*object.Task, error) { return f.Rename(ctx, name) }))
 	}},
 	{"move the folder", 1, func(l *life) {
 		folder, to := pick(l.rand, chaosFolders), fmt.Sprintf("/DC0/vm/attic-%d", l.rand.IntN(1000))
-		l.watch.twinsByHand("a folder moved")
+		l.watch.twinsByHand("a moved folder")
 		_, err := l.MakeFolder(to)
 		l.must(err)
 		ref, err := l.Find(folder)
@@ -167,17 +167,17 @@ var admins = []deed{
 				return f.MoveInto(ctx, []types.ManagedObjectReference{ref})
 			})
 		}
-		l.say("an admin moves %s to %s: %v", folder, to, err)
+		l.say("an operator moves %s to %s: %v", folder, to, err)
 	}},
 }
 
-// chaosFolders are the group's folder, mostly, and those above it.
+// chaosFolders are the group's folder, most often, and those above it.
 var chaosFolders = []string{web, web, web, "/DC0/vm/vm-operator/default", "/DC0/vm/vm-operator"}
 
 // chaosHosts are all hosts.
 var chaosHosts = []string{"/DC0/host/DC0_C0/DC0_C0_H0", "/DC0/host/DC0_C0/DC0_C0_H1", "/DC0/host/DC0_C1/DC0_C1_H0", "/DC0/host/DC0_C1/DC0_C1_H1"}
 
-// onFolder has an admin do something to the folder at a path.
+// onFolder has an operator do something to the folder at a path.
 func (l *life) onFolder(path string, do func(*object.Folder, context.Context) (*object.Task, error)) error {
 	ref, err := l.Find(path)
 	if err != nil {
@@ -190,7 +190,7 @@ func (l *life) onFolder(path string, do func(*object.Folder, context.Context) (*
 	return task.Wait(context.Background())
 }
 
-// answer answers what VMs ask, and has none ask any more.
+// answer answers the questions of all VMs, and stops VMs from asking.
 func (l *life) answer() {
 	l.AskAtPowerOn(nil, vcsim.Question{})
 	for _, path := range l.Asking() {
@@ -199,7 +199,7 @@ func (l *life) answer() {
 	}
 }
 
-// show gives all rights back.
+// show restores all rights.
 func (l *life) show() {
 	for _, vm := range l.hidden {
 		l.Show(vm.Ref)
@@ -207,22 +207,22 @@ func (l *life) show() {
 	l.hidden = nil
 }
 
-// inGuests is what guests do that harms no promise.
-var inGuests = []deed{
+// inGuests lists what guests do without breaking a promise.
+var inGuests = []operation{
 	onMember("Docker", 2, func(l *life, vm vcsim.VM) error { return l.StartDocker(vm.Path) }),
 	onMember("another address", 1, func(l *life, vm vcsim.VM) error {
 		return l.AddIP(vm.Path, fmt.Sprintf("fd00::%x", 1+l.rand.IntN(1000)))
 	}),
 }
 
-// guests are what becomes of guests.
-var guests = []deed{
+// guests lists how guests fail.
+var guests = []operation{
 	{"guests hang", 2, func(l *life) {
 		name := fmt.Sprintf("web-%d", l.rand.IntN(6))
 		l.say("%s hangs when it is asked to shut down", name)
 		l.HangShutdown(func(vm vcsim.VM) bool { return vm.Name == name })
 	}},
-	{"no guest hangs", 1, func(l *life) { l.HangShutdown(nil) }},
+	{"guests hang no more", 1, func(l *life) { l.HangShutdown(nil) }},
 	onMember("health", 5, func(l *life, vm vcsim.VM) error {
 		health := vcsim.Health(l.rand.IntN(3))
 		l.say("as well as %d", health)

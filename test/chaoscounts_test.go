@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// counts says how often what happened, in all lives of a campaign.
+// counts is how often each thing happened, in all lives of a campaign.
 type counts struct {
 	mu sync.Mutex
 	of map[string]map[string]int // by kind, by name
@@ -25,7 +25,7 @@ func (c *counts) add(kind, name string) {
 	c.of[kind][name]++
 }
 
-// sums are the totals, in a line.
+// sums are the totals, on one line.
 func (c *counts) sums() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,10 +35,10 @@ func (c *counts) sums() string {
 		}
 		return n
 	}
-	return fmt.Sprintf("%d deeds, %d breaks", total("deed"), total("break"))
+	return fmt.Sprintf("%d operations, %d breaks", total("operation"), total("break"))
 }
 
-// String tells of each kind how often it happened, a line a kind.
+// String has one line for each kind, with its counts.
 func (c *counts) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,21 +11,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// departures are how VMs leave vCenter's inventory and go on, and how they come back.
-var departures = []deed{
+// departures are the ways in which VMs leave vCenter's inventory, while they run on, and come back.
+var departures = []operation{
 	{"a host is removed", 10, func(l *life) {
 		host := pick(l.rand, []string{"/DC0/host/DC0_C0/DC0_C0_H0", "/DC0/host/DC0_C0/DC0_C0_H1", "/DC0/host/DC0_C1/DC0_C1_H0", "/DC0/host/DC0_C1/DC0_C1_H1"})
 		if slices.ContainsFunc(l.RemovedHosts(), func(name string) bool { return strings.HasPrefix(host, "/DC0/host/"+name[:len("DC0_C0")]) }) {
-			return // its cluster is to keep one
+			return // the cluster must keep one host
 		}
 		if l.depart(func(vm vcsim.VM) bool { d, err := l.Details(vm.Path); return err == nil && d.Host == host }) {
-			l.say("an admin removes %s: %v", host, l.RemoveHost(host))
+			l.say("an operator removes %s: %v", host, l.RemoveHost(host))
 		}
 	}},
 	{"a host is added back", 5, func(l *life) {
 		if removed := l.RemovedHosts(); len(removed) > 0 {
 			host := pick(l.rand, removed)
-			l.say("an admin adds %s back: %v", host, l.returning(func() error { return l.AddHost(host) }))
+			l.say("an operator adds %s back: %v", host, l.returning(func() error { return l.AddHost(host) }))
 		}
 	}},
 	onMember("unregister", 5, func(l *life, vm vcsim.VM) error {
@@ -40,7 +40,7 @@ var departures = []deed{
 	{"register", 5, func(l *life) {
 		if away := l.Away(); len(away) > 0 {
 			vm := pick(l.rand, away)
-			l.say("an admin registers %s: %v", vm.Name, l.returning(func() error { return l.Register(vm.InstanceUUID) }))
+			l.say("an operator registers %s: %v", vm.Name, l.returning(func() error { return l.Register(vm.InstanceUUID) }))
 		}
 	}},
 	{"a backup", 6, func(l *life) { l.backup = l.Backup() }},
@@ -53,8 +53,8 @@ var departures = []deed{
 	}},
 }
 
-// depart looks at the VMs that are to leave the inventory. False: one of them is in no status yet, and if all replicas of the server
-// stopped now, nothing would remember it (docs/design.md, known limits).
+// depart notes the VMs that are about to leave the inventory. It reports false if one of them is in no status yet: if all replicas
+// of the server stopped now, nothing would remember it (docs/design.md, known limits).
 func (l *life) depart(leaves func(vcsim.VM) bool) bool {
 	var kept []string
 	for _, vm := range slices.DeleteFunc(l.ours(), func(vm vcsim.VM) bool { return !leaves(vm) }) {
@@ -70,7 +70,7 @@ func (l *life) depart(leaves func(vcsim.VM) bool) bool {
 	return true
 }
 
-// returning has VMs come back, and follows those that the life knows by their moRefs.
+// returning brings VMs back, and follows those that the life knows by their moRefs.
 func (l *life) returning(do func() error) error {
 	before := refsOf(l.VMs())
 	err := do()
@@ -89,17 +89,17 @@ func (l *life) returning(do func() error) error {
 	return err
 }
 
-// reunite brings back all that is not in the inventory.
-func (l *life) reunite() {
+// bringBack brings back everything that is not in the inventory.
+func (l *life) bringBack() {
 	for _, host := range l.RemovedHosts() {
-		l.say("an admin adds %s back: %v", host, l.returning(func() error { return l.AddHost(host) }))
+		l.say("an operator adds %s back: %v", host, l.returning(func() error { return l.AddHost(host) }))
 	}
 	for _, vm := range l.Away() {
-		l.say("an admin registers %s: %v", vm.Name, l.returning(func() error { return l.Register(vm.InstanceUUID) }))
+		l.say("an operator registers %s: %v", vm.Name, l.returning(func() error { return l.Register(vm.InstanceUUID) }))
 	}
 }
 
-// giveUp is the person who knows that a VM is gone for good, although vCenter's events do not say so any more.
+// giveUp acts for a person who knows that a VM is gone for good, although vCenter's events no longer say so.
 func (l *life) giveUp(a metacontroller.Answer) {
 	for _, m := range a.Status.Members {
 		there := slices.ContainsFunc(slices.Concat(l.VMs(), l.Away()), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID })

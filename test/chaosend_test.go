@@ -16,34 +16,34 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// calm ends all trouble, and waits until the group is as its spec wants it.
-func (l *life) calm() {
-	l.say("calm")
+// converge ends all trouble, and waits until the group is as its spec says.
+func (l *life) converge() {
+	l.say("converge")
 	l.Up()
 	l.Heal()
 	for _, c := range l.replicas {
 		c.mend()
 	}
 	l.complete()
-	l.reunite()
-	l.cure()
-	for began := time.Now(); l.off() != ""; time.Sleep(3 * time.Second) { // what one replica began may still be put right by another
+	l.bringBack()
+	l.repair()
+	for began := time.Now(); l.off() != ""; time.Sleep(3 * time.Second) { // another replica may still correct what one replica began
 		if l.watch.still(began) {
-			l.t.Fatalf("never as wished: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
+			l.t.Fatalf("never as the spec says: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
 		}
 		a := l.call(l.any())
 		for _, condition := range a.Status.Conditions {
 			if condition.Type == v1alpha1.ConditionDuplicateMember && condition.Status == "True" {
-				l.decide()
+				l.resolveTwins()
 			}
 		}
-		l.empty(a)
-		l.correct(a)
+		l.emptyQuarantine(a)
+		l.correctGuests(a)
 		l.giveUp(a)
 	}
 	for _, c := range l.replicas {
 		for began, a := time.Now(), l.call(c); !metacontroller.Running(a); a = l.call(c) {
-			l.giveUp(a) // a replica that was cut off may remember a VM that the others know to be gone
+			l.giveUp(a) // a replica that was disconnected may remember a VM that the others know to be gone
 			time.Sleep(3 * time.Second)
 			if l.watch.still(began) {
 				l.t.Fatalf("never RUNNING: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
@@ -55,13 +55,13 @@ func (l *life) calm() {
 		time.Sleep(time.Second)
 	}
 	if off := l.off(); off != "" {
-		l.t.Errorf("not as wished although RUNNING: %s", off)
+		l.t.Errorf("RUNNING, but not as the spec says: %s", off)
 	}
 	l.countSessions()
 }
 
-// cure has all guests well, removes snapshots, answers what VMs ask, gives back what was hidden and the Secret, and takes back a pause.
-func (l *life) cure() {
+// repair makes all guests healthy, removes snapshots, answers questions, restores what was hidden and the Secret, and ends a pause.
+func (l *life) repair() {
 	l.show()
 	l.answer()
 	l.FailCustomizations(nil, "")
@@ -71,7 +71,7 @@ func (l *life) cure() {
 	for _, host := range chaosHosts {
 		l.must(l.FillHost(host, false))
 	}
-	if l.group.Spec.Placement.AntiAffinity != "" { // else it may stay as it is
+	if l.group.Spec.Placement.AntiAffinity != "" { // otherwise it may stay as it is
 		for i := range 2 {
 			l.must(l.SetDRS(fmt.Sprintf("/DC0/host/DC0_C%d", i), vcsim.DRS{Level: pick(l.rand, []types.DrsBehavior{"", types.DrsBehaviorManual})}))
 		}
@@ -83,11 +83,11 @@ func (l *life) cure() {
 	}
 	l.restore()
 	l.group.Spec.Paused = false
-	l.edited("calm")
+	l.edited("repaired")
 }
 
-// decide is the person who removes all but one of the VMs that claim one ordinal and were in use.
-func (l *life) decide() {
+// resolveTwins acts for a person who removes all but one of the VMs that claim one ordinal and were in use.
+func (l *life) resolveTwins() {
 	seen := map[int32]bool{}
 	for _, vm := range l.mine() {
 		stamp, _ := stampOf(vm)
@@ -98,8 +98,8 @@ func (l *life) decide() {
 	}
 }
 
-// correct is the person who corrects a guest whose customization failed, and powers it off: the server powers it on.
-func (l *life) correct(a metacontroller.Answer) {
+// correctGuests acts for a person who corrects a guest whose customization failed and powers it off; the server powers it on.
+func (l *life) correctGuests(a metacontroller.Answer) {
 	for _, m := range a.Status.Members {
 		for _, vm := range l.ours() {
 			if m.Reason == plan.ReasonCustomizationFailed && vm.Ref.Value == m.MoRef && isOn(vm) {
@@ -109,8 +109,8 @@ func (l *life) correct(a metacontroller.Answer) {
 	}
 }
 
-// empty is the person who powers off what somebody powered on in quarantine, as the message asks for.
-func (l *life) empty(a metacontroller.Answer) {
+// emptyQuarantine acts for a person who powers off, as the message asks, what someone powered on in quarantine.
+func (l *life) emptyQuarantine(a metacontroller.Answer) {
 	for _, q := range a.Status.Quarantined {
 		for _, vm := range l.ours() {
 			if vm.Ref.Value == q.MoRef && isOn(vm) {
@@ -120,7 +120,7 @@ func (l *life) empty(a metacontroller.Answer) {
 	}
 }
 
-// countSessions demands that no replica keeps more than one session, but for those that a broken wire kept from it.
+// countSessions checks that no replica has more than one session, except for those that a broken wire kept from it.
 func (l *life) countSessions() {
 	var m mo.SessionManager
 	l.must(l.Admin().RetrieveOne(context.Background(), *l.Admin().ServiceContent.SessionManager, []string{"sessionList"}, &m))
@@ -135,12 +135,12 @@ func (l *life) countSessions() {
 		most := 1 + c.strays
 		c.mu.Unlock()
 		if n < 1 || n > most {
-			l.t.Errorf("%s has %d sessions; at most %d are to be", c.agent, n, most)
+			l.t.Errorf("%s has %d sessions, want at most %d", c.agent, n, most)
 		}
 	}
 }
 
-// end deletes the group and looks at what is left of it: nothing, or as many VMs that are nobody's as there were members.
+// end deletes the group and checks what is left: nothing, or as many VMs without a stamp as there were members.
 func (l *life) end() {
 	left := 0
 	if l.group.Spec.Deletion.Policy == v1alpha1.DeletionRetain || l.rand.IntN(3) == 0 {
@@ -156,16 +156,16 @@ func (l *life) end() {
 			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 		}
 	}
-	l.watch.buries(l.group.UID)
+	l.watch.finalized(l.group.UID)
 	l.watch.look(l)
 	l.untouched()
 	retained := l.leftBehind()
 	if len(retained) != left || tally(retained, isOn) != left {
-		l.t.Errorf("%d VMs are left behind, %d of them on; %d were to be: %v", len(retained), tally(retained, isOn), left, refs(retained))
+		l.t.Errorf("%d VMs are left behind, %d of them on, want %d: %v", len(retained), tally(retained, isOn), left, refs(retained))
 	}
 	inside := func(vm vcsim.VM) bool { return len(vm.Path) > len(web) && vm.Path[:len(web)+1] == web+"/" }
 	if _, err := l.Find(web); err == nil && !slices.ContainsFunc(l.VMs(), inside) {
-		l.t.Error("the group's folder is left behind, and it is empty")
+		l.t.Error("the group's folder is left behind, empty")
 	}
 	for i := range 2 {
 		if rules, err := l.Rules(fmt.Sprintf("/DC0/host/DC0_C%d", i)); err != nil || len(l.withoutOrphans(rules)) > 0 {
@@ -174,7 +174,7 @@ func (l *life) end() {
 	}
 }
 
-// untouched demands that unmanaged VMs are unchanged.
+// untouched checks that unmanaged VMs have not changed.
 func (l *life) untouched() {
 	now := map[string]vcsim.VM{}
 	for _, vm := range l.VMs() {
@@ -187,7 +187,7 @@ func (l *life) untouched() {
 			l.t.Errorf("the unmanaged VM %s (%s) is gone", was.Path, ref)
 		case is.Name != was.Name || is.Power != was.Power || is.CPUs != was.CPUs || is.MemoryMB != was.MemoryMB ||
 			is.InstanceUUID != was.InstanceUUID || !maps.Equal(is.ExtraConfig, was.ExtraConfig):
-			l.t.Errorf("the unmanaged VM %+v was %+v", is, was)
+			l.t.Errorf("the unmanaged VM %+v was %+v before", is, was)
 		}
 	}
 	if n := tally(l.VMs(), func(vm vcsim.VM) bool { return vm.Template }); n != 2 {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ours are the VMs that bear the stamp of the group, and are no copies.
+// ours are the VMs that have the group's stamp and are not copies.
 func (l *life) ours() []vcsim.VM {
 	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
 		stamp, err := stampOf(vm)
@@ -32,7 +32,7 @@ func (l *life) mine() []vcsim.VM {
 	})
 }
 
-// off says what is not as the spec wants it; empty if all is.
+// off reports what differs from the spec; empty if nothing does.
 func (l *life) off() string {
 	if l.deleting {
 		return "the former group is not gone"
@@ -50,26 +50,26 @@ func (l *life) off() string {
 			return fmt.Sprintf("%s: %s, %+v", vm.Path, vm.Power, stamp)
 		}
 		if stamp.Revision != l.revision() || vm.CPUs != s.CPU || vm.MemoryMB != 1024*s.Memory {
-			return fmt.Sprintf("%s has %d CPUs, %d MB, revision %s; wanted are %d, %d GB, %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision, s.CPU, s.Memory, l.revision())
+			return fmt.Sprintf("%s has %d CPUs, %d MB, revision %s; want %d, %d GB, %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision, s.CPU, s.Memory, l.revision())
 		}
 		if text := l.offPlace(vm, stamp); text != "" {
 			return text
 		}
 		perOrdinal[stamp.Ordinal] = true
-		if stamp.Fingerprint != "" { // else contentIds were not shown as it was cloned
+		if stamp.Fingerprint != "" { // otherwise contentIds were hidden when it was cloned
 			prints[stamp.Fingerprint] = true
 		}
 	}
 	if len(perOrdinal) != int(*s.Replicas) {
-		return fmt.Sprintf("%d wanted; the ordinals are %v", *s.Replicas, perOrdinal)
+		return fmt.Sprintf("want %d members; ordinals: %v", *s.Replicas, perOrdinal)
 	}
 	if s.Update.OnTemplateChange == v1alpha1.TemplateChangeReplace && len(prints) > 1 {
-		return fmt.Sprintf("members are of %d versions of the template", len(prints))
+		return fmt.Sprintf("members of %d versions of the template", len(prints))
 	}
 	return l.offRules()
 }
 
-// offInQuarantine says what is wrong with a VM in quarantine.
+// offInQuarantine reports what is wrong with a VM in quarantine.
 func (l *life) offInQuarantine(vm vcsim.VM, stamp stamp.Stamp) string {
 	keep := time.Duration(l.group.Spec.Deletion.QuarantineSeconds) * time.Second
 	switch {
@@ -81,7 +81,7 @@ func (l *life) offInQuarantine(vm vcsim.VM, stamp stamp.Stamp) string {
 	return ""
 }
 
-// revision is what members are to be made from.
+// revision is the revision that the spec asks for.
 func (l *life) revision() string {
 	ref, wanted := plan.UserDataOf(&l.group.VmGroup)
 	if !wanted || l.group.Related == nil {
@@ -90,14 +90,14 @@ func (l *life) revision() string {
 	return plan.RevisionWith(&l.group.Spec, ref.Take([]byte(l.group.Related[0].Data["user-data"])).Digest)
 }
 
-// restore gives back the Secret that the spec names.
+// restore restores the Secret that the spec names.
 func (l *life) restore() {
 	if l.group.Spec.UserData != nil && l.group.Related == nil {
 		l.group.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": "#cloud-config restored"}}}
 	}
 }
 
-// offPlace says what is wrong with where a member is, or with what it knows.
+// offPlace reports what is wrong with a member's place, or with what its guest knows.
 func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	d, err := l.Details(vm.Path)
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	return l.offMarks(vm)
 }
 
-// addressOf is the address that a member's guest gets: by its customization, or by cloud-init.
+// addressOf returns the address that a member's guest gets: by its customization, or by cloud-init.
 func (l *life) addressOf(d vcsim.Details) string {
 	if c := d.Customization; c != nil {
 		if ip, is := c.NicSettingMap[0].Adapter.Ip.(*vim.CustomizationFixedIp); is {
@@ -129,7 +129,7 @@ func (l *life) addressOf(d vcsim.Details) string {
 	return "10.0.0." + host
 }
 
-// offMarks says what is wrong with a member's tags and attributes. What admins change by hand is not put back.
+// offMarks reports what is wrong with a member's tags and attributes. The server doesn't undo what operators change by hand.
 func (l *life) offMarks(vm vcsim.VM) string {
 	if l.retagged[vm.Ref.Value] {
 		return ""
@@ -139,15 +139,15 @@ func (l *life) offMarks(vm vcsim.VM) string {
 		tags = append(tags, t.Category+"/"+t.Name)
 	}
 	if got, err := l.TagsOf(vm.Path); err != nil || !slices.Equal(got, tags) {
-		return fmt.Sprintf("%s has the tags %v, not %v (%v)", vm.Path, got, tags, err)
+		return fmt.Sprintf("%s has the tags %v, want %v (%v)", vm.Path, got, tags, err)
 	}
 	if got, err := l.AttributesOf(vm.Path); err != nil || got["owner"] != l.group.Spec.CustomAttributes["owner"] {
-		return fmt.Sprintf("%s has the attributes %v, not %v (%v)", vm.Path, got, l.group.Spec.CustomAttributes, err)
+		return fmt.Sprintf("%s has the attributes %v, want %v (%v)", vm.Path, got, l.group.Spec.CustomAttributes, err)
 	}
 	return ""
 }
 
-// offRules says what is wrong with the DRS rules: one for each cluster with two members or more, if any is wanted.
+// offRules reports what is wrong with the DRS rules: one for each cluster with two members or more, if the spec asks for rules.
 func (l *life) offRules() string {
 	mode := l.group.Spec.Placement.AntiAffinity
 	for i := range 2 {
@@ -169,18 +169,18 @@ func (l *life) offRules() string {
 		var got []string
 		for _, rule := range rules {
 			if got = append(got, rule.VMs...); rule.Mandatory != (mode == v1alpha1.AntiAffinityRequired) {
-				return fmt.Sprintf("%+v, and %s is wanted", rule, mode)
+				return fmt.Sprintf("%+v, want %s", rule, mode)
 			}
 		}
 		if len(rules) > 1 || !slices.Equal(got, want) {
-			return fmt.Sprintf("the rules of cluster %d are %+v; wanted is %s for %v", i, rules, mode, want)
+			return fmt.Sprintf("the rules of cluster %d are %+v; want %s for %v", i, rules, mode, want)
 		}
 	}
 	return ""
 }
 
-// withoutOrphans leaves out the rules of groups that are gone and said that vCenter refused to remove them: a group ends all
-// the same. They name no VM any more.
+// withoutOrphans leaves out the rules of groups that are gone and reported that vCenter refused to remove them: a group ends all
+// the same. These rules no longer name a VM.
 func (l *life) withoutOrphans(rules []vcsim.Rule) []vcsim.Rule {
 	return slices.DeleteFunc(rules, func(rule vcsim.Rule) bool {
 		return len(rule.VMs) == 0 && slices.ContainsFunc(l.unruly, func(uid types.UID) bool { return strings.HasSuffix(rule.Name, " "+string(uid)) })

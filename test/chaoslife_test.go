@@ -17,84 +17,84 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// life is one life of a group: created, meddled with, calmed, deleted.
+// life is one life of a group: created, disturbed, restored, deleted.
 type life struct {
 	*rig
 	*watch
-	temper   temper
+	profile  profile
 	counts   *counts
-	rand     *rand.Rand // of the step that is carried out
+	rand     *rand.Rand // of the step that runs now
 	replicas []*chaosReplica
-	born     int // replicas that were started so far
-	lives    int // groups of the name so far
+	born     int // replicas started so far
+	lives    int // groups of this name so far
 	group    *metacontroller.Group
-	// deleting: the group was deleted, and is not gone yet.
+	// deleting: the group is deleted, but not gone yet.
 	deleting bool
 	// ending: this is the last deletion.
 	ending bool
-	past   []v1alpha1.VmGroup     // what Kubernetes had of this group before
-	specs  []v1alpha1.VmGroupSpec // that users once wanted
-	// unmanaged are the unmanaged VMs, as they were when they came.
+	past   []v1alpha1.VmGroup     // what Kubernetes stored of this group before
+	specs  []v1alpha1.VmGroupSpec // that users once asked for
+	// unmanaged are the unmanaged VMs, as they were when they appeared.
 	unmanaged map[string]vcsim.VM
-	retagged  map[string]bool // VMs whose tags and attributes an admin changed by hand
+	retagged  map[string]bool // VMs whose tags and attributes an operator changed by hand
 	hidden    []vcsim.VM
 	unruly    []types.UID // groups that are gone, and could not remove their DRS rules
 	backup    *vcsim.Backup
 }
 
-// docker0 is its address in every guest, which leads to no member.
+// docker0 is its address in every guest; it leads to no member.
 const docker0 = "172.17.0.1"
 
-// outcome is what came of a life: what was wrong, and what happened.
+// outcome is the result of a life: the violations, and what happened.
 type outcome struct{ wrong, diary []string }
 
-// lead leads a life through the steps, with a vCenter and replicas of its own, which end with it.
-func lead(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) (o outcome) {
-	synctest.Test(t, func(t *testing.T) { o = leadInBubble(t, seed, steps, planted, counts) })
+// runLife runs a life through the steps, with a vCenter and replicas of its own, which end with it.
+func runLife(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) (o outcome) {
+	synctest.Test(t, func(t *testing.T) { o = runInBubble(t, seed, steps, planted, counts) })
 	return o
 }
 
-func leadInBubble(t testing.TB, seed uint64, steps []step, planted *defect, counts *counts) outcome {
+func runInBubble(t testing.TB, seed uint64, steps []step, planted *defect, counts *counts) outcome {
 	tr := &trial{TB: t}
 	w := newWatch()
 	tr.report = w.violated
-	tr.lead(func() {
-		l := newLife(tr, wayOf(seed), w, temperOf(seed), planted, counts)
-		if l.temper.up {
+	tr.run(func() {
+		l := newLife(tr, wayOf(seed), w, profileOf(seed), planted, counts)
+		if l.profile.up {
 			l.settle()
 		}
-		deeds := deedsOf(l.temper)
+		operations := operationsOf(l.profile)
 		for _, s := range steps {
 			l.rand = rand.New(rand.NewPCG(s.dice, 0))
-			d := deeds[slices.IndexFunc(deeds, func(d deed) bool { return d.name == s.deed })]
-			counts.add("deed", d.name)
+			d := operations[slices.IndexFunc(operations, func(d operation) bool { return d.name == s.operation })]
+			counts.add("operation", d.name)
 			l.calls()
 			l.say("# %d: %s", s.n, d.name)
 			d.do(l)
 			l.wait(60)
 		}
 		l.rand = rand.New(rand.NewPCG(seed, 3))
-		l.calm()
+		l.converge()
 		l.end()
 	})
-	return outcome{wrong: w.wrong(), diary: w.told()}
+	return outcome{wrong: w.wrong(), diary: w.lines()}
 }
 
-func newLife(t *trial, by way, w *watch, temper temper, planted *defect, counts *counts) *life {
-	l := &life{watch: w, temper: temper, counts: counts, retagged: map[string]bool{}, unmanaged: map[string]vcsim.VM{},
+func newLife(t *trial, by way, w *watch, profile profile, planted *defect, counts *counts) *life {
+	l := &life{watch: w, profile: profile, counts: counts, retagged: map[string]bool{}, unmanaged: map[string]vcsim.VM{},
 		rand: rand.New(rand.NewPCG(0, 0)),
 		rig: newRigBy(t, by, vcsim.Config{
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2, Datastores: 2})}
 	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
 	l.must(l.AddCustomizationSpec("linux", false))
 	l.planted = planted
-	for range temper.replicas {
+	for range profile.replicas {
 		l.replicas = append(l.replicas, l.start())
 	}
 	l.group = l.replicas[0].group("web", 3)
 	l.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(30)
-	l.group.Spec.Deletion.QuarantineSeconds = temper.quarantine
-	if temper.tools {
+	l.group.Spec.Deletion.QuarantineSeconds = profile.quarantine
+	if profile.tools {
 		l.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120)}
 		l.group.Spec.Update.ProgressDeadlineSeconds = seconds(600)
 	}
@@ -106,16 +106,16 @@ func newLife(t *trial, by way, w *watch, temper temper, planted *defect, counts 
 	return l
 }
 
-// wait lets up to so many seconds pass.
+// wait waits up to this many seconds.
 func (l *life) wait(most int) {
 	time.Sleep(time.Duration(l.rand.IntN(1000*most)) * time.Millisecond)
 }
 
-// begin makes the group known as one that was just created.
+// begin introduces the group as a newly created one.
 func (l *life) begin() {
 	l.lives++
 	l.deleting, l.past, l.specs = false, nil, []v1alpha1.VmGroupSpec{*l.group.Spec.DeepCopy()}
-	l.watch.follows(l.group.UID)
+	l.watch.watches(l.group.UID)
 	l.promises()
 }
 
@@ -128,7 +128,7 @@ func (l *life) isUnmanaged(path string) {
 	}
 }
 
-// calls lets Metacontroller call a few times.
+// calls has Metacontroller call a few times.
 func (l *life) calls() {
 	for range l.rand.IntN(4) {
 		l.call(l.any())
@@ -136,7 +136,7 @@ func (l *life) calls() {
 	}
 }
 
-// call has Metacontroller call a hook of a replica, which must answer 200 whatever happens.
+// call has Metacontroller call a hook of a replica, which must always answer 200.
 func (l *life) call(c *chaosReplica) metacontroller.Answer {
 	l.group.URL = c.url
 	hook := l.group.Sync
@@ -152,7 +152,7 @@ func (l *life) call(c *chaosReplica) metacontroller.Answer {
 	}
 	for _, m := range a.Status.Members {
 		if slices.Contains(m.IPs, docker0) {
-			l.t.Errorf("%s is said to be at docker0's address: %v", m.Name, m.IPs)
+			l.t.Errorf("%s is published at docker0's address: %v", m.Name, m.IPs)
 		}
 	}
 	l.sayOnce("%s %s %d/%d %s", c.agent, a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
@@ -160,12 +160,12 @@ func (l *life) call(c *chaosReplica) metacontroller.Answer {
 		l.past = l.past[1:]
 	}
 	if l.deleting && a.Finalized && !l.ending {
-		l.bury()
+		l.recreate()
 	}
 	return a
 }
 
-// edited is to be called after each change of the spec.
+// edited must be called after each change of the spec.
 func (l *life) edited(format string, args ...any) {
 	l.group.Generation++
 	l.say("generation %d: %s", l.group.Generation, fmt.Sprintf(format, args...))
@@ -173,10 +173,10 @@ func (l *life) edited(format string, args ...any) {
 	l.promises()
 }
 
-// bury looks at what a group left that is finalized, and makes another of the same name.
-func (l *life) bury() {
+// recreate checks what a finalized group left, and creates another of the same name.
+func (l *life) recreate() {
 	l.say("%s is finalized", l.group.UID)
-	l.watch.buries(l.group.UID)
+	l.watch.finalized(l.group.UID)
 	if strings.Contains(l.group.Status.LastMessage, "DRS rules") {
 		l.unruly = append(l.unruly, l.group.UID)
 	}
@@ -189,19 +189,19 @@ func (l *life) bury() {
 	l.begin()
 }
 
-// keepRetained takes care of VMs that a group left: their names are needed.
+// keepRetained moves away VMs that a group left, because their names are needed.
 func (l *life) keepRetained() {
 	for _, vm := range l.leftBehind() {
 		place := fmt.Sprintf("/DC0/vm/retained-%d", l.lives)
 		_, err := l.MakeFolder(place)
 		l.must(err)
-		l.say("%s was left behind, and is put into %s", vm.Path, place)
+		l.say("%s was left behind, and moves to %s", vm.Path, place)
 		l.must(l.Move(vm.Path, place))
 		l.isUnmanaged(place + "/" + vm.Name)
 	}
 }
 
-// leftBehind are VMs that bear no stamp, and are neither templates nor unmanaged.
+// leftBehind are VMs without a stamp that are neither templates nor unmanaged.
 func (l *life) leftBehind() []vcsim.VM {
 	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
 		_, unmanaged := l.unmanaged[vm.Ref.Value]
@@ -209,7 +209,7 @@ func (l *life) leftBehind() []vcsim.VM {
 	})
 }
 
-// trial is what a life sees of its test: what is wrong is taken down, so that a script can be tried again.
+// trial is the test as a life sees it: it records failures, so that a script can be tried again.
 type trial struct {
 	testing.TB
 	report   func(string)
@@ -218,8 +218,8 @@ type trial struct {
 	cleanups []func()
 }
 
-// lead runs what ends with Fatal, and then the clean-ups.
-func (t *trial) lead(do func()) {
+// run runs a function that may end with Fatal, and then the clean-ups.
+func (t *trial) run(do func()) {
 	run := func(f func()) {
 		done := make(chan struct{})
 		go func() { defer close(done); f() }()

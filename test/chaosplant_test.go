@@ -16,23 +16,23 @@ import (
 )
 
 var (
-	chaosPlant  = flag.String("chaos.plant", "", "a defect that is planted in the replicas, to see that lives find it: "+strings.Join(defectNames(), ", "))
-	chaosRepeat = flag.Int("chaos.repeat", 0, "how often a life that failed is led again, to tell how often it fails again")
+	chaosPlant  = flag.String("chaos.plant", "", "plant a defect in the replicas, to see that lives find it: "+strings.Join(defectNames(), ", "))
+	chaosRepeat = flag.Int("chaos.repeat", 0, "how often to repeat a life that failed, to see how often it fails again")
 )
 
-// defect is a fault that is planted in all replicas of a life.
+// defect is a defect that is planted in all replicas of a life.
 type defect struct {
 	name string
-	// call is what a replica hears instead of a hook call, and step what it does instead of a step. Replicas are told apart by their number.
+	// call replaces a hook call on its way to a replica, and step the step that a replica takes. The number tells replicas apart.
 	call  func(plan.Call) plan.Call
 	step  func(replica int, a plan.Action) plan.Action
-	found string // what a violation that it leads to begins with
-	first uint64 // the seed from which on it is looked for
-	sure  bool   // it depends on no moment, so lives must find it, and fail again
+	found string // how a violation that it causes begins
+	first uint64 // the first seed to try
+	sure  bool   // it doesn't depend on timing, so lives must find it, and fail again
 }
 
 var defects = []defect{
-	{name: "unbounded", found: "fewer at work than promised", first: 14, sure: true, // an update takes down as many as it likes
+	{name: "unbounded", found: "fewer working members than promised", first: 14, sure: true, // an update takes down as many as it likes
 		call: func(c plan.Call) plan.Call {
 			g, all := *c.Group, intstr.FromString("100%")
 			g.Spec.Update.MaxUnavailable, c.Group = &all, &g
@@ -56,7 +56,7 @@ func defectNames() (names []string) {
 	return names
 }
 
-// plantedDefect is that of -chaos.plant; nil for none.
+// plantedDefect is the one of -chaos.plant; nil for none.
 func plantedDefect(t *testing.T) *defect {
 	t.Helper()
 	if *chaosPlant == "" {
@@ -64,12 +64,12 @@ func plantedDefect(t *testing.T) *defect {
 	}
 	i := slices.Index(defectNames(), *chaosPlant)
 	if i < 0 {
-		t.Fatalf("-chaos.plant: %q is none of %v", *chaosPlant, defectNames())
+		t.Fatalf("-chaos.plant: %q is not one of %v", *chaosPlant, defectNames())
 	}
 	return &defects[i]
 }
 
-// in is what a replica with the defect drives.
+// in returns the vCenter that a replica with the defect uses.
 func (d *defect) in(vc loop.VCenter, replica int) loop.VCenter {
 	if d == nil {
 		return vc
@@ -83,43 +83,41 @@ type defective struct {
 	replica int
 }
 
-// Do carries out something else.
+// Do carries out the altered action.
 func (d defective) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	return d.VCenter.Do(ctx, ref, d.defect.step(d.replica, a))
 }
 
-// before is what a replica with the defect has in front of its loop.
+// before returns the loop as a replica with the defect sees it.
 func (d *defect) before(l *loop.Loop) hook.Keeper {
 	if d == nil {
 		return l
 	}
-	return hardOfHearing{l, d}
+	return alteredCalls{l, d}
 }
 
-type hardOfHearing struct {
+type alteredCalls struct {
 	*loop.Loop
 	defect *defect
 }
 
-// Renew takes in something else.
-func (h hardOfHearing) Renew(c plan.Call) plan.Result { return h.Loop.Renew(h.defect.call(c)) }
+// Renew takes the altered call.
+func (h alteredCalls) Renew(c plan.Call) plan.Result { return h.Loop.Renew(h.defect.call(c)) }
 
-// repeats leads a life again so many times, and says how often it fails again.
+// repeats runs a life again this many times, and returns how often it fails again.
 func repeats(t *testing.T, seed uint64, steps []step, d *defect, times int) (again int) {
 	for range times {
-		if o := lead(t, seed, steps, d, newCounts()); len(o.wrong) > 0 {
+		if o := runLife(t, seed, steps, d, newCounts()); len(o.wrong) > 0 {
 			again++
 		}
 	}
 	return again
 }
 
-// A defect that is planted is found by some life, which is led again, to see how often it fails again.
-//
-//	go test ./test -run TestPlantedDefects -v -chaos.repeat 20
-//
-// tells that of each; a plain run asks it of the first one.
-func TestPlantedDefectsAreFoundByLivesThatFailAgain(t *testing.T) {
+// Some life finds a planted defect, and is repeated to see how often it fails again.
+// / go test ./test -run TestPlantedDefects -v -chaos.repeat 20
+// / reports that for each defect; a plain run tries only the first one.
+func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
 	t.Parallel()
 	all, times := defects, *chaosRepeat
 	if times == 0 {
@@ -130,18 +128,18 @@ func TestPlantedDefectsAreFoundByLivesThatFailAgain(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := d.first; seed < d.first+most; seed++ {
-				o := lead(t, seed, script(seed), &d, newCounts())
+				o := runLife(t, seed, script(seed), &d, newCounts())
 				if !slices.ContainsFunc(o.wrong, func(text string) bool { return strings.HasPrefix(text, d.found) }) {
 					continue
 				}
 				again := repeats(t, seed, script(seed), &d, times)
 				t.Logf("seed %d is life %d: %s; it fails again %d times of %d", seed, seed-d.first+1, first(o.wrong[0]), again, times)
 				if d.sure && again == 0 {
-					t.Error("it never fails again")
+					t.Error("it doesn't fail again")
 				}
 				return
 			}
-			if t.Logf("none of %d lives finds it", most); d.sure {
+			if t.Logf("no life of %d finds it", most); d.sure {
 				t.Fail()
 			}
 		})

@@ -20,17 +20,17 @@ type chaosReplica struct {
 	*serverReplica
 	wire  *vcsim.Wire
 	agent string // its name in vCenter's list of sessions
-	// dead: its process was killed. What the zombie in this process still answers is not asked for.
+	// dead: its process was killed. What still runs of it in this process isn't counted.
 	dead atomic.Bool
 
 	counts *counts
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	orders []*wireOrder
-	// strays is how many sessions it may have left behind in vCenter without being told of them.
+	// strays is how many sessions it may have left behind in vCenter without knowing.
 	strays int
 }
 
-// wireOrder has the next calls of some methods break; of any method, if there are none.
+// wireOrder makes the next calls of some methods fail; of any method, if there are none.
 type wireOrder struct {
 	methods []string
 	left    int
@@ -50,7 +50,7 @@ func (l *life) start() *chaosReplica {
 	return c
 }
 
-// ask says what becomes of a call.
+// ask decides what happens to a call.
 func (c *chaosReplica) ask(call vcsim.Call) vcsim.Break {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *chaosReplica) order(o *wireOrder) {
 	c.orders = append(c.orders, o)
 }
 
-// severed notes that connections were cut: a login may have been under way.
+// severed notes that connections were cut: a login may have been in progress.
 func (c *chaosReplica) severed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *chaosReplica) mend() {
 	c.wire.Mend()
 }
 
-// any is a copy that lives, chosen at random. The dead are buried; one at least is always restarted.
+// any returns a replica that is alive, chosen at random. It drops the dead ones, and starts one if none is left.
 func (l *life) any() *chaosReplica {
 	l.reap()
 	return l.replicas[l.rand.IntN(len(l.replicas))]
@@ -113,18 +113,18 @@ func (l *life) reap() {
 	}
 }
 
-// complete starts the replicas that are missing.
+// complete starts the missing replicas.
 func (l *life) complete() {
 	l.reap()
-	for len(l.replicas) < l.temper.replicas {
+	for len(l.replicas) < l.profile.replicas {
 		c := l.start()
 		l.replicas = append(l.replicas, c)
 		l.say("%s is started", c.agent)
 	}
 }
 
-// restarts are what happens to the replicas of the server.
-var restarts = []deed{
+// restarts lists what happens to the replicas of the server.
+var restarts = []operation{
 	{"a replica is stopped and started", 3, func(l *life) {
 		l.reap()
 		i := l.rand.IntN(len(l.replicas))
@@ -145,7 +145,7 @@ var restarts = []deed{
 		l.say("%s is %s at its next of %v", c.agent, o.how.Kind, o.methods)
 		c.order(o)
 	}},
-	{"the replicas are complete again", 4, (*life).complete},
+	{"all replicas run again", 4, (*life).complete},
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
@@ -156,7 +156,7 @@ const attachTags = "POST /rest/com/vmware/cis/tagging/tag-association/id:?~actio
 var changing = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder", "ShutdownGuest",
 	"ResetVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ReconfigureComputeResource_Task", attachTags}
 
-// someMethods are what is to break: whatever changes something next, whatever comes next, or one method, of those that
+// someMethods chooses the calls to break: the next that changes something, the next of any kind, or one method, of those that
 // change something or of those that the replica called before.
 func (l *life) someMethods(c *chaosReplica) []string {
 	n, one := l.rand.IntN(10), l.rand.IntN(1000)
@@ -172,7 +172,7 @@ func (l *life) someMethods(c *chaosReplica) []string {
 	return []string{changing[one%len(changing)]}
 }
 
-// chaosFaults are what vCenter may answer to any call, without meaning that something is there or gone.
+// chaosFaults are what vCenter may answer to any call without saying that something exists or is gone.
 var chaosFaults = []types.BaseMethodFault{
 	&types.TaskInProgress{}, &types.InvalidState{}, &types.ConcurrentAccess{}, &types.NoPermission{PrivilegeId: "VirtualMachine.Inventory.Create"},
 	&types.InsufficientResourcesFault{}, &types.NoDiskSpace{Datastore: "LocalDS_0"}, &types.HostCommunication{}, &types.Timedout{},
@@ -180,8 +180,8 @@ var chaosFaults = []types.BaseMethodFault{
 	&types.ResourceInUse{}, &types.RequestCanceled{}, &types.NotEnoughLicenses{},
 }
 
-// breaks are what happens on the way to vCenter, and in it.
-var breaks = []deed{
+// breaks lists what happens on the way to vCenter, and in it.
+var breaks = []operation{
 	{"a wire breaks", 14, func(l *life) {
 		c := l.any()
 		kind := pick(l.rand, []vcsim.BreakKind{vcsim.Refused, vcsim.ReplyLost, vcsim.SessionGone, vcsim.Faulted, vcsim.Stalled})
@@ -193,18 +193,18 @@ var breaks = []deed{
 	}},
 	{"a wire is cut", 3, func(l *life) {
 		c := l.any()
-		l.say("%s is cut off", c.agent)
+		l.say("%s is disconnected", c.agent)
 		c.severed()
 		c.wire.Cut()
 		l.counts.add("break", "Cut")
 	}},
-	{"the wires are mended", 4, func(l *life) {
+	{"the wires are repaired", 4, func(l *life) {
 		for _, c := range l.replicas {
 			c.wire.Mend()
 		}
 	}},
 	{"sessions end", 1, func(l *life) { l.DropSessions(); l.counts.add("break", "DropSessions") }},
-	{"vCenter is away", 1, func(l *life) {
+	{"vCenter is down", 1, func(l *life) {
 		l.Down()
 		l.calls()
 		l.wait(120)
@@ -232,7 +232,7 @@ var breaks = []deed{
 		l.Deny(method, "VirtualMachine.Interact.PowerOn")
 		l.counts.add("break", "Deny")
 	}},
-	{"vCenter heals", 3, func(l *life) { l.Heal() }},
+	{"vCenter recovers", 3, func(l *life) { l.Heal() }},
 }
 
 func (l *life) severAll(how string) {

@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// step is one step of a life, and all that there is to say of it: its deed, and a seed for the deed's own random numbers.
-// So a step that is left out changes nothing about the others, but for what it would have done.
+// step is one step of a life: its operation, and a seed for the operation's own random numbers. So leaving out a step changes the
+// others only through its effect.
 type step struct {
-	n    int // its number in the script, from 0
-	deed string
-	dice uint64
+	n         int // its number in the script, from 0
+	operation string
+	dice      uint64
 }
 
-// deed is something that can happen in a life.
-type deed struct {
+// operation is something that can happen in a life.
+type operation struct {
 	name   string
 	weight int
 	do     func(*life)
@@ -30,54 +30,55 @@ const steps = 25
 // script is the life that a seed gives.
 func script(seed uint64) []step {
 	r := rand.New(rand.NewPCG(seed, 1))
-	deeds, all := deedsOf(temperOf(seed)), 0
-	for _, d := range deeds {
+	operations, all := operationsOf(profileOf(seed)), 0
+	for _, d := range operations {
 		all += d.weight
 	}
 	var list []step
 	for n := range steps {
 		at := r.IntN(all)
-		i := slices.IndexFunc(deeds, func(d deed) bool { at -= d.weight; return at < 0 })
-		list = append(list, step{n: n, deed: deeds[i].name, dice: r.Uint64()})
+		i := slices.IndexFunc(operations, func(d operation) bool { at -= d.weight; return at < 0 })
+		list = append(list, step{n: n, operation: operations[i].name, dice: r.Uint64()})
 	}
 	return list
 }
 
-// temper is how a life is set up. It is not shrunk.
-type temper struct {
-	// peaceful: no admin meddles, no guest falls sick and no stale parent comes, so that the promise of availability can
-	// be held against what is seen.
+// profile is how a life is set up. It is not shrunk.
+type profile struct {
+	// peaceful: no operator intervenes, no guest fails and no stale parent arrives, so that the promise of availability can be
+	// checked.
 	peaceful bool
 	// up: the group is up before the first step.
 	up         bool
 	replicas   int
 	quarantine int32
-	// tools: a member is ready when its Tools run; else when it is on.
+	// tools: a member is ready when its Tools run; otherwise when it is on.
 	tools bool
-	// departing: hosts are removed from the inventory, VMs unregistered, and vCenter is restored from backups. No stale parent comes
-	// then: a status that never had a member, shown to a replica that never saw it, lets it be made again (docs/design.md, known limits).
+	// departing: hosts are removed from the inventory, VMs unregistered, and vCenter is restored from backups. Then no stale parent
+	// arrives: a replica that never saw a member makes it again if the status that it gets never had the member (docs/design.md, known
+	// limits).
 	departing bool
 }
 
-func temperOf(seed uint64) temper {
+func profileOf(seed uint64) profile {
 	r := rand.New(rand.NewPCG(seed, 2))
-	return temper{peaceful: seed%3 == 2, up: r.IntN(4) > 0, replicas: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
+	return profile{peaceful: seed%3 == 2, up: r.IntN(4) > 0, replicas: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
 		quarantine: []int32{0, 60, 600}[r.IntN(3)], tools: r.IntN(2) == 0, departing: seed%3 == 1}
 }
 
-// deedsOf are what can happen in a life of that temper.
-func deedsOf(t temper) []deed {
+// operationsOf lists what can happen in a life of that profile.
+func operationsOf(t profile) []operation {
 	all := slices.Concat(edits, breaks, restarts, times, inGuests)
 	switch {
 	case t.departing:
-		all = slices.Concat(all, admins, guests, departures)
+		all = slices.Concat(all, operators, guests, departures)
 	case !t.peaceful:
-		all = slices.Concat(all, admins, guests, stale)
+		all = slices.Concat(all, operators, guests, stale)
 	}
 	return all
 }
 
-// noSteps is -chaos.keep for a life without any.
+// noSteps is -chaos.keep for a life without steps.
 const noSteps = "none"
 
 // parseKeep reads -chaos.keep; nil: all.
@@ -106,7 +107,7 @@ func kept(all []step, keep []int) []step {
 	return slices.DeleteFunc(all, func(s step) bool { return !slices.Contains(keep, s.n) })
 }
 
-// numbers are those of steps, as -chaos.keep takes them.
+// numbers formats the numbers of steps as -chaos.keep takes them.
 func numbers(list []step) string {
 	if len(list) == 0 {
 		return noSteps
@@ -121,31 +122,31 @@ func numbers(list []step) string {
 func describe(list []step) string {
 	var texts []string
 	for _, s := range list {
-		texts = append(texts, fmt.Sprintf("  %2d %s", s.n, s.deed))
+		texts = append(texts, fmt.Sprintf("  %2d %s", s.n, s.operation))
 	}
 	return strings.Join(texts, "\n")
 }
 
-func TestAStepLeftOutOfAScriptChangesNoOther(t *testing.T) {
+func TestLeavingAStepOutOfAScriptChangesNoOtherStep(t *testing.T) {
 	t.Parallel()
 	all := script(17)
 	some := kept(script(17), []int{3, 9, 12})
 	if len(some) != 3 || some[0] != all[3] || some[1] != all[9] || some[2] != all[12] {
-		t.Errorf("%v are not of %v", some, all)
+		t.Errorf("%v are not in %v", some, all)
 	}
 	if keep, err := parseKeep(numbers(some)); err != nil || !slices.Equal(keep, []int{3, 9, 12}) {
 		t.Errorf("%v, %v", keep, err)
 	}
 	if keep, err := parseKeep(numbers(nil)); err != nil || len(kept(script(17), keep)) != 0 {
-		t.Errorf("no steps are read as %v, %v", keep, err)
+		t.Errorf("no steps: got %v, %v", keep, err)
 	}
 	for _, bad := range []string{"x", "3,", "25", "-1"} {
 		if _, err := parseKeep(bad); err == nil {
-			t.Errorf("%q is taken for numbers of steps", bad)
+			t.Errorf("%q is accepted as numbers of steps", bad)
 		}
 	}
 	if text := fmt.Sprint(script(18)); text == fmt.Sprint(all) || fmt.Sprint(script(17)) != fmt.Sprint(all) {
-		t.Error("a script does not depend on its seed alone")
+		t.Error("two scripts of one seed differ")
 	}
 }
 
@@ -153,20 +154,20 @@ func TestAPeacefulLifeHasNoOperators(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for seed := range uint64(300) {
-		if temperOf(seed).peaceful {
+		if profileOf(seed).peaceful {
 			for _, s := range script(seed) {
-				seen[s.deed] = true
+				seen[s.operation] = true
 			}
 		}
 	}
-	for _, d := range slices.Concat(admins, guests, stale, departures) {
+	for _, d := range slices.Concat(operators, guests, stale, departures) {
 		if seen[d.name] {
-			t.Errorf("a peaceful life has %q", d.name)
+			t.Errorf("a peaceful life includes %q", d.name)
 		}
 	}
 	for _, d := range slices.Concat(edits, breaks, restarts, times) {
 		if !seen[d.name] {
-			t.Errorf("no peaceful life has %q", d.name)
+			t.Errorf("no peaceful life includes %q", d.name)
 		}
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// tries is how often a candidate is carried out: it counts as failing if it fails once, for lives are not deterministic.
+// tries is how often a candidate runs: it counts as failing if it fails once, because lives are not deterministic.
 const tries = 3
 
-// shrink finds fewer steps that still fail, by delta debugging: it leaves out halves, quarters and so on, and in the end
-// single steps, as long as what is left fails; until no single step can be left out, or the time is over. It gives back
-// steps that were seen to fail (if those that it was given were).
+// shrink finds fewer steps that still fail, by delta debugging: it leaves out halves, quarters and so on, and finally single steps,
+// as long as the rest fails, until no single step can be left out or the time is over. It returns steps that were seen to fail (if
+// those that it got were).
 func shrink(list []step, until time.Time, fails func([]step) bool) []step {
 	failsOnce := func(some []step) bool {
 		for range tries {
@@ -57,25 +57,25 @@ func TestShrinkFindsTheStepsThatMatter(t *testing.T) {
 					return false
 				}
 			}
-			return flaky.IntN(50) > 0 // fails nearly always
+			return flaky.IntN(50) > 0 // fails most of the time
 		})
 		if numbers(least) != numbers(kept(script(17), append([]int{}, matter...))) {
-			t.Errorf("%v matter, and %s are left", matter, numbers(least))
+			t.Errorf("want %v, got %s", matter, numbers(least))
 		}
 		if runs > 200 {
 			t.Errorf("%d runs", runs)
 		}
 	}
 	if len(all) != steps {
-		t.Error("shrink changed what it was given")
+		t.Error("shrink changed its argument")
 	}
 }
 
-func TestShrinkEndsWithItsTimeAndGivesWhatWasSeenToFail(t *testing.T) {
+func TestShrinkEndsInTimeAndReturnsStepsThatWereSeenToFail(t *testing.T) {
 	t.Parallel()
 	all := script(17)
 	if least := shrink(all, time.Now().Add(-time.Second), func([]step) bool { return true }); len(least) != steps {
-		t.Errorf("%s are left, and nothing was seen to fail", numbers(least))
+		t.Errorf("%s are left, but nothing was seen to fail", numbers(least))
 	}
 	last := []step(nil)
 	until := time.Now().Add(50 * time.Millisecond)

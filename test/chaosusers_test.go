@@ -13,13 +13,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// change is an edit of the spec that says in words what it did.
-func change(name string, weight int, edit func(*life, *v1alpha1.VmGroupSpec) string) deed {
-	return deed{name, weight, func(l *life) { l.edited("%s: %s", name, edit(l, &l.group.Spec)) }}
+// change is an edit of the spec that describes what it did.
+func change(name string, weight int, edit func(*life, *v1alpha1.VmGroupSpec) string) operation {
+	return operation{name, weight, func(l *life) { l.edited("%s: %s", name, edit(l, &l.group.Spec)) }}
 }
 
-// edits are what users do.
-var edits = []deed{
+// edits lists what users do.
+var edits = []operation{
 	change("scale", 9, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		n := int32(l.rand.IntN(7))
 		s.Replicas = &n
@@ -80,7 +80,7 @@ var edits = []deed{
 		}
 		return s.CustomizationSpec
 	}),
-	{"another Secret", 1, func(l *life) { // which raises no generation
+	{"another Secret", 1, func(l *life) { // which doesn't change the generation
 		text := fmt.Sprintf("#cloud-config %d", l.rand.IntN(3))
 		l.say("the Secret is %s", text)
 		l.group.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": text}}}
@@ -130,14 +130,14 @@ var edits = []deed{
 		s.Update.OnTemplateChange = pick(l.rand, []v1alpha1.TemplateChange{v1alpha1.TemplateChangeIgnore, v1alpha1.TemplateChangeReplace})
 		return string(s.Update.OnTemplateChange)
 	}),
-	change("back to a former spec", 3, func(l *life, s *v1alpha1.VmGroupSpec) string {
+	change("back to an earlier spec", 3, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		i := l.rand.IntN(len(l.specs))
 		paused := s.Paused
 		*s = *l.specs[i].DeepCopy()
-		s.Paused = paused && s.Paused // a life is not to be spent in a pause
+		s.Paused = paused && s.Paused // a life must not spend its time in a pause
 		return fmt.Sprintf("%d: %d replicas of %s", i, *s.Replicas, s.Template)
 	}),
-	{"the label is taken off, and put back", 3, (*life).unselect},
+	{"the label is removed, and set again", 3, (*life).unselect},
 	{"delete, and recreate", 3, func(l *life) {
 		if !l.deleting {
 			l.deleting = true
@@ -148,8 +148,8 @@ var edits = []deed{
 	}},
 }
 
-// unselect has the CompositeController not select the group for a while: each replica may be asked to finalize it, although
-// it is not deleted. Nothing of it may go for that, and it is let go only if vCenter holds nothing of it.
+// unselect has the CompositeController not select the group for a while: any replica may be asked to finalize it, although it is
+// not deleted. Nothing of it may be removed, and the group is finalized only if vCenter holds nothing of it.
 func (l *life) unselect() {
 	if l.deleting {
 		return
@@ -157,16 +157,16 @@ func (l *life) unselect() {
 	for began, d := time.Now(), time.Duration(l.rand.IntN(3000))*time.Millisecond; ; time.Sleep(100 * time.Millisecond) {
 		c := l.any()
 		l.group.URL = c.url
-		letGo, said, err := l.group.Unselect(within(l.t))
+		finalized, said, err := l.group.Unselect(within(l.t))
 		switch {
 		case err != nil && c.dead.Load():
 		case err != nil:
 			l.t.Fatalf("a group that is not selected: %v", err)
-		case letGo:
-			l.say("%s lets the group go", c.agent)
+		case finalized:
+			l.say("%s finalizes the group", c.agent)
 			for _, vm := range l.VMs() {
 				if stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key]); err == nil && stamp.Owned(l.group.UID, vm.InstanceUUID) {
-					l.t.Errorf("a group was let go that has %s (%s)", vm.Path, vm.Ref.Value)
+					l.t.Errorf("a group was finalized that has %s (%s)", vm.Path, vm.Ref.Value)
 				}
 			}
 		default:
@@ -178,8 +178,8 @@ func (l *life) unselect() {
 	}
 }
 
-// times are when things happen by themselves.
-var times = []deed{
+// times lists how time passes.
+var times = []operation{
 	{"time passes", 12, func(l *life) {
 		d := time.Duration(20+l.rand.IntN(400)) * time.Second
 		for began := time.Now(); time.Since(began) < d; {
@@ -187,12 +187,12 @@ var times = []deed{
 			time.Sleep(a.Resync())
 		}
 	}},
-	{"until it is as wished, or a quarter of an hour", 6, (*life).settle},
+	{"until it is as the spec says, or a quarter of an hour", 6, (*life).settle},
 }
 
-// stale are parents that Metacontroller shows although there is a newer one: what its cache held, or what a call that
-// was made before brings only now. Half of the answers are stored, as Metacontroller would.
-var stale = []deed{{"a stale parent", 5, func(l *life) {
+// stale are parents that Metacontroller shows although there is a newer one: from its cache, or by a call that was made earlier and
+// arrives only now. Half of the answers are stored, as Metacontroller would.
+var stale = []operation{{"a stale parent", 5, func(l *life) {
 	if len(l.past) == 0 || l.deleting {
 		return
 	}
@@ -200,10 +200,10 @@ var stale = []deed{{"a stale parent", 5, func(l *life) {
 	old := *l.group
 	old.VmGroup = *l.past[l.rand.IntN(len(l.past))].DeepCopy()
 	keep := l.rand.IntN(2) == 0
-	if l.rand.IntN(3) == 0 { // of the present generation, but its status is older
+	if l.rand.IntN(3) == 0 { // of the current generation, but with an older status
 		old.Spec, old.Generation = *l.group.Spec.DeepCopy(), l.group.Generation
 	}
-	l.say("%s is shown generation %d", c.agent, old.Generation)
+	l.say("%s gets generation %d", c.agent, old.Generation)
 	old.URL = c.url
 	if _, err := old.Sync(within(l.t)); err != nil {
 		if !c.dead.Load() {
@@ -216,8 +216,8 @@ var stale = []deed{{"a stale parent", 5, func(l *life) {
 	}
 }}}
 
-// settle calls until all replicas say that the group is as its spec wants it, for a quarter of an hour at most; then its availability
-// is promised.
+// settle calls until all replicas report that the group is as its spec says, for a quarter of an hour at most; then its
+// availability is promised.
 func (l *life) settle() {
 	for began := time.Now(); time.Since(began) < 15*time.Minute; time.Sleep(3 * time.Second) {
 		l.reap()

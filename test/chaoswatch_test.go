@@ -14,15 +14,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// watch looks at vCenter during a whole life, and takes down what must never be:
-//
-//   - two VMs of one ordinal that are both on and not chosen to go, in vCenter's inventory or not, unless an operator made that
-//     possible: one who renames or moves a VM, or its folder, opens the lock that its name is; and one who gives up a VM that
-//     vanished takes the blame
-//   - a VM that bears the stamp of a group that was finalized
-//   - in a peaceful life, fewer members at work than promised: see leastOf
-//
-// It keeps the diary, too.
+// watch looks at vCenter during a whole life, and records what must never happen:
+// / - two VMs of one ordinal that are both on and not marked, in vCenter's inventory or not, unless an operator made that possible:
+// renaming or moving a VM, or its folder, opens the lock that its name is, and giving up a VM that vanished accepts the risk
+// - a VM with the stamp of a group that was finalized
+// - in a peaceful life, fewer working members than promised: see leastOf
+// / It also keeps the diary.
 type watch struct {
 	mu      sync.Mutex
 	began   time.Time
@@ -30,11 +27,11 @@ type watch struct {
 	wrongs  []string
 	uid     types.UID
 	buried  []types.UID
-	least   int             // how many are promised to be at work
-	twins   string          // why there may be twins; empty: there may be none
-	excused map[string]bool // VMs, by instanceUuid, that a user gave up, or that were in quarantine, when they were not in the inventory
-	seen    glances         // what was last seen of each VM, for the diary
-	news    time.Time       // when any of that changed last
+	least   int             // how many members are promised to work
+	twins   string          // why there may be twins; empty: there must be none
+	excused map[string]bool // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
+	seen    lastSeen        // each VM as last seen, for the diary
+	changed time.Time       // when that last changed
 }
 
 func newWatch() *watch {
@@ -47,7 +44,7 @@ func (w *watch) say(format string, args ...any) {
 	w.diary = append(w.diary, fmt.Sprintf("%8.3f ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// sayOnce says nothing that was just said.
+// sayOnce leaves out what was just said.
 func (w *watch) sayOnce(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.mu.Lock()
@@ -67,7 +64,7 @@ func (w *watch) violated(text string) {
 	w.say("!!! %s", text)
 }
 
-func (w *watch) told() []string {
+func (w *watch) lines() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.diary)
@@ -79,15 +76,15 @@ func (w *watch) wrong() []string {
 	return slices.Clone(w.wrongs)
 }
 
-// follows makes a group the one that is watched, from its creation on: nothing is promised yet.
-func (w *watch) follows(uid types.UID) {
+// watches sets the group to watch, from its creation on: nothing is promised yet.
+func (w *watch) watches(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.uid, w.least, w.twins = uid, 0, ""
 }
 
-// buries notes that a group was finalized.
-func (w *watch) buries(uid types.UID) {
+// finalized notes that a group was finalized.
+func (w *watch) finalized(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.buried, w.least = append(w.buried, uid), 0
@@ -100,7 +97,7 @@ func (w *watch) twinsByHand(how string) {
 	w.twins = how
 }
 
-// excuse notes VMs that nobody is to blame for when they come back, or run on where vCenter does not see them.
+// excuse notes VMs that may come back, or run on where vCenter does not see them, through no fault of the server.
 func (w *watch) excuse(instanceUUIDs ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,14 +106,14 @@ func (w *watch) excuse(instanceUUIDs ...string) {
 	}
 }
 
-// promised: so many are at work, and are to be from now on.
+// promised sets how many members work, and must from now on.
 func (w *watch) promised(least int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.least = least
 }
 
-// promises takes the promise down to what the spec says now; it rises only when that is reached.
+// promises lowers the promise to what the spec says now; it rises only when that is reached.
 func (l *life) promises() {
 	least := l.leastOf(&l.group.Spec)
 	if l.deleting {
@@ -127,7 +124,7 @@ func (l *life) promises() {
 	l.watch.least = min(l.watch.least, least)
 }
 
-// leastOf is how many members a spec promises to keep at work: replicas less maxUnavailable.
+// leastOf is how many members a spec promises to keep working: replicas less maxUnavailable.
 func (l *life) leastOf(s *v1alpha1.VmGroupSpec) int {
 	count := func(v *intstr.IntOrString, up bool) int {
 		byDefault := intstr.FromString("25%")
@@ -144,7 +141,7 @@ func (l *life) leastOf(s *v1alpha1.VmGroupSpec) int {
 	return max(0, int(*s.Replicas)-unavailable)
 }
 
-// look looks at vCenter once. What is promised is asked before and after, for it may change meanwhile.
+// look looks at vCenter once. It gets the promise before and after, because that may change meanwhile.
 func (w *watch) look(l *life) {
 	w.mu.Lock()
 	uid, buried, least := w.uid, slices.Clone(w.buried), w.least
@@ -177,7 +174,7 @@ func (w *watch) look(l *life) {
 		if stamp.UID != uid || !stamp.Quarantined.IsZero() || !isOn(vm) {
 			continue
 		}
-		if vm.Tools || !l.temper.tools {
+		if vm.Tools || !l.profile.tools {
 			working++
 		}
 		if other := on[stamp.Ordinal]; other != "" && !stamp.Marked && twins == "" {
@@ -188,30 +185,30 @@ func (w *watch) look(l *life) {
 			on[stamp.Ordinal] = fmt.Sprintf("%s (%s)", vm.Path, vm.Ref.Value)
 		}
 	}
-	if l.temper.peaceful && working < least {
-		l.t.Errorf("fewer at work than promised: %d, not %d", working, least)
+	if l.profile.peaceful && working < least {
+		l.t.Errorf("fewer working members than promised: %d, not %d", working, least)
 	}
 }
 
-// note says in the diary what changed of the VMs.
+// note records in the diary which VMs changed.
 func (w *watch) note(vms []vcsim.VM) {
 	w.mu.Lock()
-	news := w.seen.news(vms)
-	if len(news) > 0 {
-		w.news = time.Now()
+	changes := w.seen.changes(vms)
+	if len(changes) > 0 {
+		w.changed = time.Now()
 	}
 	w.mu.Unlock()
-	for _, text := range news {
+	for _, text := range changes {
 		w.say("    %s", text)
 	}
 }
 
-// glances are the VMs that bear a stamp, by their moRefs, in words.
-type glances map[string]string
+// lastSeen describes the VMs that have a stamp, by moRef.
+type lastSeen map[string]string
 
-// news says what changed since it was last asked for.
-func (g *glances) news(vms []vcsim.VM) (news []string) {
-	now := glances{}
+// changes returns what changed since the last call.
+func (g *lastSeen) changes(vms []vcsim.VM) (changes []string) {
+	now := lastSeen{}
 	for _, vm := range vms {
 		stamp, err := stampOf(vm)
 		if err != nil {
@@ -225,26 +222,26 @@ func (g *glances) news(vms []vcsim.VM) (news []string) {
 			text += ", in quarantine"
 		}
 		if now[vm.Ref.Value] = text; (*g)[vm.Ref.Value] != text {
-			news = append(news, vm.Ref.Value+": "+text)
+			changes = append(changes, vm.Ref.Value+": "+text)
 		}
 	}
 	for ref := range *g {
 		if now[ref] == "" {
-			news = append(news, ref+" is gone, or bears no stamp")
+			changes = append(changes, ref+" is gone, or has no stamp")
 		}
 	}
 	*g = now
-	slices.Sort(news)
-	return news
+	slices.Sort(changes)
+	return changes
 }
 
-// still reports whether nothing has changed since a time for as long as patience, or it took far too long in any case.
+// still reports whether nothing has changed for as long as patience, or the time since began is far too long in any case.
 func (w *watch) still(began time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	since := began
-	if w.news.After(began) {
-		since = w.news
+	if w.changed.After(began) {
+		since = w.changed
 	}
 	return time.Since(since) > patience || time.Since(began) > 5*patience
 }

@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// crew leads many lives, several at once.
+// crew runs many lives, several at once.
 type crew struct {
 	abreast int
 	first   uint64        // the first seed
-	lives   int           // how many lives are led, if lasts is 0
+	lives   int           // how many lives to run, if lasts is 0
 	lasts   time.Duration // or for how long, in real time
-	more    func() string // what else is told of how it goes
+	more    func() string // what else to log about progress
 }
 
-// lead leads each life in a subtest of its own, and tells every half minute how it goes, since whoever has the patience may
-// stop it.
-func (c crew) lead(t *testing.T, life func(t *testing.T, seed uint64)) {
+// run runs each life in a subtest of its own, and logs progress every half minute.
+func (c crew) run(t *testing.T, life func(t *testing.T, seed uint64)) {
 	var mu sync.Mutex
 	begun, ended, bad, began := 0, 0, 0, time.Now()
 	take := func() (seed uint64, ok bool) {
@@ -30,7 +29,7 @@ func (c crew) lead(t *testing.T, life func(t *testing.T, seed uint64)) {
 		begun++
 		return c.first + uint64(begun) - 1, true
 	}
-	tell := func() string {
+	state := func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		took := time.Since(began)
@@ -40,7 +39,7 @@ func (c crew) lead(t *testing.T, life func(t *testing.T, seed uint64)) {
 		}
 		return text
 	}
-	stop := progress(t, tell)
+	stop := progress(t, state)
 	var all sync.WaitGroup
 	for range max(1, c.abreast) {
 		all.Go(func() {
@@ -60,7 +59,7 @@ func (c crew) lead(t *testing.T, life func(t *testing.T, seed uint64)) {
 	}
 	all.Wait()
 	stop()
-	t.Log(tell())
+	t.Log(state())
 }
 
 // progress logs a line every half minute until stop.

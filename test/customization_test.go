@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestAMemberWhoseCustomizationFailedIsToldAndReplacedByTheSpecAlone(t *testing.T) {
+func TestAFailedCustomizationIsReportedAndOnlyTheSpecReplacesTheMember(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second, IP: time.Minute}})
@@ -50,7 +50,7 @@ func TestAMemberWhoseCustomizationFailedIsToldAndReplacedByTheSpecAlone(t *testi
 	})
 }
 
-func TestAVCenterThatTellsOfNoCustomizationIsTrustedAsBefore(t *testing.T) {
+func TestWithoutCustomizationInfoInVCenterReadinessIsAsBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{APIVersion: "7.0.1.0", Guest: vcsim.Guest{Tools: true}})

@@ -16,14 +16,14 @@ import (
 
 const quarantine = web + "/quarantine"
 
-func TestScaleInTakesTheNamedFirstAndTheProtectedLast(t *testing.T) {
+func TestScaleInRemovesNamedMembersFirstAndProtectedOnesLast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
 		g := r.serve().group("web", 4)
 		g.Spec.ScaleIn = v1alpha1.ScaleIn{Protected: []string{"web-3"}, Remove: []string{"web-0"}}
 		up(t, g)
-		r.steady(g, time.Minute, "ReconfigVM_Task") // remove alone takes nobody away
+		r.steady(g, time.Minute, "ReconfigVM_Task") // remove alone removes no member
 		for _, left := range [][]string{{"web-1+", "web-2+", "web-3+"}, {"web-1+", "web-3+"}, {"web-3+"}, nil} {
 			g.Scale(int32(len(left)))
 			up(t, g)
@@ -60,7 +60,7 @@ func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
 		began := time.Now()
 		remove(t, g)
 		if took := time.Since(began); took < time.Minute {
-			t.Errorf("the guest had %s", took)
+			t.Errorf("the guest got %s", took)
 		}
 		if calls := r.Calls(); calls["ShutdownGuest"] != 2 || calls["PowerOffVM_Task"] != 1 {
 			t.Errorf("%d guests were asked, %d VMs powered off", calls["ShutdownGuest"], calls["PowerOffVM_Task"])
@@ -88,7 +88,7 @@ func TestRetainedVMsKeepRunningAndAreUnmanaged(t *testing.T) {
 	})
 }
 
-func TestTheNotesOfARetainedVMSayNoLongerThatItIsKept(t *testing.T) {
+func TestTheNotesOfARetainedVMSayThatItIsAFormerMember(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -123,7 +123,7 @@ func TestARetainedMemberIsNotRecreatedByAReplicaUnawareOfTheDeletion(t *testing.
 	})
 }
 
-func TestAQuarantinedMemberComesBackAsTheSameVM(t *testing.T) {
+func TestAMemberComesBackFromQuarantineAsTheSameVM(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -132,7 +132,7 @@ func TestAQuarantinedMemberComesBackAsTheSameVM(t *testing.T) {
 		up(t, g)
 		was := refs(r.members())
 		g.Scale(1)
-		a := until(t, g, "two are in quarantine", func(a metacontroller.Answer) bool {
+		a := until(t, g, "two members are in quarantine", func(a metacontroller.Answer) bool {
 			return metacontroller.Running(a) && len(a.Status.Quarantined) == 2 && len(r.names(quarantine)) == 2
 		})
 		if q := a.Status.Quarantined[0]; q.Reason != "ScaleIn" || q.Since.IsZero() || !strings.HasPrefix(q.Name, "web-1-") {
@@ -159,7 +159,7 @@ func TestQuarantineEndsWithItsTimeOrWithTheGroup(t *testing.T) {
 		up(t, g)
 		was := refs(r.members())
 		g.Scale(2)
-		until(t, g, "the time of web-2 is over", func(a metacontroller.Answer) bool {
+		until(t, g, "the time of web-2 ends", func(a metacontroller.Answer) bool {
 			return metacontroller.Running(a) && len(a.Status.Quarantined) == 0 && len(r.names(quarantine)) == 0
 		})
 		r.allGone(map[string]string{"web-2": was["web-2"]})
@@ -174,7 +174,7 @@ func TestQuarantineEndsWithItsTimeOrWithTheGroup(t *testing.T) {
 	})
 }
 
-func TestAPausedGroupIsLeftAloneAndPlanShowsWhatWouldBeDone(t *testing.T) {
+func TestAPausedGroupStaysAsItIsAndPlanShowsWhatWouldBeDone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -184,7 +184,7 @@ func TestAPausedGroupIsLeftAloneAndPlanShowsWhatWouldBeDone(t *testing.T) {
 		g.Edit(func(s *spec) { s.Paused, s.Template = true, otherTemplate })
 		g.Scale(3)
 		r.must(r.Destroy(web + "/web-1"))
-		a := until(t, g, "the admin's deed is seen", func(a metacontroller.Answer) bool { return a.Status.CurrentReplicas == 1 })
+		a := until(t, g, "the operator's change is observed", func(a metacontroller.Answer) bool { return a.Status.CurrentReplicas == 1 })
 		if a.Status.Phase != v1alpha1.PhasePending || condition(a, v1alpha1.ConditionPaused).Status != "True" {
 			t.Errorf("%+v", a.Status)
 		}
@@ -209,13 +209,13 @@ func TestAPausedGroupIsLeftAloneAndPlanShowsWhatWouldBeDone(t *testing.T) {
 		g.Edit(func(s *spec) { s.Paused = false })
 		up(t, g)
 		if n := tally(r.members(), isOfOther); n != 3 || len(r.members()) != 3 {
-			t.Errorf("%d are new: %v", n, refs(r.members()))
+			t.Errorf("%d new members: %v", n, refs(r.members()))
 		}
 	})
 }
 
-// planOf asks how a group is, and what would be done for it: "PowerOn web-1", one step a line. The group's status stays
-// as it is stored.
+// planOf returns a group's phase, and what would be done for it: "PowerOn web-1", one step a line. The group's status stays as it
+// is stored.
 func planOf(t *testing.T, g *metacontroller.Group) (message, steps string) {
 	t.Helper()
 	body, err := g.Body(false)

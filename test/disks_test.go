@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// A backup leaves snapshots behind, and an operator moves a disk: what is not the member's stays, what is its own goes with it, and
-// whoever has to act is told.
+// A backup leaves snapshots, and an operator moves a disk: a disk that isn't the member's stays, its own ones go with it, and a
+// message tells the person who has to act.
 func TestALifeWithSnapshotsADiskFromElsewhereAndStorageVMotion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,14 +34,14 @@ func TestALifeWithSnapshotsADiskFromElsewhereAndStorageVMotion(t *testing.T) {
 		began := time.Now()
 		up(t, g)
 		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("it took another %s", took)
+			t.Errorf("it took %s more", took)
 		}
 
 		own := r.details(web + "/web-0").Disks[0]
 		r.must(r.MoveDisk(web+"/web-0", own.Key, "/DC0/datastore/LocalDS_1"))
 		remove(t, g)
 		if disks := r.details("db").Disks; len(disks) != 1 || len(r.names(web)) != 0 {
-			t.Errorf("the other VM has %+v, and %v are left", disks, r.names(web))
+			t.Errorf("other VM: %+v; left: %v", disks, r.names(web))
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Everything is read again within seconds, and nobody who waits for the group sees it flicker.
-func TestAStreamCallThatOverstaysFlipsNoStatus(t *testing.T) {
+// Everything is read again within seconds, and clients that wait for the group see no flicker.
+func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -42,17 +42,17 @@ func TestAStreamCallThatOverstaysFlipsNoStatus(t *testing.T) {
 		}
 		server.wire.On(func(vcsim.Call) vcsim.Break { return vcsim.Break{} })
 		if late.Load() < 3 || g.Writes != writes {
-			t.Errorf("%d calls overstayed, and %d statuses were written", late.Load(), g.Writes-writes)
+			t.Errorf("%d calls overran; %d status writes", late.Load(), g.Writes-writes)
 		}
 
-		time.Sleep(time.Minute) // a call that overstays now ends
+		time.Sleep(time.Minute) // a call that overruns now ends
 		up(t, g)
 
-		r.Down() // what lasts is told
+		r.Down() // an outage that lasts is reported
 		began := time.Now()
-		until(t, g, "it is told", func(a metacontroller.Answer) bool { return a.Status.Conditions[0].Status == metav1.ConditionUnknown })
+		until(t, g, "the outage is reported", func(a metacontroller.Answer) bool { return a.Status.Conditions[0].Status == metav1.ConditionUnknown })
 		if took := time.Since(began); took > 50*time.Second { // 30 s until the stream counts as broken, 10 s of doubt, and a hook call
-			t.Errorf("an outage is told after %s", took)
+			t.Errorf("an outage is reported after %s", took)
 		}
 		r.Up()
 		remove(t, g)

@@ -12,9 +12,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Kubernetes learns of a mark with the hook call after it, and kube-proxy when Metacontroller has written the slice: drainSeconds
-// count from there, whichever replica is called, and whether or not it was restarted.
-func TestNobodyIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t *testing.T) {
+// Kubernetes learns of a mark from the next hook call, and kube-proxy once Metacontroller has written the slice: drainSeconds count
+// from then, whichever replica is called, restarted or not.
+func TestNoMemberIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		between  time.Duration // two hook calls
@@ -22,13 +22,13 @@ func TestNobodyIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t 
 		restart  bool
 		replicas int
 	}{
-		"called often":              {between: 100 * time.Millisecond, replicas: 1},
-		"called every two seconds":  {between: 2 * time.Second, replicas: 1},
-		"called once in a while":    {between: 17 * time.Second, replicas: 1},
-		"restarted":                 {between: 300 * time.Millisecond, replicas: 1, restart: true},
-		"two replicas, by turns":    {between: 700 * time.Millisecond, replicas: 2},
-		"deleted":                   {between: 700 * time.Millisecond, replicas: 1, deleted: true},
-		"deleted, and two replicas": {between: 1300 * time.Millisecond, replicas: 2, deleted: true},
+		"called often":             {between: 100 * time.Millisecond, replicas: 1},
+		"called every two seconds": {between: 2 * time.Second, replicas: 1},
+		"called once in a while":   {between: 17 * time.Second, replicas: 1},
+		"restarted":                {between: 300 * time.Millisecond, replicas: 1, restart: true},
+		"two replicas, by turns":   {between: 700 * time.Millisecond, replicas: 2},
+		"deleted":                  {between: 700 * time.Millisecond, replicas: 1, deleted: true},
+		"deletion, two replicas":   {between: 1300 * time.Millisecond, replicas: 2, deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,8 +66,8 @@ func TestNobodyIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t 
 					r.must(err)
 				}
 				took := time.Since(shown)
-				if shown.IsZero() || took < 3*time.Second || took > 4*time.Second+lifetimes.Reconfigure+2*c.between { // the stamp says first that the guest is asked
-					t.Errorf("taken down %s after its endpoint was shown as terminating", took)
+				if shown.IsZero() || took < 3*time.Second || took > 4*time.Second+lifetimes.Reconfigure+2*c.between { // the stamp first says that the guest is asked
+					t.Errorf("taken down %s after its endpoint was published as terminating", took)
 				}
 				if writes := drainRecords(g); writes > 1 && !c.deleted {
 					t.Errorf("%d slices record a drain: %v", writes, g.Children)
@@ -85,7 +85,7 @@ func TestNobodyIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t 
 	}
 }
 
-// drainRecords counts the slices that record since when endpoints are terminating.
+// drainRecords counts the slices that record since when endpoints have been terminating.
 func drainRecords(g *metacontroller.Group) (n int) {
 	for _, slice := range g.Children["EndpointSlice.discovery.k8s.io/v1"] {
 		if strings.Contains(string(slice), v1alpha1.AnnotationTerminatingSince) {

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// eventsOf are the messages of a group's Events, by reason.
+// eventsOf returns the messages of a group's Events, by reason.
 func eventsOf(t *testing.T, g *metacontroller.Group) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -47,7 +47,7 @@ func TestEventsDescribeAGroupsLife(t *testing.T) {
 		})
 		g.Scale(2)
 		up(t, g)
-		eventually(t, patience, "all is told", func() bool {
+		eventually(t, patience, "all Events are there", func() bool {
 			up(t, g)
 			all := eventsOf(t, g)
 			return all["MemberPoweredOff"] != "" && all["MemberGone"] != "" && all["MemberRemoved"] != ""
@@ -69,7 +69,7 @@ func TestEventsDescribeAGroupsLife(t *testing.T) {
 			}
 		}
 		if len(g.Events) != before {
-			t.Errorf("%d Events, %d before", len(g.Events), before)
+			t.Errorf("%d Events, want %d as before", len(g.Events), before)
 		}
 		remove(t, g)
 		if all := eventsOf(t, g); strings.Count(all["MemberRemoved"], "web-") != 3 || !strings.Contains(all["MemberRemoved"], ": the group is deleted") {

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// A plain simulator has no UnregisterAndDestroy_Task, and an account may lack the privilege.
+// The plain simulator has no UnregisterAndDestroy_Task, and an account may lack the privilege.
 func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]func(*rig){

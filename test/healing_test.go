@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// ailing is a group of three that is ready when Tools run, and has a second to become so.
+// ailing is a group of three whose members are ready when Tools run, and have a second to get there.
 func ailing(t *testing.T) (*rig, *metacontroller.Group) {
 	t.Helper()
 	r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -25,14 +25,14 @@ func notReady(n int32) func(metacontroller.Answer) bool {
 	return func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 3-n }
 }
 
-func TestASickGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
+func TestAnUnhealthyGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, g := ailing(t)
 		was := refs(r.members())
 
 		r.must(r.Sick(web+"/web-1", vcsim.SickUntilReset))
-		until(t, g, "it is seen to be sick", notReady(1))
+		until(t, g, "it is seen to be unhealthy", notReady(1))
 		up(t, g)
 		r.sameVMs(was)
 		if n := r.Calls()["ResetVM_Task"]; n != 1 {
@@ -40,19 +40,19 @@ func TestASickGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 		}
 
 		r.must(r.Sick(web+"/web-2", vcsim.SickForGood))
-		until(t, g, "it is seen to be sick", notReady(1))
+		until(t, g, "it is seen to be unhealthy", notReady(1))
 		up(t, g)
 		if n := r.Calls()["ResetVM_Task"]; n != 2 {
 			t.Errorf("%d resets", n)
 		}
 		r.allGone(map[string]string{"web-2": was["web-2"]})
 		if is := refs(r.members()); len(is) != 3 || is["web-0"] != was["web-0"] || is["web-1"] != was["web-1"] {
-			t.Errorf("the members are %v and were %v", is, was)
+			t.Errorf("members: %v, want %v as before", is, was)
 		}
 	})
 }
 
-func TestNothingIsHealedWhileMostAreSick(t *testing.T) {
+func TestNothingIsHealedWhileMostMembersAreUnhealthy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, g := ailing(t)
@@ -60,11 +60,11 @@ func TestNothingIsHealedWhileMostAreSick(t *testing.T) {
 		for _, name := range []string{"web-0", "web-2"} {
 			r.must(r.Sick(web+"/"+name, vcsim.SickUntilReset))
 		}
-		eventually(t, patience, "both are seen to be sick, before either is recorded to be", func() bool {
+		eventually(t, patience, "both are seen to be unhealthy before either is recorded", func() bool {
 			message, _ := planOf(t, g)
 			return strings.Contains(message, "web-0, web-2")
 		})
-		until(t, g, "HealingSuspended is told", func(a metacontroller.Answer) bool {
+		until(t, g, "HealingSuspended is reported", func(a metacontroller.Answer) bool {
 			return condition(a, v1alpha1.ConditionHealingSuspended).Status == "True"
 		})
 		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(5 * time.Second) {
@@ -75,7 +75,7 @@ func TestNothingIsHealedWhileMostAreSick(t *testing.T) {
 		if calls := r.Calls(); calls["ResetVM_Task"]+calls["ShutdownGuest"]+calls["PowerOffVM_Task"] > 0 || calls["CloneVM_Task"] != 3 {
 			t.Errorf("%v", calls)
 		}
-		// One recovers: one is within the budget.
+		// One recovers, so the other is within the budget.
 		r.must(r.Sick(web+"/web-0", vcsim.Well))
 		up(t, g)
 		r.sameVMs(was)

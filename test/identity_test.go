@@ -27,7 +27,7 @@ func guestInfo(t testing.TB, d vcsim.Details, key string) string {
 	return vctest.Decoded(t, d.ExtraConfig, "guestinfo."+key)
 }
 
-// metadata is what a member is told of itself.
+// metadata is what a member's guest gets from guestinfo.
 func metadata(t testing.TB, d vcsim.Details) map[string]any {
 	t.Helper()
 	all := map[string]any{}
@@ -37,7 +37,7 @@ func metadata(t testing.TB, d vcsim.Details) map[string]any {
 	return all
 }
 
-func TestUserDataReachesEveryMemberAndAnotherTextRollsThem(t *testing.T) {
+func TestUserDataReachesEveryMemberAndANewTextReplacesThem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "#cloud-config\npassword: planted-secret-1\n", "#cloud-config\npassword: planted-secret-2\n"
@@ -46,11 +46,11 @@ func TestUserDataReachesEveryMemberAndAnotherTextRollsThem(t *testing.T) {
 		g := s.group("web", 2)
 		g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 		if text := blocked(t, g, "SecretNotFound"); !strings.Contains(text, "default/boot") {
-			t.Errorf("it says: %s", text)
+			t.Errorf("status: %s", text)
 		}
 		g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"other": "x"}}}
 		if text := blocked(t, g, "UserDataKeyNotFound"); !strings.Contains(text, "user-data") || !strings.Contains(text, "other") {
-			t.Errorf("it says: %s", text)
+			t.Errorf("status: %s", text)
 		}
 		if vms := r.members(); len(vms) > 0 {
 			t.Errorf("there are %d members", len(vms))
@@ -65,7 +65,7 @@ func TestUserDataReachesEveryMemberAndAnotherTextRollsThem(t *testing.T) {
 				t.Errorf("%s got %q", name, text)
 			}
 			if m := metadata(t, d); m["local-hostname"] != name || m["instance-id"] == "" || m["group"] != "web" || m["namespace"] != "default" || fmt.Sprint(m["ordinal"]) != fmt.Sprint(i) {
-				t.Errorf("%s is told %v", name, m)
+				t.Errorf("%s gets %v", name, m)
 			}
 		}
 		g.Related[0].Data["user-data"] = second
@@ -108,7 +108,7 @@ func TestUserDataReachesEveryMemberAndAnotherTextRollsThem(t *testing.T) {
 	})
 }
 
-func TestStaticAddressesGoWithTheOrdinal(t *testing.T) {
+func TestStaticAddressesBelongToOrdinals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Portgroups: 1})
@@ -128,7 +128,7 @@ func TestStaticAddressesGoWithTheOrdinal(t *testing.T) {
 			r.must(err)
 			for _, want := range []string{d.NICs[0].MAC, d.NICs[1].MAC, fmt.Sprintf("10.0.0.%d/24", 10+i), fmt.Sprintf("fd00::1%d/64", i), "10.0.0.1", "10.0.0.2"} {
 				if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {
-					t.Errorf("web-%d is not told %s: %s", i, want, text)
+					t.Errorf("web-%d doesn't get %s: %s", i, want, text)
 				}
 			}
 		}
@@ -145,11 +145,11 @@ func TestStaticAddressesGoWithTheOrdinal(t *testing.T) {
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].IPv4.Ranges = []string{"10.0.0.10-10.0.0.99"} })
 		up(t, g)
 		if is := fmt.Sprint(refs(r.members())); is != was {
-			t.Errorf("more addresses replaced members: %s, %s", was, is)
+			t.Errorf("more addresses caused replacements: %s, %s", was, is)
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].Network = "nowhere" })
 		if text := blocked(t, g, "NetworkNotFound"); !strings.Contains(text, "DC0_DVPG0") {
-			t.Errorf("it says: %s", text)
+			t.Errorf("status: %s", text)
 		}
 		remove(t, g)
 	})
@@ -167,16 +167,16 @@ func TestAMemberOfAnOVATemplateHasItsStaticAddressAndName(t *testing.T) {
 		g.Spec.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24}}}
 		a := up(t, g)
 		if ips := a.Status.Members[0].IPs; !slices.Equal(ips, []string{"10.0.0.10"}) {
-			t.Errorf("it has the addresses %v", ips)
+			t.Errorf("addresses: %v", ips)
 		}
 		if d := r.details(webFolder + "web-0"); d.HostName != "web-0" || d.VAppProperties {
-			t.Errorf("it calls itself %q; vApp properties: %t", d.HostName, d.VAppProperties)
+			t.Errorf("hostname %q; vApp properties: %t", d.HostName, d.VAppProperties)
 		}
 		remove(t, g)
 	})
 }
 
-func TestTagsAndAttributesAreThereBeforeTheFirstPowerOnAndFollowTheSpec(t *testing.T) {
+func TestTagsAndAttributesAreSetBeforeTheFirstPowerOnAndFollowTheSpec(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -186,10 +186,10 @@ func TestTagsAndAttributesAreThereBeforeTheFirstPowerOnAndFollowTheSpec(t *testi
 		g.Spec.Tags = []v1alpha1.Tag{{Category: "owner", Name: "shop"}}
 		g.Spec.CustomAttributes = map[string]string{"cost centre": "42"}
 		if text := blocked(t, g, "TagNotFound"); !strings.Contains(text, "shop") || !strings.Contains(text, "create") {
-			t.Errorf("it says: %s", text)
+			t.Errorf("status: %s", text)
 		}
 		if n := len(r.members()); n > 0 {
-			t.Errorf("%d members were made, and have no tag", n)
+			t.Errorf("%d members were cloned without the tag", n)
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Tags[0].Create = true })
 		up(t, g)
@@ -227,10 +227,10 @@ func TestAPlainMemberNamesItsGroupAndItself(t *testing.T) {
 		up(t, g)
 		d := r.details(webFolder + "web-0")
 		if !strings.Contains(d.Annotation, "default/web") || d.ManagedBy != nil {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+			t.Errorf("notes %q, managed by %+v", d.Annotation, d.ManagedBy)
 		}
 		if m := metadata(t, d); m["local-hostname"] != "web-0" || m["network"] != nil {
-			t.Errorf("it is told %v", m)
+			t.Errorf("it gets %v", m)
 		}
 		remove(t, g)
 		r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
@@ -238,13 +238,13 @@ func TestAPlainMemberNamesItsGroupAndItself(t *testing.T) {
 		g.UID = "another"
 		up(t, g)
 		if by := r.details(webFolder + "web-0").ManagedBy; by == nil || by.ExtensionKey != "com.vmworld.codeconnect.vmgroup" {
-			t.Errorf("it is managed by %+v", by)
+			t.Errorf("managed by %+v", by)
 		}
 		remove(t, g)
 	})
 }
 
-// Another user data raises no generation, so the replica that was not called since does not know.
+// A change of the user data raises no generation, so a replica that isn't called doesn't know of it.
 func TestAReplicaNotCalledSinceDoesNotRollBackToOldUserData(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -258,14 +258,14 @@ func TestAReplicaNotCalledSinceDoesNotRollBackToOldUserData(t *testing.T) {
 		g.URL = one.url
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // stamps have whole seconds
 		g.Related[0].Data["text"] = "#cloud-config 2"
-		until(t, g, "all have the new text", func(a metacontroller.Answer) bool {
+		until(t, g, "all members have the new text", func(a metacontroller.Answer) bool {
 			return metacontroller.Running(a) && !slices.ContainsFunc(r.members(), func(vm vcsim.VM) bool {
 				d, err := r.Details(vm.Path)
 				return err != nil || guestInfo(t, d, "userdata") != "#cloud-config 2"
 			})
 		})
 		if n := r.Calls()["CloneVM_Task"]; n != 6 {
-			t.Errorf("%d clones were begun for 3 members and as many replacements", n)
+			t.Errorf("%d clones began for 3 members and 3 replacements", n)
 		}
 		upAt(t, g, other.url)
 		remove(t, g)

@@ -1,5 +1,5 @@
-// Package test holds the tests that look at the house as a whole: who may import whom, and whole lives of groups
-// through real hooks against the embedded vCenter.
+// Package test holds the tests of the whole: which package may import which, and whole lives of groups, through real hooks and the
+// embedded vCenter.
 package test
 
 import (
@@ -16,11 +16,11 @@ import (
 
 const module = "codeconnect.vmworld.com/vmgroup"
 
-// walls says what each package may import of this module, and which third parties only it may import. Imports
-// run one way: cmd → hook, loop, vsphere; loop → planner → children; those → plan; all → api, whose words a clone is described in.
+// walls lists what each package may import of this module, and the third parties that only some packages may import. Imports run
+// one way: cmd → hook, loop, vsphere; loop → planner → children; those → plan; all → api, which has the words for clones.
 var walls = map[string]struct {
 	ours   []string
-	theirs []string // of the guarded ones below
+	theirs []string // of the guarded third parties below
 }{
 	"api/v1alpha1":                {},
 	"sync/plan":                   {ours: []string{"api/v1alpha1"}},
@@ -87,7 +87,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			return fs.SkipDir
 		}
 		if d.IsDir() && path != ".." && isModule(path) {
-			return fs.SkipDir // it has walls of its own
+			return fs.SkipDir // these have walls of their own
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
@@ -95,7 +95,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		pkg := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), ".."+string(filepath.Separator)))
 		wall, known := walls[pkg]
 		if !known {
-			t.Errorf("%s: a package without a wall; say in walls what it may import", pkg)
+			t.Errorf("%s has no wall: list in walls what it may import", pkg)
 			return nil
 		}
 		seen[pkg] = true
@@ -126,11 +126,11 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 	for pkg, wall := range walls {
 		if !seen[pkg] {
-			t.Errorf("%s has no files: take its wall down", pkg)
+			t.Errorf("%s has no files: remove its wall", pkg)
 		}
 		for _, ours := range wall.ours {
 			if !used[pkg+" "+ours] {
-				t.Errorf("%s imports %s no more: take that out of its wall", pkg, ours)
+				t.Errorf("%s no longer imports %s: remove that from its wall", pkg, ours)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-// roomy is how many lines a package may have without generated files and tests.
+// roomy is how many lines a package may have, without generated files and tests.
 const roomy = 4500
 
 func TestNoPackageIsTooLarge(t *testing.T) {
@@ -162,7 +162,7 @@ func TestNoPackageIsTooLarge(t *testing.T) {
 			lines += strings.Count(string(text), "\n")
 		}
 		if lines > roomy {
-			t.Errorf("%s has %d lines: which second idea moved in?", pkg, lines)
+			t.Errorf("%s has %d lines: split off its second idea", pkg, lines)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 const web = "/DC0/vm/vm-operator/default/web"
 
-func TestAGroupLivesFromItsFirstCallToItsLast(t *testing.T) {
+func TestAGroupComesUpScalesAndIsRemovedCompletely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newTLSRig(t, vcsim.Config{})
@@ -50,7 +50,7 @@ func TestAGroupLivesFromItsFirstCallToItsLast(t *testing.T) {
 		}
 		remove(t, g)
 		if f, err := r.find.Folder(context.Background(), web); err == nil {
-			t.Errorf("the folder %s is left", f.InventoryPath)
+			t.Errorf("the folder %s is left behind", f.InventoryPath)
 		}
 		if r.vm("vm-operator-template") == nil {
 			t.Error("the template is gone")
@@ -64,21 +64,21 @@ func TestASettledGroupIsSilent(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
 		g := r.serve().group("web", 10)
 		up(t, g)
-		if _, err := g.Sync(within(t)); err != nil { // the answer to the status that was stored last
+		if _, err := g.Sync(within(t)); err != nil { // answers to the status that was stored last
 			t.Fatal(err)
 		}
 		calls := func() (n int) {
 			for method, count := range r.Calls() {
 				switch method {
 				case "WaitForUpdatesEx", "CancelWaitForUpdates":
-				case "DestroyPropertyCollector", "DestroyView": // what awaits tasks is given back after half a minute without any
+				case "DestroyPropertyCollector", "DestroyView": // the collector that awaits tasks is released after half a minute without any
 				default:
 					n += count
 				}
 			}
 			return n
 		}
-		// What the bring-up left to be read is read soon; then there is silence.
+		// Objects that are still to be read after the bring-up are read soon; then there is silence.
 		last, since := calls(), time.Now()
 		eventually(t, patience, "no calls for a second", func() bool {
 			if now := calls(); now != last {
@@ -93,12 +93,12 @@ func TestASettledGroupIsSilent(t *testing.T) {
 			}
 		}
 		if n := calls() - before; n > 0 || g.Writes != writes {
-			t.Errorf("300 settled calls caused %d vCenter calls and %d status writes", n, g.Writes-writes)
+			t.Errorf("300 calls for a settled group caused %d vCenter calls and %d status writes", n, g.Writes-writes)
 		}
 	})
 }
 
-func TestWhatAnOperatorBreaksIsHealedWithoutACall(t *testing.T) {
+func TestMembersThatAnOperatorBreaksAreHealedWithoutAHookCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -114,14 +114,14 @@ func TestWhatAnOperatorBreaksIsHealedWithoutACall(t *testing.T) {
 		r.task(victim.PowerOff(ctx))
 		_ = settled()
 		if task, err := victim.Destroy(ctx); err == nil {
-			_ = task.Wait(ctx) // it may have been powered on again already: then it refuses
+			_ = task.Wait(ctx) // it may already have been powered on again; then it refuses
 		}
-		t.Logf("recreated after %s", eventually(t, patience, "web-2 is there again", settled))
+		t.Logf("recreated after %s", eventually(t, patience, "web-2 exists again", settled))
 		up(t, g)
 	})
 }
 
-func TestAMemberThatWasMovedAndRenamedIsKnownAndNotDoubled(t *testing.T) {
+func TestAMovedAndRenamedMemberStaysAMemberAndGetsNoSecondVM(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -177,7 +177,7 @@ func TestUnmanagedVMsAreLeftAlone(t *testing.T) {
 	})
 }
 
-func TestTwoReplicasMakeOneMemberAnOrdinal(t *testing.T) {
+func TestTwoReplicasMakeOneMemberPerOrdinal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -213,7 +213,7 @@ func TestTwoReplicasMakeOneMemberAnOrdinal(t *testing.T) {
 	})
 }
 
-func TestAServerThatStopsInMidCloneIsContinuedByTheNext(t *testing.T) {
+func TestTheNextServerContinuesAfterOneThatStopsDuringAClone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -239,15 +239,15 @@ func TestACloneInProgressWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 			if _, err := g.Until(within(t), func(metacontroller.Answer) bool { return r.Calls()["CloneVM_Task"] >= before+4 }); err != nil {
 				t.Fatal(err)
 			}
-			if restart { // the server that started the clones is gone, and the next one knows nothing of them
+			if restart { // the server that started the clones is gone, and the next one doesn't know of them
 				s.stop()
 				g.URL = r.serve().url
 			}
 			remove(t, g)
-			if n := r.tasksUnderWay(); n > 0 { // in the simulator they fail, for their folder is gone; in a folder that stays they would not
+			if n := r.tasksUnderWay(); n > 0 { // in the simulator they fail, because their folder is gone; in a folder that stays they would succeed
 				t.Errorf("restart %v: finalized while %d tasks are under way", restart, n)
 			}
-			time.Sleep(time.Minute) // longer than a clone: one that was left would show
+			time.Sleep(time.Minute) // longer than a clone: a VM that was left would show
 			for _, place := range []string{web, "/DC0/vm"} {
 				for _, name := range r.names(place) {
 					if strings.HasPrefix(name, "web-") {
@@ -259,7 +259,7 @@ func TestACloneInProgressWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 	})
 }
 
-func TestALostReplyDoublesNothing(t *testing.T) {
+func TestALostReplyMakesNoSecondVM(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"CloneVM_Task", "PowerOnMultiVM_Task", "CreateFolder", "Destroy_Task", "ReconfigVM_Task", "PowerOffVM_Task", "UnregisterAndDestroy_Task"} {
 		t.Run(method, func(t *testing.T) {

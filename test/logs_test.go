@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A duration in the log is a number of seconds under one key, wherever it is logged.
-func TestDurationsAreLoggedInOneWay(t *testing.T) {
+// A duration in the log is a number of seconds, always under the same key.
+func TestEveryDurationIsLoggedInSecondsUnderOneKey(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -37,10 +37,10 @@ func TestDurationsAreLoggedInOneWay(t *testing.T) {
 			switch {
 			case method.Sel.Name == "Dur":
 				if found++; name != "durationSeconds" {
-					t.Errorf("%s: a duration is logged as %q: let it be durationSeconds", files.Position(call.Pos()), name)
+					t.Errorf("%s: a duration is logged as %q: use durationSeconds", files.Position(call.Pos()), name)
 				}
 			case method.Sel.Name != "Dur" && name == "durationSeconds":
-				t.Errorf("%s: durationSeconds is logged by %s: let it be Dur", files.Position(call.Pos()), method.Sel.Name)
+				t.Errorf("%s: durationSeconds is logged with %s: use Dur", files.Position(call.Pos()), method.Sel.Name)
 			}
 			return true
 		})
@@ -50,6 +50,6 @@ func TestDurationsAreLoggedInOneWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found < 4 {
-		t.Errorf("%d durations are logged: does this test still look in the right place?", found)
+		t.Errorf("found only %d logged durations: does this test look in the right place?", found)
 	}
 }

@@ -13,17 +13,17 @@ import (
 
 const namespaceFolder = "/DC0/vm/vm-operator/default"
 
-func TestANamespacesFolderGoesWithItsLastGroup(t *testing.T) {
+func TestANamespacesFolderIsRemovedWithItsLastGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		meanwhile func(*rig, *serverReplica)
 		stays     bool
 	}{
 		"alone": {func(*rig, *serverReplica) {}, false},
-		"another group is there": {func(_ *rig, s *serverReplica) {
+		"another group exists": {func(_ *rig, s *serverReplica) {
 			up(s.rig.t, s.group("db", 1))
 		}, true},
-		"an operator's folder is in it": {func(r *rig, _ *serverReplica) {
+		"it contains an operator's folder": {func(r *rig, _ *serverReplica) {
 			ref, err := r.Find(namespaceFolder)
 			r.must(err)
 			_, err = object.NewFolder(r.admin.Client, ref).CreateFolder(context.Background(), "kept")
@@ -41,15 +41,15 @@ func TestANamespacesFolderGoesWithItsLastGroup(t *testing.T) {
 				remove(t, g)
 				time.Sleep(10 * time.Second) // the deletion does not wait for it
 				if _, err := r.Find(namespaceFolder); (err == nil) != c.stays {
-					t.Errorf("the folder is there: %v", err == nil)
+					t.Errorf("the folder exists: %v", err == nil)
 				}
 			})
 		})
 	}
 }
 
-// The other replica knows nothing of the deletion, nor this one of the new group.
-func TestAGroupThatIsMadeWhileItsNamespacesFolderGoesLosesNothing(t *testing.T) {
+// The other replica doesn't know of the deletion, nor this one of the new group.
+func TestAGroupCreatedWhileItsNamespacesFolderIsRemovedLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, late := range []time.Duration{0, 200 * time.Millisecond, 700 * time.Millisecond, 1100 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -63,13 +63,13 @@ func TestAGroupThatIsMadeWhileItsNamespacesFolderGoesLosesNothing(t *testing.T) 
 				remove(t, g)
 			}()
 			before := r.Calls()["UnregisterAndDestroy_Task"]
-			eventually(t, patience, "the group's folder goes", func() bool { return r.Calls()["UnregisterAndDestroy_Task"] > before })
+			eventually(t, patience, "the group's folder is removed", func() bool { return r.Calls()["UnregisterAndDestroy_Task"] > before })
 			time.Sleep(late)
 			up(t, db)
 			<-done
 			equal(t, r.names(namespaceFolder+"/db"), []string{"db-0+", "db-1+", "db-2+"})
 			if kept := r.Unregistered(); len(kept) > 0 || len(r.members()) != 3 {
-				t.Errorf("after %s %v were unregistered, and there are %d members", late, kept, len(r.members()))
+				t.Errorf("after %s: %v were unregistered; %d members", late, kept, len(r.members()))
 			}
 			remove(t, db)
 		})

@@ -26,14 +26,14 @@ import (
 
 var overloadFull = flag.Bool("overload.full", false, "1,000 groups, and a vCenter that answers in 5 s; with -replicas.binary bin/vmgroup that process is measured")
 
-// metacontrollerWaits is after what time Metacontroller gives a hook call up.
+// metacontrollerWaits is how long Metacontroller waits for a hook's answer.
 const metacontrollerWaits = 10 * time.Second
 
-// judge is a client's transport that looks at every answer: 200, or 429 that says in whole seconds when to come again,
-// each within Metacontroller's time.
+// judge is a client's transport that checks every answer: 200, or 429 with Retry-After in whole seconds, each within
+// Metacontroller's time.
 type judge struct {
 	next         *http.Transport
-	ok, told     atomic.Int64
+	ok, refused  atomic.Int64
 	mu           sync.Mutex
 	worst        time.Duration
 	wrong        []string
@@ -57,7 +57,7 @@ func (j *judge) RoundTrip(r *http.Request) (*http.Response, error) {
 		if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || n < 1 {
 			j.wrong = append(j.wrong, fmt.Sprintf("429 with Retry-After %q", res.Header.Get("Retry-After")))
 		}
-		j.told.Add(1)
+		j.refused.Add(1)
 	default:
 		j.wrong = append(j.wrong, res.Status)
 	}
@@ -74,14 +74,14 @@ type storm struct {
 	groups  []*metacontroller.Group
 	judge   *judge
 	clients *http.Client
-	own     bool // the server is in this process
+	own     bool // the server runs in this process
 	gauge   func() (goroutines int, bytes uint64)
 }
 
 const callers = 200
 
-// blow has the callers call for every group several times, all at once. (Metacontroller calls again for a group when it has
-// given a call up, so several at once for one group are not unheard of.)
+// blow has the callers call for every group several times, all at once. (Metacontroller calls again for a group after a time-out,
+// so several calls at once for one group do occur.)
 func (s *storm) blow(calls int) {
 	requests := make([][]byte, len(s.groups))
 	for i, g := range s.groups {
@@ -97,7 +97,7 @@ func (s *storm) blow(calls int) {
 				i := n % len(s.groups)
 				res, err := s.clients.Post(s.groups[i].URL+"/sync", "application/json", bytes.NewReader(requests[i]))
 				if err != nil {
-					continue // the judge has seen it
+					continue // the judge has checked it
 				}
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()
@@ -107,7 +107,7 @@ func (s *storm) blow(calls int) {
 	all.Wait()
 }
 
-// bodies posts what a careless or hostile caller may: bodies of the largest size, and small ones that become large.
+// bodies posts what a careless or hostile caller may: bodies of the largest size, and small ones that expand.
 func (s *storm) bodies(n int) {
 	large := []byte(`{"parent":{"metadata":{"annotations":{"x":"` + strings.Repeat("x", 8<<20-100) + `"}}}}`)
 	many := []byte(`{"parent":{"status":{"members":[` + strings.Repeat("{},", 199_000) + `{}]}}}`)
@@ -116,7 +116,7 @@ func (s *storm) bodies(n int) {
 		all.Go(func() {
 			res, err := http.Post(s.groups[0].URL+"/sync", "application/json", bytes.NewReader([][]byte{large, many}[i%2]))
 			if err != nil {
-				return // it was hung up on, which is an answer, too
+				return // the server hung up, which is an answer, too
 			}
 			_ = res.Body.Close()
 			s.judge.largeBodies.Add(1)
@@ -128,19 +128,17 @@ func (s *storm) bodies(n int) {
 	all.Wait()
 }
 
-// TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndSurvived: each call is answered within Metacontroller's time or
-// told when to come again; neither goroutines nor memory grow without bound; afterwards every group comes up by itself,
-// with one VM for each member.
-//
-// The bound of goroutines is one for each open connection, one for each slot, and a handful; that of memory, what a
-// group of the size takes (16 KB), and the budgets of bodies.
-func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndSurvived(t *testing.T) {
+// Each call is answered within Metacontroller's time or refused with Retry-After; neither goroutines nor memory grow without bound;
+// afterwards every group comes up by itself, with one VM for each member.
+// / Goroutines are bounded to one for each open connection, one for each slot, and a handful; memory to what a group of this size
+// takes (16 KB), and the budgets of bodies.
+func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndAllGroupsComeUp(t *testing.T) {
 	groups, calls, bodies, slow := 24, 400, 4, time.Second
 	if *overloadFull {
 		groups, calls, bodies, slow = 1000, 20_000, 64, 5*time.Second
 	}
-	s := newStorm(t, groups) // not beside other tests: it counts the goroutines of them all
-	up(t, s.groups[0])       // the server knows vCenter
+	s := newStorm(t, groups) // not beside other tests: it counts all goroutines of the process
+	up(t, s.groups[0])       // the server knows vCenter's state
 	goroutines, before := s.gauge()
 	s.wire.On(func(vcsim.Call) vcsim.Break { return vcsim.Break{Kind: vcsim.Stalled, Stall: slow} })
 
@@ -160,8 +158,8 @@ func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndSurvived(t *testing.T
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	t.Logf("%d groups, %d callers, vCenter answers in %s: %d calls answered, %d told to come again, in %s; the longest took %s; %d large bodies (%d told to come again)",
-		groups, callers, slow, s.judge.ok.Load(), s.judge.told.Load(), time.Since(began).Round(time.Millisecond), s.judge.worst.Round(time.Millisecond), s.judge.largeBodies.Load(), s.judge.largeRefused.Load())
+	t.Logf("%d groups, %d callers, vCenter answers in %s: %d calls answered, %d refused, in %s; the longest took %s; %d large bodies (%d refused)",
+		groups, callers, slow, s.judge.ok.Load(), s.judge.refused.Load(), time.Since(began).Round(time.Millisecond), s.judge.worst.Round(time.Millisecond), s.judge.largeBodies.Load(), s.judge.largeRefused.Load())
 	for _, wrong := range slices.Compact(s.judge.wrong) {
 		t.Error(wrong)
 	}
@@ -182,9 +180,9 @@ func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndSurvived(t *testing.T
 		return after <= goroutines+32
 	})
 	t.Logf("goroutines: %d before, %d at most, %d after; memory: %d MB before, %d MB at most, %d MB after", goroutines, most, after, before>>20, peak>>20, bytes>>20)
-	inOneProcess, connections := 2, callers+bodies // two of a connection: one serves, one reads ahead
+	inOneProcess, connections := 2, callers+bodies // two per connection: one serves, one reads ahead
 	if s.own {
-		inOneProcess = 10 // of a connection, the callers' part is counted, too, and one that ends overlaps with the next
+		inOneProcess = 10 // per connection, the caller's goroutines count, too, and a connection that ends overlaps with the next
 	}
 	if most > goroutines+inOneProcess*connections+64 {
 		t.Errorf("%d goroutines", most)
@@ -195,10 +193,10 @@ func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndSurvived(t *testing.T
 	}
 }
 
-// CloseIdleConnections is what http.Client.CloseIdleConnections looks for.
+// CloseIdleConnections lets http.Client.CloseIdleConnections work.
 func (j *judge) CloseIdleConnections() { j.next.CloseIdleConnections() }
 
-// recover calls for all groups, as Metacontroller would, until each is up, and looks at what there is.
+// recover calls for all groups, as Metacontroller would, until each is up, and checks what exists.
 func (s *storm) recover() {
 	s.t.Helper()
 	limit := patience
@@ -263,7 +261,7 @@ func newStorm(t *testing.T, groups int) *storm {
 		w := s.rig.wire()
 		c := s.serve(func(v *vsphere.Config, _ *loop.Config) { s.through(w, v) })
 		s.wire, url, s.own = w, c.url, true
-		s.gauge = func() (int, uint64) { // of the whole test: the callers are a part of it
+		s.gauge = func() (int, uint64) { // of the whole test, including the callers
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			return runtime.NumGoroutine(), m.HeapInuse

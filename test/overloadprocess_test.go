@@ -13,8 +13,8 @@ import (
 	"strconv"
 )
 
-// weigh reads how many goroutines the process says it has, and its resident memory (the peak of it so far), in bytes; 0
-// where that is not told.
+// weigh reads how many goroutines the process reports, and its resident memory (the peak so far), in bytes; 0 where that is
+// unknown.
 func (p *processReplica) weigh() (goroutines int, rss uint64) {
 	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid)); err == nil {
 		if kb := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status); kb != nil {
@@ -29,7 +29,7 @@ func (p *processReplica) weigh() (goroutines int, rss uint64) {
 	return goroutines, rss << 10
 }
 
-// metrics are what the process tells Prometheus; nil if it does not.
+// metrics are what the process reports to Prometheus; nil if it doesn't answer.
 func (p *processReplica) metrics() []byte {
 	for _, line := range bytes.Split([]byte(p.logged()), []byte("\n")) {
 		var serving struct {

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// details are those of a VM, by its path.
+// details returns those of a VM, by its path.
 func (r *rig) details(path string) vcsim.Details {
 	r.t.Helper()
 	d, err := r.Details(path)
@@ -24,7 +24,7 @@ func (r *rig) details(path string) vcsim.Details {
 
 const webFolder = web + "/"
 
-// blocked syncs a group until it is ERROR for that reason, and gives the message.
+// blocked syncs a group until it is ERROR for that reason, and returns the message.
 func blocked(t testing.TB, g *metacontroller.Group, reason string) string {
 	t.Helper()
 	a := until(t, g, reason, func(a metacontroller.Answer) bool {
@@ -34,7 +34,7 @@ func blocked(t testing.TB, g *metacontroller.Group, reason string) string {
 	return a.Status.LastMessage
 }
 
-func TestMembersAreSpreadOverClustersAndKeptApartByRulesThatFollowThem(t *testing.T) {
+func TestMembersAreSpreadOverClustersAndDRSRulesKeepThemApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Clusters: 2, Hosts: 3})
@@ -88,14 +88,14 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func TestALinkedCloneNeedsASnapshotAndSaysSo(t *testing.T) {
+func TestALinkedCloneNeedsASnapshotAndTheStatusSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
 		g := r.serve().group("web", 2)
 		g.Spec.Clone.Mode = v1alpha1.CloneLinked
 		if text := blocked(t, g, "SnapshotNotFound"); !strings.Contains(text, "clone.mode") {
-			t.Errorf("it says: %s", text)
+			t.Errorf("status: %s", text)
 		}
 		if vms := r.members(); len(vms) > 0 {
 			t.Errorf("there are %d members", len(vms))
@@ -110,13 +110,13 @@ func TestALinkedCloneNeedsASnapshotAndSaysSo(t *testing.T) {
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Clone.Snapshot = "patched" })
 		if text := blocked(t, g, "SnapshotNotFound"); !strings.Contains(text, "patched") || !strings.Contains(text, "base") {
-			t.Errorf("it says: %s", text)
+			t.Errorf("status: %s", text)
 		}
 		remove(t, g)
 	})
 }
 
-func TestAGroupLivesInTheDatacenterAndFolderOfItsChoice(t *testing.T) {
+func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Datacenters: 2})
@@ -138,18 +138,18 @@ func TestAGroupLivesInTheDatacenterAndFolderOfItsChoice(t *testing.T) {
 		up(t, g)
 		remove(t, g)
 		if _, err := r.find.Folder(within(t), "/DC1/vm/teams/shop/default/web"); err == nil {
-			t.Error("the group's folder is left")
+			t.Error("the group's folder is left behind")
 		}
 		g = r.serve(inDC0).group("other", 1)
 		g.Spec.Placement.Datacenter = "DC7"
 		if text := blocked(t, g, "DatacenterNotFound"); !strings.Contains(text, "spec.placement.datacenter") || !strings.Contains(text, "DC1") {
-			t.Errorf("it says: %s", text)
+			t.Errorf("status: %s", text)
 		}
 		remove(t, g)
 	})
 }
 
-func TestWhatPlacementNamesIsLookedForAndMissingOnesAreListed(t *testing.T) {
+func TestPlacementObjectsAreFoundByNameAndMissingOnesAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Clusters: 2, Pools: 1, Datastores: 2, Pods: 1})
@@ -171,7 +171,7 @@ func TestWhatPlacementNamesIsLookedForAndMissingOnesAreListed(t *testing.T) {
 			text := blocked(t, g, c.reason)
 			for _, says := range c.says {
 				if !strings.Contains(text, says) {
-					t.Errorf("%s: %q does not say %q", name, text, says)
+					t.Errorf("%s: %q doesn't contain %q", name, text, says)
 				}
 			}
 		}
@@ -197,6 +197,6 @@ func TestWhatPlacementNamesIsLookedForAndMissingOnesAreListed(t *testing.T) {
 	})
 }
 
-// inCluster0 and inDC0 settle for the server what would be ambiguous.
+// inCluster0 and inDC0 decide what would be ambiguous to the server.
 func inCluster0(c *vsphere.Config, _ *loop.Config) { c.Pool, c.Datastore = "DC0_C0", "LocalDS_0" }
 func inDC0(c *vsphere.Config, _ *loop.Config)      { c.Datacenter = "DC0" }

@@ -17,7 +17,7 @@ import (
 
 func oneSlot(_ *vsphere.Config, l *loop.Config) { l.Slots = 1 }
 
-func TestAQuestionIsToldAtOnceAndKeepsNoOtherGroupBack(t *testing.T) {
+func TestAQuestionIsReportedAtOnceAndDelaysNoOtherGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -34,7 +34,7 @@ func TestAQuestionIsToldAtOnceAndKeepsNoOtherGroupBack(t *testing.T) {
 		_, err = moved.Until(within(t), func(metacontroller.Answer) bool { return asked(moved) })
 		r.must(err)
 		if took := time.Since(began); took > 10*time.Second || moved.Status.Phase != v1alpha1.PhaseError {
-			t.Errorf("told after %s: %s %s", took, moved.Status.Phase, moved.Status.LastMessage)
+			t.Errorf("reported after %s: %s %s", took, moved.Status.Phase, moved.Status.LastMessage)
 		}
 		other := s.group("web", 3)
 		up(t, other)
@@ -42,7 +42,7 @@ func TestAQuestionIsToldAtOnceAndKeepsNoOtherGroupBack(t *testing.T) {
 		r.must(err)
 		for _, vm := range r.VMs() {
 			if strings.HasPrefix(vm.Name, "moved") && isOn(vm) {
-				t.Errorf("%s is on although nobody answered", vm.Path)
+				t.Errorf("%s is on without an answer", vm.Path)
 			}
 		}
 		if n := r.Calls()["AnswerVM"]; n > 0 {
@@ -60,7 +60,7 @@ func TestAQuestionIsToldAtOnceAndKeepsNoOtherGroupBack(t *testing.T) {
 	})
 }
 
-func TestAGroupWhoseMemberAsksIsDeletedOnceSomebodyAnswers(t *testing.T) {
+func TestADeletionWaitsForTheAnswerToAMembersQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -68,7 +68,7 @@ func TestAGroupWhoseMemberAsksIsDeletedOnceSomebodyAnswers(t *testing.T) {
 		up(t, g)
 		r.must(r.Ask("web-0", vcsim.MovedOrCopied))
 		time.AfterFunc(10*time.Minute, func() {
-			// The other one bears the mark of the deletion, and stays until all are gone.
+			// The other one has the mark of the deletion, and stays until all are gone.
 			equal(t, r.names(web), []string{"web-0+", "web-1"})
 			r.must(r.Answer("web-0", "I Moved It"))
 		})

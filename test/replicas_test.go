@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Replicas in this process have a lease that a test can wait for. A pause of one is modelled on its wire to
-// vCenter: from a chosen call on nothing passes, and no hook calls it; so whatever it had begun arrives late, and what it
-// knows is old. (What a pause does to the process itself is for replicasprocess_test.go.)
+// Replicas in this process have a lease that a test can wait for. A pause of one is modelled on its wire to vCenter: from a chosen
+// call on nothing passes, and no hook calls it; so what it has begun arrives late, and what it knows is old.
+// (replicasprocess_test.go shows what a pause does to a process.)
 const replicaLease = 90 * time.Second
 
 // wiredReplica is one of several replicas of the server, with a wire of its own to vCenter.
@@ -34,13 +34,13 @@ func (r *rig) serveWired(change ...func(*vsphere.Config, *loop.Config)) *wiredRe
 	return &wiredReplica{r.serve(append([]func(*vsphere.Config, *loop.Config){wired}, change...)...), w, r.t}
 }
 
-// freeze has everything on the replica's wire stand still from its next call of a method on, until thaw. frozen is closed
-// when that call has come.
+// freeze stops everything on the replica's wire from its next call of a method on, until thaw. frozen is closed when that call
+// arrives.
 func (c *wiredReplica) freeze(method string) (frozen <-chan struct{}, thaw func()) {
 	return c.freezeFor(method, patience)
 }
 
-// freezeFor is freeze for calls that reach vCenter only if they have not waited for longer than a time.
+// freezeFor is freeze for calls that reach vCenter only if they have waited no longer than a time.
 func (c *wiredReplica) freezeFor(method string, most time.Duration) (frozen <-chan struct{}, thaw func()) {
 	came, gate := make(chan struct{}), make(chan struct{})
 	first := sync.OnceFunc(func() { close(came) })
@@ -61,7 +61,7 @@ func (c *wiredReplica) freezeFor(method string, most time.Duration) (frozen <-ch
 	return came, thaw
 }
 
-// answered reports whether all calls of a method that came to the wire have been answered, and that there was one.
+// answered reports whether all calls of a method on the wire have been answered, and there was one.
 func (c *wiredReplica) answered(method string) bool {
 	calls := slices.DeleteFunc(c.wire.Log(), func(e vcsim.Entry) bool { return e.Method != method })
 	return len(calls) > 0 && !slices.ContainsFunc(calls, func(e vcsim.Entry) bool { return !e.Done })
@@ -73,7 +73,7 @@ func (c *wiredReplica) done() {
 	eventually(c.t, patience, "the replica has nothing to do", func() bool { return len(c.loop.Groups()) == 0 })
 }
 
-// empty demands that there is nothing in vCenter but its templates.
+// empty checks that vCenter has nothing but its templates.
 func (r *rig) empty(templates int) {
 	r.t.Helper()
 	if vms := r.VMs(); len(vms) != templates {
@@ -81,7 +81,7 @@ func (r *rig) empty(templates int) {
 	}
 }
 
-// wire opens a way to vCenter for one replica.
+// wire opens a connection to vCenter for one replica.
 func (r *rig) wire() *vcsim.Wire {
 	r.t.Helper()
 	w, err := r.Wire(r.listen())
@@ -90,7 +90,7 @@ func (r *rig) wire() *vcsim.Wire {
 	return w
 }
 
-// through has a replica go through a wire. (Its certificate is that of its vCenter.)
+// through connects a replica through a wire. (Its certificate is that of its vCenter.)
 func (r *rig) through(w *vcsim.Wire, c *vsphere.Config) {
 	c.Host = hostOf(w.URL())
 	if r.direct {

@@ -12,15 +12,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// TestProcessesKilledAndStoppedAtRandom leads lives under three processes that are killed, stopped and resumed at any
-// moment, with hook calls to any that runs; calls to those that stand still are given up and wait in their sockets.
-func TestProcessesKilledAndStoppedAtRandom(t *testing.T) {
+// TestRandomlyKilledAndStoppedProcessesKeepOneVMPerOrdinal runs lives under three processes that are killed, stopped and resumed at any moment, with
+// hook calls to any that runs; calls to a stopped one time out and wait in its socket.
+func TestRandomlyKilledAndStoppedProcessesKeepOneVMPerOrdinal(t *testing.T) {
 	if *replicasFor == 0 {
 		t.Skip("-replicas.for says how long")
 	}
 	t.Parallel()
 	for began, seed := time.Now(), *replicasSeed; ; seed++ {
-		leadProcesses(t, seed)
+		runProcesses(t, seed)
 		if time.Since(began) >= *replicasFor || t.Failed() {
 			t.Logf("%d lives of processes", seed-*replicasSeed+1)
 			return
@@ -28,14 +28,14 @@ func TestProcessesKilledAndStoppedAtRandom(t *testing.T) {
 	}
 }
 
-func leadProcesses(t *testing.T, seed uint64) {
+func runProcesses(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 5))
 	life := &replicasLife{rig: newRealRig(t, vcsim.Config{Latency: briskly})}
 	servers := []*processReplica{life.serveProcess(), life.serveProcess(), life.serveProcess()}
 	stopped := map[int]bool{}
 	g := servers[0].group("web", 3)
 	twins := life.sample(life.twinsOn)
-	// call makes a hook call to any replica, which may stand still, and reports whether it was answered.
+	// call makes a hook call to any replica, which may be stopped, and reports whether it was answered.
 	call := func(finalizing bool) (finalized bool) {
 		i := random.IntN(len(servers))
 		patient := patience
@@ -93,7 +93,7 @@ func leadProcesses(t *testing.T, seed uint64) {
 		s.resume()
 		stopped[i] = false
 	}
-	time.Sleep(200 * time.Millisecond) // what waited in the sockets is handled: nothing tells of it
+	time.Sleep(200 * time.Millisecond) // calls that waited in the sockets are handled; nothing shows that
 	for _, s := range servers {
 		s.done()
 	}

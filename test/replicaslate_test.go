@@ -14,12 +14,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// What a replica of the server has begun may arrive in vCenter when another replica has long gone on.
+// What one replica of the server has begun may arrive in vCenter long after another one has moved on.
 
-// callUntil calls a group's hook until something has happened.
+// callUntil calls a group's hook until a condition holds.
 func (r *rig) callUntil(g *metacontroller.Group, happened <-chan struct{}) {
 	r.t.Helper()
-	until(r.t, g, "it is to happen", func(metacontroller.Answer) bool {
+	until(r.t, g, "it happens", func(metacontroller.Answer) bool {
 		select {
 		case <-happened:
 			return true
@@ -29,7 +29,7 @@ func (r *rig) callUntil(g *metacontroller.Group, happened <-chan struct{}) {
 	})
 }
 
-func TestACloneThatComesAfterItsGroupIsGoneIsRefused(t *testing.T) {
+func TestACloneThatArrivesAfterItsGroupIsGoneIsRefusedOrReleased(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*v1alpha1.VmGroupSpec){
 		"in the server's folder": func(*v1alpha1.VmGroupSpec) {},
@@ -42,7 +42,7 @@ func TestACloneThatComesAfterItsGroupIsGoneIsRefused(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				by := direct
 				if name == "in the server's folder" {
-					by = byTLS // once: the wires carry on when a call on one of them takes minutes
+					by = byTLS // once: the wires continue when a call on one of them takes minutes
 				}
 				r := newRigBy(t, by, vcsim.Config{})
 				late, other := r.serveWired(), r.serveWired()
@@ -62,16 +62,16 @@ func TestACloneThatComesAfterItsGroupIsGoneIsRefused(t *testing.T) {
 					r.empty(1)
 					return
 				}
-				// Its folder stays, and so it is not refused. The replica that was called last releases it, too.
-				eventually(t, patience, "nothing bears the group's stamp", func() bool { return len(r.members()) == 0 })
+				// Its folder stays, so the clone isn't refused. The replica that was called last releases it, too.
+				eventually(t, patience, "nothing has the group's stamp", func() bool { return len(r.members()) == 0 })
 			})
 		})
 	}
 }
 
-// Within the lease the members are made: the replica that answered finalized goes on removing them, for as long as its own
-// lease lasts, which began later.
-func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
+// Within the lease, the members are cloned: the replica that answered finalized removes them for as long as its own lease lasts,
+// which began later.
+func TestAFolderThatArrivesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"after the lease": replicaLease, "within the lease": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, vcsim.Config{})
 				late := r.serveWired()
-				other := r.serveWired(func(_ *vsphere.Config, l *loop.Config) { l.Lease = patience }) // on a loaded machine removing takes longer than a short one
-				remove(t, late.group("another", 1))                                                   // the folders above are there
+				other := r.serveWired(func(_ *vsphere.Config, l *loop.Config) { l.Lease = patience }) // on a loaded machine, removing takes longer than a short lease
+				remove(t, late.group("another", 1))                                                   // the folders above exist
 				g := late.group("web", 2)
 				frozen, thaw := late.freeze("CreateFolder")
 				r.callUntil(g, frozen)
@@ -90,14 +90,15 @@ func TestAFolderThatComesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 				thaw()
 				eventually(t, patience, "the folder is answered", func() bool { return late.answered("CreateFolder") })
 				late.done()
-				eventually(t, patience, "nothing of it is there", func() bool { return len(r.VMs()) == 1 })
+				eventually(t, patience, "nothing of the group is left", func() bool { return len(r.VMs()) == 1 })
 			})
 		})
 	}
 }
 
-// Two replicas roll one group at once, each slow to hear of what the other does: never are more members down than maxUnavailable says.
-func TestTwoReplicasThatRollKeepThePromise(t *testing.T) {
+// Two replicas roll one group at once, and each learns late what the other does: never are more members down than maxUnavailable
+// allows.
+func TestTwoReplicasThatRollKeepThePromisedAvailability(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
@@ -134,8 +135,8 @@ func (r *rig) one(g *metacontroller.Group) {
 	r.must(err)
 }
 
-// deafen has replicas that await no task hear nothing of vCenter's inventory, but what they read themselves, until undo: the
-// next wait for news of it is held. A change is made for that, since one that is under way would be answered.
+// deafen keeps news of vCenter's inventory, except for their own reads, from replicas that await no task, until undo: it holds the
+// next wait for updates. It makes a change for that, because a wait that has begun would be answered.
 func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
 	r.t.Helper()
 	const long = time.Hour
@@ -144,7 +145,7 @@ func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
 	for _, c := range replicas {
 		held := false
 		c.wire.On(func(call vcsim.Call) vcsim.Break {
-			if call.Method == "WaitForUpdatesEx" && !held { // those that come later are for tasks
+			if call.Method == "WaitForUpdatesEx" && !held { // later ones are for tasks
 				held = true
 				return vcsim.Break{Kind: vcsim.Stalled, Stall: long}
 			}
@@ -152,7 +153,7 @@ func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
 		})
 	}
 	for _, c := range replicas {
-		eventually(r.t, patience, "a wait for news is held", func() bool {
+		eventually(r.t, patience, "a wait for updates is held", func() bool {
 			r.must(r.SetExtraConfig("unmanaged", "poke", time.Now().String()))
 			return slices.ContainsFunc(c.wire.Log(), func(e vcsim.Entry) bool { return e.Break.Stall == long && !e.Done })
 		})
@@ -166,9 +167,9 @@ func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
 	}
 }
 
-// Two edits right after one another reach two replicas, which choose different members to go first, and neither hears in
-// time of the other's mark.
-func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromise(t *testing.T) {
+// Two edits in quick succession reach two replicas, which choose different members to go first, and neither hears of the other's
+// mark in time.
+func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromisedAvailability(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
@@ -194,8 +195,8 @@ func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromise(t *testing.T) {
 	})
 }
 
-// A group is deleted and recreated under its name. A finalize of the old one that comes late to another replica must not take
-// the new one's folder for the old one's: it is empty until the first member is there.
+// A group is deleted and recreated under its name. A late finalize of the old one reaches another replica, which must not remove
+// the new group's folder: it is empty until the first member exists.
 func TestALateFinalizeLeavesTheFolderOfTheRecreatedGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,19 +20,19 @@ import (
 )
 
 var (
-	replicasLives = flag.Int("replicas.lives", 1, "how many lives with several replicas of the server are led, if -replicas.for is 0")
-	replicasFor   = flag.Duration("replicas.for", 0, "how long lives with several replicas are led")
+	replicasLives = flag.Int("replicas.lives", 1, "how many lives with several replicas of the server to run, if -replicas.for is 0")
+	replicasFor   = flag.Duration("replicas.for", 0, "how long to run lives with several replicas")
 	replicasSeed  = flag.Uint64("replicas.seed", 2, "the first seed; a failure names its own")
 )
 
-// TestLivesWithSeveralReplicas runs random lives with two or three replicas of the server: each hook call goes to any of
-// them, replicas stand still at a call to vCenter and go on before or after their lease, are killed and started, lose the
-// network, and are shown parents that are old. At no moment are two VMs of one ordinal on; when it is quiet, there are
-// exactly the wanted members; and when the group was finalized, nothing of it is there, whatever comes late.
+// TestLivesWithSeveralReplicas runs random lives with two or three replicas of the server: each hook call goes to any of them;
+// replicas stop at a call to vCenter and continue before or after their lease ends, are killed and started, lose the network, and
+// get parents that are old. At no moment are two VMs of one ordinal on; in the end there are exactly the members of the spec; and
+// when the group was finalized, nothing of it is left, whatever arrives late.
 func TestLivesWithSeveralReplicas(t *testing.T) {
 	t.Parallel()
-	crew{abreast: runtime.GOMAXPROCS(0), first: *replicasSeed, lives: *replicasLives, lasts: *replicasFor}.lead(t, func(t *testing.T, seed uint64) {
-		synctest.Test(t, func(t *testing.T) { leadReplicasLife(t, seed) })
+	crew{abreast: runtime.GOMAXPROCS(0), first: *replicasSeed, lives: *replicasLives, lasts: *replicasFor}.run(t, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) { runReplicasLife(t, seed) })
 	})
 }
 
@@ -41,22 +41,22 @@ type replicasLife struct {
 	*rig
 	rand    *rand.Rand
 	servers []*wiredReplica
-	thaws   map[int]func() // of the replicas that stand still
+	thaws   map[int]func() // of the replicas that are stopped
 	group   *metacontroller.Group
-	old     []metacontroller.Group // as the group was
+	old     []metacontroller.Group // earlier states of the group
 
 	mu    sync.Mutex
 	diary []string
-	seen  glances
+	seen  lastSeen
 }
 
-func leadReplicasLife(t *testing.T, seed uint64) {
+func runReplicasLife(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	c := &replicasLife{rand: random, thaws: map[int]func(){}, rig: newRigBy(t, wayOf(seed), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate},
 		Guest: vcsim.Guest{Tools: seed%2 == 0}})}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("again: go test ./test -race -run 'TestLivesWithSeveralReplicas$' -replicas.seed %d\nwhat happened:\n%s", seed, strings.Join(c.told(), "\n"))
+			t.Logf("again: go test ./test -race -run 'TestLivesWithSeveralReplicas$' -replicas.seed %d\nwhat happened:\n%s", seed, strings.Join(c.lines(), "\n"))
 		}
 	})
 	for range 2 + random.IntN(2) {
@@ -82,21 +82,21 @@ func (c *replicasLife) say(format string, args ...any) {
 	c.diary = append(c.diary, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// wait lets up to so many seconds pass.
+// wait waits up to this many seconds.
 func (c *replicasLife) wait(most int) {
 	time.Sleep(time.Duration(c.rand.IntN(1000*most)) * time.Millisecond)
 }
 
-func (c *replicasLife) told() []string {
+func (c *replicasLife) lines() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.diary)
 }
 
-// twinsOn is how many VMs are on beside another one of their ordinal, in quarantine or not.
+// twinsOn counts the VMs that are on beside another one of their ordinal, in quarantine or not.
 func (c *replicasLife) twinsOn() (n int) {
 	on, vms := map[int32]bool{}, c.VMs()
-	for _, text := range c.seen.news(vms) {
+	for _, text := range c.seen.changes(vms) {
 		c.say("    %s", text)
 	}
 	for _, vm := range vms {
@@ -110,7 +110,7 @@ func (c *replicasLife) twinsOn() (n int) {
 	return n
 }
 
-// awake is any replica that does not stand still.
+// awake returns any replica that isn't stopped.
 func (c *replicasLife) awake() int {
 	for {
 		if i := c.rand.IntN(len(c.servers)); c.thaws[i] == nil {
@@ -119,7 +119,7 @@ func (c *replicasLife) awake() int {
 	}
 }
 
-// sync calls any replica, and keeps how the group was now and then.
+// sync calls any replica, and sometimes keeps the state of the group.
 func (c *replicasLife) sync() {
 	if c.rand.IntN(3) == 0 {
 		c.old = append(c.old, metacontroller.Group{VmGroup: *c.group.DeepCopy(), Children: c.group.Children, Client: c.group.Client})
@@ -133,8 +133,7 @@ func (c *replicasLife) sync() {
 	c.say("replica %d, generation %d: %s %d/%d %s", i, c.group.Generation, a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
 }
 
-// stale shows any replica the group as it was once. What it answers is stored now and then, as Metacontroller does that
-// knows no better.
+// stale sends any replica an earlier state of the group. Its answer is sometimes stored, as Metacontroller would.
 func (c *replicasLife) stale(store bool) {
 	if len(c.old) == 0 {
 		return
@@ -152,31 +151,31 @@ func (c *replicasLife) stale(store bool) {
 	}
 }
 
-// unselect has a replica asked to finalize the group as one that is not selected any more: nothing is removed for it.
+// unselect has a replica asked to finalize the group as one that is no longer selected: nothing may be removed.
 func (c *replicasLife) unselect() {
 	i := c.awake()
 	c.group.URL = c.servers[i].url
-	letGo, said, err := c.group.Unselect(within(c.t))
+	finalized, said, err := c.group.Unselect(within(c.t))
 	if err != nil {
 		c.t.Fatal("a hook failed:", err)
 	}
-	c.say("replica %d, not selected: let go %t, %s", i, letGo, said)
+	c.say("replica %d, not selected: finalized %t, %s", i, finalized, said)
 }
 
 var replicasMethods = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOffVM_Task", "Destroy_Task", "CreateFolder", "ReconfigVM_Task", "RetrievePropertiesEx",
 	"WaitForUpdatesEx", "ModifyListView", "MoveIntoFolder_Task", "Rename_Task", "ShutdownGuest"}
 
-// clientGoes is when a replica gives a call up and closes its connection (vsphere's answerTimeout): what has not reached vCenter by
-// then does not. (A PowerOn that did could not be fenced: docs/design.md, "Known limits".)
+// clientGoes is when a replica gives up a call and closes its connection (vsphere's answerTimeout): what has not reached vCenter by
+// then never does. (A PowerOn that did could not be fenced: docs/design.md, "Known limits".)
 const clientGoes = 90 * time.Second
 
-// freezeOne has a replica stand still from its next call of some method on.
+// freezeOne stops a replica at its next call of some method.
 func (c *replicasLife) freezeOne() {
 	if len(c.thaws) == len(c.servers)-1 {
 		return
 	}
 	i, method := c.awake(), replicasMethods[c.rand.IntN(len(replicasMethods))]
-	c.say("replica %d stands still at its next %s", i, method)
+	c.say("replica %d stops at its next %s", i, method)
 	_, c.thaws[i] = c.servers[i].freezeFor(method, clientGoes)
 }
 
@@ -184,7 +183,7 @@ func (c *replicasLife) thaw(i int) {
 	if c.thaws[i] == nil {
 		return
 	}
-	c.say("replica %d goes on", i)
+	c.say("replica %d continues", i)
 	c.thaws[i]()
 	c.servers[i].wire.On(nil)
 	delete(c.thaws, i)
@@ -227,7 +226,7 @@ func (c *replicasLife) step() {
 	c.wait(120)
 }
 
-// kill ends a replica without a word, whatever it had under way, and starts another one.
+// kill ends a replica at once, whatever it had under way, and starts another one.
 func (c *replicasLife) kill(i int) {
 	c.say("replica %d is killed, and another one started", i)
 	c.servers[i].wire.Kill()
@@ -236,7 +235,7 @@ func (c *replicasLife) kill(i int) {
 	c.servers[i] = c.serveWired()
 }
 
-// wrong says what is not as it should be.
+// wrong reports what differs from the spec.
 func (c *replicasLife) wrong() string {
 	seen, s := map[int32]bool{}, &c.group.Spec
 	for _, vm := range c.members() {
@@ -247,13 +246,13 @@ func (c *replicasLife) wrong() string {
 		seen[stamp.Ordinal] = true
 	}
 	if len(seen) != int(*s.Replicas) {
-		return fmt.Sprintf("%d wanted; the ordinals are %v", *s.Replicas, seen)
+		return fmt.Sprintf("want %d members; ordinals: %v", *s.Replicas, seen)
 	}
 	return ""
 }
 
-// settle has all replicas go on, and waits until all is as the newest spec says, and each replica says so. (What a replica was
-// about to do when it stood still is done now: a guest may still be asked to halt, say, and is powered on again.)
+// settle lets all replicas continue, and waits until everything is as the newest spec says, and each replica reports that. (A
+// replica now does what it was about to do when it stopped: it may still ask a guest to halt, say, which is then powered on again.)
 func (c *replicasLife) settle() {
 	c.say("quiet")
 	for i := range c.servers {
@@ -275,7 +274,7 @@ func (c *replicasLife) settle() {
 	}
 }
 
-// end deletes the group, through any replicas, while others see it alive and stand still.
+// end deletes the group through any replicas, while others get the group as it was before, and stop.
 func (c *replicasLife) end() {
 	c.say("deleted")
 	c.group.Generation++

@@ -17,12 +17,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// pauseNoticed is how long a pause has to be for the replica to notice it.
+// pauseNoticed is how long a pause must be for the replica to notice it.
 const pauseNoticed = 4 * time.Second
 
-// A hook call that was sent to a replica that stands still waits in its socket. When the replica is resumed, the call is long
-// given up, and the group may be gone: nobody would ever call for it again.
-func TestACallThatWaitedForAPausedReplicaMakesNothing(t *testing.T) {
+// A hook call to a stopped replica waits in its socket. When the replica resumes, the call has long timed out, and the group may be
+// gone: nothing would ever call for it again.
+func TestAHookCallThatWaitedForAPausedReplicaClonesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRealRig(t, vcsim.Config{})
 	paused, other := r.serveProcess(), r.serveProcess()
@@ -33,7 +33,7 @@ func TestACallThatWaitedForAPausedReplicaMakesNothing(t *testing.T) {
 	body, err := g.Body(false)
 	r.must(err)
 	answered := make(chan error, 3)
-	for range cap(answered) { // Metacontroller tries again after each time-out; what is between, such as a proxy, may keep the calls
+	for range cap(answered) { // Metacontroller tries again after each time-out; something between, such as a proxy, may keep the calls
 		wrote := make(chan struct{})
 		ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(wrote) }})
 		call, err := http.NewRequestWithContext(ctx, http.MethodPost, paused.url+"/sync", bytes.NewReader(body))
@@ -50,9 +50,9 @@ func TestACallThatWaitedForAPausedReplicaMakesNothing(t *testing.T) {
 	}
 	upAt(t, g, other.url)
 	remove(t, g)
-	time.Sleep(other.lease + pauseNoticed) // then nobody removes what comes late
+	time.Sleep(other.lease + pauseNoticed) // then nothing removes what arrives late
 	if n := len(answered); n > 0 {
-		t.Errorf("a replica that stands still has answered %d calls", n)
+		t.Errorf("a stopped replica has answered %d calls", n)
 	}
 	paused.resume()
 	for range cap(answered) {
@@ -62,12 +62,13 @@ func TestACallThatWaitedForAPausedReplicaMakesNothing(t *testing.T) {
 	r.empty(1)
 }
 
-// replicasStops are the calls to vCenter, from the scale-in on, at which a replica is stopped in TestACopyThatStoodStill.
-var replicasStops = flag.String("replicas.stops", "4", "at which calls to vCenter a replica is stopped, with commas between")
+// replicasStops are the calls to vCenter, from the scale-in on, at which
+// TestAStoppedReplicaThatResumesTakesDownNoMemberOfTheNewSpec stops a replica.
+var replicasStops = flag.String("replicas.stops", "4", "the calls to vCenter at which to stop a replica, separated by commas")
 
-// A replica stands still with the answer to one of its calls on the way, and goes on when the others have done otherwise:
-// what it was about to do, on the strength of what it had seen, is not done.
-func TestAReplicaThatStoodStillHarmsNoMemberThatIsWantedAgain(t *testing.T) {
+// A replica stops with the answer to one of its calls on the way, and resumes when the others have done otherwise: it must not do
+// what it was about to do, because what it saw is no longer true.
+func TestAStoppedReplicaThatResumesTakesDownNoMemberOfTheNewSpec(t *testing.T) {
 	t.Parallel()
 	for _, text := range strings.Split(*replicasStops, ",") {
 		nth, err := strconv.Atoi(text)
@@ -115,7 +116,7 @@ func TestAReplicaThatStoodStillHarmsNoMemberThatIsWantedAgain(t *testing.T) {
 	}
 }
 
-// callUntilStopped calls a group's hook until its replica stands still; a call that waits then is given up.
+// callUntilStopped calls a group's hook until its replica stops; a call that waits then is given up.
 func (r *rig) callUntilStopped(g *metacontroller.Group, stopped <-chan struct{}) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(within(r.t))

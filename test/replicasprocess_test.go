@@ -30,20 +30,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-var replicasBinary = flag.String("replicas.binary", "", "the vmgroup that replicas in processes of their own run, such as bin/vmgroup; the test binary if empty, with a shorter lease")
+var replicasBinary = flag.String("replicas.binary", "", "the vmgroup binary for replicas that are processes, such as bin/vmgroup; if empty, the test binary, with a shorter lease")
 
-// processLease is the lease of a replica that is the test binary: one that a test can wait for in real time.
+// processLease is the lease of a replica that is the test binary: short enough for a test to wait in real time.
 const processLease = 1500 * time.Millisecond
 
-// The settings of a replica that the test binary is, from its environment.
+// The settings of a replica that is the test binary, from its environment.
 const replicaHost, replicaUser, replicaPassword, replicaThumbprint = "VMGROUP_TEST_COPY_HOST", "VMGROUP_TEST_COPY_USER", "VMGROUP_TEST_COPY_PASS", "VMGROUP_TEST_COPY_THUMBPRINT"
 
-// TestMain's way into a replica: this is no test, but what the test binary does as a replica's process. It ends with its
-// standard input, so it does not outlive the test.
+// TestServeAsAReplica is no test, but what the test binary does as the process of a replica. It ends with its standard input, so it
+// does not outlive the test.
 func TestServeAsAReplica(t *testing.T) {
 	host := os.Getenv(replicaHost)
 	if host == "" {
-		t.Skip("this is what a replica's process runs")
+		t.Skip("this is for a replica's process")
 	}
 	var groups *loop.Loop
 	vc, err := vsphere.New(vsphere.Config{
@@ -91,7 +91,7 @@ func (r *rig) serveProcess() *processReplica {
 	password, _ := w.URL().User.Password()
 	p := &processReplica{t: r.t, wire: w, lease: processLease}
 	if *replicasBinary != "" {
-		p.lease = 10 * time.Second // the least that it takes
+		p.lease = 10 * time.Second // the shortest possible
 		secret := filepath.Join(r.t.TempDir(), "password")
 		r.must(os.WriteFile(secret, []byte(password), 0o600))
 		p.Cmd = exec.Command(*replicasBinary, "serve", "--listen", "127.0.0.1:0", "--host", w.URL().Host, "--user", w.URL().User.Username(),
@@ -153,10 +153,10 @@ func (p *processReplica) logged() string {
 
 func (p *processReplica) signal(s syscall.Signal) { _ = p.Process.Signal(s) } // it may have ended
 
-// kill ends the replica without a word, also one that is stopped.
+// kill ends the replica at once, even if it is stopped.
 func (p *processReplica) kill() { p.signal(syscall.SIGKILL) }
 
-// stop has the replica stand still, until resume: its connections stay, and what is sent to it waits.
+// stop stops the process until resume: its connections stay, and what is sent to it waits.
 func (p *processReplica) stop() {
 	p.signal(syscall.SIGSTOP)
 	for { // it runs on for a moment; https://pubs.opengroup.org/onlinepubs/9799919799/functions/waitpid.html
@@ -170,7 +170,7 @@ func (p *processReplica) stop() {
 
 func (p *processReplica) resume() { p.signal(syscall.SIGCONT) }
 
-// ready waits until the replica has read vCenter's inventory, and waits for news of it.
+// ready waits until the replica has read vCenter's inventory, and waits for updates.
 func (p *processReplica) ready() {
 	p.t.Helper()
 	eventually(p.t, patience, "the replica watches vCenter", func() bool {

@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// tasksUnderWay counts the tasks in vCenter that have not ended, but for the removal of folders, which nobody waits for.
+// tasksUnderWay counts the tasks in vCenter that have not ended, except for the removal of folders, which nothing waits for.
 func (r *rig) tasksUnderWay() (n int) {
 	client := r.Admin().Client
 	res, err := property.DefaultCollector(client).RetrieveProperties(context.Background(), types.RetrieveProperties{SpecSet: []types.PropertyFilterSpec{{
@@ -28,24 +28,24 @@ func (r *rig) tasksUnderWay() (n int) {
 		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state", "info.descriptionId"}}},
 	}}})
 	if err != nil {
-		r.t.Error(err) // a look that sees nothing proves nothing
+		r.t.Error(err) // a look that fails proves nothing
 		return 0
 	}
 	for _, task := range res.Returnval {
-		told := map[string]any{}
+		properties := map[string]any{}
 		for _, p := range task.PropSet {
-			told[p.Name] = p.Val
+			properties[p.Name] = p.Val
 		}
-		state := told["info.state"]
-		if (state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued) && told["info.descriptionId"] != string(vcsim.UnregisterAndDestroy) {
+		state := properties["info.state"]
+		if (state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued) && properties["info.descriptionId"] != string(vcsim.UnregisterAndDestroy) {
 			n++
 		}
 	}
 	return n
 }
 
-// Each replica of the server keeps to its own slots and knows nothing of the others' tasks: together they have at most
-// replicas × (slots + 1) under way.
+// Each replica of the server keeps to its own slots and doesn't know of the others' tasks: together they have at most replicas ×
+// (slots + 1) under way.
 func TestReplicasTogetherKeepToTheirSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestReplicasTogetherKeepToTheirSlots(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		eventually(t, patience, "all slots are taken", func() bool { return r.tasksUnderWay() >= replicas*(slots+1) })
-		time.Sleep(5 * time.Second) // those who met another replica's clone have tried again by now
+		time.Sleep(5 * time.Second) // replicas that met another one's clone have tried again by now
 		r.Release(vcsim.Clone)
 		for i, g := range list {
 			random := rand.New(rand.NewPCG(1, uint64(i)))
@@ -91,11 +91,11 @@ func TestReplicasTogetherKeepToTheirSlots(t *testing.T) {
 		all.Wait()
 		seen := stop()
 		if most := replicas * (slots + 1); seen.most > most {
-			t.Errorf("%d tasks were under way at once; they are to be at most %d", seen.most, most)
+			t.Errorf("%d tasks were under way at once, want at most %d", seen.most, most)
 		}
 		t.Logf("replicas=%d slots=%d groups=%d: at most %d tasks at once, of %d allowed (%d looks)", replicas, slots, groups, seen.most, replicas*(slots+1), seen.looks)
 		if n := len(slices.DeleteFunc(r.VMs(), func(vm vcsim.VM) bool { return vm.Template })); n != groups {
-			t.Errorf("there are %d members, and %d are wanted", n, groups)
+			t.Errorf("%d members, want %d", n, groups)
 		}
 	})
 }

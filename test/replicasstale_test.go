@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Requests that Metacontroller sent. Its parents come from a cache, so one may be older than another that was sent before.
+// Requests that Metacontroller sent. Its parents come from a cache, so one may be older than another that it sent before.
 
 // post sends a captured request to a replica.
 func (c *wiredReplica) post(hook, file string) metacontroller.Answer {
@@ -34,8 +34,8 @@ func (c *wiredReplica) post(hook, file string) metacontroller.Answer {
 	return a
 }
 
-// allReady reports whether a group has that many members, and all are ready. Its phase says no more here: a captured parent that
-// has no child yet is sent for so long that a foreign object seems to have the child's name.
+// allReady reports whether a group has this many members, all ready. Its phase is of no use here: a captured parent without a child
+// is sent for so long that a foreign object seems to have the child's name.
 func allReady(a metacontroller.Answer, n int32) bool {
 	return a.Status.CurrentReplicas == n && a.Status.ReadyReplicas == n
 }
@@ -45,13 +45,13 @@ func capturedRig(t *testing.T) *rig {
 	return newRig(t, vcsim.Config{Templates: []string{"ubuntu-24.04"}})
 }
 
-// The pair is of one parent, a moment apart, and the second knows nothing of the first one's answer.
-func TestAStalePairAtTwoReplicasMakesEachMemberOnce(t *testing.T) {
+// The pair is of one parent, a moment apart, and the second one doesn't know the answer to the first.
+func TestTwoReplicasWithAStaleParentCloneEachMemberOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := capturedRig(t)
 		a, b := r.serveWired(), r.serveWired()
-		eventually(t, patience, "both say that two members are up", func() bool {
+		eventually(t, patience, "both report that two members are up", func() bool {
 			return allReady(a.post("/sync", "sync-stale-pair-1.json"), 2) && allReady(b.post("/sync", "sync-stale-pair-2.json"), 2)
 		})
 		equal(t, r.names(web), running(2))
@@ -67,15 +67,15 @@ func (r *rig) tidy(replicas ...*wiredReplica) {
 	}
 }
 
-// A life as it was captured, with the parents of lower generations shown again to all replicas, also to one that was never
-// called before, and while the group is removed.
+// A captured life, in which all replicas get the parents of lower generations again, even a replica that was never called before,
+// and even while the group is removed.
 func TestParentsOfLowerGenerationsUndoNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := capturedRig(t)
 		a, b, c := r.serveWired(), r.serveWired(), r.serveWired()
-		eventually(t, patience, "two are up", func() bool { return allReady(a.post("/sync", "sync-create.json"), 2) })
-		eventually(t, patience, "three are up", func() bool { return allReady(b.post("/sync", "sync-after-scale.json"), 3) })
+		eventually(t, patience, "two members are up", func() bool { return allReady(a.post("/sync", "sync-create.json"), 2) })
+		eventually(t, patience, "three members are up", func() bool { return allReady(b.post("/sync", "sync-after-scale.json"), 3) })
 		was := refs(r.members())
 		for range 20 {
 			for _, server := range []*wiredReplica{a, b, c} {
@@ -83,7 +83,7 @@ func TestParentsOfLowerGenerationsUndoNothing(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		eventually(t, patience, "three are up", func() bool { return allReady(a.post("/sync", "sync-after-edit.json"), 3) })
+		eventually(t, patience, "three members are up", func() bool { return allReady(a.post("/sync", "sync-after-edit.json"), 3) })
 		r.sameVMs(was)
 
 		eventually(t, patience, "the group is finalized", func() bool {

@@ -32,27 +32,26 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// patience is how long a test waits for what should happen. In a bubble that is virtual time.
+// patience is how long a test waits for what should happen. In a bubble, that is virtual time.
 const patience = 30 * time.Minute
 
-// rig is an embedded vCenter with an admin logged in to it.
+// rig is an embedded vCenter with an administrator logged in to it.
 type rig struct {
 	*vcsim.VCenter
 	t     testing.TB
 	admin *govmomi.Client
 	find  *find.Finder
-	// network is the one in memory that all parts of the rig are on; nil: loopback, in real time.
+	// the network in memory that all parts of the rig are on; nil: loopback, in real time
 	network   *memnet.Network
 	transport *http.Transport // of all clients but the server's own
-	direct    bool            // replicas call without HTTP and XML, and are called so
+	direct    bool            // replicas call vCenter and are called without HTTP and XML
 	hooks     memnet.Handlers // of the replicas, if direct
 	planted   *defect         // in all replicas; nil: none
-	served    int             // replicas that were started
+	served    int             // replicas started so far
 }
 
-// newRig starts a vCenter on a network in memory, whose tasks and guests take their time. It must be called in a bubble, and
-// ends with it. Replicas of the server call it directly, which is several times as fast as by HTTP and XML; each way there is has
-// lives of its own (ways_test.go).
+// newRig starts a vCenter on a network in memory, whose tasks and guests take their time. Call it in a bubble; it ends with it.
+// Replicas of the server call it directly, which is several times as fast as by HTTP and XML; lives run in each way (ways_test.go).
 func newRig(t testing.TB, cfg vcsim.Config) *rig {
 	t.Helper()
 	return newRigBy(t, direct, cfg)
@@ -72,7 +71,7 @@ func newRigBy(t testing.TB, by way, cfg vcsim.Config) *rig {
 	return r
 }
 
-// memoryRig is newRigBy without an admin.
+// memoryRig is newRigBy without an administrator.
 func memoryRig(t testing.TB, by way, cfg vcsim.Config) *rig {
 	t.Helper()
 	if cfg.Latency == (vcsim.Latency{}) {
@@ -88,8 +87,7 @@ func memoryRig(t testing.TB, by way, cfg vcsim.Config) *rig {
 	return r
 }
 
-// newRealRig starts a vCenter on loopback, in real time, for replicas that are processes of their own, and for
-// what is about sockets.
+// newRealRig starts a vCenter on loopback, in real time, for replicas that are processes, and for tests of sockets.
 func newRealRig(t testing.TB, cfg vcsim.Config) *rig {
 	t.Helper()
 	r := startRig(t, cfg, nil, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 100})
@@ -112,7 +110,7 @@ func startRig(t testing.TB, cfg vcsim.Config, network *memnet.Network, transport
 	return &rig{VCenter: sim, t: t, network: network, transport: transport}
 }
 
-// login logs the admin in (again: a restart ends all sessions).
+// login logs the administrator in (again: a restart ends all sessions).
 func (r *rig) login() {
 	r.t.Helper()
 	client, err := r.Login(context.Background(), r.URL().User, r.transport)
@@ -129,7 +127,7 @@ func (r *rig) login() {
 	r.admin, r.find = client, find.NewFinder(client.Client)
 }
 
-// listen gives a listener on the rig's network.
+// listen returns a listener on the rig's network.
 func (r *rig) listen() net.Listener {
 	r.t.Helper()
 	if r.network != nil {
@@ -204,14 +202,14 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplic
 		stopVC()
 		<-vcDone
 		if outside := role.Outside(callsIn(r.t, vcCfg.Metrics.(*prometheus.Registry))); len(outside) > 0 {
-			r.t.Errorf("calls that the least role does not tell of: %v", outside)
+			r.t.Errorf("calls that the least role doesn't cover: %v", outside)
 		}
 	}}
 	r.t.Cleanup(s.stop)
 	return s
 }
 
-// hostOf is what --host says of a vCenter: its URL without user and password.
+// hostOf is what --host takes for a vCenter: its URL without user and password.
 func hostOf(vcenter *url.URL) string {
 	return (&url.URL{Scheme: vcenter.Scheme, Host: vcenter.Host, Path: vcenter.Path}).String()
 }
@@ -221,7 +219,7 @@ func (s *serverReplica) group(name string, replicas int32) *metacontroller.Group
 	return s.groupOf("default", name, "uid-"+name, replicas)
 }
 
-// groupOf makes a group that calls this replica, of any namespace and UID.
+// groupOf makes a group that calls this replica, of any namespace, name and UID.
 func (s *serverReplica) groupOf(namespace, name, uid string, replicas int32) *metacontroller.Group {
 	g := metacontroller.New(s.url, namespace, name, uid, replicas)
 	g.Client = s.rig.client()
@@ -274,7 +272,7 @@ func remove(t testing.TB, g *metacontroller.Group) {
 	}
 }
 
-// eventually waits until something holds.
+// eventually waits until a condition holds.
 func eventually(t testing.TB, limit time.Duration, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -296,7 +294,7 @@ func (r *rig) vm(path string) *object.VirtualMachine {
 	return vm
 }
 
-// names lists the VMs of a folder, as name+ for powered-on ones.
+// names lists the VMs of a folder; a powered-on one is name+.
 func (r *rig) names(folder string) []string {
 	r.t.Helper()
 	ctx := context.Background()
@@ -324,7 +322,7 @@ func (r *rig) names(folder string) []string {
 	return names
 }
 
-// task waits for an admin's task.
+// task waits for an administrator's task.
 func (r *rig) task(task *object.Task, err error) {
 	r.t.Helper()
 	if err == nil {

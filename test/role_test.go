@@ -21,7 +21,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// leastRole are the ids of its privileges.
+// leastRole are the ids of the least role's privileges.
 func leastRole() (ids []string) {
 	for _, p := range role.Least() {
 		ids = append(ids, p.ID)
@@ -29,7 +29,7 @@ func leastRole() (ids []string) {
 	return ids
 }
 
-// everything has a group make use of all that needs a privilege of its own.
+// everything makes a group use all that needs a privilege of its own.
 func everything(s *v1alpha1.VmGroupSpec) {
 	s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
 	s.Placement.StoragePolicy = "vSAN Default Storage Policy"
@@ -43,12 +43,12 @@ func everything(s *v1alpha1.VmGroupSpec) {
 // ova is a template with vApp properties.
 const ova = "ubuntu-ova"
 
-// counted has a server count its calls of vCenter.
+// counted makes a server count its calls to vCenter.
 func counted(registry *prometheus.Registry) func(*vsphere.Config, *loop.Config) {
 	return func(c *vsphere.Config, _ *loop.Config) { c.Metrics = registry }
 }
 
-// callsIn are the calls that servers made, by method. (The embedded vCenter's Calls are also those of the tests' admin.)
+// callsIn are the servers' calls, by method. (The embedded vCenter's Calls include those of the test's administrator.)
 func callsIn(t testing.TB, registry *prometheus.Registry) map[string]int {
 	t.Helper()
 	families, err := registry.Gather()
@@ -76,7 +76,7 @@ func roleRig(t *testing.T) *rig {
 	return r
 }
 
-func TestALifeWithExactlyTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
+func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := roleRig(t)
@@ -100,17 +100,17 @@ func TestALifeWithExactlyTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing
 			"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag",
 			"tagging/tag-association attach-multiple-tags-to-object"} {
 			if made[method] == 0 {
-				t.Errorf("the life made no call of %s, so that it shows nothing about it", method)
+				t.Errorf("the life never called %s, so it proves nothing about it", method)
 			}
 		}
 	})
 }
 
-// lacking says what a life without one privilege comes to: at which stage it is stopped, and in what group.
+// lacking is a life without one privilege: at which stage it is blocked, and in what group.
 type lacking struct {
 	privilege string
 	change    func(*v1alpha1.VmGroupSpec)
-	// then is done once the group is up and the privilege withdrawn; nil: it is withdrawn before the group is made.
+	// then is done once the group is up and the privilege withdrawn; nil: it is withdrawn before the group is created.
 	then func(*metacontroller.Group)
 	// going reports whether the group is then deleted.
 	going bool
@@ -160,17 +160,17 @@ var lackings = []lacking{
 func tagged(s *v1alpha1.VmGroupSpec)       { s.Tags = []v1alpha1.Tag{{Category: "known", Name: "tag"}} }
 func inQuarantine(s *v1alpha1.VmGroupSpec) { s.Deletion.QuarantineSeconds = 3600 }
 
-// elsewhere are privileges whose lack no status can tell in this rig, and where it is shown.
+// elsewhere are privileges whose absence no status can show in this rig, and where it is tested.
 var elsewhere = map[string]string{
 	"System.View":                      "every role has it; objects that cannot be seen: the tests of Hide",
 	"System.Read":                      "every role has it",
 	"VirtualMachine.Interact.Reset":    "vsphere: TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion",
 	"VirtualMachine.Config.RemoveDisk": "below: TestADiskFromElsewhereIsNotDestroyedWithoutTheRightToDetachIt",
-	"VirtualMachine.Config.Annotation": "below: TestAMemberIsMadeWithoutNotesWhereTheirPrivilegesAreMissing",
+	"VirtualMachine.Config.Annotation": "below: TestAMemberIsClonedWithoutNotesIfTheirPrivilegesAreMissing",
 	"VirtualMachine.Config.ManagedBy":  "below: the same",
 }
 
-func TestEachPrivilegeOfTheLeastRoleThatIsMissingIsNamedInTheStatus(t *testing.T) {
+func TestTheStatusNamesEachMissingPrivilegeOfTheLeastRole(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := roleRig(t)
@@ -179,7 +179,7 @@ func TestEachPrivilegeOfTheLeastRoleThatIsMissingIsNamedInTheStatus(t *testing.T
 		r.must(r.AddCustomizationSpec("other", false))
 		r.Restrict(leastRole()...)
 		s := r.serve(inCluster0, func(_ *vsphere.Config, c *loop.Config) { c.Slots = 16 })
-		up(t, s.group("first", 1)) // the root folder of all groups is there from then on
+		up(t, s.group("first", 1)) // from now on the root folder of all groups exists
 		for _, x := range lackings {
 			name := strings.ToLower(strings.ReplaceAll(x.privilege[strings.LastIndexByte(x.privilege, '.')+1:], ".", "-"))
 			if strings.HasPrefix(x.privilege, "Folder.") {
@@ -213,13 +213,13 @@ func TestEachPrivilegeOfTheLeastRoleThatIsMissingIsNamedInTheStatus(t *testing.T
 		}
 		for _, id := range leastRole() {
 			if !slices.Contains(shown, id) && elsewhere[id] == "" {
-				t.Errorf("no life without %s is led", id)
+				t.Errorf("no life runs without %s", id)
 			}
 		}
 	})
 }
 
-// saysMissing asks until the status tells of the privilege.
+// saysMissing asks until the status names the privilege.
 func (r *rig) saysMissing(ask func(context.Context) (metacontroller.Answer, error), privilege string) {
 	r.t.Helper()
 	var last metacontroller.Answer
@@ -232,11 +232,11 @@ func (r *rig) saysMissing(ask func(context.Context) (metacontroller.Answer, erro
 		})
 	})
 	if r.t.Failed() {
-		r.t.Logf("it says: %s", last.Status.LastMessage)
+		r.t.Logf("status: %s", last.Status.LastMessage)
 	}
 }
 
-func TestAMemberIsMadeWithoutNotesWhereTheirPrivilegesAreMissing(t *testing.T) {
+func TestAMemberIsClonedWithoutNotesIfTheirPrivilegesAreMissing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := roleRig(t)
@@ -246,7 +246,7 @@ func TestAMemberIsMadeWithoutNotesWhereTheirPrivilegesAreMissing(t *testing.T) {
 		g := r.serve(inCluster0).group("web", 1)
 		up(t, g)
 		if d := r.details(webFolder + "web-0"); d.ManagedBy != nil || strings.Contains(d.Annotation, "VmGroup") {
-			t.Errorf("it is %+v", d)
+			t.Errorf("details: %+v", d)
 		}
 		remove(t, g)
 	})

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// endpoints are those of all the group's slices, as "name ready|serving|terminating", in order.
+// endpoints are those of all slices of the group, as "name ready|serving|terminating", in order.
 func endpoints(t testing.TB, g *metacontroller.Group) []string {
 	t.Helper()
 	var all []string
@@ -52,7 +52,7 @@ func endpoints(t testing.TB, g *metacontroller.Group) []string {
 	return all
 }
 
-func TestEndpointsFollowReadinessAndLeavingMembersAreDrained(t *testing.T) {
+func TestEndpointsFollowReadinessAndRemovedMembersAreDrainedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -79,8 +79,8 @@ func TestEndpointsFollowReadinessAndLeavingMembersAreDrained(t *testing.T) {
 		began := time.Now()
 		for r.vm(webFolder+"web-2") != nil {
 			vms := r.members()
-			if took := time.Since(began); took < 59*time.Second && tally(vms, isOn) != 3 { // the mark's time is in whole seconds
-				t.Fatalf("web-2 was touched after %s", took)
+			if took := time.Since(began); took < 59*time.Second && tally(vms, isOn) != 3 { // the mark's time has whole seconds
+				t.Fatalf("web-2 was taken down after %s", took)
 			}
 			_, err := g.Sync(within(t))
 			r.must(err)
@@ -94,15 +94,15 @@ func TestEndpointsFollowReadinessAndLeavingMembersAreDrained(t *testing.T) {
 		r.must(err)
 		equal(t, endpoints(t, g), []string{"web-0 terminating", "web-1 terminating"})
 		if n := tally(r.members(), isOn); n != 2 {
-			t.Errorf("%d run while they are drained", n)
+			t.Errorf("%d members run during the drain", n)
 		}
 		_, err = g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
 		r.must(err)
 	})
 }
 
-// Tools may take docker0's address for the guest's primary one.
-func TestDocker0IsNoEndpointAndMovesNone(t *testing.T) {
+// Tools may report docker0's address as the guest's primary one.
+func TestDocker0sAddressIsNeverPublishedAndChangesNoEndpoint(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true, IP: 10 * time.Second})
@@ -126,7 +126,7 @@ func TestDocker0IsNoEndpointAndMovesNone(t *testing.T) {
 		_, err := g.Sync(within(t))
 		r.must(err)
 		if d := r.details(webFolder + "web-1"); d.IP != docker0 {
-			t.Fatalf("its primary address is %s", d.IP)
+			t.Fatalf("primary address: %s", d.IP)
 		}
 		equal(t, endpoints(t, g), []string{"web-0 ready"}) // its own address is yet to come
 		up(t, g)
@@ -149,7 +149,7 @@ func TestAnAddressThatComesLaterIsPublishedAtOnce(t *testing.T) {
 		a, err := g.Sync(within(t))
 		r.must(err)
 		if ips := a.Status.Members[0].IPs; len(ips) != 2 || ips[1] != "fd00::7" {
-			t.Errorf("after two seconds it has the addresses %v", ips)
+			t.Errorf("after two seconds: addresses %v", ips)
 		}
 		remove(t, g)
 	})
@@ -175,7 +175,7 @@ func TestEveryReplicaListsAllGroupsForPrometheus(t *testing.T) {
 			Targets []string
 			Labels  map[string]string
 		}
-		eventually(t, patience, "the other replica has read both", func() bool {
+		eventually(t, patience, "the other replica has read both groups", func() bool {
 			code, text := get(other.url + "/sd?port=9100")
 			all = nil
 			return code == http.StatusOK && json.Unmarshal([]byte(text), &all) == nil && len(all) == 2
@@ -192,7 +192,7 @@ func TestEveryReplicaListsAllGroupsForPrometheus(t *testing.T) {
 			t.Errorf("%d %s", code, text)
 		}
 		r.Down()
-		eventually(t, patience, "while vCenter's state is unknown, Prometheus keeps its targets", func() bool {
+		eventually(t, patience, "Prometheus keeps its targets while vCenter's state is unknown", func() bool {
 			code, _ := get(other.url + "/sd")
 			return code == http.StatusServiceUnavailable
 		})

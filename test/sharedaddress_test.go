@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// As the clones of a template do whose /etc/machine-id is not empty.
-func TestMembersWhoseGuestsGetOneAddressAreTold(t *testing.T) {
+// As with clones of a template whose /etc/machine-id isn't empty.
+func TestMembersWhoseGuestsShareAnAddressAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, IP: time.Minute}})
@@ -24,14 +24,14 @@ func TestMembersWhoseGuestsGetOneAddressAreTold(t *testing.T) {
 		was := refs(r.members())
 		r.must(r.SetIP("web-0", "10.9.9.9"))
 		r.must(r.SetIP("web-2", "10.9.9.9"))
-		told := func(a metacontroller.Answer) bool {
+		reported := func(a metacontroller.Answer) bool {
 			c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionDuplicateAddress)
 			return c != nil && c.Status == "True" && strings.Contains(c.Message, "10.9.9.9 (web-0, web-2)")
 		}
-		until(t, g, "the address is told", told)
+		until(t, g, "the shared address is reported", reported)
 		time.Sleep(time.Hour)
 		r.sameVMs(was)
 		r.must(r.SetIP("web-2", "10.9.9.8"))
-		until(t, g, "it is no longer", func(a metacontroller.Answer) bool { return !told(a) })
+		until(t, g, "it is no longer reported", func(a metacontroller.Answer) bool { return !reported(a) })
 	})
 }

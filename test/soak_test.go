@@ -25,14 +25,14 @@ import (
 
 var soakFor = flag.Duration("soak.for", time.Second, "how long the soak's churn lasts; make soak: 5 minutes")
 
-// TestChurnLeaksNothing creates, scales, rolls and deletes groups for a while, with two replicas of the server that are
-// restarted now and then, sessions that are dropped and a vCenter that is away; and compares what is there when all is
-// deleted and quiet: after the first part, and at the end.
+// TestChurnLeaksNothing creates, scales, rolls and deletes groups for a while, with two replicas of the server that are restarted
+// now and then, sessions that are dropped and a vCenter that is down at times. It compares the resources in use after the first
+// part and at the end, when all groups are deleted and nothing is under way.
 func TestChurnLeaksNothing(t *testing.T) {
 	rate := runtime.MemProfileRate
 	runtime.MemProfileRate = 16 << 10
 	defer func() { runtime.MemProfileRate = rate }()
-	t.Setenv("TMPDIR", t.TempDir()) // so that what is left in it is ours
+	t.Setenv("TMPDIR", t.TempDir()) // so that everything left in it is ours
 	s := newSoak(t)
 	s.churn(*soakFor / 3)
 	s.quiet()
@@ -40,15 +40,15 @@ func TestChurnLeaksNothing(t *testing.T) {
 	s.churn(*soakFor - *soakFor/3)
 	s.quiet()
 	after := s.sample("last quiet")
-	t.Logf("%d groups lived, %d replicas were started, %d troubles", s.lived.Load(), s.started, s.troubles)
+	t.Logf("%d groups, %d replicas started, %d faults", s.lived.Load(), s.started, s.troubles)
 	t.Log("\n" + strings.Join(s.table, "\n"))
 	s.compare(before, after)
 	if t.Failed() {
-		t.Logf("in the temporary directory are:\n%s", strings.Join(filesIn(os.TempDir()), "\n"))
+		t.Logf("left in the temporary directory:\n%s", strings.Join(filesIn(os.TempDir()), "\n"))
 	}
 }
 
-// soak is two replicas and those who use them.
+// soak is two replicas and their clients.
 type soak struct {
 	*rig
 	mu         sync.Mutex
@@ -56,7 +56,7 @@ type soak struct {
 	registries [2]*prometheus.Registry
 	web        *http.Client
 	lived      atomic.Int64
-	lanes      int // lives that are led side by side
+	lanes      int // lives that run side by side
 	began      time.Time
 	started    int
 	troubles   int
@@ -70,7 +70,7 @@ func newSoak(t *testing.T) *soak {
 	if *soakFor >= time.Minute {
 		s.lanes = 4
 	}
-	s.must(s.admin.Logout(context.Background())) // sessions are counted
+	s.must(s.admin.Logout(context.Background())) // to count sessions
 	s.start(0)
 	s.start(1)
 	s.table = append(s.table, figuresHead)
@@ -94,13 +94,13 @@ func (s *soak) anyURL() string {
 	return s.servers[rand.IntN(2)].url
 }
 
-// churn leads lives side by side, and makes trouble, for a while; it ends when the last life has ended.
+// churn runs lives side by side, and causes faults, for a while; it ends when the last life has ended.
 func (s *soak) churn(d time.Duration) {
 	end := time.Now().Add(d)
 	var all sync.WaitGroup
 	for i := range s.lanes {
 		all.Go(func() {
-			for time.Now().Before(end) && !s.t.Failed() { // what fails once would fail for minutes
+			for time.Now().Before(end) && !s.t.Failed() { // a failure would repeat for minutes
 				s.life(fmt.Sprintf("web%d", i))
 			}
 		})
@@ -109,7 +109,7 @@ func (s *soak) churn(d time.Duration) {
 		for sampled := time.Now(); time.Now().Before(end); {
 			time.Sleep(min(1500*time.Millisecond, d/4))
 			s.trouble()
-			if time.Since(sampled) > max(*soakFor/10, time.Second) { // a sample takes its time
+			if time.Since(sampled) > max(*soakFor/10, time.Second) { // a sample takes some time
 				sampled = time.Now()
 				s.sample("churn")
 			}
@@ -118,7 +118,7 @@ func (s *soak) churn(d time.Duration) {
 	all.Wait()
 }
 
-// life is a group's: each has a UID of its own; names come again.
+// life is that of one group: each has a UID of its own; names are reused.
 func (s *soak) life(name string) {
 	n := s.lived.Add(1)
 	g := metacontroller.New("", "default", name, fmt.Sprintf("uid-soak-%d", n), int32(1+rand.IntN(3)))
@@ -134,16 +134,16 @@ func (s *soak) life(name string) {
 		func() { g.Edit(func(spec *v1alpha1.VmGroupSpec) { spec.Template, spec.Memory = otherTemplate, 8 }) },
 	} {
 		edit()
-		if !s.lead(g, g.Sync, metacontroller.Running) {
+		if !s.drive(g, g.Sync, metacontroller.Running) {
 			return
 		}
 	}
 	g.Generation++
-	s.lead(g, g.Finalize, func(a metacontroller.Answer) bool { return a.Finalized })
+	s.drive(g, g.Finalize, func(a metacontroller.Answer) bool { return a.Finalized })
 }
 
-// lead calls, now this replica, now that, until the answer is as wished. A replica that is being restarted refuses.
-func (s *soak) lead(g *metacontroller.Group, call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool) bool {
+// drive calls one or the other replica until the answer is as expected. A replica that is being restarted refuses.
+func (s *soak) drive(g *metacontroller.Group, call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
@@ -184,29 +184,29 @@ func (s *soak) trouble() {
 	}
 }
 
-// watched reports whether both replicas are logged in, know it, and watch vCenter. A list view may be there without its
-// collector: the reply to its creation was lost, and it goes with its session.
+// watched reports whether both replicas are logged in, know it, and watch vCenter. A list view may exist without its collector: the
+// reply to its creation was lost, and it goes with its session.
 func (s *soak) watched() bool {
 	c := s.Counts()
 	return c.Sessions == 2 && c.Collectors >= 2 && c.Collectors <= 2+c.ListViews
 }
 
-// quiet waits until nothing is under way: all groups are deleted, both replicas watch vCenter, and what they do a moment
-// later is done. (What awaits tasks in vCenter, a collector, a filter and a list view each, is there or not: it is given up
-// 30 s after the last task, and what is in the list by then goes with it.)
+// quiet waits until nothing is under way: all groups are deleted, both replicas watch vCenter, and what they do a moment later is
+// done. (The collector, filter and list view that await tasks in vCenter may or may not exist: they are released 30 s after the
+// last task, together with the entries in the list.)
 func (s *soak) quiet() {
 	s.t.Helper()
 	if s.t.Failed() {
-		s.t.FailNow() // what is under way never ends
+		s.t.FailNow() // something is always under way
 	}
 	s.Heal()
 	eventually(s.t, patience, "it is quiet, with both replicas logged in", func() bool {
 		return s.watched() && len(s.members()) == 0
 	})
-	eventually(s.t, patience, "no replica may act for a group", func() bool {
+	eventually(s.t, patience, "no replica has a lease", func() bool {
 		return len(s.servers[0].loop.Groups())+len(s.servers[1].loop.Groups()) == 0
 	})
-	time.Sleep(1200 * time.Millisecond) // reads are made once more after a second
+	time.Sleep(1200 * time.Millisecond) // reads are repeated once after a second
 	s.web.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()
 }

@@ -15,13 +15,13 @@ import (
 // figures are what must not grow from one quiet moment to the next.
 type figures struct {
 	vcsim.Counts
-	goroutines int   // the servers': the embedded vCenter's are not counted
-	heap       int64 // what is alive of what the servers' code has allocated, in bytes, by the memory profile
+	goroutines int   // the servers' own, without the embedded vCenter's
+	heap       int64 // what the servers' code has allocated and still uses, in bytes, by the memory profile
 	heapInUse  uint64
-	files      int // open file descriptors; 0 where that is not told
+	files      int // open file descriptors; 0 where unknown
 	left       int // files in the temporary directory
 	series     int // of both replicas' metrics
-	known      int // groups that the replicas tell of
+	known      int // groups that the replicas remember
 }
 
 const figuresHead = "   time  when         lived  goroutines  heap kB  in use kB  descriptors  tmp  sessions  rest  collectors  filters  list views  entries  container views  series  groups"
@@ -30,7 +30,7 @@ const figuresHead = "   time  when         lived  goroutines  heap kB  in use kB
 func (s *soak) sample(when string) figures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for range 3 { // finalizers, and what they free; and the profile is as of the last but one
+	for range 3 { // finalizers, and what they free; the profile is as of the last collection but one
 		runtime.GC()
 	}
 	var m runtime.MemStats
@@ -51,11 +51,11 @@ func (s *soak) sample(when string) figures {
 	return f
 }
 
-// compare says what has grown beyond its bound. A group that is deleted is remembered for an hour, so that no stale call
-// brings it back: that may cost a few kB each. One list view with its collector and filter awaits a replica's tasks, and holds
-// those that have ended until there are new ones: one for each slot. In an outage, a replica may lose the reply to the creation of a
-// view, which then goes with its session: sessions are dropped before each outage. Metrics have a series for each kind of
-// action, call and fault, and the second part may meet some that the first did not.
+// compare reports what has grown beyond its bound. A deleted group is remembered for an hour, so that no stale call restores it:
+// that may cost a few kB each. One list view with its collector and filter awaits a replica's tasks, and keeps those that have
+// ended until there are new ones: one for each slot. In an outage, a replica may lose the reply to the creation of a view, which
+// then goes with its session: sessions are dropped before each outage. Metrics have a series for each kind of action, call and
+// fault, and the second part may meet some that the first did not.
 func (s *soak) compare(before, after figures) {
 	s.t.Helper()
 	deleted := s.lived.Load()
@@ -79,7 +79,7 @@ func (s *soak) compare(before, after figures) {
 		{"groups", int64(before.known), int64(after.known), 0},
 	} {
 		if c.after > c.before+c.more {
-			s.t.Errorf("%s: %d, and %d before", c.what, c.after, c.before)
+			s.t.Errorf("%s: %d, up from %d", c.what, c.after, c.before)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func serversGoroutines() (n int) {
 	return n
 }
 
-// serversHeap counts as go tool pprof does: the profile holds samples, one for each runtime.MemProfileRate bytes.
+// serversHeap counts as go tool pprof does: the profile contains samples, one for each runtime.MemProfileRate bytes.
 func serversHeap() (bytes int64) {
 	n, _ := runtime.MemProfile(nil, false)
 	records := make([]runtime.MemProfileRecord, n+100)

@@ -8,9 +8,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Found by the soak: what awaits tasks in vCenter was forgotten, not removed, when vCenter was away for longer than a
-// moment, and stayed in a session that outlived the outage.
-func TestAnOutageLeavesNothingThatAwaitsTasksBehind(t *testing.T) {
+// Found by the soak: when vCenter was down for longer than a moment, the collector that awaits tasks was forgotten, not destroyed,
+// and stayed in a session that outlived the outage.
+func TestAnOutageLeavesNoCollectorForTasksBehind(t *testing.T) {
 	t.Parallel()
 	r := newRealRig(t, vcsim.Config{})
 	g := r.serve().group("web", 1)
@@ -18,13 +18,13 @@ func TestAnOutageLeavesNothingThatAwaitsTasksBehind(t *testing.T) {
 	for range 3 {
 		until(t, g, "the clone is awaited", func(metacontroller.Answer) bool { return r.Counts().Listed > 0 })
 		r.Down()
-		time.Sleep(300 * time.Millisecond) // longer than it takes to try again
+		time.Sleep(300 * time.Millisecond) // longer than a retry takes
 		r.Up()
-		until(t, g, "vCenter is back", func(metacontroller.Answer) bool { return r.Counts().ListViews > 0 && r.Counts().Listed > 0 })
+		until(t, g, "vCenter is up again", func(metacontroller.Answer) bool { return r.Counts().ListViews > 0 && r.Counts().Listed > 0 })
 	}
 	r.Release(vcsim.Clone)
 	up(t, g)
-	eventually(t, time.Minute, "one collector for news, one for tasks", func() bool {
+	eventually(t, time.Minute, "one collector for updates, one for tasks", func() bool {
 		c := r.Counts()
 		return c.ListViews == 1 && c.Collectors == 2 && c.Filters == 2
 	})

@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// stampTexts are the stamps that were read last, by their texts: whoever watches a life reads the same few again and again.
+// stampTexts caches decoded stamps, by their texts: a test that watches a life reads the same few again and again.
 var stampTexts struct {
 	sync.Mutex
 	read map[string]stamp.Stamp
@@ -15,21 +15,21 @@ var stampTexts struct {
 
 const stampTextsMost = 1000
 
-// stampOf is the stamp that a VM bears.
+// stampOf is the stamp of a VM.
 func stampOf(vm vcsim.VM) (stamp.Stamp, error) {
 	text := vm.ExtraConfig[stamp.Key]
 	stampTexts.Lock()
 	defer stampTexts.Unlock()
-	if bears, known := stampTexts.read[text]; known {
-		return bears, nil
+	if decoded, known := stampTexts.read[text]; known {
+		return decoded, nil
 	}
-	bears, err := stamp.Decode(text)
+	decoded, err := stamp.Decode(text)
 	if err != nil {
-		return bears, err
+		return decoded, err
 	}
 	if len(stampTexts.read) == 0 || len(stampTexts.read) >= stampTextsMost {
 		stampTexts.read = make(map[string]stamp.Stamp)
 	}
-	stampTexts.read[text] = bears
-	return bears, nil
+	stampTexts.read[text] = decoded
+	return decoded, nil
 }

@@ -28,7 +28,7 @@ func condition(a metacontroller.Answer, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// says syncs a group until its phase and message are as wished.
+// says syncs a group until its status has this phase and a message that contains the text.
 func says(t *testing.T, g *metacontroller.Group, phase v1alpha1.Phase, text string) metacontroller.Answer {
 	t.Helper()
 	a, err := g.Until(within(t), func(a metacontroller.Answer) bool {
@@ -115,7 +115,7 @@ func TestAFailedTaskIsReportedAndRetried(t *testing.T) {
 	}
 }
 
-func TestAnOutageChangesNothingAndIsSurvived(t *testing.T) {
+func TestAGroupIsUnchangedThroughAnOutageAndScalesAfterIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ breaks, heals func(r *rig) }{
 		"vCenter down":      {func(r *rig) { r.Down() }, func(r *rig) { r.Up() }},
@@ -152,16 +152,16 @@ func TestAnOutageChangesNothingAndIsSurvived(t *testing.T) {
 				equal(t, r.names(web), running(4))
 				for i, m := range before.Status.Members {
 					if after.Status.Members[i].MoRef != m.MoRef {
-						t.Errorf("%s was %s and is %s", m.Name, m.MoRef, after.Status.Members[i].MoRef)
+						t.Errorf("%s: %s before, %s now", m.Name, m.MoRef, after.Status.Members[i].MoRef)
 					}
 				}
-				eventually(t, patience, "one session of ours, and the admin's", func() bool { return r.Sessions() <= 2 })
+				eventually(t, patience, "one session of ours, and the administrator's", func() bool { return r.Sessions() <= 2 })
 			})
 		})
 	}
 }
 
-func TestAWrongPasswordIsReportedAndNotRetriedOverAndOver(t *testing.T) {
+func TestAWrongPasswordIsReportedAndNotRetriedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{User: "svc", Password: "right"})
@@ -175,7 +175,7 @@ func TestAWrongPasswordIsReportedAndNotRetriedOverAndOver(t *testing.T) {
 	})
 }
 
-func TestAnotherVCenterIsNeverActedOn(t *testing.T) {
+func TestNothingChangesInAVCenterThatIsNotTheGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first, second := newRig(t, vcsim.Config{}), newRig(t, vcsim.Config{})
@@ -208,8 +208,8 @@ func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 		up(t, g)
 		hidden := r.vm(web + "/web-1").Reference()
 		r.Hide(hidden)
-		r.DropSessions() // the stream does not tell of lost privileges: a new one begins with reading everything
-		// The server that knew the member, and one that has only the status to know it by.
+		r.DropSessions() // the stream does not report lost privileges: a new one first reads everything
+		// The server that knew the member, and one that knows it only from the status.
 		for range 2 {
 			if _, err := g.Until(within(t), func(a metacontroller.Answer) bool {
 				return condition(a, v1alpha1.ConditionMembersUnreachable).Status == metav1.ConditionTrue && a.Status.CurrentReplicas == 2 &&
@@ -249,7 +249,7 @@ func TestAGroupWithARenamedFolderIsRemoved(t *testing.T) {
 		remove(t, g)
 		for _, f := range []string{web, "/DC0/vm/vm-operator/default/renamed"} {
 			if left := r.names(f); len(left) > 0 {
-				t.Errorf("%s holds %v", f, left)
+				t.Errorf("%s contains %v", f, left)
 			}
 		}
 	})
@@ -282,7 +282,7 @@ func TestARecreatedPoolIsFoundAgain(t *testing.T) {
 	})
 }
 
-// removeRoot removes the folder of all groups by hand.
+// removeRoot destroys the folder of all groups, as an operator would.
 func (r *rig) removeRoot() {
 	r.t.Helper()
 	root, err := r.find.Folder(context.Background(), "/DC0/vm/vm-operator")
@@ -292,7 +292,7 @@ func (r *rig) removeRoot() {
 	r.task(root.Destroy(context.Background()))
 }
 
-func TestAGroupFindsItsWayWhenTheRootFolderIsRemoved(t *testing.T) {
+func TestAGroupScalesOutAfterTheRootFolderIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -307,7 +307,7 @@ func TestAGroupFindsItsWayWhenTheRootFolderIsRemoved(t *testing.T) {
 	})
 }
 
-// The replica that did not recreate the folder of all groups finds it all the same, and removes the group's in it. (Found by
+// A replica that did not recreate the folder of all groups still finds it, and removes the group's folder in it. (Found by
 // TestChaos, seed 50254: a folder was left behind.)
 func TestAReplicaFindsTheRootFolderThatAnotherOneRecreated(t *testing.T) {
 	t.Parallel()
@@ -331,14 +331,14 @@ func TestAReplicaFindsTheRootFolderThatAnotherOneRecreated(t *testing.T) {
 	})
 }
 
-func TestAVCenterThatDoesNotAnswerHoldsUpNoHook(t *testing.T) {
+func TestHooksAnswerAtOnceWhileVCenterHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
 		g := r.serve().group("web", 2)
 		up(t, g)
 		r.Stall()
-		g.Scale(3) // something to do, and nobody who answers
+		g.Scale(3) // something to do, and no answer
 		for range 50 {
 			began := time.Now()
 			if _, err := g.Sync(within(t)); err != nil {

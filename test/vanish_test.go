@@ -16,13 +16,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// newVanishRig is a vCenter with several hosts, on one of which each VM is.
+// newVanishRig starts a vCenter with several hosts, and each VM is on one of them.
 func newVanishRig(t *testing.T) *rig {
 	t.Helper()
 	return newRig(t, vcsim.Config{Hosts: 3, Guest: vcsim.Guest{Tools: true}})
 }
 
-// couldBothRun counts the VMs of one ordinal beyond the first that are on, in the inventory or not.
+// couldBothRun counts the VMs beyond the first of each ordinal that are on, in the inventory or not.
 func (r *rig) couldBothRun() (more int) {
 	seen := map[int32]bool{}
 	for _, vm := range slices.Concat(r.VMs(), r.Away()) {
@@ -38,17 +38,17 @@ func (r *rig) couldBothRun() (more int) {
 	return more
 }
 
-// neverTwo watches that no two VMs of one ordinal run, until the test ends.
+// neverTwo checks until the test ends that no two VMs of one ordinal run.
 func (r *rig) neverTwo() {
 	stop := r.sample(r.couldBothRun)
 	r.t.Cleanup(func() {
 		if most := stop().most; most > 0 {
-			r.t.Errorf("%d ordinals had two VMs that ran", most)
+			r.t.Errorf("%d ordinals had two running VMs", most)
 		}
 	})
 }
 
-// removeHostOf removes the host of a VM from the inventory, and says which it is and how many members were on it.
+// removeHostOf removes the host of a VM from the inventory, and returns it and the number of members on it.
 func (r *rig) removeHostOf(vm string) (host string, members int) {
 	r.t.Helper()
 	d, err := r.VCenter.Details(vm)
@@ -57,7 +57,7 @@ func (r *rig) removeHostOf(vm string) (host string, members int) {
 	return path.Base(d.Host), tally(r.Away(), isStamped)
 }
 
-// hasVanished waits until so many members have vanished, for an operator to act.
+// hasVanished waits until this many members have vanished, and the status asks an operator to act.
 func hasVanished(t *testing.T, g *metacontroller.Group, n int, how string) metacontroller.Answer {
 	t.Helper()
 	a := until(t, g, "members have vanished", func(a metacontroller.Answer) bool {
@@ -79,7 +79,7 @@ func tallyVanished(s v1alpha1.VmGroupStatus) (n int) {
 	return n
 }
 
-// stays syncs a group for a while, in which nothing is made.
+// stays syncs a group for a while, in which nothing may be cloned.
 func (r *rig) stays(g *metacontroller.Group, during time.Duration) {
 	r.t.Helper()
 	before := r.Calls()["CloneVM_Task"]
@@ -93,7 +93,7 @@ func (r *rig) stays(g *metacontroller.Group, during time.Duration) {
 	}
 }
 
-func TestMembersWhoseHostIsRemovedAreNotMadeAgainAndAreMembersAgainWhenItIsBack(t *testing.T) {
+func TestMembersWhoseHostIsRemovedAreNotClonedAgainAndReturnWithTheHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newVanishRig(t)
@@ -105,7 +105,7 @@ func TestMembersWhoseHostIsRemovedAreNotMadeAgainAndAreMembersAgainWhenItIsBack(
 		hasVanished(t, g, n, "its host "+host+" was removed from the inventory by ")
 		r.stays(g, 10*time.Minute)
 		s.stop()
-		g.URL = r.serve().url // it never saw the members
+		g.URL = r.serve().url // this server never saw the members
 		hasVanished(t, g, n, "its host "+host+" was removed from the inventory by ")
 		r.stays(g, 10*time.Minute)
 		r.must(r.AddHost(host))
@@ -120,7 +120,7 @@ func TestMembersWhoseHostIsRemovedAreNotMadeAgainAndAreMembersAgainWhenItIsBack(
 	})
 }
 
-func TestNoMemberIsMadeAgainAfterVCenterWasRestoredFromABackup(t *testing.T) {
+func TestNoMemberIsClonedAgainAfterVCenterIsRestoredFromABackup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newVanishRig(t)
@@ -135,7 +135,7 @@ func TestNoMemberIsMadeAgainAfterVCenterWasRestoredFromABackup(t *testing.T) {
 		r.Restore(backup)
 		hasVanished(t, g, 2, "restore from a backup")
 		g.Scale(4) // the new one has the moRef of one that vanished
-		until(t, g, "a fourth is there", func(a metacontroller.Answer) bool {
+		until(t, g, "a fourth member exists", func(a metacontroller.Answer) bool {
 			return a.Status.CurrentReplicas == 4 && a.Status.ReadyReplicas == 2
 		})
 		s.stop()
@@ -151,7 +151,7 @@ func TestNoMemberIsMadeAgainAfterVCenterWasRestoredFromABackup(t *testing.T) {
 	})
 }
 
-func TestAMemberThatIsUnregisteredIsHeldAndAMemberThatIsDestroyedIsMadeAgain(t *testing.T) {
+func TestADestroyedMemberIsClonedAgainAndAnUnregisteredOneIsNot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newVanishRig(t)
@@ -159,7 +159,7 @@ func TestAMemberThatIsUnregisteredIsHeldAndAMemberThatIsDestroyedIsMadeAgain(t *
 		g := r.serve().group("web", 2)
 		up(t, g)
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = true })
-		until(t, g, "it is paused", func(a metacontroller.Answer) bool {
+		until(t, g, "the group is paused", func(a metacontroller.Answer) bool {
 			return meta.IsStatusConditionTrue(a.Status.Conditions, v1alpha1.ConditionPaused)
 		})
 		r.must(r.PowerOff("web-0"))
@@ -167,14 +167,14 @@ func TestAMemberThatIsUnregisteredIsHeldAndAMemberThatIsDestroyedIsMadeAgain(t *
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
 		hasVanished(t, g, 1, "it was unregistered by ")
 		r.must(r.Destroy("web-1"))
-		until(t, g, "web-1 is there again", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 1 && tallyVanished(a.Status) == 1 })
+		until(t, g, "web-1 exists again", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 1 && tallyVanished(a.Status) == 1 })
 		r.must(r.Register(r.Away()[0].InstanceUUID))
 		up(t, g)
 		equal(t, r.names(web), running(2))
 	})
 }
 
-func TestAVanishedMemberThatSpecReplaceNamesIsMadeAgainAndTheFirstGoesWhenItComesBack(t *testing.T) {
+func TestSpecReplaceReplacesAVanishedMemberAndTheFirstVMGoesWhenItComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newVanishRig(t)
@@ -195,12 +195,12 @@ func TestAVanishedMemberThatSpecReplaceNamesIsMadeAgainAndTheFirstGoesWhenItCome
 			t.Fatalf("replaced: %+v", a.Status.Replaced)
 		}
 		serving := refs(r.members())
-		stop := r.sample(func() int { // of those that replaced the others
+		stop := r.sample(func() int { // of the replacements
 			return tally(r.VMs(), func(vm vcsim.VM) bool { return serving[vm.Name] == vm.Ref.Value && isOn(vm) })
 		})
 		r.must(r.AddHost(host))
 		began := time.Now()
-		eventually(t, patience, "those that came back are off", func() bool {
+		eventually(t, patience, "the members that came back are off", func() bool {
 			_, err := g.Sync(within(t))
 			r.must(err)
 			return len(r.VMs()) == 1+3+n && r.couldBothRun() == 0
@@ -216,7 +216,7 @@ func TestAVanishedMemberThatSpecReplaceNamesIsMadeAgainAndTheFirstGoesWhenItCome
 	})
 }
 
-func TestAVanishedMemberIsReplacedAfterATimeOnlyIfTheSpecSaysSo(t *testing.T) {
+func TestAVanishedMemberIsReplacedAfterATimeoutOnlyIfTheSpecSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newVanishRig(t)
@@ -233,7 +233,7 @@ func TestAVanishedMemberIsReplacedAfterATimeOnlyIfTheSpecSaysSo(t *testing.T) {
 	})
 }
 
-func TestADeletionWaitsForAMemberThatVanishedUntilItIsBackOrLeftBehind(t *testing.T) {
+func TestADeletionWaitsUntilAVanishedMemberIsBackOrLeftBehind(t *testing.T) {
 	t.Parallel()
 	for name, back := range map[string]bool{"back": true, "left behind": false} {
 		t.Run(name, func(t *testing.T) {

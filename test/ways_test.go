@@ -10,15 +10,15 @@ import (
 type way string
 
 const (
-	byTLS  way = "tls"    // as in production, but in memory
+	byTLS  way = "tls"    // as in production, except on a network in memory
 	byHTTP way = "http"   // the same without TLS
-	direct way = "direct" // without HTTP and XML once a session is open: tagging and storage policies go by HTTP
+	direct way = "direct" // without HTTP and XML once a session is open; tagging and storage policies use HTTP
 )
 
 var wayOfAll = flag.String("way", "", "how calls reach vCenter in random lives and in the campaign: tls, http or direct; by default each seed has its own")
 
-// wayOf is the way of a life: most go directly, which is several times as fast. The plain test's first life goes by TLS, its
-// second one by HTTP.
+// wayOf is the way of a life: most calls go directly, which is several times as fast. The test's first life uses TLS, its second
+// one HTTP.
 func wayOf(seed uint64) way {
 	ways := [10]way{byTLS, byHTTP}
 	return cmp.Or(way(*wayOfAll), ways[seed%10], direct)
