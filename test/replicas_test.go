@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -59,6 +60,17 @@ func (c *wiredReplica) freezeFor(method string, most time.Duration) (frozen <-ch
 	thaw = sync.OnceFunc(func() { close(gate) })
 	c.t.Cleanup(thaw)
 	return came, thaw
+}
+
+// upAtTwo starts two replicas, and a group that both know to be up.
+func (r *rig) upAtTwo() (g *metacontroller.Group, a, b *serverReplica) {
+	r.t.Helper()
+	a, b = r.serve(), r.serve()
+	g = a.group("web", 1)
+	up(r.t, g)
+	upAt(r.t, g, b.url)
+	g.URL = a.url
+	return g, a, b
 }
 
 // answered reports whether all calls of a method on the wire have been answered, and there was one.

@@ -85,7 +85,8 @@ func TestAFolderThatArrivesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 				frozen, thaw := late.freeze("CreateFolder")
 				r.callUntil(g, frozen)
 
-				removeAt(t, g, other.url)
+				g.URL = other.url
+				remove(t, g)
 				time.Sleep(wait)
 				thaw()
 				eventually(t, patience, "the folder is answered", func() bool { return late.answered("CreateFolder") })
@@ -201,17 +202,12 @@ func TestALateFinalizeLeavesTheFolderOfTheRecreatedGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
-		a, b := r.serve(), r.serve()
-		old := a.group("web", 1)
-		up(t, old)
-		upAt(t, old, b.url)
-		removeAt(t, old, a.url)
+		old, a, b := r.upAtTwo()
+		remove(t, old)
 
 		r.Hold(vcsim.Clone)
 		again := a.groupOf(old.Namespace, old.Name, "uid-new", 1)
-		if _, err := again.Until(within(t), func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, "cloning") }); err != nil {
-			t.Fatal(err)
-		}
+		until(t, again, "cloning", func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, "cloning") })
 		before := r.Calls()["UnregisterAndDestroy_Task"]
 		old.URL = b.url
 		_, err := old.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })

@@ -258,13 +258,6 @@ func upAt(t testing.TB, g *metacontroller.Group, url string) metacontroller.Answ
 	return up(t, g)
 }
 
-// removeAt is remove at the URL of another replica of the server.
-func removeAt(t testing.TB, g *metacontroller.Group, url string) {
-	t.Helper()
-	g.URL = url
-	remove(t, g)
-}
-
 func remove(t testing.TB, g *metacontroller.Group) {
 	t.Helper()
 	if err := g.Delete(within(t)); err != nil {

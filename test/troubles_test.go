@@ -100,12 +100,9 @@ func TestAFailedTaskIsReportedAndRetried(t *testing.T) {
 				s := r.serve()
 				bad, good := s.group("bad", 3), s.group("good", 3)
 				r.FailTask(c.kind, func(vm string) bool { return strings.HasPrefix(vm, "bad-") }, c.fault, 1000)
-				a, err := bad.Until(within(t), func(a metacontroller.Answer) bool {
+				a := until(t, bad, c.reason, func(a metacontroller.Answer) bool {
 					return a.Status.Phase == c.phase && condition(a, v1alpha1.ConditionReady).Reason == c.reason
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
 				t.Log(a.Status.LastMessage)
 				up(t, good)
 				r.Heal()
@@ -211,12 +208,10 @@ func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 		r.DropSessions() // the stream does not report lost privileges: a new one first reads everything
 		// The server that knew the member, and one that knows it only from the status.
 		for range 2 {
-			if _, err := g.Until(within(t), func(a metacontroller.Answer) bool {
+			until(t, g, "web-1 is unreachable", func(a metacontroller.Answer) bool {
 				return condition(a, v1alpha1.ConditionMembersUnreachable).Status == metav1.ConditionTrue && a.Status.CurrentReplicas == 2 &&
 					slices.ContainsFunc(a.Status.Members, func(m v1alpha1.Member) bool { return m.MoRef == hidden.Value })
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 			s.stop()
 			s = r.serve()
 			g.URL = s.url
@@ -313,11 +308,7 @@ func TestAReplicaFindsTheRootFolderThatAnotherOneRecreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
-		one, two := r.serve(), r.serve()
-		g := one.group("web", 1)
-		up(t, g)
-		upAt(t, g, two.url)
-		g.URL = one.url
+		g, _, two := r.upAtTwo()
 		g.Scale(0)
 		up(t, g)
 		r.removeRoot()

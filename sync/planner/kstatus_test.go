@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,11 +36,8 @@ func TestToolsDistinguishAStoppedGroupFromOneInProgress(t *testing.T) {
 	wanted := map[v1alpha1.Phase]kstatus.Status{v1alpha1.PhaseRunning: kstatus.CurrentStatus, v1alpha1.PhasePending: kstatus.InProgressStatus,
 		v1alpha1.PhaseError: kstatus.FailedStatus}
 	seen := map[kstatus.Status]int{}
-	stories := maps.Clone(lifeStories)
-	maps.Copy(stories, changeStories)
-	maps.Copy(stories, placeStories)
-	for name, tell := range stories {
-		s := &story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute}
+	for name, tell := range allStories() {
+		s := newStory()
 		s.heard = func(r *plan.Result) {
 			want := wanted[r.Status.Phase]
 			if !s.o.Group.DeletionTimestamp.IsZero() {

@@ -34,13 +34,25 @@ type story struct {
 	heard func(*plan.Result)
 }
 
-// everyResult tells all stories, and hands over each plan with its story's name.
+func newStory() *story {
+	return &story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute}
+}
+
+// allStories are the stories of all files, by name.
+func allStories() map[string]func(*story) {
+	all := maps.Clone(lifeStories)
+	for _, more := range []map[string]func(*story){changeStories, placeStories, vanishStories} {
+		maps.Copy(all, more)
+	}
+	return all
+}
+
+// everyResult runs all stories, and passes on each plan with its story's name.
 func everyResult(heard func(story string, r *plan.Result)) {
-	stories := maps.Clone(lifeStories)
-	maps.Copy(stories, changeStories)
-	maps.Copy(stories, placeStories)
-	for name, tell := range stories {
-		tell(&story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute, heard: func(r *plan.Result) { heard(name, r) }})
+	for name, tell := range allStories() {
+		s := newStory()
+		s.heard = func(r *plan.Result) { heard(name, r) }
+		tell(s)
 	}
 }
 
@@ -150,13 +162,9 @@ func change(ordinal int32, f func(*plan.VM)) func(*plan.Observed) {
 }
 
 func TestStories(t *testing.T) {
-	stories := maps.Clone(lifeStories)
-	maps.Copy(stories, changeStories)
-	maps.Copy(stories, placeStories)
-	maps.Copy(stories, vanishStories)
-	for name, tell := range stories {
+	for name, tell := range allStories() {
 		t.Run(name, func(t *testing.T) {
-			s := &story{o: observed(3), said: map[string]bool{}, patience: 15 * time.Minute}
+			s := newStory()
 			tell(s)
 			file := filepath.Join("testdata", "stories", strings.ReplaceAll(name, " ", "-")+".txt")
 			if *update {

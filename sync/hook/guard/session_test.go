@@ -317,36 +317,36 @@ func TestWhoeverSignsInIsLedToAPageOfThisServer(t *testing.T) {
 	}
 }
 
-func TestAFormThatComesSlowlyIsCutOff(t *testing.T) {
-	t.Parallel()
+// sendSlowly sends the head of a request, and a byte of its body each second, and returns the answer after which the server hangs up.
+func sendSlowly(t *testing.T, head string) (answer string, took time.Duration) {
+	t.Helper()
 	_, cfg := tokenFiles(t, first, "", reader)
 	synctest.Test(t, func(t *testing.T) {
-		d := openInMemory(t, withBrowser(cfg), generous)
-		conn := dial(t, d)
+		conn := dial(t, openInMemory(t, withBrowser(cfg), generous))
 		began := time.Now()
-		_, _ = fmt.Fprintf(conn, "POST /ui/sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ntoken=")
+		_, _ = fmt.Fprint(conn, head)
 		drip(t, conn)
-		answer := cutOff(t, conn)
-		if took := time.Since(began); !strings.HasPrefix(answer, "HTTP/1.1 400 ") || took > formTime+2*time.Second {
-			t.Errorf("after %s: %s", took, answer)
-		}
+		answer = cutOff(t, conn)
+		took = time.Since(began)
 	})
+	return answer, took
 }
 
-// Whoever is not signed in sends a body in vain, as everywhere.
+func TestTheServerHangsUpOnASlowForm(t *testing.T) {
+	t.Parallel()
+	answer, took := sendSlowly(t, "POST /ui/sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ntoken=")
+	if !strings.HasPrefix(answer, "HTTP/1.1 400 ") || took > formTime+2*time.Second {
+		t.Errorf("after %s: %s", took, answer)
+	}
+}
+
+// The server doesn't read the body of a request that isn't signed in.
 func TestTheFormIsShownWithoutReadingABody(t *testing.T) {
 	t.Parallel()
-	_, cfg := tokenFiles(t, first, "", reader)
-	synctest.Test(t, func(t *testing.T) {
-		d := openInMemory(t, withBrowser(cfg), generous)
-		conn := dial(t, d)
-		began := time.Now()
-		_, _ = fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
-		drip(t, conn)
-		if answer := cutOff(t, conn); !strings.Contains(answer, "form, denied false") || time.Since(began) > 2*time.Second {
-			t.Errorf("after %s: %s", time.Since(began), answer)
-		}
-	})
+	answer, took := sendSlowly(t, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+	if !strings.Contains(answer, "form, denied false") || took > 2*time.Second {
+		t.Errorf("after %s: %s", took, answer)
+	}
 }
 
 func TestWithoutTokensThereIsNothingToSignInTo(t *testing.T) {
