@@ -23,7 +23,7 @@ func (s *step) start() (over bool, err error) {
 		v.read("")
 		return over, err
 	}
-	if !s.by.loop.Leased(s.ref.UID, a.VM) { // right before the calls
+	if !s.by.loop.Leased(s.ref.UID, a.VM) { // immediately before the calls
 		return false, leaseOver
 	}
 	s.judgeLease()
@@ -61,7 +61,7 @@ func (s *step) start() (over bool, err error) {
 	return false, err
 }
 
-// startOwn looks at what the replica knows of the member that the step is for.
+// startOwn checks what the replica knows of the step's member.
 func (s *step) startOwn() (over bool, err error) {
 	a := s.a
 	m, err := s.by.view.own(s.ref, a)
@@ -105,7 +105,7 @@ func (s *step) startOwn() (over bool, err error) {
 	return over, err
 }
 
-// look looks at the VM afresh.
+// look reads the VM again.
 func (s *step) look() error {
 	m, a := s.vc.find(s.a.MoRef), s.a
 	switch {
@@ -125,7 +125,7 @@ func (s *step) look() error {
 	return nil
 }
 
-// lookAtOthers looks at those that are counted upon while the member is down.
+// lookAtOthers checks the members that are relied on while this one is down.
 func (s *step) lookAtOthers() error {
 	n, gone := 0, false
 	for _, o := range s.a.Others {
@@ -153,7 +153,7 @@ func (s *step) stamp() {
 	}
 }
 
-// ask asks a guest to halt, once its stamp says so. Where that is refused, the stamp is put back.
+// ask asks a guest to halt, once its stamp says so. If the guest refuses, the stamp is restored.
 func (s *step) ask() error {
 	m := s.vc.find(s.a.MoRef)
 	err := error(leaseOver)
@@ -172,7 +172,7 @@ func (s *step) ask() error {
 		err = untried(changed)
 	case s.by.loop.Leased(s.ref.UID, s.a.VM):
 		s.judgePromise(m)
-		m.asked, m.heeds = time.Now(), s.set.heeds
+		m.asked, m.halts = time.Now(), s.set.halts
 		s.by.asked[m.MoRef] = m.Boot
 		return nil
 	}
@@ -181,7 +181,7 @@ func (s *step) ask() error {
 	return err
 }
 
-// asksFirst reports whether a PowerOff is for a guest that did not heed a request that this replica does not know to be made.
+// asksFirst reports whether a PowerOff is for a guest that ignored a request that this replica doesn't know of.
 func (s *step) asksFirst(m *plan.VM) bool {
 	boot, asked := s.by.asked[m.MoRef]
 	return s.a.Unheeded && m.Tools && !(asked && boot.Equal(m.Boot))

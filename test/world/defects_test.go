@@ -8,19 +8,19 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// defect is a fault that a test plants, to prove that it is found.
+// defect is a defect that a test plants, to prove that lives find it.
 type defect int
 
 const (
 	sound          defect = iota
 	takesNoMark           // a member is powered off instead of marked
 	clonesBeside          // a clone gets a name of its own, so that the name is no lock
-	removesBlindly        // a folder is removed with what is in it
-	seesAllWell           // whatever exists is taken for being at work
-	feelsNoPause          // a process that stood still does not notice
-	hidesAsGone           // a VM that cannot be read is taken for gone
-	awayIsGone            // a VM that vCenter does not have is taken for destroyed
-	endsUnselected        // a group that is not selected is taken for one that is deleted
+	removesBlindly        // a folder is removed with its contents
+	seesAllWell           // every VM that exists counts as working
+	feelsNoPause          // a process that was paused doesn't notice
+	hidesAsGone           // a VM that can't be read counts as gone
+	awayIsGone            // a VM that vCenter doesn't have counts as destroyed
+	endsUnselected        // a group that isn't selected counts as deleted
 )
 
 // twistCall changes what a replica is called with.
@@ -33,7 +33,7 @@ func (d defect) twistCall(c plan.Call) plan.Call {
 	return c
 }
 
-// twist changes what a replica does as the defect has it.
+// twist changes what a replica does.
 func (d defect) twist(a plan.Action) plan.Action {
 	switch {
 	case d == takesNoMark && a.Op == plan.Mark:

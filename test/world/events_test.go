@@ -10,8 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// event is one thing that happens. Whom it concerns is counted among those that it can concern at that moment, so that any
-// part of a list of events can be carried out.
+// event is one thing that happens. Its numbers choose among the objects that exist at that moment, so that any part of a list of
+// events can run.
 type event struct {
 	at   int // its place in the script
 	kind kind
@@ -22,7 +22,7 @@ func (e event) String() string { return fmt.Sprintf("%s %d %d", e.kind.name, e.a
 
 func (e event) happen(w *world) { e.kind.do(w, e.a, e.b) }
 
-// kind is a kind of event, and how often it comes.
+// kind is a kind of event, and how often it occurs.
 type kind struct {
 	name   string
 	weight int
@@ -32,12 +32,12 @@ type kind struct {
 
 var kinds []kind
 
-func init() { // they lead to lead, which knows them
+func init() { // their functions refer to kinds
 
 	kinds = slices.Concat(ordinary, users, selections, servers, operators)
 }
 
-// one gives one of a list, or the zero value of an empty one.
+// one returns an element of a list, or the zero value if the list is empty.
 func one[T any](from []T, n int) (x T) {
 	if len(from) > 0 {
 		x = from[n%len(from)]
@@ -45,9 +45,9 @@ func one[T any](from []T, n int) (x T) {
 	return x
 }
 
-// ordinary is what happens all the time.
+// ordinary lists what happens all the time.
 var ordinary = []kind{
-	{"a step goes on", 60, false, func(w *world, a, _ int) {
+	{"a step continues", 60, false, func(w *world, a, _ int) {
 		if s := one(w.steps, a); s != nil {
 			w.advance(s, well, 0)
 		}
@@ -57,14 +57,14 @@ var ordinary = []kind{
 			w.advance(s, 1+b%(ways-1), b/4)
 		}
 	}},
-	{"the stream tells one thing", 30, false, func(w *world, a, b int) {
+	{"the stream reports one change", 30, false, func(w *world, a, b int) {
 		if r := one(w.replicas, a); r != nil {
-			w.tell(r, b, false)
+			w.update(r, b, false)
 		}
 	}},
-	{"the stream tells everything", 6, false, func(w *world, a, b int) {
+	{"the stream reports everything", 6, false, func(w *world, a, b int) {
 		if r := one(w.replicas, a); r != nil {
-			w.tell(r, b, true)
+			w.update(r, b, true)
 		}
 	}},
 	{"a hook is called", 20, false, func(w *world, a, b int) {
@@ -79,7 +79,7 @@ var ordinary = []kind{
 	{"a guest boots", 8, false, func(w *world, a, _ int) {
 		if m := one(w.some(func(m *machine) bool { return m.Power == plan.PoweredOn && !m.Tools && !m.halting() }), a); m != nil {
 			w.vc.boots(m)
-			for _, r := range w.atWork() { // in peace, nobody may take it for idle still
+			for _, r := range w.running() { // in a peaceful life, no replica may still count it as idle
 				if w.set.peaceful && r.view.known {
 					r.view.read(m.MoRef)
 					r.loop.Changed("")
@@ -95,7 +95,7 @@ var ordinary = []kind{
 	}},
 }
 
-// some are the VMs of which something holds, that are there and not unmanaged.
+// some returns the VMs that satisfy a condition, except for unmanaged ones and those that are gone.
 func (w *world) some(holds func(*machine) bool) (all []*machine) {
 	for _, m := range w.vc.vms {
 		if !m.gone && !m.foreign && holds(m) {
@@ -110,7 +110,7 @@ var users = []kind{
 		n := int32(a % 6)
 		w.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = &n })
 	}},
-	{"a user takes another template", 2, false, func(w *world, a, _ int) {
+	{"a user changes the template", 2, false, func(w *world, a, _ int) {
 		w.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = []string{"ubuntu", "debian"}[a%2] })
 	}},
 	{"a user resizes", 2, false, func(w *world, a, _ int) {
@@ -124,7 +124,7 @@ var users = []kind{
 	}},
 }
 
-// stalest is how many versions old a parent may be that a replica is shown.
+// stalest is how many versions old the parent may be that a replica gets.
 const stalest = 5
 
 var servers = []kind{
@@ -143,20 +143,20 @@ var servers = []kind{
 			w.pause(r)
 		}
 	}},
-	{"a replica goes on", 5, false, func(w *world, a, b int) {
+	{"a replica resumes", 5, false, func(w *world, a, b int) {
 		if r := one(w.replicas, a); r != nil {
 			w.resume(r, b%2 == 0)
 		}
 	}},
 	{"a replica loses vCenter", 1, false, func(w *world, a, _ int) {
 		if r := one(w.replicas, a); r != nil && !r.paused {
-			w.say("%s knows nothing any more", r.name)
+			w.say("%s loses vCenter", r.name)
 			r.view.known = false
 			r.loop.Changed("")
 			w.settle()
 		}
 	}},
-	{"a stale parent comes", 4, true, func(w *world, a, b int) {
+	{"a stale parent arrives", 4, true, func(w *world, a, b int) {
 		if r := one(w.replicas, a); r != nil {
 			w.call(r, 1+b%stalest, true)
 		}

@@ -2,21 +2,21 @@ package world
 
 import "codeconnect.vmworld.com/vmgroup/sync/plan"
 
-// fault is a typed fault, as package vsphere gives them.
+// fault is a typed fault, as package vsphere returns them.
 type fault plan.Fault
 
 func (f *fault) Error() string         { return f.Reason }
 func (f *fault) PlanFault() plan.Fault { return plan.Fault(*f) }
 
 func passing(reason string) *fault {
-	return &fault{Reason: reason, Message: reason + ": it is tried again", Passing: true}
+	return &fault{Reason: reason, Message: reason + ": retried", Passing: true}
 }
 
 func person(reason string) *fault {
-	return &fault{Reason: reason, Message: reason + ": somebody has to act", Person: true}
+	return &fault{Reason: reason, Message: reason + ": an operator must act", Person: true}
 }
 
-// untried says of a fault that nothing was done.
+// untried marks a fault as one before anything was done.
 func untried(err error) error {
 	f, is := err.(*fault)
 	if !is {
@@ -27,7 +27,7 @@ func untried(err error) error {
 	return &given
 }
 
-// What the model of vsphere answers, with the marks that vsphere's faults have.
+// The faults of the model of vsphere, marked as vsphere marks them.
 var (
 	notOurs        = passing("ConcurrentAccess")
 	changed        = passing("ConcurrentAccess")
@@ -48,6 +48,6 @@ var (
 	noPermission   = person("MissingPrivilege")
 
 	// refusals are what vCenter may answer to any call.
-	refusals = []*fault{passing("TaskInProgress"), passing("ConcurrentAccess"), {Reason: "ResourceLimit", Message: "too little of everything"},
-		person("MissingPrivilege"), {Reason: "Internal", Message: "something broke"}, replyLost}
+	refusals = []*fault{passing("TaskInProgress"), passing("ConcurrentAccess"), {Reason: "ResourceLimit", Message: "no resources"},
+		person("MissingPrivilege"), {Reason: "Internal", Message: "an internal error"}, replyLost}
 )

@@ -13,9 +13,9 @@ import (
 //go:embed testdata/found
 var found embed.FS
 
-// Lives that broke an invariant once, shrunk, with the seed of their setting and their events, one a line. What a file is named for
-// has a test of its own where it was put right.
-func TestLivesThatWereFoundOnceHold(t *testing.T) {
+// Lives that once broke an invariant, shrunk, with the seed of their setting and one event per line. The name of a file is that of
+// the fault, which has a test of its own where it was fixed.
+func TestLivesThatOnceFailedHold(t *testing.T) {
 	files, err := found.ReadDir("testdata/found")
 	if err != nil {
 		t.Fatal(err)
@@ -31,14 +31,14 @@ func TestLivesThatWereFoundOnceHold(t *testing.T) {
 				t.Fatal(err)
 			}
 			set := settingOf(seed)
-			if o := lead(t, set, events, false); o.wrong != "" {
-				t.Errorf("%s\n%+v\n%s", o.wrong, describe(&set), lead(t, set, events, true).history)
+			if o := run(t, set, events, false); o.wrong != "" {
+				t.Errorf("%s\n%+v\n%s", o.wrong, describe(&set), run(t, set, events, true).history)
 			}
 		})
 	}
 }
 
-// eventsIn reads a life: "seed <n>", and then its events as they are written in a history.
+// eventsIn reads a life: "seed <n>", and then its events as a history has them.
 func eventsIn(text string) (seed uint64, events []event, err error) {
 	lines := bufio.NewScanner(strings.NewReader(text))
 	lines.Scan()
@@ -54,7 +54,7 @@ func eventsIn(text string) (seed uint64, events []event, err error) {
 		}
 		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == strings.Join(words[:name], " ") })
 		if i < 0 {
-			return 0, nil, fmt.Errorf("%q is no event", lines.Text())
+			return 0, nil, fmt.Errorf("%q is not an event", lines.Text())
 		}
 		e.kind = kinds[i]
 		events = append(events, e)

@@ -12,10 +12,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What must always hold, by the numbers of docs/design.md. It is looked at after each event, and where a step begins, goes
-// to vCenter, and ends.
+// What must always hold, by the numbers of docs/design.md. It is checked after each event, and where a step begins, reaches
+// vCenter, and ends.
 
-// least is how many members a spec promises to keep at work.
+// least is how many members a spec promises to keep working.
 func least(s *v1alpha1.VmGroupSpec) int {
 	count := func(v *intstr.IntOrString, otherwise string, up bool) int {
 		d := intstr.FromString(otherwise)
@@ -32,8 +32,8 @@ func least(s *v1alpha1.VmGroupSpec) int {
 	return max(0, int(*s.Replicas)-unavailable)
 }
 
-// works reports whether a member is at work: it is on, and well, and nothing that takes it down has begun, be it
-// one that was planned while it was not at work.
+// works reports whether a member works: it is on and healthy, and nothing that takes it down has begun, except for a step that was
+// planned while it did not work.
 func (w *world) works(m *machine) bool {
 	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || w.set.tools && !m.Tools {
 		return false
@@ -44,10 +44,9 @@ func (w *world) works(m *machine) bool {
 	})
 }
 
-// isOvertaken reports whether a guest is not asked to halt after all: the reconfigure that comes first is under way, and somebody
-// changed the VM since, so vCenter refuses it.
-//
-// [doc] VirtualMachineConfigSpec.changeVersion: "the changes are only applied if the current changeVersion matches".
+// isOvertaken reports whether a guest will not be asked to halt: the reconfigure that comes first is under way, and the VM has
+// changed since, so vCenter refuses it.
+// / [doc] VirtualMachineConfigSpec.changeVersion: "the changes are only applied if the current changeVersion matches".
 func (s *step) isOvertaken(m *machine) bool {
 	return s.asks && s.phase == underWay && s.guard != m.ChangeVersion
 }
@@ -65,37 +64,37 @@ func (w *world) working() (n int) {
 	return n
 }
 
-// look looks at vCenter after an event.
+// look checks vCenter after an event.
 func (w *world) look() {
 	uid := w.kube.uid()
 	for i, m := range w.vc.vms {
 		if m.gone && !m.away() || m.uid == "" {
 			continue
 		}
-		if slices.Contains(w.kube.buried, m.uid) {
-			w.violated("4: %s (%s) is of %s, which was finalized", m.Name, m.MoRef, m.uid)
+		if slices.Contains(w.kube.finalized, m.uid) {
+			w.violated("4: %s (%s) belongs to %s, which was finalized", m.Name, m.MoRef, m.uid)
 		}
 		for _, x := range w.vc.vms[:i] {
 			if m.claims(m.uid) && x.claims(m.uid) && x.Ordinal == m.Ordinal && !m.tampered && !x.tampered {
-				w.violated("1: %s (%s) and %s (%s) are of one ordinal", x.Name, x.MoRef, m.Name, m.MoRef)
+				w.violated("1: %s (%s) and %s (%s) have one ordinal", x.Name, x.MoRef, m.Name, m.MoRef)
 			}
 		}
 	}
 	if w.kube.group == nil || w.kube.deleting() || uid == "" {
 		return
 	}
-	// 10: in peace, nothing but our own steps takes members down.
+	// 10: in a peaceful life, only the server's steps take members down.
 	floor := w.floor()
 	switch n := w.working(); {
 	case n >= floor:
 		w.promise = floor
 	case w.set.peaceful && n < min(floor, w.promise):
-		w.violated("10: %d are at work; %d are promised", n, w.promise)
+		w.violated("10: %d members work; %d are promised", n, w.promise)
 	}
 }
 
-// floor is the least that is promised by any spec that somebody may go by: each replica may go by that of its last call until
-// its lease ends, and what was begun before is carried through.
+// floor is the lowest promise of any spec that may be in use: each replica may use that of its last call until its lease ends, and
+// completes what it has begun.
 func (w *world) floor() int {
 	if w.deleted(w.kube.uid()) {
 		return 0
@@ -114,7 +113,7 @@ func (w *world) floor() int {
 	return floor
 }
 
-// judgeBegun looks at a step that a loop has begun.
+// judgeBegun checks a step that a loop has begun.
 func (w *world) judgeBegun(s *step) {
 	s.promised = w.promisedBy(s.by)
 	for _, m := range w.vc.vms {
@@ -123,15 +122,15 @@ func (w *world) judgeBegun(s *step) {
 		}
 	}
 	if !s.by.view.known {
-		w.violated("3: %s begins while nothing is known", s)
+		w.violated("3: %s begins while the inventory is unknown", s)
 	}
 	if slices.ContainsFunc(w.steps, func(x *step) bool {
 		return x != s && !x.orphan && x.by == s.by && x.ref == s.ref && x.a.VM == s.a.VM
 	}) {
-		w.violated("1: %s begins while another one of its member is under way", s)
+		w.violated("1: %s begins while another step of its member is under way", s)
 	}
 	if g := s.by.view.vms[s.a.MoRef]; g != nil && !g.vm.Reachable {
-		w.violated("3: %s begins for a VM that cannot be reached", s)
+		w.violated("3: %s begins for an unreachable VM", s)
 	}
 	for _, m := range w.vc.vms {
 		if g := s.by.view.vms[m.MoRef]; s.a.Op == plan.Clone && m.member(s.ref.UID) && m.Ordinal == s.a.Ordinal && m.hidden && g != nil && !g.blind {
@@ -139,7 +138,7 @@ func (w *world) judgeBegun(s *step) {
 		}
 	}
 	if (takesDown(s.a.Op) && s.a.Op != plan.Reset || s.a.Op == plan.Quarantine) && !s.a.Marked && !s.a.NeverOn && !w.deleted(s.ref.UID) {
-		w.violated("7: %s takes down a member whether or not it is marked", s)
+		w.violated("7: %s takes down a member without requiring its mark", s)
 	}
 }
 
@@ -147,7 +146,7 @@ func (w *world) deleted(uid types.UID) bool {
 	return w.kube.group == nil || uid != w.kube.uid() || w.kube.deleting()
 }
 
-// judge looks at a step whose call is about to go to vCenter.
+// judge checks a step whose call is about to reach vCenter.
 func (s *step) judge() {
 	if !takesDown(s.a.Op) || s.deleted(s.ref.UID) {
 		return
@@ -164,12 +163,12 @@ func (s *step) judge() {
 	}
 }
 
-// judgePromise looks at those that are left when a step takes a member down.
+// judgePromise checks how many members remain when a step takes one down.
 func (s *step) judgePromise(m *machine) {
 	if s.deleted(s.ref.UID) || s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
 		return
 	}
-	// 10: who is down by nobody's step counts as the replica saw it when the step was planned.
+	// 10: a member that no step took down counts as the replica saw it when it planned the step.
 	n := 0
 	for _, x := range s.vc.vms {
 		if x != m && (s.works(x) || (x.faulty || x.hidden || x.gone) && slices.Contains(s.saw, x.MoRef)) {
@@ -177,11 +176,11 @@ func (s *step) judgePromise(m *machine) {
 		}
 	}
 	if promised := s.floor(); n < promised {
-		s.violated("10: %s leaves %d at work; %d are promised", s, n, promised)
+		s.violated("10: %s leaves %d working members; %d are promised", s, n, promised)
 	}
 }
 
-// promisedBy is the least that any spec promises which a replica may go by, or which was stored since.
+// promisedBy is the lowest promise of any spec that a replica may use, or that was stored since.
 func (w *world) promisedBy(r *replica) int {
 	if w.deleted(w.kube.uid()) {
 		return 0
@@ -189,7 +188,7 @@ func (w *world) promisedBy(r *replica) int {
 	return slices.Min(w.kube.promises[max(1, r.spec[w.kube.uid()])-1:])
 }
 
-// arrives looks at a VM that a clone has made.
+// arrives checks a VM that a clone has made.
 func (s *step) arrives(m *machine) {
 	for _, x := range s.vc.vms {
 		if x != m && x.claims(m.uid) && x.Ordinal == m.Ordinal && !x.tampered {
@@ -198,21 +197,21 @@ func (s *step) arrives(m *machine) {
 	}
 }
 
-// judgeFinalized looks at vCenter when a replica says that a group is finalized.
+// judgeFinalized checks vCenter when a replica reports that a group is finalized.
 func (w *world) judgeFinalized(uid types.UID) {
 	for _, m := range w.vc.vms {
 		if (!m.gone || m.away()) && m.uid == uid {
-			w.violated("4: %s is finalized, and %s (%s) is there", uid, m.Name, m.MoRef)
+			w.violated("4: %s is finalized, but %s (%s) exists", uid, m.Name, m.MoRef)
 		}
 	}
 	for _, s := range w.steps {
 		if s.a.Op == plan.Clone && s.phase == underWay && s.ref.UID == uid && s.a.Folder == w.vc.folder {
-			w.violated("4: %s is finalized, and %s is under way", uid, s)
+			w.violated("4: %s is finalized, but %s is under way", uid, s)
 		}
 	}
 }
 
-// off says what is not as the spec wants it; empty if all is.
+// off reports what differs from the spec; empty if nothing does.
 func (w *world) off() string {
 	g := w.kube.group
 	if w.kube.deleting() {
@@ -241,10 +240,10 @@ func (w *world) off() string {
 		}
 	}
 	if len(seen) != int(*g.Spec.Replicas) {
-		return fmt.Sprintf("%d are there, %d are wanted", len(seen), *g.Spec.Replicas)
+		return fmt.Sprintf("%d members, want %d", len(seen), *g.Spec.Replicas)
 	}
 	if s := &g.Status; s.Phase != v1alpha1.PhaseRunning || s.ReadyReplicas != *g.Spec.Replicas {
-		return fmt.Sprintf("the status says %s, %d ready: %s", s.Phase, s.ReadyReplicas, s.LastMessage)
+		return fmt.Sprintf("status: %s, %d ready: %s", s.Phase, s.ReadyReplicas, s.LastMessage)
 	}
 	return ""
 }

@@ -14,24 +14,24 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// kube is Kubernetes and Metacontroller: the group, its children, and what it was before. What is stored is not changed
-// any more, but replaced.
+// kube is Kubernetes and Metacontroller: the group, its children, and earlier versions. Stored objects are replaced, never
+// modified.
 type kube struct {
-	group    *v1alpha1.VmGroup   // nil: there is none
-	versions []*v1alpha1.VmGroup // of this group, for caches that are late
-	promises []int               // what each generation of its spec promises to keep at work
+	group    *v1alpha1.VmGroup   // nil: none exists
+	versions []*v1alpha1.VmGroup // of this group, for stale caches
+	promises []int               // how many members each generation of its spec promises to keep working
 	children map[plan.ChildKey]plan.ObservedChild
 	uids     int
 	// finalizing: the finalize hook was called for the group.
 	finalizing bool
-	buried     []types.UID // of groups that were finalized
-	// held: Metacontroller's finalizer is on the group. It is put on before the first sync.
-	held       bool
-	unselected bool
-	letGoAsked time.Time // when it was last asked whether the group may be let go
+	finalized  []types.UID // of groups that were finalized
+	// held: Metacontroller's finalizer is on the group. It is set before the first sync.
+	held          bool
+	unselected    bool
+	finalizeAsked time.Time // when a finalize hook was last called without a deletion
 }
 
-// waitingCall is a hook call that waits in the socket of a replica that is paused.
+// waitingCall is a hook call that waits in the socket of a paused replica.
 type waitingCall struct {
 	call plan.Call
 	at   time.Time
@@ -58,7 +58,7 @@ func (w *world) create() {
 	g := &v1alpha1.VmGroup{Spec: *w.set.spec.DeepCopy()}
 	g.Namespace, g.Name, g.UID, g.Generation = "default", "web", types.UID(fmt.Sprint("uid-", k.uids)), 1
 	k.versions, k.promises, k.children = nil, []int{least(&g.Spec)}, map[plan.ChildKey]plan.ObservedChild{}
-	k.finalizing, k.held, k.unselected, k.letGoAsked = false, false, false, time.Time{}
+	k.finalizing, k.held, k.unselected, k.finalizeAsked = false, false, false, time.Time{}
 	k.store(g)
 	w.promise = 0
 }
@@ -92,8 +92,8 @@ func (w *world) delete() {
 	w.promise = 0
 }
 
-// call calls a hook at a replica, with the parent as it was some versions ago. Metacontroller stores the answer, unless
-// that is lost; or, what the stale parent's is not worth.
+// call calls a hook of a replica, with the parent as it was some versions ago. Metacontroller stores the answer, unless that is
+// lost or the parent was stale.
 func (w *world) call(r *replica, ago int, lost bool) {
 	k := &w.kube
 	if k.group == nil || k.unselected && !k.held {
@@ -102,7 +102,7 @@ func (w *world) call(r *replica, ago int, lost bool) {
 	g := k.versions[max(0, len(k.versions)-1-ago)]
 	switch {
 	case g.DeletionTimestamp == nil && k.finalizing:
-		return // Metacontroller's cache is late, but it only goes forward
+		return // Metacontroller's cache is late, but it never goes back
 	case g.DeletionTimestamp != nil && !k.finalizing:
 		k.finalizing = true
 		w.foldersAreMade()
@@ -110,7 +110,7 @@ func (w *world) call(r *replica, ago int, lost bool) {
 	call := plan.Call{Group: g, Finalizing: g.DeletionTimestamp != nil || k.unselected, Children: k.children}
 	k.held = true
 	if call.Unselected() {
-		k.letGoAsked = time.Now()
+		k.finalizeAsked = time.Now()
 	}
 	if r.paused {
 		w.say("  the call waits")
@@ -124,9 +124,9 @@ func (w *world) call(r *replica, ago int, lost bool) {
 	}
 }
 
-// foldersAreMade waits until no replica may create the group's folder any more that has not seen the group.
-// That one may do so after another replica was called to remove the group is a known limit (docs/design.md,
-// "Finalize against another replica's lease").
+// foldersAreMade waits until every replica that may still create the group's folder has seen the group. Otherwise it may create it
+// after another replica was called to remove the group, which is a known limit (docs/design.md, "Finalize against another replica's
+// lease").
 func (w *world) foldersAreMade() {
 	if slices.ContainsFunc(w.replicas, func(r *replica) bool {
 		return r.view.folder == "" && time.Since(r.called) <= 11*time.Second
@@ -140,12 +140,12 @@ func (w *world) foldersAreMade() {
 	}
 }
 
-// renew hands a call to a replica's loop.
+// renew passes a call to a replica's loop.
 func (w *world) renew(r *replica, c waitingCall) plan.Result {
 	g := c.call.Group
 	result := r.loop.Renew(w.set.defect.twistCall(c.call))
 	if c.call.Unselected() {
-		w.say("  %s is called to finalize %s, which is not being deleted; it says finalized: %v, and refuses: %v", r.name, g.UID, result.Finalized, result.Refusal != nil)
+		w.say("  %s is called to finalize %s, which is not being deleted; it answers finalized: %v, refusal: %v", r.name, g.UID, result.Finalized, result.Refusal != nil)
 		w.judgeUnselected(r, c.call, &result)
 		return result
 	}
@@ -165,21 +165,21 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 	return result
 }
 
-// gone: the group is no more.
+// gone removes the group.
 func (w *world) gone() {
 	w.say("  the group is gone")
-	w.kube.buried = append(w.kube.buried, w.kube.group.UID)
+	w.kube.finalized = append(w.kube.finalized, w.kube.group.UID)
 	w.kube.group, w.kube.versions = nil, nil
 }
 
-// stored is what Metacontroller does with an answer.
+// stored does what Metacontroller does with an answer.
 func (w *world) stored(result *plan.Result) {
 	k := &w.kube
 	if result.Refusal != nil {
 		return
 	}
 	if result.Finalized && !k.deleting() {
-		w.say("  the group is let go")
+		w.say("  the group is finalized without a deletion")
 		k.held = false
 		return
 	}

@@ -12,26 +12,24 @@ import (
 )
 
 var (
-	worldFor   = flag.Duration("world.for", 0, "lead lives for this long instead, however many that are")
-	worldLives = flag.Uint64("world.lives", 400/thinning, "how many lives are led")
+	worldFor   = flag.Duration("world.for", 0, "run lives for this long instead, as many as that allows")
+	worldLives = flag.Uint64("world.lives", 400/thinning, "how many lives to run")
 	worldSeed  = flag.Uint64("world.seed", 1, "the seed of the first life; a failure names its own")
-	worldKeep  = flag.String("world.keep", "", "the events of the script to carry out, such as 3,9,12, or none; all by default")
+	worldKeep  = flag.String("world.keep", "", "the events of the script to run, such as 3,9,12, or none; all by default")
 )
 
-// failuresMost is how many lives may fail before the others are not led any more.
+// failuresMost is how many lives may fail before the others are skipped.
 const failuresMost = 5
 
-// TestLivesComeToWhatIsWanted leads lives by scripts that seeds give. What must always hold is looked at after each event;
-// in the end no more harm is done, and there must be exactly the wanted members, or nothing of a group that was deleted.
-//
-//	go test ./test/world -run TestLivesComeToWhatIsWanted -v -timeout 2h -world.for 1h
-//
-// A failure is shrunk, and tells how to see it again: it is the same each time.
-func TestLivesComeToWhatIsWanted(t *testing.T) {
+// TestLivesConvergeAndKeepEveryInvariant runs lives by scripts that seeds give. The invariants are checked after each event. In the
+// end all disturbances stop, and there must be exactly the members of the spec, or nothing of a group that was deleted.
+// / go test ./test/world -run TestLivesConvergeAndKeepEveryInvariant -v -timeout 2h -world.for 1h
+// / A failure is shrunk and printed with the flags that repeat it exactly.
+func TestLivesConvergeAndKeepEveryInvariant(t *testing.T) {
 	began := time.Now()
-	var led, steps, virtual, failed atomic.Int64
+	var ran, steps, virtual, failed atomic.Int64
 	var mu sync.Mutex
-	laws := map[string]int{}
+	violations := map[string]int{}
 	next := atomic.Uint64{}
 	next.Store(*worldSeed - 1)
 	var crew sync.WaitGroup
@@ -48,14 +46,14 @@ func TestLivesComeToWhatIsWanted(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				o := lead(t, set, events, false)
-				led.Add(1)
+				o := run(t, set, events, false)
+				ran.Add(1)
 				steps.Add(int64(o.steps))
 				virtual.Add(int64(o.virtual))
 				if o.wrong != "" {
 					failed.Add(1)
 					mu.Lock()
-					laws[law(o.wrong)]++
+					violations[invariantOf(o.wrong)]++
 					mu.Unlock()
 					t.Error(report(t, set, events, o.wrong))
 				}
@@ -64,10 +62,10 @@ func TestLivesComeToWhatIsWanted(t *testing.T) {
 	}
 	crew.Wait()
 	took := time.Since(began)
-	n := float64(max(1, led.Load()))
-	t.Logf("%d lives in %s, %.0f a second; %.1f steps and %s of virtual time a life; %d violations", led.Load(), took.Round(time.Millisecond),
+	n := float64(max(1, ran.Load()))
+	t.Logf("%d lives in %s, %.0f a second; %.1f steps and %s of virtual time a life; %d violations", ran.Load(), took.Round(time.Millisecond),
 		n/took.Seconds(), float64(steps.Load())/n, (time.Duration(virtual.Load()) / time.Duration(n)).Round(time.Second), failed.Load())
-	for _, name := range slices.Sorted(maps.Keys(laws)) {
-		t.Logf("%s: %d", name, laws[name])
+	for _, name := range slices.Sorted(maps.Keys(violations)) {
+		t.Logf("%s: %d", name, violations[name])
 	}
 }

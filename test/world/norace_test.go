@@ -2,5 +2,5 @@
 
 package world
 
-// thinning divides how many lives a plain run leads.
+// thinning divides the number of lives of a plain run.
 const thinning = 1

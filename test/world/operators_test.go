@@ -7,10 +7,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// inSight: an operator who cannot see a VM leaves it alone.
-func inSight(m *machine) bool { return !m.hidden }
+// visible returns the VMs that an operator can see, and so may change.
+func visible(m *machine) bool { return !m.hidden }
 
-// operators are people at vCenter, and bad luck.
+// operators lists what people do in vCenter, and accidents.
 var operators = []kind{
 	{"an operator powers off", 2, true, func(w *world, a, _ int) {
 		if m := one(w.some(func(m *machine) bool { return m.Power == plan.PoweredOn }), a); m != nil {
@@ -21,29 +21,29 @@ var operators = []kind{
 	{"an operator powers on", 1, true, func(w *world, a, _ int) {
 		if m := one(w.some(func(m *machine) bool { return m.Power == plan.PoweredOff }), a); m != nil {
 			w.vc.power(m, true)
-			m.heeds = false
+			m.halts = false
 		}
 	}},
 	{"an operator destroys", 2, true, func(w *world, a, _ int) {
-		if m := one(w.some(inSight), a); m != nil {
+		if m := one(w.some(visible), a); m != nil {
 			m.faulty = true
 			w.vc.removes(m)
 		}
 	}},
 	{"an operator renames", 1, true, func(w *world, a, _ int) {
-		if m := one(w.some(inSight), a); m != nil && w.vc.named(m.Folder, "old-"+m.Name) == nil {
+		if m := one(w.some(visible), a); m != nil && w.vc.named(m.Folder, "old-"+m.Name) == nil {
 			m.Name, m.tampered = "old-"+m.Name, true
 			m.reconfigured()
 		}
 	}},
 	{"an operator moves", 1, true, func(w *world, a, _ int) {
-		if m := one(w.some(inSight), a); m != nil && w.vc.named(elsewhere, m.Name) == nil {
+		if m := one(w.some(visible), a); m != nil && w.vc.named(elsewhere, m.Name) == nil {
 			m.Folder, m.tampered = elsewhere, true
 			m.changed()
 		}
 	}},
 	{"an operator edits", 2, true, func(w *world, a, _ int) {
-		if m := one(w.some(inSight), a); m != nil {
+		if m := one(w.some(visible), a); m != nil {
 			m.reconfigured()
 		}
 	}},
@@ -55,7 +55,7 @@ var operators = []kind{
 		}
 	}},
 	{"an operator unregisters, and registers again", 1, true, func(w *world, a, _ int) {
-		if m := one(w.some(inSight), a); m != nil {
+		if m := one(w.some(visible), a); m != nil {
 			w.vc.removes(m)
 			m.faulty, m.departed = true, true
 			again := w.vc.comesBack(m)
@@ -69,7 +69,7 @@ var operators = []kind{
 			m.changed()
 		}
 	}},
-	{"a VM shows again", 3, true, func(w *world, a, _ int) {
+	{"a hidden VM is shown", 3, true, func(w *world, a, _ int) {
 		if m := one(w.some(func(m *machine) bool { return m.hidden }), a); m != nil {
 			m.hidden = false
 			m.changed()
@@ -82,7 +82,7 @@ var operators = []kind{
 		}
 	}},
 	{"the hosts are back", 2, true, func(w *world, _, _ int) { w.allComeBack() }},
-	{"a guest falls sick", 1, true, func(w *world, a, _ int) {
+	{"a guest fails", 1, true, func(w *world, a, _ int) {
 		if m := one(w.some(func(m *machine) bool { return m.Tools }), a); m != nil {
 			m.Tools, m.IPs, m.faulty = false, nil, true
 			m.changed()
@@ -90,15 +90,15 @@ var operators = []kind{
 	}},
 }
 
-// removesFolder: what comes into a folder while it is being removed is taken off the inventory with it, and no call can
-// prevent that.
+// removesFolder: a VM that arrives in a folder while that is being removed leaves the inventory with it, and no call can prevent
+// that.
 func (w *world) removesFolder() bool {
 	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == underWay && s.a.Op == plan.RemoveFolder })
 }
 
-// isKnownToAll reports whether every replica, and every parent that may still be shown to one, knows a member: what else vanishes is
-// forgotten if those that saw it stop (docs/design.md, known limits). Nor may a clone of its ordinal be under way, which only its name
-// holds up.
+// isKnownToAll reports whether every replica, and every parent that may still be sent to one, knows a member: any other member that
+// vanishes is forgotten if the replicas that saw it stop (docs/design.md, known limits). No clone of its ordinal may be under way
+// either, because only its name prevents that.
 func (w *world) isKnownToAll(m *machine) bool {
 	uid := w.kube.uid()
 	if !m.member(uid) || m.hidden || m.tampered {
@@ -120,7 +120,7 @@ func (w *world) isKnownToAll(m *machine) bool {
 	return !slices.ContainsFunc(w.steps, func(s *step) bool { return s.a.Op == plan.Clone && s.a.Ordinal == m.Ordinal })
 }
 
-// allComeBack puts all VMs back that are away.
+// allComeBack brings back all VMs that are away.
 func (w *world) allComeBack() {
 	for _, m := range slices.Clone(w.vc.vms) {
 		if m.away() {

@@ -2,5 +2,5 @@
 
 package world
 
-// thinning divides how many lives a plain run leads: the race detector makes each ten times as dear.
+// thinning divides the number of lives of a plain run: the race detector makes each ten times as expensive.
 const thinning = 10

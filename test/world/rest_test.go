@@ -8,51 +8,50 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// atRest looks at a group that is as it is wanted: all replicas say the same of it (5), nobody does anything more, and it
-// stays so.
+// atRest checks a group that is as its spec says: all replicas report the same (5), no step begins, and it stays so.
 func (w *world) atRest() {
 	if w.kube.group == nil {
 		return
 	}
-	for _, r := range w.atWork() { // who is called for the first time may have something to look up
+	for _, r := range w.running() { // a replica that is called for the first time may have something to look up
 		w.says(r)
-		w.tell(r, 0, true)
+		w.update(r, 0, true)
 	}
 	first := ""
-	for _, r := range w.atWork() {
+	for _, r := range w.running() {
 		text, again := w.says(r), w.says(r)
 		if text != again {
-			w.violated("5: of the same facts %s says %s, and then %s", r.name, text, again)
+			w.violated("5: from the same facts %s reports %s, and then %s", r.name, text, again)
 		}
 		if slices.ContainsFunc(r.loop.Groups(), func(g plan.Report) bool { return g.UID == w.kube.uid() && len(g.Pending) > 0 }) {
-			continue // what failed a moment ago is a fact that others do not know
+			continue // a recent failure is a fact that other replicas don't know
 		}
 		if first == "" {
 			first = text
 		}
 		if text != first {
-			w.violated("5: of the same facts %s says %s, and another one %s", r.name, text, first)
+			w.violated("5: from the same facts %s reports %s, and another replica %s", r.name, text, first)
 		}
 	}
 	before := w.present
 	w.pass(20 * time.Second)
 	if w.present > before && w.kube.group.Spec.Deletion.QuarantineSeconds == 0 {
-		w.violated("a group at rest is not left alone: %s", w.off())
+		w.violated("a settled group changes: %s", w.off())
 	}
 	for n := 0; w.moves() && w.wrong == ""; n++ { // of a quarantine that is over
 		if n == 100 {
-			w.violated("a group at rest is never done: %s", w.steps[0])
+			w.violated("a settled group is never done: %s", w.steps[0])
 		}
 		w.goOn(n)
 		w.pass(time.Second)
 	}
 }
 
-// lastLook looks at what is left of everything.
+// lastLook checks what is left in the end.
 func (w *world) lastLook() {
 	for _, m := range w.vc.vms {
 		if m.uid != "" && m.uid != w.kube.uid() && !m.gone {
-			w.violated("4: %s (%s) of %s is left", m.Name, m.MoRef, m.uid)
+			w.violated("4: %s (%s) of %s is left behind", m.Name, m.MoRef, m.uid)
 		}
 		if m.uid == "" && !m.foreign {
 			w.violated("2: %s (%s) has lost its stamp", m.Name, m.MoRef)
@@ -61,7 +60,7 @@ func (w *world) lastLook() {
 	w.look()
 }
 
-// says is the status that a replica answers.
+// says returns the status that a replica answers.
 func (w *world) says(r *replica) string {
 	result := w.renew(r, waitingCall{call: plan.Call{Group: w.kube.group, Children: w.kube.children}})
 	w.settle()
@@ -72,16 +71,16 @@ func (w *world) says(r *replica) string {
 	return string(text)
 }
 
-// rest is the end of a life: no more harm is done, what is going on goes on, and all must come to what is wanted.
+// rest is the end of a life: all disturbances stop, everything under way continues, and the group must become as its spec says.
 func (w *world) rest() {
-	w.say("no more harm is done")
-	w.calm = true
+	w.say("all disturbances stop")
+	w.resting = true
 	w.selectAgain()
 	for len(w.replicas) < w.set.replicas {
 		w.start()
 	}
 	sleepers := slices.Clone(w.replicas)
-	if !w.set.buries || len(w.atWork()) == 0 { // else they wake up when all is over
+	if !w.set.deletes || len(w.running()) == 0 { // otherwise they resume when all is over
 		for _, r := range sleepers {
 			w.resume(r, false)
 		}
@@ -92,17 +91,17 @@ func (w *world) rest() {
 			m.hidden = false
 			m.changed()
 		}
-		if m.foreign && m.Folder != elsewhere && !m.gone { // it was in the way
+		if m.foreign && m.Folder != elsewhere && !m.gone { // it blocked a member
 			w.vc.removes(m)
 		}
 	}
-	if w.await("the wanted members", w.off); w.wrong != "" {
+	if w.await("the members of the spec", w.off); w.wrong != "" {
 		return
 	}
 	w.atRest()
-	if w.wrong == "" && w.set.buries && w.kube.group != nil {
+	if w.wrong == "" && w.set.deletes && w.kube.group != nil {
 		w.delete()
-		w.await("the end", w.off)
+		w.await("the end of the group", w.off)
 	}
 	for i, r := range sleepers {
 		w.resume(r, i%2 == 0)
@@ -114,15 +113,15 @@ func (w *world) rest() {
 	w.lastLook()
 }
 
-// await leads the world on until nothing is off.
+// await continues the world until nothing is off.
 func (w *world) await(what string, off func() string) {
 	idle, began := time.Second, time.Now()
 	for n := 0; w.wrong == ""; n++ {
-		if off() == "" && !w.moves() && !slices.ContainsFunc(w.atWork(), func(r *replica) bool { return !r.view.known || len(r.view.late()) > 0 }) {
+		if off() == "" && !w.moves() && !slices.ContainsFunc(w.running(), func(r *replica) bool { return !r.view.known || len(r.view.late()) > 0 }) {
 			return
 		}
 		if n > 500 || time.Since(began) > time.Hour {
-			w.violated("never at %s: %s", what, off())
+			w.violated("never reached %s: %s", what, off())
 			return
 		}
 		if w.goOn(n) {
@@ -133,33 +132,33 @@ func (w *world) await(what string, off func() string) {
 	}
 }
 
-// atWork are the replicas that are not paused.
-func (w *world) atWork() []*replica {
+// running are the replicas that are not paused.
+func (w *world) running() []*replica {
 	return slices.DeleteFunc(slices.Clone(w.replicas), func(r *replica) bool { return r.paused })
 }
 
-// moves reports whether a step can go on.
+// moves reports whether a step can continue.
 func (w *world) moves() bool {
 	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == underWay || !s.by.paused })
 }
 
-// goOn lets everything go on that can, and says whether there was anything.
+// goOn continues everything that can, and reports whether there was anything.
 func (w *world) goOn(n int) (busy bool) {
 	w.resolveTwins()
 	for _, m := range w.vc.vms {
 		switch {
 		case m.gone:
-		case m.halting(), m.Power == plan.PoweredOn && !m.Quarantined.IsZero(): // whoever powered that on is done
+		case m.halting(), m.Power == plan.PoweredOn && !m.Quarantined.IsZero(): // the operator who powered that on is done
 			w.vc.power(m, false)
 		case m.Power == plan.PoweredOn && !m.Tools && !m.halting():
 			w.vc.boots(m)
 		}
 	}
-	w.call(one(w.atWork(), n), 0, false)
+	w.call(one(w.running(), n), 0, false)
 	for range 20 {
-		for _, r := range w.atWork() {
+		for _, r := range w.running() {
 			if len(r.view.late()) > 0 || !r.view.known {
-				w.tell(r, 0, true)
+				w.update(r, 0, true)
 				busy = true
 			}
 		}
@@ -178,7 +177,7 @@ func (w *world) goOn(n int) (busy bool) {
 	return busy
 }
 
-// resolveTwins is what the operator does who made twins: the one that works stays.
+// resolveTwins acts for the operator who made twins: the one that works stays.
 func (w *world) resolveTwins() {
 	kept := map[int32]*machine{}
 	for _, m := range w.vc.vms {

@@ -7,9 +7,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A CompositeController stops selecting a group when its labels, or the controller's labelSelector, are edited. Metacontroller calls
-// the finalize hook of such a group then, although it is not being deleted, until it is let go or selected again. What the group
-// is wanted to be does not change: labels raise no generation.
+// A CompositeController stops selecting a group when its labels, or the controller's labelSelector, are edited. Then Metacontroller
+// calls the finalize hook of the group, although it is not being deleted, until it is finalized or selected again. The spec stays
+// as it is: labels don't change the generation.
 
 // selections are edits of what is selected.
 var selections = []kind{
@@ -22,9 +22,9 @@ func (w *world) unselect() {
 	if k.group == nil || k.deleting() || k.unselected {
 		return
 	}
-	// That a label which changes and changes back within a third of a lease may be told to different replicas is a known limit
-	// (docs/design.md, "A finalize without deletionTimestamp").
-	if since := time.Since(k.letGoAsked); !k.letGoAsked.IsZero() && since <= lease/3 {
+	// A label that changes and changes back within a third of a lease may reach different replicas: a known limit (docs/design.md, "A
+	// finalize without deletionTimestamp").
+	if since := time.Since(k.finalizeAsked); !k.finalizeAsked.IsZero() && since <= lease/3 {
 		w.pass(lease/3 - since + time.Second)
 	}
 	k.unselected = true
@@ -32,27 +32,27 @@ func (w *world) unselect() {
 
 func (w *world) selectAgain() { w.kube.unselected = false }
 
-// judgeUnselected looks at the answer to a finalize of a group that is not being deleted. Nothing is removed for it (11).
+// judgeUnselected checks the answer to a finalize of a group that is not being deleted. Nothing may be removed (11).
 func (w *world) judgeUnselected(r *replica, c plan.Call, result *plan.Result) {
 	if result.Finalized == (result.Refusal != nil) {
-		w.violated("11: of a group that is not selected %s says finalized: %v, and refuses: %v", r.name, result.Finalized, result.Refusal)
+		w.violated("11: for a group that is not selected %s answers finalized: %v, refusal: %v", r.name, result.Finalized, result.Refusal)
 	}
 	if slices.ContainsFunc(result.Actions, func(a plan.Action) bool { return a.Op != plan.ConfirmGone }) {
-		w.violated("11: for a group that is not selected %s wants %v", r.name, result.Actions)
+		w.violated("11: for a group that is not selected %s plans %v", r.name, result.Actions)
 	}
 	if !result.Finalized {
 		return
 	}
 	w.judgeFinalized(c.Group.UID)
 	if len(result.Children) != len(c.Children) {
-		w.violated("11: a group is let go with %d children of %d", len(result.Children), len(c.Children))
+		w.violated("11: a group is finalized without a deletion with %d children of %d", len(result.Children), len(c.Children))
 	}
 }
 
-// judgeLease looks at a step that is about to call vCenter: its replica may act for a lease after it was called to sync, or to
-// remove the group.
+// judgeLease checks a step that is about to call vCenter: its replica may act for a lease after it was called to sync, or to remove
+// the group.
 func (s *step) judgeLease() {
 	if ago := time.Since(s.by.called); s.a.Op != plan.ConfirmGone && ago > lease {
-		s.violated("11: %s goes on, and the last sync was %s ago", s, ago)
+		s.violated("11: %s continues, and the last sync was %s ago", s, ago)
 	}
 }

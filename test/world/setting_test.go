@@ -15,12 +15,12 @@ type setting struct {
 	spec     v1alpha1.VmGroupSpec
 	replicas int  // how many servers run
 	slots    int  // of each
-	up       bool // the group is at work when the life begins
-	tools    bool // readiness is asked of the guests
-	heeds    bool // guests halt when they are asked to
-	// peaceful: nobody but users and our own servers does anything, so availability must never fall below the promise.
+	up       bool // the group is up when the life begins
+	tools    bool // readiness depends on the guests
+	halts    bool // guests halt when asked
+	// peaceful: only users and the server's replicas do anything, so availability must never fall below the promise.
 	peaceful bool
-	buries   bool // the group is deleted in the end
+	deletes  bool // the group is deleted in the end
 	defect   defect
 }
 
@@ -28,7 +28,7 @@ func settingOf(seed uint64) setting {
 	r := rand.New(rand.NewPCG(seed, 1))
 	n := int32(r.IntN(5))
 	s := setting{seed: seed, replicas: []int{1, 2, 2, 2, 2, 2, 3, 3}[r.IntN(8)], slots: 1 + r.IntN(6), up: r.IntN(4) > 0,
-		tools: r.IntN(3) == 0, heeds: r.IntN(4) > 0, peaceful: seed%3 == 2, buries: r.IntN(2) == 0}
+		tools: r.IntN(3) == 0, halts: r.IntN(4) > 0, peaceful: seed%3 == 2, deletes: r.IntN(2) == 0}
 	s.spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Replicas: &n, Inventory: v1alpha1.InventoryNone}
 	if r.IntN(4) == 0 {
 		s.spec.Inventory = ""
@@ -51,11 +51,11 @@ func settingOf(seed uint64) setting {
 	return s
 }
 
-// begin is how a life begins.
+// begin starts a life.
 func (w *world) begin() {
 	w.create()
 	for range w.set.replicas {
-		w.tell(w.start(), 0, true)
+		w.update(w.start(), 0, true)
 	}
 	unmanaged := w.vc.add("", plan.Action{Op: plan.Clone, VM: "web-0", Folder: elsewhere})
 	unmanaged.foreign = true
@@ -70,7 +70,7 @@ func (w *world) begin() {
 			w.vc.boots(m)
 		}
 		for _, r := range w.replicas {
-			w.tell(r, 0, true)
+			w.update(r, 0, true)
 		}
 	}
 	w.look()

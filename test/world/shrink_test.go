@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// shrink finds the fewest events that still fail, by delta debugging: it leaves out halves, quarters and so on, and in the
-// end single events, until none can be left out. Events repeat exactly, so each candidate is carried out once.
+// shrink finds the fewest events that still fail, by delta debugging: it leaves out halves, quarters and so on, and finally single
+// events, until none can be left out. Events repeat exactly, so each candidate runs once.
 func shrink(events []event, fails func([]event) bool) []event {
 	for chunk := max(1, len(events)/2); ; {
 		shrunk := false
@@ -29,13 +29,13 @@ func shrink(events []event, fails func([]event) bool) []event {
 	}
 }
 
-// least events of a life that fail for the same reason: by the number of what is violated.
+// leastOf returns the fewest events of a life that fail for the same reason: by the invariant that is violated.
 func leastOf(t *testing.T, set setting, events []event, wrong string) []event {
-	return shrink(events, func(some []event) bool { return law(lead(t, set, some, false).wrong) == law(wrong) })
+	return shrink(events, func(some []event) bool { return invariantOf(run(t, set, some, false).wrong) == invariantOf(wrong) })
 }
 
-// law is what a violation is of: the number of an invariant, or the first words.
-func law(wrong string) string {
+// invariantOf is what a violation violates: the number of an invariant, or the first words.
+func invariantOf(wrong string) string {
 	if number, _, found := strings.Cut(wrong, ": "); found && len(number) < 3 {
 		return number
 	}
@@ -63,27 +63,27 @@ func kept(events []event, numbers string) ([]event, error) {
 	for _, text := range strings.Split(numbers, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n >= len(events) {
-			return nil, fmt.Errorf("-world.keep: %q is no place in a script of %d events", text, len(events))
+			return nil, fmt.Errorf("-world.keep: %q is not the place of one of the %d events", text, len(events))
 		}
 		some = append(some, events[n])
 	}
 	return some, nil
 }
 
-// report is what a failure says: what it is, the least that shows it, and how to see it again.
+// report describes a failure: what failed, the fewest events that show it, and the flags that repeat it.
 func report(t *testing.T, set setting, events []event, wrong string) string {
 	least := leastOf(t, set, events, wrong)
-	o := lead(t, set, least, true)
+	o := run(t, set, least, true)
 	keep := numbers(least)
 	if keep == "" {
 		keep = "none"
 	}
-	return fmt.Sprintf("seed %d: %s\nshrunk from %d events to %d: %s\nagain: go test ./test/world -run TestLivesComeToWhatIsWanted -world.lives 1 -world.seed %d -world.keep %s\n%+v\n%s",
+	return fmt.Sprintf("seed %d: %s\nshrunk from %d events to %d: %s\nagain: go test ./test/world -run TestLivesConvergeAndKeepEveryInvariant -world.lives 1 -world.seed %d -world.keep %s\n%+v\n%s",
 		set.seed, wrong, len(events), len(least), o.wrong, set.seed, keep, describe(&set), o.history)
 }
 
 func describe(s *setting) string {
-	return fmt.Sprintf("%d replicas of the server with %d slots; up: %v, tools: %v, guests heed: %v, peaceful: %v; %d VMs, shutdown %d s, quarantine %d s, unavailable %v, surge %v, resize %q, order %q",
-		s.replicas, s.slots, s.up, s.tools, s.heeds, s.peaceful, *s.spec.Replicas, *s.spec.Deletion.ShutdownTimeoutSeconds, s.spec.Deletion.QuarantineSeconds,
+	return fmt.Sprintf("%d replicas of the server with %d slots; up: %v, tools: %v, guests halt when asked: %v, peaceful: %v; %d VMs, shutdown %d s, quarantine %d s, unavailable %v, surge %v, resize %q, order %q",
+		s.replicas, s.slots, s.up, s.tools, s.halts, s.peaceful, *s.spec.Replicas, *s.spec.Deletion.ShutdownTimeoutSeconds, s.spec.Deletion.QuarantineSeconds,
 		s.spec.Update.MaxUnavailable, s.spec.Update.MaxSurge, s.spec.Update.Resize, s.spec.ScaleIn.Order)
 }

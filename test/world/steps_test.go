@@ -10,13 +10,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// phase says how far a step has come.
+// phase is how far a step has come.
 type phase int
 
 const (
-	begun    phase = iota // the replica has called Do; vCenter knows nothing of it
-	underWay              // its task runs in vCenter, whatever becomes of the replica
-	answered              // the task has ended, and the replica has not taken that in
+	begun    phase = iota // the replica has called Do; vCenter doesn't know of it
+	underWay              // its task runs in vCenter, whatever happens to the replica
+	answered              // the task has ended, and the replica doesn't know yet
 )
 
 // step is an action that a replica carries out, call by call as package vsphere does.
@@ -29,27 +29,27 @@ type step struct {
 	id     int
 	phase  phase
 	asks   bool      // its task writes the stamp before a guest is asked to halt
-	guard  string    // the changeVersion that a reconfigure brings
+	guard  string    // the changeVersion that a reconfigure requires
 	boot   time.Time // of a guest that was asked to halt
 	made   string    // by a clone
-	holder string    // who has the name that a clone was refused for
+	holder string    // the VM that has the name that a clone was refused for
 	err    error     // how the task ended
-	// promised is the least that was promised when it began, as far as its replica could know.
+	// promised is the lowest promise when it began, as far as its replica could know.
 	promised int
-	saw      []string // the members that were at work, as its replica saw it when it began
-	orphan   bool     // nobody awaits it: the replica was killed, or the reply came too early
+	saw      []string // the members that worked, as its replica saw it when it began
+	orphan   bool     // nothing awaits it: the replica was killed, or the reply came too early
 }
 
 func (s *step) String() string {
 	return fmt.Sprintf("#%d %s: %s %s %s", s.id, s.by.name, s.a.Op, s.a.VM, s.a.MoRef)
 }
 
-// How a step goes on.
+// How a step continues.
 const (
 	well    = iota
 	refused // vCenter answers with a fault, and does nothing
-	lost    // it is carried out, and the reply is lost
-	late    // the reply is lost now, and it is carried out later
+	lost    // vCenter carries it out, and the reply is lost
+	late    // the reply is lost now, and vCenter carries it out later
 	ways
 )
 
@@ -61,7 +61,7 @@ func (w *world) advance(s *step, how, which int) {
 		case s.by.paused:
 		case how == refused:
 			s.end(refusals[which%len(refusals)])
-		case s.a.Op == plan.Quarantine && w.changesPower(s.a.MoRef, plan.PowerOn): // it awaits that
+		case s.a.Op == plan.Quarantine && w.changesPower(s.a.MoRef, plan.PowerOn): // it awaits that one
 		default:
 			if over, err := s.start(); over || err != nil {
 				s.end(err)
@@ -75,7 +75,7 @@ func (w *world) advance(s *step, how, which int) {
 			return
 		}
 		if how == late && !s.orphan && !s.by.paused {
-			w.say("  %s: its reply is lost, and it goes on", s)
+			w.say("  %s: its reply is lost, and it continues", s)
 			s.orphan = true
 			s.reply(replyLost)
 			return
@@ -104,9 +104,9 @@ func (w *world) drop(s *step) {
 	w.steps = slices.DeleteFunc(w.steps, func(x *step) bool { return x == s })
 }
 
-// end gives the replica its answer.
+// end returns the step's result to the replica.
 func (s *step) end(err error) {
-	if err != nil { // what was planned from may be out of date
+	if err != nil { // the plan may have come from outdated facts
 		if s.a.MoRef != "" {
 			s.by.view.wanted[s.a.MoRef] = true
 		}
@@ -124,7 +124,7 @@ func (s *step) reply(err error) {
 	s.settle()
 }
 
-// want asks for a read of all members that are known.
+// want requests a read of all known members.
 func (v *view) want(uid types.UID) {
 	for _, m := range v.vcenter.vms {
 		if g := v.vms[m.MoRef]; g != nil && !g.gone && g.uid == uid {
@@ -133,7 +133,7 @@ func (v *view) want(uid types.UID) {
 	}
 }
 
-// finish takes in how a task ended: its VM is read before Do returns.
+// finish takes in how a task ended: the replica reads its VM before Do returns.
 func (s *step) finish() {
 	v, a := s.by.view, s.a
 	if s.by.paused || s.err == nil && a.Op == plan.Unmark && s.changesPower(a.MoRef, plan.PowerOff) {
@@ -163,7 +163,7 @@ func (s *step) finish() {
 			s.end(removing)
 			return
 		}
-	case plan.Mark: // who marks a member looks at all of them afterwards
+	case plan.Mark: // a replica that marks a member reads all of them afterwards
 		v.want(s.ref.UID)
 		for _, m := range s.vc.vms {
 			if v.wanted[m.MoRef] {
@@ -184,7 +184,7 @@ func (s *step) finish() {
 	s.end(nil)
 }
 
-// settleName looks who has a new member's name.
+// settleName finds out whose VM has a new member's name.
 func (s *step) settleName() error {
 	v := s.by.view
 	if s.holder == "" {

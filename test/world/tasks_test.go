@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// overtakes: a clone that ends between the look into an empty folder and its removal a moment later would be taken off the
-// inventory with it. No call can prevent that; it takes far longer than the removal.
+// overtakes: a clone that ends between the look into an empty folder and the folder's removal a moment later would leave the
+// inventory with it. No call can prevent that; a clone takes far longer than the removal.
 func (s *step) overtakes() bool { return s.a.Op == plan.Clone && s.removesFolder() }
 
 // changesPower reports whether such a task of a VM is under way.
@@ -16,7 +16,7 @@ func (w *world) changesPower(moRef string, op plan.Op) bool {
 	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == underWay && s.a.Op == op && s.a.MoRef == moRef })
 }
 
-// effect is what the task does in vCenter.
+// effect does what the task does in vCenter.
 func (s *step) effect() error {
 	vc, a := s.vc, s.a
 	switch a.Op {
@@ -53,12 +53,12 @@ func (s *step) effect() error {
 	case m.hidden:
 		return noPermission
 	case m.uid != s.ref.UID:
-		s.violated("2: %s is carried out on a VM that is not the group's", s)
+		s.violated("2: %s acts on a VM that is not the group's", s)
 	}
 	return s.changes(m)
 }
 
-// changes is what the task does to one VM.
+// changes does what the task does to one VM.
 func (s *step) changes(m *machine) error {
 	vc, a := s.vc, s.a
 	if s.asks {
@@ -114,7 +114,7 @@ func (s *step) changes(m *machine) error {
 		}
 		vc.removes(m)
 	default:
-		panic("the model does not know the step " + string(a.Op))
+		panic("the model doesn't know the step " + string(a.Op))
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (s *step) cloned() error {
 	}
 	if holder := vc.named(a.Folder, a.VM); holder != nil {
 		s.holder = holder.MoRef
-		return nil // the replica looks whose it is
+		return nil // the replica checks whose it is
 	}
 	m := vc.add(s.ref.UID, a)
 	s.made = m.MoRef
@@ -138,7 +138,7 @@ func (s *step) folderRemoved() {
 	vc := s.vc
 	for _, m := range vc.vms {
 		if !m.gone && (m.Folder == vc.folder || m.Folder == vc.quarantine) {
-			s.violated("4: %s takes %s (%s) off the inventory with its folder", s, m.Name, m.MoRef)
+			s.violated("4: %s removes %s (%s) from the inventory with its folder", s, m.Name, m.MoRef)
 		}
 	}
 	vc.folder, vc.quarantine, vc.folders = "", "", vc.folders+1

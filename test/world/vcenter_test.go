@@ -18,40 +18,40 @@ const (
 	elsewhere = "group-elsewhere" // the folder that operators move VMs into
 )
 
-// machine is a VM as it is in vCenter. What of plan.VM is from the stamp counts only while uid is set.
+// machine is a VM in vCenter. The fields of plan.VM that come from the stamp count only while uid is set.
 type machine struct {
 	plan.VM
-	uid     types.UID // of the group whose stamp it bears; empty if it bears none
+	uid     types.UID // of the group in its stamp; empty without a stamp
 	foreign bool      // an operator made it
 	gone    bool
-	// departed: it is gone from the inventory, and exists. again is what it came back as; nil if it did not.
+	// departed: it exists, but not in the inventory. again is its successor, once it came back; otherwise nil.
 	departed bool
 	again    *machine
 	hidden   bool      // its configuration cannot be read
-	asked    time.Time // when its guest was asked to halt; zero if it was not
-	heeds    bool      // and will, within patience
+	asked    time.Time // when its guest was asked to halt; otherwise zero
+	halts    bool      // and will, within patience
 	wasOn    bool
-	marked   bool // it was marked at some time
-	// tampered: an operator renamed, moved, or restored it. The lock of its ordinal is open then.
+	marked   bool // it has been marked
+	// tampered: an operator renamed, moved, or restored it, which opens the lock of its ordinal.
 	tampered bool
-	// faulty: it is down, or unwell, by nobody's step.
+	// faulty: it is down, or unhealthy, through no step.
 	faulty  bool
 	version int // of its configuration: the changeVersion
 	state   int // counts all changes, for the views
 }
 
-// patience is how long after it was asked a guest may halt: one that takes longer has not heeded the request.
+// patience is how long a guest that was asked may take to halt: one that takes longer ignores the request.
 const patience = 110 * time.Second
 
-// halting reports whether the guest halts, sooner or later.
-func (m *machine) halting() bool { return m.heeds && time.Since(m.asked) < patience }
+// halting reports whether the guest will halt.
+func (m *machine) halting() bool { return m.halts && time.Since(m.asked) < patience }
 
 func (m *machine) changed() { m.state++ }
 
-// away reports whether it exists, and is not in the inventory.
+// away reports whether it exists, but not in the inventory.
 func (m *machine) away() bool { return m.departed && m.again == nil }
 
-// destroyed reports whether it does not exist any more, under whatever moRef.
+// destroyed reports whether it no longer exists, under any moRef.
 func (m *machine) destroyed() bool {
 	for m.again != nil {
 		m = m.again
@@ -70,12 +70,12 @@ func (m *machine) member(uid types.UID) bool {
 	return !m.gone && m.uid == uid && uid != "" && m.Quarantined.IsZero()
 }
 
-// claims is member, and of a VM that is away, too.
+// claims is member, and includes a VM that is away.
 func (m *machine) claims(uid types.UID) bool {
 	return m.member(uid) || m.away() && m.uid == uid && m.Quarantined.IsZero()
 }
 
-// vcenter is the one vCenter that all replicas drive. It is changed while nothing else runs.
+// vcenter is the one vCenter that all replicas use. It changes only while nothing else runs.
 type vcenter struct {
 	*world
 	vms                []*machine
@@ -112,19 +112,19 @@ func (v *vcenter) standing(folder string) bool {
 	return folder == elsewhere || folder != "" && (folder == v.folder || folder == v.quarantine)
 }
 
-// apply changes a VM as the success of an action does, by the planner's own model.
+// apply changes a VM as a successful action does, by the planner's own model.
 func (v *vcenter) apply(m *machine, a plan.Action) {
-	o := plan.Observed{Group: &nobody, Now: seconds(time.Now()), State: plan.VCenterState{VMs: []plan.VM{m.VM}}}
+	o := plan.Observed{Group: &noGroup, Now: seconds(time.Now()), State: plan.VCenterState{VMs: []plan.VM{m.VM}}}
 	plan.Apply(&o, a)
 	m.VM = o.State.VMs[0]
 	m.marked = m.marked || m.Marked
 }
 
-var nobody v1alpha1.VmGroup
+var noGroup v1alpha1.VmGroup
 
 // add makes a VM as a clone does.
 func (v *vcenter) add(uid types.UID, a plan.Action) *machine {
-	o := plan.Observed{Group: &nobody, Now: seconds(time.Now()), State: plan.VCenterState{VCenter: vcenterID}}
+	o := plan.Observed{Group: &noGroup, Now: seconds(time.Now()), State: plan.VCenterState{VCenter: vcenterID}}
 	plan.Apply(&o, a)
 	m := &machine{VM: o.State.VMs[0], uid: uid}
 	m.MoRef = v.ref("vm")
@@ -134,7 +134,7 @@ func (v *vcenter) add(uid types.UID, a plan.Action) *machine {
 	return m
 }
 
-// power changes a VM's power. A guest boots later, and tells then that it runs.
+// power changes a VM's power. A guest boots later, and then reports that it runs.
 func (v *vcenter) power(m *machine, on bool) {
 	if on {
 		m.Power, m.Boot, m.wasOn, m.faulty = plan.PoweredOn, time.Now(), true, false
@@ -155,7 +155,7 @@ func (v *vcenter) removes(m *machine) {
 	m.changed()
 }
 
-// comesBack puts a VM that is away back into the inventory, with another moRef.
+// comesBack returns a VM that is away to the inventory, with another moRef.
 func (v *vcenter) comesBack(m *machine) *machine {
 	again := *m
 	again.MoRef, again.gone, again.departed, again.hidden, again.faulty = v.ref("vm"), false, false, false, false
@@ -165,7 +165,7 @@ func (v *vcenter) comesBack(m *machine) *machine {
 	return &again
 }
 
-// text is the whole vCenter in a line for each thing in it.
+// text describes the whole vCenter, with a line for each object.
 func (v *vcenter) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "folder %q %q;", v.folder, v.quarantine)
@@ -197,8 +197,8 @@ func (v *vcenter) text() string {
 // seconds is a time as stamps have it.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// glimpse is what a replica has seen of a VM.
-type glimpse struct {
+// seenVM is what a replica has seen of a VM.
+type seenVM struct {
 	vm    plan.VM
 	uid   types.UID
 	blind bool // it was never readable
@@ -207,22 +207,22 @@ type glimpse struct {
 	read  time.Time
 }
 
-// view is what a replica has seen of vCenter. The stream brings it up to date, one thing at a time; so do the reads of
-// the replica's own steps.
+// view is what a replica has seen of vCenter. The stream updates it, one change at a time; so do the reads of the replica's own
+// steps.
 type view struct {
 	vcenter            *vcenter
 	known              bool
-	vms                map[string]*glimpse
+	vms                map[string]*seenVM
 	folder, quarantine string
 	folders            int
-	wanted             map[string]bool // VMs that a read was asked for
+	wanted             map[string]bool // VMs with a requested read
 }
 
 func newView(v *vcenter) *view {
-	return &view{vcenter: v, vms: map[string]*glimpse{}, wanted: map[string]bool{}}
+	return &view{vcenter: v, vms: map[string]*seenVM{}, wanted: map[string]bool{}}
 }
 
-// late lists what the replica has not been told of: VMs in the order in which they were made, and "" for the folders.
+// late lists what the replica has not seen yet: VMs in the order in which they were made, and "" for the folders.
 func (v *view) late() (refs []string) {
 	if v.folders != v.vcenter.folders {
 		refs = append(refs, "")
@@ -236,7 +236,7 @@ func (v *view) late() (refs []string) {
 	return refs
 }
 
-// read brings one thing up to date.
+// read updates one thing.
 func (v *view) read(ref string) {
 	if ref == "" {
 		v.folder, v.quarantine, v.folders = v.vcenter.folder, v.vcenter.quarantine, v.vcenter.folders
@@ -249,7 +249,7 @@ func (v *view) read(ref string) {
 	}
 	g := v.vms[ref]
 	if g == nil {
-		g = &glimpse{blind: true}
+		g = &seenVM{blind: true}
 		v.vms[ref] = g
 	}
 	g.state, g.gone, g.read = m.state, m.gone, time.Now()
@@ -271,7 +271,7 @@ func (v *view) readAll() {
 	}
 }
 
-// state is what loop.VCenter.State says.
+// state is what loop.VCenter.State returns.
 func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := plan.VCenterState{Known: v.known, VCenter: vcenterID}
 	hidesAsGone := v.vcenter.set.defect == hidesAsGone

@@ -1,9 +1,8 @@
-// Package world holds a world in which whole lives of a group repeat exactly: real loops on a model of vCenter, in the
-// time of a testing/synctest bubble, and one event at a time. What happens is a list of events that a seed gives; whatever
-// is carried out of it, in full or in part, gives the same history each time, byte for byte.
-//
-// What is real: sync/loop and sync/planner. What is a model: vCenter, and package vsphere, which is followed call by call
-// (steps_test.go); Metacontroller (kube_test.go); and the stream that tells each replica, late, what became of each VM.
+// Package world simulates whole lives of a group that repeat exactly: real loops on a model of vCenter, in the time of a
+// testing/synctest bubble, one event at a time. A seed gives a list of events; the list, or any part of it, gives the same history
+// each time, byte for byte.
+// / What is real: sync/loop and sync/planner. What is a model: vCenter, and package vsphere, call by call (steps_test.go);
+// Metacontroller (kube_test.go); and the stream that reports to each replica, late, what became of each VM.
 package world
 
 import (
@@ -27,28 +26,28 @@ import (
 const (
 	lease  = 90 * time.Second
 	resync = 30 * time.Second
-	// lag is how late the stream may be. One that is later is taken for lost, and the inventory for unknown.
+	// lag is how late the stream may be. A later one counts as broken, and the inventory as unknown.
 	lag = 10 * time.Second
 )
 
-// world is one life under way.
+// world is one life in progress.
 type world struct {
 	set      setting
 	vc       *vcenter
 	replicas []*replica
-	started  int // replicas, ever
+	started  int // replicas so far
 	steps    []*step
-	numbered int // steps, ever
-	present  int // those of a group while it was there
+	numbered int // steps so far
+	present  int // those of a group while it existed
 	kube     kube
-	calm     bool
+	resting  bool
 	began    time.Time
-	history  *strings.Builder // nil if nobody reads it
+	history  *strings.Builder // nil if not needed
 	shown    string           // of vCenter, in the history
 	wrong    string           // the first violation
-	promise  int              // how many were promised to be at work, and were
+	promise  int              // how many members were promised to work, and did
 
-	// mu is between the scheduler and the loops. While they run, the scheduler waits; so nobody ever waits for it.
+	// mu is between the scheduler and the loops. The scheduler waits while they run, so nothing ever waits for mu.
 	mu      sync.Mutex
 	arrived []*step // that began since the last event
 	slept   time.Duration
@@ -64,13 +63,13 @@ type replica struct {
 	stop    context.CancelFunc
 	stopped chan struct{}
 	paused  bool
-	gate    chan struct{} // closed when it goes on
-	parked  bool          // its loop stands in State
-	waiting []waitingCall // came while it was paused
+	gate    chan struct{} // closed when it resumes
+	parked  bool          // its loop waits in State
+	waiting []waitingCall // calls that came while it was paused
 	clones  map[types.UID][]int
 	asked   map[string]time.Time // the guests that it asked to halt, and their boot then
 	called  time.Time
-	told    time.Time         // when its view was up to date last
+	updated time.Time         // when its view was last up to date
 	spec    map[types.UID]int // the newest generation that it was called for
 }
 
@@ -90,7 +89,7 @@ func (r *replica) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 
 func (r *replica) Identify(string, string) []types.UID { return nil }
 
-// Do waits for the scheduler, which carries the step out.
+// Do waits for the scheduler, which carries out the step.
 func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	s := &step{world: r.world, by: r, ref: ref, a: r.set.defect.twist(a), done: make(chan error, 1)}
 	r.mu.Lock()
@@ -120,7 +119,7 @@ func (w *world) start() *replica {
 	return r
 }
 
-// kill ends a replica. Its tasks go on in vCenter; what was to follow them does not.
+// kill ends a replica. Its tasks continue in vCenter; their next steps don't.
 func (w *world) kill(r *replica, halfway bool) {
 	w.say("%s is killed", r.name)
 	for _, s := range slices.Clone(w.steps) {
@@ -141,7 +140,7 @@ func (w *world) kill(r *replica, halfway bool) {
 	w.settle()
 }
 
-// pause stops a replica's process: it gets no beat and no event, and its loop stands still.
+// pause stops a replica's process: it gets no beat and no event, and its loop stops.
 func (w *world) pause(r *replica) {
 	if r.paused {
 		return
@@ -149,18 +148,18 @@ func (w *world) pause(r *replica) {
 	r.paused, r.parked, r.gate = true, false, make(chan struct{})
 	r.loop.Changed("")
 	w.settle()
-	w.say("%s is paused, with its loop at work: %v", r.name, r.parked)
+	w.say("%s is paused, with its loop running: %v", r.name, r.parked)
 }
 
-// resume lets a replica go on. The calls that waited come before anything else, or after the first beat. (Where the loop did
-// not stand in State, it may have seen the pause before its end, as no process can; those calls do not come then.)
+// resume continues a replica. The calls that waited come before anything else, or after the first beat. (If the loop did not wait
+// in State, it may have seen the pause before its end, as no process can; then those calls are dropped.)
 func (w *world) resume(r *replica, callsFirst bool) {
 	if !r.paused {
 		return
 	}
-	w.say("%s goes on, with %d calls that waited", r.name, len(r.waiting))
+	w.say("%s resumes, with %d calls that waited", r.name, len(r.waiting))
 	r.paused = false
-	w.promise = min(w.promise, w.working()) // what its steps take down is at work no more
+	w.promise = min(w.promise, w.working()) // what its steps take down no longer works
 	waited := r.waiting
 	r.waiting = nil
 	if !r.parked {
@@ -182,8 +181,8 @@ func (w *world) beat(r *replica) {
 	r.beats <- time.Now()
 }
 
-// settle waits until nothing moves any more, and takes in the steps that began. Several may begin at once, in any order:
-// so they are numbered by their replica and their member.
+// settle waits until nothing moves, and takes in the steps that began. Several may begin at once, in any order, so their numbers
+// follow the replica and the member.
 func (w *world) settle() {
 	synctest.Wait()
 	w.mu.Lock()
@@ -208,12 +207,12 @@ func (w *world) settle() {
 	}
 }
 
-// pass lets time pass, from one deadline to the next.
+// pass passes time, from one deadline to the next.
 func (w *world) pass(d time.Duration) {
 	for d > 0 {
 		piece := min(d, 2500*time.Millisecond)
 		d -= piece
-		w.mu.Lock() // so what was changed so far is what the loops see when a timer wakes them
+		w.mu.Lock() // so that a loop sees all changes so far when a timer wakes it
 		w.slept += piece
 		w.mu.Unlock()
 		time.Sleep(piece)
@@ -226,30 +225,30 @@ func (w *world) pass(d time.Duration) {
 				continue
 			}
 			w.beat(r)
-			if time.Since(r.told) > lag && r.view.known {
-				w.tell(r, 0, true)
+			if time.Since(r.updated) > lag && r.view.known {
+				w.update(r, 0, true)
 			}
 		}
 		w.settle()
 	}
 }
 
-// tell brings one thing of a replica's view up to date, or all of it.
-func (w *world) tell(r *replica, which int, all bool) {
+// update updates one thing in a replica's view, or all of it.
+func (w *world) update(r *replica, which int, all bool) {
 	if r.paused {
 		return
 	}
 	if all || !r.view.known {
-		r.told = time.Now()
-		w.say("%s is told everything", r.name)
+		r.updated = time.Now()
+		w.say("%s sees everything", r.name)
 		r.view.readAll()
 	} else {
 		late := r.view.late()
 		if len(late) == 0 {
-			r.told = time.Now()
+			r.updated = time.Now()
 			return
 		}
-		w.say("%s is told of %q", r.name, late[which%len(late)])
+		w.say("%s sees %q", r.name, late[which%len(late)])
 		r.view.read(late[which%len(late)])
 	}
 	r.loop.Changed("")
@@ -264,7 +263,7 @@ func (w *world) say(format string, args ...any) {
 	}
 }
 
-// show tells what is in vCenter, if that is news.
+// show adds the state of vCenter to the history, if it changed.
 func (w *world) show() {
 	if w.history == nil {
 		return
@@ -286,12 +285,12 @@ func (w *world) violated(format string, args ...any) {
 type outcome struct {
 	wrong   string
 	history string
-	steps   int // that were begun
+	steps   int // that began
 	virtual time.Duration
 }
 
-// lead leads a life: the events one by one, and then calm, until all is as it is wanted.
-func lead(t *testing.T, set setting, events []event, recorded bool) (o outcome) {
+// run runs a life: the events one by one, and then rest, until all is as the spec says.
+func run(t *testing.T, set setting, events []event, recorded bool) (o outcome) {
 	synctest.Test(t, func(*testing.T) {
 		w := &world{set: set, began: time.Now()}
 		w.vc = &vcenter{world: w}
