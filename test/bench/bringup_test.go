@@ -37,8 +37,8 @@ func startVCenter(b *testing.B) *vcsim.VCenter {
 	return vc
 }
 
-// bareLoop brings members up with govmomi alone: as many workers as slots, each clones and powers on, one VM after
-// another, while a watch over the same objects is open. It knows no group, no stamp, no status and no crash.
+// bareLoop brings members up with govmomi alone: as many workers as slots, each of which clones and powers on one VM after another,
+// while a watch on the same objects is open. It has no groups, stamps or status, and survives no crash.
 func bareLoop(b *testing.B, slots int) time.Duration {
 	b.Helper()
 	vc := startVCenter(b)
@@ -100,8 +100,8 @@ func cloneAndPowerOn(ctx context.Context, template *object.VirtualMachine, folde
 	return task.Wait(ctx)
 }
 
-// watch opens a stream like the server's: folders traversed from the root, a few properties of each VM. vcsim's
-// stream costs processor time that a real vCenter's does not, so both sides of the comparison pay for one.
+// watch opens a stream like the server's: folders traversed from the root, a few properties of each VM. vcsim's stream costs CPU
+// time that a real vCenter's doesn't, so both sides of the comparison pay for one.
 func watch(ctx context.Context, b *testing.B, vc *vcsim.VCenter) (done chan struct{}) {
 	b.Helper()
 	client, err := govmomi.NewClient(ctx, vc.URL(), true)
@@ -146,7 +146,7 @@ func watch(ctx context.Context, b *testing.B, vc *vcsim.VCenter) (done chan stru
 	return done
 }
 
-// serve is one replica of the server on a vCenter, as cmd wires it.
+// serve starts one replica of the server on a vCenter, as cmd does.
 func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func()) {
 	b.Helper()
 	var groups *loop.Loop
@@ -170,7 +170,7 @@ func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func())
 	return web.URL, func() { web.Close(); cancel(); done.Wait() }
 }
 
-// bringUp applies a group of 50 and says how long it took until all are on, and how many vCenter calls it cost.
+// bringUp applies a group of 50, and returns how long it took until all members are on, and how many vCenter calls it made.
 func bringUp(b *testing.B, slots int) (took time.Duration, calls int) {
 	b.Helper()
 	vc := startVCenter(b)
@@ -193,9 +193,9 @@ func total(vc *vcsim.VCenter) (n int) {
 	return n
 }
 
-// BenchmarkBringUpBesideABareLoop: 50 members with clones of 1 s, beside a bare govmomi loop with the same slots and
-// the same watch open; medians of 3, alternating. The goals: at most 1.15 times its time at 8 slots, 1.3 times at
-// 32, and at most 8 vCenter calls a member, all included.
+// BenchmarkBringUpBesideABareLoop brings up 50 members with clones of 1 s, beside a bare govmomi loop with the same slots and the
+// same watch open; medians of 3, alternating. The goals: at most 1.15 times its time at 8 slots, 1.3 times at 32, and at most 8
+// vCenter calls per member in total.
 func BenchmarkBringUpBesideABareLoop(b *testing.B) {
 	for _, slots := range []int{8, 32} {
 		b.Run(fmt.Sprintf("slots=%d", slots), func(b *testing.B) {
@@ -216,8 +216,8 @@ func BenchmarkBringUpBesideABareLoop(b *testing.B) {
 	}
 }
 
-// BenchmarkASmallGroupBehindALargeOne: a group of one, applied right after a group of 50, with clones of 1 s. The goal
-// is at most 2 clone times.
+// BenchmarkASmallGroupBehindALargeOne applies a group of one right after a group of 50, with clones of 1 s. The goal is at most 2
+// clone times.
 func BenchmarkASmallGroupBehindALargeOne(b *testing.B) {
 	for range b.N {
 		var times []float64
@@ -241,9 +241,8 @@ func BenchmarkASmallGroupBehindALargeOne(b *testing.B) {
 	}
 }
 
-// BenchmarkHealing: a group of 100 is settled; an admin powers one member off, and destroys another. How long until
-// the server has called for the power-on, and for the new clone? No hook is called meanwhile. The goal is within a
-// second.
+// BenchmarkHealing measures a settled group of 100 in which an operator powers off one member and destroys another: the time until
+// the server calls for the power-on, and for the new clone, without a hook call. The goal is a second at most.
 func BenchmarkHealing(b *testing.B) {
 	vc, err := vcsim.Start(vcsim.Config{})
 	if err != nil {
@@ -294,7 +293,7 @@ func BenchmarkHealing(b *testing.B) {
 	}
 }
 
-// answered is the time from the end of an admin's task to the server's call.
+// answered is the time from the end of an operator's task to the server's call.
 func answered(b *testing.B, vc *vcsim.VCenter, method string, deed func() (*object.Task, error)) float64 {
 	b.Helper()
 	before := vc.Calls()[method]

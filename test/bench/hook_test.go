@@ -1,5 +1,5 @@
-// Package bench measures what the README claims, as ratios of two things measured side by side in one run, for
-// machines are noisy: make bench.
+// Package bench measures what the README claims, as ratios of two measurements side by side in one run, because machines are noisy:
+// make bench.
 package bench
 
 import (
@@ -34,11 +34,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// fake is an inventory without a vCenter behind it.
+// fake is an inventory without a vCenter.
 type fake struct{ *inventory.Inventory }
 
 func (fake) Do(context.Context, plan.Ref, plan.Action) error {
-	return errors.New("nothing is ever done here")
+	return errors.New("the fake does nothing")
 }
 func (fake) Identify(string, string) []types.UID { return nil }
 
@@ -77,8 +77,8 @@ func server(vc loop.VCenter) http.Handler {
 	return hook.New(hook.Config{Keeper: l, Ready: func() error { return nil }, Log: zerolog.Nop()})
 }
 
-// settled is the body of a sync call for a group of ten that was answered before, with the weight that a real
-// Metacontroller adds (managedFields, the controller object).
+// settled is the body of a sync call for a group of ten that was answered before, as large as a real Metacontroller's
+// (managedFields, the controller object).
 func settled(tb testing.TB, h http.Handler, group int) []byte {
 	tb.Helper()
 	web := httptest.NewServer(h)
@@ -103,7 +103,7 @@ func settled(tb testing.TB, h http.Handler, group int) []byte {
 	}
 	request["controller"] = captured["controller"]
 	var parent, real map[string]map[string]any
-	_ = json.Unmarshal(request["parent"], &parent) // the strings in it are not needed
+	_ = json.Unmarshal(request["parent"], &parent) // its strings are not needed
 	_ = json.Unmarshal(captured["parent"], &real)
 	parent["metadata"]["managedFields"] = real["metadata"]["managedFields"]
 	var whole map[string]any
@@ -120,7 +120,7 @@ func settled(tb testing.TB, h http.Handler, group int) []byte {
 	return body
 }
 
-// bare is the least that any hook has to do: chi, the request decoded and an answer encoded, in the same types.
+// bare is the least that any hook does: chi, a decoded request and an encoded answer, in the same types.
 func bare(answer any) http.Handler {
 	r := chi.NewRouter()
 	r.Post("/sync", func(w http.ResponseWriter, r *http.Request) {
@@ -165,8 +165,8 @@ func round(h http.Handler, body []byte, n int) (times []time.Duration, allocs fl
 	return times, float64(after.Mallocs-before.Mallocs) / float64(n)
 }
 
-// BenchmarkSyncBesideABareHandler: /sync for a settled group of 10 with 10,000 VMs in the inventory, beside a bare
-// chi handler on the same JSON and types; medians of 5 rounds, alternating. The goal is a ratio of at most 2.
+// BenchmarkSyncBesideABareHandler calls /sync for a settled group of 10 with 10,000 VMs in the inventory, beside a bare chi handler
+// with the same JSON and types; medians of 5 rounds, alternating. The goal is a ratio of at most 2.
 func BenchmarkSyncBesideABareHandler(b *testing.B) {
 	h := server(fill(1, 9990))
 	body := settled(b, h, 0)
@@ -210,7 +210,7 @@ func median(x []float64) float64 {
 
 const beTheServer = "VMGROUP_BENCH_BE_THE_SERVER"
 
-// TestMain lets the test binary be the process whose memory is measured.
+// TestMain lets the test binary run as the process whose memory is measured.
 func TestMain(m *testing.M) {
 	if os.Getenv(beTheServer) != "" {
 		thousandGroups()
@@ -219,7 +219,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// thousandGroups fills a server with 1,000 groups of 10 and calls each several times, and says what it weighs.
+// thousandGroups fills a server with 1,000 groups of 10, calls each several times, and prints the memory in use.
 func thousandGroups() {
 	h := server(fill(1000, 0))
 	for range 3 {
@@ -236,8 +236,8 @@ func thousandGroups() {
 	runtime.KeepAlive(h)
 }
 
-// BenchmarkMemoryOfAThousandGroups: the peak resident memory of a process with 1,000 groups of 10, the simulator not
-// counted (but the body-making of this benchmark is). The goal is under 150 MB.
+// BenchmarkMemoryOfAThousandGroups measures the peak resident memory of a process with 1,000 groups of 10, without the simulator
+// (but with this benchmark's request bodies). The goal is less than 150 MB.
 func BenchmarkMemoryOfAThousandGroups(b *testing.B) {
 	for range b.N {
 		c := exec.Command(os.Args[0])

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// answers are what hooks answer in the stories and for the drawn observations of sync/planner, each status and child once.
+// answers are what the hooks answer in the stories and for the random observations of sync/planner, each status and child once.
 var answers = sync.OnceValues(func() (a struct{ statuses, children []json.RawMessage }, err error) {
 	dir, err := filepath.Abs(shared.dir)
 	if err != nil {
@@ -59,9 +59,9 @@ var answers = sync.OnceValues(func() (a struct{ statuses, children []json.RawMes
 	return a, nil
 })
 
-// What is pruned, defaulted or rounded would be another status than the one answered, and Metacontroller would write it
-// again at every sync.
-func TestEveryStatusIsStoredAsItIsAnswered(t *testing.T) {
+// If the API server pruned, defaulted or rounded a status, it would differ from the answer, and Metacontroller would write it again
+// at every sync.
+func TestEveryStatusIsStoredAsAnswered(t *testing.T) {
 	k := api(t)
 	a, err := answers()
 	if err != nil || len(a.statuses) < 1000 {
@@ -84,10 +84,10 @@ func TestEveryStatusIsStoredAsItIsAnswered(t *testing.T) {
 		if got := stored.Object["status"]; !reflect.DeepEqual(got, any(status)) {
 			t.Errorf("%s\nis stored as\n%v", text, got)
 		}
-		if i%20 == 0 { // and again: nothing is written
+		if i%20 == 0 { // a second write changes nothing
 			again, err := groups.UpdateStatus(ctx, stored, update)
 			if err != nil || again.GetResourceVersion() != stored.GetResourceVersion() {
-				t.Errorf("a second time it is written again (%v): %s", err, text)
+				t.Errorf("the second write changes it (%v): %s", err, text)
 			}
 		}
 		g = stored
@@ -104,7 +104,7 @@ var childKinds = map[string]schema.GroupVersionResource{
 	"EndpointSlice": {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
 }
 
-func TestEveryChildIsTakenAndIsUnchangedByASecondApply(t *testing.T) {
+func TestEveryChildIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 	k := api(t)
 	a, err := answers()
 	if err != nil || len(a.children) < 1000 {
@@ -129,7 +129,7 @@ func TestEveryChildIsTakenAndIsUnchangedByASecondApply(t *testing.T) {
 		}
 		objects := k.Resource(kind).Namespace(namespace)
 		if err := objects.Delete(ctx, child.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			t.Fatal(err) // a Service of another type would be another story
+			t.Fatal(err) // a Service of another type is a case of its own
 		}
 		if _, err := objects.Create(ctx, &child, dryly); err != nil {
 			t.Fatalf("%v: %s", err, raw)
@@ -138,13 +138,13 @@ func TestEveryChildIsTakenAndIsUnchangedByASecondApply(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, raw)
 		}
-		// Metacontroller merges what is answered into what is stored: it writes unless this comes out as it was.
+		// Metacontroller merges the answer into the stored object, and writes unless the result equals it.
 		if missing := lacks("", first.Object, child.Object); len(missing) > 0 {
-			t.Errorf("%s\nis stored without, or with another, %v", raw, missing)
+			t.Errorf("%s\nis stored without %v, or with another value", raw, missing)
 		}
 		second, err := objects.Patch(ctx, child.GetName(), types.ApplyPatchType, raw, apply)
 		if err != nil || first.GetResourceVersion() != second.GetResourceVersion() {
-			t.Errorf("a second apply writes it again (%v): %s", err, raw)
+			t.Errorf("a second apply changes it (%v): %s", err, raw)
 		}
 	}
 	if said := k.warnings.take(); said != "" {
@@ -158,8 +158,8 @@ func TestEveryChildIsTakenAndIsUnchangedByASecondApply(t *testing.T) {
 	t.Logf("children: %v", count)
 }
 
-// lacks names what of a wanted value is not, or is otherwise, in a stored one. The latter may have more fields, but no
-// longer lists.
+// lacks names what a stored value lacks of the expected one, or has otherwise. The stored value may have more fields, but no longer
+// lists.
 func lacks(path string, stored, wanted any) (missing []string) {
 	switch w := wanted.(type) {
 	case map[string]any:
@@ -187,8 +187,8 @@ func lacks(path string, stored, wanted any) (missing []string) {
 	return missing
 }
 
-// The names of children are bounded by those of groups, which the CRD bounds.
-func TestAChildOfTheLongestNameIsTaken(t *testing.T) {
+// The CRD bounds the names of groups, and so those of children.
+func TestAChildWithTheLongestNameIsAccepted(t *testing.T) {
 	k := api(t)
 	a, err := answers()
 	if err != nil {

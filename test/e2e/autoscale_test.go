@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// recipe is the HorizontalPodAutoscaler of the documents.
+// recipe is the HorizontalPodAutoscaler in the documents.
 var recipe = regexp.MustCompile("(?s)```yaml\n(apiVersion: autoscaling/v2\n.*?)```")
 
-// load serves the external metrics of the recipe, as an adapter would: requests a second of the whole group.
+// load serves the external metric of the recipe, as an adapter would: requests per second of the whole group.
 func load(t *testing.T, requests *atomic.Int64) *httptest.Server {
 	t.Helper()
 	const root = "/apis/external.metrics.k8s.io/v1beta1"
@@ -27,7 +27,7 @@ func load(t *testing.T, requests *atomic.Int64) *httptest.Server {
 			return
 		}
 		if selector := r.URL.Query().Get("labelSelector"); selector != "vmgroup=web" {
-			t.Errorf("the metric of %q is asked for", selector)
+			t.Errorf("the autoscaler asks for the metric of %q", selector)
 		}
 		_, _ = fmt.Fprintf(w, `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[
 			{"metricName":"requests_per_second","metricLabels":{"vmgroup":"web"},"timestamp":%q,"value":"%d"}]}`, time.Now().UTC().Format(time.RFC3339), requests.Load())
@@ -84,7 +84,7 @@ spec: {group: external.metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 1
 				return
 			}
 			if time.Since(began) > 2*time.Minute {
-				t.Fatalf("it has %s replicas, not %s: %s", got, want, k.kubectl(t, "-n", namespace, "describe", "hpa", "web"))
+				t.Fatalf("%s replicas, want %s: %s", got, want, k.kubectl(t, "-n", namespace, "describe", "hpa", "web"))
 			}
 		}
 	}

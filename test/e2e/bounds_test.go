@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schema is as much of the CRD's schema as states bounds.
+// bounded is the part of the CRD's schema that states bounds.
 type bounded struct {
 	Properties           map[string]*bounded
 	Items                *bounded
@@ -43,14 +43,14 @@ func specSchema(t *testing.T) *bounded {
 	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 }
 
-// breach is one bound, and how to be just outside of it.
+// breach is one bound, and a value just outside it.
 type breach struct {
 	path  string
-	bound string // as the API server words it: the number, or a value that is allowed
+	bound string // in the API server's words: the number, or a value that is allowed
 	set   func(spec map[string]any)
 }
 
-// breaches are all bounds of a schema, for a value that has a place for each. set puts another value into that place.
+// breaches returns all bounds of a schema, for a value that has every field. set replaces the value of a field.
 func breaches(path string, s *bounded, value any, set func(spec map[string]any, value any)) (all []breach) {
 	add := func(bound any, outside any) {
 		all = append(all, breach{path, fmt.Sprint(bound), func(spec map[string]any) { set(spec, outside) }})
@@ -100,8 +100,8 @@ func breaches(path string, s *bounded, value any, set func(spec map[string]any, 
 	return all
 }
 
-// The full sample has a place for every field but those that exclude others.
-func TestEveryBoundOfTheSchemaIsKeptAndNamed(t *testing.T) {
+// The full sample has every field, except for those that exclude others.
+func TestTheAPIServerEnforcesEveryBoundOfTheSchemaAndNamesIt(t *testing.T) {
 	k := api(t)
 	full := parse(t, read(t, repository+"/manifests/samples/vmgroup-full.yaml"))
 	name := full["metadata"].(map[string]any)["name"].(string)
@@ -111,7 +111,7 @@ func TestEveryBoundOfTheSchemaIsKeptAndNamed(t *testing.T) {
 	spec["customizationSpec"] = "a"
 	all := breaches("spec", specSchema(t), spec, func(spec map[string]any, value any) { maps.Copy(spec, value.(map[string]any)) })
 	if len(all) < 90 {
-		t.Errorf("only %d bounds were found", len(all))
+		t.Errorf("found only %d bounds", len(all))
 	}
 	for _, b := range all {
 		t.Run(b.path+" "+b.bound, func(t *testing.T) {
@@ -119,14 +119,14 @@ func TestEveryBoundOfTheSchemaIsKeptAndNamed(t *testing.T) {
 			b.set(broken)
 			_, err := k.groups("default").Create(context.Background(), group(name, deepCopy(t, broken)), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if causes := refusal(t, err); !names(causes, b.path, b.bound) {
-				t.Errorf("nothing with %q is said of it, but: %v", b.bound, causes)
+				t.Errorf("the refusal doesn't say %q, but: %v", b.bound, causes)
 			}
 		})
 	}
 	t.Logf("%d bounds", len(all))
 }
 
-// deepCopy makes a value one of those that a client may send.
+// deepCopy makes a value one that a client may send.
 func deepCopy(t *testing.T, v map[string]any) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(v)

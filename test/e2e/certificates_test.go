@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// certificates writes ca.crt, and for the server (at 127.0.0.1) and for who calls it a key and a certificate that the
-// authority signed: server.crt, server.key, client.crt, client.key.
+// certificates writes ca.crt, and for the server (at 127.0.0.1) and its clients a key and a certificate that the authority signed:
+// server.crt, server.key, client.crt, client.key.
 func certificates(t *testing.T, dir string) {
 	t.Helper()
 	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "vmgroup e2e"}, IsCA: true, BasicConstraintsValid: true,

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
 )
 
-// The time counts from the write with which Kubernetes learned of it.
+// The time counts from the write that announces it to Kubernetes.
 func TestAMemberIsDrainedForAsLongAsTheSpecSays(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "drain")
@@ -27,20 +27,20 @@ func TestAMemberIsDrainedForAsLongAsTheSpecSays(t *testing.T) {
 		r.kubectl(t, append([]string{"-n", namespace}, c.command...)...)
 		for began := time.Now(); r.taken() == asked; time.Sleep(5 * time.Millisecond) {
 			if time.Since(began) > patience {
-				t.Fatalf("%s: nobody is taken down", c.what)
+				t.Fatalf("%s: no member is taken down", c.what)
 			}
 		}
 		at := time.Now()
 		writes := r.slices(t, namespace)[before:]
 		if len(writes) == 0 {
-			t.Fatalf("%s: taken down, and no slice was written", c.what)
+			t.Fatalf("%s: taken down, but no slice was written", c.what)
 		}
-		t.Logf("%s: taken down %s after the slice was written, which was written %d times", c.what, at.Sub(writes[0].At), len(writes))
+		t.Logf("%s: taken down %s after the first of %d writes of the slice", c.what, at.Sub(writes[0].At), len(writes))
 		if took := at.Sub(writes[0].At); took < drain || took > drain+5*time.Second {
 			t.Errorf("%s: taken down %s after the slice was written", c.what, took)
 		}
-		if len(writes) > 2 { // that it is terminating, and since when
-			t.Errorf("%s: the slice was written %d times until then: %v", c.what, len(writes), writes)
+		if len(writes) > 2 { // that the endpoint is terminating, and since when
+			t.Errorf("%s: %d writes of the slice until then: %v", c.what, len(writes), writes)
 		}
 		if c.what == "scaled" {
 			r.endpoints(t, namespace, "web", r.settled(t, namespace, "web", 2))

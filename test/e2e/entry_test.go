@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// setToken changes what Metacontroller is to call with. It reads it when the CompositeController's spec changes.
+// setToken changes the token of Metacontroller's calls. Metacontroller reads it when the CompositeController's spec changes.
 func (r *rig) setToken(t *testing.T, token string, period int) {
 	t.Helper()
 	r.kubectl(t, "-n", "vmgroup-system", "patch", "secret", "vmgroup-hook-token", "--type=merge", "-p",
@@ -21,7 +21,7 @@ func (r *rig) setToken(t *testing.T, token string, period int) {
 	r.kubectl(t, "patch", "compositecontroller", "vmgroup", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"resyncPeriodSeconds":%d}}`, period))
 }
 
-// refused counts the hook calls that the server did not let in.
+// refused counts the hook calls that the server refused.
 func (r *rig) refused(t *testing.T) (n int) {
 	t.Helper()
 	text, err := fetch("http://" + r.health + "/metrics")
@@ -40,7 +40,7 @@ func (r *rig) refused(t *testing.T) (n int) {
 	return n
 }
 
-// letsIn waits until the server takes a token.
+// letsIn waits until the server accepts a token.
 func (r *rig) letsIn(t *testing.T, token string) {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -76,7 +76,7 @@ func TestATokenIsChangedWithoutARefusedCall(t *testing.T) {
 	r.setToken(t, next, 61)
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=2")
 	r.settled(t, namespace, "web", 2)
-	write(t, r.path("token"), next) // the old one is good no more
+	write(t, r.path("token"), next) // the old one is no longer valid
 	if err := os.Remove(r.path("token-next")); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestATokenIsChangedWithoutARefusedCall(t *testing.T) {
 		t.Errorf("%d calls were refused", n)
 	}
 
-	// A wrong one is seen by the user, and tells nothing.
+	// The user sees that a token is wrong, but not the token.
 	wrong := rand.Text()
 	r.setToken(t, wrong, 62)
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=1")
@@ -100,7 +100,7 @@ func TestATokenIsChangedWithoutARefusedCall(t *testing.T) {
 	r.onePerOrdinal(t, namespace, "web", 3)
 	r.setToken(t, next, 60)
 	r.settled(t, namespace, "web", 1)
-	for what, text := range map[string]string{"what describe shows": described, "the server's log": r.server.Log(), "Metacontroller's log": r.metacontroller.Log()} {
+	for what, text := range map[string]string{"the output of describe": described, "the server's log": r.server.Log(), "Metacontroller's log": r.metacontroller.Log()} {
 		if strings.Contains(text, wrong) || strings.Contains(text, next) {
 			t.Errorf("a token is in %s", what)
 		}
@@ -108,7 +108,7 @@ func TestATokenIsChangedWithoutARefusedCall(t *testing.T) {
 	r.kubectl(t, "-n", namespace, "delete", "vg", "web", "--timeout=2m")
 }
 
-func TestMetacontrollerShowsACertificateWhereComponentMTLSAsksForIt(t *testing.T) {
+func TestMetacontrollerPresentsACertificateWithTheComponentMTLS(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "mtls")
 	if err := r.server.Stop(); err != nil {

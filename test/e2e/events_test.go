@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// event is what kubectl shows of an Event.
+// event is an Event as kubectl shows it.
 type event struct {
 	Reason, Message, Type, ReportingComponent string
 	Source                                    struct{ Component string }
@@ -17,7 +17,7 @@ type event struct {
 	Count                                     int
 }
 
-// events are the Events on a group. Each of ours must be whole.
+// events are the Events of a group. Each of ours must be complete.
 func (r *rig) events(t *testing.T, namespace, name string) []event {
 	t.Helper()
 	var list struct{ Items []event }
@@ -36,7 +36,7 @@ func (r *rig) events(t *testing.T, namespace, name string) []event {
 	return list.Items
 }
 
-// byReason are the messages of Events, by their reason.
+// byReason groups the messages of Events by reason.
 func byReason(events []event) map[string][]string {
 	all := map[string][]string{}
 	for _, e := range events {
@@ -56,7 +56,7 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 	r.destroy(t, gone)
 	eventually(t, func() string {
 		if g := r.group(t, namespace, "web"); slices.Contains(moRefs(g), gone) {
-			return gone + " is a member still"
+			return gone + " is still a member"
 		}
 		return ""
 	})
@@ -84,7 +84,7 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 		}
 	}
 	says("MemberRemoved", "web-2 (", "scale-in: from 3 members to 2")
-	says("MemberGone", "Removed in vCenter by ", ": web-", "("+gone+")") // vCenter's events tell the user
+	says("MemberGone", "Removed in vCenter by ", ": web-", "("+gone+")") // vCenter's events name the user
 	says("UpdateFinished", "finished")
 	says("TemplateNotFound", `template "typo" not found`)
 	if bad := all["SyncError"]; len(bad) > 0 {
@@ -95,7 +95,7 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 	r.settled(t, namespace, "web", 2)
 	settled := time.Now()
 	time.Sleep(2 * resync)
-	for _, e := range r.events(t, namespace, "web") { // one that is bounded comes later, and tells of a time before
+	for _, e := range r.events(t, namespace, "web") { // an Event that the rate limit delays comes later, with an earlier time
 		if e.LastTimestamp.After(settled) {
 			t.Errorf("a settled group has a new Event: %+v", e)
 		}

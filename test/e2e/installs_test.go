@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// install adds a second server, with a vCenter of its own, and the CompositeController vmgroup-two that calls it for the
-// groups with the label vcenter=two. Both end with the test, at which no group may have its finalizer any more.
+// install adds a second server, with a vCenter of its own, and the CompositeController vmgroup-two that calls it for the groups
+// with the label vcenter=two. Both end with the test; no group may have its finalizer by then.
 func (r *rig) install(t *testing.T) *rig {
 	t.Helper()
 	two := &rig{kube: r.kube}
@@ -36,9 +36,9 @@ func (r *rig) install(t *testing.T) *rig {
 	return two
 }
 
-// A team has two vCenters, and labels say which one a group is in. The label of a group with VMs is edited: that moves
-// nothing, and there is a way back, and a way out.
-func TestAGroupIsLabelledOverToAnotherInstall(t *testing.T) {
+// A team has two vCenters, and a label says which one a group belongs to. Changing the label of a group with VMs moves nothing, and
+// there is a way back, and a way out.
+func TestRelabelingAGroupForAnotherInstallMovesNothing(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "two-installs")
 	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
@@ -51,20 +51,20 @@ func TestAGroupIsLabelledOverToAnotherInstall(t *testing.T) {
 		eventually(t, func() string {
 			has := r.group(t, namespace, name).Finalizers
 			if slices.Sort(has); !slices.Equal(has, want) {
-				return fmt.Sprintf("%s has the finalizers %v, not %v", name, has, want)
+				return fmt.Sprintf("%s has the finalizers %v, want %v", name, has, want)
 			}
 			return ""
 		})
 	}
 	label := func(name, value string) { k("label", "vg", name, "vcenter="+value, "--overwrite") }
-	// steady checks that nothing is written for a while: two that answer for one group could do so in turns.
+	// steady checks that nothing is written for a while: two servers that answer for one group could write in turns.
 	steady := func() {
 		t.Helper()
 		r.quiet(t)
 		was := r.versions(t, "-n", namespace, "vg,configmaps")
 		time.Sleep(lease)
 		if is := r.versions(t, "-n", namespace, "vg,configmaps"); is != was {
-			t.Errorf("the versions were\n%s\nand are\n%s", was, is)
+			t.Errorf("versions before:\n%s\nnow:\n%s", was, is)
 		}
 	}
 	text := strings.Replace(webYAML, "{name: web}", "{name: web, labels: {vcenter: one}}", 1)
@@ -73,7 +73,7 @@ func TestAGroupIsLabelledOverToAnotherInstall(t *testing.T) {
 
 	calls := r.calls(t)
 	label("web", "two")
-	r.told(t, namespace, "web", calls)
+	r.event(t, namespace, "web", calls)
 	moved := r.until(t, namespace, "web", "held", func(g *v1alpha1.VmGroup) bool {
 		return g.Status.Phase == v1alpha1.PhaseError && strings.Contains(g.Status.LastMessage, "were made in vCenter "+r.vcenter.InstanceUUID())
 	})
@@ -82,14 +82,14 @@ func TestAGroupIsLabelledOverToAnotherInstall(t *testing.T) {
 	steady()
 	r.onePerOrdinal(t, namespace, "web", 2)
 	two.onePerOrdinal(t, namespace, "web", 0)
-	t.Logf("labelled over:\n%s\n%s", k("get", "vg"), k("get", "events"))
+	t.Logf("relabeled:\n%s\n%s", k("get", "vg"), k("get", "events"))
 
 	label("web", "one")
 	back := r.settled(t, namespace, "web", 2)
 	keeps(t, g, back)
 	finalizers("web", ours)
 	steady()
-	t.Logf("labelled back:\n%s", k("get", "vg"))
+	t.Logf("labeled back:\n%s", k("get", "vg"))
 
 	label("web", "two")
 	finalizers("web", ours, theirs)

@@ -33,7 +33,7 @@ func TestAWholeLifeByKubectlAlone(t *testing.T) {
 		t.Helper()
 		for _, ref := range moRefs(a) {
 			if slices.Contains(moRefs(b), ref) {
-				t.Errorf("%s is a member still after %s", ref, which)
+				t.Errorf("%s is still a member after %s", ref, which)
 			}
 		}
 	}
@@ -47,7 +47,7 @@ func TestAWholeLifeByKubectlAlone(t *testing.T) {
 		t.Errorf("%d VMs", n)
 	}
 	var members []struct{ Name string }
-	eventually(t, func() string { // a child is written after the status that it goes with
+	eventually(t, func() string { // a child is written after the status of the same answer
 		out := k("get", "configmap", "web-members", "-o", `jsonpath={.data.members\.json}`)
 		if err := json.Unmarshal([]byte(out), &members); err != nil || len(members) != 3 {
 			return "the ConfigMap has " + out
@@ -60,7 +60,7 @@ func TestAWholeLifeByKubectlAlone(t *testing.T) {
 	k("scale", "vg/web", "--replicas=2")
 	g := r.settled(t, namespace, "web", 2)
 	if vms := r.vms(t, namespace, "web"); len(vms) != 2 || vms["web-0"].Name == "" || vms["web-1"].Name == "" {
-		t.Errorf("scaled to 2 there are %d VMs", len(vms))
+		t.Errorf("scaled to 2: %d VMs", len(vms))
 	}
 
 	patch(`{"template":"vm-operator-template-2"}`)
@@ -79,14 +79,14 @@ func TestAWholeLifeByKubectlAlone(t *testing.T) {
 	patch(`{"userData":{"secretKeyRef":{"name":"boot"}}}`)
 	g = r.until(t, namespace, "web", "an error", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
 	if !strings.Contains(g.Status.LastMessage, namespace+"/boot") || len(moRefs(g)) != 2 {
-		t.Errorf("without the Secret it says %q and has %d members", g.Status.LastMessage, len(moRefs(g)))
+		t.Errorf("without the Secret: %q, %d members", g.Status.LastMessage, len(moRefs(g)))
 	}
 	k("create", "secret", "generic", "boot", "--from-literal=user-data=#cloud-config\n# planted-one\n")
 	first := r.settled(t, namespace, "web", 2)
 	none("user data", resized, first)
 	r.hasUserData(t, namespace, "web", "planted-one")
 	k("patch", "secret", "boot", "--type=merge", "-p", `{"stringData":{"user-data":"#cloud-config\n# planted-two\n"}}`)
-	r.until(t, namespace, "web", "made from another text", func(g *v1alpha1.VmGroup) bool {
+	r.until(t, namespace, "web", "cloned with the new text", func(g *v1alpha1.VmGroup) bool {
 		return g.Status.Phase == v1alpha1.PhaseRunning && len(moRefs(g)) == 2 && !slices.Contains(moRefs(first), moRefs(g)[0]) && !slices.Contains(moRefs(first), moRefs(g)[1])
 	})
 	r.hasUserData(t, namespace, "web", "planted-two")
@@ -108,7 +108,7 @@ func TestAWholeLifeByKubectlAlone(t *testing.T) {
 	})
 	r.endpoints(t, namespace, "web", r.settled(t, namespace, "web", 2))
 
-	t.Log("an admin's hand")
+	t.Log("an operator destroys a member")
 	g = r.settled(t, namespace, "web", 2)
 	r.destroy(t, g.Status.Members[0].MoRef)
 	r.until(t, namespace, "web", "healed", func(h *v1alpha1.VmGroup) bool {
@@ -122,12 +122,12 @@ func TestAWholeLifeByKubectlAlone(t *testing.T) {
 	}
 	k("delete", "vg", "web", "--timeout=2m")
 	if left := r.vms(t, namespace, "web"); len(left) > 0 {
-		t.Errorf("the group is deleted, and has %d VMs", len(left))
+		t.Errorf("the group is deleted, but %d VMs are left", len(left))
 	}
 	eventually(t, func() string {
 		return k("get", "configmaps,services,endpointslices", "-o", "name", "-l", "controller-uid")
 	})
-	for what, text := range map[string]string{"the server's log": r.server.Log(), "what describe shows": described, "Metacontroller's log": r.metacontroller.Log()} {
+	for what, text := range map[string]string{"the server's log": r.server.Log(), "the output of describe": described, "Metacontroller's log": r.metacontroller.Log()} {
 		if strings.Contains(text, "planted-") {
 			t.Errorf("the user data is in %s", what)
 		}
@@ -153,7 +153,7 @@ func (r *rig) hasUserData(t *testing.T, namespace, name, planted string) {
 	}
 }
 
-// plain undoes the encodings of guestinfo.
+// plain decodes guestinfo.
 func plain(t *testing.T, text, encoding string) string {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(text)
@@ -174,7 +174,7 @@ func plain(t *testing.T, text, encoding string) string {
 	return string(unzipped)
 }
 
-// endpoints waits until the members of a group, and nobody else, can be reached by its Service.
+// endpoints waits until the Service reaches exactly the members of a group.
 func (r *rig) endpoints(t *testing.T, namespace, name string, g *v1alpha1.VmGroup) {
 	t.Helper()
 	var want []string
@@ -188,13 +188,13 @@ func (r *rig) endpoints(t *testing.T, namespace, name string, g *v1alpha1.VmGrou
 		got := strings.Fields(out)
 		slices.Sort(got)
 		if len(want) == 0 || !slices.Equal(got, want) {
-			return strings.Join(got, " ") + " are reached, not " + strings.Join(want, " ")
+			return strings.Join(got, " ") + "  are reached, want " + strings.Join(want, " ")
 		}
 		return ""
 	})
 }
 
-// destroy removes a VM as an admin does.
+// destroy removes a VM, as an operator would.
 func (r *rig) destroy(t *testing.T, moRef string) {
 	t.Helper()
 	ctx := context.Background()

@@ -1,6 +1,6 @@
-// Package e2e shows against a real Kubernetes API server what the other tests take for granted of it: what the CRD takes
-// and refuses, what is stored, and what kubectl shows. With METACONTROLLER=<binary> and METACONTROLLER_CRDS=<file> it
-// takes groups through their lives with a real Metacontroller as well. `make e2e` runs it.
+// Package e2e shows on a real Kubernetes API server what the other tests assume of it: what the CRD accepts and refuses, what is
+// stored, and what kubectl shows. With METACONTROLLER=<binary> and METACONTROLLER_CRDS=<file> it also takes groups through their
+// lives with a real Metacontroller. `make e2e` runs it.
 package e2e
 
 import (
@@ -22,7 +22,7 @@ const (
 	crdFile    = repository + "/manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml"
 )
 
-// What Metacontroller's tests need; empty if it is not to be run.
+// What Metacontroller's tests need; empty if they don't run.
 var metacontroller, metacontrollerCRDs = os.Getenv("METACONTROLLER"), os.Getenv("METACONTROLLER_CRDS")
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "METACONTROLLER_CRDS=<file> is not set: the CompositeController is not checked")
 		fallthrough
 	case metacontroller == "":
-		fmt.Fprintln(os.Stderr, "METACONTROLLER=<binary> and METACONTROLLER_CRDS=<file> are not both set: no group lives")
+		fmt.Fprintln(os.Stderr, "METACONTROLLER=<binary> and METACONTROLLER_CRDS=<file> are not both set: tests with Metacontroller are skipped")
 	}
 	code := m.Run()
 	if shared.kube != nil {
@@ -48,14 +48,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// kube is a cluster that has the CRD of VmGroups, and a client of its admin.
+// kube is a cluster with the CRD of VmGroups, and a client of its administrator.
 type kube struct {
 	*cluster.Cluster
 	dynamic.Interface
 	warnings *warnings
 }
 
-// shared is the cluster of all tests that need nothing but the API; each uses names, or a namespace, of its own.
+// shared is the cluster of all tests that need only the API; each uses names, or a namespace, of its own.
 var shared struct {
 	once sync.Once
 	dir  string
@@ -76,7 +76,7 @@ func api(t *testing.T) *kube {
 	return shared.kube
 }
 
-// newKube starts a cluster in a directory, with the CRD of VmGroups and, where they are given, Metacontroller's.
+// newKube starts a cluster in a directory, with the CRD of VmGroups and, if given, Metacontroller's.
 func newKube(dir string, binaries ...string) (*kube, error) {
 	crds := []string{crdFile}
 	if metacontrollerCRDs != "" {
@@ -128,14 +128,14 @@ func (k *kube) kubectlWith(t *testing.T, input string, args ...string) string {
 	return out
 }
 
-// namespace makes a namespace for a test; it stays, for nobody clears namespaces here.
+// namespace makes a namespace for a test; it stays, because nothing removes namespaces here.
 func (k *kube) namespace(t *testing.T, name string) string {
 	t.Helper()
 	k.kubectl(t, "create", "namespace", name)
 	return name
 }
 
-// systemNamespace makes sure that the namespace of the server is there.
+// systemNamespace makes sure that the server's namespace exists.
 func (k *kube) systemNamespace(t *testing.T) {
 	t.Helper()
 	if _, err := k.Kubectl("get", "namespace", "vmgroup-system"); err != nil {
@@ -143,14 +143,14 @@ func (k *kube) systemNamespace(t *testing.T) {
 	}
 }
 
-// versions says of which resourceVersion and generation objects are. What kubectl says of an apply will not do: it calls
-// "configured" whatever it sent, even if nothing came of it.
+// versions lists the resourceVersion and generation of objects. kubectl's own report of an apply won't do: it says "configured"
+// whenever it sent something, even if nothing changed.
 func (k *kube) versions(t *testing.T, what ...string) string {
 	t.Helper()
 	return k.kubectl(t, append([]string{"get", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion} {.metadata.generation}{"\n"}{end}{.metadata.resourceVersion}`}, what...)...)
 }
 
-// warnings takes down what the API server warns of.
+// warnings records the API server's warnings.
 type warnings struct {
 	mu   sync.Mutex
 	said []string
@@ -163,7 +163,7 @@ func (w *warnings) HandleWarningHeader(code int, _, text string) {
 	w.said = append(w.said, fmt.Sprintf("%d %s", code, text))
 }
 
-// take returns the warnings since it was called last.
+// take returns the warnings since the last call.
 func (w *warnings) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

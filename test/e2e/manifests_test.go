@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// trees are what a user may apply: the root, each overlay, and each component laid over the root.
+// trees are what a user may apply: the root, each overlay, and each component on top of the root.
 func trees(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{"manifests": repository + "/manifests"}
@@ -35,7 +35,7 @@ func overlay(t *testing.T, components ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if manifests, err = filepath.Rel(dir, manifests); err != nil { // kustomize takes no absolute path
+	if manifests, err = filepath.Rel(dir, manifests); err != nil { // kustomize accepts no absolute path
 		t.Fatal(err)
 	}
 	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [" + manifests + "]\ncomponents:\n"
@@ -48,13 +48,12 @@ func overlay(t *testing.T, components ...string) string {
 	return dir
 }
 
-// foreign are the kinds that others bring: the Prometheus operator, cert-manager and, where its CRDs are not given,
-// Metacontroller.
+// foreign are the kinds of other projects: the Prometheus operator, cert-manager and, if its CRDs are not given, Metacontroller.
 var foreign = []string{"CompositeController", "ServiceMonitor", "PrometheusRule", "Certificate", "Issuer"}
 
-func TestEveryTreeOfManifestsIsTakenByADryRun(t *testing.T) {
+func TestADryRunAcceptsEveryTreeOfManifests(t *testing.T) {
 	k := api(t)
-	k.systemNamespace(t) // a dry run makes none for what comes after
+	k.systemNamespace(t) // a dry run doesn't create it for the objects that follow
 	here := k.kubectl(t, "api-resources", "--no-headers")
 	for name, path := range trees(t) {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestEveryTreeOfManifestsIsTakenByADryRun(t *testing.T) {
 				}
 				if !regexp.MustCompile(`(?m)\s` + object.Kind + `$`).MatchString(here) {
 					if !slices.Contains(foreign, object.Kind) {
-						t.Errorf("nobody knows a %s", object.Kind)
+						t.Errorf("unknown kind %s", object.Kind)
 					}
 					skipped = append(skipped, object.Kind+"/"+object.Metadata.Name)
 					continue
@@ -80,24 +79,24 @@ func TestEveryTreeOfManifestsIsTakenByADryRun(t *testing.T) {
 				args := append([]string{"apply", "--dry-run=server", "--validate=strict", "-f", "-"}, how...)
 				out := k.kubectlWith(t, strings.Join(known, "---\n"), args...)
 				if n := strings.Count(out, "(server dry run)\n"); n != len(known) {
-					t.Errorf("%d of %d were taken:\n%s", n, len(known), out)
+					t.Errorf("%d of %d objects were accepted:\n%s", n, len(known), out)
 				}
 			}
-			t.Logf("%d objects taken; skipped, as their kinds are not known here: %v", len(known), skipped)
+			t.Logf("%d objects accepted; skipped, because their kinds are unknown here: %v", len(known), skipped)
 		})
 	}
 }
 
-// kubectl keeps what it applied in an annotation, which may have 262,144 characters; the CRD is the largest object.
-func TestTheManifestsCanBeAppliedAgainAndNothingChanges(t *testing.T) {
+// kubectl stores what it applied in an annotation of at most 262,144 characters; the CRD is the largest object.
+func TestApplyingTheManifestsAgainChangesNothing(t *testing.T) {
 	if metacontrollerCRDs == "" {
-		t.Skip("the tree has a CompositeController, and METACONTROLLER_CRDS is not set")
+		t.Skip("the tree has a CompositeController, but METACONTROLLER_CRDS is not set")
 	}
 	k := api(t)
 	k.kubectl(t, "apply", "-k", repository+"/manifests")
 	before := k.versions(t, "-k", repository+"/manifests")
 	k.kubectl(t, "apply", "-k", repository+"/manifests")
 	if after := k.versions(t, "-k", repository+"/manifests"); after != before {
-		t.Errorf("the versions were\n%s\nand are\n%s", before, after)
+		t.Errorf("versions before:\n%s\nnow:\n%s", before, after)
 	}
 }

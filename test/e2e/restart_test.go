@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// up makes a group of that many members.
+// up makes a group of this many members.
 func (r *rig) up(t *testing.T, namespace, name string, members int32) *v1alpha1.VmGroup {
 	t.Helper()
 	text := strings.Replace(strings.Replace(webYAML, "name: web", "name: "+name, 1), "replicas: 3", fmt.Sprintf("replicas: %d", members), 1)
@@ -17,12 +17,12 @@ func (r *rig) up(t *testing.T, namespace, name string, members int32) *v1alpha1.
 	return r.settled(t, namespace, name, members)
 }
 
-// keeps checks that all members of before are still there.
+// keeps checks that all earlier members still exist.
 func keeps(t *testing.T, before, after *v1alpha1.VmGroup) {
 	t.Helper()
 	for _, ref := range moRefs(before) {
 		if !slices.Contains(moRefs(after), ref) {
-			t.Errorf("%s is a member no more", ref)
+			t.Errorf("%s is no longer a member", ref)
 		}
 	}
 }
@@ -33,12 +33,12 @@ func (r *rig) onePerOrdinal(t *testing.T, namespace, name string, members int) {
 	vms := r.vms(t, namespace, name)
 	for i := range members {
 		if _, there := vms[fmt.Sprintf("%s-%d", name, i)]; !there || len(vms) != members {
-			t.Errorf("of %s-0 to %s-%d there are %d VMs, and %d is there: %v", name, name, members-1, len(vms), i, there)
+			t.Errorf("want %s-0 to %s-%d: %d VMs, ordinal %d exists: %t", name, name, members-1, len(vms), i, there)
 		}
 	}
 }
 
-func TestMetacontrollerIsRestartedAtAnyMoment(t *testing.T) {
+func TestMetacontrollerMayRestartAtAnyMoment(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "restart-metacontroller")
 	g := r.up(t, namespace, "web", 2)
@@ -46,7 +46,7 @@ func TestMetacontrollerIsRestartedAtAnyMoment(t *testing.T) {
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=4")
 	r.startMetacontroller(t)
 	r.until(t, namespace, "web", "under way", func(g *v1alpha1.VmGroup) bool { return g.Status.DesiredReplicas == 4 })
-	r.metacontroller.Kill() // in the middle of it
+	r.metacontroller.Kill() // partway through
 	r.startMetacontroller(t)
 	keeps(t, g, r.settled(t, namespace, "web", 4))
 	r.onePerOrdinal(t, namespace, "web", 4)
@@ -57,7 +57,7 @@ func TestMetacontrollerIsRestartedAtAnyMoment(t *testing.T) {
 	r.onePerOrdinal(t, namespace, "web", 0)
 }
 
-func TestTheServerIsKilledInTheMiddleOfItsWork(t *testing.T) {
+func TestTheServerContinuesAfterItIsKilledDuringItsWork(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "restart-server")
 	g := r.up(t, namespace, "web", 2)
@@ -73,10 +73,10 @@ func TestTheServerIsKilledInTheMiddleOfItsWork(t *testing.T) {
 	r.startServer(t)
 	keeps(t, g, r.settled(t, namespace, "web", 6))
 	r.onePerOrdinal(t, namespace, "web", 6)
-	// A group is deleted while nobody answers the hooks.
+	// A group is deleted while no server answers the hooks.
 	r.server.Kill()
 	r.kubectl(t, "-n", namespace, "delete", "vg", "web", "--wait=false")
-	eventually(t, func() string { // the Event says what a user has to know
+	eventually(t, func() string { // the Event says what a user must know
 		out := r.kubectl(t, "-n", namespace, "describe", "vg", "web")
 		if !strings.Contains(out, "SyncError") || !strings.Contains(out, "connection refused") {
 			return "describe shows no failed call:\n" + out
@@ -88,14 +88,14 @@ func TestTheServerIsKilledInTheMiddleOfItsWork(t *testing.T) {
 	r.onePerOrdinal(t, namespace, "web", 0)
 }
 
-func TestTheAPIServerIsRestarted(t *testing.T) {
+func TestARestartOfTheAPIServerChangesNoGroup(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "restart-api")
 	g := r.up(t, namespace, "web", 3)
 	r.quiet(t)
 	r.KillAPIServer()
 	changes := r.changesOfVCenter()
-	// Metacontroller calls on from its cache: for a group that is as it should be, nothing comes of it.
+	// Metacontroller continues from its cache; a settled group needs no write.
 	calls := r.calls(t)["/sync 200"]
 	eventually(t, func() string {
 		if r.calls(t)["/sync 200"] == calls {
@@ -107,7 +107,7 @@ func TestTheAPIServerIsRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := r.changesOfVCenter(); n != changes || n == 0 {
-		t.Errorf("%d changes of vCenter before, and %d after", changes, n)
+		t.Errorf("%d changes in vCenter before, %d after", changes, n)
 	}
 	keeps(t, g, r.settled(t, namespace, "web", 3))
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=4")

@@ -31,8 +31,8 @@ const patience = 3 * time.Minute
 // resync is how often the server asks to be called for a settled group.
 const resync = 10 * time.Second
 
-// rig is all that VmGroups live in: a cluster with controllers, Metacontroller with the least rights, our server behind
-// TLS and a token, as in manifests/, and a vCenter that outlives the server.
+// rig is everything that VmGroups need: a cluster with controllers, Metacontroller with the least rights, the server behind TLS and
+// a token, as in manifests/, and a vCenter that outlives the server.
 type rig struct {
 	*kube
 	vcenter        *vcsim.VCenter
@@ -49,7 +49,7 @@ var living struct {
 	ready bool
 }
 
-// life is the rig, which is started for the first test that needs it.
+// life returns the rig, which the first test that needs it starts.
 func life(t *testing.T) *rig {
 	t.Helper()
 	if metacontroller == "" || metacontrollerCRDs == "" {
@@ -64,24 +64,24 @@ func life(t *testing.T) *rig {
 		if r.kube, err = newKube(living.dir, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager"); err != nil {
 			t.Fatal(err)
 		}
-		living.rig = r // from now on it is taken down at the end
+		living.rig = r // from now on it is closed at the end
 		r.setUp(t)
 		living.ready = true
 	})
 	r := living.rig
 	if !living.ready {
-		t.Fatal("the rig could not be set up")
+		t.Fatal("the rig is not set up")
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			// Short, so that what failed, which stands above it, is seen.
-			t.Logf("vmgroup logged last\n%s\nMetacontroller complained last of\n%s", last(20, r.server.Log(), `"level":"debug"`), last(5, r.metacontroller.Log(), `"level":"info"`))
+			// Short, so that the failure above it stays visible.
+			t.Logf("the end of vmgroup's log:\n%s\nthe last complaints of Metacontroller:\n%s", last(20, r.server.Log(), `"level":"debug"`), last(5, r.metacontroller.Log(), `"level":"info"`))
 		}
 	})
 	return r
 }
 
-// last are the last lines of a log but for those that have a certain text, each cut to what can be read.
+// last returns the last lines of a log, without those that contain a certain text, each cut to a readable length.
 func last(n int, log, without string) string {
 	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(log), "\n"), func(line string) bool { return strings.Contains(line, without) })
 	lines = lines[max(0, len(lines)-n):]
@@ -142,7 +142,7 @@ func (r *rig) setUp(t *testing.T) {
 	r.startMetacontroller(t)
 }
 
-// rightsOfItsOwn are what Metacontroller needs for itself, beside those for VmGroups.
+// rightsOfItsOwn are what Metacontroller needs for itself, in addition to those for VmGroups.
 const rightsOfItsOwn = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -159,8 +159,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metacont
 subjects: [{kind: ServiceAccount, name: metacontroller, namespace: metacontroller}]
 `
 
-// applyController applies the CompositeController of a tree, and Metacontroller's rights where it has some. It is changed
-// in nothing but where the server is.
+// applyController applies the CompositeController of a tree, and Metacontroller's rights if it has some. It changes only the
+// address of the server.
 func (r *rig) applyController(t *testing.T, tree string, also ...string) {
 	t.Helper()
 	var ours []string
@@ -172,12 +172,12 @@ func (r *rig) applyController(t *testing.T, tree string, also ...string) {
 	const there = "vmgroup.vmgroup-system.svc:8443"
 	all := strings.Join(ours, "\n---\n")
 	if n := strings.Count(all, there); n != 4 { // three hooks, and their endpointConfig
-		t.Fatalf("%s is named %d times in\n%s", there, n, all)
+		t.Fatalf("%s occurs %d times in\n%s", there, n, all)
 	}
 	r.kubectlWith(t, strings.NewReplacer(append([]string{there, r.hooks}, also...)...).Replace(all), "apply", "-f", "-")
 }
 
-// startServer starts our server, which must not run, as the Deployment does; and waits until it is ready.
+// startServer starts the server, which must not run yet, as the Deployment does, and waits until it is ready.
 func (r *rig) startServer(t *testing.T, also ...string) {
 	t.Helper()
 	u := r.vcenter.URL()
@@ -230,7 +230,7 @@ func fetch(url string) (string, error) {
 	return string(text), err
 }
 
-// calls counts the hook calls since the server started, by "hook code" as in "/sync 200".
+// calls counts the hook calls since the server started, by hook and code as in "/sync 200".
 func (r *rig) calls(t *testing.T) map[string]int {
 	t.Helper()
 	text, err := fetch("http://" + r.health + "/metrics")
@@ -258,7 +258,7 @@ func (r *rig) group(t *testing.T, namespace, name string) *v1alpha1.VmGroup {
 	return g
 }
 
-// until waits until a group is as wished, of its present generation.
+// until waits until the status of a group's current generation is as expected.
 func (r *rig) until(t *testing.T, namespace, name, what string, wish func(*v1alpha1.VmGroup) bool) *v1alpha1.VmGroup {
 	t.Helper()
 	var g *v1alpha1.VmGroup
@@ -272,7 +272,7 @@ func (r *rig) until(t *testing.T, namespace, name, what string, wish func(*v1alp
 	return g
 }
 
-// settled waits until a group has that many members, all as its spec says.
+// settled waits until a group has this many members, all as its spec says.
 func (r *rig) settled(t *testing.T, namespace, name string, members int32) *v1alpha1.VmGroup {
 	t.Helper()
 	return r.until(t, namespace, name, "settled with "+strconv.Itoa(int(members)), func(g *v1alpha1.VmGroup) bool {
@@ -295,7 +295,7 @@ func eventually(t *testing.T, wrong func() string) {
 	}
 }
 
-// vms are the VMs of a group in vCenter, by name, as an admin sees them.
+// vms are the VMs of a group in vCenter, by name, as an administrator sees them.
 func (r *rig) vms(t *testing.T, namespace, name string) map[string]mo.VirtualMachine {
 	t.Helper()
 	ctx := context.Background()

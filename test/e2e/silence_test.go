@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
 )
 
-// A settled cluster is to be silent: no hook call that was not asked for, no write, no call of vCenter that changes
-// something. Each would be one for every group and forever.
+// A settled cluster is silent: no hook call that nothing asked for, no write, no call that changes something in vCenter. Otherwise
+// there would be one for every group, forever.
 func TestASettledClusterIsSilent(t *testing.T) {
 	r := life(t)
 	r.kubectl(t, "delete", "vg", "--all", "--all-namespaces", "--timeout=2m") // what other tests left: calls are counted for all groups together
@@ -34,9 +34,9 @@ func TestASettledClusterIsSilent(t *testing.T) {
 			r.endpoints(t, namespace, name, g)
 		}
 	}
-	r.quiet(t) // children are written after the status they go with
+	r.quiet(t) // children are written after the status of the same answer
 
-	// How often each asks for a call (plan.Result.Resync); the CompositeController adds one a minute for each.
+	// How often each group asks for a call (plan.Result.Resync); the CompositeController adds one a minute for each.
 	asks := map[string]time.Duration{"plain": resync, "user": resync, "none": resync, "service": 5 * time.Second, "unnamed": 5 * time.Second, "stuck": 3 * time.Second}
 	versions := func() string {
 		return r.versions(t, "-n", namespace, "vg,configmaps,services,endpointslices")
@@ -52,7 +52,7 @@ func TestASettledClusterIsSilent(t *testing.T) {
 	}
 	for hook, n := range calls2 {
 		if n -= calls[hook]; n > periods || hook != "/sync 200" && hook != "/customize 200" && n > 0 {
-			t.Errorf("%s was called %d times in %s; %d calls were asked for", hook, n, passed, periods)
+			t.Errorf("%s was called %d times in %s, want at most %d", hook, n, passed, periods)
 		}
 	}
 	if n := calls2["/sync 200"] - calls["/sync 200"]; n < len(asks) {
@@ -62,16 +62,16 @@ func TestASettledClusterIsSilent(t *testing.T) {
 		t.Errorf("Metacontroller wrote %v", writes2[writes:])
 	}
 	if stored2 != stored {
-		t.Errorf("the objects were of the versions\n%s\nand are of\n%s", stored, stored2)
+		t.Errorf("versions before:\n%s\nnow:\n%s", stored, stored2)
 	}
 	if changes2 != changes {
-		t.Errorf("vCenter was called to change something: %d times before, %d times after", changes, changes2)
+		t.Errorf("calls that change something in vCenter: %d before, %d after", changes, changes2)
 	}
 	t.Logf("in %s: %d calls of sync, %d of customize, of at most %d; %d writes", passed.Round(time.Second), calls2["/sync 200"]-calls["/sync 200"],
 		calls2["/customize 200"]-calls["/customize 200"], periods, len(writes2)-writes)
 }
 
-// writes are those of Metacontroller, refused ones included.
+// writes are Metacontroller's writes, including refused ones.
 func (r *rig) writes(t *testing.T) []cluster.Write {
 	t.Helper()
 	all, err := r.Writes()
@@ -96,18 +96,18 @@ func (r *rig) quiet(t *testing.T) {
 			n, since = now, time.Now()
 		}
 		if time.Since(since) < resync {
-			return fmt.Sprintf("Metacontroller goes on writing: %v", r.writes(t)[max(0, n-5):])
+			return fmt.Sprintf("Metacontroller keeps writing: %v", r.writes(t)[max(0, n-5):])
 		}
 		return ""
 	})
 }
 
-// changesOfVCenter counts the calls that are more than looking.
+// changesOfVCenter counts the calls that change something.
 func (r *rig) changesOfVCenter() (n int) {
 	for method, calls := range r.vcenter.Calls() {
 		looks := false
 		for _, prefix := range []string{"Retrieve", "WaitFor", "CheckFor", "Continue", "Create", "Destroy", "Find", "Query", "Current", "Read", "Cancel", "Login", "Logout", "SessionIsActive", "ModifyListView", "ResetListView", "GET "} {
-			// Create and Destroy, of filters, collectors and views; tasks end in _Task.
+			// Create and Destroy are of filters, collectors and views; tasks end in _Task.
 			looks = looks || strings.HasPrefix(method, prefix) && !strings.HasSuffix(method, "_Task") && method != "CreateFolder"
 		}
 		if !looks {

@@ -52,11 +52,11 @@ vmgroup.vm.codeconnect.vmworld.com/web
 	} {
 		out := k.kubectl(t, append([]string{"-n", namespace, "get"}, strings.Fields(c.args)...)...)
 		if got, want := table(out), table(strings.TrimPrefix(c.want, "\n")); got != want {
-			t.Errorf("kubectl get %s shows\n%s\nnot\n%s", c.args, got, want)
+			t.Errorf("kubectl get %s shows\n%s\nwant\n%s", c.args, got, want)
 		}
 	}
 	if out := k.kubectl(t, "-n", namespace, "get", "all", "-o", "name"); !strings.Contains(out, "vmgroup.vm.codeconnect.vmworld.com/web") {
-		t.Errorf("kubectl get all does not show it: %s", out)
+		t.Errorf("kubectl get all does not show the group: %s", out)
 	}
 	k.kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.status.phase}=PENDING", "--timeout=1m", "vg/web")
 	if out := k.kubectl(t, "explain", "vg.spec.cpu"); !strings.Contains(out, "1 to 768") {
@@ -65,7 +65,7 @@ vmgroup.vm.codeconnect.vmworld.com/web
 }
 
 // kubectl waits forever for the end of a condition that is absent. The statuses are the planner's own.
-func TestKubectlWaitsForTheBeginningAndTheEndOfAConditionThatIsThere(t *testing.T) {
+func TestKubectlWaitsForTheBeginningAndTheEndOfACondition(t *testing.T) {
 	k := api(t)
 	a, err := answers()
 	if err != nil {
@@ -91,7 +91,7 @@ func TestKubectlWaitsForTheBeginningAndTheEndOfAConditionThatIsThere(t *testing.
 
 var age = regexp.MustCompile(`^([0-9]+[hms])+$`)
 
-// table is what kubectl prints, with two blanks between its columns: how wide they are is kubectl's matter. Each age is "AGE".
+// table is what kubectl prints, with two blanks between columns, whose widths are kubectl's choice. Each age is "AGE".
 func table(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -109,7 +109,7 @@ func table(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestAGroupIsScaledAsADeploymentIs(t *testing.T) {
+func TestAGroupScalesLikeADeployment(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "scale")
 	ctx := context.Background()
@@ -131,7 +131,7 @@ func TestAGroupIsScaledAsADeploymentIs(t *testing.T) {
 		"status": map[string]any{"replicas": int64(2), "selector": "vm.codeconnect.vmworld.com/group=web"}}
 	for part, value := range want {
 		if !reflect.DeepEqual(scale.Object[part], value) {
-			t.Errorf("%s of the scale is %v, not %v", part, scale.Object[part], value)
+			t.Errorf("%s of the scale is %v, want %v", part, scale.Object[part], value)
 		}
 	}
 	if scale.GetAPIVersion() != "autoscaling/v1" || scale.GetKind() != "Scale" {
@@ -147,7 +147,7 @@ func TestAGroupIsScaledAsADeploymentIs(t *testing.T) {
 	}
 	out := k.kubectl(t, "-n", namespace, "autoscale", "vg/web", "--min=2", "--max=9", "--cpu=80%", "-o", "jsonpath={.spec.scaleTargetRef}")
 	if out != `{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","name":"web"}` {
-		t.Errorf("an autoscaler of it is of %s", out)
+		t.Errorf("an autoscaler for it targets %s", out)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestAStatusChangesOnlyThroughItsSubresource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if phase, _, _ := unstructured.NestedString(g.Object, "status", "phase"); phase != "PENDING" || g.GetGeneration() != 2 {
-		t.Errorf("after an edit of spec and status it is %s, of generation %d", phase, g.GetGeneration())
+		t.Errorf("after an edit of spec and status: phase %s, generation %d", phase, g.GetGeneration())
 	}
 	g.Object["spec"].(map[string]any)["cpu"] = int64(8)
 	g.Object["status"].(map[string]any)["phase"] = "RUNNING"
@@ -171,7 +171,7 @@ func TestAStatusChangesOnlyThroughItsSubresource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cpu, _, _ := unstructured.NestedInt64(g.Object, "spec", "cpu"); cpu != 4 || g.GetGeneration() != 2 {
-		t.Errorf("after an edit of the status it has %d CPUs, and generation %d", cpu, g.GetGeneration())
+		t.Errorf("after an edit of the status: %d CPUs, generation %d", cpu, g.GetGeneration())
 	}
 	g.Object["status"].(map[string]any)["phase"] = "DONE"
 	_, err = k.groups(namespace).UpdateStatus(ctx, g, metav1.UpdateOptions{})
@@ -180,7 +180,7 @@ func TestAStatusChangesOnlyThroughItsSubresource(t *testing.T) {
 	}
 }
 
-// The name of a folder is the lock of an ordinal, which must not split: see invariant 1 in docs/design.md.
+// The name of a folder is the lock of an ordinal, and there must be only one: see invariant 1 in docs/design.md.
 func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "folder")
@@ -189,9 +189,9 @@ func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
 	for i, c := range []struct {
 		phase   string
 		current int
-		spec    string // of the placement before
+		spec    string // the placement before
 		edit    string
-		field   string // that is refused; empty if none is
+		field   string // what is refused; empty if nothing is
 	}{
 		{"RUNNING", 0, `{}`, `{"folder": "teams"}`, ""},
 		{"RUNNING", 3, `{"folder": "teams", "datacenter": "DC0"}`, `{"pool": "C1", "antiAffinity": "Preferred"}`, ""},
@@ -215,8 +215,8 @@ func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
 	}
 }
 
-// Lists that people keep by several hands are merged by their keys.
-func TestTwoFieldManagersKeepTheirOwnEntriesOfALists(t *testing.T) {
+// Lists with several owners are merged by their keys.
+func TestTwoFieldManagersKeepTheirOwnEntriesOfLists(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "hands")
 	ctx := context.Background()
@@ -243,11 +243,11 @@ func TestTwoFieldManagersKeepTheirOwnEntriesOfALists(t *testing.T) {
 	g := apply("backup", map[string]any{"tags": []any{map[string]any{"category": "backup", "name": "daily"}}, "adopt": []any{"vm-2"}})
 	spec := g.Object["spec"].(map[string]any)
 	if len(spec["tags"].([]any)) != 2 || len(spec["adopt"].([]any)) != 2 {
-		t.Errorf("the second one's entries took the place of the first one's: %v", spec)
+		t.Errorf("the second manager's entries replaced the first one's: %v", spec)
 	}
 	g = apply("backup", nil)
 	spec = g.Object["spec"].(map[string]any)
 	if tags := spec["tags"].([]any); len(tags) != 1 || tags[0].(map[string]any)["category"] != "team" {
-		t.Errorf("after the second one took its entries back: %v", spec)
+		t.Errorf("after the second manager withdrew its entries: %v", spec)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // lease is that of startServer.
 const lease = 30 * time.Second
 
-// selecting has the CompositeController select the groups with these values of the label vcenter; all groups without any.
+// selecting makes the CompositeController select the groups with these values of the label vcenter; all groups, if there are none.
 func (r *rig) selecting(t *testing.T, values ...string) {
 	t.Helper()
 	const after = "    ignoreStatusChanges: true\n"
@@ -25,7 +25,7 @@ func (r *rig) selecting(t *testing.T, values ...string) {
 	r.applyController(t, overlay(t, "components/metacontroller-rights"), after, selector)
 }
 
-// held is what must not change of a group that is not selected: the VMs, the status, the children, the finalizer.
+// held describes what must not change in a group that is not selected: the VMs, the status, the children, the finalizer.
 func (r *rig) held(t *testing.T, namespace, name string) string {
 	t.Helper()
 	var vms []string
@@ -39,8 +39,8 @@ func (r *rig) held(t *testing.T, namespace, name string) string {
 		r.versions(t, "-n", namespace, "configmaps,services,endpointslices"))
 }
 
-// told waits until the Event of a group says what to do, and returns it.
-func (r *rig) told(t *testing.T, namespace, name string, before map[string]int) string {
+// event waits until the Event of a group says what to do, and returns it.
+func (r *rig) event(t *testing.T, namespace, name string, before map[string]int) string {
 	t.Helper()
 	var event string
 	eventually(t, func() string {
@@ -81,20 +81,20 @@ func TestAGroupThatIsNoLongerSelectedKeepsItsVMs(t *testing.T) {
 	} {
 		calls := r.calls(t)
 		edit.away()
-		event := r.told(t, namespace, "web", calls)
+		event := r.event(t, namespace, "web", calls)
 		for _, says := range []string{namespace + "/web", "web-0, web-1", "Nothing is removed", "labelSelector", "delete the VmGroup"} {
 			if !strings.Contains(event, says) {
 				t.Errorf("the Event does not say %q: %s", says, event)
 			}
 		}
-		time.Sleep(lease + resync) // nothing is to happen in it
+		time.Sleep(lease + resync) // nothing should happen
 		if is := r.held(t, namespace, "web"); is != was {
-			t.Errorf("%s is edited: it was\n%s\nand is\n%s", edit.name, was, is)
+			t.Errorf("after an edit of %s: want\n%s\nas before, got\n%s", edit.name, was, is)
 		}
 		if n := r.changesOfVCenter(); n != changes {
-			t.Errorf("%s is edited: %d changes of vCenter before, and %d after", edit.name, changes, n)
+			t.Errorf("after an edit of %s: %d changes in vCenter before, %d after", edit.name, changes, n)
 		}
-		t.Logf("%s was edited:\n%s\n%s\n%s", edit.name, event, k("get", "vg"), k("get", "events"))
+		t.Logf("after an edit of %s:\n%s\n%s\n%s", edit.name, event, k("get", "vg"), k("get", "events"))
 		edit.back()
 		k("patch", "vg", "web", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
 		up := r.settled(t, namespace, "web", 3)
@@ -108,16 +108,16 @@ func TestAGroupThatIsNoLongerSelectedKeepsItsVMs(t *testing.T) {
 
 	calls := r.calls(t)
 	k("label", "vg", "web", "vcenter-")
-	r.told(t, namespace, "web", calls)
-	k("delete", "vg", "web", "--timeout=2m") // that is a deletion, selected or not
+	r.event(t, namespace, "web", calls)
+	k("delete", "vg", "web", "--timeout=2m") // a deletion, selected or not
 	if left := r.vms(t, namespace, "web"); len(left) > 0 {
-		t.Errorf("the group is deleted, and has the VMs %v", slices.Collect(maps.Keys(left)))
+		t.Errorf("the group is deleted, but the VMs %v are left", slices.Collect(maps.Keys(left)))
 	}
 }
 
 func TestAnUnselectedGroupWithoutVMsIsReleased(t *testing.T) {
 	r := life(t)
-	namespace := r.namespace(t, "let-go")
+	namespace := r.namespace(t, "release")
 	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
 	r.selecting(t, "one")
 	defer r.selecting(t)
@@ -139,20 +139,20 @@ func TestAnUnselectedGroupWithoutVMsIsReleased(t *testing.T) {
 		return ""
 	})
 	if took := time.Since(began); took < lease-time.Second {
-		t.Errorf("it was let go after %s, and a lease is %s", took, lease)
+		t.Errorf("released after %s, but a lease is %s", took, lease)
 	}
 	if is := r.held(t, namespace, "web"); strings.Replace(is, "finalizers []", "finalizers ["+finalizer+"]", 1) != was {
-		t.Errorf("it was\n%s\nand is\n%s", was, is)
+		t.Errorf("want\n%s\nas before, got\n%s", was, is)
 	}
 	if out := k("get", "events", "--field-selector", "reason=SyncError", "-o", "name"); out != "" {
-		t.Errorf("a wait was told as an error: %s", k("get", "events"))
+		t.Errorf("a wait was reported as an error: %s", k("get", "events"))
 	}
-	t.Logf("let go after %s:\n%s\n%s", time.Since(began).Round(time.Second), k("get", "vg"), k("get", "events"))
+	t.Logf("released after %s:\n%s\n%s", time.Since(began).Round(time.Second), k("get", "vg"), k("get", "events"))
 	k("label", "vg", "web", "vcenter=one", "--overwrite")
 	k("scale", "vg/web", "--replicas=1")
 	g := r.settled(t, namespace, "web", 1)
 	if !slices.Contains(g.Finalizers, finalizer) || g.Status.Phase != v1alpha1.PhaseRunning {
-		t.Errorf("selected again, it has the finalizers %v", g.Finalizers)
+		t.Errorf("selected again: finalizers %v", g.Finalizers)
 	}
 	k("delete", "vg", "web", "--timeout=2m")
 	r.onePerOrdinal(t, namespace, "web", 0)

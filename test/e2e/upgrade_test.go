@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
 )
 
-// controllerCRD stands in for Metacontroller's where that isn't given: what matters here is that its objects can be kept.
+// controllerCRD replaces Metacontroller's if that isn't given: only the storage of its objects matters here.
 const controllerCRD = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: compositecontrollers.metacontroller.k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
@@ -26,7 +26,7 @@ spec:
   - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `
 
-// site is a cluster to install in: with controllers, and with what Metacontroller brings, but nothing of ours.
+// site is a cluster to install in: with controllers, and with Metacontroller's objects, but none of ours.
 func site(t *testing.T) *kube {
 	t.Helper()
 	dir, crd := t.TempDir(), metacontrollerCRDs
@@ -47,8 +47,8 @@ func site(t *testing.T) *kube {
 	return k
 }
 
-// live makes a group as it is when it has run for a while: with the finalizer and the status that Metacontroller writes. What it
-// returns must not change.
+// live makes a group as it is after it has run for a while: with the finalizer and the status that Metacontroller writes. The
+// returned text must not change.
 func (k *kube) live(t *testing.T) string {
 	t.Helper()
 	eventually(t, func() string {
@@ -71,11 +71,11 @@ func (k *kube) kept(t *testing.T) string {
 func (k *kube) survives(t *testing.T, step, was string) {
 	t.Helper()
 	if is := k.kept(t); is != was {
-		t.Errorf("%s: the group was\n%s\nand is\n%s", step, was, is)
+		t.Errorf("%s: group before:\n%s\nnow:\n%s", step, was, is)
 	}
 }
 
-// remove deletes the group, which ends when Metacontroller takes its finalizer away.
+// remove deletes the group, which ends when Metacontroller removes its finalizer.
 func (k *kube) remove(t *testing.T) {
 	t.Helper()
 	k.kubectl(t, "delete", "vg", "-A", "--all", "--wait=false")
@@ -86,7 +86,7 @@ func (k *kube) remove(t *testing.T) {
 // guarded waits until the API server refuses to delete the CRD, and says what to do.
 func (k *kube) guarded(t *testing.T) {
 	t.Helper()
-	eventually(t, func() string { // a policy is in force a moment after it is stored
+	eventually(t, func() string { // a policy takes effect a moment after it is stored
 		_, err := k.Kubectl("delete", "crd", "vmgroups.vm.codeconnect.vmworld.com", "--dry-run=server")
 		if err == nil {
 			return "the CRD may be deleted"
@@ -100,7 +100,7 @@ func (k *kube) guarded(t *testing.T) {
 
 const crd, guard = "crd/vmgroups.vm.codeconnect.vmworld.com", "validatingadmissionpolicybinding/vmgroup-crd"
 
-// unguard allows to delete the CRD.
+// unguard allows the deletion of the CRD.
 func (k *kube) unguard(t *testing.T) {
 	t.Helper()
 	k.kubectl(t, "delete", guard)
@@ -142,9 +142,9 @@ func former(t *testing.T) string {
 	archive := filepath.Join(dir, "former.tar")
 	git("archive", "--output", archive, ref, "manifests")
 	if err := exec.Command("tar", "-xf", archive, "-C", dir).Run(); err != nil {
-		t.Skipf("the history has no former manifests: %v", err)
+		t.Skipf("the history has no earlier manifests: %v", err)
 	}
-	t.Logf("the former manifests are those of %s", ref)
+	t.Logf("the earlier manifests are those of %s", ref)
 	return filepath.Join(dir, "manifests")
 }
 
@@ -157,15 +157,15 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByKubectl(t *testing.T) {
 		k.kubectl(t, "apply", "-k", step.tree)
 		k.survives(t, step.name, was)
 		if out := k.kubectl(t, "diff", "-k", step.tree); out != "" {
-			t.Errorf("%s: not all is applied:\n%s", step.name, out)
+			t.Errorf("%s: not everything was applied:\n%s", step.name, out)
 		}
 	}
 	k.guarded(t)
 
-	t.Log("uninstall in the wrong order: it is refused, and what is gone comes back")
+	t.Log("uninstall in the wrong order is refused, and a second install restores what is gone")
 	_, err := k.Kubectl("delete", "-k", current, "--timeout=2m")
 	if err == nil || !strings.Contains(err.Error(), "Delete the VmGroups first") {
-		t.Errorf("with a group, all is deleted: %v", err)
+		t.Errorf("everything is deleted, although there is a group: %v", err)
 	}
 	k.survives(t, "uninstall", was)
 	k.kubectl(t, "wait", "--for=delete", "namespace/vmgroup-system", "--timeout=2m")
@@ -174,15 +174,15 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByKubectl(t *testing.T) {
 	k.kubectl(t, "get", "compositecontroller", "vmgroup")
 	k.guarded(t)
 
-	t.Log("and in the right order")
+	t.Log("uninstall in the right order")
 	k.remove(t)
 	k.unguard(t)
-	// The binding is gone already.
+	// The binding is already gone.
 	k.kubectl(t, "delete", "-k", current, "--ignore-not-found", "--timeout=2m")
 	k.nothingIsLeft(t)
 }
 
-// helm runs the Helm that the module release pins.
+// helm runs the Helm version that the module release pins.
 func (k *kube) helm(t *testing.T, args ...string) string {
 	t.Helper()
 	find := exec.Command("go", "tool", "-n", "helm")
@@ -200,7 +200,7 @@ func (k *kube) helm(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// chart is a copy of the chart, without Metacontroller's, of some version and with its files changed.
+// chart is a copy of the chart, without Metacontroller's, with a version and changed files.
 func chart(t *testing.T, version string, change func(name, text string) string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "vmgroup")
@@ -226,7 +226,7 @@ func chart(t *testing.T, version string, change func(name, text string) string) 
 func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 	k := site(t)
 	old := chart(t, "0.1.0", func(name, text string) string {
-		if name == "crd" { // of a time before a column was added
+		if name == "crd" { // from before a column was added
 			return regexp.MustCompile(`(?m)^    - description: Time since the group was created\n(      .*\n)+`).ReplaceAllString(text, "")
 		}
 		return strings.Replace(text, "VC_FOLDER: vm-operator", "VC_FOLDER: former", 1)
@@ -258,12 +258,12 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 			t.Errorf("%s: the folder is %s, and the columns are %s", step.name, folder(), columns())
 		}
 		if keys() != made {
-			t.Errorf("%s: the keys are others", step.name)
+			t.Errorf("%s: the keys have changed", step.name)
 		}
 	}
 	k.guarded(t)
 
-	t.Log("uninstall in the wrong order: the groups stay, and go on once it is installed again")
+	t.Log("after an uninstall in the wrong order the groups stay, and continue after the next install")
 	if out := k.helm(t, "uninstall", "vmgroup"); !strings.Contains(out, "CustomResourceDefinition") {
 		t.Errorf("Helm doesn't say what it keeps: %s", out)
 	}
@@ -273,7 +273,7 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 	k.survives(t, "install again", was)
 	k.kubectl(t, "get", "compositecontroller", "vmgroup")
 
-	t.Log("and in the right order")
+	t.Log("uninstall in the right order")
 	k.remove(t)
 	k.helm(t, "uninstall", "vmgroup")
 	k.unguard(t)
@@ -281,7 +281,7 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 	k.nothingIsLeft(t)
 }
 
-// The same with VMs: whoever uninstalls with a group finds its VMs as they were.
+// The same with VMs: an uninstall with a group leaves its VMs as they are.
 func TestTheVMsOfAGroupOutliveItsCompositeController(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "outlives")
@@ -293,9 +293,9 @@ func TestTheVMsOfAGroupOutliveItsCompositeController(t *testing.T) {
 	changes := r.changesOfVCenter()
 	r.kubectl(t, "delete", "compositecontroller", "vmgroup")
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=3")
-	time.Sleep(lease + resync) // nothing is to happen in it
+	time.Sleep(lease + resync) // nothing should happen
 	if n := r.changesOfVCenter(); n != changes {
-		t.Errorf("without a CompositeController there are %d changes of vCenter", n-changes)
+		t.Errorf("without a CompositeController: %d changes in vCenter", n-changes)
 	}
 	r.onePerOrdinal(t, namespace, "web", 2)
 	r.applyController(t, overlay(t, "components/metacontroller-rights"))

@@ -23,7 +23,7 @@ func (k *kube) groups(namespace string) dynamic.ResourceInterface {
 	return k.Resource(vmgroups).Namespace(namespace)
 }
 
-// group is a VmGroup of a spec that is laid over the three fields that must be there.
+// group is a VmGroup whose spec adds to the three required fields.
 func group(name string, spec map[string]any) *unstructured.Unstructured {
 	whole := map[string]any{"cpu": int64(2), "memory": int64(4), "template": "t"}
 	maps.Copy(whole, spec)
@@ -52,9 +52,9 @@ var (
 	dryly    = metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll}}
 )
 
-func TestEverySampleIsTakenAndIsUnchangedByASecondApply(t *testing.T) {
+func TestEverySampleIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 	k := api(t)
-	k.systemNamespace(t) // vc-creds goes there
+	k.systemNamespace(t) // the document of vc-creds goes there
 	for _, path := range glob(t, "manifests/samples/*.yaml") {
 		t.Run(path, func(t *testing.T) {
 			if out := k.kubectl(t, "apply", "--validate=strict", "-f", path); !strings.Contains(out, " created\n") {
@@ -63,7 +63,7 @@ func TestEverySampleIsTakenAndIsUnchangedByASecondApply(t *testing.T) {
 			before := k.versions(t, "-f", path)
 			k.kubectl(t, "apply", "--validate=strict", "-f", path)
 			if after := k.versions(t, "-f", path); after != before {
-				t.Errorf("the versions were\n%s\nand are\n%s", before, after)
+				t.Errorf("versions before:\n%s\nnow:\n%s", before, after)
 			}
 			k.kubectl(t, "delete", "-f", path)
 		})
@@ -81,17 +81,17 @@ func TestEverySampleIsTakenAndIsUnchangedByASecondApply(t *testing.T) {
 	}
 }
 
-// refusal is what the API server says against an object: field by field.
+// refusal is what the API server objects to, field by field.
 func refusal(t *testing.T, err error) []metav1.StatusCause {
 	t.Helper()
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || !apierrors.IsInvalid(err) || status.Status().Details == nil {
-		t.Fatalf("it is not refused as invalid, but: %v", err)
+		t.Fatalf("want a refusal as invalid, got: %v", err)
 	}
 	return status.Status().Details.Causes
 }
 
-// names reports whether one of the causes is of the field, or of what is in it, and says the words.
+// names reports whether one of the causes is about the field, or a field in it, and contains the words.
 func names(causes []metav1.StatusCause, field, words string) bool {
 	for _, c := range causes {
 		if strings.HasPrefix(c.Field, field) && strings.Contains(c.Message, words) {
@@ -101,7 +101,7 @@ func names(causes []metav1.StatusCause, field, words string) bool {
 	return false
 }
 
-func TestEveryBadGroupIsRefusedByFieldAndBound(t *testing.T) {
+func TestEveryInvalidGroupIsRefusedWithItsFieldAndBound(t *testing.T) {
 	k := api(t)
 	var cases []struct {
 		Why, Name, Field, Says, Schema string
@@ -123,7 +123,7 @@ func TestEveryBadGroupIsRefusedByFieldAndBound(t *testing.T) {
 			_, err = k.groups("default").Create(context.Background(), group(c.Name, parse(t, raw)), dryly)
 			if c.Schema == "none" {
 				if err != nil {
-					t.Errorf("the table says that the hooks alone refuse it, and the API server says: %v", err)
+					t.Errorf("the table says that only the hooks refuse it, but the API server says: %v", err)
 				}
 				return
 			}
@@ -131,13 +131,13 @@ func TestEveryBadGroupIsRefusedByFieldAndBound(t *testing.T) {
 				c.Schema = c.Says
 			}
 			if causes := refusal(t, err); !names(causes, c.Field, c.Schema) {
-				t.Errorf("nothing with %q is said of %s, but: %v", c.Schema, c.Field, causes)
+				t.Errorf("no refusal with %q for %s, but: %v", c.Schema, c.Field, causes)
 			}
 		})
 	}
 }
 
-func TestWhatIsNoVmGroupIsRefused(t *testing.T) {
+func TestAnObjectThatIsNotAVmGroupIsRefused(t *testing.T) {
 	k := api(t)
 	const head = `{"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "metadata": {"name": "bad"}, `
 	for text, says := range map[string]string{
@@ -155,7 +155,7 @@ func TestWhatIsNoVmGroupIsRefused(t *testing.T) {
 		strings.Replace(head, "v1alpha1", "v1", 1) + `"spec": {"cpu": 2, "memory": 4, "template": "t"}}`:               `no matches for kind "VmGroup"`,
 	} {
 		if out, err := k.KubectlWith(text, "create", "--dry-run=server", "--validate=strict", "-f", "-"); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s\nsays: %s %v\nnot: %s", text, out, err, says)
+			t.Errorf("%s\ngot: %s %v\nwant: %s", text, out, err, says)
 		}
 	}
 	longest := strings.Repeat("a", 57)
@@ -164,7 +164,7 @@ func TestWhatIsNoVmGroupIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSaidIsSetToItsDefault(t *testing.T) {
+func TestMissingFieldsGetTheirDefaults(t *testing.T) {
 	k := api(t)
 	for said, want := range map[string]string{
 		`{}`: `{cpu: 2, memory: 4, template: t, replicas: 1, inventory: ConfigMap}`,
@@ -190,7 +190,7 @@ userData: {secretKeyRef: {name: boot, key: user-data}}
 			t.Fatal(err)
 		}
 		if got, want := stored.Object["spec"], parse(t, []byte(want)); !reflect.DeepEqual(got, any(want)) {
-			t.Errorf("%s\nis stored as %v\n       not as %v", said, got, want)
+			t.Errorf("%s\nis stored as %v\n         want %v", said, got, want)
 		}
 	}
 }

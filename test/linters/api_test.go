@@ -1,4 +1,4 @@
-// Package linters has linters of Kubernetes judge the API and the manifests. `make lint` runs it.
+// Package linters runs Kubernetes linters on the API and the manifests. `make lint` runs it.
 package linters
 
 import (
@@ -19,30 +19,30 @@ import (
 
 const repository = "../.."
 
-// undecided are the linters that lint nothing before they are told what.
+// undecided are the linters that do nothing without a setting.
 var undecided = []string{"conflictingmarkers", "dependenttags", "forbiddenmarkers", "namingconventions", "preferredmarkers"}
 
-// excused are findings that stay, by linter and a pattern of what it says, each with its reason. The API only grows: stored groups, and
-// clients that were built with these types, must go on working.
+// excused are findings that stay, by linter and a pattern of the message, each with its reason. The API only grows: stored groups,
+// and clients that were built with these types, must keep working.
 var excused = []struct{ linter, finding, reason string }{
 	{"conditions", `^Conditions field in VmGroupStatus must be the first`, "the order of the fields is the seed's, and means nothing in JSON"},
 	{"conditions", `patchStrategy`, "custom resources have no strategic merge patch (listType=map says the same to server-side apply), and no protobuf"},
-	{"jsontags", `^field (Range|family)\.`, "not of the API: what addresses and their bounds are parsed into"},
-	{"optionalorrequired", `^field (Range|family)\.`, "not of the API, as above"},
-	{"minlength", `^field family\.`, "not of the API, as above"},
-	{"maxlength", `^field family\.`, "not of the API, as above"},
+	{"jsontags", `^field (Range|family)\.`, "not part of the API: the parsed form of addresses and their bounds"},
+	{"optionalorrequired", `^field (Range|family)\.`, "not part of the API, as above"},
+	{"minlength", `^field family\.`, "not part of the API, as above"},
+	{"maxlength", `^field family\.`, "not part of the API, as above"},
 	{"maxlength", `^field (VmGroupStatus|UpdateProgress|Member|Quarantined|Replaced)\.`,
 		"the server alone writes the status; a bound would have the API server refuse all of it for one long name of vCenter's"},
 	{"minlength", `^field (VmGroupStatus|UpdateProgress|Member|Quarantined|Replaced)\.`, "as above"},
 	{"minlength", `^field \w+\.\w+ must have a minimum (length|items|properties)`,
-		"an empty string or list is the same as none, and stored groups may have it: a bound would refuse their next edit"},
-	{"minlength", `must have either a required field or a minimum properties`, "an empty object is the same as none, as above"},
+		"an empty string or list means none, and stored groups may have it: a bound would refuse their next edit"},
+	{"minlength", `must have either a required field or a minimum properties`, "an empty object means none, as above"},
 	{"nobools", `^field (VmGroupSpec\.Paused|Update\.Paused|Tag\.Create|Network\.DHCP)\b`, "paused is as in a Deployment; a field keeps its type"},
 	{"nobools", `^field Member\.Ready\b`, "a field keeps its type"},
-	{"nophase", `^naming convention "nophase": field VmGroupStatus\.Phase`, "the seed's contract; the conditions stand beside it"},
+	{"nophase", `^naming convention "nophase": field VmGroupStatus\.Phase`, "the seed's contract; the conditions are there as well"},
 	{"optionalfields", `should (be a pointer|have the omitempty tag)`,
-		"the zero value means the default, in Go as in JSON (omitzero leaves objects out); figures of the status are there even if 0, for columns and the scale subresource"},
-	{"requiredfields", `should have the omitempty tag|must have the omitzero tag`, "what is required is always written"},
+		"the zero value means the default, in Go as in JSON (omitzero leaves objects out); counts in the status are present even if 0, for columns and the scale subresource"},
+	{"requiredfields", `should have the omitempty tag|must have the omitzero tag`, "required fields are always written"},
 	{"requiredfields", `^field (UpdateProgress|Member|Quarantined|Replaced)\.\w+ has a valid zero value`, "the server alone writes the status, and 0 is an ordinal"},
 }
 
@@ -53,7 +53,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// linted is what kube-api-linter finds in the API: "linter: finding".
+// linted returns what kube-api-linter finds in the API: "linter: finding".
 func linted(t *testing.T, overlay map[string][]byte) (all []string) {
 	t.Helper()
 	linters, err := registry.DefaultRegistry().InitializeLinters(config.Linters{Enable: []string{"*"}, Disable: undecided}, config.LintersConfig{})
@@ -74,7 +74,7 @@ func linted(t *testing.T, overlay map[string][]byte) (all []string) {
 	return all
 }
 
-// unexcused drops the findings that are excused, and says which excuses are for nothing.
+// unexcused returns the findings that are not excused, and reports unused excuses.
 func unexcused(findings []string) (left []string, idle []string) {
 	used := map[string]bool{}
 	for _, f := range findings {
@@ -99,7 +99,7 @@ func unexcused(findings []string) (left []string, idle []string) {
 	return left, idle
 }
 
-func TestKubeAPILinterFindsNothingInTheAPIThatIsNotExcused(t *testing.T) {
+func TestKubeAPILinterFindsNothingInTheAPIWithoutAnExcuse(t *testing.T) {
 	t.Parallel()
 	findings := linted(t, nil)
 	left, idle := unexcused(findings)

@@ -13,8 +13,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// pardoned are findings of kube-score in manifests that stay, by object (or the part of its name that is given) and check, each with
-// its reason.
+// pardoned are findings of kube-score that stay, by object (or a part of its name) and check, each with its reason.
 var pardoned = []struct{ object, check, reason string }{
 	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-image-pull-policy", "the installed image has a tag of its own, or a digest; Always would need the registry for every restart"},
 	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-resources: CPU limit is not set", "a CPU limit would throttle the answers that Metacontroller waits for; memory is limited"},
@@ -24,13 +23,13 @@ var pardoned = []struct{ object, check, reason string }{
 	{"simulator: Deployment", "deployment-strategy", "never two replicas at a time, as above"},
 }
 
-// scored is what kube-score finds in a tree: "tree: object: check: what".
+// scored is what kube-score finds in a tree: "tree: object: check: message".
 func scored(t *testing.T, tree string, objects []byte) (all []string) {
 	t.Helper()
 	var said bytes.Buffer
 	c := exec.Command("go", "tool", "kube-score", "score", "-", "--output-format", "json")
 	c.Stdin, c.Stderr = bytes.NewReader(objects), &said
-	out, _ := c.Output() // its status is 1 where it finds something
+	out, _ := c.Output() // it exits with 1 if it finds something
 	var found []struct {
 		Object string `json:"object_name"`
 		Checks []struct {
@@ -55,7 +54,7 @@ func scored(t *testing.T, tree string, objects []byte) (all []string) {
 	return all
 }
 
-// unpardoned drops the findings that stay, and notes by whose leave.
+// unpardoned returns the findings that are not excused, and notes the excuses used.
 func unpardoned(findings []string, used map[string]bool) (left []string) {
 	for _, f := range findings {
 		is := false
@@ -71,7 +70,7 @@ func unpardoned(findings []string, used map[string]bool) (left []string) {
 	return left
 }
 
-func TestKubeScoreFindsNothingInTheManifestsThatIsNotExcused(t *testing.T) {
+func TestKubeScoreFindsNothingInTheManifestsWithoutAnExcuse(t *testing.T) {
 	t.Parallel()
 	manifests, err := filepath.Abs(filepath.Join(repository, "manifests"))
 	must(t, err)
@@ -98,9 +97,9 @@ func TestKubeScoreFindsNothingInTheManifestsThatIsNotExcused(t *testing.T) {
 			continue
 		}
 		for what, plant := range map[string][2]string{
-			"a budget of other pods":            {"kind: PodDisruptionBudget", "kind: PodDisruptionBudgets"},
-			"a file system that can be written": {"readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false"},
-			"no limit of memory":                {"memory: 256Mi", "other: 256Mi"},
+			"a budget for other pods": {"kind: PodDisruptionBudget", "kind: PodDisruptionBudgets"},
+			"a writable file system":  {"readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false"},
+			"no memory limit":         {"memory: 256Mi", "other: 256Mi"},
 		} {
 			bent := strings.ReplaceAll(string(objects), plant[0], plant[1])
 			if bent == string(objects) || len(unpardoned(scored(t, tree, []byte(bent)), map[string]bool{})) == 0 {

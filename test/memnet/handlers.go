@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Handlers carry HTTP requests to handlers without connections, bytes on them, or goroutines: what HTTP itself does is not
-// tested with them, and a call costs half. The zero value has no handlers.
+// Handlers pass HTTP requests to handlers without connections, bytes or goroutines: they don't test HTTP itself, and a call costs
+// half as much. The zero value has no handlers.
 type Handlers struct {
 	mu  sync.Mutex
 	all map[string]*served // by host
@@ -19,8 +19,8 @@ type served struct {
 	ctx     context.Context
 }
 
-// Handle has a handler answer the requests for a host until stop. Requests that are under way then fail, as those of
-// http.Server.Close do.
+// Handle makes a handler answer the requests for a host until stop. Requests that are under way then fail, as with
+// http.Server.Close.
 func (h *Handlers) Handle(host string, handler http.Handler) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.mu.Lock()
@@ -37,8 +37,8 @@ func (h *Handlers) Handle(host string, handler http.Handler) (stop func()) {
 	}
 }
 
-// RoundTrip has the handler of the request's host answer it. It fails with ECONNREFUSED if there is none, and with the error
-// of the request's context if that ends first.
+// RoundTrip passes the request to the handler of its host. It fails with ECONNREFUSED if there is none, and with the error of the
+// request's context if that ends first.
 func (h *Handlers) RoundTrip(r *http.Request) (*http.Response, error) {
 	h.mu.Lock()
 	s := h.all[r.URL.Host]

@@ -1,9 +1,7 @@
-// Package memnet is a network in memory. A server and its clients that listen on it and dial through it need no socket, so
-// they can run in a testing/synctest bubble: a goroutine that waits for a socket is not durably blocked there, and time
-// would stand still forever.
-//
-// It is only for tests. Connections behave like TCP on loopback as far as HTTP and TLS can tell: they have addresses,
-// honor deadlines, are refused where nobody listens, and can be reset.
+// Package memnet is a network in memory. Servers and clients that use it need no socket, so they can run in a testing/synctest
+// bubble: a goroutine that waits for a socket is not durably blocked there, and time would never advance.
+// / It is only for tests. Connections behave like TCP on loopback as far as HTTP and TLS can see: they have addresses, honor
+// deadlines, are refused where nothing listens, and can be reset.
 package memnet
 
 import (
@@ -38,8 +36,8 @@ func (n *Network) Listen() net.Listener {
 	return l
 }
 
-// DialContext connects to the listener of an address, like net.Dialer.DialContext. It fails with ECONNREFUSED if there is
-// none, and with the context's error if nobody accepts before the context ends.
+// DialContext connects to the listener of an address, like net.Dialer.DialContext. It fails with ECONNREFUSED if there is none, and
+// with the context's error if no Accept follows before the context ends.
 func (n *Network) DialContext(ctx context.Context, network, to string) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[to]
@@ -121,7 +119,7 @@ func pipe(a, b net.Addr) (net.Conn, net.Conn) {
 func (c *conn) LocalAddr() net.Addr  { return c.local }
 func (c *conn) RemoteAddr() net.Addr { return c.remote }
 
-// SetLinger has Close reset the connection if seconds is 0, like that of net.TCPConn.
+// SetLinger makes Close reset the connection if seconds is 0, as with net.TCPConn.
 func (c *conn) SetLinger(seconds int) error {
 	c.abrupt.Store(seconds == 0)
 	return nil
@@ -145,7 +143,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.cause("write", err)
 }
 
-// cause turns an error of net.Pipe into that of TCP.
+// cause returns the error that TCP would return for an error of net.Pipe.
 func (c *conn) cause(op string, err error) error {
 	if err == nil || !c.reset.Load() {
 		return err

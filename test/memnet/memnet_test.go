@@ -41,7 +41,7 @@ func TestAServerOnTheNetworkAnswersInABubble(t *testing.T) {
 		transport.CloseIdleConnections()
 		_ = server.Close()
 		if _, err := client.Get("http://" + listener.Addr().String()); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("where nobody listens any more: %v", err)
+			t.Errorf("after the listener closed: %v", err)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// auditPolicy: who wrote what, once it was answered. Reads are not of interest.
+// auditPolicy records who wrote what, once it was answered. Reads don't matter.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -33,7 +33,7 @@ func (w Write) String() string {
 
 func (c *Cluster) auditLog() string { return filepath.Join(c.Dir, "audit.log") }
 
-// Writes are all writes since the cluster began, in their order. What was answered is in them.
+// Writes returns all answered writes since the cluster started, in order.
 func (c *Cluster) Writes() ([]Write, error) {
 	text, err := os.ReadFile(c.auditLog())
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *Cluster) Writes() ([]Write, error) {
 	var all []Write
 	for lines := bufio.NewReader(bytes.NewReader(text)); ; {
 		line, err := lines.ReadBytes('\n')
-		if err != nil { // the last one may not be whole yet
+		if err != nil { // the last line may not be complete yet
 			return all, nil
 		}
 		var e struct {

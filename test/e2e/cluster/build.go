@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// cacheVariable names the environment variable that says where the binaries are kept.
+// cacheVariable names the environment variable for the directory of the binaries.
 const cacheVariable = "VMGROUP_E2E_CACHE"
 
 // packages are what the binaries are built from.
@@ -27,8 +27,8 @@ var packages = map[string]string{
 	"kubectl":                 "k8s.io/kubernetes/cmd/kubectl",
 }
 
-// Build makes sure that these binaries are there, and returns the directory that they are in: one for each state of the
-// module's files and each version of Go. The first time takes minutes; progress is told.
+// Build makes sure that these binaries exist, and returns their directory: one for each state of the module's files and each
+// version of Go. The first time takes minutes; Build logs its progress.
 func Build(module string, progress io.Writer, names ...string) (string, error) {
 	dir, err := cacheDir(module)
 	if err != nil {
@@ -55,7 +55,7 @@ func Build(module string, progress io.Writer, names ...string) (string, error) {
 	return dir, nil
 }
 
-// cacheDir is outside of the repository, so that a fresh clone finds what another one built.
+// cacheDir is outside the repository, so that a fresh clone finds what another one built.
 func cacheDir(module string) (string, error) {
 	sum := sha256.New()
 	for _, file := range []string{"go.mod", "go.sum", "etcd/main.go"} {
@@ -80,8 +80,8 @@ func cacheDir(module string) (string, error) {
 	return filepath.Join(root, hex.EncodeToString(sum.Sum(nil))[:16]), nil
 }
 
-// linkerFlags give the binaries the version that a release of Kubernetes would say: by it kubectl and kube-apiserver know
-// which features they have.
+// linkerFlags give the binaries the version of a release of Kubernetes, from which kubectl and kube-apiserver derive their
+// features.
 func linkerFlags(module string) ([]string, error) {
 	version, err := run(module, nil, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
@@ -90,7 +90,7 @@ func linkerFlags(module string) ([]string, error) {
 	version = strings.TrimSpace(version)
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if len(parts) != 3 {
-		return nil, fmt.Errorf("k8s.io/kubernetes is at %q, which is no release", version)
+		return nil, fmt.Errorf("k8s.io/kubernetes is at %q, which is not a release", version)
 	}
 	flags := "-s -w"
 	for _, at := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
@@ -99,7 +99,7 @@ func linkerFlags(module string) ([]string, error) {
 	return []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags}, nil
 }
 
-// build puts the binary into its place in one step: a build that is cut short leaves none that is taken for whole.
+// build puts the binary in its place in one step, so an interrupted build leaves no partial binary.
 func build(module, dir, name string, flags []string) error {
 	making := filepath.Join(dir, fmt.Sprintf(".%s.%d", name, os.Getpid()))
 	defer os.Remove(making) //nolint:errcheck // it is not there if all went well
@@ -110,7 +110,7 @@ func build(module, dir, name string, flags []string) error {
 	return os.Rename(making, filepath.Join(dir, name))
 }
 
-// run runs a command to its end, in a directory and with more environment; its error has what it said.
+// run runs a command to its end, in a directory and with additional environment variables; its error contains the output.
 func run(dir string, env []string, name string, args ...string) (string, error) {
 	c := exec.Command(name, args...)
 	c.Dir = dir

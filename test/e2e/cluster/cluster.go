@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// User is somebody who the API server knows.
+// User is a user that the API server knows.
 type User string
 
 // The users.
 const (
 	// Admin may do everything.
 	Admin User = "admin"
-	// Metacontroller is the service account that manifests/components/metacontroller-rights gives its rights to.
+	// Metacontroller is the service account that gets the rights of manifests/components/metacontroller-rights.
 	Metacontroller User = "system:serviceaccount:metacontroller:metacontroller"
 	// controllers is kube-controller-manager.
 	controllers User = "system:kube-controller-manager"
@@ -43,7 +43,7 @@ type Cluster struct {
 	apiPort int
 }
 
-// New starts etcd and kube-apiserver from the binaries in bin. What it needs on disk goes into dir, which must exist.
+// New starts etcd and kube-apiserver from the binaries in bin. Their files go into dir, which must exist.
 func New(bin, dir string) (c *Cluster, err error) {
 	c = &Cluster{Dir: dir, bin: bin, tokens: map[User]string{Admin: rand.Text(), Metacontroller: rand.Text(), controllers: rand.Text()}}
 	defer func() {
@@ -69,7 +69,7 @@ func New(bin, dir string) (c *Cluster, err error) {
 	c.apiArgs = []string{
 		"--etcd-servers=" + client, "--endpoint-reconciler-type=none",
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.apiPort),
-		"--cert-dir=" + dir, // it makes a certificate for itself there
+		"--cert-dir=" + dir, // it creates its own certificate there
 		"--service-account-key-file=" + c.file("accounts.key"), "--service-account-signing-key-file=" + c.file("accounts.key"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-cluster-ip-range=10.96.0.0/16",
 		"--authorization-mode=RBAC", "--token-auth-file=" + c.file("tokens.csv"),
@@ -106,7 +106,7 @@ func (c *Cluster) writeFiles() error {
 	return nil
 }
 
-// StartAPIServer starts kube-apiserver, which must not run, and waits until it is ready.
+// StartAPIServer starts kube-apiserver, which must not run yet, and waits until it is ready.
 func (c *Cluster) StartAPIServer() (err error) {
 	if c.api, err = Start(c.Dir, "kube-apiserver", nil, c.binary("kube-apiserver"), c.apiArgs...); err != nil {
 		return err
@@ -128,15 +128,15 @@ func (c *Cluster) StartAPIServer() (err error) {
 	return nil
 }
 
-// KillAPIServer ends kube-apiserver at once: asked to end, it waits a minute or two for its watchers. etcd keeps what it stored.
+// KillAPIServer ends kube-apiserver at once: with SIGTERM, it waits a minute or two for its watchers. etcd keeps the data.
 func (c *Cluster) KillAPIServer() { c.api.Kill() }
 
-// StartControllers starts those of kube-controller-manager that have to do with namespaces, owners and endpoints.
+// StartControllers starts those controllers of kube-controller-manager that handle namespaces, owners and endpoints.
 func (c *Cluster) StartControllers() error {
 	return c.startControllers("namespace-controller,garbage-collector-controller,serviceaccount-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller")
 }
 
-// StartAutoscaler starts the one of HorizontalPodAutoscalers alone, which looks every second.
+// StartAutoscaler starts only the controller of HorizontalPodAutoscalers, which runs every second.
 func (c *Cluster) StartAutoscaler() error {
 	return c.startControllers("horizontal-pod-autoscaler-controller,serviceaccount-token-controller", "--horizontal-pod-autoscaler-sync-period=1s")
 }
@@ -153,7 +153,7 @@ func (c *Cluster) startControllers(names string, more ...string) error {
 	if err != nil {
 		return err
 	}
-	insecure := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its health alone
+	insecure := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // only for its health
 	return c.manager.Await(func() error { return get(insecure, local("https", ports[0])+"/healthz", "") })
 }
 
@@ -166,7 +166,7 @@ func (c *Cluster) Close() {
 	}
 }
 
-// Kubeconfig is the file by which a user finds the API server.
+// Kubeconfig is the file with which a user reaches the API server.
 func (c *Cluster) Kubeconfig(user User) string {
 	return c.file(map[User]string{Admin: "admin", Metacontroller: "metacontroller", controllers: "controllers"}[user] + ".kubeconfig")
 }
@@ -181,13 +181,13 @@ contexts: [{name: e2e, context: {cluster: e2e, user: user, namespace: default}}]
 `, local("https", c.apiPort), c.file("apiserver.crt"), c.tokens[user])
 }
 
-// RESTConfig is for a client of a user.
+// RESTConfig configures a client of a user.
 func (c *Cluster) RESTConfig(user User) *rest.Config {
 	return &rest.Config{Host: local("https", c.apiPort), BearerToken: c.tokens[user], QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: c.file("apiserver.crt")}}
 }
 
-// client trusts the certificate that kube-apiserver made for itself.
+// client trusts the certificate that kube-apiserver created for itself.
 func (c *Cluster) client() (*http.Client, error) {
 	pool := x509.NewCertPool()
 	certificate, err := os.ReadFile(c.file("apiserver.crt"))

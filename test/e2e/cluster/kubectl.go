@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Kubectl runs kubectl as an admin and returns what it printed; its error has what it complained of.
+// Kubectl runs kubectl as an administrator and returns its output; its error contains what kubectl wrote to stderr.
 func (c *Cluster) Kubectl(args ...string) (string, error) { return c.KubectlWith("", args...) }
 
 // KubectlWith is Kubectl with something on its standard input.
 func (c *Cluster) KubectlWith(input string, args ...string) (string, error) {
 	k := exec.Command(c.binary("kubectl"), args...)
-	// Nothing of the user's own settings.
+	// Without the user's own settings.
 	k.Env = []string{"HOME=" + c.Dir, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + c.Kubeconfig(Admin), "KUBERC=off"}
 	k.Stdin = strings.NewReader(input)
 	var stdout, stderr bytes.Buffer

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// patience is how long a process may take to come up or to end, on a loaded machine.
+// patience is how long a process may take to start or to end, on a loaded machine.
 const patience = 2 * time.Minute
 
-// Process is a process that ends with the test, at the latest: also when the test panics, times out or is killed.
+// Process is a process that ends with the test at the latest, even if the test panics, times out or is killed.
 type Process struct {
 	name, log string
 	cmd       *exec.Cmd
@@ -24,7 +24,7 @@ type Process struct {
 	err       error         // how; only after ended
 }
 
-// Start starts a process, and appends what it says to dir/name.log.
+// Start starts a process, and appends its output to dir/name.log.
 func Start(dir, name string, env []string, binary string, args ...string) (*Process, error) {
 	p := &Process{name: name, log: filepath.Join(dir, name+".log"), cmd: exec.Command(binary, args...), ended: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -35,7 +35,7 @@ func Start(dir, name string, env []string, binary string, args ...string) (*Proc
 	p.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, env...)
 	started := make(chan error)
 	go func() {
-		// "Parent" is the thread that started it: this one must live for as long (golang/go#27505).
+		// "Parent" is the thread that started it, which must live as long as the process (golang/go#27505).
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer log.Close() //nolint:errcheck // the process wrote it
@@ -67,13 +67,13 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Kill ends the process without asking it, and waits until it has ended.
+// Kill ends the process at once, and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.ended
 }
 
-// Log is what the process has said, since the first of its name in that directory.
+// Log returns the output of all processes with its name in that directory.
 func (p *Process) Log() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -82,7 +82,7 @@ func (p *Process) Log() string {
 	return string(text)
 }
 
-// Await waits until the process is ready, which fails once it has ended.
+// Await waits until the process is ready. It fails if the process ends.
 func (p *Process) Await(ready func() error) error {
 	for began := time.Now(); ; {
 		err := ready()
@@ -102,8 +102,8 @@ func (p *Process) Await(ready func() error) error {
 
 func tail(text string) string { return text[max(0, len(text)-4000):] }
 
-// FreePorts returns TCP ports of the loopback that nobody listens on now. They are below those that kernels give to whoever
-// asks for any port (from 32768 on in Linux): one of these could be somebody else's by the time that it is used.
+// FreePorts returns TCP ports of the loopback interface that are free now. They are below those that kernels assign to clients
+// (from 32768 on in Linux), which others may take in the meantime.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range 100 * n {
@@ -117,5 +117,5 @@ func FreePorts(n int) ([]int, error) {
 			return ports, nil
 		}
 	}
-	return nil, errors.New("no free ports of the loopback were found")
+	return nil, errors.New("found no free ports on loopback")
 }

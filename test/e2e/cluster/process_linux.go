@@ -2,5 +2,5 @@ package cluster
 
 import "syscall"
 
-// endsWithParent has the kernel kill the process when the test ends, however that is.
+// endsWithParent makes the kernel kill the process when the test ends, in whatever way.
 func endsWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

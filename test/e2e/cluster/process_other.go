@@ -4,5 +4,6 @@ package cluster
 
 import "syscall"
 
-// endsWithParent: only Linux can tell a process of its parent's end. Elsewhere a test that is killed leaves its processes.
+// endsWithParent does nothing: only Linux can signal a process when its parent ends. Elsewhere, a test that is killed leaves its
+// processes.
 func endsWithParent() *syscall.SysProcAttr { return nil }
