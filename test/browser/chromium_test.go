@@ -20,8 +20,8 @@ import (
 // patience is how long a test waits for something that a browser does at once.
 const patience = time.Minute
 
-// chromium is a browser without a window, driven by its DevTools protocol (https://chromedevtools.github.io/devtools-protocol/) over a
-// pipe.
+// chromium is a browser without a window, driven over a pipe by its DevTools protocol
+// (https://chromedevtools.github.io/devtools-protocol/).
 type chromium struct {
 	t    *testing.T
 	to   io.Writer
@@ -44,7 +44,7 @@ type tab struct {
 	loaded     chan struct{}
 }
 
-// binary finds Debian's Chromium. Where it is missing, the tests are skipped, but in CI they fail.
+// binary finds Debian's Chromium. If it is missing, the tests are skipped; in CI they fail.
 func binary(t *testing.T) string {
 	t.Helper()
 	if !*wanted {
@@ -56,9 +56,9 @@ func binary(t *testing.T) string {
 		}
 	}
 	if os.Getenv("CI") == "true" {
-		t.Fatal("CI=true wants a browser: install Debian's package chromium")
+		t.Fatal("CI=true needs a browser: install Debian's package chromium")
 	}
-	t.Skip("there is no browser here: install Debian's package chromium")
+	t.Skip("found no browser: install Debian's package chromium")
 	return ""
 }
 
@@ -96,13 +96,13 @@ func start(t *testing.T) *chromium {
 		_ = command.Wait()
 		_, _ = to.Close(), from.Close()
 		if t.Failed() {
-			t.Logf("the browser says: %s", says.String())
+			t.Logf("the browser's output: %s", says.String())
 		}
 	})
 	return c
 }
 
-// listen passes on what the browser says, until it ends.
+// listen passes on the browser's messages, until it ends.
 func (c *chromium) listen(from io.Reader) {
 	for lines := bufio.NewReader(from); ; {
 		line, err := lines.ReadBytes(0)
@@ -130,7 +130,7 @@ func (c *chromium) listen(from io.Reader) {
 	}
 }
 
-// hear keeps what an event says. c.mu is held.
+// hear keeps what an event reports. c.mu is held.
 func (p *tab) hear(method string, params json.RawMessage) {
 	switch method {
 	case "Runtime.exceptionThrown":
@@ -139,7 +139,7 @@ func (p *tab) hear(method string, params json.RawMessage) {
 		if bytes.Contains(params, []byte(`"type":"error"`)) || bytes.Contains(params, []byte(`"type":"warning"`)) {
 			p.complaints = append(p.complaints, string(params))
 		}
-	case "Log.entryAdded": // violations of the Content-Security-Policy, and what could not be loaded
+	case "Log.entryAdded": // violations of the Content-Security-Policy, and resources that failed to load
 		var e struct {
 			Entry struct{ Level, Text, URL string }
 		}
@@ -161,7 +161,7 @@ func (c *chromium) ask(session, method string, params any, into any) {
 	}
 }
 
-// try asks, and returns what the browser refuses, as it does while a page is replaced by another.
+// try sends a command, and returns the browser's refusal, which is normal while a page is being replaced.
 func (c *chromium) try(session, method string, params any, into any) error {
 	answered := make(chan answer, 1)
 	c.mu.Lock()
@@ -194,7 +194,7 @@ func (c *chromium) try(session, method string, params any, into any) error {
 	}
 }
 
-// open opens a tab of that width, in pixels.
+// open opens a tab of a width in pixels.
 func (c *chromium) open(width int) *tab {
 	c.t.Helper()
 	var made struct{ TargetID string }
@@ -220,13 +220,13 @@ func (p *tab) do(method string, params map[string]any, into any) {
 	p.ask(p.session, method, params, into)
 }
 
-// visit loads an address and waits until it is there.
+// visit loads an address and waits until it is loaded.
 func (p *tab) visit(url string) {
 	p.t.Helper()
 	p.loads(func() { p.do("Page.navigate", map[string]any{"url": url}, nil) })
 }
 
-// loads does what loads a page, and waits until it is there.
+// loads runs something that loads a page, and waits until it is loaded.
 func (p *tab) loads(what func()) {
 	p.t.Helper()
 	select {
@@ -241,7 +241,7 @@ func (p *tab) loads(what func()) {
 	}
 }
 
-// dark has the page see a system that is set to dark, or light.
+// dark makes the page see a system in dark or light mode.
 func (p *tab) dark(on bool) {
 	p.t.Helper()
 	value := map[bool]string{true: "dark", false: "light"}[on]
@@ -277,7 +277,7 @@ func (p *tab) until(what, condition string) {
 	}
 	for began := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Since(began) > patience {
-			p.t.Fatalf("never: %s; the page says: %s", what, eval[string](p, "document.body.innerText"))
+			p.t.Fatalf("never: %s; the page shows: %s", what, eval[string](p, "document.body.innerText"))
 		}
 	}
 }
@@ -302,7 +302,7 @@ func (p *tab) insert(text string) {
 	p.do("Input.insertText", map[string]any{"text": text}, nil)
 }
 
-// clean fails the test for every complaint of the browser since the last call, but those that have one of these words.
+// clean fails the test for every complaint of the browser since the last call, except for those that contain one of these words.
 func (p *tab) clean(expected ...string) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -319,7 +319,7 @@ next:
 	p.complaints = nil
 }
 
-// shot takes a picture of the whole page, if -shots names a directory for them.
+// shot takes a picture of the whole page, if -shots names a directory.
 func (p *tab) shot(name string) {
 	p.t.Helper()
 	if *shots == "" {

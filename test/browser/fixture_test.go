@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// world is what the page shows, and a test changes.
+// world is what the page shows; tests change it.
 type world struct {
 	mu     sync.Mutex
 	groups []plan.Report
@@ -57,7 +57,7 @@ func group(namespace, name string, phase v1alpha1.Phase, desired int, message st
 	return r
 }
 
-// forecast is what is to be done next for every group that is not settled.
+// forecast lists the next actions for every group that is not settled.
 func forecast(types.UID, int) plan.Outlook {
 	outlook := plan.Outlook{More: true}
 	for i, op := range []plan.Op{plan.PowerOn, plan.Mark, plan.ShutdownGuest, plan.Destroy, plan.Clone} {
@@ -72,7 +72,7 @@ func forecast(types.UID, int) plan.Outlook {
 
 const reconciled = "successfully reconciled VmGroup"
 
-// newWorld has a group of each kind that a person meets.
+// newWorld has a group of each kind that a person may see.
 func newWorld() *world {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d).UTC().Truncate(time.Second) }
 	shop := group("shop", "web", v1alpha1.PhasePending, 4, "updating 3 of 4; cloning 1 of 4; removing 1 of 5")

@@ -1,4 +1,4 @@
-// Package browser looks at the server's page with a real browser: Debian's chromium, without a window. `make browser` runs it.
+// Package browser tests the server's page in a real browser: Debian's chromium, without a window. `make browser` runs it.
 package browser
 
 import (
@@ -34,7 +34,7 @@ var (
 
 const token = "the-token-of-a-reader-in-a-browser"
 
-// certificate is one for 127.0.0.1, with its key, which nobody has signed but itself.
+// certificate returns a self-signed one for 127.0.0.1, with its key.
 func certificate(t *testing.T) map[string][]byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -54,7 +54,7 @@ func certificate(t *testing.T) map[string][]byte {
 	return map[string][]byte{"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}
 }
 
-// serve serves a page, over TLS and locked by a token if that is wanted, and returns its address.
+// serve serves a page, with TLS and a token if asked to, and returns its address.
 func serve(t *testing.T, w *world, locked bool) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,8 +91,8 @@ func serve(t *testing.T, w *world, locked bool) string {
 	return "http://" + listener.Addr().String()
 }
 
-// fits reports whether nothing is wider than the page. overlap is the text of cells of a row that lie upon each other. faint is text with
-// less contrast than 4.5 to its background (WCAG 2.2, 1.4.3; what is disabled excepted).
+// fits reports whether nothing is wider than the page. overlap is the text of cells in a row that overlap. faint is text with less
+// contrast than 4.5 to its background (WCAG 2.2, 1.4.3, which excepts disabled elements).
 const (
 	fits    = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 	overlap = `[...document.querySelectorAll("tr")].flatMap(row => [...row.children].flatMap((a, i) => [...row.children].slice(i + 1).filter(b => {
@@ -114,14 +114,14 @@ const (
 	})()`
 )
 
-func TestEveryPageFitsEveryScreenAndTheBrowserHasNothingToComplainOf(t *testing.T) {
+func TestEveryPageFitsEveryScreenWithoutABrowserComplaint(t *testing.T) {
 	url := serve(t, newWorld(), false)
 	c := start(t)
 	for _, width := range []int{1280, 768, 390} {
 		p := c.open(width)
 		for name, path := range map[string]string{"overview": "/", "group": "/ui/groups/shop/web", "blocked": "/ui/groups/shop/postgres", "elsewhere": "/ui/groups/edge/cache-frankfurt",
 			"filtered": "/?q=shop", "nothing": "/?q=nothing-has-this-name", "docs": "/ui/docs/troubleshooting#TemplateNotFound", "reference": "/ui/docs/reference", "missing": "/ui/groups/no/such"} {
-			p.visit("about:blank") // a visit of the same page is none
+			p.visit("about:blank") // a visit to the same page is none
 			p.visit(url + path)
 			if !eval[bool](p, fits) {
 				t.Errorf("%s is wider than %d pixels", path, width)
@@ -146,7 +146,7 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	url := serve(t, w, false)
 	p := start(t).open(1280)
 	p.visit(url + "/")
-	p.until("it is live", `document.getElementById("link").textContent === "Live"`)
+	p.until("the page is live", `document.getElementById("link").textContent === "Live"`)
 	eval[bool](p, `window.kept = [...document.querySelectorAll("tbody a")].find(a => a.textContent === "postgres"); kept.focus(); window.scrollTo(0, 120); window.row = kept.closest("tr"); true`)
 	w.change(func(w *world) {
 		for i := range w.groups {
@@ -164,16 +164,16 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	w.change(func(w *world) {
 		w.health = plan.Health{UnknownSince: time.Now().Add(-time.Minute), Trouble: &plan.Fault{Reason: "VCenterUnreachable", Message: "vc.example.com does not answer"}}
 	})
-	p.until("vCenter's trouble is shown", `document.querySelector(".fact.bad")?.innerText.includes("Restore the connection")`)
+	p.until("vCenter's outage is shown", `document.querySelector(".fact.bad")?.innerText.includes("Restore the connection")`)
 	p.shot("trouble-1280-light")
 	offline := func(is bool) {
 		p.do("Network.emulateNetworkConditions", map[string]any{"offline": is, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}, nil)
 	}
 	offline(true)
-	p.until("the page says that it is old", `document.getElementById("link").textContent.startsWith("Not up to date: as of ") && document.getElementById("link").classList.contains("lost")`)
+	p.until("the page says that it is out of date", `document.getElementById("link").textContent.startsWith("Not up to date: as of ") && document.getElementById("link").classList.contains("lost")`)
 	p.shot("offline-1280-light")
 	offline(false)
-	p.until("it is live again", `document.getElementById("link").textContent === "Live"`)
+	p.until("the page is live again", `document.getElementById("link").textContent === "Live"`)
 	p.clean("ERR_INTERNET_DISCONNECTED")
 	p.visit(url + "/ui/groups/shop/web")
 	if text := eval[string](p, faint); text != "" {
@@ -183,26 +183,26 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	p.clean()
 }
 
-func TestTheKeyboardSufficesToFilterAndToOpenAGroup(t *testing.T) {
+func TestTheKeyboardIsEnoughToFilterAndOpenAGroup(t *testing.T) {
 	url := serve(t, newWorld(), false)
 	p := start(t).open(1280)
 	p.visit(url + "/")
 	p.press("Tab")
 	if text := eval[string](p, "document.activeElement.textContent"); text != "Skip to content" {
-		t.Errorf("first comes %q", text)
+		t.Errorf("the first element is %q", text)
 	}
 	if !eval[bool](p, `getComputedStyle(document.activeElement).outlineStyle === "solid" && document.activeElement.getBoundingClientRect().top >= 0`) {
-		t.Error("it is not seen that it has the focus")
+		t.Error("the focus is not visible")
 	}
 	p.press("/")
 	p.insert("postg")
-	p.until("it is filtered", `document.querySelectorAll(".groups tbody tr").length === 1 && location.search === "?q=postg"`)
+	p.until("the list is filtered", `document.querySelectorAll(".groups tbody tr").length === 1 && location.search === "?q=postg"`)
 	if eval[string](p, "document.activeElement.id") != "q" {
 		t.Error("the filter lost the focus")
 	}
 	for i := 0; eval[string](p, "document.activeElement.textContent") != "postgres"; i++ {
 		if i == 20 {
-			t.Fatal("the keyboard does not lead to the group")
+			t.Fatal("the keyboard doesn't reach the group")
 		}
 		p.press("Tab")
 	}
@@ -213,7 +213,7 @@ func TestTheKeyboardSufficesToFilterAndToOpenAGroup(t *testing.T) {
 	p.clean()
 }
 
-func TestALockedPageAsksForTheTokenOnceAndForgetsItWhenSignedOut(t *testing.T) {
+func TestAPageAsksForTheTokenOnceAndForgetsItAtSignOut(t *testing.T) {
 	url := serve(t, newWorld(), true)
 	c := start(t)
 	p := c.open(1280)
@@ -226,11 +226,11 @@ func TestALockedPageAsksForTheTokenOnceAndForgetsItWhenSignedOut(t *testing.T) {
 	p.dark(false)
 	p.insert("a-token-that-is-wrong")
 	p.loads(func() { p.press("Enter") })
-	p.until("it is refused", `document.querySelector("[role=alert]")?.textContent === "This token is not valid."`)
+	p.until("the token is refused", `document.querySelector("[role=alert]")?.textContent === "This token is not valid."`)
 	p.shot("denied-1280-light")
 	p.insert(token)
 	p.loads(func() { p.press("Enter") })
-	p.until("the group that was asked for", `location.pathname === "/ui/groups/shop/web" && document.querySelector("h1").textContent === "web"`)
+	p.until("the requested group", `location.pathname === "/ui/groups/shop/web" && document.querySelector("h1").textContent === "web"`)
 	if text := eval[string](p, "document.cookie + location.href + document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"); strings.Contains(text, token) || strings.Contains(text, "vmgroup=") {
 		t.Errorf("the page can read token or cookie: %s", text)
 	}
@@ -249,8 +249,8 @@ func TestALockedPageAsksForTheTokenOnceAndForgetsItWhenSignedOut(t *testing.T) {
 	phone.clean("status of 401")
 }
 
-// A browser sends no SameSite=Strict cookie when it comes by a link of another site, though it is signed in.
-func TestALinkFromAnotherSiteLeadsToThePageOfWhoeverIsSignedIn(t *testing.T) {
+// A browser sends no SameSite=Strict cookie when it follows a link from another site, even if it is signed in.
+func TestALinkFromAnotherSiteOpensThePageIfTheUserIsSignedIn(t *testing.T) {
 	url := serve(t, newWorld(), true)
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -280,7 +280,7 @@ func TestThePageWorksWithoutItsScript(t *testing.T) {
 	p.until("the form", `document.activeElement.id === "token"`)
 	p.insert(token)
 	p.loads(func() { p.press("Enter") })
-	p.until("what was asked for", `document.querySelectorAll(".groups tbody tr").length === 2 && document.querySelector("time").textContent.endsWith(" UTC")`)
+	p.until("the requested page", `document.querySelectorAll(".groups tbody tr").length === 2 && document.querySelector("time").textContent.endsWith(" UTC")`)
 	eval[bool](p, `document.getElementById("q").focus(); true`)
 	p.insert("postgres")
 	p.loads(func() { p.press("Enter") })

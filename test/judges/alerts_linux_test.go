@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// rules are those of the monitoring component, as a file of Prometheus.
+// rules are those of the monitoring component, as a Prometheus file.
 func rules(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository, "manifests/components/monitoring/prometheusrule.yaml"))
@@ -21,7 +21,7 @@ func rules(t *testing.T) string {
 	return string(file)
 }
 
-// promtool has promtool check the rules and try them, and gives what it says if it does not like them.
+// promtool has promtool check the rules and test them, and returns what it objects to.
 func (d debian) promtool(t *testing.T, rules, tests string) string {
 	t.Helper()
 	must(t, os.WriteFile(filepath.Join(d.root, "tmp", "rules.yaml"), []byte(rules), 0o644))
@@ -41,7 +41,7 @@ func TestPromtoolSeesEachAlertFireWhenItShould(t *testing.T) {
 	rules, tests := rules(t), string(text)
 	for line := range strings.Lines(rules) {
 		if name, is := strings.CutPrefix(strings.TrimSpace(line), "- alert: "); is && strings.Count(tests, "alertname: "+name+"\n") == 0 {
-			t.Errorf("nothing tries when %s fires", name)
+			t.Errorf("no test shows when %s fires", name)
 		}
 	}
 	for _, d := range all {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// hosts are those of a group's inventory, and their addresses, as ansible-inventory has them. What it warns of is an error.
+// hosts are those of a group's inventory, and their addresses, as ansible-inventory sees them. A warning is an error.
 func (d debian) hosts(t *testing.T, inventory, group string) (map[string]string, error) {
 	t.Helper()
 	must(t, os.WriteFile(filepath.Join(d.root, "tmp", "inventory.yaml"), []byte(inventory), 0o644))
@@ -54,8 +54,8 @@ func TestAnsibleReadsTheInventory(t *testing.T) {
 		}
 		for what, bent := range map[string]string{
 			"hosts as a list": strings.NewReplacer(`    "web-servers-`, `    - "web-servers-`).Replace(inventories["web-servers"]),
-			"a '-'":           strings.ReplaceAll(inventories["web-servers"], "web_servers", "web-servers"),
-			"no YAML":         inventories["web-servers"] + "\t:",
+			"a '-' in a name": strings.ReplaceAll(inventories["web-servers"], "web_servers", "web-servers"),
+			"invalid YAML":    inventories["web-servers"] + "\t:",
 		} {
 			if found, err := d.hosts(t, bent, "web_servers"); err == nil {
 				t.Errorf("planted: %s: Debian %s finds %v", what, d.release, found)

@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 )
 
-// healthScript is what Argo CD is told of VmGroups.
+// healthScript is the documents' script that shows Argo CD the health of VmGroups.
 func healthScript(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository, "manifests/argocd/argocd-cm.yaml"))
@@ -27,8 +27,8 @@ func healthScript(t *testing.T) string {
 	return patch.Data["resource.customizations.health.vm.codeconnect.vmworld.com_VmGroup"]
 }
 
-// health runs the script as Argo CD does: in its Lua interpreter, with the libraries package, base and table, for at most a second, and
-// with the object as obj (argo-cd, util/lua/lua.go, runLua and ExecuteHealthLua).
+// health runs the script as Argo CD does: in its Lua interpreter, with the libraries package, base and table, for at most a second,
+// and with the object as obj (argo-cd, util/lua/lua.go, runLua and ExecuteHealthLua).
 func health(t *testing.T, script string, object any) (status, message string) {
 	t.Helper()
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
@@ -52,7 +52,7 @@ func health(t *testing.T, script string, object any) (status, message string) {
 	return h.Status, h.Message
 }
 
-func TestArgoCDTellsAGroupThatIsStuckFromOneInProgress(t *testing.T) {
+func TestArgoCDDistinguishesABlockedGroupFromOneInProgress(t *testing.T) {
 	t.Parallel()
 	script := healthScript(t)
 	s := newSite(t, false)
@@ -69,7 +69,7 @@ func TestArgoCDTellsAGroupThatIsStuckFromOneInProgress(t *testing.T) {
 		return object
 	}
 	expect("no status", &v1alpha1.VmGroup{}, "Progressing", "has not called the server")
-	expect("all is well", group(running), "Healthy", "successfully reconciled VmGroup")
+	expect("settled", group(running), "Healthy", "successfully reconciled VmGroup")
 	edited := group(running)
 	edited.Generation++
 	expect("edited", edited, "Progressing", "the spec was edited")
@@ -91,5 +91,5 @@ func TestArgoCDTellsAGroupThatIsStuckFromOneInProgress(t *testing.T) {
 	expect("paused", next(v1alpha1.PhasePending), "Suspended", "spec.paused")
 	running.Spec.Paused, running.Spec.Template = false, "no-such-template"
 	running.Generation++
-	expect("a template that is missing", next(v1alpha1.PhaseError), "Degraded", "docs/troubleshooting.md#templatenotfound")
+	expect("a missing template", next(v1alpha1.PhaseError), "Degraded", "docs/troubleshooting.md#templatenotfound")
 }

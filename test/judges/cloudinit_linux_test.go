@@ -25,23 +25,23 @@ type verdict struct {
 	NetplanSaid                                        string
 }
 
-// told is a guest: what it is told, and what is to come of it.
-type told struct {
+// guestData is a guest's metadata, and what cloud-init should make of it.
+type guestData struct {
 	env                              []string
 	hostname, instanceID, runCommand string
 	network                          network
 }
 
-// guest is what a member's guest is told, and what its group's spec says.
-func (s *site) guest(t *testing.T, name string, change func(*v1alpha1.VmGroupSpec)) told {
+// guest is the metadata of a member's guest, and what its group's spec asks for.
+func (s *site) guest(t *testing.T, name string, change func(*v1alpha1.VmGroupSpec)) guestData {
 	t.Helper()
 	g := s.up(t, name, 1, change)
 	d, err := s.Details(member(g, 0))
 	must(t, err)
-	x := told{env: s.guestinfo(t, member(g, 0)), hostname: name + "-0", instanceID: d.InstanceUUID, network: network{},
+	x := guestData{env: s.guestinfo(t, member(g, 0)), hostname: name + "-0", instanceID: d.InstanceUUID, network: network{},
 		runCommand: fmt.Sprintf("0 %s-0 %s/%s", name, namespace, name)}
 	if len(g.Spec.Networks) == 0 {
-		x.network.at(d.NICs[0].MAC).DHCP4 = true // cloud-init's own way
+		x.network.at(d.NICs[0].MAC).DHCP4 = true // cloud-init's default
 	}
 	for i := range g.Spec.Networks {
 		n, a := &g.Spec.Networks[i], x.network.at(d.NICs[i].MAC)
@@ -57,29 +57,29 @@ func (s *site) guest(t *testing.T, name string, change func(*v1alpha1.VmGroupSpe
 	return x
 }
 
-// wrong says what a release's cloud-init makes of it that it should not.
-func (d debian) wrong(t *testing.T, x told) (all []string) {
+// wrong reports what a release's cloud-init makes of it, where that differs from the expectation.
+func (d debian) wrong(t *testing.T, x guestData) (all []string) {
 	t.Helper()
 	macs := d.plug(t, x.network)
 	out, said, err := d.run(t, x.env, judge, "/usr/bin/python3", "-")
 	var v verdict
 	if err != nil || json.Unmarshal([]byte(out), &v) != nil {
-		return []string{fmt.Sprintf("it fails: %v: %s", err, said[max(0, len(said)-600):])}
+		return []string{fmt.Sprintf("cloud-init fails: %v: %s", err, said[max(0, len(said)-600):])}
 	}
 	expect := func(what, got, want string) {
 		if got != want {
-			all = append(all, fmt.Sprintf("%s is %s\nnot %s", what, got, want))
+			all = append(all, fmt.Sprintf("%s is %s\nwant %s", what, got, want))
 		}
 	}
 	expect("the host name", v.Hostname, x.hostname)
 	expect("the instance ID", v.InstanceID, x.instanceID)
 	if !strings.Contains(v.CloudConfig, x.runCommand) {
-		all = append(all, "the user data are "+v.CloudConfig)
+		all = append(all, "the user data is "+v.CloudConfig)
 	}
 	expect("netplan's status", fmt.Sprint(v.NetplanStatus), "0")
 	expect("the network's source", v.Source, "ds")
 	if renderers := slices.Sorted(maps.Keys(v.Rendered)); !slices.Equal(renderers, []string{"eni", "netplan", "network-manager", "networkd", "sysconfig"}) {
-		all = append(all, fmt.Sprintf("rendered by %v alone", renderers))
+		all = append(all, fmt.Sprintf("rendered only by %v", renderers))
 	}
 	for renderer, files := range v.Rendered {
 		expect(renderer+"'s network", read(renderer, files, macs).String(), x.network.String())
@@ -87,7 +87,7 @@ func (d debian) wrong(t *testing.T, x told) (all []string) {
 	return all
 }
 
-// plug gives the directory the adapters, as a kernel shows them, and returns their MAC addresses by their names.
+// plug writes the adapters into the directory as a kernel shows them, and returns their MAC addresses by name.
 func (d debian) plug(t *testing.T, n network) map[string]string {
 	t.Helper()
 	class, macs := filepath.Join(d.root, "sys/class/net"), map[string]string{}
@@ -112,7 +112,7 @@ func both(s *v1alpha1.VmGroupSpec) {
 	}
 }
 
-func TestCloudInitDoesWhatTheSpecSays(t *testing.T) {
+func TestCloudInitConfiguresGuestsAsTheSpecSays(t *testing.T) {
 	all := debians(t)
 	s := newSite(t, false)
 	off, on := false, true
@@ -140,18 +140,18 @@ func TestCloudInitDoesWhatTheSpecSays(t *testing.T) {
 	}
 }
 
-// Each planted error has to be found in every release; the one that only the oldest makes something else of, in that.
-func TestCloudInitShowsAnErrorInWhatItIsTold(t *testing.T) {
+// Every release must find each planted error; the error that only the oldest one sees, that one.
+func TestCloudInitFindsPlantedErrorsInTheMetadata(t *testing.T) {
 	all := debians(t)
 	s := newSite(t, false)
 	x := s.guest(t, "web", both)
-	plant := func(key string, change func(text string) string) told {
+	plant := func(key string, change func(text string) string) guestData {
 		y := x
 		y.env = slices.DeleteFunc(slices.Clone(x.env), func(e string) bool { return strings.HasPrefix(e, "VMX_GUESTINFO_"+key) })
 		y.env = append(y.env, "VMX_GUESTINFO_"+key+"="+change(plainText(t, x.env, key)))
 		return y
 	}
-	metadata := func(from, to string) told {
+	metadata := func(from, to string) guestData {
 		return plant("METADATA", func(text string) string {
 			if !strings.Contains(text, from) {
 				t.Fatalf("there is no %s in %s", from, text)
@@ -160,17 +160,17 @@ func TestCloudInitShowsAnErrorInWhatItIsTold(t *testing.T) {
 		})
 	}
 	for what, c := range map[string]struct {
-		planted  told
+		planted  guestData
 		releases []debian
 	}{
 		"no error":              {plant("METADATA", strings.Clone), nil},
 		"another host name":     {metadata(`"local-hostname":"web-0"`, `"local-hostname":"web-1"`), all},
 		"another instance ID":   {metadata(`"instance-id":"`, `"instance-id":"0`), all},
 		"another prefix":        {metadata("10.0.0.10/24", "10.0.0.10/25"), all},
-		"a server less":         {metadata(`,"fd00::53"`, ""), all},
+		"one DNS server less":   {metadata(`,"fd00::53"`, ""), all},
 		"a misspelled key":      {metadata(`"gateway4"`, `"gateway"`), all},
 		"another MAC address":   {metadata(`"macaddress":"00`, `"macaddress":"02`), all},
-		"text that is no YAML":  {plant("METADATA", func(text string) string { return text + "}" }), all},
+		"invalid YAML":          {plant("METADATA", func(text string) string { return text + "}" }), all},
 		"an unknown name":       {plant("USERDATA", func(text string) string { return strings.ReplaceAll(text, "ordinal", "number") }), all},
 		"a route to everywhere": {metadata(`"gateway6":"fd00::1"`, `"routes":[{"to":"::/0","via":"fd00::1"}]`), all[:1]},
 	} {

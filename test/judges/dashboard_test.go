@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 )
 
-// dashboard is what a dashboard of Grafana asks Prometheus for.
+// dashboard is the part of a Grafana dashboard that queries Prometheus.
 type dashboard struct {
 	Panels []struct {
 		ID          int
@@ -28,16 +28,16 @@ type dashboard struct {
 	}
 }
 
-// scraped are the labels that come with a scrape (ServiceMonitor), and that of a histogram's buckets.
+// scraped are the labels that a scrape adds (ServiceMonitor), and that of a histogram's buckets.
 var scraped = []string{"namespace", "pod", "service", "job", "instance", "container", "endpoint", "le", model.MetricNameLabel}
 
-// asked says what is wrong with an expression: it does not parse, or no metric has that name or that label.
+// asked reports what is wrong with an expression: it does not parse, or no metric has that name or that label.
 func asked(expr string) (wrong []string) {
 	for _, v := range [][2]string{{"$__rate_interval", "5m"}, {"$server", "s"}, {"$namespace", "n"}} {
 		expr = strings.ReplaceAll(expr, v[0], v[1])
 	}
 	if strings.Contains(expr, "$") {
-		return []string{"it has a variable that the dashboard does not: " + expr}
+		return []string{"the dashboard doesn't define the variable " + expr}
 	}
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
@@ -68,7 +68,7 @@ func asked(expr string) (wrong []string) {
 		if a, is := n.(*parser.AggregateExpr); is {
 			for _, l := range a.Grouping {
 				if !slices.Contains(known, l) {
-					wrong = append(wrong, "no metric of it has the label "+l)
+					wrong = append(wrong, "none of its metrics has the label "+l)
 				}
 			}
 		}
@@ -77,7 +77,7 @@ func asked(expr string) (wrong []string) {
 	return wrong
 }
 
-func TestTheDashboardAsksForMetricsThatExistWithLabelsThatTheyHave(t *testing.T) {
+func TestTheDashboardQueriesMetricsAndLabelsThatExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(repository, "manifests/components/dashboard/vmgroup.json"))
 	must(t, err)
@@ -92,11 +92,11 @@ func TestTheDashboardAsksForMetricsThatExistWithLabelsThatTheyHave(t *testing.T)
 		ids[p.ID] = true
 		for _, o := range d.Panels[:i] {
 			if a, b := p.GridPos, o.GridPos; a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H {
-				t.Errorf("%q lies on %q", p.Title, o.Title)
+				t.Errorf("%q overlaps %q", p.Title, o.Title)
 			}
 		}
 		if p.Type != "row" && (p.Description == "" || len(p.Targets) == 0) {
-			t.Errorf("%q says and shows nothing", p.Title)
+			t.Errorf("%q has no description or shows nothing", p.Title)
 		}
 		for _, q := range p.Targets {
 			queries++
@@ -121,10 +121,10 @@ func TestTheDashboardAsksForMetricsThatExistWithLabelsThatTheyHave(t *testing.T)
 		}
 	}
 	if queries < 20 {
-		t.Errorf("only %d queries were found", queries)
+		t.Errorf("found only %d queries", queries)
 	}
-	for what, expr := range map[string]string{"another metric": "vmgroup_group", "a sum of no histogram": "vmgroup_groups_sum", "another label": `vmgroup_groups{state="ERROR"}`,
-		"a grouping that it has not": "max by (phase) (vmgroup_vcenter_up)", "no bracket": "sum(vmgroup_groups", "another variable": `vmgroup_groups{namespace="$cluster"}`} {
+	for what, expr := range map[string]string{"another metric": "vmgroup_group", "a sum of something that isn't a histogram": "vmgroup_groups_sum", "another label": `vmgroup_groups{state="ERROR"}`,
+		"grouping by a label that the metric lacks": "max by (phase) (vmgroup_vcenter_up)", "a missing bracket": "sum(vmgroup_groups", "another variable": `vmgroup_groups{namespace="$cluster"}`} {
 		if len(asked(expr)) == 0 {
 			t.Errorf("planted: %s: nothing is found", what)
 		}

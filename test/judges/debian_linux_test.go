@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// releases are those of Debian that are asked for judges. Where one has the same versions as one before it, that one suffices.
+// releases are the Debian releases to try. A release with the same versions as an earlier one is left out.
 var releases = []string{"bookworm", "trixie", "testing", "sid"}
 
 // packages are the judges.
 var packages = []string{"cloud-init", "netplan.io", "ansible-core", "prometheus"}
 
-// debian is a directory with the judges of one release and all that they need. Its tests don't run in parallel: they share it.
+// debian is a directory with the judges of one release and their dependencies. Its tests share it, so they don't run in parallel.
 type debian struct {
 	release, root string
 	versions      string // of the packages
 }
 
-// debians are the releases that differ; they are put into the user's cache directory, or VMGROUP_JUDGES_CACHE.
+// debians are the releases that differ, unpacked in the user's cache directory, or VMGROUP_JUDGES_CACHE.
 func debians(t *testing.T) []debian {
 	t.Helper()
 	all, lack := gather()
@@ -106,13 +106,13 @@ func mirrorOfThisMachine() (string, error) {
 	return "", fmt.Errorf("this machine's apt has no mirror of Debian %s", release)
 }
 
-// fresh is how long what was fetched is used again.
+// fresh is how long fetched packages are used again.
 const fresh = 24 * time.Hour
 
-// fetch gets the packages of a release by an apt of its own, and unpacks them if their versions aren't known from another.
+// fetch gets the packages of a release with an apt of its own, and unpacks them unless their versions are known from another.
 func fetch(dir, mirror, release string, known func(versions string) bool) (debian, error) {
 	d := debian{release: release, root: filepath.Join(dir, "root")}
-	unpacked := filepath.Join(dir, "unpacked") // says which versions, once they are
+	unpacked := filepath.Join(dir, "unpacked") // lists the versions, once they are unpacked
 	if is, err := os.Stat(unpacked); err == nil && time.Since(is.ModTime()) < fresh {
 		versions, err := os.ReadFile(unpacked)
 		d.versions = string(versions)
@@ -148,7 +148,7 @@ func fetch(dir, mirror, release string, known func(versions string) bool) (debia
 	for _, name := range packages {
 		found := regexp.MustCompile(`(?m)^Inst ` + regexp.QuoteMeta(name) + ` \((\S+) `).FindStringSubmatch(foreseen)
 		if found == nil {
-			return d, fmt.Errorf("it has no %s", name)
+			return d, fmt.Errorf("no package %s", name)
 		}
 		d.versions += name + " " + found[1] + " "
 	}
@@ -173,11 +173,11 @@ func fetch(dir, mirror, release string, known func(versions string) bool) (debia
 
 // hasAll reports whether versions name all packages.
 func hasAll(versions string) bool {
-	fields := strings.Fields(versions) // name and version in turn
+	fields := strings.Fields(versions) // names and versions alternate
 	return !slices.ContainsFunc(packages, func(name string) bool { return !slices.Contains(fields, name) })
 }
 
-// unpack makes of the packages what their installation scripts would, as far as the judges need it.
+// unpack does with the packages what their installation scripts would do, as far as the judges need it.
 const unpack = `
 cd "$DIR"
 rm -rf --one-file-system root
@@ -194,7 +194,7 @@ printf 'root:x:0:\nsystemd-network:x:0:\n' >root/etc/group
 : >root/dev/null
 `
 
-// run runs a program in the directory, which it sees as its root, with a host name and a network of its own.
+// run runs a program in the directory, as its root, with a host name and a network of its own.
 func (d debian) run(t *testing.T, env []string, stdin string, args ...string) (out, said string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -1,7 +1,7 @@
-# Has Debian's cloud-init take a member's guestinfo as at a first boot, and prints as JSON what came of it. Its own code does
+# Runs Debian's cloud-init on a member's guestinfo as at a first boot, and prints the result as JSON. cloud-init's own code does
 # everything: it takes the data from the environment (VMX_GUESTINFO, see its DataSourceVMware), renders and merges the user data, and
-# each of its network renderers writes its files; netplan generate reads what the one for netplan wrote. It runs as root of a
-# directory that holds Debian's packages and nothing else.
+# each of its network renderers writes its files; netplan generate reads those of the netplan renderer. It runs as root in a
+# directory that contains only Debian's packages.
 import copy
 import json
 import os

@@ -1,6 +1,7 @@
-// Package judges has programs that are not ours read what the server writes: cloud-init of several Debian releases, with each of its
-// network renderers and netplan, what a guest is told; ansible-inventory, the inventory; Prometheus' own code, GET /sd; promtool, the alerts. `make
-// judges` runs it. What a judge needs and the machine lacks is said, and skipped; with CI=true it is an error.
+// Package judges has programs that are not ours read what the server writes: cloud-init of several Debian releases, with each of
+// its network renderers and netplan, the metadata of guests; ansible-inventory, the inventory; Prometheus' own code, GET /sd;
+// promtool, the alerts. `make judges` runs it. If the machine lacks what a judge needs, its tests are skipped and say so; with
+// CI=true they fail.
 package judges
 
 import (
@@ -35,7 +36,7 @@ const (
 	repository = "../.."
 	patience   = 2 * time.Minute
 	namespace  = "shop"
-	// userData is what all groups give their members.
+	// userData is the user data of all groups.
 	userData = "## template: jinja\n#cloud-config\nruncmd: [[echo, '{{ ds.meta_data.ordinal }} {{ ds.meta_data.hostname }} {{ ds.meta_data.namespace }}/{{ ds.meta_data.group }}']]\n"
 )
 
@@ -57,11 +58,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// lacks ends a test that needs what this machine does not have.
+// lacks skips a test that needs something this machine does not have.
 func lacks(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("CI=true wants all judges: "+format, args...)
+		t.Fatalf("CI=true needs all judges: "+format, args...)
 	}
 	t.Skipf(format, args...)
 }
@@ -78,11 +79,11 @@ type site struct {
 	*vcsim.VCenter
 	url    string
 	client *http.Client // what Metacontroller calls with
-	// authority, token and wrong are files: of the server's authority, with the reader's token, and with another text.
+	// authority, token and wrong are files: the certificate of the server's authority, the reader's token, and another text.
 	authority, token, wrong string
 }
 
-// newSite starts them; they end with the test.
+// newSite starts both; they end with the test.
 func newSite(t *testing.T, locked bool) *site {
 	t.Helper()
 	dir := t.TempDir()
@@ -119,13 +120,13 @@ func newSite(t *testing.T, locked bool) *site {
 		_ = server.Process.Signal(syscall.SIGTERM)
 		_ = server.Wait()
 		if t.Failed() {
-			t.Logf("the server's log ends with\n%s", log.String()[max(0, log.Len()-4000):])
+			t.Logf("the end of the server's log:\n%s", log.String()[max(0, log.Len()-4000):])
 		}
 	})
 	return s
 }
 
-// bearer presents a token with each call.
+// bearer adds a token to each call.
 type bearer struct {
 	token string
 	next  http.RoundTripper
@@ -145,7 +146,7 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// borrowed is httptest's certificate for 127.0.0.1 and its key, as PEM, and what trusts it.
+// borrowed returns httptest's certificate for 127.0.0.1 and its key, as PEM, and its authority.
 func borrowed(t *testing.T) (cert, key string, trusting http.RoundTripper) {
 	t.Helper()
 	server := httptest.NewTLSServer(nil)
@@ -158,7 +159,7 @@ func borrowed(t *testing.T) (cert, key string, trusting http.RoundTripper) {
 	return block("CERTIFICATE", server.Certificate().Raw), block("PRIVATE KEY", secret), server.Client().Transport
 }
 
-// up makes a group, and awaits that it runs and every member has an address.
+// up makes a group, and waits until it is RUNNING and every member has an address.
 func (s *site) up(t *testing.T, name string, replicas int32, change func(*v1alpha1.VmGroupSpec)) *metacontroller.Group {
 	t.Helper()
 	g := metacontroller.New(s.url, namespace, name, "uid-"+name, replicas)
@@ -195,7 +196,7 @@ func member(g *metacontroller.Group, ordinal int) string {
 	return fmt.Sprintf("/DC0/vm/vm-operator/%s/%s/%s-%d", namespace, g.Name, g.Name, ordinal)
 }
 
-// guestinfo is what a member's guest is told, as DataSourceVMware takes it from the environment.
+// guestinfo is the guestinfo of a member, as DataSourceVMware takes it from the environment.
 func (s *site) guestinfo(t *testing.T, path string) (env []string) {
 	t.Helper()
 	d, err := s.Details(path)
@@ -208,7 +209,7 @@ func (s *site) guestinfo(t *testing.T, path string) (env []string) {
 	return append(env, "VMX_GUESTINFO=1")
 }
 
-// plainText is an entry of guestinfo before it was packed.
+// plainText is a decoded entry of guestinfo.
 func plainText(t *testing.T, env []string, key string) string {
 	t.Helper()
 	for _, e := range env {

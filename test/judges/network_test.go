@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// adapter is how a network adapter is to be, or is, configured. The lists are in order, and have each text once.
+// adapter is how a network adapter should be, or is, configured. The lists are sorted, without duplicates.
 type adapter struct {
 	DHCP4     bool
 	Addresses []string `json:",omitempty"`
 	Gateways  []string `json:",omitempty"`
 	Servers   []string `json:",omitempty"`
 	Domains   []string `json:",omitempty"`
-	// Else is what a renderer wrote that no member asks for, such as a route.
+	// Else is what a renderer wrote that no member needs, such as a route.
 	Else []string `json:",omitempty"`
 }
 
-// network is that of a guest: its adapters by their MAC addresses.
+// network is that of a guest: its adapters by MAC address.
 type network map[string]*adapter
 
 func (n network) at(mac string) *adapter {
@@ -44,14 +44,14 @@ func (n network) String() string {
 	return string(text)
 }
 
-// lines are the settings of an INI file, or of a shell's: section, key and value.
+// lines are the settings of an INI file, or of a shell file: section, key and value.
 func lines(text string, each func(section, key, value string)) {
 	section := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "[") {
 			section = strings.Trim(line, "[]")
-			each(section, "", "") // it begins
+			each(section, "", "") // a section begins
 		} else if key, value, is := strings.Cut(line, "="); is && !strings.HasPrefix(line, "#") {
 			each(section, key, strings.Trim(value, `"`))
 		}
@@ -121,7 +121,7 @@ func networkManagerFile(n network, text string) {
 	})
 }
 
-// sysconfigFile reads an ifcfg file; a file of routes is what no member asks for.
+// sysconfigFile reads an ifcfg file; a file of routes is what no member needs.
 func sysconfigFile(n network, name, text string) {
 	if strings.HasPrefix(name, "route") {
 		n.at(name).Else = append(n.at(name).Else, text)
@@ -156,7 +156,7 @@ func sysconfigFile(n network, name, text string) {
 	}
 }
 
-// eniFile reads /etc/network/interfaces, whose interfaces have names. A command there may be missing in the guest.
+// eniFile reads /etc/network/interfaces, which identifies adapters by name. The guest may lack a command in it.
 func eniFile(n network, text string, macs map[string]string) {
 	var a *adapter
 	for line := range strings.Lines(text) {
@@ -185,7 +185,7 @@ func eniFile(n network, text string, macs map[string]string) {
 	}
 }
 
-// read is the network that a renderer's files make; macs are the adapters' by their names.
+// read returns the network that a renderer's files configure; macs are the adapters' by name.
 func read(renderer string, files, macs map[string]string) network {
 	n := network{}
 	for name, text := range files {

@@ -22,7 +22,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// discover has Prometheus read its targets by an entry of http_sd_configs, and gives the labels of each by its address.
+// discover has Prometheus read its targets through an entry of http_sd_configs, and returns the labels of each by its address.
 func discover(t *testing.T, settings string) (map[string]map[string]string, error) {
 	t.Helper()
 	var c discoveryhttp.SDConfig
@@ -55,7 +55,7 @@ func discover(t *testing.T, settings string) (map[string]map[string]string, erro
 	return found, nil
 }
 
-// web has two members with static addresses: one with IPv4 and IPv6, whose second adapter asks by DHCP.
+// web has two members with static addresses: one with IPv4 and IPv6, whose second adapter uses DHCP.
 func web(s *v1alpha1.VmGroupSpec) {
 	s.Networks = []v1alpha1.Network{
 		{Network: "DC0_DVPG0", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24}},
@@ -78,7 +78,7 @@ func TestPrometheusReadsTheTargets(t *testing.T) {
 			found, err := discover(t, settings+keys)
 			must(t, err)
 			if addresses := slices.Sorted(maps.Keys(found)); !slices.Equal(addresses, []string{"10.0.0.10:9100", "10.0.0.11:9100"}) {
-				t.Fatalf("it has the targets %v", addresses)
+				t.Fatalf("targets: %v", addresses)
 			}
 			for name, want := range map[string]string{"namespace": namespace, "group": "web", "member": "web-1", "ordinal": "1", "power_state": "poweredOn", "ipv4": "10.0.0.11"} {
 				if got := found["10.0.0.11:9100"]["__meta_vmgroup_"+name]; got != want {
@@ -89,7 +89,7 @@ func TestPrometheusReadsTheTargets(t *testing.T) {
 				for what, keys := range map[string]string{"no token": fmt.Sprintf("tls_config: {ca_file: %s}\n", s.authority),
 					"another token": strings.ReplaceAll(keys, s.token, s.wrong), "no authority": fmt.Sprintf("authorization: {credentials_file: %s}\n", s.token)} {
 					if found, err := discover(t, settings+keys); err == nil {
-						t.Errorf("with %s it has %v", what, found)
+						t.Errorf("with %s: targets %v", what, found)
 					}
 				}
 				return
@@ -97,14 +97,14 @@ func TestPrometheusReadsTheTargets(t *testing.T) {
 			s.Down()
 			for began := time.Now(); err == nil; time.Sleep(100 * time.Millisecond) {
 				if found, err = discover(t, settings); time.Since(began) > patience {
-					t.Fatalf("vCenter is down, and Prometheus would go by %v", found)
+					t.Fatalf("vCenter is down, but Prometheus would use %v", found)
 				}
 			}
 		})
 	}
 }
 
-func TestPrometheusRefusesAnAnswerThatIsNotAsItShouldBe(t *testing.T) {
+func TestPrometheusRefusesAMalformedAnswer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, false)
 	s.up(t, "web", 1, web)
@@ -124,11 +124,11 @@ func TestPrometheusRefusesAnAnswerThatIsNotAsItShouldBe(t *testing.T) {
 	for what, change := range map[string]func(*http.Response, []byte) []byte{
 		"":               func(_ *http.Response, text []byte) []byte { return text },
 		"a content type": func(r *http.Response, text []byte) []byte { r.Header.Set("Content-Type", "text/plain"); return text },
-		"a number as label": func(_ *http.Response, text []byte) []byte {
+		"a number as a label": func(_ *http.Response, text []byte) []byte {
 			return bytes.Replace(text, []byte(`ordinal":"0"`), []byte(`ordinal":0`), 1)
 		},
-		"targets in an object":  func(_ *http.Response, text []byte) []byte { return []byte(`{"targets":` + string(text) + `}`) },
-		"one target of no kind": func(*http.Response, []byte) []byte { return []byte("[null]") },
+		"targets in an object": func(_ *http.Response, text []byte) []byte { return []byte(`{"targets":` + string(text) + `}`) },
+		"a null target":        func(*http.Response, []byte) []byte { return []byte("[null]") },
 	} {
 		bend = change
 		if found, err := discover(t, "url: "+bent.URL+"/sd\n"); (err == nil) != (what == "") {
