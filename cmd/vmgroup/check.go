@@ -36,14 +36,14 @@ func checkCommand() *cobra.Command {
 everything that the settings name, templates and networks, everything that the groups of -f
 need, and each privilege of the least role where it is needed. It changes nothing.
 
-With --deep it shows on your vCenter what the server relies on: in a scratch folder it clones the
+With --deep it tries on your vCenter what the server relies on: in a scratch folder it clones the
 template (twice at once, with one name, of which vCenter must refuse one), reads the stamp back,
 powers the VM on, resets it, changes its size, shuts its guest down, clones it, unregisters it,
-registers it again and destroys it. What it cannot try it says, and why. It removes folder and VM at
-the end, also after Ctrl-C, and doesn't begin unless it is sure that it can. The VM has the disks of
+registers it again and destroys it. It reports what it can't try, and why. It removes the folder and
+the VM at the end, also after Ctrl-C, and doesn't begin unless it is sure that it can. The VM has the disks of
 the template, and its networks (or those of the first group), and boots without user data.
 
--o json prints a report that you can send to others: it has no names, addresses, paths or secrets.
+-o json prints a report that you can send to others: it contains no names, addresses, paths or secrets.
 
 The exit status is 0 if nothing failed, 1 if something failed (with --strict also for a warning),
 and 2 if the settings are wrong.`,
@@ -54,7 +54,7 @@ and 2 if the settings are wrong.`,
 			if err := fromEnvironment(c); err != nil {
 				return err
 			}
-			log := zerolog.Nop() // the findings say everything
+			log := zerolog.Nop() // the findings are the output
 			if c.Flags().Changed("log-level") {
 				var err error
 				if log, err = s.logger(c.ErrOrStderr()); err != nil {
@@ -66,7 +66,7 @@ and 2 if the settings are wrong.`,
 				signal.Ignore(syscall.SIGPIPE) // so that the write fails instead, which stops the check: see stoppingWriter
 				if !signal.Ignored(syscall.SIGHUP) {
 					var stop context.CancelFunc
-					ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
+					ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal is closed
 					defer stop()
 				}
 			}
@@ -77,9 +77,9 @@ and 2 if the settings are wrong.`,
 	f.SortFlags = false
 	f.StringArrayVarP(&s.templates, "template", "t", nil, "template to check, by name or inventory path; repeat the flag for several")
 	f.StringArrayVar(&s.networks, "network", nil, "network to check, by name or inventory path; repeat the flag for several")
-	s.manifests.flags(c, "file with VmGroup manifests, whose needs are checked")
+	s.manifests.flags(c, "file with VmGroup manifests, to check what they need")
 	f.BoolVar(&s.deep, "deep", false, "create a folder and a VM, try what the server relies on, and remove them")
-	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account may not see, to see how vCenter refuses it, such as vm-42")
+	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account may not see, such as vm-42, to see how vCenter refuses it")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", time.Minute, "with --deep: how long a guest may take to boot and to shut down")
 	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
@@ -149,7 +149,7 @@ func (s *checkSettings) result(ctx context.Context, found []check.Finding, table
 	return nil
 }
 
-// stoppingWriter stops the check when nobody reads the findings any more, so that it removes what it created.
+// stoppingWriter stops the check once its output has no reader, so that it removes what it created.
 type stoppingWriter struct {
 	io.Writer
 	stop context.CancelFunc

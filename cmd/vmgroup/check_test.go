@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// quickly has the embedded vCenter work quickly.
+// quickly makes the embedded vCenter work quickly.
 var quickly = []string{"VMGROUP_SIMULATOR_CLONE_TIME=200ms", "VMGROUP_SIMULATOR_POWER_TIME=10ms", "VMGROUP_SIMULATOR_BOOT_TIME=10ms"}
 
 // runCheck runs vmgroup check, and returns its standard output, its standard error and its exit status.
@@ -26,7 +26,7 @@ func runCheck(t *testing.T, env []string, args ...string) (out, errs string, sta
 	return run(t, vmgroup(env, append([]string{"check"}, args...)...))
 }
 
-func TestACheckOfTheEmbeddedVCenterIsAllGreen(t *testing.T) {
+func TestACheckOfTheEmbeddedVCenterSucceeds(t *testing.T) {
 	t.Parallel()
 	out, errs, status := runCheck(t, quickly, "--simulator", "--deep")
 	if status != 0 || !strings.Contains(out, ", WARN 0, FAIL 0, SKIP ") {
@@ -34,15 +34,15 @@ func TestACheckOfTheEmbeddedVCenterIsAllGreen(t *testing.T) {
 	}
 	for line := range strings.SplitSeq(out, "\n") {
 		if n := utf8.RuneCountInString(line); n > lineWidth {
-			t.Errorf("%d characters are too many for a line: %s", n, line)
+			t.Errorf("a line has %d characters: %s", n, line)
 		}
 	}
 	if !strings.Contains(errs, "… making the scratch folder") {
-		t.Errorf("it tells no progress: %s", errs)
+		t.Errorf("no progress: %s", errs)
 	}
 }
 
-func TestACheckThatFailsHasExitStatus1AndItsReportInJSONNamesNothing(t *testing.T) {
+func TestACheckThatFailsExitsWith1AndItsJSONReportHasNoNames(t *testing.T) {
 	t.Parallel()
 	out, errs, status := runCheck(t, nil, "--simulator", "--template", "planted-name", "-o", "json")
 	var found []check.Row
@@ -50,10 +50,10 @@ func TestACheckThatFailsHasExitStatus1AndItsReportInJSONNamesNothing(t *testing.
 		t.Fatalf("exit status %d, %v: %s%s", status, err, out, errs)
 	}
 	if !slices.ContainsFunc(found, func(r check.Row) bool { return r.Check == "template" && r.Result == check.Fail }) {
-		t.Errorf("the template's failure is not told: %s", out)
+		t.Errorf("the template's failure is not reported: %s", out)
 	}
 	if strings.Contains(out, "planted-name") || strings.Contains(out, "vm-operator-template") {
-		t.Errorf("it has names: %s", out)
+		t.Errorf("the report has names: %s", out)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestADeepCheckThatIsInterruptedCleansUp(t *testing.T) {
 	}
 }
 
-// interrupted stops a deep check while it clones; heard reports whether its last output is read.
+// interrupted stops a deep check while it clones; heard: its last output is read.
 func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool) {
 	sim, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}})
 	if err != nil {
@@ -150,17 +150,17 @@ func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool
 		t.Errorf("it ended with %v", err)
 	}
 	if text := said.String(); heard && (!strings.Contains(text, "nothing is left") || !strings.Contains(text, "stopped")) {
-		t.Errorf("it says:\n%s", text)
+		t.Errorf("output:\n%s", text)
 	}
 	if vms := sim.VMs(); len(vms) != 1 {
-		t.Errorf("there are %+v", vms)
+		t.Errorf("VMs: %+v", vms)
 	}
 	if n := sim.Sessions(); n > 0 {
 		t.Errorf("%d sessions are left", n)
 	}
 }
 
-func TestLongTextsAreFoldedBetweenWords(t *testing.T) {
+func TestLongTextsWrapBetweenWords(t *testing.T) {
 	t.Parallel()
 	got := fold("one two  three-and-a-half four", 8)
 	if want := "one two|three-and-a-half|four"; strings.Join(got, "|") != want {

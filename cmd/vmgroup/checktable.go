@@ -16,7 +16,7 @@ const (
 	seenAt     = checkWidth + 8
 )
 
-// findings writes results as they come, for people to read.
+// findings writes results as they come, for people.
 type findings struct {
 	w      io.Writer
 	colors bool
@@ -25,10 +25,10 @@ type findings struct {
 func newFindings(w io.Writer) *findings { return &findings{w, colorful(w)} }
 
 func (t *findings) begin() {
-	fmt.Fprintf(t.w, "%-*s  %-4s  %s\n", checkWidth, "CHECK", "", "WHAT WAS SEEN")
+	fmt.Fprintf(t.w, "%-*s  %-4s  %s\n", checkWidth, "CHECK", "", "DETAIL")
 }
 
-// write writes one finding: its check, its result, what was seen, and below that what to do.
+// write writes one finding: its check, its result, the detail, and below that the advice.
 func (t *findings) write(f check.Finding) {
 	f.Check, f.Seen, f.Advice = plan.Printable(f.Check), plan.Printable(f.Seen), plan.Printable(f.Advice)
 	name := f.Check
@@ -49,7 +49,7 @@ func (t *findings) write(f check.Finding) {
 			fmt.Fprintf(t.w, "%-*s  %s  %s\n", checkWidth, name, t.colored(f.Result), line)
 			continue
 		}
-		// A word that is too long for the column, such as a thumbprint, stays whole, so that it can be copied.
+		// A word that is too long for the column, such as a thumbprint, stays whole, so that users can copy it.
 		fmt.Fprintf(t.w, "%*s%s\n", max(0, min(seenAt, lineWidth-len([]rune(line)))), "", line)
 	}
 }
@@ -67,8 +67,8 @@ func (t *findings) end(count map[check.Result]int) {
 		count[check.OK], count[check.Warn], count[check.Fail], count[check.Skip])
 }
 
-// fold breaks a text into lines of at most width characters, between words; a longer word has a line of its own. An empty text
-// has no lines.
+// fold wraps a text into lines of at most width characters, between words; a longer word has a line of its own. An empty text has
+// no lines.
 func fold(text string, width int) (lines []string) {
 	line := []rune(nil)
 	for _, word := range strings.Fields(text) {

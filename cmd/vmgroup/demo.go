@@ -28,12 +28,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// demoManifest is what the demo applies if it is given no file.
+// demoManifest is what the demo applies without a file.
 //
 //go:embed demo.yaml
 var demoManifest []byte
 
-// demo is the server with the embedded vCenter, and the stand-in for Metacontroller that calls it for the groups of some files.
+// demo is the server with the embedded vCenter, and the stand-in for Metacontroller that calls it for the groups in some files.
 type demo struct {
 	serve serveSettings
 	manifests
@@ -41,10 +41,10 @@ type demo struct {
 
 	groups  map[string]*demoGroup // by namespace/name
 	trouble string                // why the files could not be read last
-	read    []byte                // what they said when they were read last
+	read    []byte                // their text as last read
 }
 
-// demoGroup is a group, and what was told of it last.
+// demoGroup is a group, and its latest state.
 type demoGroup struct {
 	*metacontroller.Group
 	due      time.Time // when the hook is called next
@@ -58,12 +58,12 @@ func demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo [-f group.yaml]",
 		Short: "Watch a VmGroup live, with an embedded vCenter and without a cluster",
-		Long: `demo serves the hooks with an embedded vCenter, plays Metacontroller for the VmGroups of the manifests,
+		Long: `demo serves the hooks with an embedded vCenter, acts as Metacontroller for the VmGroups in the manifests,
 and shows their members as they are cloned, powered on and ready. Edit the file and save it: the members
 follow. Ctrl-C deletes the groups, and ends when their VMs are gone; a second Ctrl-C ends at once.
 
-Without -f it writes a sample to a file of its own, and says where. User data comes from Secrets and
-ConfigMaps in the files. The clones take a few seconds here, so that there is something to see.`,
+Without -f it writes a sample to a file of its own, and prints its path. User data comes from Secrets and
+ConfigMaps in the files. Clones take a few seconds, so that there is something to see.`,
 		Example: `  vmgroup demo
   vmgroup demo -f group.yaml --clone-time 20s`,
 		Args: cobra.NoArgs,
@@ -86,7 +86,7 @@ ConfigMaps in the files. The clones take a few seconds here, so that there is so
 
 func (d *demo) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if slices.Contains(d.files, "-") {
-		return usageError{errors.New("--file -: the demo reads its files again when they change; give it files")}
+		return usageError{errors.New("--file -: the demo reads its files again when they change, so it can't use standard input")}
 	}
 	if len(d.files) == 0 {
 		dir, err := os.MkdirTemp("", "vmgroup-demo-")
@@ -118,8 +118,8 @@ func (d *demo) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	return d.play(ctx, newDemoView(out), failed)
 }
 
-// Metacontroller calls after what the answer says, a second at the least, and whenever a child changes: here, always after a second.
-// The files and the reports are looked at more often.
+// Metacontroller calls after the time in the answer, a second at least, and whenever a child changes: here, always after a second.
+// The demo looks at files and reports more often.
 const (
 	demoResync = time.Second
 	demoTick   = 250 * time.Millisecond
@@ -128,7 +128,7 @@ const (
 // play calls the hooks until nothing is left after ctx has ended, or a second signal ends the process.
 func (d *demo) play(ctx context.Context, view *demoView, failed <-chan error) error {
 	defer view.end()
-	calls := context.WithoutCancel(ctx) // deleting goes on after Ctrl-C
+	calls := context.WithoutCancel(ctx) // the deletion continues after Ctrl-C
 	for {
 		if ctx.Err() == nil {
 			d.apply()
@@ -155,7 +155,7 @@ func (d *demo) play(ctx context.Context, view *demoView, failed <-chan error) er
 	}
 }
 
-// apply reads the files, if they changed, and does what `kubectl apply` would; a group that is in them no more is deleted.
+// apply reads the files, if they changed, and does what `kubectl apply` would; it deletes a group that they no longer contain.
 func (d *demo) apply() {
 	var text []byte
 	for _, file := range d.files {
@@ -249,9 +249,9 @@ func (g *demoGroup) delete() {
 	}
 }
 
-// call calls the hook if it is time, and looks at the group. It reports whether the group is gone.
+// call calls the hook if it is time, and reads the group's state. It reports whether the group is gone.
 func (d *demo) call(ctx context.Context, g *demoGroup) (gone bool) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // as Metacontroller
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // like Metacontroller
 	defer cancel()
 	g.URL = d.url
 	if now := time.Now(); !now.Before(g.due) {
@@ -273,7 +273,7 @@ func (d *demo) call(ctx context.Context, g *demoGroup) (gone bool) {
 	return false
 }
 
-// reportOf asks the server what it knows of a group.
+// reportOf asks the server for the group's report.
 func (d *demo) reportOf(ctx context.Context, namespace, name string) (r plan.Report, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/groups/"+namespace+"/"+name, http.NoBody)
 	if err != nil {

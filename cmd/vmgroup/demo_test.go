@@ -87,7 +87,7 @@ func TestTheDemosManifestIsTheSample(t *testing.T) {
 	}
 }
 
-func TestTheDemosPictureShowsWhatIsOnItsWay(t *testing.T) {
+func TestTheDemoShowsMembersAndTheirProgress(t *testing.T) {
 	t.Parallel()
 	g := &demoGroup{Group: metacontroller.New("", "shop", "web", "uid", 3)}
 	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 1, LastMessage: "cloning 1 of 3", Members: []v1alpha1.Member{

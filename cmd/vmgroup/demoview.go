@@ -14,18 +14,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// demoView shows the demo: on a terminal one picture that it draws over the one before, elsewhere a line for whatever changes.
+// demoView shows the demo: on a terminal it redraws one screen, otherwise it prints a line for each change.
 type demoView struct {
 	w        io.Writer
 	terminal bool
 	colors   bool
-	told     map[string]string // the last line of each group, where it is no terminal
-	last     []string          // what was said in lines lately, the oldest first
+	shown    map[string]string // the last line of each group, unless w is a terminal
+	last     []string          // the latest lines, oldest first
 	seen     map[plan.ActionReport]bool
 	drawn    string
 }
 
-const demoLines = 8 // of what happened lately
+const demoLines = 8 // the latest events
 
 // ECMA-48: home, clear to the end of a line, and below; the cursor off and on; clear all.
 const (
@@ -35,7 +35,7 @@ const (
 )
 
 func newDemoView(w io.Writer) *demoView {
-	v := &demoView{w: w, terminal: isTerminal(w), colors: isTerminal(w) && colorful(w), told: make(map[string]string), seen: make(map[plan.ActionReport]bool)}
+	v := &demoView{w: w, terminal: isTerminal(w), colors: isTerminal(w) && colorful(w), shown: make(map[string]string), seen: make(map[plan.ActionReport]bool)}
 	if v.terminal {
 		fmt.Fprint(w, ansiCursorOff, ansiClear)
 	}
@@ -48,7 +48,7 @@ func (v *demoView) end() {
 	}
 }
 
-// tell says something that happened.
+// tell adds a line about something that happened.
 func (v *demoView) tell(text string) {
 	line := time.Now().Format("15:04:05") + "  " + plan.Printable(text)
 	if v.last = append(v.last, line); len(v.last) > demoLines {
@@ -67,10 +67,10 @@ func (v *demoView) show(d *demo) {
 		}
 	}
 	if !v.terminal {
-		if d.trouble != "" && v.told[""] != d.trouble {
+		if d.trouble != "" && v.shown[""] != d.trouble {
 			v.tell(d.trouble)
 		}
-		v.told[""] = d.trouble
+		v.shown[""] = d.trouble
 		return
 	}
 	picture := v.picture(d)
@@ -81,7 +81,7 @@ func (v *demoView) show(d *demo) {
 	fmt.Fprint(v.w, ansiHome, strings.ReplaceAll(picture, "\n", ansiEndOfLine+"\n"), ansiBelow)
 }
 
-// tellActions tells the actions of a group that ended since the last time, the oldest first.
+// tellActions adds the actions of a group that ended since the last time, oldest first.
 func (v *demoView) tellActions(g *demoGroup) {
 	name := g.Namespace + "/" + g.Name
 	for _, a := range slices.Backward(g.report.Actions) {
@@ -99,8 +99,8 @@ func (v *demoView) tellActions(g *demoGroup) {
 
 func (v *demoView) tellState(g *demoGroup) {
 	name := g.Namespace + "/" + g.Name
-	if line := v.headline(g); v.told[name] != line {
-		v.told[name] = line
+	if line := v.headline(g); v.shown[name] != line {
+		v.shown[name] = line
 		v.tell(line)
 	}
 }
@@ -128,7 +128,7 @@ func (v *demoView) colored(phase v1alpha1.Phase, line string) string {
 	return fmt.Sprintf("\x1b[1;%dm%s\x1b[0m", color, line)
 }
 
-// picture is all that there is to see.
+// picture is the whole screen.
 func (v *demoView) picture(d *demo) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "vmgroup demo: an embedded vCenter; a page for your browser, and the hooks, on %s\n", d.url)
@@ -151,13 +151,13 @@ func (v *demoView) picture(d *demo) string {
 	return b.String()
 }
 
-// demoRow is a member, or one that is on its way.
+// demoRow is a member, or one that is being made.
 type demoRow struct {
 	ordinal                               int32
 	name, moRef, power, address, progress string
 }
 
-// demoRows are the members and what is on its way to become one, by ordinal.
+// demoRows are the members, and those being made, by ordinal.
 func demoRows(g *demoGroup) (rows []demoRow) {
 	doing := make(map[string]plan.PendingReport)
 	for _, p := range g.report.Pending {
@@ -187,7 +187,7 @@ func demoRows(g *demoGroup) (rows []demoRow) {
 	return rows
 }
 
-// progressOf says how far a member has come on its way to be ready (cloned, powered on, booted, ready), and what is done to it now.
+// progressOf shows how far a member is (cloned, powered on, booted, ready), and what is being done to it.
 func progressOf(m *v1alpha1.Member, p plan.PendingReport) string {
 	steps := 0
 	switch {

@@ -11,14 +11,14 @@ import (
 
 const envAnnotation = "vmgroup.env"
 
-// env ties a flag to its environment variable, and adds that to the flag's help.
+// env ties a flag to its environment variable, and names that in the flag's help.
 func env(flags *pflag.FlagSet, name, variable string) {
 	f := flags.Lookup(name)
 	f.Annotations = map[string][]string{envAnnotation: {variable}}
 	f.Usage += " [$" + variable + "]"
 }
 
-// fromEnvironment sets flags that were not given from their variables. An empty variable counts as not set.
+// fromEnvironment sets flags that are not on the command line from their variables. An empty variable counts as not set.
 func fromEnvironment(c *cobra.Command) error {
 	var errs []error
 	c.Flags().VisitAll(func(f *pflag.Flag) {

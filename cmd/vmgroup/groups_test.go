@@ -37,7 +37,7 @@ metadata: {name: web}
 spec: {cpu: 2, memory: 4, replicas: 3, template: vm-operator-template, userData: {secretKeyRef: {name: boot}}}
 `
 
-func TestEveryReplicaReportsAGroupAndNoneItsUserData(t *testing.T) {
+func TestEveryReplicaReportsAGroupWithoutItsUserData(t *testing.T) {
 	t.Parallel()
 	const planted = "#cloud-config\npassword: planted-secret\n"
 	vc := startVCenter(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
@@ -50,7 +50,7 @@ func TestEveryReplicaReportsAGroupAndNoneItsUserData(t *testing.T) {
 	if _, err := g.Until(ctx, metacontroller.Running); err != nil {
 		t.Fatal(err)
 	}
-	told := ""
+	output := ""
 	for _, p := range []*process{called, other} {
 		eventually(t, "both members are discovered", func() bool {
 			code, body := get(t, p.url+"/sd?port=9100&namespace=default&group=web")
@@ -58,7 +58,7 @@ func TestEveryReplicaReportsAGroupAndNoneItsUserData(t *testing.T) {
 				Targets []string
 				Labels  map[string]string
 			}
-			told += body
+			output += body
 			return code == 200 && json.Unmarshal([]byte(body), &targets) == nil && len(targets) == 2 &&
 				targets[1].Labels["__meta_vmgroup_member"] == "web-1" && strings.HasSuffix(targets[1].Targets[0], ":9100")
 		})
@@ -69,13 +69,13 @@ func TestEveryReplicaReportsAGroupAndNoneItsUserData(t *testing.T) {
 		}
 		_, all := get(t, p.url+"/groups")
 		_, metrics := get(t, p.health+"/metrics")
-		told += body + all + metrics
-		r.Actions = nil // are told of a single group alone
+		output += body + all + metrics
+		r.Actions = nil // only the report of a single group has them
 		if short, err := json.Marshal(r); err != nil || strings.TrimSpace(all) != "["+string(short)+"]" {
-			t.Errorf("/groups says %s", all)
+			t.Errorf("/groups: %s", all)
 		}
 		if code, _ := get(t, p.url+"/groups/default/db"); code != 404 {
-			t.Errorf("of a group that is not: %d", code)
+			t.Errorf("a group that doesn't exist: %d", code)
 		}
 	}
 
@@ -85,11 +85,11 @@ func TestEveryReplicaReportsAGroupAndNoneItsUserData(t *testing.T) {
 		if status != want {
 			t.Errorf("exit status %d: %s%s", status, out, errs)
 		}
-		told += out + errs
+		output += out + errs
 		return out
 	}
 	if out := forecast(2, nil, "--server", called.url); strings.Count(out, "Clone") != 1 || strings.Contains(out, "Destroy") {
-		t.Errorf("the server that knows the user data foresees:\n%s", out)
+		t.Errorf("the server that knows the user data plans:\n%s", out)
 	}
 	for _, out := range []string{forecast(1, nil, "--server", other.url), forecast(1, against(vc))} {
 		if !strings.Contains(out, "blocked: spec.userData names Secret default/boot, but neither this request nor a hook call for the group has brought it here") || strings.Contains(out, "nothing to do") {
@@ -100,19 +100,19 @@ func TestEveryReplicaReportsAGroupAndNoneItsUserData(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []*process{called, other} {
-		eventually(t, "the group is told of no more", func() bool { _, body := get(t, p.url+"/groups"); return body == "[]\n" })
+		eventually(t, "the group is no longer reported", func() bool { _, body := get(t, p.url+"/groups"); return body == "[]\n" })
 		p.stop(t)
-		told += p.logged()
+		output += p.logged()
 	}
-	if !strings.Contains(told, `"hook":"/sd"`) {
+	if !strings.Contains(output, `"hook":"/sd"`) {
 		t.Error("the logs are not at level debug")
 	}
-	if strings.Contains(told, "planted") {
-		t.Errorf("it is told: %s", told)
+	if strings.Contains(output, "planted") {
+		t.Errorf("leaked: %s", output)
 	}
 }
 
-func TestATableHasNoVMForStepsOfTheGroup(t *testing.T) {
+func TestThePlanTableHasNoVMForStepsOfTheGroup(t *testing.T) {
 	t.Parallel()
 	steps := []plan.Step{
 		{Round: 1, Action: plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Reason: "a"}},

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonLines makes JSON log lines safe for a terminal: zerolog escapes characters below 0x20, but neither other
-// control characters (U+009B begins a terminal's sequences) nor those that change the direction of a text (U+202E).
+// jsonLines makes JSON log lines safe for a terminal: zerolog escapes characters below 0x20, but neither other control characters
+// (U+009B begins a terminal's sequences) nor those that change the direction of a text (U+202E).
 type jsonLines struct{ io.Writer }
 
 func (w jsonLines) Write(line []byte) (int, error) {

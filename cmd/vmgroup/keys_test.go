@@ -97,7 +97,7 @@ func (k *keys) flags() []string {
 		"--token-file", k.path("token"), "--token-file", k.path("token-next"), "--reader-token-file", k.path("reader")}
 }
 
-// client trusts the authority, and presents a token and perhaps certificates.
+// client trusts the authority, and presents a token and, optionally, certificates.
 func (k *keys) client(token string, shows ...tls.Certificate) *http.Client {
 	cfg := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "vmgroup.vmgroup-system.svc", Certificates: shows}
 	cfg.RootCAs.AddCert(k.ca)

@@ -39,14 +39,14 @@ func (d *listeners) flags(c *cobra.Command) {
 	env(f, "token-file", "VMGROUP_TOKEN_FILE")
 	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that may only GET the page, /groups and /sd; like --token-file, but all may be missing")
 	env(f, "reader-token-file", "VMGROUP_READER_TOKEN_FILE")
-	f.BoolVar(&d.allowUnauthenticated, "allow-unauthenticated", false, "serve the hooks without authentication on an address that is not loopback: whoever can reach it may create and destroy VMs")
+	f.BoolVar(&d.allowUnauthenticated, "allow-unauthenticated", false, "serve the hooks without authentication on an address that is not loopback: anyone who can reach it may create and destroy VMs")
 	env(f, "allow-unauthenticated", "VMGROUP_ALLOW_UNAUTHENTICATED")
 	f.BoolVar(&d.allowPlainHTTP, "allow-plain-http", false, "accept tokens without TLS on an address that is not loopback, where something else encrypts the connection, such as a service mesh")
 	env(f, "allow-plain-http", "VMGROUP_ALLOW_PLAIN_HTTP")
 }
 
-// refuseEmptyFiles refuses a file flag with an empty value, as from a shell variable that is not set: the hooks would be served
-// without authentication.
+// refuseEmptyFiles refuses a file flag with an empty value, as from a shell variable that is not set: the server would skip the
+// authentication of its hooks.
 func refuseEmptyFiles(c *cobra.Command) error {
 	for _, name := range []string{"tls-cert-file", "tls-private-key-file", "client-ca-file", "token-file", "reader-token-file"} {
 		f := c.Flags().Lookup(name)
@@ -57,9 +57,9 @@ func refuseEmptyFiles(c *cobra.Command) error {
 	return nil
 }
 
-// Limits of one HTTP exchange. They cut off slow clients; Metacontroller itself gives up after 10 s. It has a connection for each of
-// its five workers and three hooks; half of all connections may come from one address, because behind some networks all
-// callers have the same. Probes and scrapes are few, and each opens a new connection; Kubernetes restarts the pods if probes get none.
+// Limits of one HTTP exchange. They close slow connections; Metacontroller itself gives up after 10 s. It has a connection for each
+// of its five workers and three hooks; half of all connections may come from one address, because behind some networks all callers
+// have the same one. Probes and scrapes are few, and each opens a new connection; Kubernetes restarts the pods if probes get none.
 var (
 	hookLimits = guard.Limits{
 		Header: 5 * time.Second, Read: 15 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute, HeaderBytes: 8 << 10,
@@ -119,9 +119,9 @@ func (d *listeners) open(log zerolog.Logger, meter prometheus.Registerer) (*open
 func (d *listeners) checkExposure(g *guard.Guard, log zerolog.Logger) error {
 	switch {
 	case !g.Authenticates() && !d.allowUnauthenticated:
-		return fmt.Errorf("--listen %s: others can reach it, and whoever calls the hooks creates and destroys VMs: set --token-file or --client-ca-file, with --tls-cert-file and --tls-private-key-file; or set --allow-unauthenticated", d.listen)
+		return fmt.Errorf("--listen %s: others can reach it, and anyone who calls the hooks can create and destroy VMs: set --token-file or --client-ca-file, with --tls-cert-file and --tls-private-key-file; or set --allow-unauthenticated", d.listen)
 	case !g.Authenticates():
-		log.Warn().Msg("--allow-unauthenticated: whoever can reach this address may create and destroy VMs")
+		log.Warn().Msg("--allow-unauthenticated: anyone who can reach this address may create and destroy VMs")
 	case !g.Encrypts() && !d.allowPlainHTTP:
 		return fmt.Errorf("--listen %s: others can reach it, and without TLS they can read the token on the network: set --tls-cert-file and --tls-private-key-file; or, where something else encrypts the connection, --allow-plain-http", d.listen)
 	case !g.Encrypts():
@@ -135,7 +135,8 @@ func loopback(a net.Addr) bool {
 	return isTCP && tcp.IP.IsLoopback()
 }
 
-// serve serves both listeners, the hooks by the first server of the result. failed gets the error of the first that ends by itself.
+// serve serves both listeners; the first server of the result is that of the hooks. failed gets the error of the first one that
+// ends by itself.
 func (o *opened) serve(hooks, health http.Handler, log zerolog.Logger, failed chan<- error) (servers []*http.Server) {
 	serve := func(s *http.Server, l net.Listener) {
 		run := s.Serve
@@ -146,7 +147,7 @@ func (o *opened) serve(hooks, health http.Handler, log zerolog.Logger, failed ch
 			if err := run(l); !errors.Is(err, http.ErrServerClosed) {
 				select {
 				case failed <- err:
-				default: // the other was first
+				default: // the other one was first
 				}
 			}
 		}()

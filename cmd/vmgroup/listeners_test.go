@@ -15,7 +15,7 @@ import (
 // anywhere is not a loopback address to the server; nothing outside calls it.
 const anywhere = "0.0.0.0:0"
 
-func TestWithoutAuthenticationItServesOnlyLoopback(t *testing.T) {
+func TestWithoutAuthenticationTheServerListensOnlyOnLoopback(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
 	lock := k.flags()
@@ -24,7 +24,7 @@ func TestWithoutAuthenticationItServesOnlyLoopback(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--listen", anywhere}, "--listen 0.0.0.0:0: others can reach it, and whoever calls the hooks creates and destroys VMs: set --token-file or --client-ca-file"},
+		{[]string{"--listen", anywhere}, "--listen 0.0.0.0:0: others can reach it, and anyone who calls the hooks can create and destroy VMs: set --token-file or --client-ca-file"},
 		{[]string{"--listen", ":0"}, "or set --allow-unauthenticated"},
 		{[]string{"--listen", "[::]:0"}, "or set --allow-unauthenticated"},
 		{append([]string{"--listen", anywhere}, pair...), "or set --allow-unauthenticated"},
@@ -55,9 +55,9 @@ func TestServingWithoutProtectionNeedsAFlagAndWarns(t *testing.T) {
 		env, args []string
 		warns     string
 	}{
-		{nil, []string{"--listen", anywhere, "--allow-unauthenticated"}, "whoever can reach this address may create and destroy VMs"},
-		{nil, []string{"--simulator-listen", anywhere, "--allow-unauthenticated"}, "whoever can reach the embedded vCenter"},
-		{[]string{"VMGROUP_ALLOW_UNAUTHENTICATED=true"}, []string{"--listen", anywhere}, "whoever can reach this address may create and destroy VMs"},
+		{nil, []string{"--listen", anywhere, "--allow-unauthenticated"}, "anyone who can reach this address may create and destroy VMs"},
+		{nil, []string{"--simulator-listen", anywhere, "--allow-unauthenticated"}, "anyone who can reach the embedded vCenter"},
+		{[]string{"VMGROUP_ALLOW_UNAUTHENTICATED=true"}, []string{"--listen", anywhere}, "anyone who can reach this address may create and destroy VMs"},
 		{nil, append([]string{"--listen", anywhere, "--allow-plain-http"}, tokens...), "others on the network can read the token"},
 		{nil, append([]string{"--listen", anywhere}, k.flags()...), ""},
 		{nil, nil, ""},
@@ -72,7 +72,7 @@ func TestServingWithoutProtectionNeedsAFlagAndWarns(t *testing.T) {
 }
 
 // Kubernetes restarts a server whose probes get no connection, so one address must not take them all, or keep idle ones.
-func TestOneAddressCannotTakeAllProbeConnections(t *testing.T) {
+func TestOneAddressCannotUseAllProbeConnections(t *testing.T) {
 	t.Parallel()
 	if l := healthLimits; l.PerAddress < 8 || l.Connections < 16*l.PerAddress || l.Idle > 10*time.Second {
 		t.Errorf("%+v", l)
@@ -88,7 +88,7 @@ func TestInsecureWarnsAtEachStart(t *testing.T) {
 		p := serve(t, env, "--insecure")
 		p.stop(t)
 		if strings.Count(p.logged(), "--insecure: vCenter's certificate is not verified") != 1 {
-			t.Errorf("the log says %s", p.logged())
+			t.Errorf("log: %s", p.logged())
 		}
 	}
 }
@@ -117,7 +117,7 @@ func do(t *testing.T, c *http.Client, method, url string) (code int, body string
 	return response.StatusCode, string(raw)
 }
 
-// This is the key rotation of SECURITY.md, with a running process.
+// The key rotation of SECURITY.md, with a running process.
 func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -130,13 +130,13 @@ func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 	want("the token opens the hooks", old, "POST", "/sync", 200)
 	want("another token does not", next, "POST", "/sync", 401)
 	want("no token does not", k.client(""), "POST", "/sync", 401)
-	want("a reader's does not", reader, "POST", "/sync", 403)
+	want("a reader's token does not", reader, "POST", "/sync", 403)
 	want("a reader may not plan", reader, "POST", "/plan", 403)
 	want("a reader may read", reader, "GET", "/groups", 200)
-	want("nobody reads without a token", k.client(""), "GET", "/groups", 401)
-	want("nor learns which paths exist", k.client(""), "GET", "/nothing", 401)
+	want("reading requires a token", k.client(""), "GET", "/groups", 401)
+	want("a path that doesn't exist is refused like the others", k.client(""), "GET", "/nothing", 401)
 	want("a reader sees the page", reader, "GET", "/", 200)
-	want("nobody sees it without a token", k.client(""), "GET", "/ui/groups/default/web", 401)
+	want("the page requires a token", k.client(""), "GET", "/ui/groups/default/web", 401)
 	want("the form has its style", k.client(""), "GET", "/ui/assets/style.css", 200)
 
 	k.write("token-next", nextToken)
@@ -155,14 +155,14 @@ func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	before := serial()
-	k.issue("tls") // the certificate before its key: for a moment they do not match
+	k.issue("tls") // the certificate before its key: for a moment they don't match
 	eventually(t, "the new certificate is used", func() bool { return serial() != before })
 
 	if code, body := do(t, http.DefaultClient, "GET", p.health+"/readyz"); code != 200 && code != 503 {
 		t.Errorf("health: %d %s", code, body)
 	}
 	if code, _ := do(t, http.DefaultClient, "POST", p.health+"/sync"); code != 404 && code != 405 {
-		t.Errorf("the address of health answers a hook: %d", code)
+		t.Errorf("the health address answers a hook: %d", code)
 	}
 	if code, _ := do(t, next, "GET", p.url+"/metrics"); code != 404 {
 		t.Errorf("the hooks' address answers /metrics: %d", code)
@@ -194,14 +194,14 @@ func TestPlanAsksAServerWithAuthentication(t *testing.T) {
 	k.write("wrong", "a-token-that-is-not-good")
 	k.write("none", "")
 	for says, args := range map[string][]string{
-		"the server answered 401 Unauthorized: give the hooks' token": append(lock, "--server-token-file", k.path("wrong")),
-		"the server answered 403 Forbidden":                           append(lock, "--server-token-file", k.path("reader")),
-		"does not hold one token":                                     append(lock, "--server-token-file", k.path("none")),
-		"failed to verify certificate":                                {"--server", p.url},
-		"certificate required":                                        lock[:6],
-		"plain HTTP to another machine":                               {"--server", "http://vmgroup.example.com", "--server-token-file", k.path("token")},
-		"--server: give a URL":                                        {"--server", "vmgroup:8443"},
-		"--server-ca-file: " + k.path("none") + " holds no PEM cert":  {"--server", p.url, "--server-ca-file", k.path("none")},
+		"the server answered 401 Unauthorized: give the hooks' token":   append(lock, "--server-token-file", k.path("wrong")),
+		"the server answered 403 Forbidden":                             append(lock, "--server-token-file", k.path("reader")),
+		"does not contain exactly one token":                            append(lock, "--server-token-file", k.path("none")),
+		"failed to verify certificate":                                  {"--server", p.url},
+		"certificate required":                                          lock[:6],
+		"plain HTTP to another machine":                                 {"--server", "http://vmgroup.example.com", "--server-token-file", k.path("token")},
+		"--server: give a URL":                                          {"--server", "vmgroup:8443"},
+		"--server-ca-file: " + k.path("none") + " contains no PEM cert": {"--server", p.url, "--server-ca-file", k.path("none")},
 	} {
 		if out, status := plan(args...); status != 1 || !strings.Contains(out, says) || strings.Contains(out, "planted") {
 			t.Errorf("%q: exit status %d: %s", says, status, out)

@@ -1,5 +1,5 @@
-// Command vmgroup serves vSphere VM groups to Metacontroller. This package is only wiring: flags, signals, logging
-// and listeners. It parses and checks every setting once, and passes it on.
+// Command vmgroup serves vSphere VM groups to Metacontroller. This package only connects the parts: flags, signals, logging and
+// listeners. It parses and checks every setting once, and passes it on.
 package main
 
 import (
@@ -35,12 +35,12 @@ func main() {
 // usageError is a mistake in the command line or the environment; the exit status is 2, as for other Unix tools.
 type usageError struct{ error }
 
-// exitStatus is an outcome that has been told, and is no error in itself.
+// exitStatus is an outcome that has been reported, and is not an error in itself.
 type exitStatus int
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// exitCode is the exit status after an error. For plan, 2 says something else.
+// exitCode is the exit status after an error. For plan, 2 has another meaning.
 func exitCode(command string, err error) int {
 	if usage := (usageError{}); errors.As(err, &usage) && command != "plan" {
 		return 2

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is a vmgroup that runs as a process of its own.
+// process is a vmgroup in a process of its own.
 type process struct {
 	*exec.Cmd
 	url    string // of the hooks
@@ -44,7 +44,7 @@ type process struct {
 	logEnd chan struct{}
 }
 
-// vmgroup returns the command, with only the given environment, and what make test says to the race detector: by default, each
+// vmgroup returns the command, with only the given environment, and the race detector's settings of make test: by default, each
 // process sleeps a second at its end.
 func vmgroup(env []string, args ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], args...)
@@ -133,7 +133,7 @@ func (p *process) stop(t *testing.T) {
 	}
 }
 
-// against returns the environment for vmgroup to use a vCenter.
+// against returns the environment with which vmgroup uses a vCenter.
 func against(vc *vcsim.VCenter) []string {
 	password, _ := vc.URL().User.Password()
 	return []string{"VC_HOST=" + vc.URL().Host, "VC_USER=" + vc.URL().User.Username(), "VC_PASS=" + password, "VC_THUMBPRINT=" + vc.ThumbprintSHA256()}
@@ -227,10 +227,10 @@ func TestTheReadmesSession(t *testing.T) {
 	}
 }
 
-func TestKilledInMidCloneAndStartedAgain(t *testing.T) {
+func TestAServerThatIsKilledDuringClonesContinuesAfterItsRestart(t *testing.T) {
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{Latency: vcsim.Latency{Clone: 300 * time.Millisecond}})
-	for round := range 3 { // killed before, within and after the first clones
+	for round := range 3 { // killed before, during and after the first clones
 		name := fmt.Sprintf("web%d", round)
 		first := serve(t, against(vc), "--slots", "4")
 		g := metacontroller.New(first.url, "default", name, "uid-"+name, 6)
@@ -253,12 +253,12 @@ func TestKilledInMidCloneAndStartedAgain(t *testing.T) {
 	}
 }
 
-func TestStoppingLogsOut(t *testing.T) {
+func TestAStoppedServerLogsOut(t *testing.T) {
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
 	before := vc.Sessions()
 	p := serve(t, against(vc))
-	eventually(t, "it has logged in", func() bool { return vc.Sessions() == before+1 })
+	eventually(t, "the server has logged in", func() bool { return vc.Sessions() == before+1 })
 	p.stop(t)
 	if n := vc.Sessions(); n != before {
 		t.Errorf("%d sessions are left", n-before)
@@ -323,7 +323,7 @@ func TestHelpNamesEveryVariable(t *testing.T) {
 	}
 }
 
-func TestPlanShowsTheStepsFromAServerAndDirectly(t *testing.T) {
+func TestPlanShowsTheSameStepsWithAndWithoutAServer(t *testing.T) {
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
 	p := serve(t, against(vc))
@@ -344,7 +344,7 @@ spec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template}
 		})
 	}
 	if outs[0] != outs[1] || strings.Count(outs[0], "\n") != 7 {
-		t.Errorf("the server says:\n%s\na direct look says:\n%s", outs[0], outs[1])
+		t.Errorf("from the server:\n%s\ndirectly from vCenter:\n%s", outs[0], outs[1])
 	}
 	if n := vc.Calls()["CloneVM_Task"]; n > 0 {
 		t.Errorf("%d clones", n)

@@ -41,13 +41,13 @@ type other struct {
 	text            []byte // in JSON
 }
 
-// note says that the object was left out.
+// note reports that the object was skipped.
 func (o *other) note() string {
-	return fmt.Sprintf("%s: a %s of %s is no VmGroup, and left out", o.where, o.Kind, o.APIVersion)
+	return fmt.Sprintf("%s: skipped a %s of %s: not a VmGroup", o.where, o.Kind, o.APIVersion)
 }
 
-// read reads all files strictly: an unknown field is an error. It hands over objects of other kinds, so that whatever `kubectl apply`
-// takes can be given.
+// read reads all files strictly: an unknown field is an error. It passes objects of other kinds to others, so that the files may be
+// those for `kubectl apply`.
 func (m *manifests) read(in io.Reader, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	for _, file := range m.files {
 		some, err := m.readFile(file, in, others)
@@ -57,7 +57,7 @@ func (m *manifests) read(in io.Reader, others func(*other)) (groups []*v1alpha1.
 		groups = append(groups, some...)
 	}
 	if len(groups) == 0 && len(m.files) > 0 {
-		return nil, usageError{fmt.Errorf("--file %s holds no VmGroup", strings.Join(m.files, ", "))}
+		return nil, usageError{fmt.Errorf("--file %s contains no VmGroup", strings.Join(m.files, ", "))}
 	}
 	return groups, nil
 }
@@ -95,7 +95,7 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 	}
 }
 
-// groupsIn are those of one document, which may be a List, as `kubectl get -o yaml` gives it.
+// groupsIn are those of one document, which may be a List, as from `kubectl get -o yaml`.
 func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	var object struct {
 		other
@@ -105,7 +105,7 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 	case string(bytes.TrimSpace(text)) == "null":
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("%s: it is no Kubernetes object", where)
+		return nil, fmt.Errorf("%s: not a Kubernetes object", where)
 	case object.Kind == "List" && object.APIVersion == "v1", object.Kind == v1alpha1.Kind+"List" && object.APIVersion == v1alpha1.GroupVersion.String():
 		for i := range object.Items {
 			some, err := m.groupsIn(fmt.Sprintf("%s, item %d", where, i+1), object.Items[i].Raw, others)
@@ -117,7 +117,7 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 		return groups, nil
 	case object.Kind == v1alpha1.Kind && object.APIVersion == v1alpha1.GroupVersion.String():
 	case object.Kind == v1alpha1.Kind, object.Kind == "", object.APIVersion == "":
-		return nil, fmt.Errorf("%s: it is a %q of %q, not a VmGroup of %s: correct kind and apiVersion", where, object.Kind, object.APIVersion, v1alpha1.GroupVersion)
+		return nil, fmt.Errorf("%s: found a %q of %q, not a VmGroup of %s: correct kind and apiVersion", where, object.Kind, object.APIVersion, v1alpha1.GroupVersion)
 	default:
 		object.where, object.text = where, text
 		others(&object.other)
@@ -134,7 +134,7 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 	return []*v1alpha1.VmGroup{g}, nil
 }
 
-// inUserTerms says of a value of the wrong type what the field accepts, instead of naming Go's types.
+// inUserTerms describes what a field accepts after a value of the wrong type, without Go's types.
 func inUserTerms(text []byte, err error) error {
 	var wrong *json.UnmarshalTypeError
 	if err == nil || !errors.As(json.Unmarshal(text, &v1alpha1.VmGroup{}), &wrong) { // the strict decoder does not export its error
@@ -155,7 +155,7 @@ func inUserTerms(text []byte, err error) error {
 		case "bool":
 			accepts = "true or false, without quotation marks"
 		case "string":
-			accepts = "a text (put it in quotation marks)"
+			accepts = "a string (put it in quotation marks)"
 		case "slice":
 			accepts = "a list"
 		case "struct", "map":
@@ -164,10 +164,10 @@ func inUserTerms(text []byte, err error) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%s: %s is not accepted: give %s", wrong.Field, got, accepts)
+	return fmt.Errorf("%s: %s is invalid: use %s", wrong.Field, got, accepts)
 }
 
-// valueAt is the JSON text of a field, by its path of names; not found where the path leads through a list.
+// valueAt returns the JSON text of a field, by its path of names; not found if the path leads through a list.
 func valueAt(text []byte, path string) (string, bool) {
 	for name := range strings.SplitSeq(path, ".") {
 		var object map[string]json.RawMessage

@@ -35,9 +35,9 @@ func planCommand() *cobra.Command {
 	s := &planSettings{}
 	c := &cobra.Command{
 		Use:   "plan -f group.yaml [--server URL]",
-		Short: "Preview the steps for a VmGroup, and do nothing",
+		Short: "Preview the steps for a VmGroup, without carrying them out",
 		Long: `plan reads VmGroup manifests and shows the steps that lead to their desired state, each with its
-reason, and what blocks them: it also looks whether what a clone needs is there. With --server it asks a
+reason, and what blocks them: it also checks that what a clone needs exists. With --server it asks a
 running server, as it does without flags in the server's own container; otherwise it looks at vCenter itself.
 
 The exit status is 0 if there is nothing to do, 2 if there is something to do, and 1 after an error, or if
@@ -108,7 +108,7 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 	return verdict(answers)
 }
 
-// verdict is the exit status of a preview, as of Terraform's -detailed-exitcode.
+// verdict is the exit status of a preview, like that of Terraform's -detailed-exitcode.
 func verdict(answers []hook.PlanAnswer) error {
 	switch {
 	case slices.ContainsFunc(answers, func(a hook.PlanAnswer) bool { return len(a.Blocked) > 0 }):
@@ -131,13 +131,13 @@ func (s *planSettings) asker(ctx context.Context, note func(string)) (ask func(c
 	return ask, func() {}, err
 }
 
-// lookDirectly connects to vCenter and waits until its inventory was read. The loop never runs, so nothing is ever done.
+// lookDirectly connects to vCenter and waits until its inventory has been read. The loop never runs, so nothing is ever changed.
 func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
 	log, err := s.logger(os.Stderr)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.quiet { // the answer says everything
+	if s.quiet { // the answer is the output
 		log = zerolog.Nop()
 	}
 	changed := make(chan struct{}, 1)

@@ -26,7 +26,7 @@ func preview(t *testing.T, env []string, manifests string, args ...string) (out,
 
 const head = "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web, namespace: shop}\nspec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template"
 
-func TestPlanTellsWhatWillBlockAGroup(t *testing.T) {
+func TestPlanShowsWhatWillBlockAGroup(t *testing.T) {
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
 	p := serve(t, against(vc))
@@ -65,7 +65,7 @@ func TestPlanTellsWhatWillBlockAGroup(t *testing.T) {
 		}
 	}
 	if n := vc.Calls()["CloneVM_Task"] + vc.Calls()["CreateFolder"]; n > 1 { // the server makes its own folder
-		t.Errorf("%d calls that make something", n)
+		t.Errorf("%d calls that create something", n)
 	}
 }
 
@@ -81,14 +81,14 @@ func TestPlanOfASettledGroupHasNothingToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As kubectl and kustomize give them: a List, another kind, and several files.
+	// As from kubectl and kustomize: a List, another kind, and several files.
 	list := `{"apiVersion":"v1","kind":"List","items":[` + string(manifest) + `]}`
 	other := filepath.Join(t.TempDir(), "other.yaml")
 	if err := os.WriteFile(other, []byte("---\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, errs, status := preview(t, against(vc), list, "--server", p.url, "-f", other)
-	if status != 0 || !strings.HasSuffix(out, "nothing to do\n") || !strings.Contains(errs, "a Namespace of v1 is no VmGroup") {
+	if status != 0 || !strings.HasSuffix(out, "nothing to do\n") || !strings.Contains(errs, "skipped a Namespace of v1: not a VmGroup") {
 		t.Errorf("exit status %d:\n%s%s", status, out, errs)
 	}
 	two := string(manifest) + "\n---\n" + strings.Replace(head, "name: web", "name: db", 1) + "}\n"
@@ -102,13 +102,13 @@ func TestPlanOfASettledGroupHasNothingToDo(t *testing.T) {
 func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 	t.Parallel()
 	for spec, says := range map[string]string{
-		"memory: 4Gi":            `spec.memory: "4Gi" is not accepted: give a whole number of GB, such as 4, without a unit`,
-		"memory: 1.5":            `spec.memory: 1.5 is not accepted: give a whole number of GB`,
-		`cpu: "2"`:               `spec.cpu: "2" is not accepted: give a whole number of virtual CPUs`,
-		"template: 24.04":        `spec.template: 24.04 is not accepted: give a text (put it in quotation marks)`,
-		"networks: prod":         `spec.networks: "prod" is not accepted: give a list`,
-		`paused: "yes"`:          `spec.paused: "yes" is not accepted: give true or false`,
-		"placement: cluster-1":   `spec.placement: "cluster-1" is not accepted: give an object`,
+		"memory: 4Gi":            `spec.memory: "4Gi" is invalid: use a whole number of GB, such as 4, without a unit`,
+		"memory: 1.5":            `spec.memory: 1.5 is invalid: use a whole number of GB`,
+		`cpu: "2"`:               `spec.cpu: "2" is invalid: use a whole number of virtual CPUs`,
+		"template: 24.04":        `spec.template: 24.04 is invalid: use a string (put it in quotation marks)`,
+		"networks: prod":         `spec.networks: "prod" is invalid: use a list`,
+		`paused: "yes"`:          `spec.paused: "yes" is invalid: use true or false`,
+		"placement: cluster-1":   `spec.placement: "cluster-1" is invalid: use an object`,
 		"networks: [{name: 24}]": "standard input, document 1",
 	} {
 		manifest := "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web}\nspec: {" + spec + "}\n"
@@ -117,11 +117,11 @@ func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 		}
 	}
 	for manifest, says := range map[string]string{
-		"kind: VmGroup\napiVersion: v2": `it is a "VmGroup" of "v2", not a VmGroup of vm.codeconnect.vmworld.com/v1alpha1`,
-		"- 1":                           "it is no Kubernetes object",
+		"kind: VmGroup\napiVersion: v2": `found a "VmGroup" of "v2", not a VmGroup of vm.codeconnect.vmworld.com/v1alpha1`,
+		"- 1":                           "not a Kubernetes object",
 		"a: b: c":                       "document 1: ",
-		"kind: Secret\napiVersion: v1":  "--file - holds no VmGroup",
-		"":                              "--file - holds no VmGroup",
+		"kind: Secret\napiVersion: v1":  "--file - contains no VmGroup",
+		"":                              "--file - contains no VmGroup",
 	} {
 		if _, errs, status := preview(t, nil, manifest, "--simulator"); status != 1 || !strings.Contains(errs, says) {
 			t.Errorf("%q: exit status %d: %s", manifest, status, errs)
@@ -129,7 +129,7 @@ func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 	}
 }
 
-// In the server's container, by `kubectl exec`, plan has the server's environment.
+// With `kubectl exec` into the server's container, plan has the server's environment.
 func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -143,8 +143,8 @@ func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
 		out, _, status := preview(t, env, head+"}\n")
 		return status == 2 && strings.Contains(out, "PowerOn")
 	})
-	// It asks the server: nothing else here knows a vCenter.
-	k.issue("tls") // the server serves with it when it has read it again
+	// It asks the server: it has no vCenter settings.
+	k.issue("tls") // the server uses it once it has read it again
 	eventually(t, "a plan after the certificate changed", func() bool {
 		_, _, status := preview(t, env, head+"}\n")
 		return status == 2

@@ -40,7 +40,7 @@ func TestPlanDeleteShowsWhatADeletionWouldRemove(t *testing.T) {
 		}
 		slices.Sort(destroyed)
 		if !slices.Equal(destroyed, []string{"web-0", "web-1"}) {
-			t.Errorf("%v: it would destroy %v: %s", args, destroyed, out)
+			t.Errorf("%v: plans to destroy %v: %s", args, destroyed, out)
 		}
 	}
 	if n := vc.Calls()["PowerOffVM_Task"] + vc.Calls()["Destroy_Task"]; n > 0 {

@@ -20,7 +20,7 @@ func printable(t *testing.T, what, text string) {
 		}
 	}
 	if !strings.Contains(text, "u202e") {
-		t.Errorf("%s does not tell of it: %q", what, text)
+		t.Errorf("%s leaves it out: %q", what, text)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestLogLinesHaveNoUnprintableCharacters(t *testing.T) {
 		}
 		var line struct{ VM, Message string }
 		if format == "json" && (json.Unmarshal(out.Bytes(), &line) != nil || line.VM != strange || line.Message != strange) {
-			t.Errorf("%s is no longer what was logged", out.String())
+			t.Errorf("%s is not what was logged", out.String())
 		}
 	}
 }

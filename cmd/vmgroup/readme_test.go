@@ -26,16 +26,16 @@ func readmeBlocks(t *testing.T) (blocks [][2]string) {
 	return blocks
 }
 
-// What has a test of its own, or needs what is not here, by its first words.
+// Blocks that another test runs, or that need what isn't here, by their first words.
 var readmeElsewhere = map[string]string{
-	"make demo":                 "TestTheDemoFollowsItsFileAndCleansUp; what it shows: TestTheDemosPictureShowsWhatIsOnItsWay",
+	"make demo":                 "TestTheDemoFollowsItsFileAndCleansUp; its screen: TestTheDemoShowsMembersAndTheirProgress",
 	"make run":                  "the server that this test starts; make test runs this test",
-	"VC_HOST=":                  "needs a vCenter; with --simulator: TestACheckOfTheEmbeddedVCenterIsAllGreen",
-	"kubectl create namespace ": "needs a cluster and the chart of a release: test/e2e installs that by Helm, and applies the sample",
+	"VC_HOST=":                  "needs a vCenter; with --simulator: TestACheckOfTheEmbeddedVCenterSucceeds",
+	"kubectl create namespace ": "needs a cluster and the chart of a release: test/e2e installs it with Helm, and applies the sample",
 }
 
-// The session of the README, as a user types it, with the server's port for the README's.
-func TestTheReadmesCommandsAnswerAsItSays(t *testing.T) {
+// The session of the README, as a user types it, with the server's port instead of the README's.
+func TestTheReadmesCommandsPrintWhatItShows(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("the README's blocks are for a shell such as bash, which is not here")
@@ -73,18 +73,18 @@ func TestTheReadmesCommandsAnswerAsItSays(t *testing.T) {
 	}
 	for words := range readmeElsewhere {
 		if !used[words] {
-			t.Errorf("no block of the README begins with %q any more", words)
+			t.Errorf("no block of the README begins with %q", words)
 		}
 	}
 	c := exec.Command("bash", "-c", typed.String())
 	c.Dir = dir
 	out, errs, _ := run(t, c)
 	if want := outputPattern(said.String()); !want.MatchString(out) || errs != "" {
-		t.Errorf("the README says:\n%s\nand this was answered:\n%s%s", said.String(), out, errs)
+		t.Errorf("README:\n%s\nactual output:\n%s%s", said.String(), out, errs)
 	}
 }
 
-// outputPattern matches an output as a document shows it: "…" stands for any lines, one VM's moRef for another's, and columns may be
+// outputPattern matches an output as a document shows it: "…" matches any lines, any moRef matches another one, and columns may be
 // wider or narrower.
 func outputPattern(shown string) *regexp.Regexp {
 	pattern := regexp.QuoteMeta(shown)

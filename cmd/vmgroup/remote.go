@@ -41,9 +41,9 @@ func (r *remote) flags(c *cobra.Command) {
 	text(&r.keyFile, "server-client-key-file", "VMGROUP_SERVER_CLIENT_KEY_FILE", "PEM file of its key")
 }
 
-// findHere finds the server that runs in this container, by the variables that it was started with. It serves with a certificate
-// that callers verify by its name, here by the very file; and it accepts its own tokens. Whoever must present a client certificate
-// cannot be found here: its key is the caller's.
+// findHere finds the server in the same container, by the variables that it was started with. It trusts exactly the server's
+// certificate file, under the name in it, and uses the server's own token. It can't find a server that requires client
+// certificates: the key is the caller's.
 func (r *remote) findHere(getenv func(string) string, note func(string)) {
 	_, port, err := net.SplitHostPort(getenv("VMGROUP_LISTEN"))
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *remote) token(target *url.URL) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return "", fmt.Errorf("--server-token-file: %s does not hold one token of printable characters", r.tokenFile)
+		return "", fmt.Errorf("--server-token-file: %s does not contain exactly one token of printable characters", r.tokenFile)
 	}
 	return token, nil
 }
@@ -149,7 +149,7 @@ func (r *remote) client() (*http.Client, error) {
 			return nil, fmt.Errorf("--server-ca-file: %w", err)
 		}
 		if cfg.RootCAs = x509.NewCertPool(); !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--server-ca-file: %s holds no PEM certificate", r.caFile)
+			return nil, fmt.Errorf("--server-ca-file: %s contains no PEM certificate", r.caFile)
 		}
 	}
 	if r.certFile != "" || r.keyFile != "" {
@@ -161,7 +161,7 @@ func (r *remote) client() (*http.Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = cfg
-	// The server sends no redirects; following one would send the manifest elsewhere.
+	// The server sends no redirects; a client that follows one would send the manifest elsewhere.
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 

@@ -32,7 +32,7 @@ func disguises(secret string) []string {
 	}
 }
 
-// The test drives the whole server, at level debug, through success and failure, and searches all its output: answers (which
+// The test drives the whole server, at log level debug, through success and failure, and searches all its output: answers (which
 // become Events), log, metrics, and what plan prints.
 func TestNoPlantedSecretLeaks(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	env := []string{"VC_HOST=" + vc.URL().Host, "VC_USER=planner", "VC_PASS_FILE=" + k.path("password"), "VC_THUMBPRINT=" + vc.ThumbprintSHA256()}
 	p := serve(t, env, append([]string{"--log-level", "debug"}, k.flags()...)...)
 	caller := k.client(hookToken)
-	var told strings.Builder
+	var output strings.Builder
 	send := func(c *http.Client, method, path, body string) {
 		t.Helper()
 		r, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
@@ -65,11 +65,11 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer response.Body.Close() //nolint:errcheck // it was only read
-		fmt.Fprintf(&told, "%s %s: %d %v\n", method, path, response.StatusCode, response.Header)
-		_ = response.Header.Write(&told)
+		fmt.Fprintf(&output, "%s %s: %d %v\n", method, path, response.StatusCode, response.Header)
+		_ = response.Header.Write(&output)
 		buffer := make([]byte, 1<<20)
 		n, _ := response.Body.Read(buffer)
-		told.Write(buffer[:n])
+		output.Write(buffer[:n])
 	}
 
 	g := metacontroller.New(p.url, "default", "web", "uid-web", 1)
@@ -83,14 +83,14 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	}
 	a, err := g.Until(ctx, refused)
 	if err != nil {
-		t.Fatalf("the wrong password is not said: %v\n%+v", err, a.Status)
+		t.Fatalf("the wrong password is not reported: %v\n%+v", err, a.Status)
 	}
-	fmt.Fprintf(&told, "%+v\n", a)
-	k.write("password", password+"\n") // tried at once, since it is another one
+	fmt.Fprintf(&output, "%+v\n", a)
+	k.write("password", password+"\n") // tried at once, because it changed
 	if a, err = g.Until(ctx, metacontroller.Running); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(&told, "%+v\n", a)
+	fmt.Fprintf(&output, "%+v\n", a)
 
 	good, err := g.Body(false)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	}
 	encoded := base64.StdEncoding.EncodeToString([]byte(userData))
 	if !strings.Contains(string(good), encoded) {
-		t.Fatal("the request does not bring the user data")
+		t.Fatal("the request does not contain the user data")
 	}
 	bodies := []string{
 		string(good), string(good)[:len(good)/2], strings.Replace(string(good), encoded, userData, 1), strings.Replace(string(good), `"`+encoded+`"`, "[1,2]", 1),
@@ -123,7 +123,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 		}
 		defer response.Body.Close() //nolint:errcheck // it was only read
 		page, _ := io.ReadAll(response.Body)
-		fmt.Fprintf(&told, "sign-in: %d %v %v %s\n", response.StatusCode, response.Header, c.Jar, page)
+		fmt.Fprintf(&output, "sign-in: %d %v %v %s\n", response.StatusCode, response.Header, c.Jar, page)
 		for _, path := range []string{"/", "/ui/groups/default/web", "/ui/docs/reference", "/groups", "/?q=x"} {
 			send(c, "GET", path, "")
 		}
@@ -142,22 +142,22 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	})
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/nothing"} {
 		_, body := do(t, http.DefaultClient, "GET", p.health+path)
-		told.WriteString(body)
+		output.WriteString(body)
 	}
 	for _, args := range [][]string{{"--server-token-file", k.path("token")}, {"--server-token-file", k.path("reader")}, {"--server-token-file", k.path("token-next")}} {
 		out, errs, _ := preview(t, env, plantedManifest, append([]string{"--server", p.url, "--server-ca-file", k.path("ca.crt"), "--tls-server-name", "vmgroup.vmgroup-system.svc"}, args...)...)
-		told.WriteString(out + errs)
+		output.WriteString(out + errs)
 	}
 	if err := g.Delete(ctx); err != nil {
 		t.Fatal(err)
 	}
 	p.stop(t)
-	told.WriteString(p.logged())
+	output.WriteString(p.logged())
 
-	out := told.String()
+	out := output.String()
 	for _, proof := range []string{`"hook":"/sync"`, `"hook":"/ui/*"`, "Recent actions", "This token is not valid", "InvalidLogin", "vmgroup_refused_total", "vCenter session opened", "PowerOn", ": 400 ", ": 401 ", ": 403 ", ": 422 "} {
 		if !strings.Contains(out, proof) {
-			t.Errorf("it was not driven as was meant: there is no %s", proof)
+			t.Errorf("the test missed a case: no %s in the output", proof)
 		}
 	}
 	secrets := map[string]string{
@@ -168,13 +168,13 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	for what, secret := range secrets {
 		for _, shape := range disguises(secret) {
 			if at := strings.Index(out, shape); at >= 0 {
-				t.Errorf("%s comes out as %q: …%s…", what, shape, out[max(0, at-200):min(len(out), at+200)])
+				t.Errorf("%s leaks as %q: …%s…", what, shape, out[max(0, at-200):min(len(out), at+200)])
 			}
 		}
 	}
 }
 
-func TestPrintedSettingsHoldNoPassword(t *testing.T) {
+func TestPrintedSettingsContainNoPassword(t *testing.T) {
 	t.Parallel()
 	s := serveSettings{settings: settings{vcenter: vsphere.Config{Config: session.Config{Host: "vc", Password: "planted"}}}}
 	p := planSettings{settings: s.settings}

@@ -44,7 +44,7 @@ func serveCommand() *cobra.Command {
 browser), GET /groups (the state of all groups) and GET /sd (HTTP service discovery for
 Prometheus). /healthz, /readyz and /metrics have an address of their own. The server needs no rights in Kubernetes: Metacontroller sends everything.
 
-Whoever calls the hooks creates and destroys VMs. On an address that others can reach, the server
+Anyone who calls the hooks can create and destroy VMs. On an address that others can reach, the server
 therefore requires TLS, and a token or certificates from its callers, unless a flag allows otherwise.`,
 		Example: `  vmgroup serve --simulator --log-format console
   VC_HOST=vc.example.com VC_USER=svc VC_PASS=… vmgroup serve --datacenter DC1 --pool cluster-1
@@ -66,13 +66,13 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	s.listeners.flags(c)
 	f.IntVar(&s.slots, "slots", 8, "vCenter tasks at once, 1 to 256 (and one more for groups that have none)")
 	env(f, "slots", "VMGROUP_SLOTS")
-	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller is to call for a settled group, 5s to 10m")
+	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller calls for a settled group, 5s to 10m")
 	env(f, "resync", "VMGROUP_RESYNC")
 	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call lets the server act for its group; at least twice --resync")
 	env(f, "lease", "VMGROUP_LEASE")
-	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups Prometheus may want none")
+	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups they may be too many for Prometheus")
 	env(f, "group-metrics", "VMGROUP_GROUP_METRICS")
-	f.BoolVar(&s.events, "events", true, "Kubernetes Events on the groups; Metacontroller creates them, and needs the right to")
+	f.BoolVar(&s.events, "events", true, "Kubernetes Events on the groups; Metacontroller creates them, and needs permission for that")
 	env(f, "events", "VMGROUP_EVENTS")
 	s.settings.flags(c)
 	return c
@@ -157,7 +157,7 @@ type facts struct {
 	*vsphere.VCenter
 }
 
-// Groups lists what is known of all groups.
+// Groups lists the reports of all groups.
 func (f facts) Groups() ([]plan.Report, bool) {
 	listed, known := f.Roster()
 	return plan.AllReports(f.Loop.Groups(), listed, known), known
@@ -171,7 +171,7 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// readiness says why the server is not ready yet.
+// readiness reports why the server is not ready yet.
 func readiness(open *opened, vc *vsphere.VCenter) func() error {
 	began := time.Now()
 	return func() error {
@@ -194,7 +194,7 @@ func (s *serveSettings) announce(log zerolog.Logger, open *opened) {
 	line.Str("version", version).Int("slots", s.slots).Msg("serving hooks")
 }
 
-// shutDown lets the hooks that run be answered, and closes the other servers then: probes must not fail meanwhile.
+// shutDown waits until running hooks are answered, and only then closes the other servers: probes must not fail meanwhile.
 func shutDown(ctx context.Context, servers []*http.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()

@@ -27,13 +27,13 @@ type settings struct {
 	guestNetworks []string
 	simulator     bool
 	sim           vcsim.Config
-	// simulatorForAll lets others reach the embedded vCenter, where every user may do everything.
+	// simulatorForAll opens the embedded vCenter to others, where every user may do everything.
 	simulatorForAll bool
 	logLevel        string
 	logFormat       string
 }
 
-// Format keeps the password out of whatever prints the settings.
+// Format keeps the password out of any output of the settings.
 func (s settings) Format(f fmt.State, verb rune) { s.vcenter.Format(f, verb) }
 
 func (s *settings) flags(c *cobra.Command) {
@@ -71,7 +71,7 @@ func (s *settings) flags(c *cobra.Command) {
 	env(f, "simulator-boot-time", "VMGROUP_SIMULATOR_BOOT_TIME")
 	add(&s.sim.Listen, "simulator-listen", "VMGROUP_SIMULATOR_LISTEN", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc; others can reach it only with serve --allow-unauthenticated")
 	add(&s.logLevel, "log-level", "VMGROUP_LOG_LEVEL", "info", "debug, info, warn or error")
-	add(&s.logFormat, "log-format", "VMGROUP_LOG_FORMAT", "json", "json, or console to read")
+	add(&s.logFormat, "log-format", "VMGROUP_LOG_FORMAT", "json", "json, or console for people")
 	complete(c, "adopt-from", "*=/")
 	complete(c, "log-level", "debug", "info", "warn", "error")
 	complete(c, "log-format", "json", "console")
@@ -80,7 +80,7 @@ func (s *settings) flags(c *cobra.Command) {
 // complete offers a flag's values for shell completion.
 func complete(c *cobra.Command, flag string, values ...string) {
 	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // a bug: the flag does not exist, or has completions already
+		panic(err) // a bug: the flag doesn't exist, or has completions already
 	}
 }
 
@@ -110,8 +110,8 @@ func adoptRules(texts []string) ([]inventory.AdoptRule, error) {
 	return rules, nil
 }
 
-// One representation for all log lines: times in UTC with milliseconds (RFC 3339), durations as a number of seconds, always
-// under the key durationSeconds. zerolog has that in variables, which are set before anybody reads them.
+// One representation for all log lines: times in UTC with milliseconds (RFC 3339), durations as a number of seconds, always under
+// the key durationSeconds. zerolog has that in variables, which must be set before anything reads them.
 func init() {
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
@@ -159,13 +159,13 @@ func (s *settings) checkSimulatorAddress(log zerolog.Logger) error {
 	case !s.simulatorForAll:
 		return fmt.Errorf("--simulator-listen %s: others can reach it, and it accepts any user and password: use a loopback address, such as 127.0.0.1:8989 (or, with serve, --allow-unauthenticated)", s.sim.Listen)
 	default:
-		log.Warn().Msg("--allow-unauthenticated: whoever can reach the embedded vCenter may do everything in it")
+		log.Warn().Msg("--allow-unauthenticated: anyone who can reach the embedded vCenter may do everything in it")
 	}
 	return nil
 }
 
-// simulatorUUID is the identity of every embedded vCenter: after a restart, existing groups find their members gone and
-// have them recreated, instead of waiting for a vCenter that never comes back.
+// simulatorUUID is the identity of every embedded vCenter: after a restart, groups find their members gone and recreate them,
+// instead of waiting for a vCenter that never comes back.
 const simulatorUUID = "5171a7ed-0000-4000-8000-000000000001"
 
 // connect returns the vCenter side; with --simulator it first starts the embedded vCenter, which closeSimulator stops.
@@ -179,7 +179,7 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 	}
 	if s.simulator {
 		if s.vcenter.Host != "" {
-			return nil, nil, usageError{errors.New("--simulator and --host (VC_HOST) exclude each other")} // without the URL, which may hold a password
+			return nil, nil, usageError{errors.New("--simulator and --host (VC_HOST) exclude each other")} // without the URL, which may contain a password
 		}
 		if err := s.checkSimulatorAddress(log); err != nil {
 			return nil, nil, usageError{err}
