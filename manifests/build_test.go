@@ -1,5 +1,5 @@
-// Package manifests_test checks what `kubectl apply -k` would send, built here as kubectl builds it: that it parses
-// into Kubernetes' own types without an unknown key, and keeps the promises that the manifests' comments make.
+// Package manifests_test checks what `kubectl apply -k` would send, built here as kubectl builds it: that it parses into
+// Kubernetes' own types without an unknown key, and is what the manifests' comments promise.
 package manifests_test
 
 import (
@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// trees are all that can be built: by name, the kustomization in the file system of checkout.
+// trees are all that can be built, by name: the kustomization in the file system of checkout.
 var trees = map[string]string{
 	"root":                  "/manifests",
 	"simulator":             "/manifests/overlays/simulator",
@@ -37,7 +37,7 @@ var trees = map[string]string{
 	"everything":            "/with/everything",
 }
 
-// checkout is this directory as /manifests, and beside it an overlay for each component, as a user would write it.
+// checkout is this directory as /manifests, and next to it an overlay for each component, as a user would write it.
 func checkout(t *testing.T) filesys.FileSystem {
 	t.Helper()
 	fsys := filesys.MakeFsInMemory()
@@ -66,7 +66,7 @@ func checkout(t *testing.T) filesys.FileSystem {
 	return fsys
 }
 
-// files are the paths of all YAML and JSON files below this directory, and what kustomize reads beside them.
+// files are the paths of all YAML and JSON files below this directory, and of what kustomize reads with them.
 func files(t *testing.T) []string {
 	t.Helper()
 	var paths []string
@@ -86,7 +86,7 @@ func files(t *testing.T) []string {
 // built is a tree as it would be applied: each object as JSON, by "Kind/name".
 type built map[string][]byte
 
-// builds are the trees that were built before, since nothing changes meanwhile.
+// builds caches the trees.
 var builds sync.Map
 
 // build builds the tree of that name. Its objects are only read.
@@ -124,7 +124,7 @@ func decode[T any](t *testing.T, objects built, id string) T {
 	t.Helper()
 	raw, ok := objects[id]
 	if !ok {
-		t.Fatalf("there is no %s", id)
+		t.Fatalf("%s doesn't exist", id)
 	}
 	return strict[T](t, raw)
 }
@@ -173,7 +173,7 @@ func TestEveryTreeBuildsIntoKnownTypesWithoutAnUnknownKey(t *testing.T) {
 				case "ServiceMonitor", "PrometheusRule", "Issuer", "Certificate":
 					decode[map[string]any](t, objects, id)
 				default:
-					t.Errorf("%s: no schema to check it against?", id)
+					t.Errorf("%s: no schema to check it against", id)
 				}
 			}
 		})
@@ -195,13 +195,13 @@ func TestEveryFileParses(t *testing.T) {
 				t.Errorf("%s, document %d: %v", path, i+1, err)
 			}
 			if v == nil {
-				t.Errorf("%s, document %d: is empty", path, i+1)
+				t.Errorf("%s, document %d is empty", path, i+1)
 			}
 		}
 	}
 }
 
-func TestTheBaseHoldsNoSecretAndNoKindThatAClusterMayLack(t *testing.T) {
+func TestTheBaseHasNoSecretAndNoKindThatAClusterMayLack(t *testing.T) {
 	for id := range build(t, "root") {
 		switch kind, _, _ := strings.Cut(id, "/"); kind {
 		case "Secret", "ServiceMonitor", "PrometheusRule", "Issuer", "Certificate", "VmGroup":
@@ -210,18 +210,18 @@ func TestTheBaseHoldsNoSecretAndNoKindThatAClusterMayLack(t *testing.T) {
 	}
 }
 
-// With the CRD go all groups, and with them their VMs: only where those are the simulator's may it go just like that.
+// Deleting the CRD deletes all groups, and their VMs, so it must be guarded unless the VMs are the simulator's.
 func TestTheCRDIsGuardedWhereVMsMayBeLost(t *testing.T) {
 	for tree := range trees {
 		_, guarded := build(t, tree)["ValidatingAdmissionPolicyBinding/vmgroup-crd"]
 		if guarded != (tree != "simulator") {
-			t.Errorf("%s: the CRD is guarded: %v", tree, guarded)
+			t.Errorf("%s: CRD guarded: %t", tree, guarded)
 		}
 	}
 	crd := decode[apiextensionsv1.CustomResourceDefinition](t, build(t, "root"), "CustomResourceDefinition/vmgroups.vm.codeconnect.vmworld.com")
 	policy := decode[admissionv1.ValidatingAdmissionPolicy](t, build(t, "root"), "ValidatingAdmissionPolicy/vmgroup-crd")
 	if rules := policy.Spec.MatchConstraints.ResourceRules; len(rules) != 1 || !slices.Equal(rules[0].ResourceNames, []string{crd.Name}) {
-		t.Errorf("guarded is %v, and the CRD is %s", rules, crd.Name)
+		t.Errorf("the guard is for %v, but the CRD is %s", rules, crd.Name)
 	}
 	for _, annotations := range []map[string]string{crd.Annotations, policy.Annotations} {
 		if annotations["helm.sh/resource-policy"] != "keep" {
@@ -230,5 +230,5 @@ func TestTheCRDIsGuardedWhereVMsMayBeLost(t *testing.T) {
 	}
 }
 
-// yamlLoose reads what is of interest of a kind whose types are not at hand.
+// yamlLoose reads some fields of a kind without Go types.
 func yamlLoose(raw []byte, into any) error { return yaml.Unmarshal(raw, into) }

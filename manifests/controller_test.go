@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// compositeController holds the keys that we may use of Metacontroller's kind: what is missing here (etag,
-// labelSelector, revisionHistory, statusChecks) is missing on purpose, and makes a strict reading fail.
+// compositeController has the keys of Metacontroller's kind that we may use. The others (etag, labelSelector, revisionHistory,
+// statusChecks) are left out on purpose, and make a strict reading fail.
 type compositeController struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -43,8 +43,8 @@ type compositeController struct {
 	} `json:"spec"`
 }
 
-// keyRef is a key of a Secret. endpointConfig holds what of Metacontroller's EndpointConfig we may use: every Secret is named with its
-// namespace, since the kind has none of its own.
+// keyRef is a key of a Secret. endpointConfig has what we may use of Metacontroller's EndpointConfig: every Secret needs its
+// namespace, because the kind has none of its own.
 type keyRef struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -67,13 +67,13 @@ type endpointConfig struct {
 	} `json:"clientTLS"`
 }
 
-func TestTheControllerIsWhatTheHooksRelyOn(t *testing.T) {
+func TestTheControllerIsSetUpAsTheHooksExpect(t *testing.T) {
 	spec := decode[compositeController](t, build(t, "root"), "CompositeController/vmgroup").Spec
 	if got := spec.ParentResource.APIVersion; got != v1alpha1.GroupVersion.String() {
-		t.Errorf("the parent's apiVersion is %q", got)
+		t.Errorf("parent: apiVersion %q", got)
 	}
 	if got := spec.ParentResource.Resource; got != "vmgroups" {
-		t.Errorf("the parent's resource is %q", got)
+		t.Errorf("parent: resource %q", got)
 	}
 	if !spec.ParentResource.IgnoreStatusChanges {
 		t.Error("status changes call the hooks again")
@@ -88,11 +88,11 @@ func TestTheControllerIsWhatTheHooksRelyOn(t *testing.T) {
 	for _, child := range spec.ChildResources {
 		kinds = append(kinds, child.APIVersion+" "+child.Resource)
 		if child.UpdateStrategy.Method != "InPlace" {
-			t.Errorf("%s has the update strategy %q, not InPlace", child.Resource, child.UpdateStrategy.Method)
+			t.Errorf("%s has the update strategy %q, want InPlace", child.Resource, child.UpdateStrategy.Method)
 		}
 	}
 	if want := []string{"v1 configmaps", "v1 services", "discovery.k8s.io/v1 endpointslices"}; !slices.Equal(kinds, want) {
-		t.Errorf("the kinds of children are %q, and the hooks answer %q", kinds, want)
+		t.Errorf("the kinds of children are %q, but the hooks answer %q", kinds, want)
 	}
 }
 
@@ -112,10 +112,10 @@ func TestTheHooksCallTheService(t *testing.T) {
 			}
 			want := fmt.Sprintf("%s://%s.%s.svc:%d/%s", scheme, service.Name, service.Namespace, service.Spec.Ports[0].Port, name)
 			if hook.Webhook.URL != want {
-				t.Errorf("%s: %s calls %q, the service is %q", tree, name, hook.Webhook.URL, want)
+				t.Errorf("%s: %s calls %q, but the service is %q", tree, name, hook.Webhook.URL, want)
 			}
 			if hook.Version != "v2" {
-				t.Errorf("%s: %s has version %q, not v2", tree, name, hook.Version)
+				t.Errorf("%s: %s has version %q, want v2", tree, name, hook.Version)
 			}
 			if hook.Webhook.Timeout.Duration <= 0 {
 				t.Errorf("%s: %s has no timeout", tree, name)

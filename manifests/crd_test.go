@@ -26,15 +26,15 @@ func crd(t *testing.T) apiextensionsv1.CustomResourceDefinitionVersion {
 func TestTheSchemaRequiresNoMoreThanThreeFields(t *testing.T) {
 	root := crd(t).Schema.OpenAPIV3Schema
 	if got := root.Properties["spec"].Required; !slices.Equal(got, []string{"cpu", "memory", "template"}) {
-		t.Errorf("required are %v", got)
+		t.Errorf("required fields: %v", got)
 	}
 	bound := fmt.Sprintf("size() <= %d", v1alpha1.MaxNameLength)
 	if !slices.ContainsFunc(root.XValidations, func(r apiextensionsv1.ValidationRule) bool { return strings.Contains(r.Rule, bound) }) {
-		t.Errorf("no rule says %q of the name: %v", bound, root.XValidations)
+		t.Errorf("no rule for the name says %q: %v", bound, root.XValidations)
 	}
 }
 
-// An API server tells of a rule's fault by the path and the message that stand in the rule.
+// An API server reports a violation with the path and message of the rule.
 func TestEveryRuleSaysWhatIsWrongAndWhere(t *testing.T) {
 	rules := 0
 	walk("", crd(t).Schema.OpenAPIV3Schema, func(path string, s *apiextensionsv1.JSONSchemaProps) {
@@ -44,17 +44,17 @@ func TestEveryRuleSaysWhatIsWrongAndWhere(t *testing.T) {
 				t.Errorf("%s: no message: %s", path, rule.Rule)
 			}
 			if s.Type == "object" && s.AdditionalProperties == nil && rule.FieldPath == "" {
-				t.Errorf("%s: no field is named by: %s", path, rule.Rule)
+				t.Errorf("%s: no fieldPath for the rule %s", path, rule.Rule)
 			}
 		}
 	})
 	if rules < 10 {
-		t.Errorf("only %d rules were seen", rules)
+		t.Errorf("found only %d rules", rules)
 	}
 }
 
-// Scripts count columns: those of the ancestor stay where they were, but for the message, which is long and goes last.
-func TestTheColumnsAreThoseOfTheAncestorInItsOrder(t *testing.T) {
+// Scripts count columns: the ancestor's columns keep their places, except for the message, which is long and comes last.
+func TestTheColumnsKeepTheNamesAndOrderOfTheAncestors(t *testing.T) {
 	var columns, wide []string
 	for _, column := range crd(t).AdditionalPrinterColumns {
 		if column.Priority > 0 {
@@ -65,10 +65,10 @@ func TestTheColumnsAreThoseOfTheAncestorInItsOrder(t *testing.T) {
 	}
 	want := []string{"Phase", "Current", "Desired", "CPU", "Memory", "Template", "Ready", "Age", "Last_Message"}
 	if !slices.Equal(columns, want) {
-		t.Errorf("the columns are %v, not %v", columns, want)
+		t.Errorf("columns %v, want %v", columns, want)
 	}
 	if want := []string{"Available", "Updated"}; !slices.Equal(wide, want) {
-		t.Errorf("the further columns of -o wide are %v, not %v", wide, want)
+		t.Errorf("additional columns of -o wide %v, want %v", wide, want)
 	}
 }
 
@@ -109,18 +109,18 @@ func TestTheRulesStateTheBoundsOfTheHooks(t *testing.T) {
 		delete(want, path)
 	})
 	for path := range want {
-		t.Errorf("there is no %s", path)
+		t.Errorf("%s doesn't exist", path)
 	}
 }
 
-// The folder's name lock must not split; an API server alone knows what the spec was.
-func TestWhereTheFolderIsCannotBeChangedWhileThereAreMembers(t *testing.T) {
+// There must be one lock for each name, and only an API server knows the former spec.
+func TestThePlaceOfTheFolderCannotChangeWhileThereAreMembers(t *testing.T) {
 	for _, name := range []string{"datacenter", "folder"} {
 		if !slices.ContainsFunc(crd(t).Schema.OpenAPIV3Schema.XValidations, func(r apiextensionsv1.ValidationRule) bool {
 			return r.FieldPath == ".spec.placement."+name && strings.Contains(r.Rule, "oldSelf.spec.placement."+name) &&
 				strings.Contains(r.Rule, "currentReplicas")
 		}) {
-			t.Errorf("placement.%s may be changed at any time", name)
+			t.Errorf("placement.%s can be changed at any time", name)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func pod(t *testing.T, objects built) (appsv1.DeploymentSpec, corev1.PodSpec, co
 	deployment := decode[appsv1.Deployment](t, objects, "Deployment/vmgroup").Spec
 	pod := deployment.Template.Spec
 	if len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
-		t.Fatal("a pod is one container")
+		t.Fatal("want one container in a pod")
 	}
 	return deployment, pod, pod.Containers[0]
 }
@@ -28,7 +28,7 @@ func pod(t *testing.T, objects built) (appsv1.DeploymentSpec, corev1.PodSpec, co
 func isFalse(b *bool) bool { return b != nil && !*b }
 func isTrue(b *bool) bool  { return b != nil && *b }
 
-// The rules are those of Kubernetes' Pod Security Standards, profile "restricted", and read-only root on top.
+// The rules of Kubernetes' Pod Security Standards, profile "restricted", and a read-only root file system.
 func TestThePodsAreRestricted(t *testing.T) {
 	for tree := range trees {
 		t.Run(tree, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestThePodsAreRestricted(t *testing.T) {
 			}
 			for _, port := range container.Ports {
 				if port.HostPort != 0 {
-					t.Errorf("port %s is on the host", port.Name)
+					t.Errorf("port %s is a port of the host", port.Name)
 				}
 			}
 			p, c := pod.SecurityContext, container.SecurityContext
@@ -72,7 +72,7 @@ func TestThePodsAreRestricted(t *testing.T) {
 				}
 			}
 			if !isTrue(c.ReadOnlyRootFilesystem) {
-				t.Error("its root can be written")
+				t.Error("its root file system is writable")
 			}
 			if !isFalse(pod.AutomountServiceAccountToken) ||
 				!isFalse(decode[corev1.ServiceAccount](t, objects, "ServiceAccount/"+pod.ServiceAccountName).AutomountServiceAccountToken) {
@@ -90,7 +90,7 @@ func TestCredentialsComeFromFilesThatFollowTheSecret(t *testing.T) {
 	mounts := map[string]string{}
 	for _, mount := range container.VolumeMounts {
 		if mount.SubPath != "" || !mount.ReadOnly {
-			t.Errorf("%s: a subPath never changes, and nothing is written here", mount.Name)
+			t.Errorf("%s: want a read-only mount without subPath, which would never change", mount.Name)
 		}
 		mounts[mount.Name] = mount.MountPath
 	}
@@ -112,7 +112,7 @@ func TestCredentialsComeFromFilesThatFollowTheSecret(t *testing.T) {
 	}
 	for _, name := range []string{"VC_USER_FILE", "VC_PASS_FILE"} {
 		if !slices.Contains(paths, env[name].Value) {
-			t.Errorf("%s is %q, the Secret's files are %v", name, env[name].Value, paths)
+			t.Errorf("%s is %q, but the Secret's files are %v", name, env[name].Value, paths)
 		}
 	}
 	if from := env["VC_HOST"].ValueFrom; from == nil || from.SecretKeyRef == nil || from.SecretKeyRef.Name != "vc-creds" {
@@ -127,7 +127,7 @@ func TestTheSimulatorNeedsNoSecretAndHasOneVCenter(t *testing.T) {
 		t.Error("two replicas may run, each with its own vCenter")
 	}
 	if strings.Contains(string(objects["Deployment/vmgroup"]), "vc-creds") {
-		t.Error("wants vc-creds")
+		t.Error("needs vc-creds")
 	}
 	if !slices.Contains(container.Args, "--simulator") {
 		t.Errorf("serves %v", container.Args)
@@ -145,7 +145,7 @@ func TestAReplicaMayStopWithoutAGap(t *testing.T) {
 	}
 	const graceful = 10 // seconds that the server takes to end, at most
 	if *pod.TerminationGracePeriodSeconds < container.Lifecycle.PreStop.Sleep.Seconds+graceful {
-		t.Error("is killed before it has ended")
+		t.Error("is killed before the server has ended")
 	}
 	for name, probe := range map[string]*corev1.Probe{
 		"/healthz": container.LivenessProbe, "/readyz": container.ReadinessProbe,
@@ -172,16 +172,16 @@ func TestAReplicaMayStopWithoutAGap(t *testing.T) {
 	} {
 		for k, v := range selector {
 			if labels[k] != v {
-				t.Errorf("%s selects %s=%s, the pods have %q", kind, k, v, labels[k])
+				t.Errorf("%s selects %s=%s, but the pods have %q", kind, k, v, labels[k])
 			}
 		}
 		if len(selector) == 0 {
-			t.Errorf("%s selects nothing in particular", kind)
+			t.Errorf("%s has no selector", kind)
 		}
 	}
 }
 
-// A renamed setting or metric would be dropped in silence.
+// A renamed setting or metric would be dropped silently.
 func TestEverySettingAndMetricNamedHereIsInTheSource(t *testing.T) {
 	source := goSource(t, "../cmd", "../sync", "../vsphere")
 	name := regexp.MustCompile(`\b(VC|VMGROUP)_[A-Z_]+\b|\bvmgroup_[a-z_]+\b`)

@@ -28,8 +28,9 @@ func environment(c corev1.Container) map[string]string {
 	return env
 }
 
-// Metacontroller compares host and port of a hook's URL with an entry's host; without one it calls without token and trust.
-func TestEveryHookIsCalledOverTLSWithTheTokenThatTheServerReads(t *testing.T) {
+// Metacontroller compares the host and port of a hook's URL with an entry's host; without an entry, it calls without token and
+// authority.
+func TestEveryHookIsCalledOverTLSWithTheServersToken(t *testing.T) {
 	for _, tree := range locked() {
 		t.Run(tree, func(t *testing.T) {
 			objects := build(t, tree)
@@ -42,7 +43,7 @@ func TestEveryHookIsCalledOverTLSWithTheTokenThatTheServerReads(t *testing.T) {
 				}
 				at := slices.IndexFunc(spec.EndpointConfigs, func(c endpointConfig) bool { return strings.EqualFold(c.Host, u.Host) })
 				if at < 0 {
-					t.Errorf("%s: no entry of endpointConfigs is for %s", name, u.Host)
+					t.Errorf("%s: no entry of endpointConfigs for %s", name, u.Host)
 					continue
 				}
 				c := spec.EndpointConfigs[at]
@@ -50,20 +51,20 @@ func TestEveryHookIsCalledOverTLSWithTheTokenThatTheServerReads(t *testing.T) {
 					t.Errorf("%s: trusts %+v", name, c.CABundle)
 				}
 				if c.Authorization == nil || c.Authorization.Type != "Bearer" || c.Authorization.SecretRef != (keyRef{"vmgroup-hook-token", "vmgroup-system", "token"}) {
-					t.Errorf("%s: shows %+v", name, c.Authorization)
+					t.Errorf("%s: presents %+v", name, c.Authorization)
 				}
 				_, _, container := pod(t, objects)
 				wantsCertificate := environment(container)["VMGROUP_CLIENT_CA_FILE"] != ""
 				if wantsCertificate != (c.ClientTLS != nil) || wantsCertificate && (c.ClientTLS.SecretRef.Name != c.CABundle.SecretRef.Name ||
 					c.ClientTLS.SecretRef.Namespace != "vmgroup-system" || c.ClientTLS.CertKey != "tls.crt" || c.ClientTLS.PrivateKeyKey != "tls.key") {
-					t.Errorf("%s: the server wants a certificate: %v; Metacontroller shows %+v", name, wantsCertificate, c.ClientTLS)
+					t.Errorf("%s: the server requires a certificate: %v; Metacontroller presents %+v", name, wantsCertificate, c.ClientTLS)
 				}
 			}
 		})
 	}
 }
 
-func TestEveryFileThatTheServerReadsIsOfAMountedSecret(t *testing.T) {
+func TestEveryFileThatTheServerReadsIsInAMountedSecret(t *testing.T) {
 	secrets := map[string]string{ // by variable
 		"VMGROUP_TLS_CERT_FILE": "vmgroup-tls", "VMGROUP_TLS_PRIVATE_KEY_FILE": "vmgroup-tls", "VMGROUP_CLIENT_CA_FILE": "vmgroup-tls",
 		"VMGROUP_TOKEN_FILE": "vmgroup-hook-token", "VMGROUP_READER_TOKEN_FILE": "vmgroup-reader-token",
@@ -78,7 +79,7 @@ func TestEveryFileThatTheServerReadsIsOfAMountedSecret(t *testing.T) {
 		for _, volume := range pod.Volumes {
 			at := slices.IndexFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume.Name })
 			if at < 0 {
-				t.Errorf("%s: nobody sees the volume %s", tree, volume.Name)
+				t.Errorf("%s: nothing mounts the volume %s", tree, volume.Name)
 				continue
 			}
 			if volume.Secret == nil {
@@ -89,10 +90,10 @@ func TestEveryFileThatTheServerReadsIsOfAMountedSecret(t *testing.T) {
 				t.Errorf("%s: a pod starts without %s: %v", tree, volume.Secret.SecretName, !optional)
 			}
 			if volume.Secret.SecretName != "vc-creds" && len(volume.Secret.Items) > 0 {
-				t.Errorf("%s: keys that come later do not arrive from %s", tree, volume.Secret.SecretName)
+				t.Errorf("%s: later keys of %s don't arrive", tree, volume.Secret.SecretName)
 			}
 			if *volume.Secret.DefaultMode&0o007 != 0 {
-				t.Errorf("%s: all may read %s", tree, volume.Secret.SecretName)
+				t.Errorf("%s: every user may read %s", tree, volume.Secret.SecretName)
 			}
 		}
 		env := environment(container)
@@ -107,7 +108,7 @@ func TestEveryFileThatTheServerReadsIsOfAMountedSecret(t *testing.T) {
 			var found []string
 			for _, file := range strings.Split(value, ",") {
 				if mounted[path.Dir(file)] != secret {
-					t.Errorf("%s: %s is %s, which is of %q", tree, variable, file, mounted[path.Dir(file)])
+					t.Errorf("%s: %s is %s, which belongs to %q", tree, variable, file, mounted[path.Dir(file)])
 				}
 				found = append(found, path.Base(file))
 			}
@@ -118,17 +119,17 @@ func TestEveryFileThatTheServerReadsIsOfAMountedSecret(t *testing.T) {
 	}
 }
 
-func TestOnlyTheSimulatorIsServedToEverybody(t *testing.T) {
+func TestOnlyTheSimulatorIsOpenToEveryone(t *testing.T) {
 	for tree := range trees {
 		objects := build(t, tree)
 		open := strings.Contains(strings.ToLower(string(objects["Deployment/vmgroup"])), "allow-unauthenticated") ||
 			strings.Contains(string(objects["Deployment/vmgroup"]), "VMGROUP_ALLOW_")
 		if open != (tree == "simulator") {
-			t.Errorf("%s: everybody may call: %v", tree, open)
+			t.Errorf("%s: open to everyone: %v", tree, open)
 		}
 		controller := decode[compositeController](t, objects, "CompositeController/vmgroup").Spec
 		if tree == "simulator" && len(controller.EndpointConfigs) > 0 {
-			t.Error("the simulator's controller wants Secrets")
+			t.Error("the simulator's controller needs Secrets")
 		}
 		_, pod, container := pod(t, objects)
 		if tree != "simulator" {
@@ -136,12 +137,12 @@ func TestOnlyTheSimulatorIsServedToEverybody(t *testing.T) {
 		}
 		for name := range environment(container) {
 			if strings.Contains(name, "TOKEN") || strings.Contains(name, "TLS") {
-				t.Errorf("the simulator is given %s", name)
+				t.Errorf("the simulator gets %s", name)
 			}
 		}
 		for _, volume := range pod.Volumes {
 			if volume.Secret != nil {
-				t.Errorf("the simulator wants the Secret %s", volume.Secret.SecretName)
+				t.Errorf("the simulator needs the Secret %s", volume.Secret.SecretName)
 			}
 		}
 	}
@@ -161,31 +162,31 @@ func TestPortsMatchWhatTheServerListensOn(t *testing.T) {
 		for name, variable := range map[string]string{"hooks": "VMGROUP_LISTEN", "health": "VMGROUP_HEALTH_LISTEN"} {
 			_, port, err := net.SplitHostPort(env[variable])
 			if err != nil || port != strconv.Itoa(int(ports[name])) {
-				t.Errorf("%s: %s is %q, the port %s is %d", tree, variable, env[variable], name, ports[name])
+				t.Errorf("%s: %s is %q, but the port %s is %d", tree, variable, env[variable], name, ports[name])
 			}
 		}
 		service := decode[corev1.Service](t, objects, "Service/vmgroup")
 		for i, name := range []string{"hooks", "health"} {
 			p := service.Spec.Ports[i]
 			if len(service.Spec.Ports) != 2 || p.Name != name || p.TargetPort.StrVal != name || p.Port != ports[name] {
-				t.Errorf("%s: the service has %+v", tree, service.Spec.Ports)
+				t.Errorf("%s: the service's ports: %+v", tree, service.Spec.Ports)
 			}
 		}
 		for _, rule := range decode[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy/vmgroup").Spec.Ingress {
 			if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.StrVal != "hooks" {
-				t.Errorf("%s: let in is %+v", tree, rule)
+				t.Errorf("%s: the network policy allows %+v", tree, rule)
 			}
 		}
 		for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 			if probe.HTTPGet.Port.StrVal != "health" || probe.HTTPGet.Scheme == corev1.URISchemeHTTPS {
-				t.Errorf("%s: probed is %+v", tree, probe.HTTPGet)
+				t.Errorf("%s: the probe uses %+v", tree, probe.HTTPGet)
 			}
 		}
 	}
 }
 
-// What cert-manager is asked for must be what the two sides read, under the name that is called.
-func TestCertManagerMakesTheSecretsThatAreReadHere(t *testing.T) {
+// cert-manager must make what both sides read, under the name that Metacontroller calls.
+func TestCertManagerMakesTheSecretsThatTheManifestsRead(t *testing.T) {
 	objects := build(t, "cert-manager")
 	type certificate struct {
 		Spec struct {
@@ -200,7 +201,7 @@ func TestCertManagerMakesTheSecretsThatAreReadHere(t *testing.T) {
 		t.Helper()
 		raw, there := objects["Certificate/"+name]
 		if !there {
-			t.Fatalf("there is no Certificate %s", name)
+			t.Fatalf("the Certificate %s doesn't exist", name)
 		}
 		var c certificate
 		if err := yamlLoose(raw, &c); err != nil {
@@ -215,20 +216,20 @@ func TestCertManagerMakesTheSecretsThatAreReadHere(t *testing.T) {
 	service := decode[corev1.Service](t, objects, "Service/vmgroup")
 	if server.SecretName != "vmgroup-tls" || !slices.Contains(server.DNSNames, service.Name+"."+service.Namespace+".svc") ||
 		!slices.Contains(server.Usages, "server auth") || slices.Contains(server.Usages, "client auth") {
-		t.Errorf("the server's is %+v", server)
+		t.Errorf("server: %+v", server)
 	}
 	if client.SecretName != "vmgroup-hook-client" || !slices.Contains(client.Usages, "client auth") || slices.Contains(client.Usages, "server auth") {
-		t.Errorf("Metacontroller's is %+v", client)
+		t.Errorf("Metacontroller: %+v", client)
 	}
 	if !authority.IsCA || server.IsCA || client.IsCA || server.IssuerRef != client.IssuerRef {
-		t.Error("both must be signed by one authority, and sign nothing themselves")
+		t.Error("one authority must sign both, and neither may sign others")
 	}
 	if !strings.Contains(string(objects["Issuer/"+server.IssuerRef.Name]), authority.SecretName) {
-		t.Error("they are signed by another authority")
+		t.Error("another authority signs them")
 	}
 }
 
-func TestPrometheusIsLetInToTheMetricsAndReads(t *testing.T) {
+func TestPrometheusMayReachTheMetricsAndScrapesThem(t *testing.T) {
 	objects := build(t, "monitoring")
 	rule := decode[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy/vmgroup-metrics").Spec.Ingress[0]
 	var ports []string
@@ -236,15 +237,15 @@ func TestPrometheusIsLetInToTheMetricsAndReads(t *testing.T) {
 		ports = append(ports, p.Port.StrVal)
 	}
 	if !slices.Equal(ports, []string{"health", "hooks"}) || rule.From[0].PodSelector == nil || rule.From[0].NamespaceSelector == nil {
-		t.Errorf("let in is %+v", rule)
+		t.Errorf("the network policy allows %+v", rule)
 	}
 	if !strings.Contains(string(objects["ServiceMonitor/vmgroup"]), `"port":"health"`) {
-		t.Errorf("scraped is %s", objects["ServiceMonitor/vmgroup"])
+		t.Errorf("the ServiceMonitor scrapes %s", objects["ServiceMonitor/vmgroup"])
 	}
 }
 
-// The commands by which Secrets are made by hand must make those that are read.
-func TestTheReadmeMakesEverySecretThatIsRead(t *testing.T) {
+// The commands for Secrets must make those that the manifests read.
+func TestTheReadmesCommandsMakeEverySecretThatTheManifestsRead(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +258,7 @@ func TestTheReadmeMakesEverySecretThatIsRead(t *testing.T) {
 		"subjectAltName=DNS:vmgroup.vmgroup-system.svc",
 	} {
 		if !strings.Contains(string(text), command) {
-			t.Errorf("it does not say: %s", command)
+			t.Errorf("the README doesn't say: %s", command)
 		}
 	}
 }

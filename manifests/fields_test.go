@@ -26,7 +26,7 @@ func walk(path string, s *apiextensionsv1.JSONSchemaProps, f func(string, *apiex
 	}
 }
 
-// specFields are the fields of the spec that hold a value, by path.
+// specFields are the fields of the spec that contain a value, by path.
 func specFields(t *testing.T) map[string]*apiextensionsv1.JSONSchemaProps {
 	t.Helper()
 	fields := map[string]*apiextensionsv1.JSONSchemaProps{}
@@ -39,9 +39,9 @@ func specFields(t *testing.T) map[string]*apiextensionsv1.JSONSchemaProps {
 	return fields
 }
 
-// The planner reads a field that is not set as its default in Go: an API server must not say otherwise. A field that
-// has none here is off, 0 or empty.
-func TestTheSchemaHasTheDefaultsThatThePlannerHas(t *testing.T) {
+// The planner has defaults in Go for fields that are not set: an API server must set the same ones. A field without a default here
+// is off, 0 or empty.
+func TestTheSchemaHasTheDefaultsOfThePlanner(t *testing.T) {
 	defaults := map[string]any{
 		"replicas":                        v1alpha1.DefaultReplicas,
 		"inventory":                       v1alpha1.InventoryConfigMap,
@@ -80,25 +80,25 @@ func TestTheSchemaHasTheDefaultsThatThePlannerHas(t *testing.T) {
 			got = string(schema.Default.Raw)
 		}
 		if got != want {
-			t.Errorf("the default of %s is %s, not %s", path, got, want)
+			t.Errorf("the default of %s is %s, want %s", path, got, want)
 		}
 		delete(defaults, path)
 	}
 	for path := range defaults {
-		t.Errorf("there is no field %s", path)
+		t.Errorf("the field %s doesn't exist", path)
 	}
 }
 
-func TestEveryFieldIsExplainedWithItsBoundsAndItsDefault(t *testing.T) {
+func TestEveryFieldIsExplainedWithItsBoundsAndDefault(t *testing.T) {
 	for path, schema := range specFields(t) {
 		text := schema.Description
 		mentions := func(what string) {
 			if !strings.Contains(text, what) {
-				t.Errorf("%s: %q is not in: %s", path, what, text)
+				t.Errorf("%s: no %q in: %s", path, what, text)
 			}
 		}
 		if strings.HasSuffix(path, "[]") {
-			continue // the list is explained
+			continue // its list is explained
 		}
 		if text == "" {
 			t.Errorf("%s is not explained", path)
@@ -136,7 +136,7 @@ func enum(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) (words []string
 	return words
 }
 
-// mostItems is how many items a list or map may have; others have MaxListed.
+// mostItems is how many items a list or map may have, if not MaxListed.
 var mostItems = map[string]int64{
 	"placement.zones":          v1alpha1.MaxZones,
 	"networks":                 v1alpha1.MaxNetworks,
@@ -150,7 +150,7 @@ var mostItems = map[string]int64{
 	"service.annotations":      v1alpha1.MaxServiceAnnotations,
 }
 
-// longest is, for each text, one of the greatest length that is taken.
+// longest has one of the longest accepted texts for each text field.
 var longest = map[string]string{
 	"template":                      strings.Repeat("ü", v1alpha1.MaxTemplateLength),
 	"adopt[]":                       "/" + strings.Repeat("ü", v1alpha1.MaxAdoptLength-1),
@@ -183,7 +183,7 @@ var longest = map[string]string{
 	"service.ports[].appProtocol":   strings.Repeat("p", v1alpha1.MaxDomain-64) + "/" + strings.Repeat("p", 63),
 }
 
-// What the schema takes, Validate takes, and what it refuses, Validate refuses: each bound is tried from both sides.
+// The schema and Validate accept and refuse the same values: each bound is tested from both sides.
 func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 	spec := crd(t).Schema.OpenAPIV3Schema.Properties["spec"]
 	walk("", &spec, func(path string, s *apiextensionsv1.JSONSchemaProps) {
@@ -196,7 +196,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 				refused = refused || err.Field == at
 			}
 			if refused == takes {
-				t.Errorf("%s: %.40v: the schema takes it: %v; Validate says: %v", path, value, takes, errs)
+				t.Errorf("%s: %.40v: accepted by the schema: %t; Validate: %v", path, value, takes, errs)
 			}
 		}
 		switch {
@@ -204,7 +204,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 			sameWords(t, path, s)
 		case s.Type == "object" && s.AdditionalProperties != nil:
 			if most, ok := mostItems[path]; !ok || s.MaxProperties == nil || *s.MaxProperties != most {
-				t.Errorf("%s may hold %v values, not %d", path, s.MaxProperties, most)
+				t.Errorf("%s may have %v values, want %d", path, s.MaxProperties, most)
 			}
 		case s.Type == "object", s.Type == "boolean":
 		case s.Type == "array":
@@ -213,7 +213,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 				most = v1alpha1.MaxListed
 			}
 			if s.MaxItems == nil || *s.MaxItems != most {
-				t.Errorf("%s may hold %v items, not %d", path, s.MaxItems, most)
+				t.Errorf("%s may have %v items, want %d", path, s.MaxItems, most)
 			}
 		case s.Type == "integer":
 			most := int64(*s.Maximum)
@@ -232,11 +232,11 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 		case s.Type == "string" && s.MaxLength != nil:
 			text, ok := longest[path]
 			if !ok {
-				t.Errorf("%s: add the longest text that it takes to longest, and its bound to Validate", path)
+				t.Errorf("%s: add its longest text to longest, and its bound to Validate", path)
 			}
 			if text != "" {
 				if n := int64(len([]rune(text))); n != *s.MaxLength {
-					t.Errorf("%s may have %d characters, not %d", path, *s.MaxLength, n)
+					t.Errorf("%s may have %d characters, want %d", path, *s.MaxLength, n)
 				}
 				try(text, true)
 				try(text+"0", false)
@@ -244,7 +244,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 			try("", s.MinLength == nil || *s.MinLength == 0)
 		case path == "customAttributes[]", path == "service.annotations[]": // rules of the map bound them
 		default:
-			t.Errorf("%s: no value to try it with?", path)
+			t.Errorf("%s: no value to test it with", path)
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 // group57 is a group's name of the greatest length.
 var group57 = strings.Repeat("g", v1alpha1.MaxNameLength)
 
-// sameWords checks that a limit is refused in the words of the schema's rule, which cannot be run here.
+// sameWords checks that Validate refuses a value in the words of the schema's rule, which cannot run here.
 func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 	t.Helper()
 	if len(s.XValidations) != 1 {
@@ -261,7 +261,7 @@ func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 	for _, value := range []any{-1, v1alpha1.MaxReplicas + 1, "101%", "abc", "5", "-1%", "1.5%", ""} {
 		errs := groupWith(t, path, value).Validate()
 		if len(errs) != 1 || errs[0].Field != "spec."+path || errs[0].Detail != s.XValidations[0].Message {
-			t.Errorf("%s: %v: %v; the rule says %s", path, value, errs, s.XValidations[0].Message)
+			t.Errorf("%s: %v: got %v, want the rule's %s", path, value, errs, s.XValidations[0].Message)
 		}
 	}
 	for _, value := range []any{1, v1alpha1.MaxReplicas, "1%", "10%", "99%", "100%"} {
@@ -271,7 +271,7 @@ func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// besides are the fields that are required beside others.
+// besides are the fields that others require.
 var besides = map[string]map[string]any{
 	"":                         {"cpu": 1, "memory": 1, "template": "t"},
 	"networks[]":               {"network": "lab"},
@@ -283,7 +283,7 @@ var besides = map[string]map[string]any{
 	"service.ports[]":          {"port": 80},
 }
 
-// groupWith is a group that is valid but for the value at that path of its spec.
+// groupWith is a group that is valid except for the value at that path of its spec.
 func groupWith(t *testing.T, path string, value any) *v1alpha1.VmGroup {
 	t.Helper()
 	for path != "" {

@@ -13,10 +13,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What a new field of the spec needs, beside its bounds and its place in the full sample: a schema that was generated, a
-// decision whether a change of it replaces members, and a line in docs/fields.md.
+// What a new field of the spec needs, in addition to its bounds and its place in the full sample: a generated schema, a decision
+// whether a change of it replaces members, and a line in docs/fields.md.
 
-// Whoever forgets make generate is told here, by a plain go test.
+// A plain go test reminds you of make generate.
 func TestTheSchemaHasEveryFieldOfTheTypes(t *testing.T) {
 	schema := specFields(t)
 	typed := map[string]bool{}
@@ -28,12 +28,12 @@ func TestTheSchemaHasEveryFieldOfTheTypes(t *testing.T) {
 	}
 	for path := range schema {
 		if !typed[path] {
-			t.Errorf("the CRD has spec.%s, and the types have not: run make generate", path)
+			t.Errorf("the types don't have spec.%s of the CRD: run make generate", path)
 		}
 	}
 }
 
-// typeFields collects the paths of a type's values, as walk has them.
+// typeFields collects the paths of a type's values, in the form of walk.
 func typeFields(path string, of reflect.Type, into map[string]bool) {
 	switch {
 	case of.Kind() == reflect.Pointer:
@@ -50,15 +50,15 @@ func typeFields(path string, of reflect.Type, into map[string]bool) {
 	}
 }
 
-// changedInPlace are the fields whose change replaces no member. All others have to enter the revision, or a change of them
-// would reach new members only.
+// changedInPlace are the fields whose change replaces no member. All others must enter the revision, otherwise a change of them
+// would reach only new members.
 var changedInPlace = []string{
 	"cpu", "memory", "replicas", "inventory", "paused", "adopt[]", "replace[]", "tags[]",
 	"readiness", "update", "healing", "scaleIn", "deletion", "service",
 	"placement.antiAffinity",
-	"placement.datacenter", "placement.folder", // cannot be changed while there are members
+	"placement.datacenter", "placement.folder", // cannot change while there are members
 	"networks[].ipv4.ranges[]", "networks[].ipv6.ranges[]", // the stamp has a member's own addresses
-	"userData", // the digest of its text enters
+	"userData", // the revision has the digest of its text
 }
 
 func TestEveryFieldThatOnlyANewCloneCanChangeEntersTheRevision(t *testing.T) {
@@ -81,7 +81,7 @@ func TestEveryFieldThatOnlyANewCloneCanChangeEntersTheRevision(t *testing.T) {
 	}
 }
 
-// differentValues are values of a field that a spec may have.
+// differentValues are valid values of a field.
 func differentValues(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) (values []any) {
 	t.Helper()
 	switch {

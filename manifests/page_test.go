@@ -14,12 +14,12 @@ import (
 
 const webServers = "../docs/web-servers.md"
 
-// block is the only text on the page that the expression finds between its parentheses.
+// block is the only text on the page that matches the expression's group.
 func block(t *testing.T, expression string) string {
 	t.Helper()
 	found := regexp.MustCompile(expression).FindAllStringSubmatch(string(read(t, webServers)), -1)
 	if len(found) != 1 {
-		t.Fatalf("%s is there %d times", expression, len(found))
+		t.Fatalf("%s occurs %d times", expression, len(found))
 	}
 	return found[0][1]
 }
@@ -45,21 +45,21 @@ func TestThePageOfTheWebServersCanBeFollowed(t *testing.T) {
 		"govc vm.markastemplate " + group.Spec.Template + "\n",
 	} {
 		if !strings.Contains(text, command) {
-			t.Errorf("it does not say: %s", command)
+			t.Errorf("the page doesn't say: %s", command)
 		}
 	}
 	prepare := strict[map[string]any](t, []byte(block(t, `(?s)cat > prepare.yaml <<'END'\n(.*?)END\n`)))
 	if len(prepare) != 2 {
-		t.Errorf("the template is prepared by %v", prepare)
+		t.Errorf("the template is prepared with %v", prepare)
 	}
 }
 
-func TestTheHookRequestOfTheWebServersIsThePagesGroup(t *testing.T) {
+func TestTheHookRequestOfTheWebServersHasThePagesGroup(t *testing.T) {
 	request := strict[hookRequest](t, read(t, "samples/hooks/web-servers.json"))
 	sent, group := valid(t, request.Parent), pageGroup(t)
 	group.Spec.Template = sent.Spec.Template
 	if sent.Name != group.Name || sent.Namespace != group.Namespace || sent.UID == "" || !reflect.DeepEqual(sent.Spec, group.Spec) {
-		t.Errorf("it sends %+v, the page has %+v", sent.Spec, group.Spec)
+		t.Errorf("the request has %+v, the page %+v", sent.Spec, group.Spec)
 	}
 	ref := group.Spec.UserData.SecretKeyRef
 	raw, err := json.Marshal(request.Related["Secret.v1"][group.Namespace+"/"+ref.Name])
@@ -68,12 +68,12 @@ func TestTheHookRequestOfTheWebServersIsThePagesGroup(t *testing.T) {
 	}
 	secret := strict[corev1.Secret](t, raw)
 	if got := string(secret.Data[v1alpha1.DefaultUserDataKey]); got != pageUserData(t) {
-		t.Errorf("the Secret holds %q", got)
+		t.Errorf("the Secret contains %q", got)
 	}
 	for _, name := range []string{"sync", "finalize"} {
 		other := strict[hookRequest](t, read(t, "samples/hooks/"+name+".json"))
 		if uid := strict[v1alpha1.VmGroup](t, other.Parent).UID; uid == sent.UID {
-			t.Errorf("%s.json is of the same UID", name)
+			t.Errorf("%s.json has the same UID", name)
 		}
 	}
 }

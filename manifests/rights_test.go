@@ -30,8 +30,8 @@ func rights(role rbacv1.ClusterRole) map[string][]string {
 	return all
 }
 
-// A kind of child without a right would stop every group, and a right too many is one.
-func TestMetacontrollersRightsAreThoseThatTheControllerNeeds(t *testing.T) {
+// A missing right for a kind of child would stop every group; an excess one is a risk.
+func TestMetacontrollerHasExactlyTheRightsThatTheControllerNeeds(t *testing.T) {
 	objects := build(t, "metacontroller-rights")
 	group := v1alpha1.GroupVersion.Group
 	want := map[string][]string{
@@ -53,17 +53,17 @@ func TestMetacontrollersRightsAreThoseThatTheControllerNeeds(t *testing.T) {
 	got := rights(decode[rbacv1.ClusterRole](t, objects, "ClusterRole/vmgroup-metacontroller"))
 	for what, verbs := range want {
 		if !slices.Equal(got[what], verbs) {
-			t.Errorf("%s: it may %v, and needs %v", what, got[what], verbs)
+			t.Errorf("%s: allowed %v, want %v", what, got[what], verbs)
 		}
 		delete(got, what)
 	}
 	for what, verbs := range got {
-		t.Errorf("%s: it may %v, for nothing", what, verbs)
+		t.Errorf("%s: allowed %v, but not needed", what, verbs)
 	}
 	binding := decode[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding/vmgroup-metacontroller")
 	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != "metacontroller" || binding.Subjects[0].Namespace != "metacontroller" ||
 		binding.RoleRef.Name != "vmgroup-metacontroller" {
-		t.Errorf("bound are %v to %v", binding.Subjects, binding.RoleRef)
+		t.Errorf("the binding is of %v to %v", binding.Subjects, binding.RoleRef)
 	}
 }
 

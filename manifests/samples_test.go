@@ -25,7 +25,7 @@ func read(t *testing.T, path string) []byte {
 	return content
 }
 
-// valid reads a VmGroup that has no unknown key, keeps every key that was written, and is within its bounds.
+// valid reads a VmGroup that has no unknown key, loses none of its keys, and is within its bounds.
 func valid(t *testing.T, raw []byte) v1alpha1.VmGroup {
 	t.Helper()
 	group := strict[v1alpha1.VmGroup](t, raw)
@@ -41,15 +41,15 @@ func valid(t *testing.T, raw []byte) v1alpha1.VmGroup {
 	}
 	written, kept := strict[map[string]any](t, raw), strict[map[string]any](t, again)
 	if a, b := said(written["spec"]), said(kept["spec"]); !reflect.DeepEqual(a, b) {
-		t.Errorf("spec %v is kept as %v", a, b)
+		t.Errorf("spec %v is read as %v", a, b)
 	}
 	if lost := pruned(t, written); len(lost) > 0 {
-		t.Errorf("the schema does not have %v", lost)
+		t.Errorf("the schema doesn't have %v", lost)
 	}
 	return group
 }
 
-// said is the value without what is false or 0, which may be left out.
+// said is the value without false and 0, which may be left out.
 func said(value any) any {
 	fields, ok := value.(map[string]any)
 	if !ok {
@@ -84,7 +84,7 @@ func TestTheSampleGroupsCanBeAppliedTogether(t *testing.T) {
 	for _, path := range sampleGroups(t) {
 		group := valid(t, read(t, path))
 		if other, ok := names[group.Name]; ok {
-			t.Errorf("%s and %s are both of the group %s", path, other, group.Name)
+			t.Errorf("%s and %s are both the group %s", path, other, group.Name)
 		}
 		names[group.Name] = path
 	}
@@ -94,12 +94,12 @@ func TestTheReadmeNamesEverySample(t *testing.T) {
 	readme := string(read(t, "README.md"))
 	for _, path := range sampleGroups(t) {
 		if !strings.Contains(readme, "`"+filepath.Base(path)+"`") {
-			t.Errorf("it does not name %s", path)
+			t.Errorf("the README doesn't name %s", path)
 		}
 	}
 }
 
-// instead are the fields that another one in the full sample excludes: they are shown in a comment there.
+// instead are the fields that others exclude in the full sample, which shows them in a comment.
 var instead = map[string]string{
 	"placement.pool":                "# pool: ",
 	"userData.configMapKeyRef.name": "# configMapKeyRef: {name: ",
@@ -128,12 +128,12 @@ func TestTheFullSampleShowsEveryField(t *testing.T) {
 	}
 	for _, path := range all {
 		if !slices.Contains(shown, path) {
-			t.Errorf("it does not show spec.%s", path)
+			t.Errorf("the sample doesn't show spec.%s", path)
 		}
 	}
 	for _, path := range shown {
 		if !slices.Contains(all, path) {
-			t.Errorf("it shows spec.%s, which does not exist", path)
+			t.Errorf("the sample shows spec.%s, which doesn't exist", path)
 		}
 	}
 }
@@ -157,14 +157,14 @@ func written(path string, value any, f func(string)) {
 func TestTheSampleSecretHasTheKeysThatThePodsRead(t *testing.T) {
 	secret := strict[corev1.Secret](t, read(t, "samples/vc-creds.yaml"))
 	if secret.Name != "vc-creds" || secret.Namespace != "vmgroup-system" {
-		t.Errorf("it is %s/%s", secret.Namespace, secret.Name)
+		t.Errorf("the Secret is %s/%s", secret.Namespace, secret.Name)
 	}
 	if got := slices.Sorted(maps.Keys(secret.StringData)); !slices.Equal(got, []string{"VC_HOST", "VC_PASS", "VC_USER"}) {
-		t.Errorf("its keys are %v", got)
+		t.Errorf("keys: %v", got)
 	}
 }
 
-func TestTheSampleUserDataIsWhatItsGroupAndCloudInitLookFor(t *testing.T) {
+func TestTheSampleUserDataSuitsItsGroupAndCloudInit(t *testing.T) {
 	secret := strict[corev1.Secret](t, read(t, "samples/user-data.yaml"))
 	group := valid(t, read(t, "samples/vmgroup-user-data.yaml"))
 	ref := group.Spec.UserData.SecretKeyRef
@@ -174,20 +174,20 @@ func TestTheSampleUserDataIsWhatItsGroupAndCloudInitLookFor(t *testing.T) {
 	cloudConfig(t, secret.StringData[ref.Key])
 }
 
-// cloudConfig checks that cloud-init would render a text as a template, and read the outcome. It looks for both words at
-// the beginning of their lines, and for the first one nowhere but in the first line.
+// cloudConfig checks that cloud-init would render a text as a template, and read the result. Both words must be at the beginning of
+// a line, and the first one in the first line only.
 func cloudConfig(t *testing.T, text string) {
 	t.Helper()
 	rest, isTemplate := strings.CutPrefix(text, "## template: jinja\n")
 	if !isTemplate || !strings.HasPrefix(rest, "#cloud-config\n") {
-		t.Fatalf("it begins with %.60q", text)
+		t.Fatalf("the text begins with %.60q", text)
 	}
 	if !strings.Contains(rest, "{{ ds.meta_data.ordinal }}") {
-		t.Error("it does not use what a member knows")
+		t.Error("the text doesn't use a member's metadata")
 	}
 	keys := strict[map[string]any](t, []byte(strings.NewReplacer("{{", "", "}}", "").Replace(rest)))
 	if len(keys) == 0 {
-		t.Error("it says nothing")
+		t.Error("the text has no settings")
 	}
 }
 
@@ -200,28 +200,28 @@ type hookRequest struct {
 	Finalizing bool                      `json:"finalizing"`
 }
 
-func TestTheSampleHookRequestsAreOfOneGroup(t *testing.T) {
+func TestTheSampleHookRequestsAreForOneGroup(t *testing.T) {
 	sync := strict[hookRequest](t, read(t, "samples/hooks/sync.json"))
 	finalize := strict[hookRequest](t, read(t, "samples/hooks/finalize.json"))
 	if sync.Finalizing || !finalize.Finalizing {
-		t.Error("finalizing is not what the name of the file says")
+		t.Error("finalizing contradicts the file name")
 	}
 	a, b := valid(t, sync.Parent), valid(t, finalize.Parent)
 	if a.DeletionTimestamp != nil || b.DeletionTimestamp == nil {
-		t.Error("deletionTimestamp is not what the name of the file says")
+		t.Error("deletionTimestamp contradicts the file name")
 	}
 	if a.UID == "" || a.UID != b.UID || a.Name != b.Name || a.Namespace != b.Namespace || !reflect.DeepEqual(a.Spec, b.Spec) {
-		t.Error("they are not of one group")
+		t.Error("the requests are for different groups")
 	}
 	sample := valid(t, read(t, "samples/vmgroup.yaml"))
 	if a.Name != sample.Name || a.Namespace != sample.Namespace || !reflect.DeepEqual(a.Spec, sample.Spec) {
-		t.Error("they are not of the group in samples/vmgroup.yaml")
+		t.Error("the requests are not for the group in samples/vmgroup.yaml")
 	}
 	// Every listed kind of child is present, empty or not, as "Kind.version".
 	kinds := len(decode[compositeController](t, build(t, "root"), "CompositeController/vmgroup").Spec.ChildResources)
 	for name, request := range map[string]hookRequest{"sync": sync, "finalize": finalize} {
 		if _, ok := request.Children["ConfigMap.v1"]; !ok || len(request.Children) != kinds {
-			t.Errorf("%s: children are %v, the controller lists %d kinds", name, request.Children, kinds)
+			t.Errorf("%s: children %v, but the controller lists %d kinds", name, request.Children, kinds)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// structural is the schema as an API server holds it.
+// structural is the schema as an API server uses it.
 func structural(t *testing.T) *schema.Structural {
 	t.Helper()
 	internal := apiextensions.JSONSchemaProps{}
@@ -33,7 +33,7 @@ func structural(t *testing.T) *schema.Structural {
 	return s
 }
 
-// pruned are the fields of an object that an API server would drop in silence.
+// pruned are the fields of an object that an API server would drop silently.
 func pruned(t *testing.T, object map[string]any) []string {
 	t.Helper()
 	return pruning.PruneWithOptions(object, structural(t), true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
@@ -58,7 +58,7 @@ func asObject(t *testing.T, v any) map[string]any {
 	return object
 }
 
-// What the schema lacks would be pruned, so the status would never be as it was answered.
+// The API server would prune fields that the schema lacks, so the status would never equal the answer.
 func TestEveryFieldOfAStatusIsStored(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	status := v1alpha1.VmGroupStatus{
@@ -78,17 +78,17 @@ func TestEveryFieldOfAStatusIsStored(t *testing.T) {
 	for _, part := range []any{status, status.Members[0], status.Quarantined[0], status.Replaced[0], *status.Update} {
 		for v, i := reflect.ValueOf(part), 0; i < v.NumField(); i++ {
 			if v.Field(i).IsZero() {
-				t.Errorf("%T: %s is not tried", part, v.Type().Field(i).Name)
+				t.Errorf("%T: %s is not tested", part, v.Type().Field(i).Name)
 			}
 		}
 	}
 	if lost := pruned(t, asObject(t, map[string]any{"status": status})); len(lost) > 0 {
-		t.Errorf("the schema does not have %v", lost)
+		t.Errorf("the schema doesn't have %v", lost)
 	}
 }
 
-// An API server refuses a null, or a lack of what is required, and with it the whole status.
-func TestAnEmptyStatusHasWhatIsRequiredAndNoNull(t *testing.T) {
+// An API server refuses the whole status for a null or a missing required field.
+func TestAnEmptyStatusHasEveryRequiredFieldAndNoNull(t *testing.T) {
 	status := v1alpha1.VmGroupStatus{Members: []v1alpha1.Member{{}}}
 	raw, err := json.Marshal(status)
 	if err != nil || strings.Contains(string(raw), "null") {
@@ -103,7 +103,7 @@ func TestAnEmptyStatusHasWhatIsRequiredAndNoNull(t *testing.T) {
 	} {
 		for _, required := range has[0] {
 			if !slices.Contains(has[1], required) {
-				t.Errorf("%s: %s is required, and not there: %v", name, required, has[1])
+				t.Errorf("%s: the required %s is missing: %v", name, required, has[1])
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// filesBelow reads a directory, in the order of the names.
+// filesBelow reads a directory, sorted by name.
 func filesBelow(dir string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -53,7 +53,7 @@ func (r release) writeTar(path string, files []file, compressed bool) (err error
 	return zip.Close()
 }
 
-// writeChecksums writes SHA256SUMS, which `sha256sum -c` reads, of everything else in the directory.
+// writeChecksums writes SHA256SUMS for all other files in the directory, in the format of `sha256sum -c`.
 func writeChecksums(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// chart is where the chart is in the checkout.
+// chart is the path of the chart in the checkout.
 const chart = "charts/vmgroup"
 
-// writeChart packs the chart as Helm does, but so that its archive is the same each time.
+// writeChart packs the chart as Helm does, but reproducibly.
 func (r release) writeChart(source, out, metacontroller string) error {
 	dir, err := os.MkdirTemp("", "vmgroup-chart-")
 	if err != nil {
@@ -28,7 +28,7 @@ func (r release) writeChart(source, out, metacontroller string) error {
 		}
 	}
 	if metacontroller == "none" {
-		fmt.Fprintln(os.Stderr, "release: the chart is packed without Metacontroller's: this is no release to publish")
+		fmt.Fprintln(os.Stderr, "release: the chart is packed without Metacontroller's: don't publish this release")
 		metacontroller = ""
 	}
 	to := filepath.Join(dir, "vmgroup")
@@ -65,15 +65,15 @@ func pullMetacontroller(source, dir string) (string, error) {
 		return "", err
 	}
 	if len(meta.Dependencies) != 1 {
-		return "", fmt.Errorf("%s/Chart.yaml has %d dependencies, not one", chart, len(meta.Dependencies))
+		return "", fmt.Errorf("%s/Chart.yaml has %d dependencies, want one", chart, len(meta.Dependencies))
 	}
 	d := meta.Dependencies[0]
 	return filepath.Join(dir, d.Name+"-"+d.Version+".tgz"),
 		command(".", nil, "go", "tool", "helm", "pull", d.Repository+"/"+d.Name, "--version", d.Version, "--destination", dir)
 }
 
-// copyChart copies what the archive has: the files themselves where the checkout has links, without those that .helmignore
-// names, with the version of the release, and with the archive of Metacontroller's chart, or not depending on it.
+// copyChart copies the contents of the archive: files in place of the checkout's links, without those of .helmignore, with the
+// version of the release, and with the archive of Metacontroller's chart or without that dependency.
 func copyChart(source, to string, r release, metacontroller string) error {
 	from := filepath.Join(source, chart)
 	ignored, err := os.ReadFile(filepath.Join(from, ".helmignore"))
@@ -131,7 +131,7 @@ func setImage(path, image string) error {
 	return os.WriteFile(path, []byte(strings.Replace(string(text), named, "  repository: "+image+"\n", 1)), 0o644)
 }
 
-// copyTree copies a directory, and what its links lead to, but for names and paths to skip.
+// copyTree copies a directory, and what its links lead to, except for the names and paths in skip.
 func copyTree(root, below, to string, skip map[string]bool) error {
 	entries, err := os.ReadDir(filepath.Join(root, below))
 	if err != nil {
@@ -168,7 +168,7 @@ func write(path string, content []byte) error {
 	return os.WriteFile(path, content, 0o644)
 }
 
-// kustomize builds a kustomization of these lines that lies at the root of the checkout.
+// kustomize builds a kustomization of these lines at the root of the checkout.
 func kustomize(source string, lines ...string) ([]byte, error) {
 	fsys := filesys.MakeFsInMemory()
 	manifests := filepath.Join(source, "manifests")

@@ -37,13 +37,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// helmBinary is where go keeps the Helm that go.mod pins.
+// helmBinary is where go keeps the Helm version of go.mod.
 var helmBinary = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "tool", "-n", "helm").Output()
 	return strings.TrimSpace(string(out)), err
 })
 
-// helm runs Helm on the chart; its error has what Helm complained of.
+// helm runs Helm on the chart; its error contains Helm's complaint.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	dir, err := unpacked()
@@ -79,7 +79,7 @@ func parse(t *testing.T, text string) objects {
 		}
 		id := fmt.Sprintf("%s/%s", o["kind"], o["metadata"].(map[string]any)["name"])
 		if all[id] != nil {
-			t.Errorf("%s is there twice", id)
+			t.Errorf("%s exists twice", id)
 		}
 		all[id] = o
 	}
@@ -109,7 +109,7 @@ func kustomized(t *testing.T, lines ...string) objects {
 	return parse(t, string(text))
 }
 
-// at returns what is at a path of keys, or nil.
+// at returns the value at a path of keys, or nil.
 func at(o map[string]any, path ...string) any {
 	var v any = o
 	for _, key := range path {
@@ -122,7 +122,7 @@ func at(o map[string]any, path ...string) any {
 	return v
 }
 
-// comparable takes away what may differ between kustomize and Helm, and puts lists of named things in order.
+// comparable removes what may differ between kustomize and Helm, and sorts lists of named objects.
 func comparable(t *testing.T, all objects) objects {
 	t.Helper()
 	text, err := json.Marshal(all)
@@ -135,7 +135,7 @@ func comparable(t *testing.T, all objects) objects {
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
-	delete(all, "Namespace/vmgroup-system") // Helm wants it there already
+	delete(all, "Namespace/vmgroup-system") // Helm requires it to exist
 	if deployment := all["Deployment/vmgroup"]; deployment != nil {
 		delete(at(deployment, "spec", "template", "metadata", "annotations").(map[string]any), "checksum/settings")
 		pod := at(deployment, "spec", "template", "spec").(map[string]any)
@@ -168,7 +168,7 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 	for name, c := range map[string]struct {
 		values []string
 		tree   []string
-		made   []string // what Helm makes beyond it
+		made   []string // what only Helm makes
 	}{
 		"the base":      {values: []string{existing}, tree: []string{"resources: [manifests]"}},
 		"the simulator": {values: []string{"simulator=true"}, tree: []string{"resources: [manifests/overlays/simulator]"}},
@@ -223,7 +223,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}
 }
 
-// A chart that Helm cannot change values of is no chart: each value is used by a template, or is Metacontroller's.
+// Each value must be used by a template, or be Metacontroller's.
 func TestEveryValueIsUsedAndInTheSchema(t *testing.T) {
 	dir, err := unpacked()
 	if err != nil {

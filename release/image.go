@@ -18,10 +18,10 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// maxImage is the most that an image may take to download, in bytes.
+// maxImage is the most that an image may have to download, in bytes.
 const maxImage = 30 << 20
 
-// writeImage writes one OCI image layout, as a tar, with the image for each architecture: what the Dockerfile makes.
+// writeImage writes one OCI image layout, as a tar, with the image for each architecture: the same as the Dockerfile's.
 func (r release) writeImage(binaries map[platform]string, path string) error {
 	images := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range platforms {
@@ -47,7 +47,7 @@ func (r release) writeImage(binaries map[platform]string, path string) error {
 	}
 	if err := store.AppendIndex(images, layout.WithAnnotations(map[string]string{
 		"org.opencontainers.image.ref.name": r.tag,
-		"io.containerd.image.name":          r.image + ":" + r.tag, // so that `ctr images import` and kind know its name
+		"io.containerd.image.name":          r.image + ":" + r.tag, // lets `ctr images import` and kind know its name
 	})); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (r release) imageOf(p platform, binary string) (v1.Image, error) {
 		return nil, err
 	}
 	if size, err := layer.Size(); err != nil || size > maxImage {
-		return nil, fmt.Errorf("%s/%s has %d bytes compressed, and may have %d: %w", p.os, p.arch, size, maxImage, err)
+		return nil, fmt.Errorf("%s/%s has %d bytes compressed, want at most %d: %w", p.os, p.arch, size, maxImage, err)
 	}
 	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layer)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r release) imageOf(p platform, binary string) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// root is what an image holds: the binary, the authorities that it trusts, and /tmp.
+// root is the content of an image: the binary, the authorities that it trusts, and /tmp.
 func (r release) root(binary string) ([]file, error) {
 	program, err := os.ReadFile(binary)
 	if err != nil {
@@ -115,7 +115,7 @@ func (r release) root(binary string) ([]file, error) {
 	}, nil
 }
 
-// authorities are Mozilla's, but for those that it trusts only in part, which a file can't express.
+// authorities are Mozilla's, except for those that it trusts only in part, which a file can't express.
 func authorities() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {
@@ -126,14 +126,14 @@ func authorities() []byte {
 	return text.Bytes()
 }
 
-// file is a file of an archive; its name ends in a slash if it is a directory.
+// file is a file of an archive; the name of a directory ends in a slash.
 type file struct {
 	name    string
 	mode    int64
 	content []byte
 }
 
-// tar writes files as an archive that says nothing of who made it, and when.
+// tar writes files as an archive that is independent of who made it, and when.
 func (r release) tar(to io.Writer, files []file) error {
 	w := tar.NewWriter(to)
 	for _, f := range files {

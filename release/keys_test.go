@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// secret are the data of a Secret that Helm made.
+// secret is the data of a Secret that Helm made.
 func secret(t *testing.T, all objects, name string) map[string][]byte {
 	t.Helper()
 	data := map[string][]byte{}
@@ -31,7 +31,7 @@ func fit(t *testing.T, all objects) {
 	server, client := secret(t, all, "vmgroup-tls"), secret(t, all, "vmgroup-hook-client")
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(client["ca.crt"]) || string(client["ca.crt"]) != string(server["ca.crt"]) {
-		t.Fatal("server and caller do not have the same authority")
+		t.Fatal("server and caller have different authorities")
 	}
 	for _, c := range []struct {
 		data  map[string][]byte
@@ -56,7 +56,7 @@ func fit(t *testing.T, all objects) {
 	}
 }
 
-func TestTheKeysThatHelmMakesFitTogether(t *testing.T) {
+func TestTheKeysThatHelmMakesMatch(t *testing.T) {
 	all := rendered(t)
 	fit(t, all)
 	token := secret(t, all, "vmgroup-hook-token")["token"]
@@ -75,7 +75,7 @@ func TestTheSimulatorAndExistingKeysNeedNoSecret(t *testing.T) {
 	}
 }
 
-// A second install has other names for what a cluster has once, and leaves the rest to the first.
+// A second install has other names for cluster-wide objects, and leaves the rest to the first.
 func TestASecondInstallSharesNoObjectWithTheFirst(t *testing.T) {
 	cluster := map[string]bool{}
 	for id, o := range rendered(t) {
@@ -92,7 +92,7 @@ func TestTheMetacontrollerOfTheChartMayCallTheHooksAndHasTheRights(t *testing.T)
 	all := rendered(t, "metacontroller.enabled=true")
 	subjects, _ := at(all["ClusterRoleBinding/vmgroup-metacontroller"], "subjects").([]any)
 	if len(subjects) != 1 || subjects[0].(map[string]any)["namespace"] != "vmgroup-system" || subjects[0].(map[string]any)["name"] != "metacontroller" {
-		t.Errorf("the rights are those of %v", subjects)
+		t.Errorf("the rights are bound to %v", subjects)
 	}
 	ingress, _ := at(all["NetworkPolicy/vmgroup"], "spec", "ingress").([]any)
 	from := ingress[0].(map[string]any)["from"].([]any)[0].(map[string]any)
@@ -101,7 +101,7 @@ func TestTheMetacontrollerOfTheChartMayCallTheHooksAndHasTheRights(t *testing.T)
 	}
 }
 
-func TestTheScriptPrintsKeysThatFitTogether(t *testing.T) {
+func TestTheScriptPrintsKeysThatMatch(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip(err)
 	}

@@ -1,7 +1,7 @@
-// Command release builds everything that a release of VmGroup has into a directory: static binaries, an OCI image layout
-// for both architectures, the Helm chart, install.yaml, an SBOM, notes from CHANGELOG.md, and checksums of all that. The
-// same commit, version, image name and Go give the same bytes: the time of every file is that of the commit, and the
-// image trusts Mozilla's authorities as a module in go.mod pins them, not those of the machine. `make release` runs it.
+// Command release builds a release of VmGroup into a directory: static binaries, an OCI image layout for both architectures, the
+// Helm chart, install.yaml, an SBOM, notes from CHANGELOG.md, and checksums of all these. The same commit, version, image name and
+// version of Go give the same bytes: the time of every file is that of the commit, and the image trusts the Mozilla authorities of
+// a module in go.mod, not those of the machine. `make release` runs it.
 package main
 
 import (
@@ -19,9 +19,9 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// release is what there is to know of a release.
+// release describes a release.
 type release struct {
-	version string    // vX.Y.Z, perhaps with a pre-release
+	version string    // vX.Y.Z, or with a pre-release
 	image   string    // name of the image, without a tag
 	tag     string    // of the image
 	time    time.Time // of every file
@@ -61,7 +61,7 @@ func run() error {
 	return r.build(*source, *out, *metacontroller)
 }
 
-// build makes the parts of a release, in the order in which one needs another.
+// build makes the parts of a release, each after those that it needs.
 func (r release) build(source, out, metacontroller string) error {
 	notes, err := r.notes(source)
 	if err != nil {
@@ -98,13 +98,13 @@ func (r release) build(source, out, metacontroller string) error {
 	return writeChecksums(out)
 }
 
-// commitTime is SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch), or when HEAD was committed.
+// commitTime is SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch), or the time of the commit HEAD.
 func commitTime(source string) (time.Time, error) {
 	epoch := os.Getenv("SOURCE_DATE_EPOCH")
 	if epoch == "" {
 		out, err := exec.Command("git", "-C", source, "log", "-1", "--format=%ct").Output()
 		if err != nil {
-			return time.Time{}, fmt.Errorf("when was HEAD committed? %w", err)
+			return time.Time{}, fmt.Errorf("read the commit time of HEAD: %w", err)
 		}
 		epoch = strings.TrimSpace(string(out))
 	}
@@ -112,7 +112,7 @@ func commitTime(source string) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), err
 }
 
-// notes is the section of CHANGELOG.md for this version; a pre-release may have that of what is unreleased.
+// notes returns the section of CHANGELOG.md for this version; a pre-release may have the section Unreleased.
 func (r release) notes(source string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(source, "CHANGELOG.md"))
 	if err != nil {
@@ -128,7 +128,7 @@ func (r release) notes(source string) ([]byte, error) {
 	return []byte("# VmGroup " + r.number() + "\n\n" + section + "\n"), nil
 }
 
-// changes is the text below the heading of a version, which a date may follow.
+// changes returns the text below the heading of a version, which may have a date.
 func changes(text, version string) (string, bool) {
 	for section := range strings.SplitSeq("\n"+text, "\n## ") {
 		heading, body, _ := strings.Cut(section, "\n")
@@ -139,7 +139,7 @@ func changes(text, version string) (string, bool) {
 	return "", false
 }
 
-// command runs a program in a directory; its error has what the program complained of.
+// command runs a program in a directory; its error contains what the program printed to stderr.
 func command(dir string, env []string, name string, args ...string) error {
 	c := exec.Command(name, args...)
 	c.Dir, c.Env = dir, append(os.Environ(), env...)

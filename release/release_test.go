@@ -15,11 +15,11 @@ func TestNotesAreTheSectionOfTheVersion(t *testing.T) {
 		}
 	}
 	if got, found := changes(text, "1.2"); found {
-		t.Errorf("1.2 has %q", got)
+		t.Errorf("1.2: %q", got)
 	}
 }
 
-func TestOnlyAPreReleaseMayHaveTheNotesOfWhatIsUnreleased(t *testing.T) {
+func TestOnlyAPreReleaseMayUseTheUnreleasedNotes(t *testing.T) {
 	if _, err := (release{version: "v99.0.0"}).notes(repository); err == nil || !strings.Contains(err.Error(), "99.0.0") {
 		t.Errorf("a release without a section: %v", err)
 	}
@@ -28,7 +28,7 @@ func TestOnlyAPreReleaseMayHaveTheNotesOfWhatIsUnreleased(t *testing.T) {
 	}
 }
 
-func TestAnArchiveIsTheSameTwiceAndSaysNothingOfItsMaker(t *testing.T) {
+func TestAnArchiveIsReproducibleAndDoesNotNameItsMaker(t *testing.T) {
 	r := release{time: time.Unix(1700000000, 0)}
 	var one, two bytes.Buffer
 	for _, to := range []*bytes.Buffer{&one, &two} {
@@ -37,7 +37,7 @@ func TestAnArchiveIsTheSameTwiceAndSaysNothingOfItsMaker(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(one.Bytes(), two.Bytes()) {
-		t.Error("it differs")
+		t.Error("the archives differ")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom says in CycloneDX what is in the binaries, as they say themselves, and in the image.
+// sbom describes in CycloneDX what is in the binaries, by their own build information, and in the image.
 func (r release) sbom(binaries map[platform]string) ([]byte, error) {
 	components := map[string]cdx.Component{}
 	for _, path := range binaries {
@@ -55,7 +55,7 @@ func (r release) sbom(binaries map[platform]string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// add adds a module; its checksum is the one of go.sum, a SHA-256 of its files' hashes.
+// add adds a module; its checksum is that of go.sum, a SHA-256 of its files' hashes.
 func add(components map[string]cdx.Component, path, version, sum string) {
 	ref := "pkg:golang/" + path + "@" + version
 	c := cdx.Component{BOMRef: ref, Type: cdx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: ref}
