@@ -55,7 +55,9 @@ test: ## Run all tests; with -race where a C compiler exists (with CI=true it mu
 	fi; \
 	export GOGC=$${GOGC:-400} GORACE="atexit_sleep_ms=0 $$GORACE"; \
 	[ -n "$$TMPDIR" ] || [ ! -w /dev/shm ] || export GOTMPDIR="$${GOTMPDIR:-/tmp}" TMPDIR=/dev/shm; \
-	$(GO) test $$race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off -timeout 30m $(TESTFLAGS) ./... # make lint vets
+	failed=; for dir in . manifests; do \
+		(cd $$dir && $(GO) test $$race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off -timeout 30m $(TESTFLAGS) ./...) || failed=1; \
+	done; [ -z "$$failed" ] # make lint vets
 
 .PHONY: bench
 bench: ## Run the benchmarks
@@ -136,7 +138,7 @@ verify: ## Check that generated files and go.mod are up to date
 	$(call generate-into,$$tmp,$$tmp); $(call reference-into,$$tmp); \
 	diff -u docs/api.md "$$tmp/api.md" && diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
 		{ echo "generated files are out of date: run make generate" >&2; exit 1; }
-	@for dir in . release test/e2e test/e2e/kubernetes test/judges test/linters; do \
+	@for dir in . manifests release test/e2e test/e2e/kubernetes test/judges test/linters; do \
 		(cd $$dir && $(GO) mod tidy -diff) || { echo "go.mod or go.sum of $$dir is out of date: run go mod tidy there" >&2; exit 1; }; \
 	done
 
@@ -145,7 +147,7 @@ lint: ## Check format, go vet, staticcheck, kube-api-linter and kube-score
 	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "run gofmt -w on:" $$bad >&2; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
-	@set -e; for dir in release test/e2e test/judges test/linters; do \
+	@set -e; for dir in manifests release test/e2e test/judges test/linters; do \
 		(cd $$dir && set -x && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); \
 	done
 	cd test/linters && $(GO) test -count=1 ./...

@@ -22,10 +22,11 @@ import (
 
 // answers are what the hooks answer in the stories and for the random observations of sync/planner, each status and child once.
 var answers = sync.OnceValues(func() (a struct{ statuses, children []json.RawMessage }, err error) {
-	dir, err := filepath.Abs(shared.dir)
+	dir, err := os.MkdirTemp("", "vmgroup-e2e-")
 	if err != nil {
 		return a, err
 	}
+	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, "answers")
 	c := exec.Command("go", "test", "-count=1", "-vet=off", "-run=^TestTheCorpusIsWritten$", "./sync/planner", "-corpus", file)
 	c.Dir = repository

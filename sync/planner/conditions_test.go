@@ -6,62 +6,11 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
-
-// computed is what kstatus makes of a group with that status, as the API server stores it.
-func computed(t *testing.T, g *v1alpha1.VmGroup, s *v1alpha1.VmGroupStatus) kstatus.Status {
-	t.Helper()
-	stored := *g
-	stored.Status = *s
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&stored)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := kstatus.Compute(&unstructured.Unstructured{Object: content})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result.Status
-}
-
-// Flux, Argo CD and others go by kstatus: a group that waits for an operator has failed, one that is worked on is in progress.
-func TestToolsDistinguishAStoppedGroupFromOneInProgress(t *testing.T) {
-	wanted := map[v1alpha1.Phase]kstatus.Status{v1alpha1.PhaseRunning: kstatus.CurrentStatus, v1alpha1.PhasePending: kstatus.InProgressStatus,
-		v1alpha1.PhaseError: kstatus.FailedStatus}
-	seen := map[kstatus.Status]int{}
-	for name, tell := range allStories() {
-		s := newStory()
-		s.heard = func(r *plan.Result) {
-			want := wanted[r.Status.Phase]
-			if !s.o.Group.DeletionTimestamp.IsZero() {
-				want = kstatus.TerminatingStatus
-			}
-			got := computed(t, s.o.Group, &r.Status)
-			if got != want {
-				t.Errorf("%s: %s is %s for kstatus, not %s: %s", name, r.Status.Phase, got, want, r.Status.LastMessage)
-			}
-			seen[got]++
-			edited := s.o.Group.DeepCopy()
-			edited.Generation++
-			if got := computed(t, edited, &r.Status); got != kstatus.InProgressStatus && got != kstatus.TerminatingStatus {
-				t.Errorf("%s: %s although the spec was edited since", name, got)
-			}
-		}
-		tell(s)
-	}
-	for _, status := range []kstatus.Status{kstatus.CurrentStatus, kstatus.InProgressStatus, kstatus.FailedStatus, kstatus.TerminatingStatus} {
-		if seen[status] == 0 {
-			t.Errorf("no story comes to %s", status)
-		}
-	}
-}
 
 // statusOf is a condition's status; empty if it is absent.
 func statusOf(s *v1alpha1.VmGroupStatus, kind string) metav1.ConditionStatus {
