@@ -16,6 +16,7 @@ BREAKS      ?= 2h
 ROUND       ?= 1000
 PACKED      ?= 4
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 CRD_REF_DOCS := github.com/elastic/crd-ref-docs@v0.3.0
 GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.11
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
@@ -23,7 +24,7 @@ CRD         := manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml
 DEEPCOPY    := api/v1alpha1/zz_generated.deepcopy.go
 
 # $(call generate-into,<directory of the CRD>,<directory of the Go file>)
-generate-into = $(GO) tool controller-gen paths=./api/... crd object output:crd:dir=$(1) output:object:dir=$(2)
+generate-into = $(GO) run $(CONTROLLER_GEN) paths=./api/... crd object output:crd:dir=$(1) output:object:dir=$(2)
 
 # $(call reference-into,<directory of api.md>)
 reference-into = $(GO) run $(CRD_REF_DOCS) --source-path=api/v1alpha1 --config=docs/api/config.yaml --templates-dir=docs/api --renderer=markdown --log-level=ERROR --output-path=$(1)/api.md
