@@ -19,6 +19,7 @@ type groupBody struct {
 	ReadyMembers, AllDesired int
 	Elsewhere                bool
 	Blocks                   []block
+	Notes                    []block
 	UnderWay                 []step
 	Next                     plan.Outlook
 	Members                  []member
@@ -26,7 +27,7 @@ type groupBody struct {
 	Recent                   []deed
 }
 
-// block is what hinders a group, and what to do about it.
+// block is what hinders a group, and what to do about it; a note says how its members are.
 type block struct {
 	plan.FaultReport
 	Key string
@@ -70,7 +71,11 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 	}
 	for i := range g.Faults {
 		f := g.Faults[i]
-		b.Blocks = append(b.Blocks, block{f, fmt.Sprintf("f-%s-%s-%s", f.Condition, f.VM, f.Reason), p.manual.reason(f.Reason)})
+		list := &b.Notes
+		if f.Hinders() {
+			list = &b.Blocks
+		}
+		*list = append(*list, block{f, fmt.Sprintf("f-%s-%s-%s", f.Condition, f.VM, f.Reason), p.manual.reason(f.Reason)})
 	}
 	for i := range g.Pending {
 		s := step{PendingReport: g.Pending[i], Key: "p-" + string(g.Pending[i].Op) + "-" + g.Pending[i].VM}

@@ -110,6 +110,28 @@ func TestAGroupsPageTellsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 	}
 }
 
+func TestAnOrdinaryRollIsNoHindrance(t *testing.T) {
+	t.Parallel()
+	g := report("shop", "web", v1alpha1.PhasePending, "x")
+	g.Faults = []plan.FaultReport{
+		{Condition: v1alpha1.ConditionMembersDiffer, Reason: "DiffersFromSpec", Message: "web-0 was made from another template"},
+		{Condition: v1alpha1.ConditionTemplateChanged, Reason: "TemplateChanged", Message: "the template t is not what these were cloned from: web-0; they are replaced"}}
+	p := New(Config{Source: &source{groups: []plan.Report{g}}})
+	_, body, _ := get(p, "/ui/groups/shop/web", "")
+	if text := textOf(t, body); strings.Contains(text, "hinders") ||
+		!strings.Contains(text, "Members DiffersFromSpec web-0 was made from another template TemplateChanged the template t is not what these were cloned from") {
+		t.Errorf("the group: %s", text)
+	}
+	if _, body, _ = get(p, "/", ""); strings.Contains(body, "DiffersFromSpec") || strings.Contains(body, "TemplateChanged") {
+		t.Errorf("the overview: %s", textOf(t, body))
+	}
+	g.Faults = append(g.Faults, plan.FaultReport{Condition: v1alpha1.ConditionUpdateHeld, Reason: "UpdateHeld", Message: "1 of 3 are updated"})
+	_, body, _ = get(New(Config{Source: &source{groups: []plan.Report{g}}}), "/ui/groups/shop/web", "")
+	if text := textOf(t, body); !strings.Contains(text, "What hinders, and what to do UpdateHeld 1 of 3 are updated") {
+		t.Errorf("held: %s", text)
+	}
+}
+
 func TestTheOverviewListsWhatWaitsForAPersonFirst(t *testing.T) {
 	t.Parallel()
 	s := &source{slots: plan.Slots{Most: 8, Running: 7, Waiting: 2}, health: plan.Health{Known: true}, groups: []plan.Report{

@@ -37,7 +37,7 @@ type Report struct {
 	DesiredReplicas int32 `json:"desiredReplicas,omitempty"`
 	// Members are as in the status.
 	Members []v1alpha1.Member `json:"members"`
-	// Pending is what is under way or backing off; Faults are what hinders.
+	// Pending is what is under way or backing off; Faults are what is unusual.
 	Pending []PendingReport `json:"pending"`
 	Faults  []FaultReport   `json:"faults"`
 	// WaitsForSlot reports whether the next step waits for those of other groups to end.
@@ -97,12 +97,18 @@ func ReportPending(a *Action, state State, fault Fault) PendingReport {
 	return p
 }
 
-// FaultReport is something that hinders: a condition of the group, or why an action for a member failed.
+// FaultReport is something unusual: a condition of the group, or why an action for a member failed.
 type FaultReport struct {
 	Condition string `json:"condition,omitempty"`
 	VM        string `json:"vm,omitempty"`
 	Reason    string `json:"reason"`
 	Message   string `json:"message"`
+}
+
+// Hinders reports whether something keeps the group from its spec. That members differ is no hindrance: an update changes that, or
+// another condition says what it waits for.
+func (f *FaultReport) Hinders() bool {
+	return f.Condition != v1alpha1.ConditionMembersDiffer && f.Condition != v1alpha1.ConditionTemplateChanged
 }
 
 // PlanReport is a plan: the steps that were wanted then, each with its reason.
@@ -135,7 +141,7 @@ func (a Action) MemberName() string {
 	return a.VM
 }
 
-// ReportFaults reports what hinders: the conditions that are True only while something does, and the faults of pending
+// ReportFaults reports what is unusual: the conditions that are True only while something is, and the faults of pending
 // actions.
 func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []FaultReport {
 	faults := []FaultReport{}
