@@ -217,11 +217,11 @@ func TestEveryConditionAndReasonHasAnAnchorInTroubleshooting(t *testing.T) {
 	}
 }
 
-// The links of alerts are addresses of these documents.
+// The links of alerts are names of these documents; whoever installs the alerts says where they are.
 func TestEveryAlertLinksToItsPlaceInTroubleshooting(t *testing.T) {
 	all := anchors(read(t, "troubleshooting.md"))
 	alerts := regexp.MustCompile(`(?m)^ +- alert: (\w+)`)
-	links := regexp.MustCompile(`(?m)^ +runbook_url: https://\S+/docs/troubleshooting\.md#(\w+)$`)
+	links := regexp.MustCompile(`(?m)^ +runbook_url: docs/troubleshooting\.md#(\w+)$`)
 	seen := 0
 	for path, text := range files(t, ".yaml") {
 		names, urls := alerts.FindAllStringSubmatch(text, -1), links.FindAllStringSubmatch(text, -1)

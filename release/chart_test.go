@@ -204,6 +204,35 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 	}
 }
 
+func TestTheAlertsLinkToWhereTheDocumentsAreSaidToBe(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(repository, "docs/day-to-day.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipe, _ := strings.Cut(string(page), "```yaml\nconfigMapGenerator:\n- name: runbooks")
+	recipe, _, _ = strings.Cut(recipe, "```")
+	const base = "https://git.example.com/vmgroup/blob/v1.2.3/"
+	for tool, all := range map[string]objects{
+		"Helm": rendered(t, "hooks.keys=existing", "monitoring.enabled=true", "monitoring.runbookBaseURL="+base),
+		"kustomize": kustomized(t, "resources: [manifests]", "components: [manifests/components/monitoring]",
+			"configMapGenerator:\n- name: runbooks"+recipe),
+	} {
+		text, err := json.Marshal(all["PrometheusRule/vmgroup"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		alerts := strings.Count(string(text), `"alert":`)
+		if links := strings.Count(string(text), `"runbook_url":"`+base+"docs/troubleshooting.md#"); alerts < 5 || links != alerts {
+			t.Errorf("%s: %d alerts, %d links", tool, alerts, links)
+		}
+		for id := range all {
+			if strings.HasPrefix(id, "ConfigMap/runbooks") {
+				t.Errorf("%s applies %s", tool, id)
+			}
+		}
+	}
+}
+
 func TestHelmFindsNothingWrongWithTheChart(t *testing.T) {
 	for _, values := range []string{"simulator=false", "simulator=true", "hooks.keys=cert-manager", "monitoring.enabled=true"} {
 		if out, err := helm(t, "lint", "--strict", "--kube-version", "1.30.0", "--set", values); err != nil {
@@ -215,7 +244,7 @@ func TestHelmFindsNothingWrongWithTheChart(t *testing.T) {
 func TestWrongValuesAreRefused(t *testing.T) {
 	for _, wrong := range []string{
 		"replica=3", "replicas=many", "hooks.keys=none", "settings.VC_PASS=secret", "settings.vc_folder=x", "vcenter.host=vc.example.com", "image.digest=sha256:12",
-		"podLabels.app\\.kubernetes\\.io/name=other", "networkPolicy.vcenterCIDRs={vc.example.com}", "compositeController.name=Web",
+		"podLabels.app\\.kubernetes\\.io/name=other", "networkPolicy.vcenterCIDRs={vc.example.com}", "monitoring.runbookBaseURL=git.example.com", "compositeController.name=Web",
 	} {
 		if out, err := helm(t, "template", "vmgroup", "--set", wrong); err == nil || !strings.Contains(err.Error(), "values") {
 			t.Errorf("%s: %v\n%.200s", wrong, err, out)
