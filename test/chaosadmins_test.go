@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -144,10 +145,10 @@ var operators = []operation{
 		}
 		err := l.onFolder(folder, (*object.Folder).Destroy)
 		l.say("an operator deletes %s: %v", folder, err)
-		there := refsOf(l.VMs())
-		for ref, vm := range l.unmanaged {
-			if strings.HasPrefix(vm.Path, folder+"/") && !slices.Contains(there, ref) {
+		for ref, vm := range maps.Clone(l.unmanaged) {
+			if strings.HasPrefix(vm.Path, folder+"/") {
 				delete(l.unmanaged, ref)
+				l.isUnmanaged(vm.Path) // it may be there, and off: the folder stays if a VM in it refuses
 			}
 		}
 	}},
