@@ -1,7 +1,9 @@
 package vsphere
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -61,7 +63,13 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 		}
 	}
 	began := false
+	var stopped error // by begin; its error must not reach the calls around it, which would take it for theirs and drop their session
 	begin := sync.OnceValue(func() (err error) {
+		defer func() {
+			if stopped = err; err != nil {
+				err = errNotBegun
+			}
+		}()
 		stamp := m.Stamp
 		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details.Prepared)
 		stamp.Generation = max(stamp.Generation, a.Generation)
@@ -79,11 +87,13 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 			v.prepareAgain(ctx, ref, a, m.ChangeVersion)
 		}
 	}()
-	if err := v.setTags(ctx, a, a.Details.Spec.Tags, former.Tags, begin); err != nil {
+	if err := v.setTags(ctx, a, a.Details.Spec.Tags, former.Tags, begin); stopped != nil {
+		return stopped
+	} else if err != nil {
 		return v.tagFailure(ctx, ref, a, err)
 	}
 	if err := v.setAttributes(ctx, a, now.values, a.Details.Spec.CustomAttributes, former.Attributes, begin); err != nil {
-		return err
+		return cmp.Or(stopped, err)
 	}
 	stamp := m.Stamp
 	stamp.Prepared, stamp.Generation = a.Details.Prepared, max(stamp.Generation, a.Generation)
@@ -92,6 +102,8 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	}
 	return v.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
 }
+
+var errNotBegun = errors.New("the stamp could not say that the preparation begins")
 
 // prepareAgain follows a preparation that failed after its first write, which left changeVersion. What it set since may have
 // undone what another replica did, whose stamp says that the member is prepared: prepareAgain changes the stamp to say that it is

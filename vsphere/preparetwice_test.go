@@ -20,13 +20,7 @@ func TestAnAttributeThatAnotherReplicaTakesOffLateIsSetAgain(t *testing.T) {
 		moRef := newer.member(0).MoRef
 		newer.do(preparing(newer.vm(moRef), attributes("owner", "ann")))
 
-		wire, err := w.Wire(w.Network.Listen())
-		w.must(err)
-		cfg := w.config()
-		cfg.Host, cfg.Through = wire.URL().Host, wire.Direct
-		v, err := New(cfg)
-		w.must(err)
-		older := w.run(v)
+		older, wire := w.startWired()
 		frozen, thaw := make(chan struct{}), make(chan struct{})
 		wire.On(func(c vcsim.Call) vcsim.Break {
 			if c.Method == "SetField" {
@@ -50,6 +44,30 @@ func TestAnAttributeThatAnotherReplicaTakesOffLateIsSetAgain(t *testing.T) {
 		newer.do(preparing(newer.vm(moRef), wanted))
 		if has := w.attributes("web-0"); !maps.Equal(has, wanted.CustomAttributes) {
 			t.Errorf("it has %v", has)
+		}
+	})
+}
+
+// Found by a randomized test (test, seed 202025): the next session was taken for lost as well, and stayed in vCenter.
+func TestASessionThatEndsTwiceDuringAPreparationLeavesNoOtherBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p, wire := w.startWired()
+		vm, left := p.member(0), 2
+		wire.On(func(c vcsim.Call) vcsim.Break {
+			if c.Method != "ReconfigVM_Task" || left == 0 {
+				return vcsim.Break{}
+			}
+			left--
+			return vcsim.Break{Kind: vcsim.SessionGone}
+		})
+		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonNotAuthenticated {
+			t.Errorf("%+v", f)
+		}
+		p.do(preparing(p.vm(vm.MoRef), attributes("owner", "shop")))
+		if n := w.Sessions(); n != 1 {
+			t.Errorf("vCenter has %d sessions", n)
 		}
 	})
 }

@@ -193,13 +193,7 @@ func TestACallThatTakesAMemberDownIsGivenUpBeforeAnotherReplicaActs(t *testing.T
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				wire, err := w.Wire(w.Network.Listen())
-				w.must(err)
-				cfg := w.config()
-				cfg.Host, cfg.Through = wire.URL().Host, wire.Direct
-				v, err := New(cfg)
-				w.must(err)
-				p := w.run(v)
+				p, wire := w.startWired()
 				vm := p.running(0, true)
 				wire.On(func(call vcsim.Call) vcsim.Break {
 					if call.Method == method {

@@ -69,6 +69,18 @@ func (w *world) start() *process {
 	return w.run(v)
 }
 
+// startWired starts a process whose calls can be made to fail.
+func (w *world) startWired() (*process, *vcsim.Wire) {
+	w.t.Helper()
+	wire, err := w.Wire(w.Network.Listen())
+	w.must(err)
+	cfg := w.config()
+	cfg.Host, cfg.Through = wire.URL().Host, wire.Direct
+	v, err := New(cfg)
+	w.must(err)
+	return w.run(v), wire
+}
+
 func (w *world) run(v *VCenter) *process {
 	w.t.Helper()
 	p := &process{VCenter: v, t: w.t, world: w, news: map[types.UID]int{}, bell: make(chan struct{}, 1)}
