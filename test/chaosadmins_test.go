@@ -146,7 +146,8 @@ var operators = []operation{
 		err := l.onFolder(folder, (*object.Folder).Destroy)
 		l.say("an operator deletes %s: %v", folder, err)
 		for ref, vm := range maps.Clone(l.unmanaged) {
-			if strings.HasPrefix(vm.Path, folder+"/") {
+			away := slices.ContainsFunc(l.Away(), func(x vcsim.VM) bool { return x.InstanceUUID == vm.InstanceUUID })
+			if strings.HasPrefix(vm.Path, folder+"/") && !away {
 				delete(l.unmanaged, ref)
 				l.isUnmanaged(vm.Path) // it may be there, and off: the folder stays if a VM in it refuses
 			}
