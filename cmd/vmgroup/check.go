@@ -95,7 +95,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	case s.guestTimeout <= 0:
 		return usageError{fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)}
 	}
-	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, Hidden: s.hidden, GuestPatience: s.guestTimeout}
+	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, Hidden: s.hidden, GuestTimeout: s.guestTimeout}
 	groups, err := s.read(in, func(o *other) { fmt.Fprintln(progress, "…", plan.Printable(o.note())) })
 	if err != nil {
 		return usageError{err}

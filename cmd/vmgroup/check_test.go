@@ -37,7 +37,7 @@ func TestACheckOfTheEmbeddedVCenterSucceeds(t *testing.T) {
 			t.Errorf("a line has %d characters: %s", n, line)
 		}
 	}
-	if !strings.Contains(errs, "… making the scratch folder") {
+	if !strings.Contains(errs, "… creating the scratch folder") {
 		t.Errorf("no progress: %s", errs)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-func TestATemplateWithAConnectedISODriveIsAWarning(t *testing.T) {
+func TestCheckWarnsAboutAConnectedISO(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))

@@ -16,24 +16,24 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Options say what to look at besides the settings.
+// Options select what to check in addition to the settings.
 type Options struct {
-	// Templates and Networks are names or inventory paths, as a VmGroup has them.
+	// Templates and Networks are names or inventory paths, as in a VmGroup.
 	Templates, Networks []string
-	// Groups are looked at as if each were to be cloned.
+	// Groups are checked as if each were to be cloned.
 	Groups []*v1alpha1.VmGroup
-	// Deep has clones made, in a folder of their own that is removed at the end.
+	// Deep creates clones in a separate folder, which is removed at the end.
 	Deep bool
-	// Hidden is the moRef of a VM that the account may not see, for the deep check to look at how vCenter refuses it; it may be empty.
+	// Hidden is the moRef of a VM that the account may not see, for the deep check to see how vCenter denies access; may be empty.
 	Hidden string
-	// GuestPatience is how long a guest may take to boot, and to shut down, together; 0: a minute.
-	GuestPatience time.Duration
-	// Found is called with each finding; Progress with what is done next, if that takes time. Both may be nil.
+	// GuestTimeout limits the time for a guest to boot and to shut down, in total; 0: a minute.
+	GuestTimeout time.Duration
+	// Found is called with each finding, and Progress with the next step if it takes time. Both may be nil.
 	Found    func(Finding)
 	Progress func(string)
 }
 
-// checker looks at a vCenter as the server would use it, with the server's own code.
+// checker checks a vCenter with the server's own code.
 type checker struct {
 	Options
 	v     *vsphere.VCenter
@@ -42,51 +42,51 @@ type checker struct {
 
 	s  *session.Session
 	at *inventory.Settings
-	// absent reports whether the root folder of all groups is not there yet; at.root is then the folder it will be made in.
+	// absent reports whether the root folder of all groups does not exist yet; at.Root is then its closest existing ancestor.
 	absent bool
-	// templates are those that were found.
+	// templates are the templates found.
 	templates []foundTemplate
-	// networks are those that were asked for, or that groups name, and that were found.
+	// networks are the networks found among those of the options and the groups.
 	networks []naming.Candidate
-	// folders are those of groups that are elsewhere, as far down as they are there.
+	// folders are the existing parts of the folders of groups with their own placement.
 	folders []naming.Candidate
-	// pools and datastores are those that the groups' clones go to.
+	// pools and datastores are the targets of the groups' clones.
 	pools, datastores []types.ManagedObjectReference
-	// asked reports whether vCenter said which privileges are held.
+	// asked reports whether vCenter returned the privileges held.
 	asked    bool
 	findings []Finding
 }
 
-// foundTemplate is a template as the inventory has it.
+// foundTemplate is a template in the inventory.
 type foundTemplate struct {
 	name, path, moRef, fingerprint string
-	nature                         nature
+	info                           templateInfo
 }
 
-// Run looks whether the server will work with this vCenter: the way there, the account, what the settings name, and,
-// with Options.Deep, what vCenter does. It logs in and out by itself; the VCenter is not to be run, nor used afterwards.
+// Run checks whether the server will work with this vCenter: the endpoint, the account, the objects that the settings name, and, with
+// Options.Deep, vCenter's behavior. It logs in and out itself; do not run the VCenter, nor use it afterwards.
 func Run(ctx context.Context, v *vsphere.VCenter, o Options) []Finding {
 	return newChecker(v, o).run(ctx)
 }
 
 func newChecker(v *vsphere.VCenter, o Options) *checker {
 	c := &checker{Options: o, v: v, parts: v.Parts(), now: time.Now}
-	c.GuestPatience = cmp.Or(c.GuestPatience, time.Minute)
+	c.GuestTimeout = cmp.Or(c.GuestTimeout, time.Minute)
 	return c
 }
 
 func (c *checker) run(ctx context.Context) []Finding {
 	defer c.parts.Client.Logout(context.WithoutCancel(ctx))
 	for _, look := range []func(context.Context) bool{
-		c.address, c.certificate, c.login, c.version, c.clock, c.sessions, c.places, c.inventory, c.firstAnswer, c.lookAtDRS, c.lookAtTemplates,
-		c.lookAtNetworks, c.lookAtGroups, c.role, c.deep,
+		c.address, c.certificate, c.login, c.version, c.clock, c.sessions, c.places, c.inventory, c.firstAnswer, c.checkDRS, c.checkTemplates,
+		c.checkNetworks, c.checkGroups, c.role, c.deep,
 	} {
 		if !look(ctx) {
-			c.add("the rest", Skip, "not looked at, because of the failure before", "")
+			c.add("the rest", Skip, "not checked because of the failure above", "")
 			break
 		}
 		if ctx.Err() != nil {
-			c.add("the rest", Skip, "not looked at: stopped", "")
+			c.add("the rest", Skip, "not checked: stopped", "")
 			break
 		}
 	}
@@ -99,15 +99,15 @@ func (c *checker) progress(format string, args ...any) {
 	}
 }
 
-// call makes calls on the session, which is logged in again if it was lost.
+// call makes calls on the session and logs in again if the session was lost.
 func (c *checker) call(ctx context.Context, f func(context.Context, *session.Session) error) error {
 	return c.parts.Client.Call(ctx, f)
 }
 
-// among lists what there is to choose from.
+// among lists the alternatives.
 func among(names []string) string {
 	if len(names) == 0 {
-		return "there are none"
+		return "none exist"
 	}
-	return "there are " + vcfault.Listing(names)
+	return "available: " + vcfault.Listing(names)
 }

@@ -31,16 +31,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// planted is a password that is to be found nowhere.
+// planted is a password that must not appear anywhere.
 const planted = "planted-secret"
 
-// results are what a check found.
+// results are the findings of a check.
 type results struct {
 	t   testing.TB
 	all []Finding
 }
 
-// checked looks at the vCenter; change may be nil.
+// checked checks the vCenter; change may be nil.
 func (w *world) checked(change func(*vsphere.Config), o Options, also ...func(*checker)) results {
 	w.t.Helper()
 	cfg := w.config()
@@ -51,8 +51,8 @@ func (w *world) checked(change func(*vsphere.Config), o Options, also ...func(*c
 	}
 	v, err := vsphere.New(cfg)
 	w.Must(err)
-	if o.GuestPatience == 0 {
-		o.GuestPatience = 5 * time.Minute
+	if o.GuestTimeout == 0 {
+		o.GuestTimeout = 5 * time.Minute
 	}
 	c := newChecker(v, o)
 	for _, f := range also {
@@ -60,16 +60,16 @@ func (w *world) checked(change func(*vsphere.Config), o Options, also ...func(*c
 	}
 	found := results{w.t, c.run(w.t.Context())}
 	if text, _ := json.Marshal(found.all); strings.Contains(string(text), planted) {
-		w.t.Errorf("the password is in the findings: %s", text)
+		w.t.Errorf("the findings contain the password: %s", text)
 	}
 	w.reported(found.all)
 	if n := w.Sessions(); n > 0 {
-		w.t.Errorf("%d sessions are left", n)
+		w.t.Errorf("%d sessions left", n)
 	}
 	return found
 }
 
-// has wants a finding with that result, and words in what was seen and in the advice; "" is in any.
+// has requires a finding with this result and with these texts in Seen and Advice.
 func (r results) has(check string, result Result, seen, advice string) {
 	r.t.Helper()
 	for _, f := range r.all {
@@ -77,7 +77,7 @@ func (r results) has(check string, result Result, seen, advice string) {
 			return
 		}
 	}
-	r.t.Errorf("there is no %s of %q with %q and %q, but:\n%s", result, check, seen, advice, r)
+	r.t.Errorf("no %s of %q with %q and %q:\n%s", result, check, seen, advice, r)
 }
 
 func (r results) String() string {
@@ -88,7 +88,7 @@ func (r results) String() string {
 	return b.String()
 }
 
-// only wants nothing else than OK and SKIP, but for these checks; and each that is no OK says what to do.
+// only requires that all findings but these are OK or SKIP, and that each WARN and FAIL has an advice.
 func (r results) only(but ...string) {
 	r.t.Helper()
 	for _, f := range r.all {
@@ -97,12 +97,12 @@ func (r results) only(but ...string) {
 			r.t.Errorf("%s %s: %s → %s", f.Result, f.Check, f.Seen, f.Advice)
 		}
 		if bad && (f.Seen == "" || f.Advice == "") {
-			r.t.Errorf("%s %s does not say what was seen, or what to do: %+v", f.Result, f.Check, f)
+			r.t.Errorf("%s %s has no description or no advice: %+v", f.Result, f.Check, f)
 		}
 	}
 }
 
-func TestACheckOfAVCenterThatIsAsItShouldBeFindsNothingAndChangesNothing(t *testing.T) {
+func TestCheckOfAGoodVCenterFindsAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
@@ -113,21 +113,21 @@ func TestACheckOfAVCenterThatIsAsItShouldBeFindsNothingAndChangesNothing(t *test
 		r.has("certificate", OK, "verified by its thumbprint", "")
 		r.has("login", OK, "vmgroup", "")
 		r.has("vCenter", OK, "8.0.3", "")
-		r.has("folder", OK, "/DC0/vm/vm-operator is not there yet", "")
+		r.has("folder", OK, "/DC0/vm/vm-operator does not exist yet", "")
 		r.has("resource pool", OK, "/DC0/host/DC0_C0/Resources", "")
 		r.has("inventory", OK, "2 VMs and templates", "")
 		r.has("stream of changes", OK, "for 5 objects", "")
 		r.has("template", OK, "/DC0/vm/ubuntu", "")
-		r.has("hot-add", OK, "more CPUs by a power cycle", "")
+		r.has("hot-add", OK, "more CPUs with a power cycle", "")
 		r.has("network", OK, "/DC0/network/VM Network", "")
 		r.has("privileges", OK, fmt.Sprintf("all %d", len(role.Least())), "")
 		for method := range w.Calls() {
 			if strings.HasSuffix(method, "_Task") || strings.HasPrefix(method, "Create") && method != "CreatePropertyCollector" && method != "CreateFilter" {
-				t.Errorf("it called %s", method)
+				t.Errorf("the check called %s", method)
 			}
 		}
 		if outside := role.Outside(w.Calls()); len(outside) > 0 {
-			t.Errorf("it called %v, which is outside the least role", outside)
+			t.Errorf("the check called %v, which is outside the least role", outside)
 		}
 	})
 }
@@ -139,8 +139,8 @@ func roleIDs() (ids []string) {
 	return ids
 }
 
-// In real time: handshakes that fail need what sockets have and a pipe has not, a buffer.
-func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
+// In real time, because failing handshakes need the buffer of a socket.
+func TestCheckReportsEndpointAndCertificateProblems(t *testing.T) {
 	t.Parallel()
 	w := worldOf(t, vctest.Real(t, vcsim.Config{User: "vmgroup", Password: planted}))
 	other := worldOf(t, vctest.Real(t, vcsim.Config{}))
@@ -148,7 +148,7 @@ func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
 	w.Must(os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.certificate()}), 0o600))
 
 	r := w.checked(func(c *vsphere.Config) { c.Host = "127.0.0.1:1" }, Options{})
-	r.has("address", Fail, "port 1", "see whether vCenter runs")
+	r.has("address", Fail, "port 1", "check that vCenter is running")
 	r.has("the rest", Skip, "", "")
 	w.checked(func(c *vsphere.Config) { c.Host = "no..name" }, Options{}).has("address", Fail, "cannot be resolved", "--host")
 	r = w.checked(func(c *vsphere.Config) { c.CAFile, c.Thumbprint = ca, "" }, Options{})
@@ -156,22 +156,22 @@ func TestACheckSaysWhatIsWrongOnTheWayToVCenter(t *testing.T) {
 	r.has("certificate", Fail, "authority is unknown", w.ThumbprintSHA256())
 	w.checked(func(c *vsphere.Config) { c.Thumbprint = other.ThumbprintSHA256() }, Options{}).has("certificate", Fail, w.ThumbprintSHA256(), "--thumbprint")
 	if ok, refused := w.Logins(); ok+refused != 0 {
-		t.Errorf("%d logins were tried without trust", ok+refused)
+		t.Errorf("%d logins without a trusted certificate", ok+refused)
 	}
 	w.checked(func(c *vsphere.Config) { c.Thumbprint, c.Insecure = "", true }, Options{}).has("certificate", Warn, "not verified", w.ThumbprintSHA256())
 	w.checked(func(c *vsphere.Config) { c.Password = "wrong " + planted }, Options{}).has("login", Fail, "InvalidLogin", "VC_PASS")
 	if _, refused := w.Logins(); refused != 1 {
-		t.Errorf("a wrong password was tried %d times: vCenter locks accounts for that", refused)
+		t.Errorf("a wrong password was tried %d times, and vCenter locks accounts", refused)
 	}
 	w.checked(func(c *vsphere.Config) { c.Password, c.PasswordFile = "", filepath.Join(t.TempDir(), "none") }, Options{}).has("login", Fail, "CredentialsUnreadable", "VC_PASS_FILE")
 }
 
-func TestACheckRecognizesAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testing.T) {
+func TestCheckSendsNoPasswordToAnotherWebServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
 		for status, want := range map[int][3]string{
-			http.StatusOK:       {"vCenter", "does not speak as a vCenter", "--host"},
+			http.StatusOK:       {"vCenter", "does not respond like a vCenter", "--host"},
 			http.StatusNotFound: {"login", "404", "VC_HOST"},
 		} {
 			var sent atomic.Bool
@@ -189,13 +189,13 @@ func TestACheckRecognizesAWebServerThatIsNoVCenterAndSendsItNoPassword(t *testin
 			r := w.checked(func(c *vsphere.Config) { c.Host, c.Insecure, c.Thumbprint = web.Listener.Addr().String(), true, "" }, Options{})
 			r.has(want[0], Fail, want[1], want[2])
 			if sent.Load() {
-				t.Error("it was sent the password")
+				t.Error("the web server got the password")
 			}
 		}
 	})
 }
 
-// certificate is what vCenter shows.
+// certificate returns vCenter's certificate.
 func (w *world) certificate() []byte {
 	w.t.Helper()
 	v, err := vsphere.New(w.config())
@@ -206,7 +206,7 @@ func (w *world) certificate() []byte {
 	return state.PeerCertificates[0].Raw
 }
 
-func TestACheckComparesTheClocksAndReportsAnExpiringCertificate(t *testing.T) {
+func TestCheckReportsClockSkewAndAnExpiringCertificate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
@@ -217,23 +217,23 @@ func TestACheckComparesTheClocksAndReportsAnExpiringCertificate(t *testing.T) {
 		shifted(-time.Minute).has("clock", Warn, "off by 1m0s", "NTP")
 		shifted(time.Hour).has("clock", Fail, "off by -1h0m0s", "NTP")
 		shifted(350*24*time.Hour).has("certificate", Warn, "in 1", "renew it in time")
-		shifted(370*24*time.Hour).has("certificate", Warn, "which is over", "renew it")
+		shifted(370*24*time.Hour).has("certificate", Warn, "which has expired", "renew it")
 	})
 }
 
-func TestACheckReportsVCentersThatAreTooOld(t *testing.T) {
+func TestCheckReportsOldVCenters(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]Result{"6.0": Fail, "6.5": Warn, "6.7.3": Warn, "7.0.3.0": OK, "9.0.0.0": OK, "": Fail} {
 		s := &session.Session{Vim: &vim25.Client{}}
 		s.Vim.ServiceContent.About = types.AboutInfo{ApiVersion: version, InstanceUuid: "uuid"}
 		c := &checker{s: s}
 		if c.version(t.Context()); c.findings[0].Result != want {
-			t.Errorf("%q is %+v, want %s", version, c.findings[0], want)
+			t.Errorf("%q: got %+v, want %s", version, c.findings[0], want)
 		}
 	}
 }
 
-func TestACheckListsWhatThereIsWhereTheSettingsNameNothing(t *testing.T) {
+func TestCheckListsAlternativesForWrongSettings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.Of(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}}))
@@ -251,12 +251,12 @@ func TestACheckListsWhatThereIsWhereTheSettingsNameNothing(t *testing.T) {
 		w.checked(in(func(c *vsphere.Config) { c.Folder = "plain/x" }), Options{}).has("folder", Fail, "/DC0/vm/plain is not a folder", "--folder")
 		w.checked(same, Options{}).has("template", Skip, "debian, ubuntu", "--template")
 		w.checked(same, Options{Templates: []string{"windows"}}).has("template", Fail, `"windows"`, "debian, ubuntu")
-		w.checked(same, Options{Templates: []string{"plain"}}).has("template", Fail, "no template", "/DC0/vm/plain")
+		w.checked(same, Options{Templates: []string{"plain"}}).has("template", Fail, "not a template", "/DC0/vm/plain")
 		w.checked(same, Options{Networks: []string{"web-tier"}}).has("network", Fail, `"web-tier"`, "VM Network")
 	})
 }
 
-func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
+func TestCheckCoversEverythingThatAGroupNeeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
@@ -295,14 +295,14 @@ func TestACheckLooksAtAllThatAGroupNeeds(t *testing.T) {
 	})
 }
 
-func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
+func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
 		o := Options{Templates: []string{"ubuntu"}}
 		for _, p := range role.Least() {
 			if slices.Contains(p.On, role.OnRoot) && p.Needed() {
-				continue // every role has these
+				continue // in every role
 			}
 			w.Restrict(roleIDs()...)
 			w.Withdraw(p.ID)
@@ -331,7 +331,7 @@ func TestACheckNamesEachPrivilegeThatIsMissingAndWhere(t *testing.T) {
 	})
 }
 
-func TestACheckLooksForPrivilegesWhereAGroupLivesAndOnItsNetworks(t *testing.T) {
+func TestCheckCoversPrivilegesOnAGroupsFolderAndNetworks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, Portgroups: 1}))
@@ -356,7 +356,7 @@ func TestACheckLooksForPrivilegesWhereAGroupLivesAndOnItsNetworks(t *testing.T) 
 	})
 }
 
-func TestACheckThatIsStoppedSaysSo(t *testing.T) {
+func TestStoppedCheckReportsThatItStopped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
@@ -371,7 +371,7 @@ func TestACheckThatIsStoppedSaysSo(t *testing.T) {
 		}})
 		results{t, found}.has("the rest", Skip, "stopped", "")
 		if n := w.Sessions(); n > 0 {
-			t.Errorf("%d sessions are left", n)
+			t.Errorf("%d sessions left", n)
 		}
 	})
 }

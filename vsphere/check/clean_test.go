@@ -19,11 +19,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// changing are the calls of a deep check that change something, and how often it makes each.
+// changing are the calls of a deep check that change something, with their number.
 var changing = map[string]int{"CreateFolder": 5, "CloneVM_Task": 4, "ReconfigVM_Task": 6, "PowerOnMultiVM_Task": 1, "ResetVM_Task": 1, "ShutdownGuest": 1,
 	"PowerOffVM_Task": 4, "Rename_Task": 1, "MoveIntoFolder_Task": 2, "UnregisterAndDestroy_Task": 3, "RegisterVM_Task": 1, "Destroy_Task": 2}
 
-// atCall does something when a call of a method is made for the n-th time, before it is carried out.
+// atCall calls do before the n-th call of a method.
 func (w *world) atCall(method string, n int, do func()) {
 	w.Rewrite(func(r any) {
 		if reflect.TypeOf(r).Elem().Name() == method {
@@ -34,7 +34,7 @@ func (w *world) atCall(method string, n int, do func()) {
 	})
 }
 
-// nextAfter does what concerns the next call of a method after so many.
+// nextAfter calls do after n calls of a method, to affect the next one.
 func (w *world) nextAfter(method string, n int, do func()) {
 	if n == 0 {
 		do()
@@ -43,25 +43,25 @@ func (w *world) nextAfter(method string, n int, do func()) {
 	}
 }
 
-// untouched wants nothing in vCenter but what was there before, and nobody logged in.
+// untouched checks that vCenter has only the original objects and no session.
 func (w *world) untouched() {
 	w.t.Helper()
 	w.Rewrite(nil)
 	w.holds("ubuntu", "unseen")
 	if names := w.inFolder("/DC0/vm"); !slices.Equal(names, []string{"ubuntu", "unseen"}) {
-		w.t.Errorf("there are %v", names)
+		w.t.Errorf("got %v", names)
 	}
 	if kept := w.Unregistered(); len(kept) > 0 {
-		w.t.Errorf("files are left: %+v", kept)
+		w.t.Errorf("left files: %+v", kept)
 	}
 	if n := w.Sessions(); n > 0 {
-		w.t.Errorf("%d sessions are left", n)
+		w.t.Errorf("%d sessions left", n)
 	}
 }
 
-func TestADeepCheckThatIsStoppedAtAnyCallLeavesNothing(t *testing.T) {
+func TestDeepCheckStoppedAtAnyCallLeavesNothing(t *testing.T) {
 	eachOf(t, firstAndLast, func(t *testing.T, w *world, method string, n int) {
-		o := lively(t, w)
+		o := fullOptions(t, w)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		w.atCall(method, n, cancel)
@@ -72,23 +72,23 @@ func TestADeepCheckThatIsStoppedAtAnyCallLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestADeepCheckThatLosesTheReplyToAnyCallLeavesNothing(t *testing.T) {
+func TestDeepCheckLeavesNothingAfterAnyLostReply(t *testing.T) {
 	eachOf(t, every, func(t *testing.T, w *world, method string, n int) {
-		o := lively(t, w)
+		o := fullOptions(t, w)
 		w.nextAfter(method, n-1, func() { w.LoseReply(method, 1) })
 		w.checked(nil, o).has("deep: clean-up", OK, "nothing is left", "")
 	})
 }
 
-func TestADeepCheckOfWhichAnyCallIsRefusedLeavesNothing(t *testing.T) {
+func TestDeepCheckLeavesNothingAfterAnyFailedCall(t *testing.T) {
 	eachOf(t, firstAndLast, func(t *testing.T, w *world, method string, n int) {
-		o := lively(t, w)
+		o := fullOptions(t, w)
 		w.nextAfter(method, n-1, func() { w.FailCall(method, new(types.InvalidState), 1) })
 		w.checked(nil, o).has("deep: clean-up", OK, "nothing is left", "")
 	})
 }
 
-// every are all of so many calls, and firstAndLast those two.
+// every returns the numbers of all calls, and firstAndLast those of two.
 func every(calls int) (ns []int) {
 	for n := range calls {
 		ns = append(ns, n+1)
@@ -98,7 +98,7 @@ func every(calls int) (ns []int) {
 
 func firstAndLast(calls int) []int { return slices.Compact([]int{1, calls}) }
 
-// eachOf runs a test for some calls of each method that changes something.
+// eachOf runs a test for some calls of each changing method.
 func eachOf(t *testing.T, which func(calls int) []int, test func(t *testing.T, w *world, method string, n int)) {
 	t.Helper()
 	t.Parallel()
@@ -108,59 +108,60 @@ func eachOf(t *testing.T, which func(calls int) []int, test func(t *testing.T, w
 				inDeepWorld(t, func(t *testing.T, w *world) {
 					test(t, w, method, n)
 					w.untouched()
-				}, livelyWorld)
+				}, fullConfig)
 			})
 		}
 	}
 }
 
-func TestADeepCheckMakesEachCallThatChangesSomethingAsOftenAsIsTried(t *testing.T) {
+func TestDeepCheckMakesTheListedChangingCalls(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		o := lively(t, w)
+		o := fullOptions(t, w)
 		made := map[string]int{}
 		w.Rewrite(func(r any) { made[reflect.TypeOf(r).Elem().Name()]++ })
 		w.checked(nil, o)
 		for method, n := range made {
 			changes := strings.HasSuffix(method, "_Task") || method == "CreateFolder" || method == "ShutdownGuest"
 			if changes && changing[method] != n {
-				t.Errorf("%s is made %d times, not %d", method, n, changing[method])
+				t.Errorf("%s: %d calls, want %d", method, n, changing[method])
 			}
 		}
-	}, livelyWorld)
+	}, fullConfig)
 }
 
-func TestADeepCheckTakesTwoMinutesAtMostBesidesItsClones(t *testing.T) {
+func TestDeepCheckTakesAtMostTwoMinutesPlusItsClones(t *testing.T) {
 	for name, guest := range map[string]vcsim.Guest{"with Tools": {Tools: true, IP: 5 * time.Second}, "without an address": {Tools: true, IP: time.Hour}, "without Tools": {}} {
 		t.Run(name, func(t *testing.T) {
 			inDeepWorld(t, func(t *testing.T, w *world) {
-				o := lively(t, w)
+				o := fullOptions(t, w)
 				v, err := vsphere.New(w.config())
 				w.Must(err)
 				began := time.Now()
 				r := results{t, Run(t.Context(), v, o)}
 				if took := time.Since(began) - 2*vctest.Lifelike.Clone; took > 2*time.Minute {
-					t.Errorf("it took %s besides its clones:\n%s", took, r)
+					t.Errorf("it took %s without its clones:\n%s", took, r)
 				}
-			}, livelyWorld, func(c *vcsim.Config) { c.Guest, c.Latency = guest, vctest.Lifelike })
+			}, fullConfig, func(c *vcsim.Config) { c.Guest, c.Latency = guest, vctest.Lifelike })
 		})
 	}
 }
 
-// telling is what has no place in a report: addresses, paths, moRefs, uuids, thumbprints, users, and the names of what the tests make.
-var telling = regexp.MustCompile(`(?i)\d+\.\d+\.\d+\.\d+:|127\.0\.0\.1|[/\\\[]DC|DC0|LocalDS|ubuntu|debian|unseen|unmanaged|windows|\b(vm|host|group|folder|network|datastore|snapshot|task|domain|resgroup|dvportgroup|dvs|datacenter)-[a-z]?\d+|` +
+// identifying matches what must not be in a report: addresses, paths, moRefs, uuids, thumbprints, users, and the names of the tests'
+// objects.
+var identifying = regexp.MustCompile(`(?i)\d+\.\d+\.\d+\.\d+:|127\.0\.0\.1|[/\\\[]DC|DC0|LocalDS|ubuntu|debian|unseen|unmanaged|windows|\b(vm|host|group|folder|network|datastore|snapshot|task|domain|resgroup|dvportgroup|dvs|datacenter)-[a-z]?\d+|` +
 	`[0-9a-f]{8}-[0-9a-f]{4}-|([0-9A-F]{2}:){4}|@|vmgroup-check|vmgroup check|planted`)
 
-// reported looks at a report, as a user may send it.
+// reported checks the report of findings.
 func (w *world) reported(found []Finding) {
 	w.t.Helper()
 	text, err := json.Marshal(Report(found))
 	w.Must(err)
-	if leak := telling.FindString(string(text)); leak != "" {
-		w.t.Errorf("%q is in the report: %s", leak, text)
+	if leak := identifying.FindString(string(text)); leak != "" {
+		w.t.Errorf("the report contains %q: %s", leak, text)
 	}
 }
 
-func TestAReportHasNoneOfTheNamesAndSecretsThatAreEverywhere(t *testing.T) {
+func TestReportContainsNoNamesOrSecrets(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		name := func(what string) string { return "planted-name-" + what }
 		vctest.Value(w.MakeFolder("/DC0/vm/" + name("folder")))
@@ -182,17 +183,17 @@ func TestAReportHasNoneOfTheNamesAndSecretsThatAreEverywhere(t *testing.T) {
 		invalid := g.DeepCopy()
 		invalid.Name = name("group: networks")
 		for what, o := range map[string]Options{
-			"all well":       {Templates: []string{name("template")}, Networks: []string{"DC0_DVPG0"}, Groups: []*v1alpha1.VmGroup{g}, Deep: true, Hidden: "vm-4242"},
-			"failures":       {Templates: []string{name("none")}, Networks: []string{name("network")}, Groups: []*v1alpha1.VmGroup{bad, invalid}, Deep: true},
-			"no privileges":  {Templates: []string{name("template")}, Groups: []*v1alpha1.VmGroup{g}, Deep: true},
-			"what is broken": {Templates: []string{name("template")}, Groups: []*v1alpha1.VmGroup{g}, Deep: true},
+			"no failure":    {Templates: []string{name("template")}, Networks: []string{"DC0_DVPG0"}, Groups: []*v1alpha1.VmGroup{g}, Deep: true, Hidden: "vm-4242"},
+			"failures":      {Templates: []string{name("none")}, Networks: []string{name("network")}, Groups: []*v1alpha1.VmGroup{bad, invalid}, Deep: true},
+			"no privileges": {Templates: []string{name("template")}, Groups: []*v1alpha1.VmGroup{g}, Deep: true},
+			"failing tasks": {Templates: []string{name("template")}, Groups: []*v1alpha1.VmGroup{g}, Deep: true},
 		} {
 			w.Unrestrict()
 			w.Heal()
 			switch what {
 			case "no privileges":
 				w.Restrict("System.View", "System.Read")
-			case "what is broken":
+			case "failing tasks":
 				w.FailTask(vcsim.PowerOn, nil, &types.NoDiskSpace{FileFault: types.FileFault{File: name("file")}, Datastore: name("datastore")}, 0)
 				w.FailTask(vcsim.Rename, nil, &types.DuplicateName{Name: name("duplicate")}, 0)
 				w.FailTask(vcsim.Reset, nil, &types.InvalidProperty{Name: name("property")}, 0)
@@ -200,8 +201,8 @@ func TestAReportHasNoneOfTheNamesAndSecretsThatAreEverywhere(t *testing.T) {
 			r := w.checked(func(c *vsphere.Config) {
 				c.User = name("user")
 				c.Selection.Folder = name("folder") + "/" + name("root")
-			}, o) // which looks at the report
-			if what == "all well" {
+			}, o) // checks the report, too
+			if what == "no failure" {
 				r.has("deep: linked clone", OK, "", "")
 				r.has("deep: hidden VM", Fail, "", "")
 			}
@@ -213,23 +214,23 @@ func TestAReportHasNoneOfTheNamesAndSecretsThatAreEverywhere(t *testing.T) {
 				}
 			}
 		}
-	}, livelyWorld)
+	}, fullConfig)
 }
 
-func TestADeepCheckTellsWhichHostsTheCloneAndThePowerOnChose(t *testing.T) {
+func TestDeepCheckReportsTheHostsOfCloneAndPowerOn(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		o := lively(t, w)
+		o := fullOptions(t, w)
 		hosts := []types.ManagedObjectReference{vctest.Value(w.Find("/DC0/host/DC0_C0/DC0_C0_H0")), vctest.Value(w.Find("/DC0/host/DC0_C0/DC0_C0_H1"))}
 		at := 0
 		w.ChangeReads(each("VirtualMachine", "runtime.host", func(types.ManagedObjectReference) any { return hosts[at] }))
 		w.Rewrite(nth(1, func(*types.PowerOnMultiVM_Task) { at = 1 }))
 		r := w.checked(nil, o)
-		r.has("deep: host", OK, "put on the host DC0_C0_H0", "")
+		r.has("deep: host", OK, "placed on the host DC0_C0_H0", "")
 		r.has("deep: host", OK, "runs on the host DC0_C0_H1", "")
 		for _, f := range r.all {
 			if f.Check == "deep: host" && (f.Facts["moved"] != yes(true) || f.Facts["hosts"] != count(2)) {
-				t.Errorf("the facts are %v", f.Facts)
+				t.Errorf("got the facts %v", f.Facts)
 			}
 		}
-	}, livelyWorld)
+	}, fullConfig)
 }

@@ -1,9 +1,9 @@
-// Package check looks whether the server will work with a vCenter: the way there, the account, what the settings name, what the groups
-// name, which privileges are held, and, if asked for, what vCenter does.
+// Package check checks whether the server will work with a vCenter: the endpoint, the account, the objects that the settings and the groups
+// name, the privileges held, and, on request, vCenter's behavior.
 //
-// It looks with the server's own code: a group's clone is put together by the server's steps, and not made. It promises that nothing is
-// made but by the deep check, in one folder of its own; that whatever that made, and nothing else, is removed at its end; that the
-// password is sent to nobody whose certificate is not trusted; that no session is left; and that Report names nothing of the vCenter's.
+// It uses the server's own code: it prepares a group's clone with the server's steps but does not create it. Only the deep check creates
+// anything, in one folder of its own, and removes exactly that at its end. The password is sent only to an endpoint with a trusted
+// certificate, no session stays, and Report contains no names from vCenter.
 //
-// Locks: trial.mu guards what its clones note. It is taken alone, and held across no call.
+// Locks: trial.mu guards what the clones of a trial record. No other lock is taken, and no call is made, while it is held.
 package check

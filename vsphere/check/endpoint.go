@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// expiresSoon is how long before its expiry a certificate is reported.
+	// expiresSoon is the remaining validity at which an expiring certificate is reported.
 	expiresSoon = 30 * 24 * time.Hour
-	// skewed is a difference between vCenter's clock and ours that is reported; skewedMuch, one that is a failure: vCenter's
-	// Single Sign-On tolerates 10 minutes (its default, "Clock Tolerance" of the token policy), and by then the times in our
-	// stamps, the certificates' validity and vCenter's own events no longer go together for people who read them.
+	// skewed is the difference between vCenter's clock and ours that is a warning, and skewedMuch one that is a failure: vCenter's Single
+	// Sign-On tolerates 10 minutes (the default "Clock Tolerance" of its token policy), and beyond that the times in stamps, certificates
+	// and vCenter's events no longer match for their readers.
 	skewed, skewedMuch = 30 * time.Second, 10 * time.Minute
-	// sessionsMany is how many sessions of our user are told of: each replica has one, and one of REST.
+	// sessionsMany is the number of our user's sessions that is a warning: each replica has one, and one for REST.
 	sessionsMany = 50
-	// sessionsMost is how many sessions a vCenter has at most, by default: config.vmacore.soap.maxSessionCount,
+	// sessionsMost is vCenter's default limit of sessions: config.vmacore.soap.maxSessionCount,
 	// https://knowledge.broadcom.com/external/article/375546
 	sessionsMost = 3000
 )
 
-// hostPort is where vCenter listens.
+// hostPort returns vCenter's address.
 func (c *checker) hostPort() (host, port string) {
 	u := c.parts.Client.Endpoint()
 	if port = u.Port(); port == "" {
@@ -43,27 +43,27 @@ func (c *checker) hostPort() (host, port string) {
 	return u.Hostname(), port
 }
 
-// proxy is the proxy on the way to vCenter; empty if there is none.
+// proxy returns the proxy for vCenter, or "".
 func (c *checker) proxy() string {
 	p, err := http.ProxyFromEnvironment(&http.Request{URL: c.parts.Client.Endpoint()})
 	if err != nil || p == nil {
 		return ""
 	}
-	return p.Host // and not its user and password
+	return p.Host // without its user and password
 }
 
 // address checks that vCenter's name resolves and that its port is open.
 func (c *checker) address(ctx context.Context) bool {
 	host, port := c.hostPort()
 	if p := c.proxy(); p != "" {
-		c.add("address", Skip, fmt.Sprintf("%s is reached by the proxy %s", host, p), "")
+		c.add("address", Skip, fmt.Sprintf("%s is reached through the proxy %s", host, p), "")
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil {
-		c.add("address", Fail, fmt.Sprintf("the name %q cannot be resolved", host), "correct --host (VC_HOST), or the name server that this machine asks")
+		c.add("address", Fail, fmt.Sprintf("the name %q cannot be resolved", host), "correct --host (VC_HOST) or this machine's DNS configuration")
 		return false
 	}
 	conn, err := c.parts.Client.Transport().DialContext(ctx, "tcp", net.JoinHostPort(host, port))
@@ -72,29 +72,29 @@ func (c *checker) address(ctx context.Context) bool {
 		if f, known := vcfault.OfNetwork(err); known {
 			seen += " (" + strings.TrimSuffix(strings.TrimPrefix(strings.Split(f.Message, "):")[0], "vCenter cannot be reached ("), ".") + ")"
 		}
-		c.add("address", Fail, seen, "see whether vCenter runs, and whether a firewall or a NetworkPolicy keeps this machine from it")
+		c.add("address", Fail, seen, "check that vCenter is running and that no firewall or NetworkPolicy blocks this machine")
 		return false
 	}
 	_ = conn.Close()
 	if found[0] != host {
-		host += " is " + vcfault.Listing(found)
+		host += " resolves to " + vcfault.Listing(found)
 	}
 	c.ok("address", "%s, and port %s answers", host, port)
 	return true
 }
 
-// certificate looks whether vCenter's certificate is verified, and by what. The password is sent to nobody whose is not.
+// certificate checks vCenter's certificate. Without a trusted one, the password is not sent.
 func (c *checker) certificate(ctx context.Context) bool {
 	trusted, err := c.parts.Config.TLS(c.parts.Client.Endpoint().Hostname())
 	switch {
-	case err != nil: // a file that went since the settings were read
+	case err != nil: // a file vanished after the settings were read
 		c.add("certificate", Fail, err.Error(), "correct the setting")
 		return false
 	case c.parts.Client.Endpoint().Scheme == "http":
-		c.add("certificate", Warn, "none: the password is sent in the clear", "use https://")
+		c.add("certificate", Warn, "none: the password is sent unencrypted", "use https://")
 		return true
 	case c.proxy() != "":
-		c.add("certificate", Skip, "behind a proxy it is verified at the login", "")
+		c.add("certificate", Skip, "behind a proxy, it is verified at login", "")
 		return true
 	}
 	state, err := c.handshake(ctx, trusted)
@@ -106,7 +106,7 @@ func (c *checker) certificate(ctx context.Context) bool {
 	by := "the system's authorities"
 	switch {
 	case c.parts.Config.Insecure:
-		c.add("certificate", Warn, "not verified (--insecure); it is "+describe(leaf), "anybody on the way can read the password: verify by --ca-file, or by --thumbprint "+vcfault.Thumbprint(leaf))
+		c.add("certificate", Warn, "not verified (--insecure); "+describe(leaf), "anyone on the network path can read the password: use --ca-file or --thumbprint "+vcfault.Thumbprint(leaf))
 		return true
 	case c.parts.Config.Thumbprint != "":
 		by = "its thumbprint"
@@ -116,10 +116,10 @@ func (c *checker) certificate(ctx context.Context) bool {
 	left := leaf.NotAfter.Sub(c.now())
 	seen := fmt.Sprintf("verified by %s; %s", by, describe(leaf))
 	switch {
-	case left <= 0: // by its thumbprint it is trusted all the same
-		c.add("certificate", Warn, seen+", which is over", "renew it, and set --thumbprint to the new one's")
+	case left <= 0: // the thumbprint makes it trusted nevertheless
+		c.add("certificate", Warn, seen+", which has expired", "renew it and set --thumbprint to the new thumbprint")
 	case left < expiresSoon:
-		c.add("certificate", Warn, fmt.Sprintf("%s, in %d days", seen, int(left.Hours()/24)), "renew it in time; with --thumbprint, the server has to be told the new one's")
+		c.add("certificate", Warn, fmt.Sprintf("%s, in %d days", seen, int(left.Hours()/24)), "renew it in time; if you use --thumbprint, update it then")
 	default:
 		c.ok("certificate", "%s", seen)
 	}
@@ -137,7 +137,7 @@ func nameOf(name string) string {
 	return name
 }
 
-// handshake makes a TLS connection and closes it.
+// handshake opens and closes a TLS connection.
 func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*tls.ConnectionState, error) {
 	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout+session.HandshakeTimeout)
 	defer cancel()
@@ -156,7 +156,7 @@ func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*tls.Connecti
 	return &state, nil
 }
 
-// untrusted says what certificate is shown instead of a trusted one.
+// untrusted describes a certificate that is not trusted.
 func (c *checker) untrusted(ctx context.Context, err error) {
 	f, known := vcfault.OfCertificate(err)
 	if !known {
@@ -164,26 +164,26 @@ func (c *checker) untrusted(ctx context.Context, err error) {
 		return
 	}
 	seen, advice, _ := strings.Cut(f.Message, ": ")
-	state, err := c.handshake(ctx, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // only to look at it
+	state, err := c.handshake(ctx, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // only to read it
 	if err == nil && len(state.PeerCertificates) > 0 {
 		leaf := state.PeerCertificates[0]
-		seen += "; it is " + describe(leaf)
-		if advice += " Compare the thumbprint with the one that vCenter itself shows before you do."; leaf.Issuer.String() != leaf.Subject.String() {
-			advice += " (vCenter's own authority is at https://<vCenter>/certs/download.zip.)"
+		seen += "; " + describe(leaf)
+		if advice += " Before you do, compare the thumbprint with the one that vCenter itself shows."; leaf.Issuer.String() != leaf.Subject.String() {
+			advice += " (vCenter's own CA certificate is at https://<vCenter>/certs/download.zip.)"
 		}
 	}
 	c.add("certificate", Fail, seen, advice)
 }
 
-// login logs in; Check logs out at its end.
+// login logs in; run logs out at its end.
 func (c *checker) login(ctx context.Context) bool {
 	s, err := c.parts.Client.Session(ctx)
 	if err != nil {
 		switch e := vcfault.Classify("", err); e.Reason {
 		case vcfault.ReasonNotVCenter:
 			c.failed("vCenter", err)
-		case vcfault.ReasonInternal, vcfault.ReasonNotVCenterAPI: // no fault of vCenter's and none of the network's
-			c.add("vCenter", Fail, "what answers there does not speak as a vCenter does: "+e.Message, "see whether --host (VC_HOST) is a vCenter, and not another web server or a proxy")
+		case vcfault.ReasonInternal, vcfault.ReasonNotVCenterAPI: // neither a fault of vCenter nor of the network
+			c.add("vCenter", Fail, "the endpoint does not respond like a vCenter: "+e.Message, "check that --host (VC_HOST) is a vCenter and not another web server or a proxy")
 		default:
 			c.failed("login", err)
 		}
@@ -194,20 +194,20 @@ func (c *checker) login(ctx context.Context) bool {
 	return true
 }
 
-// version looks which vCenter it is. That it is one, and no ESXi host, the login has seen.
+// version checks vCenter's version. login has checked that it is a vCenter and not an ESXi host.
 //
-// govmomi is for vSphere 7.0 and higher (its README); tags are put on by calls that there are since 6.5.
+// govmomi is for vSphere 7.0 and higher (its README); the calls that attach tags exist since 6.5.
 func (c *checker) version(context.Context) bool {
 	about := c.s.Vim.ServiceContent.About
 	seen := fmt.Sprintf("%s, build %s, API %s, instanceUuid %s", about.FullName, about.Build, about.ApiVersion, about.InstanceUuid)
 	major, minor := versionOf(about.ApiVersion)
 	switch {
 	case about.InstanceUuid == "":
-		c.add("vCenter", Fail, seen, "a vCenter without an instanceUuid cannot be told from another: ask VMware's support")
+		c.add("vCenter", Fail, seen, "a vCenter without an instanceUuid cannot be distinguished from others: contact VMware support")
 	case major < 6 || major == 6 && minor < 5:
-		c.add("vCenter", Fail, seen, "it is too old: vSphere 7.0 or newer is supported")
+		c.add("vCenter", Fail, seen, "this version is too old: vSphere 7.0 or newer is supported")
 	case major < 7:
-		c.add("vCenter", Warn, seen, "vSphere 7.0 or newer is supported; this version may work, but is not tested")
+		c.add("vCenter", Warn, seen, "vSphere 7.0 or newer is supported; this version may work but is not tested")
 	default:
 		c.ok("vCenter", "%s", seen)
 	}
@@ -222,9 +222,9 @@ func versionOf(text string) (major, minor int) {
 	return major, minor
 }
 
-// clock compares vCenter's clock with ours. No step depends on it: times in the stamps are of this server's clock, and are
-// compared by it (those of several replicas with one another), and a guest's shutdown is told by its bootTime alone. But
-// whoever reads stamps, events and logs side by side, and certificates, do.
+// clock compares vCenter's clock with ours. The server does not depend on it: the times in stamps are of this server's clock and compared
+// only with it (or those of several replicas with one another), and a guest's shutdown is identified by bootTime alone. But people compare
+// stamps, events and logs, and certificates have a validity.
 func (c *checker) clock(ctx context.Context) bool {
 	var theirs time.Time
 	began := c.now()
@@ -256,7 +256,7 @@ func (c *checker) clock(ctx context.Context) bool {
 	return true
 }
 
-// sessions counts the sessions, if our user may see them, which the server itself has no need of.
+// sessions counts the sessions, if our user may see them. The server itself does not need to.
 func (c *checker) sessions(ctx context.Context) bool {
 	var all []types.UserSession
 	visible := false
@@ -267,7 +267,7 @@ func (c *checker) sessions(ctx context.Context) bool {
 		return err
 	})
 	if err != nil || !visible {
-		c.add("sessions", Skip, "not visible to this user; the server does not need that (Sessions.TerminateSession)", "")
+		c.add("sessions", Skip, "not visible to this user; the server does not need this (Sessions.TerminateSession)", "")
 		return true
 	}
 	ours := 0
@@ -281,7 +281,7 @@ func (c *checker) sessions(ctx context.Context) bool {
 	case len(all) > sessionsMost*8/10:
 		c.add("sessions", Warn, seen, "find the client that does not log out: at the limit, no client can log in")
 	case ours > sessionsMany:
-		c.add("sessions", Warn, seen, "a replica of the server has two at most: find out what else uses this account, and give the server its own")
+		c.add("sessions", Warn, seen, "a replica of the server has at most two: find out what else uses this account, and give the server its own account")
 	default:
 		c.ok("sessions", "%s", seen)
 	}

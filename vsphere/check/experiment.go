@@ -10,20 +10,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// experiment is one row of the deep check: it shows on the trial's VM one thing that the server believes of vCenter. They are tried in
-// their order, each on what those before it have left; what one of them changes it puts back itself, or the clean-up does.
+// experiment is one row of the deep check: it tests one assumption of the server about vCenter on the trial's VM. Experiments run in order,
+// each on the results of the previous ones; they or the clean-up undo their changes.
 type experiment struct {
 	check string
-	// needs are the privileges in the scratch folder that it needs beyond those without which the server is of no use.
+	// needs are the privileges in the scratch folder required in addition to those without which the server does not work.
 	needs []string
-	// lacks says what else is missing for it; "" if nothing is. It may be nil.
+	// lacks returns another missing requirement, or "". It may be nil.
 	lacks func(*trial, context.Context) string
-	try   func(*trial, context.Context) verdict
-	// base reports whether those after it are built upon it.
+	try   func(*trial, context.Context) outcome
+	// base reports whether the following experiments depend on it.
 	base bool
 }
 
-// experiments are all of them, but for the scratch folder before and the clean-up after them.
+// experiments are all experiments between the creation of the scratch folder and the clean-up.
 var experiments = []experiment{
 	{check: "deep: session that ends", try: (*trial).endSession, base: true},
 	{check: "deep: one name, one folder", try: (*trial).makeOther},
@@ -60,40 +60,42 @@ var experiments = []experiment{
 	{check: "deep: events of a destroy", lacks: destroyed, try: (*trial).events},
 }
 
-// verdict is what came of an experiment; the zero value, nothing to tell.
-type verdict struct {
+// outcome is the result of an experiment; the zero value has nothing to report.
+type outcome struct {
 	result       Result
 	seen, advice string
-	err          error // instead of these: vCenter refused what the experiment needs
+	err          error // instead of result: a call that the experiment needs failed
 	facts        Facts
 }
 
-func held(format string, args ...any) verdict {
-	return verdict{result: OK, seen: fmt.Sprintf(format, args...)}
+func confirmed(format string, args ...any) outcome {
+	return outcome{result: OK, seen: fmt.Sprintf(format, args...)}
 }
 
-// broken says that vCenter is not as the server believes, and what comes of that.
-func broken(seen, consequence string) verdict {
-	return verdict{result: Fail, seen: seen, advice: consequence + ": tell the project, with the vCenter's version (-o json)"}
+// refuted returns a failure: vCenter does not behave as the server assumes, with this consequence.
+func refuted(seen, consequence string) outcome {
+	return outcome{result: Fail, seen: seen, advice: consequence + ": report this to the project with vCenter's version (-o json)"}
 }
 
-func untold(why, advice string) verdict { return verdict{result: Skip, seen: why, advice: advice} }
+func inconclusive(why, advice string) outcome {
+	return outcome{result: Skip, seen: why, advice: advice}
+}
 
-func refused(err error) verdict { return verdict{err: err} }
+func failedBy(err error) outcome { return outcome{err: err} }
 
-func (v verdict) with(facts Facts) verdict {
+func (v outcome) with(facts Facts) outcome {
 	v.facts = facts
 	return v
 }
 
-// attempt tries one, and reports whether the others can go on.
+// attempt runs an experiment and reports whether the others can continue.
 func (t *trial) attempt(ctx context.Context, x experiment) bool {
 	if missing := slices.DeleteFunc(slices.Clone(x.needs), func(id string) bool { return t.held[id] }); len(missing) > 0 {
-		advice := "grant it there to see this, too"
+		advice := "grant it there to include this check"
 		if slices.ContainsFunc(role.Trial(), func(p role.Privilege) bool { return slices.Contains(missing, p.ID) }) {
-			advice += ", for the time of the check: the server does not need it"
+			advice += " for the duration of the check: the server does not need it"
 		}
-		t.tell(Finding{Check: x.check, Result: Skip, Seen: "needs " + strings.Join(missing, ", ") + " in " + t.at.RootPath, Advice: advice, Reason: vcfault.ReasonMissingPrivilege})
+		t.report(Finding{Check: x.check, Result: Skip, Seen: "needs " + strings.Join(missing, ", ") + " in " + t.at.RootPath, Advice: advice, Reason: vcfault.ReasonMissingPrivilege})
 		return true
 	}
 	if x.lacks != nil {
@@ -117,7 +119,7 @@ func (t *trial) attempt(ctx context.Context, x experiment) bool {
 	return !x.base || v.err == nil && v.result != Fail
 }
 
-// all lacks what the first of some lacks.
+// all returns the first missing requirement.
 func all(lacks ...func(*trial, context.Context) string) func(*trial, context.Context) string {
 	return func(t *trial, ctx context.Context) string {
 		for _, lack := range lacks {

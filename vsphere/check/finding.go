@@ -9,11 +9,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Result says how a check ended.
+// Result is the result of a check.
 type Result string
 
-// The results of a check. A Warn keeps nothing from working, or something that not everybody uses; Skip: it could not, or
-// need not, be looked at.
+// The results of a check. Warn affects only some uses, or none; Skip means not checked.
 const (
 	OK   Result = "OK"
 	Warn Result = "WARN"
@@ -21,46 +20,45 @@ const (
 	Skip Result = "SKIP"
 )
 
-// Finding is what one check found.
+// Finding is the result of one check with details.
 type Finding struct {
-	// Check names it, in a few words.
+	// Check is the short name of the check.
 	Check  string
 	Result Result
-	// Seen is what there is.
+	// Seen is what the check found.
 	Seen string
-	// Advice says what to do about it; empty if nothing is.
+	// Advice is what to do about it; "" if nothing.
 	Advice string
-	// Row is Check without the names in it; empty: as Check.
+	// Row is Check without names from vCenter; "" if Check has none.
 	Row string
-	// Facts are what was counted and measured.
+	// Facts are counts and measurements.
 	Facts Facts
-	// Reason and Faults are those of a failure of vCenter's: the reason that a status would have, and the types of its faults.
+	// Reason and Faults describe a failure of vCenter: the reason as in a status, and the types of the faults.
 	Reason string
 	Faults []string
 }
 
 func (c *checker) add(check string, result Result, seen, advice string) {
-	c.tell(Finding{Check: check, Result: result, Seen: seen, Advice: advice})
+	c.report(Finding{Check: check, Result: result, Seen: seen, Advice: advice})
 }
 
-func (c *checker) tell(f Finding) {
+func (c *checker) report(f Finding) {
 	c.findings = append(c.findings, f)
 	if c.Found != nil {
 		c.Found(f)
 	}
 }
 
-// facts adds some to the last finding.
+// facts sets the facts of the last finding.
 func (c *checker) facts(all Facts) { c.findings[len(c.findings)-1].Facts = all }
 
 func (c *checker) ok(check, format string, args ...any) {
 	c.add(check, OK, fmt.Sprintf(format, args...), "")
 }
 
-func (c *checker) failed(check string, err error) { c.tell(failure(check, err)) }
+func (c *checker) failed(check string, err error) { c.report(failure(check, err)) }
 
-// failure tells an error in the words that a group's status would have for it: what is wrong, and what to do.
-// That the user stopped the check is no failure of vCenter's.
+// failure returns a finding with the message and advice of a group's status for this error. A stop by the user is not a failure.
 func failure(check string, err error) Finding {
 	if errors.Is(err, context.Canceled) {
 		return Finding{Check: check, Result: Skip, Seen: "stopped"}

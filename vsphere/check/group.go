@@ -14,8 +14,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// lookAtNetworks looks for the networks that were named.
-func (c *checker) lookAtNetworks(ctx context.Context) bool {
+// checkNetworks looks up the networks in the options.
+func (c *checker) checkNetworks(ctx context.Context) bool {
 	for _, name := range c.Networks {
 		found, err := c.v.NetworkOf(ctx, c.at.Pool, name)
 		if err != nil {
@@ -34,9 +34,8 @@ func (c *checker) keepNetwork(x naming.Candidate) {
 	}
 }
 
-// lookAtGroups has everything looked up that a clone of each group needs, by the steps with which the server puts a clone
-// together, but for the last one, which makes it.
-func (c *checker) lookAtGroups(ctx context.Context) bool {
+// checkGroups looks up everything that a clone of each group needs, with all of the server's steps except the clone itself.
+func (c *checker) checkGroups(ctx context.Context) bool {
 	for _, g := range c.Groups {
 		c.group(ctx, g)
 	}
@@ -54,7 +53,7 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 	}()
 	ref := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}
 	if problems := g.Validate(); len(problems) > 0 {
-		c.add(check, Fail, problems[0].Error(), "correct the field; the API server refuses the group as it is")
+		c.add(check, Fail, problems[0].Error(), "correct the field; the API server rejects this group")
 		return
 	}
 	at, err := c.parts.Inventory.GroupFolderFor(ref, plan.HomeOf(&g.Spec))
@@ -86,12 +85,12 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 		}
 	}
 	if _, wants := plan.UserDataOf(g); wants {
-		seen = append(seen, "user data not looked at (the server gets it from Metacontroller)")
+		seen = append(seen, "user data not checked (the server gets it from Metacontroller)")
 	}
-	c.ok(check, "all that a clone needs is there: %s", strings.Join(seen, "; "))
+	c.ok(check, "everything a clone needs exists: %s", strings.Join(seen, "; "))
 }
 
-// draft is what a clone of a group would be.
+// draft returns the draft of a group's clone.
 func (c *checker) draft(ref plan.Ref, g *v1alpha1.VmGroup, at *inventory.GroupFolder, t *foundTemplate, ordinal, memoryMB int32) (*vsphere.Draft, error) {
 	_, folder := c.parts.Inventory.Standing(at)
 	details := &plan.Details{Spec: &g.Spec, Zone: plan.ZoneOf(&g.Spec, ordinal)}
@@ -100,7 +99,7 @@ func (c *checker) draft(ref plan.Ref, g *v1alpha1.VmGroup, at *inventory.GroupFo
 		Folder: folder, CPU: g.Spec.CPU, MemoryMB: int64(memoryMB), Details: details})
 }
 
-// describeClone says what was found for a clone.
+// describeClone describes what was found for a clone.
 func describeClone(d *vsphere.Draft, t *foundTemplate) (seen []string) {
 	spec, clone := d.Group().Spec, d.Spec()
 	seen = append(seen, "template "+t.path)
@@ -128,7 +127,7 @@ func describeClone(d *vsphere.Draft, t *foundTemplate) (seen []string) {
 	return seen
 }
 
-// remember keeps where a group's clones go, for the privileges there.
+// remember records the targets of a group's clones, for the check of privileges.
 func (c *checker) remember(ctx context.Context, d *vsphere.Draft) error {
 	to := d.Spec().Location
 	pool := to.Pool
@@ -151,7 +150,7 @@ func (c *checker) remember(ctx context.Context, d *vsphere.Draft) error {
 	return nil
 }
 
-// drs looks whether rules have an effect where a group wants some.
+// drs checks whether rules have an effect if a group wants some.
 func (c *checker) drs(ctx context.Context, check string, d *vsphere.Draft) bool {
 	if !inventory.WantsRules(d.Group().Spec.Placement.AntiAffinity) {
 		return true
@@ -163,7 +162,7 @@ func (c *checker) drs(ctx context.Context, check string, d *vsphere.Draft) bool 
 	}
 	for _, cluster := range c.parts.Inventory.Clusters() {
 		if cluster.MoRef == owner.Value && (cluster.Standalone || !cluster.DRS) {
-			c.add(check+": antiAffinity", Warn, "DRS is off in "+cluster.Name+", so that rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn DRS on there, or leave placement.antiAffinity out")
+			c.add(check+": antiAffinity", Warn, "DRS is off in "+cluster.Name+", so rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn on DRS there or remove placement.antiAffinity")
 			return false
 		}
 	}

@@ -2,6 +2,6 @@
 
 package check
 
-// thinning is how many beliefs there are for each that a plain run makes false: the race detector makes each seven times as dear. make world
-// makes all of them false, without it.
+// thinning is the fraction of violations that a run tests: the race detector makes each seven times as expensive. make world tests all of
+// them, without it.
 const thinning = 4

@@ -9,8 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Row is a finding as a user can send it to whoever helps: without names, addresses, paths, moRefs and secrets. It has nothing but words
-// of this program and of vSphere's API, numbers, and yes or no.
+// Row is a finding that a user can send to support: without names, addresses, paths, moRefs and secrets. It contains only words of this
+// program and of vSphere's API, numbers and booleans.
 type Row struct {
 	Check  string   `json:"check"`
 	Result Result   `json:"result"`
@@ -19,7 +19,7 @@ type Row struct {
 	Facts  Facts    `json:"facts,omitempty"`
 }
 
-// Report is what was found, in that form.
+// Report returns the findings as rows.
 func Report(found []Finding) []Row {
 	rows := make([]Row, 0, len(found))
 	for _, f := range found {
@@ -32,10 +32,10 @@ func Report(found []Finding) []Row {
 	return rows
 }
 
-// Facts are what a check counted and measured.
+// Facts are the counts and measurements of a check.
 type Facts map[string]Fact
 
-// Fact is one of them. No text gets in but a word of vSphere's API: whatever else vCenter says may be a name.
+// Fact is a count or measurement. Its only texts are words of vSphere's API, because other text from vCenter may be a name.
 type Fact struct{ value any }
 
 // MarshalJSON implements json.Marshaler.
@@ -45,13 +45,13 @@ func count[N int | int32 | int64](n N) Fact { return Fact{int64(n)} }
 
 func yes(is bool) Fact { return Fact{is} }
 
-// millis are milliseconds; their fact's name ends in "Ms".
+// millis returns a duration in milliseconds; the names of such facts end in "Ms".
 func millis(d time.Duration) Fact { return Fact{d.Milliseconds()} }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (f *Fact) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &f.value) }
 
-// numbered is a version: of vCenter (8.0.3), of its build, of a VM's hardware (vmx-21).
+// numbered matches versions: of vCenter (8.0.3), of its build, of virtual hardware (vmx-21).
 var numbered = regexp.MustCompile(`^(vmx-)?[0-9]+(\.[0-9]+)*$`)
 
 func version(v string) Fact {
@@ -61,7 +61,7 @@ func version(v string) Fact {
 	return Fact{v}
 }
 
-// words are those of vSphere's API that findings have.
+// words are the words of vSphere's API in findings.
 var words = slices.Concat(
 	types.DrsBehavior("").Strings(), types.VirtualMachineToolsVersionStatus("").Strings(), types.VirtualMachinePowerState("").Strings(),
 	[]string{"", propertyWithheld, callRefused, leftOut, notFound, readable},

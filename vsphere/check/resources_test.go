@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-func TestWhatClonesInheritFromATemplateBesideItsSizeIsAWarning(t *testing.T) {
+func TestCheckWarnsAboutLimitsAndReservationsOfATemplate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
@@ -21,6 +21,6 @@ func TestWhatClonesInheritFromATemplateBesideItsSizeIsAWarning(t *testing.T) {
 		r := w.checked(nil, Options{Templates: []string{"ubuntu"}})
 		r.only("resource limits", "reserved memory")
 		r.has("resource limits", Warn, "limited to 512 MB of memory", "remove the limit")
-		r.has("reserved memory", Warn, "reserves all its memory", "where so much memory is free")
+		r.has("reserved memory", Warn, "reserves all its memory", "with that much free memory")
 	})
 }

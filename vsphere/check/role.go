@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// used tells, of the privileges that only some features need, whether a group uses that feature.
+// used reports, for the privileges that only some features need, whether a group uses the feature.
 var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"VirtualMachine.Config.AddRemoveDevice":     func(s *v1alpha1.VmGroupSpec) bool { return len(s.Networks) > 0 },
 	"VirtualMachine.Provisioning.Customize":     func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
@@ -30,10 +30,10 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"VirtualMachine.Inventory.Move":             moves,
 }
 
-// moves reports whether a group has VMs renamed and moved.
+// moves reports whether VMs of a group can be renamed and moved.
 func moves(s *v1alpha1.VmGroupSpec) bool { return s.Deletion.QuarantineSeconds > 0 || len(s.Adopt) > 0 }
 
-// role looks whether each privilege of the least role is held where it is needed.
+// role checks whether each privilege of the least role is held where it is needed.
 func (c *checker) role(ctx context.Context) bool {
 	on, err := c.holders(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *checker) role(ctx context.Context) bool {
 	}
 	held, err := c.privileges(ctx, all)
 	if err != nil {
-		c.add("privileges", Warn, fmt.Sprintf("they cannot be asked for (%s)", vcfault.Classify("", err).Message), "compare the role with the table in docs/reference.md")
+		c.add("privileges", Warn, fmt.Sprintf("cannot be queried (%s)", vcfault.Classify("", err).Message), "compare the role with the table in docs/reference.md")
 		return true
 	}
 	c.asked = true
@@ -71,18 +71,18 @@ func (c *checker) role(ctx context.Context) bool {
 	}
 	switch {
 	case len(on[role.OnTemplate]) == 0:
-		c.add("privileges", Skip, "those on templates, and on their datastores and networks, were not looked at", "name a template by --template")
+		c.add("privileges", Skip, "those on templates and their datastores and networks were not checked", "name a template with --template")
 	case lacking == 0:
-		c.ok("privileges", "all %d of the least role are held, on %d objects (%d looked at)", len(role.Least()), len(all), looked)
+		c.ok("privileges", "all %d of the least role are held, on %d objects (%d checks)", len(role.Least()), len(all), looked)
 	}
 	return true
 }
 
-// lacks adds a finding that a privilege is not held. It is a failure if nothing, or a group that was given, works without it.
+// lacks reports a missing privilege. It is a failure if the server or one of the given groups does not work without it.
 func (c *checker) lacks(p role.Privilege, without []string) {
 	check := "privilege " + p.ID
 	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.User, vcfault.Listing(without), p.Why)
-	advice := "grant it there, with propagation to what is inside"
+	advice := "grant it there with propagation to children"
 	if slices.Contains(p.On, role.OnGlobal) {
 		advice = "grant it as a global permission"
 	}
@@ -93,18 +93,18 @@ func (c *checker) lacks(p role.Privilege, without []string) {
 	case wants:
 		c.add(check, Fail, seen, advice+"; the group needs it")
 	default:
-		c.add(check, Warn, seen, advice+", or do without: "+p.Without)
+		c.add(check, Warn, seen, advice+", or accept this: "+p.Without)
 	}
 }
 
-// holders are the objects on which privileges are needed.
+// holders returns the objects on which privileges are needed.
 func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidate, error) {
-	root := []naming.Candidate{{Path: "the root", Ref: c.s.Vim.ServiceContent.RootFolder}}
+	root := []naming.Candidate{{Path: "the root folder", Ref: c.s.Vim.ServiceContent.RootFolder}}
 	on := map[role.Scope][]naming.Candidate{
 		role.OnRoot: root, role.OnGlobal: root,
 		role.OnFolder: append([]naming.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.folders...), role.OnNetwork: c.networks,
 	}
-	// The template's own networks are of no account where all that is cloned has others.
+	// The template's own networks do not matter if all clones have others.
 	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))
 	pools, datastores := c.pools, c.datastores
 	if len(c.Groups) == 0 || len(pools) == 0 {
@@ -117,10 +117,10 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidat
 	for _, t := range c.templates {
 		on[role.OnTemplate] = append(on[role.OnTemplate], naming.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
 		if len(datastores) == 0 {
-			datastores = t.nature.datastores
+			datastores = t.info.datastores
 		}
 		if inherited {
-			networks = append(networks, t.nature.networks...)
+			networks = append(networks, t.info.networks...)
 		}
 	}
 	var owners []types.ManagedObjectReference
@@ -148,7 +148,7 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidat
 	return on, nil
 }
 
-// names reads the names of objects, for people: the resource pool "Resources" of c0.
+// names returns readable names of objects, such as the resource pool "Resources" of c0.
 func (c *checker) names(ctx context.Context, refs []types.ManagedObjectReference) (map[types.ManagedObjectReference]string, error) {
 	words := map[string]string{"ResourcePool": "the resource pool ", "Datastore": "the datastore ", "StoragePod": "the datastore cluster ", "ClusterComputeResource": "the cluster ", "HostSystem": "the host "}
 	names := map[types.ManagedObjectReference]string{}
@@ -174,7 +174,7 @@ func (c *checker) names(ctx context.Context, refs []types.ManagedObjectReference
 	return names, err
 }
 
-// privileges asks vCenter which ones our user holds on objects.
+// privileges returns the privileges that our user holds on objects.
 func (c *checker) privileges(ctx context.Context, on []types.ManagedObjectReference) (held map[types.ManagedObjectReference]map[string]bool, err error) {
 	err = c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		held, err = session.HeldPrivileges(ctx, s, on)

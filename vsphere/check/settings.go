@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// places looks up what the settings name, as the server does, but makes nothing.
+// places looks up the objects that the settings name, like the server, but creates nothing.
 func (c *checker) places(ctx context.Context) (good bool) {
 	err := session.Contained("the lookup of the settings", func() error {
 		good = c.lookUpPlaces(ctx)
@@ -57,7 +57,7 @@ func (c *checker) lookUpPlaces(ctx context.Context) bool {
 	return good
 }
 
-// root goes down to the root folder of all groups. Where it ends, the server would make the rest.
+// root looks up the root folder of all groups. The server would create missing parts of its path.
 func (c *checker) root(ctx context.Context, l *inventory.Lookup) bool {
 	missing, err := l.FindRoot(ctx)
 	if err != nil {
@@ -66,14 +66,14 @@ func (c *checker) root(ctx context.Context, l *inventory.Lookup) bool {
 	}
 	at := l.Settings()
 	if c.absent = len(missing) > 0; c.absent {
-		c.ok("folder", "%s/%s is not there yet; the server makes it", at.RootPath, strings.Join(missing, "/"))
+		c.ok("folder", "%s/%s does not exist yet; the server creates it", at.RootPath, strings.Join(missing, "/"))
 	} else {
 		c.ok("folder", "%s", at.RootPath)
 	}
 	return true
 }
 
-// datastore looks whether VMs can be put on the one that the settings name.
+// datastore checks whether VMs can be placed on the datastore of the settings.
 func (c *checker) datastore(ctx context.Context, at *inventory.Settings) bool {
 	state, err := vsphere.ReadDatastore(ctx, c.s, at)
 	switch {
@@ -81,17 +81,17 @@ func (c *checker) datastore(ctx context.Context, at *inventory.Settings) bool {
 		c.failed("datastore", err)
 		return false
 	case state == nil:
-		c.add("datastore", Fail, "its state cannot be read", "grant System.Read on it")
+		c.add("datastore", Fail, "cannot read its state", "grant System.Read on it")
 		return false
 	case !state.Usable:
-		c.add("datastore", Fail, state.Path+" is not accessible, or in maintenance", "make it accessible in vCenter, or name another with --datastore")
+		c.add("datastore", Fail, state.Path+" is not accessible or in maintenance mode", "make it accessible in vCenter, or select another with --datastore")
 		return false
 	}
 	c.ok("datastore", "%s, %d GB free", state.Path, state.Free>>30)
 	return true
 }
 
-// inventory reads everything once, as the server does at its start.
+// inventory reads the inventory once, as the server does at startup.
 func (c *checker) inventory(ctx context.Context) bool {
 	c.parts.Inventory.SetSettings(c.at, nil)
 	began := c.now()
@@ -100,18 +100,18 @@ func (c *checker) inventory(ctx context.Context) bool {
 		return false
 	}
 	n := c.parts.Inventory
-	if c.absent { // what is read of placements goes by the path, and not by what is there of it
+	if c.absent { // placements are looked up by the whole path
 		n.ForgetRoot()
 	}
 	n.SetKnown()
 	has, took := n.Count(), c.now().Sub(began)
-	seen := fmt.Sprintf("%d VMs and templates, %d folders and datacenters, read in %s; %d VMs bear stamps of %d groups",
+	seen := fmt.Sprintf("%d VMs and templates, %d folders and datacenters, read in %s; %d VMs have stamps of %d groups",
 		has.Members+has.Unmanaged, has.Places, took.Round(1e6), has.Members, has.Groups)
 	if old := n.FoldersNamed(scratchPrefix); len(old) > 0 {
-		c.add("leftovers", Warn, "of a check that could not clean up: "+vcfault.Listing(old), "remove these folders by hand, with the VM in each, if no check is under way")
+		c.add("leftovers", Warn, "from a check that could not clean up: "+vcfault.Listing(old), "if no check is running, remove these folders and the VM in each by hand")
 	}
 	if has.StampsUnknown > 0 {
-		c.add("inventory", Warn, fmt.Sprintf("%s; %d of a newer version", seen, has.StampsUnknown), "a newer server works here: run no older one on the same groups")
+		c.add("inventory", Warn, fmt.Sprintf("%s; %d stamps of a newer version", seen, has.StampsUnknown), "a newer server manages groups here: do not run an older one on the same groups")
 	} else {
 		c.ok("inventory", "%s", seen)
 	}
@@ -120,7 +120,7 @@ func (c *checker) inventory(ctx context.Context) bool {
 	return true
 }
 
-// firstAnswer opens the stream of changes as the server does: until vCenter has told of everything once, nothing is known.
+// firstAnswer opens the stream of changes like the server, which knows nothing before the first answer is complete.
 func (c *checker) firstAnswer(ctx context.Context) bool {
 	const check = "stream of changes"
 	began, objects := c.now(), 0
@@ -133,15 +133,15 @@ func (c *checker) firstAnswer(ctx context.Context) bool {
 		return true
 	}
 	took := c.now().Sub(began)
-	c.ok(check, "its first answer came after %s, for %d objects", took.Round(time.Millisecond), objects)
+	c.ok(check, "the first answer took %s for %d objects", took.Round(time.Millisecond), objects)
 	c.facts(Facts{"objects": count(objects), "firstMs": millis(took)})
 	return true
 }
 
-// lookAtTemplates looks for the templates, and at what a clone of each will be like.
-func (c *checker) lookAtTemplates(ctx context.Context) bool {
+// checkTemplates looks up the templates and describes their clones.
+func (c *checker) checkTemplates(ctx context.Context) bool {
 	if len(c.Templates)+len(c.Groups) == 0 {
-		c.add("template", Skip, "none was named; "+among(c.parts.Inventory.TemplatesIn(c.parts.Inventory.OwnFolder())), "name one by --template, or a group by -f")
+		c.add("template", Skip, "none given; "+among(c.parts.Inventory.TemplatesIn(c.parts.Inventory.OwnFolder())), "name a template with --template or a group with -f")
 	}
 	for _, name := range c.Templates {
 		if t := c.template("template", c.parts.Inventory.OwnFolder(), name); t != nil {
@@ -151,53 +151,53 @@ func (c *checker) lookAtTemplates(ctx context.Context) bool {
 	return true
 }
 
-// keepTemplate says once what a template's clones will be like.
+// keepTemplate records a template and describes its clones once.
 func (c *checker) keepTemplate(ctx context.Context, t foundTemplate) {
 	if !slices.ContainsFunc(c.templates, func(x foundTemplate) bool { return x.moRef == t.moRef }) {
-		c.shape(ctx, &t)
+		c.describe(ctx, &t)
 		c.templates = append(c.templates, t)
 	}
 }
 
-// template finds one, in the way of the server; nil if it was not found, which is then told.
+// template finds a template like the server; nil, with a finding, if there is none.
 func (c *checker) template(check string, at *inventory.GroupFolder, name string) *foundTemplate {
 	x, others, plain := c.parts.Inventory.FindTemplate(at, name)
 	switch {
 	case len(x.Paths) == 1:
 		return &foundTemplate{name: name, path: x.Paths[0], moRef: x.MoRef, fingerprint: x.Fingerprint}
 	case len(x.Paths) > 1:
-		c.add(check, Fail, fmt.Sprintf("%q is the name of several (%s)", name, vcfault.ReasonTemplateAmbiguous), "give the inventory path of one of "+vcfault.Listing(x.Paths))
+		c.add(check, Fail, fmt.Sprintf("several templates are named %q (%s)", name, vcfault.ReasonTemplateAmbiguous), "use the inventory path of one of "+vcfault.Listing(x.Paths))
 	case plain != "":
-		c.add(check, Fail, fmt.Sprintf("%q is a VM and no template (%s)", name, vcfault.ReasonTemplateNotFound), "mark "+plain+" as a template, or name another")
+		c.add(check, Fail, fmt.Sprintf("%q is a VM, not a template (%s)", name, vcfault.ReasonTemplateNotFound), "convert "+plain+" to a template, or name another")
 	default:
-		c.add(check, Fail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, vcfault.ReasonTemplateNotFound), "name another: "+among(others))
+		c.add(check, Fail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, vcfault.ReasonTemplateNotFound), "name another; "+among(others))
 	}
 	return nil
 }
 
-// nature is what matters of a template for its clones.
-type nature struct {
+// templateInfo is the part of a template that affects its clones.
+type templateInfo struct {
 	cpu, memory      int32
 	addCPU, addMem   bool
 	vApp             bool
 	version, toolsOf string
 	disks, cards     int
-	limits           []string // what a clone may use at most, whatever its size, in words
+	limits           []string // resource limits, as text
 	locked           bool     // all memory is reserved
-	iso              string   // the file in a CD-ROM drive that is connected, or will be at power-on
+	iso              string   // the file in a CD-ROM drive that is connected or connects at power-on
 	space            int64    // of the disks, in bytes
 	networks         []types.ManagedObjectReference
 	datastores       []types.ManagedObjectReference
 }
 
-func readNature(ctx context.Context, s *session.Session, vm types.ManagedObjectReference) (*nature, error) {
+func readTemplateInfo(ctx context.Context, s *session.Session, vm types.ManagedObjectReference) (*templateInfo, error) {
 	o, err := session.ReadProps(ctx, s, vm, "config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
 		"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore", "config.vAppConfig",
 		"config.cpuAllocation.limit", "config.memoryAllocation.limit", "config.memoryReservationLockedToMax")
 	if err != nil {
 		return nil, err
 	}
-	x := &nature{
+	x := &templateInfo{
 		cpu: session.Prop[int32](o, "config.hardware.numCPU"), memory: session.Prop[int32](o, "config.hardware.memoryMB"),
 		addCPU: session.Prop[bool](o, "config.cpuHotAddEnabled"), addMem: session.Prop[bool](o, "config.memoryHotAddEnabled"),
 		vApp:    vsphere.HasVAppProperties(o),
@@ -229,12 +229,12 @@ func readNature(ctx context.Context, s *session.Session, vm types.ManagedObjectR
 	return x, nil
 }
 
-// shape says what a template's clones will be like.
-func (c *checker) shape(ctx context.Context, t *foundTemplate) {
+// describe reports what a template's clones will be like.
+func (c *checker) describe(ctx context.Context, t *foundTemplate) {
 	const check = "template"
-	var x *nature
+	var x *templateInfo
 	err := c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		x, err = readNature(ctx, s, inventory.VMRef(t.moRef))
+		x, err = readTemplateInfo(ctx, s, inventory.VMRef(t.moRef))
 		return err
 	})
 	switch {
@@ -242,16 +242,16 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 		c.failed(check, err)
 		return
 	case x.cpu == 0:
-		c.add(check, Fail, t.path+": its configuration cannot be read", "grant System.Read on it, and see whether its host and datastore can be reached")
+		c.add(check, Fail, t.path+": cannot read its configuration", "grant System.Read on it, and check that its host and datastore are accessible")
 		return
 	}
-	t.nature = *x
+	t.info = *x
 	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MB, disks %d (%d GB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.cards, x.version)
 	switch {
 	case x.disks == 0:
-		c.add(check, Warn, seen, "its clones have no disk to boot from: is it the right one?")
+		c.add(check, Warn, seen, "clones have no disk to boot from: check that this is the right template")
 	case t.fingerprint == "":
-		c.add(check, Warn, seen+"; its disks have no fingerprint", "that it was republished under its name will not be noticed; nothing else is lost")
+		c.add(check, Warn, seen+"; its disks have no fingerprint", "the server will not notice a new version of the template with the same name; everything else works")
 	default:
 		c.ok(check, "%s", seen)
 	}
@@ -260,42 +260,41 @@ func (c *checker) shape(ctx context.Context, t *foundTemplate) {
 		"hotAddCPU": yes(x.addCPU), "hotAddMemory": yes(x.addMem)})
 	if x.iso != "" {
 		c.add("CD-ROM", Warn, fmt.Sprintf("%s: %s is connected in its CD-ROM drive", t.name, x.iso),
-			"disconnect it in the template: its clones need that datastore, and a guest that has locked the drive makes the VM ask an operator before it is disconnected (QuestionPending)")
+			"disconnect it in the template: clones need its datastore, and if the guest has locked the drive, disconnecting it raises a question for an operator (QuestionPending)")
 	}
 	c.resources(t, x)
-	hot := map[bool]string{true: "while it runs", false: "by a power cycle"}
+	hot := map[bool]string{true: "while powered on", false: "with a power cycle"}
 	if x.vApp {
-		c.ok("vApp properties", "%s has some: members of groups with userData or networks are cloned without them (privilege VApp.ApplicationConfig), since cloud-init prefers them; others keep them", t.name)
+		c.ok("vApp properties", "%s has some: members of groups with userData or networks are cloned without them (privilege VApp.ApplicationConfig) because cloud-init prefers them; other members keep them", t.name)
 	}
 	c.ok("hot-add", "%s: more CPUs %s, more memory %s", t.name, hot[x.addCPU], hot[x.addMem])
 	c.tools(t, x)
 }
 
-// resources warns of what clones inherit from a template beside its size: limits (terraform-provider-vsphere#652, govmomi#1871), and
-// memory that is reserved (CAPV#2358).
-func (c *checker) resources(t *foundTemplate, x *nature) {
+// resources warns about settings other than the size that clones inherit: limits (terraform-provider-vsphere#652, govmomi#1871) and
+// reserved memory (CAPV#2358).
+func (c *checker) resources(t *foundTemplate, x *templateInfo) {
 	if len(x.limits) > 0 {
-		c.add("resource limits", Warn, fmt.Sprintf("%s is limited to %s, and so are its clones, whatever their size", t.name, strings.Join(x.limits, " and ")),
-			"remove the limit in the template: a guest that has more memory than its limit swaps")
+		c.add("resource limits", Warn, fmt.Sprintf("%s is limited to %s, and so are its clones of any size", t.name, strings.Join(x.limits, " and ")),
+			"remove the limit from the template: a guest with more memory than its limit swaps")
 	}
 	if x.locked {
 		c.add("reserved memory", Warn, t.name+" reserves all its memory, and so do its clones",
-			"unless you want that, take the reservation out of the template: a clone is powered on only where so much memory is free (ResourceLimit)")
+			"unless intended, remove the reservation from the template: a clone powers on only on a host with that much free memory (ResourceLimit)")
 	}
 }
 
-// tools reports whether the guests of a template's clones are known to have VMware Tools. A template that never ran says nothing
-// of them.
-func (c *checker) tools(t *foundTemplate, x *nature) {
+// tools reports whether the template has VMware Tools. vCenter does not know before the first run of a VM.
+func (c *checker) tools(t *foundTemplate, x *templateInfo) {
 	const check = "VMware Tools"
 	switch types.VirtualMachineToolsVersionStatus(x.toolsOf) {
 	case types.VirtualMachineToolsVersionStatusGuestToolsNotInstalled:
-		c.add(check, Warn, t.name+": vCenter knows of none in it", "install open-vm-tools (if they are there, take no notice: vCenter learns it when a clone runs). Without, guests are powered off without being asked, and have no address")
+		c.add(check, Warn, t.name+": none known to vCenter", "install open-vm-tools (if they are installed, ignore this: vCenter detects them when a clone runs). Without them, guests are powered off without a shutdown and report no address")
 	case "":
 		if c.Deep {
 			return
 		}
-		c.add(check, Skip, t.name+": not known before a clone runs (--deep shows it)", "")
+		c.add(check, Skip, t.name+": unknown before a clone runs (use --deep)", "")
 	default:
 		c.ok(check, "%s: %s", t.name, x.toolsOf)
 	}

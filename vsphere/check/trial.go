@@ -21,88 +21,88 @@ import (
 )
 
 const (
-	// scratchPrefix begins the names of scratch folders. A namespace's name has no space, so no group's folder is in one.
+	// scratchPrefix is the prefix of scratch folders' names. Namespaces have no spaces, so it never collides with a group's folder.
 	scratchPrefix = "vmgroup check "
-	// trialKey is where a trial's VM has its stamp: a key of the same form as stamp.Key, but another one, for whatever reads
-	// stamps must take it for nobody's member.
+	// trialKey is the extraConfig key of the trial VM's stamp. It differs from stamp.Key, so that nothing that reads stamps takes the VM
+	// for a member.
 	trialKey  = "codeconnect.vmworld.com.vmgroup.check"
 	trialPath = `config.extraConfig["` + trialKey + `"]`
 	// trialName is the name for which two clones compete.
 	trialName = "vmgroup-check-0"
 )
 
-// trial shows on a real vCenter what the server's safety rests on. All it makes is in one folder, and all of it is removed again.
+// trial tests the server's assumptions on a real vCenter. It creates everything in one folder and removes all of it.
 type trial struct {
 	*checker
-	id       string // of the trial; also the instanceUuid of its VM
-	stamp    string
-	template foundTemplate
-	like     *v1alpha1.VmGroup // whose clones the VM is like; nil: nobody's
-	draft    *vsphere.Draft
-	spec     types.VirtualMachineCloneSpec // of its clones
-	told     map[string]string             // the guestinfo in it
-	held     map[string]bool               // the privileges in the scratch folder
+	id        string // also the instanceUuid of the VM
+	stamp     string
+	template  foundTemplate
+	like      *v1alpha1.VmGroup // the group whose clone the VM resembles; nil: none
+	draft     *vsphere.Draft
+	spec      types.VirtualMachineCloneSpec // of the clones
+	guestinfo map[string]string             // the guestinfo in spec, by key
+	held      map[string]bool               // privileges in the scratch folder
 
 	scratch, vm types.ManagedObjectReference
-	// other is a folder in the scratch folder, whose name is otherName.
+	// other is the folder otherName in the scratch folder.
 	other types.ManagedObjectReference
-	// taken reports whether the scratch folder's name was taken already: that folder is not ours to remove.
+	// taken reports whether the scratch folder's name was in use: that folder is not ours to remove.
 	taken bool
 	mu    sync.Mutex // guards what follows
-	// clones are the tasks of the clones, made the VMs that they made, and disks the files of these VMs' disks. folders are those that
-	// the trial made in the scratch folder.
+	// clones are the clone tasks, made the VMs that they created, and disks the files of these VMs' disks. folders are those that the trial
+	// created in the scratch folder.
 	clones        []string
 	made, folders []types.ManagedObjectReference
 	disks         map[string]bool
-	// unsure reports whether a clone may run of which vCenter's answer was lost.
+	// unsure reports whether a clone may be running whose reply was lost.
 	unsure bool
 
 	race  race
 	path  string // of the scratch folder
 	view  *trialView
 	guest trialGuest
-	// first is the host that the clone was put on, and last the one that the VM was on when it left the inventory.
+	// first is the host of the new clone, and last the VM's host when it left the inventory.
 	first, last types.ManagedObjectReference
-	// parked is the .vmx file of the VM while it is not in the inventory.
+	// parked is the .vmx file of the VM while it is unregistered.
 	parked string
-	// unregistered and gone are what the VM was when it was unregistered, and destroyed; began is when the trial did.
+	// unregistered and gone are the VM's moRefs before it was unregistered and before it was destroyed; began is the start of the trial.
 	unregistered, gone types.ManagedObjectReference
 	began              time.Time
-	// end is without the end that the user may bring about: what was begun is awaited, so that it can be removed.
+	// end is ctx without cancellation by the user: what was begun must end, so that it can be removed.
 	end context.Context
 }
 
-// deep makes the trial, if that was asked for and all that it needs is there.
+// deep runs the trial, if requested and possible.
 func (c *checker) deep(ctx context.Context) bool {
 	switch {
 	case !c.Deep:
 		return true
 	case slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Result == Fail }):
-		c.add("deep", Skip, "nothing was made, because of the failures above", "correct them, and run it again")
+		c.add("deep", Skip, "nothing was created because of the failures above", "correct them and run the check again")
 		return true
 	case !c.asked:
-		c.add("deep", Fail, "nothing was made: vCenter does not say which privileges are held, so it is not certain that what is made can be removed", "see the warning about privileges")
+		c.add("deep", Fail, "nothing was created: vCenter did not return the privileges held, so the clean-up might fail", "see the warning about privileges")
 		return true
 	case len(c.templates) == 0:
-		c.add("deep", Fail, "nothing was made: no template was named", "name one by --template, or a group by -f")
+		c.add("deep", Fail, "nothing was created: no template given", "name a template with --template or a group with -f")
 		return true
 	}
 	t := &trial{checker: c, id: uuid.NewString(), template: c.templates[0], disks: map[string]bool{}, began: c.now(), end: context.WithoutCancel(ctx)}
 	running, stop := context.WithCancel(t.end)
 	var awaiting sync.WaitGroup
 	awaiting.Go(func() { c.parts.Tasks.Run(running) })
-	awaiting.Go(func() { c.parts.Reader.Run(running) }) // a power-on without a task is awaited by reads
+	awaiting.Go(func() { c.parts.Reader.Run(running) }) // a power-on without a task is detected by reads
 	defer awaiting.Wait()
 	defer stop()
 	t.run(ctx)
 	return true
 }
 
-// run makes the scratch folder, goes through the steps until one cannot be built upon, and cleans up in any case.
+// run creates the scratch folder, runs the experiments until one on which others depend fails, and always cleans up.
 func (t *trial) run(ctx context.Context) {
 	name := scratchPrefix + t.id[:8]
 	t.path = t.at.RootPath + "/" + name
-	t.progress("making the scratch folder %q; it is removed at the end, also after Ctrl-C", t.path)
+	t.progress("creating the scratch folder %q; it is removed at the end, even after Ctrl-C", t.path)
 	defer t.sweep(name)
 	if !t.makeFolder(name) {
 		return
@@ -114,7 +114,7 @@ func (t *trial) run(ctx context.Context) {
 	}()
 	for _, x := range experiments {
 		if ctx.Err() != nil {
-			t.add("deep", Skip, "stopped", "run it again for the rest")
+			t.add("deep", Skip, "stopped", "run the check again for the rest")
 			return
 		}
 		if !t.attempt(ctx, x) {
@@ -123,7 +123,7 @@ func (t *trial) run(ctx context.Context) {
 	}
 }
 
-// makeFolder makes the scratch folder, and looks whether what is in it can be removed: whether the permissions propagate.
+// makeFolder creates the scratch folder and checks that the permissions propagate to it, so that its contents can be removed.
 func (t *trial) makeFolder(name string) bool {
 	const check = "deep: scratch folder"
 	err := t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
@@ -145,7 +145,7 @@ func (t *trial) makeFolder(name string) bool {
 	}
 	for _, p := range role.Least() {
 		if slices.Contains(p.On, role.OnFolder) && p.Needed() && !held[t.scratch][p.ID] {
-			t.add(check, Fail, p.ID+" is not held in a new folder", "grant it on "+t.at.RootPath+" with propagation to what is inside")
+			t.add(check, Fail, p.ID+" is not held in a new folder", "grant it on "+t.at.RootPath+" with propagation to children")
 			return false
 		}
 	}
@@ -154,12 +154,12 @@ func (t *trial) makeFolder(name string) bool {
 	return true
 }
 
-// prepare puts the clone together, as the server does.
-func (t *trial) prepare(ctx context.Context) verdict {
+// prepare prepares the clone like the server.
+func (t *trial) prepare(ctx context.Context) outcome {
 	g := &v1alpha1.VmGroup{}
 	g.Name, g.Spec.Template = "vmgroup-check", t.template.name
-	g.Spec.CPU = t.template.nature.cpu
-	memory := t.template.nature.memory
+	g.Spec.CPU = t.template.info.cpu
+	memory := t.template.info.memory
 	at := t.parts.Inventory.OwnFolder()
 	if t.like = t.group(at); t.like != nil {
 		g, memory = t.like, t.like.Spec.Memory<<10
@@ -170,27 +170,26 @@ func (t *trial) prepare(ctx context.Context) verdict {
 		err = t.draft.FillBare(ctx)
 	}
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	t.stamp = stamp.Stamp{Cluster: "vmgroup check", Namespace: "vmgroup-check", Name: "vmgroup-check", UID: "vmgroup-check", InstanceUUID: t.id, VCenter: t.s.UUID, Created: stamp.Time(t.now())}.Encode()
 	t.spec = t.draft.Spec()
 	config := *t.spec.Config
 	config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
-	if t.told, err = t.guestinfo(); err != nil {
-		return refused(err)
+	if t.guestinfo, err = t.guestValues(); err != nil {
+		return failedBy(err)
 	}
-	for key, value := range t.told {
+	for key, value := range t.guestinfo {
 		config.ExtraConfig = append(config.ExtraConfig, &types.OptionValue{Key: key, Value: value})
-		if t.template.nature.vApp {
-			config.VAppConfigRemoved = types.NewBool(true) // as fillGuest does, and for its reason
+		if t.template.info.vApp {
+			config.VAppConfigRemoved = types.NewBool(true) // for the same reason as in fillGuest
 		}
 	}
 	t.spec.Config = &config
-	return verdict{}
+	return outcome{}
 }
 
-// group is the first one that is made from the template, where it is tried; nil if there is none: another's pool or snapshot
-// would not fit.
+// group returns the first group that uses the template and the trial's datacenter, or nil: the pool or snapshot of another would not fit.
 func (t *trial) group(at *inventory.GroupFolder) *v1alpha1.VmGroup {
 	for _, g := range t.Groups {
 		if g.Spec.Placement.Datacenter != "" {
@@ -203,20 +202,20 @@ func (t *trial) group(at *inventory.GroupFolder) *v1alpha1.VmGroup {
 	return nil
 }
 
-// readTrial gives the stamp of a trial's VM, which is empty for any other, and its instanceUuid.
+// readTrial returns the trial stamp of a VM, "" for other VMs, and its instanceUuid.
 func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) (stamp, instance string, err error) {
 	o, err := t.read(ctx, vm, trialPath, "config.instanceUuid")
 	stamp, _ = session.Only[types.OptionValue](o).Value.(string)
 	return stamp, session.Prop[string](o, "config.instanceUuid"), err
 }
 
-// task starts a task about what the trial made, and awaits it.
+// task starts a task and waits for it.
 func (t *trial) task(start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) error {
 	_, err := t.v.Task(t.end, start)
 	return err
 }
 
-// reconfigure changes the trial's VM.
+// reconfigure reconfigures the trial's VM.
 func (t *trial) reconfigure(spec types.VirtualMachineConfigSpec) error {
 	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: t.vm, Spec: spec})
@@ -236,7 +235,7 @@ func (t *trial) read(ctx context.Context, ref types.ManagedObjectReference, path
 	return o, err
 }
 
-// option reads one entry of a VM's extraConfig, by the key.
+// option reads one extraConfig value of a VM by its key.
 func (t *trial) option(ctx context.Context, vm types.ManagedObjectReference, key string) (value string, o session.Object, err error) {
 	o, err = t.read(ctx, vm, `config.extraConfig["`+key+`"]`)
 	value, _ = session.Only[types.OptionValue](o).Value.(string)

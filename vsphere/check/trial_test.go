@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// deepWorld is a vCenter whose clones are quick: the check looks for them many times a second.
+// deepWorld returns a vCenter with quick clones, because the check polls them at a short interval.
 func deepWorld(t testing.TB, change ...func(*vcsim.Config)) *world {
 	t.Helper()
 	c := vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true},
@@ -29,39 +29,39 @@ func deepWorld(t testing.TB, change ...func(*vcsim.Config)) *world {
 
 var deepOptions = Options{Templates: []string{"ubuntu"}, Deep: true}
 
-// inDeepWorld runs a test with one in a bubble, in parallel with others.
+// inDeepWorld runs a test with a deepWorld in a bubble, in parallel with other tests.
 func inDeepWorld(t *testing.T, test func(t *testing.T, w *world), change ...func(*vcsim.Config)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { test(t, deepWorld(t, change...)) })
 }
 
-// holds wants these VMs and templates in vCenter, and no others.
+// holds checks that vCenter has exactly these VMs and templates.
 func (w *world) holds(names ...string) {
 	w.t.Helper()
 	if got := w.Names(); !slices.Equal(got, names) {
-		w.t.Errorf("there are %v, want %v", got, names)
+		w.t.Errorf("got %v, want %v", got, names)
 	}
 }
 
-// clean wants nothing in vCenter but the template.
+// clean checks that vCenter has only the template.
 func (w *world) clean() {
 	w.t.Helper()
 	w.holds("ubuntu")
 	if old := w.checked(nil, Options{}); strings.Contains(old.String(), "leftovers") {
-		w.t.Errorf("a folder is left:\n%s", old)
+		w.t.Errorf("left folder:\n%s", old)
 	}
 }
 
-func TestADeepCheckShowsWhatSafetyRestsOnAndLeavesNothing(t *testing.T) {
+func TestDeepCheckSucceedsAndLeavesNothing(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.Restrict(roleIDs()...)
 		r := w.checked(nil, deepOptions)
 		r.only()
 		for check, seen := range map[string]string{
 			"deep: scratch folder": "/DC0/vm/vmgroup check ", "deep: one name, one VM": "DuplicateName for the others", "deep: running clone": "found among",
-			"deep: stamp": "read by their key", "deep: new VM in view": "tells of vm-", "deep: power-on": "by PowerOnMultiVM_Task", "deep: hot-add of CPUs": "refused while it runs",
-			"deep: hot-add of memory": "refused while it runs", "deep: guest shutdown": "off after", "deep: destroyed VM": "ManagedObjectNotFound", "deep: clean-up": "nothing is left",
+			"deep: stamp": "read by key", "deep: new VM in view": "reports vm-", "deep: power-on": "by PowerOnMultiVM_Task", "deep: hot-add of CPUs": "rejected while powered on",
+			"deep: hot-add of memory": "rejected while powered on", "deep: guest shutdown": "off after", "deep: destroyed VM": "ManagedObjectNotFound", "deep: clean-up": "nothing is left",
 		} {
 			r.has(check, OK, seen, "")
 		}
@@ -69,26 +69,26 @@ func TestADeepCheckShowsWhatSafetyRestsOnAndLeavesNothing(t *testing.T) {
 			r.has(check, Skip, why, "grant it")
 		}
 		if outside := role.Outside(w.Calls()); len(outside) > 0 {
-			t.Errorf("it called %v, which is outside the role", outside)
+			t.Errorf("the check called %v, which is outside the role", outside)
 		}
 		w.clean()
 	})
 }
 
-func TestADeepCheckTriesHotAddWhereTheFlagsAllowIt(t *testing.T) {
+func TestDeepCheckTestsHotAddWhereTheFlagsAllowIt(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		yes := types.NewBool(true)
 		w.reconfigured("ubuntu", types.VirtualMachineConfigSpec{CpuHotAddEnabled: yes, MemoryHotAddEnabled: yes})
 		r := w.checked(nil, deepOptions)
 		r.only()
-		r.has("hot-add", OK, "more CPUs while it runs, more memory while it runs", "")
-		r.has("deep: hot-add of CPUs", OK, "2 instead of 1 while it runs", "")
-		r.has("deep: hot-add of memory", OK, "2048 MB instead of 1024 while it runs", "")
+		r.has("hot-add", OK, "more CPUs while powered on, more memory while powered on", "")
+		r.has("deep: hot-add of CPUs", OK, "2 instead of 1 while powered on", "")
+		r.has("deep: hot-add of memory", OK, "2048 MB instead of 1024 while powered on", "")
 		w.clean()
 	})
 }
 
-// reconfigured changes a template by hand.
+// reconfigured changes a template as an operator.
 func (w *world) reconfigured(name string, spec types.VirtualMachineConfigSpec) {
 	w.t.Helper()
 	vm := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(name)))
@@ -99,48 +99,48 @@ func (w *world) reconfigured(name string, spec types.VirtualMachineConfigSpec) {
 	w.Must(vm.MarkAsTemplate(w.t.Context()))
 }
 
-func TestADeepCheckWithoutToolsSkipsTheShutdownAndStillCleansUp(t *testing.T) {
+func TestDeepCheckWithoutToolsSkipsTheShutdownAndStillCleansUp(t *testing.T) {
 	inDeepWorld(t, func(_ *testing.T, w *world) {
 		r := w.checked(nil, deepOptions)
 		r.only()
-		r.has("deep: guest shutdown", Skip, "none run in the guest", "")
+		r.has("deep: guest shutdown", Skip, "none running in the guest", "")
 		r.has("deep: destroyed VM", OK, "", "")
 		w.clean()
 	}, func(c *vcsim.Config) { c.Guest.Tools = false })
 }
 
-func TestADeepCheckDoesNotBeginWhereItCouldNotCleanUp(t *testing.T) {
+func TestDeepCheckDoesNotStartIfItCouldNotCleanUp(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		for _, privilege := range []string{"Folder.Delete", "VirtualMachine.Inventory.Delete", "VirtualMachine.Interact.PowerOff"} {
 			w.Restrict(roleIDs()...)
 			w.Withdraw(privilege)
-			w.checked(nil, deepOptions).has("deep", Skip, "nothing was made", "correct them")
+			w.checked(nil, deepOptions).has("deep", Skip, "nothing was created", "correct them")
 		}
 		w.Unrestrict()
 		w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
-		w.checked(nil, deepOptions).has("deep", Fail, "nothing was made", "privileges")
+		w.checked(nil, deepOptions).has("deep", Fail, "nothing was created", "privileges")
 		w.checked(nil, Options{Deep: true}).has("deep", Fail, "no template", "--template")
 		if n := w.Calls()["CreateFolder"]; n > 0 {
-			t.Errorf("%d folders were made", n)
+			t.Errorf("%d folders were created", n)
 		}
 	})
 }
 
-func TestADeepCheckThatLosesTheReplyRemovesItsFolder(t *testing.T) {
+func TestDeepCheckRemovesItsFolderAfterALostReply(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.Restrict(roleIDs()...)
-		w.LoseReply("CreateFolder", 1) // the folder is there, and nobody was told of it
+		w.LoseReply("CreateFolder", 1) // the folder exists, but the reply is lost
 		r := w.checked(nil, deepOptions)
 		r.has("deep: scratch folder", Fail, "VCenterUnreachable", "")
 		r.has("deep: clean-up", OK, "nothing is left", "")
 		if n := w.Calls()["CloneVM_Task"]; n > 0 {
-			t.Errorf("%d clones were made", n)
+			t.Errorf("%d clones were created", n)
 		}
 		w.clean()
 	})
 }
 
-func TestADeepCheckThatIsStoppedDuringTheCloneLeavesNothing(t *testing.T) {
+func TestDeepCheckStoppedDuringTheCloneLeavesNothing(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		r := w.stoppedWhen("cloning", deepOptions)
 		r.has("deep: clean-up", OK, "nothing is left", "")
@@ -148,7 +148,7 @@ func TestADeepCheckThatIsStoppedDuringTheCloneLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestADeepCheckThatCannotCleanUpReportsWhatIsLeftAndSoDoesTheNext(t *testing.T) {
+func TestDeepCheckReportsAFailedCleanUpNowAndTheNextTime(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 0)
 		r := w.checked(nil, deepOptions)
@@ -159,28 +159,28 @@ func TestADeepCheckThatCannotCleanUpReportsWhatIsLeftAndSoDoesTheNext(t *testing
 	})
 }
 
-func TestADeepCheckLeavesWhatIsNotItsOwn(t *testing.T) {
+func TestDeepCheckKeepsForeignVMs(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		r := w.whileDeep("powering", func(folder string) {
-			_, err := w.AddVM(folder, "a-person's")
+		r := w.whileDeep("powering on", func(folder string) {
+			_, err := w.AddVM(folder, "an-operators")
 			w.Must(err)
 		})
 		r.has("deep: clean-up", Fail, "left in vCenter", "by hand")
-		w.holds("a-person's", "ubuntu")
+		w.holds("an-operators", "ubuntu")
 	})
 }
 
-func TestADeepCheckMissesARunningCloneThatIsNotAmongTheTasks(t *testing.T) {
+func TestDeepCheckFailsForARunningCloneThatIsNotListed(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		var c *checker
 		r := w.whileDeep("cloning", func(string) {
-			c.s.User = "somebody else" // as if the task were another's
+			c.s.User = "another user" // as if another user had started the task
 		}, func(x *checker) { c = x })
-		r.has("deep: running clone", Fail, "not found", "tell the project")
+		r.has("deep: running clone", Fail, "not found", "report this")
 	})
 }
 
-func TestADeepCheckTakesNothingFromAGroupOfAnotherTemplate(t *testing.T) {
+func TestDeepCheckIgnoresAGroupOfAnotherTemplate(t *testing.T) {
 	inDeepWorld(t, func(_ *testing.T, w *world) {
 		_, err := w.AddSnapshot("/DC0/vm/debian", "base")
 		w.Must(err)

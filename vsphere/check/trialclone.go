@@ -14,57 +14,57 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
-// readStamp reads what the clone was given, by its key.
-func (t *trial) readStamp(ctx context.Context) verdict {
+// readStamp reads the clone's stamp by its key.
+func (t *trial) readStamp(ctx context.Context) outcome {
 	stamp, instance, err := t.readTrial(ctx, t.vm)
 	switch {
 	case err != nil:
-		return refused(err)
+		return failedBy(err)
 	case stamp != t.stamp:
-		return broken("the clone does not have the extraConfig that was in its spec, or it cannot be read by its key", "members could not be told from unmanaged VMs")
+		return refuted("the clone does not have the extraConfig of its spec, or its key cannot be read", "members could not be distinguished from unmanaged VMs")
 	case instance != t.id:
-		return broken("the clone has another instanceUuid than its spec had", "members would be taken for copies")
+		return refuted("the clone's instanceUuid differs from its spec", "members would be mistaken for copies")
 	}
-	return held("%d bytes, written by the clone itself and read by their key; the instanceUuid is the one in the spec", len(stamp)).with(Facts{"bytes": count(len(stamp))})
+	return confirmed("%d bytes, written by the clone itself and read by key; the instanceUuid is that of the spec", len(stamp)).with(Facts{"bytes": count(len(stamp))})
 }
 
-// disksOfClone compares the clone's disks with those of what was cloned.
-func (t *trial) disksOfClone(ctx context.Context) verdict {
-	const consequence = "members' own disks would be taken for others', detached and left behind when they are destroyed"
+// disksOfClone compares the clone's disks with those of the source.
+func (t *trial) disksOfClone(ctx context.Context) outcome {
+	const consequence = "members' own disks would be mistaken for foreign ones, detached and left behind when the members are destroyed"
 	now, err := t.v.ReadFresh(ctx, t.vm)
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	was, is := strings.Fields(disks.Keys(t.draft.Devices())), strings.Fields(disks.Keys(now.Devices))
 	slices.Sort(was)
 	slices.Sort(is)
 	facts := Facts{"disks": count(len(is)), "keysKept": yes(slices.Equal(was, is))}
 	if !slices.Equal(was, is) {
-		return broken(fmt.Sprintf("the clone's disks have the keys %v, and those of its source %v", is, was), consequence).with(facts)
+		return refuted(fmt.Sprintf("the clone's disks have the keys %v, its source's %v", is, was), consequence).with(facts)
 	}
 	sources := uuidsOf(t.draft.Devices())
 	own := uuidsOf(now.Devices)
 	for uuid := range own {
 		if sources[uuid] {
-			return broken("a disk of the clone has the uuid of its source's", consequence).with(facts)
+			return refuted("a disk of the clone has the same uuid as the source's", consequence).with(facts)
 		}
 	}
 	facts["uuids"] = count(len(own))
-	return held("%d, with the keys of their sources, %d of them with uuids of their own", len(is), len(own)).with(facts)
+	return confirmed("%d, with the keys of the source's disks, %d of them with new uuids", len(is), len(own)).with(facts)
 }
 
-// uuidsOf are the uuids of disks, as far as vCenter tells them.
+// uuidsOf returns the uuids of disks, as far as vCenter reports them.
 func uuidsOf(devices []types.BaseVirtualDevice) map[string]bool {
 	uuids := map[string]bool{}
 	for _, entry := range strings.Fields(disks.Identify(disks.Keys(devices), devices)) {
-		if _, uuid, told := strings.Cut(entry, "="); told {
+		if _, uuid, known := strings.Cut(entry, "="); known {
 			uuids[uuid] = true
 		}
 	}
 	return uuids
 }
 
-// twoNetworks is what orderOfAdapters lacks.
+// twoNetworks returns what orderOfAdapters lacks.
 func twoNetworks(t *trial, _ context.Context) string {
 	var seen []string
 	for _, card := range addedCards(t.spec.Config.DeviceChange) {
@@ -88,7 +88,7 @@ func addedCards(changes []types.BaseVirtualDeviceConfigSpec) (cards []*types.Vir
 	return cards
 }
 
-// cardsOf are the network adapters of a VM, by their keys.
+// cardsOf returns the network adapters of a VM, sorted by key.
 func cardsOf(devices []types.BaseVirtualDevice) (cards []*types.VirtualEthernetCard) {
 	for _, device := range devices {
 		if card, is := device.(types.BaseVirtualEthernetCard); is {
@@ -99,7 +99,7 @@ func cardsOf(devices []types.BaseVirtualDevice) (cards []*types.VirtualEthernetC
 	return cards
 }
 
-// networkOf names what an adapter is connected with.
+// networkOf names the network of an adapter.
 func networkOf(card *types.VirtualEthernetCard) string {
 	switch b := card.Backing.(type) {
 	case *types.VirtualEthernetCardDistributedVirtualPortBackingInfo:
@@ -112,29 +112,29 @@ func networkOf(card *types.VirtualEthernetCard) string {
 	return ""
 }
 
-// orderOfAdapters looks whether the n-th adapter by its key is the n-th of the spec, and has a MAC address.
-func (t *trial) orderOfAdapters(ctx context.Context) verdict {
+// orderOfAdapters checks that the adapters, sorted by key, are in the order of the spec and have MAC addresses.
+func (t *trial) orderOfAdapters(ctx context.Context) outcome {
 	now, err := t.v.ReadFresh(ctx, t.vm)
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	wanted, cards := addedCards(t.spec.Config.DeviceChange), cardsOf(now.Devices)
 	facts := Facts{"adapters": count(len(cards))}
 	if len(cards) != len(wanted) {
-		return broken(fmt.Sprintf("the clone has %d network adapters, and its spec had %d", len(cards), len(wanted)), "members would have other networks than their spec says").with(facts)
+		return refuted(fmt.Sprintf("the clone has %d network adapters, its spec %d", len(cards), len(wanted)), "members would not have the networks of their spec").with(facts)
 	}
 	for i, card := range cards {
 		switch {
 		case card.MacAddress == "":
-			return broken("an adapter of the clone has no MAC address", "members could not be told their network configuration").with(facts)
+			return refuted("an adapter of the clone has no MAC address", "members could not get their network configuration").with(facts)
 		case networkOf(card) != networkOf(wanted[i]):
-			return broken(fmt.Sprintf("adapter %d by its key is not the one that was added as number %d", i+1, i+1), "static addresses would be on the wrong adapters").with(facts)
+			return refuted(fmt.Sprintf("adapter %d in the order of keys is not number %d of the spec", i+1, i+1), "static addresses would be on the wrong adapters").with(facts)
 		}
 	}
-	return held("%d adapters have MAC addresses, and keys in the order of the spec", len(cards)).with(facts)
+	return confirmed("%d adapters have MAC addresses and keys in the order of the spec", len(cards)).with(facts)
 }
 
-// linked is what linkedClone lacks.
+// linked returns what linkedClone lacks.
 func linked(t *trial, _ context.Context) string {
 	if t.like == nil || t.like.Spec.Clone.Mode != v1alpha1.CloneLinked {
 		return "needs a group (-f) of this template with clone.mode: Linked"
@@ -142,15 +142,15 @@ func linked(t *trial, _ context.Context) string {
 	return ""
 }
 
-// linkedClone looks whether the clone's disks are children of the template's snapshot.
-func (t *trial) linkedClone(ctx context.Context) verdict {
+// linkedClone checks that the clone's disks are children of the template's snapshot.
+func (t *trial) linkedClone(ctx context.Context) outcome {
 	now, err := t.v.ReadFresh(ctx, t.vm)
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	on, err := t.privileges(ctx, []types.ManagedObjectReference{inventory.VMRef(t.template.moRef)})
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	alone, whole := true, 0
 	for _, disk := range disks.In(now.Devices) {
@@ -164,11 +164,11 @@ func (t *trial) linkedClone(ctx context.Context) verdict {
 	facts := Facts{"wholeDisks": count(whole), "byDeployTemplateAlone": yes(alone)}
 	switch {
 	case whole > 0:
-		return broken(fmt.Sprintf("%d disks of the clone are no children of the snapshot's", whole), "linked clones would take the time and space of full ones").with(facts)
+		return refuted(fmt.Sprintf("%d disks of the clone are not children of the snapshot's", whole), "linked clones would need the time and space of full ones").with(facts)
 	case alone:
-		return held("its disks are children of the snapshot's; VirtualMachine.Provisioning.DeployTemplate was enough").with(facts)
+		return confirmed("its disks are children of the snapshot's; VirtualMachine.Provisioning.DeployTemplate was enough").with(facts)
 	}
-	return held("its disks are children of the snapshot's (the account may clone in other ways, too, so that this does not show that DeployTemplate is enough)").with(facts)
+	return confirmed("its disks are children of the snapshot's (the account has other clone privileges, too, so this does not show that DeployTemplate is enough)").with(facts)
 }
 
 func isChild(disk *types.VirtualDisk) bool {

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Keys of the trial's VM that come and go.
+// Keys that the trial sets and removes.
 const (
 	absentKey  = trialKey + ".absent"
 	emptiedKey = trialKey + ".emptied"
@@ -25,29 +25,29 @@ func setting(key, value, changeVersion string) types.VirtualMachineConfigSpec {
 	return types.VirtualMachineConfigSpec{ChangeVersion: changeVersion, ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: key, Value: value}}}
 }
 
-// absentKey reads a key of extraConfig that was never there, and one that was emptied: both are nothing, and no fault.
-func (t *trial) absentKey(ctx context.Context) verdict {
-	const consequence = "VMs without a stamp, or released ones, would seem unreadable, or to be members still"
+// absentKey reads an extraConfig key that never existed and one that was emptied: both must be empty, without a fault.
+func (t *trial) absentKey(ctx context.Context) outcome {
+	const consequence = "VMs without a stamp, or released ones, would seem unreadable or still be members"
 	for _, value := range []string{"1", ""} {
 		if err := t.reconfigure(setting(emptiedKey, value, "")); err != nil {
-			return refused(err)
+			return failedBy(err)
 		}
 	}
 	for key, how := range map[string]string{absentKey: "is absent", emptiedKey: "was emptied"} {
 		value, o, err := t.option(ctx, t.vm, key)
 		switch {
 		case vcfault.Known(err) && ctx.Err() == nil:
-			v := broken(fmt.Sprintf("a read of a key that %s is a fault: %s", how, vcfault.Classify("", err).Reason), consequence)
+			v := refuted(fmt.Sprintf("reading a key that %s fails: %s", how, vcfault.Classify("", err).Reason), consequence)
 			return v.with(Facts{"fault": yes(true)})
 		case err != nil:
-			return refused(err)
+			return failedBy(err)
 		case o.Withheld:
-			return broken(fmt.Sprintf("a key that %s is told as missing, with a fault", how), consequence).with(Facts{"fault": yes(true)})
+			return refuted(fmt.Sprintf("a key that %s is reported as missing, with a fault", how), consequence).with(Facts{"fault": yes(true)})
 		case value != "":
-			return broken(fmt.Sprintf("a key that %s has a value", how), consequence).with(Facts{"fault": yes(false)})
+			return refuted(fmt.Sprintf("a key that %s has a value", how), consequence).with(Facts{"fault": yes(false)})
 		}
 	}
-	return held("a key that is absent, and one that was emptied, are read as nothing, without a fault")
+	return confirmed("an absent key and an emptied one are read as empty, without a fault")
 }
 
 func (t *trial) changeVersion(ctx context.Context) (string, error) {
@@ -55,47 +55,47 @@ func (t *trial) changeVersion(ctx context.Context) (string, error) {
 	return session.Prop[string](o, "config.changeVersion"), err
 }
 
-// changeVersionGuards changes the VM twice with the same changeVersion, and looks what else changes that.
-func (t *trial) changeVersionGuards(ctx context.Context) verdict {
+// changeVersionGuards makes two changes with the same changeVersion and checks what else changes it.
+func (t *trial) changeVersionGuards(ctx context.Context) outcome {
 	before, err := t.changeVersion(ctx)
 	if err == nil {
 		err = t.reconfigure(setting(guardedKey, "1", before))
 	}
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	err = t.reconfigure(setting(guardedKey, "2", before))
 	if err == nil {
-		return broken("a change with a changeVersion of before the last one was carried out", "servers that do not know of each other would overwrite each other's marks")
+		return refuted("a change with an outdated changeVersion succeeded", "replicas of the server would overwrite each other's marks")
 	}
 	if !vcfault.Has[*types.ConcurrentAccess](err) {
-		return refused(err)
+		return failedBy(err)
 	}
-	seen, facts := "the second change with one changeVersion is ConcurrentAccess", Facts{}
+	seen, facts := "a second change with the same changeVersion gets ConcurrentAccess", Facts{}
 	for _, x := range []struct {
 		what, fact string
 		set        func(context.Context) (bool, error)
 	}{{"tags", "tagsChangeIt", t.setTags}, {"custom attributes", "attributesChangeIt", t.setFields}} {
 		was, err := t.changeVersion(ctx)
 		if err != nil {
-			return refused(err)
+			return failedBy(err)
 		}
 		done, err := x.set(ctx)
 		if err != nil || !done {
-			seen += fmt.Sprintf("; whether %s change it was not tried: no group (-f) of this template has some that are there", x.what)
+			seen += fmt.Sprintf("; the effect of %s was not tested: no group (-f) of this template has any that exist", x.what)
 			continue
 		}
 		now, err := t.changeVersion(ctx)
 		if err != nil {
-			return refused(err)
+			return failedBy(err)
 		}
 		seen += fmt.Sprintf("; %s %s it", x.what, map[bool]string{true: "change", false: "do not change"}[was != now])
 		facts[x.fact] = yes(was != now)
 	}
-	return held("%s", seen).with(facts)
+	return confirmed("%s", seen).with(facts)
 }
 
-// setTags puts the group's tags on the VM, of those that are there.
+// setTags attaches those of the group's tags that exist to the VM.
 func (t *trial) setTags(ctx context.Context) (done bool, err error) {
 	if t.like == nil || len(t.like.Spec.Tags) == 0 {
 		return false, nil
@@ -118,7 +118,7 @@ func (t *trial) setTags(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// setFields gives the VM the group's custom attributes, of those that are there.
+// setFields sets those of the group's custom attributes that exist.
 func (t *trial) setFields(ctx context.Context) (done bool, err error) {
 	if t.like == nil || len(t.like.Spec.CustomAttributes) == 0 {
 		return false, nil

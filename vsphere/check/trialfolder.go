@@ -16,7 +16,7 @@ const (
 	// otherName is the name of the folder in the scratch folder, and copyName that of the VM's copy.
 	otherName = "vmgroup-check-folder"
 	copyName  = "vmgroup-check-copy"
-	// copyKey is where the copy says that the trial made it.
+	// copyKey marks the copy as the trial's.
 	copyKey = trialKey + ".copy"
 )
 
@@ -34,8 +34,8 @@ func (t *trial) createFolder(in types.ManagedObjectReference, name string) (made
 	return made, err
 }
 
-// makeOther makes two folders of one name at once: the first group's folder of a name is the one that holds the names of its members.
-func (t *trial) makeOther(context.Context) verdict {
+// makeOther creates two folders with one name at once: a group's folder must be unique, because it reserves the names of the members.
+func (t *trial) makeOther(context.Context) outcome {
 	type end struct {
 		ref types.ManagedObjectReference
 		err error
@@ -51,19 +51,19 @@ func (t *trial) makeOther(context.Context) verdict {
 	t.other = a.ref
 	switch {
 	case a.err != nil:
-		return refused(a.err)
+		return failedBy(a.err)
 	case b.err == nil:
-		return broken("vCenter made two folders of one name in one folder", "a group would have two folders, and two VMs of one ordinal: do not use this server here")
+		return refuted("vCenter created two folders with one name in one folder", "a group would have two folders and two VMs with one ordinal: do not use this server here")
 	case !vcfault.Has[*types.DuplicateName](b.err):
-		return refused(b.err)
+		return failedBy(b.err)
 	}
-	return held("one folder, and DuplicateName for the other")
+	return confirmed("one folder, DuplicateName for the other")
 }
 
-// otherFolder is what takenName and fullFolder lack.
+// otherFolder returns what takenName and fullFolder lack.
 func otherFolder(t *trial, _ context.Context) string {
 	if t.other.Value == "" {
-		return "needs a folder in the scratch folder, which could not be made"
+		return "needs a folder in the scratch folder, which could not be created"
 	}
 	return ""
 }
@@ -88,20 +88,20 @@ func (t *trial) move(into types.ManagedObjectReference) error {
 	})
 }
 
-// takenName renames and moves the VM onto names that others have.
-func (t *trial) takenName(context.Context) verdict {
-	const consequence = "two VMs of one ordinal could come to be"
+// takenName tries to rename and move the VM to names in use.
+func (t *trial) takenName(context.Context) outcome {
+	const consequence = "two VMs with one ordinal could exist"
 	err := t.rename(otherName)
 	if err == nil {
-		_ = t.rename(trialName) // the clean-up knows it by its moRef
-		return broken("a VM was renamed to a name that is taken in its folder", consequence)
+		_ = t.rename(trialName) // the clean-up finds it by its moRef
+		return refuted("a VM was renamed to a name in use in its folder", consequence)
 	}
 	if !vcfault.Has[*types.DuplicateName](err) {
-		return refused(err)
+		return failedBy(err)
 	}
 	holder, err := t.createFolder(t.other, trialName)
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	moved := t.move(t.other)
 	if moved == nil {
@@ -112,19 +112,19 @@ func (t *trial) takenName(context.Context) verdict {
 	}
 	switch {
 	case moved == nil:
-		return broken("a VM was moved into a folder in which its name is taken", consequence)
+		return refuted("a VM was moved into a folder in which its name is in use", consequence)
 	case !vcfault.Has[*types.DuplicateName](moved):
-		return refused(moved)
+		return failedBy(moved)
 	case err != nil:
-		return refused(err)
+		return failedBy(err)
 	}
-	return held("DuplicateName for a rename and for a move onto a name that is taken")
+	return confirmed("DuplicateName for a rename and a move to a name in use")
 }
 
-// fullFolder has a folder removed that holds the VM, and registers the VM again from its files, which must have stayed.
-func (t *trial) fullFolder(ctx context.Context) verdict {
+// fullFolder removes a folder that contains the VM, and registers the VM again from its files, which must still exist.
+func (t *trial) fullFolder(ctx context.Context) outcome {
 	if err := t.powerOff(t.vm); err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	now, err := t.v.ReadFresh(t.end, t.vm)
 	if err == nil {
@@ -134,41 +134,41 @@ func (t *trial) fullFolder(ctx context.Context) verdict {
 		err = t.move(t.other)
 	}
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	t.parked = now.File
 	if err := t.unregisterAndDestroy(t.other); err != nil {
 		t.parked = ""
 		if back := t.move(t.scratch); vcfault.MissingObject(back).Value != "" {
-			t.parked = now.File // the reply was lost
+			t.parked = now.File // its reply was lost
 		}
-		return refused(err)
+		return failedBy(err)
 	}
 	t.unregistered, t.other = t.vm, types.ManagedObjectReference{}
 	again, err := t.register()
 	if err != nil {
-		v := broken(fmt.Sprintf("the VM's files could not be registered again (%s)", vcfault.Classify("", err).Message), "a VM that slips into a group's folder as that is removed would be lost")
+		v := refuted(fmt.Sprintf("the VM could not be registered again from its files (%s)", vcfault.Classify("", err).Message), "a VM moved into a group's folder during its removal would be lost")
 		return v.with(Facts{"registered": yes(false)})
 	}
 	stamp, instance, err := t.readTrial(ctx, again)
 	facts := Facts{"registered": yes(true), "sameMoRef": yes(again == t.unregistered), "sameStamp": yes(stamp == t.stamp), "sameInstanceUUID": yes(instance == t.id)}
 	switch {
 	case err != nil:
-		return refused(err)
+		return failedBy(err)
 	case stamp != t.stamp || instance != t.id:
-		return broken("the VM that was registered again has another stamp or instanceUuid", "members that come back would be taken for others").with(facts)
+		return refuted("after registration, the VM has another stamp or instanceUuid", "returning members would not be recognized").with(facts)
 	}
-	return held("its files stayed, and registered again it has its stamp and instanceUuid%s", map[bool]string{true: ", and another moRef"}[again != t.unregistered]).with(facts)
+	return confirmed("its files stayed, and after registration it has its stamp and instanceUuid%s", map[bool]string{true: " and a new moRef"}[again != t.unregistered]).with(facts)
 }
 
-// readHost notes the host that the VM is on: without DRS it has to be registered on one.
+// readHost records the VM's host: without DRS, registration needs one.
 func (t *trial) readHost() error {
 	x, err := t.state(t.end)
 	t.last = x.host
 	return err
 }
 
-// register registers the VM that is parked, in the scratch folder.
+// register registers the parked VM in the scratch folder.
 func (t *trial) register() (vm types.ManagedObjectReference, err error) {
 	info, err := t.v.Task(t.end, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.RegisterVM_Task(ctx, s.Vim, &types.RegisterVM_Task{This: t.scratch, Path: t.parked, Name: trialName, Pool: t.spec.Location.Pool, Host: &t.last})
@@ -186,10 +186,10 @@ func (t *trial) register() (vm types.ManagedObjectReference, err error) {
 	return vm, nil
 }
 
-// copy clones the VM as an operator may: a copy has the stamp, too; only its instanceUuid differs from the member's.
-func (t *trial) copy(ctx context.Context) verdict {
+// copy clones the VM as an operator may: the copy has the same stamp, and only its instanceUuid distinguishes it from the member.
+func (t *trial) copy(ctx context.Context) outcome {
 	if err := t.powerOff(t.vm); err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	t.progress("cloning %s", trialName)
 	spec := types.VirtualMachineCloneSpec{
@@ -199,7 +199,7 @@ func (t *trial) copy(ctx context.Context) verdict {
 	began := t.now()
 	e := t.clone(t.vm, copyName, spec)
 	if e.err != nil {
-		return refused(e.err)
+		return failedBy(e.err)
 	}
 	took := t.now().Sub(began)
 	stamp, instance, err := t.readTrial(ctx, e.vm)
@@ -209,14 +209,14 @@ func (t *trial) copy(ctx context.Context) verdict {
 	facts := Facts{"sameStamp": yes(stamp == t.stamp), "sameInstanceUUID": yes(instance == t.id), "cloneMs": millis(took)}
 	switch {
 	case err != nil:
-		return refused(err)
+		return failedBy(err)
 	case instance == t.id || instance == "":
-		return broken("a copy of the VM has its instanceUuid", "operators' copies of members would be taken for members, and destroyed").with(facts)
+		return refuted("a copy of the VM has its instanceUuid", "operators' copies of members would be mistaken for members and destroyed").with(facts)
 	case stamp != t.stamp:
-		return held("it has another instanceUuid, and no stamp").with(facts)
+		return confirmed("another instanceUuid, no stamp").with(facts)
 	}
-	return held("it has another instanceUuid, and the same stamp").with(facts)
+	return confirmed("another instanceUuid, the same stamp").with(facts)
 }
 
-// leftFiles names the directory of a VM that is not in the inventory.
+// leftFiles names the directory of an unregistered VM.
 func (t *trial) leftFiles() string { return "the files in " + path.Dir(t.parked) }

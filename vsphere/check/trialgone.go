@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// viewPatience is how long the stream of changes may take to tell of one.
-	viewPatience = time.Minute
-	// eventPatience is how long vCenter's events may take to tell of a destroy. (The server asks for longer.)
-	eventPatience = 30 * time.Second
+	// viewTimeout limits the wait for a change in the stream.
+	viewTimeout = time.Minute
+	// eventTimeout limits the wait for the events of a destroy. (The server waits longer.)
+	eventTimeout = 30 * time.Second
 )
 
-// trialView is a stream of changes of what is in the scratch folder, made as that of the server.
+// trialView is a stream of changes in the scratch folder, created like the server's.
 type trialView struct {
 	s       *session.Session
 	pc      types.ManagedObjectReference
@@ -29,8 +29,8 @@ type trialView struct {
 	in      map[types.ManagedObjectReference]bool
 }
 
-// watch begins to follow what is in the scratch folder.
-func (t *trial) watch(ctx context.Context) verdict {
+// watch opens the stream of changes in the scratch folder.
+func (t *trial) watch(ctx context.Context) outcome {
 	w := &trialView{in: map[types.ManagedObjectReference]bool{}}
 	err := t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
@@ -44,12 +44,12 @@ func (t *trial) watch(ctx context.Context) verdict {
 	if w.s != nil {
 		t.view = w
 	}
-	return refused(err)
+	return failedBy(err)
 }
 
-// until follows the changes until something holds.
+// until reads the stream until a condition holds.
 func (w *trialView) until(ctx context.Context, holds func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, viewPatience)
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	seconds := int32(2)
 	for !holds() {
@@ -58,7 +58,7 @@ func (w *trialView) until(ctx context.Context, holds func() bool) error {
 			return err
 		}
 		if res.Returnval == nil {
-			session.Sleep(ctx, 250*time.Millisecond) // in case it did not wait
+			session.Sleep(ctx, 250*time.Millisecond) // in case the call did not wait
 			continue
 		}
 		w.take(res.Returnval)
@@ -66,7 +66,7 @@ func (w *trialView) until(ctx context.Context, holds func() bool) error {
 	return nil
 }
 
-// take takes in what changed.
+// take applies an update.
 func (w *trialView) take(set *types.UpdateSet) {
 	w.version = set.Version
 	for _, filter := range set.FilterSet {
@@ -78,36 +78,36 @@ func (w *trialView) take(set *types.UpdateSet) {
 	}
 }
 
-// seen looks whether the stream tells of the new VM.
-func (t *trial) seen(ctx context.Context) verdict {
+// seen checks that the stream reports the new VM.
+func (t *trial) seen(ctx context.Context) outcome {
 	if err := t.view.until(ctx, func() bool { return t.view.in[t.vm] }); err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
-	return held("the stream of changes tells of %s", t.vm.Value)
+	return confirmed("the stream of changes reports %s", t.vm.Value)
 }
 
-// destroy destroys the VM, and looks whether it leaves the stream, and is gone for a read of its moRef.
-func (t *trial) destroy(ctx context.Context) verdict {
+// destroy destroys the VM and checks that it leaves the stream and that reads of its moRef fail.
+func (t *trial) destroy(ctx context.Context) outcome {
 	t.progress("destroying %s", trialName)
 	vm := t.vm
-	if err := t.view.until(ctx, func() bool { return t.view.in[vm] }); err != nil { // it may have been registered again
-		return refused(err)
+	if err := t.view.until(ctx, func() bool { return t.view.in[vm] }); err != nil { // it may have a new moRef
+		return failedBy(err)
 	}
 	if err := t.remove(vm); err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	t.gone = vm
 	if err := t.view.until(ctx, func() bool { return !t.view.in[vm] }); err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	_, _, err := t.readTrial(ctx, vm)
 	if vcfault.MissingObject(err) != vm {
-		return broken("a read of its moRef is not answered by ManagedObjectNotFound", "members that are gone would never count as gone")
+		return refuted("a read of its moRef does not return ManagedObjectNotFound", "destroyed members would never count as gone")
 	}
-	return held("it left the stream of changes, and %s is ManagedObjectNotFound", vm.Value)
+	return confirmed("it left the stream of changes, and a read of %s returns ManagedObjectNotFound", vm.Value)
 }
 
-// destroyed is what events lacks.
+// destroyed returns what events lacks.
 func destroyed(t *trial, _ context.Context) string {
 	if t.gone.Value == "" {
 		return "the VM was not destroyed"
@@ -115,13 +115,13 @@ func destroyed(t *trial, _ context.Context) string {
 	return ""
 }
 
-// events looks whether vCenter's events tell a VM that was destroyed from one that was unregistered.
-func (t *trial) events(ctx context.Context) verdict {
+// events checks whether vCenter's events distinguish a destroyed VM from an unregistered one.
+func (t *trial) events(ctx context.Context) outcome {
 	var isGone, wasGone bool
 	var how, howUnregistered string
 	var err error
 	began := t.now()
-	t.within(ctx, eventPatience, func(ctx context.Context) (bool, error) {
+	t.within(ctx, eventTimeout, func(ctx context.Context) (bool, error) {
 		err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 			isGone, how, err = fate.Witness(ctx, s, t.gone, t.began)
 			if err == nil && t.unregistered.Value != "" && t.unregistered != t.gone {
@@ -133,23 +133,23 @@ func (t *trial) events(ctx context.Context) verdict {
 	})
 	facts := Facts{"told": yes(how != ""), "destroyed": yes(isGone), "tookMs": millis(t.now().Sub(began)),
 		"unregisteredTold": yes(howUnregistered != ""), "unregisteredCountsAsDestroyed": yes(wasGone)}
-	const consequence = "members that an operator destroys would count as vanished, and wait for an operator (MemberVanished)"
+	const consequence = "members destroyed by an operator would count as vanished and wait for an operator (MemberVanished)"
 	switch {
 	case wasGone:
-		return broken("of the VM that was unregistered the events say: "+howUnregistered, "members that are unregistered would be cloned again, and run twice when they are back").with(facts)
+		return refuted("the events report of the unregistered VM: "+howUnregistered, "unregistered members would be cloned again and run twice after their return").with(facts)
 	case err != nil:
-		return refused(err)
+		return failedBy(err)
 	case how == "":
-		return broken("vCenter has no VmRemovedEvent of the VM after "+eventPatience.String(), consequence).with(facts)
+		return refuted("vCenter has no VmRemovedEvent for the VM after "+eventTimeout.String(), consequence).with(facts)
 	case !isGone:
-		return broken("the VmRemovedEvent is in no chain with the TaskEvent of its destroy; as the server reads it, "+how, consequence).with(facts)
+		return refuted("the VmRemovedEvent is not chained to the TaskEvent of the destroy; the server reads it as: "+how, consequence).with(facts)
 	case howUnregistered == "":
-		return held("%s (what they say of a VM that was unregistered was not tried)", how).with(facts)
+		return confirmed("%s (an unregistered VM was not tested)", how).with(facts)
 	}
-	return held("of the VM that was destroyed: %s; of the same VM before, when it was unregistered: %s", how, howUnregistered).with(facts)
+	return confirmed("of the destroyed VM: %s; of the same VM when it was unregistered: %s", how, howUnregistered).with(facts)
 }
 
-// powerOff powers a VM off, if it is on.
+// powerOff powers a VM off unless it is off.
 func (t *trial) powerOff(vm types.ManagedObjectReference) error {
 	err := t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: vm})
@@ -164,8 +164,7 @@ func (t *trial) powerOff(vm types.ManagedObjectReference) error {
 	return nil
 }
 
-// remove powers a VM off if it is on, and destroys it. With a VM go the disks that are attached to it: it stays if one of
-// them was not made by its clone.
+// remove powers a VM off and destroys it. Attached disks are destroyed with it, so the VM stays if its clone did not create one of them.
 func (t *trial) remove(vm types.ManagedObjectReference) error {
 	if err := t.powerOff(vm); err != nil {
 		return err
@@ -176,7 +175,7 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 	}
 	for _, disk := range now.ForeignDisks() {
 		if file := disks.File(disk); disk.VDiskId != nil || !t.disks[file] {
-			return vcfault.New(vcfault.ReasonInternal, true, "%s has a disk from elsewhere, %s: detach it.", vm.Value, file)
+			return vcfault.New(vcfault.ReasonInternal, true, "%s has a foreign disk, %s: detach it.", vm.Value, file)
 		}
 	}
 	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {

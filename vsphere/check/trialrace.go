@@ -16,38 +16,38 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// staggered is how much later than the first two clones the third one begins.
+// staggered is the delay of the third clone.
 const staggered = time.Second
 
-// lookClosely is how long the clones are looked at many times a second; then it is some times.
+// lookClosely is how long the clones are polled at a short interval.
 const lookClosely = 10 * time.Second
 
-// race is what was seen of clones that compete for one name.
+// race is what was observed of clones that compete for one name.
 type race struct {
 	all    []ended
 	winner *ended
 	took   time.Duration
-	// looks counts those at the tasks, and found reports whether a clone was among them.
+	// looks counts the polls of the tasks; found reports whether one listed a clone of the trial.
 	looks int
 	found bool
-	// seen counts the looks at which the VM was there, and bare those at which it had its instanceUuid and not its stamp.
+	// seen counts the polls that returned the VM, and bare those with its instanceUuid but without its stamp.
 	seen, bare int
-	// third reports whether a third clone was begun while the first ran, and folder what became of a folder of that name; made reports
-	// whether vCenter made it.
+	// third reports whether a third clone began during the first, folder is the result of creating a folder with that name, and made
+	// whether vCenter created it.
 	third, made bool
 	folder      error
 	folderAt    time.Time
 }
 
-// ended is how a clone ended.
+// ended is the end of a clone.
 type ended struct {
 	vm  types.ManagedObjectReference
 	err error
-	// at is when, by this machine's clock, and by vCenter's if it says so.
+	// at is the time on this machine's clock, and theirs on vCenter's, if known.
 	at, theirs time.Time
 }
 
-// before reports whether a clone ended before another one.
+// before reports whether a clone ended before another.
 func (e ended) before(other ended) bool {
 	if !e.theirs.IsZero() && !other.theirs.IsZero() {
 		return e.theirs.Before(other.theirs)
@@ -55,7 +55,7 @@ func (e ended) before(other ended) bool {
 	return e.at.Before(other.at)
 }
 
-// clone makes a clone and awaits it.
+// clone creates a clone and waits for it.
 func (t *trial) clone(of types.ManagedObjectReference, name string, spec types.VirtualMachineCloneSpec) (e ended) {
 	info, err := t.v.Task(t.end, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: of, Folder: t.scratch, Name: name, Spec: spec})
@@ -78,11 +78,11 @@ func (t *trial) clone(of types.ManagedObjectReference, name string, spec types.V
 	return e
 }
 
-// note keeps what a clone made, as it is before anybody else can have changed it.
+// note records what a clone created, before anyone else can change it.
 func (t *trial) note(e ended) {
 	now := new(vsphere.FreshVM)
 	if e.vm.Value != "" {
-		now, _ = t.v.ReadFresh(t.end, e.vm) // what is not known of its disks is not destroyed
+		now, _ = t.v.ReadFresh(t.end, e.vm) // unknown disks are not destroyed
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,10 +100,10 @@ func (t *trial) note(e ended) {
 	}
 }
 
-// compete makes two clones of one name at once, and a third one a while later: vCenter's rule of one name in one folder is the lock on
-// a member's ordinal. Meanwhile it looks whether a running clone can be found, as the end of a group does, and how the VM appears.
-func (t *trial) compete(ctx context.Context) verdict {
-	t.progress("cloning %s (disks of %d GB) twice at once, under one name", t.template.path, t.template.nature.space>>30)
+// compete starts two clones with one name at once and a third one later: vCenter's uniqueness of names in a folder is the lock on a
+// member's ordinal. Meanwhile it polls the running clones, as the end of a group does, and the new VM.
+func (t *trial) compete(ctx context.Context) outcome {
+	t.progress("cloning %s (disks of %d GB) twice in parallel with one name", t.template.path, t.template.info.space>>30)
 	r, ends, running := &t.race, make(chan ended, 3), 2
 	begin := func() { ends <- t.clone(inventory.VMRef(t.template.moRef), trialName, t.spec) }
 	began := t.now()
@@ -137,8 +137,8 @@ func (t *trial) compete(ctx context.Context) verdict {
 	return t.judge()
 }
 
-// judge looks at how the clones ended.
-func (t *trial) judge() verdict {
+// judge evaluates the ends of the clones.
+func (t *trial) judge() outcome {
 	r, made := &t.race, 0
 	var err error
 	for _, e := range r.all {
@@ -151,23 +151,23 @@ func (t *trial) judge() verdict {
 	facts := Facts{"clones": count(len(r.all)), "made": count(made), "cloneMs": millis(r.took)}
 	switch {
 	case r.winner == nil:
-		return refused(err)
+		return failedBy(err)
 	case made > 1:
 		t.vm = r.winner.vm
-		return verdict{result: Fail, seen: "vCenter made two VMs of one name in one folder",
-			advice: "do not use this server here: its one lock on members does not hold. Tell the project, with the vCenter's version"}.with(facts)
+		return outcome{result: Fail, seen: "vCenter created two VMs with one name in one folder",
+			advice: "do not use this server here: its only lock on members does not hold. Report this to the project with vCenter's version"}.with(facts)
 	}
 	t.vm = r.winner.vm
 	if !vcfault.Has[*types.DuplicateName](err) {
-		return refused(err)
+		return failedBy(err)
 	}
-	return held("one VM (%s) after %s, and DuplicateName for the other%s", t.vm.Value, r.took.Round(time.Millisecond), map[bool]string{true: "s"}[made < len(r.all)-1]).with(facts)
+	return confirmed("one VM (%s) after %s, DuplicateName for the other%s", t.vm.Value, r.took.Round(time.Millisecond), map[bool]string{true: "s"}[made < len(r.all)-1]).with(facts)
 }
 
-// cloning reports whether one of the trial's clones is among those that the end of a group waits for.
+// cloning reports whether a clone of the trial is among those that the end of a group waits for.
 func (t *trial) cloning() bool {
 	var running []string
-	_ = t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) { // the next look may succeed
+	_ = t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) { // the next poll may succeed
 		running, err = tasks.Clones(ctx, s)
 		return err
 	})
@@ -176,7 +176,7 @@ func (t *trial) cloning() bool {
 	return slices.ContainsFunc(t.clones, func(task string) bool { return slices.Contains(running, task) })
 }
 
-// lookInside looks at the VMs in the scratch folder as the inventory does, each by what tells whose it is.
+// lookInside reads the VMs in the scratch folder with the properties by which the inventory identifies members.
 func (t *trial) lookInside() {
 	spec := types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: t.scratch, Skip: types.NewBool(true),
@@ -184,7 +184,7 @@ func (t *trial) lookInside() {
 		PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"config.instanceUuid", trialPath}}},
 	}
 	var objects []session.Object
-	_ = t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) { // the next look may succeed
+	_ = t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) { // the next poll may succeed
 		objects, err = session.ReadObjects(ctx, s, spec)
 		return err
 	})
@@ -196,30 +196,30 @@ func (t *trial) lookInside() {
 	}
 }
 
-// folderMeanwhile makes a folder of the name that a clone is being given.
+// folderMeanwhile creates a folder with the name of a running clone.
 func (t *trial) folderMeanwhile() {
 	r := &t.race
 	made, err := t.createFolder(t.scratch, trialName)
 	r.folder, r.folderAt, r.made = err, t.now(), err == nil
 	if err == nil {
-		_ = t.removeFolder(made) // else the clean-up does
+		_ = t.removeFolder(made) // otherwise the clean-up does
 	}
 }
 
-func (t *trial) runningClone(context.Context) verdict {
+func (t *trial) runningClone(context.Context) outcome {
 	switch r := &t.race; {
 	case r.found:
-		return held("found among vCenter's recent tasks while it ran")
+		return confirmed("found among vCenter's recent tasks while it ran")
 	case r.took < time.Second:
-		return untold(fmt.Sprintf("the clone ended before it could be looked for (%s)", r.took), "try a larger template")
+		return inconclusive(fmt.Sprintf("the clone ended before it could be found (%s)", r.took), "try a larger template")
 	default:
-		return broken(fmt.Sprintf("not found among the recent tasks of %s in %d looks", t.s.User, r.looks), "the end of a group could miss a clone that is under way")
+		return refuted(fmt.Sprintf("not found among the recent tasks of %s in %d polls", t.s.User, r.looks), "the end of a group could miss a running clone")
 	}
 }
 
-// nameHeld looks whether others were refused while the clone ran, and not only at its end.
-func (t *trial) nameHeld(context.Context) verdict {
-	const consequence = "a second server would wait for its whole clone to learn that it is not needed, and vCenter has room for few at once"
+// nameHeld checks that other uses of the name failed while the clone ran, not only at its end.
+func (t *trial) nameHeld(context.Context) outcome {
+	const consequence = "a second server would learn only after a whole clone that it is not needed, and vCenter runs only a few clones at once"
 	r := &t.race
 	late := 0
 	for _, e := range r.all {
@@ -230,22 +230,22 @@ func (t *trial) nameHeld(context.Context) verdict {
 	facts := Facts{"late": count(late), "staggered": yes(r.third), "folderMade": yes(r.made)}
 	switch {
 	case r.made:
-		return broken("a folder was made under the name that a clone was being given", "the clone would fail at its end").with(facts)
+		return refuted("a folder was created with the name of a running clone", "the clone would fail at its end").with(facts)
 	case !r.third || r.folderAt.After(r.winner.at):
-		return untold(fmt.Sprintf("the clone ended too soon for a look at what it holds (%s)", r.took.Round(time.Millisecond)), "try a larger template")
+		return inconclusive(fmt.Sprintf("the clone ended too soon to test its name (%s)", r.took.Round(time.Millisecond)), "try a larger template")
 	case late > 0:
-		return broken("DuplicateName came only when the first clone had ended", consequence).with(facts)
+		return refuted("DuplicateName came only after the end of the first clone", consequence).with(facts)
 	case !vcfault.Has[*types.DuplicateName](r.folder):
-		return refused(r.folder)
+		return failedBy(r.folder)
 	}
-	return held("DuplicateName came while the first clone ran: at once, %s later, and for a folder of that name", staggered).with(facts)
+	return confirmed("DuplicateName came during the first clone: at once, %s later, and for a folder with that name", staggered).with(facts)
 }
 
-func (t *trial) stampAtFirstSight(context.Context) verdict {
+func (t *trial) stampAtFirstSight(context.Context) outcome {
 	r := &t.race
 	facts := Facts{"looks": count(r.seen), "bare": count(r.bare)}
 	if r.bare > 0 {
-		return broken(fmt.Sprintf("in %d of %d looks the VM had its instanceUuid, and not yet its stamp", r.bare, r.seen), "a member could be taken for an unmanaged VM").with(facts)
+		return refuted(fmt.Sprintf("in %d of %d polls, the VM had its instanceUuid but not yet its stamp", r.bare, r.seen), "a member could be mistaken for an unmanaged VM").with(facts)
 	}
-	return held("in each of %d looks at the VM, its stamp was there", r.seen).with(facts)
+	return confirmed("the VM had its stamp in each of %d polls", r.seen).with(facts)
 }

@@ -14,15 +14,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// derived are types of which one read names properties that their base types do not have, as the server's reads do.
+// derived are types with properties that their base types lack, which the server reads in one call.
 var derived = []struct{ folder, base, special, property string }{
 	{"networkFolder", "Network", "DistributedVirtualPortgroup", "key"},
 	{"hostFolder", "ComputeResource", "ClusterComputeResource", "configurationEx"},
 	{"datastoreFolder", "Folder", "StoragePod", "podStorageDrsEntry.storageDrsConfig.podConfig.enabled"},
 }
 
-// derivedTypes reads them, each with its base type in one call.
-func (t *trial) derivedTypes(ctx context.Context) verdict {
+// derivedTypes reads each of them together with its base type.
+func (t *trial) derivedTypes(ctx context.Context) outcome {
 	var seen []string
 	facts, without := Facts{}, ""
 	for _, d := range derived {
@@ -38,42 +38,42 @@ func (t *trial) derivedTypes(ctx context.Context) verdict {
 			return err
 		})
 		if err != nil {
-			return refused(err)
+			return failedBy(err)
 		}
-		there, told := 0, 0
+		existing, complete := 0, 0
 		for _, o := range objects {
 			if o.Ref.Type != d.special {
 				continue
 			}
-			there++
+			existing++
 			if _, is := session.LookUp[any](o, d.property); is {
-				told++
+				complete++
 				continue
 			}
-			alone, err := t.read(ctx, o.Ref, d.property) // it may be withheld, or not set
+			alone, err := t.read(ctx, o.Ref, d.property) // it may be withheld or unset
 			if err != nil {
-				return refused(err)
+				return failedBy(err)
 			}
 			if _, is := session.LookUp[any](alone, d.property); is {
 				without = d.property + " of " + d.special
 			}
 		}
-		if there > 0 {
-			seen = append(seen, fmt.Sprintf("%s of %d of %d %ss", d.property, told, there, d.special))
+		if existing > 0 {
+			seen = append(seen, fmt.Sprintf("%s of %d of %d %ss", d.property, complete, existing, d.special))
 		}
-		facts[d.special] = count(there)
-		facts[d.special+"Told"] = count(told)
+		facts[d.special] = count(existing)
+		facts[d.special+"Told"] = count(complete)
 	}
 	if without != "" {
-		return broken("a read of a type and of one that is derived from it does not tell "+without, "port groups, DRS or Storage DRS would seem not to be there").with(facts)
+		return refuted("a read of a type together with one derived from it does not return "+without, "port groups, DRS or Storage DRS would seem to be missing").with(facts)
 	}
 	if len(seen) == 0 {
-		return untold("there is no port group, cluster or datastore cluster in the datacenter", "").with(facts)
+		return inconclusive("no port group, cluster or datastore cluster in the datacenter", "").with(facts)
 	}
-	return held("told in one read with their base types: %s", strings.Join(seen, ", ")).with(facts)
+	return confirmed("read in one call with their base types: %s", strings.Join(seen, ", ")).with(facts)
 }
 
-// How vCenter answers a read of what the account may not see.
+// vCenter's answers to a read of an object that the account may not see.
 const (
 	propertyWithheld = "NoPermission for each property"
 	callRefused      = "NoPermission for the call"
@@ -82,7 +82,7 @@ const (
 	readable         = "readable"
 )
 
-// hidden is what hiddenVM lacks.
+// hidden returns what hiddenVM lacks.
 func hidden(t *trial, _ context.Context) string {
 	if t.Hidden == "" {
 		return "needs a VM that the account may not see (--hidden moRef)"
@@ -90,25 +90,25 @@ func hidden(t *trial, _ context.Context) string {
 	return ""
 }
 
-// hiddenVM reads a VM that the account may not see, alone and beside another one.
-func (t *trial) hiddenVM(ctx context.Context) verdict {
+// hiddenVM reads a VM that the account may not see, alone and together with another one.
+func (t *trial) hiddenVM(ctx context.Context) outcome {
 	ref := inventory.VMRef(t.Hidden)
 	alone, err := t.readHidden(ctx, ref, nil)
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	beside, err := t.readHidden(ctx, ref, []types.ObjectSpec{{Obj: t.vm}})
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	facts := Facts{"alone": word(alone), "besideAnother": word(beside)}
 	switch {
 	case alone == readable:
-		return untold("the account may see "+t.Hidden, "name another one by --hidden").with(facts)
+		return inconclusive("the account may see "+t.Hidden, "name another one with --hidden").with(facts)
 	case alone == notFound || alone == leftOut:
-		return broken("a read of "+t.Hidden+" is answered as if it were not there: "+alone+" (is there such a VM?)", "members that the account may not see any more would seem to have vanished").with(facts)
+		return refuted("a read of "+t.Hidden+" returns the same as for a missing VM: "+alone+" (check that it exists)", "members that the account may no longer see would seem to have vanished").with(facts)
 	}
-	return held("a read of it alone: %s; beside another VM: %s", alone, beside).with(facts)
+	return confirmed("read alone: %s; together with another VM: %s", alone, beside).with(facts)
 }
 
 func (t *trial) readHidden(ctx context.Context, ref types.ManagedObjectReference, others []types.ObjectSpec) (how string, err error) {
@@ -135,16 +135,16 @@ func (t *trial) readHidden(ctx context.Context, ref types.ManagedObjectReference
 	return how, err
 }
 
-// endSession ends the session, as vCenter does with one that is idle for long, and looks whether the next call says so, what was the
-// session's is gone, and a new one takes over.
-func (t *trial) endSession(ctx context.Context) verdict {
+// endSession logs the session out, as vCenter does with idle ones, and checks that the next call reports it, that the session's objects are
+// gone, and that a new session takes over.
+func (t *trial) endSession(ctx context.Context) outcome {
 	old := t.s
 	made, err := methods.CreatePropertyCollector(ctx, old.Vim, &types.CreatePropertyCollector{This: old.Vim.ServiceContent.PropertyCollector})
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	if _, err := methods.Logout(ctx, old.Vim, &types.Logout{This: *old.Vim.ServiceContent.SessionManager}); err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	_, after := methods.GetCurrentTime(ctx, old.Vim)
 	began := t.now()
@@ -154,7 +154,7 @@ func (t *trial) endSession(ctx context.Context) verdict {
 		return err
 	})
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	took := t.now().Sub(began)
 	err = t.call(ctx, func(ctx context.Context, s *session.Session) error {
@@ -163,26 +163,26 @@ func (t *trial) endSession(ctx context.Context) verdict {
 	})
 	switch {
 	case err == nil:
-		return broken("a property collector outlived its session", "what the server watches with would pile up in vCenter")
+		return refuted("a property collector outlived its session", "the server's collectors and views would accumulate in vCenter")
 	case vcfault.MissingObject(err).Value == "":
-		return refused(err)
+		return failedBy(err)
 	case !vcfault.NotAuthenticated(after):
-		return broken("a call on a session that was ended is not answered by NotAuthenticated", "the server would not notice that its session is over")
+		return refuted("a call on an ended session does not return NotAuthenticated", "the server would not notice the end of its session")
 	}
-	return held("NotAuthenticated, its property collector is gone, and a new session came after %s", took.Round(time.Millisecond))
+	return confirmed("NotAuthenticated, its property collector is gone, and a new session exists after %s", took.Round(time.Millisecond))
 }
 
 const (
-	// quiet is how long the stream is asked to wait while nothing changes.
+	// quiet is the length of a wait without changes.
 	quiet = 3 * time.Second
-	// overstay is how long it may take for that before the server takes it for broken.
+	// overstay is the additional time after which the server considers the stream broken.
 	overstay = 10 * time.Second
 )
 
-// silence looks whether a wait for changes ends when it is told to, though there are none.
-func (t *trial) silence(ctx context.Context) verdict {
+// silence checks that a wait without changes ends when requested.
+func (t *trial) silence(ctx context.Context) outcome {
 	seconds := int32(quiet / time.Second)
-	for range 5 { // what changed before is told first
+	for range 5 { // earlier changes come first
 		began := t.now()
 		waiting, cancel := context.WithTimeout(ctx, quiet+overstay)
 		res, err := methods.WaitForUpdatesEx(waiting, t.view.s.Vim, &types.WaitForUpdatesEx{This: t.view.pc, Version: t.view.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
@@ -192,13 +192,13 @@ func (t *trial) silence(ctx context.Context) verdict {
 		facts := Facts{"askedMs": millis(quiet), "tookMs": millis(took)}
 		switch {
 		case late:
-			return broken(fmt.Sprintf("a wait of %s for changes had not ended after %s", quiet, took.Round(time.Second)), "the stream would be taken for broken whenever nothing changes, and opened again and again").with(facts)
+			return refuted(fmt.Sprintf("a wait of %s for changes had not ended after %s", quiet, took.Round(time.Second)), "the server would consider the stream broken, and reopen it, whenever nothing changes").with(facts)
 		case err != nil:
-			return refused(err)
+			return failedBy(err)
 		case res.Returnval == nil:
-			return held("a wait of %s without changes ended after %s", quiet, took.Round(time.Millisecond)).with(facts)
+			return confirmed("a wait of %s without changes ended after %s", quiet, took.Round(time.Millisecond)).with(facts)
 		}
 		t.view.take(res.Returnval)
 	}
-	return untold("something in the scratch folder kept changing", "run it again")
+	return inconclusive("the scratch folder kept changing", "run the check again")
 }

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// trialState is what is looked at of a trial's VM while it runs.
+// trialState is the observed state of the trial's VM.
 type trialState struct {
 	power                types.VirtualMachinePowerState
 	tools, address, name string // of the guest
@@ -51,15 +51,15 @@ func (t *trial) state(ctx context.Context) (x trialState, err error) {
 	return x, err
 }
 
-// running is what those lack who need a VM that runs.
+// running returns what experiments with a powered-on VM lack.
 func running(t *trial, ctx context.Context) string {
 	if x, err := t.state(ctx); err != nil || x.power != types.VirtualMachinePowerStatePoweredOn {
-		return "the VM does not run"
+		return "the VM is not powered on"
 	}
 	return ""
 }
 
-// clusterOf is the cluster of a host.
+// clusterOf returns the cluster of a host.
 func (t *trial) clusterOf(host types.ManagedObjectReference) (found inventory.Cluster) {
 	for _, c := range t.parts.Inventory.Clusters() {
 		if slices.Contains(c.Hosts, host.Value) {
@@ -69,12 +69,12 @@ func (t *trial) clusterOf(host types.ManagedObjectReference) (found inventory.Cl
 	return found
 }
 
-// powerOn powers the VM on as the server does: by DRS, where that places it. The rest needs it.
-func (t *trial) powerOn(ctx context.Context) verdict {
-	t.progress("powering %s on", trialName)
+// powerOn powers the VM on like the server: through DRS, if that places it. Most other experiments need it.
+func (t *trial) powerOn(ctx context.Context) outcome {
+	t.progress("powering on %s", trialName)
 	before, err := t.state(ctx)
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	t.first = before.host
 	cluster, level := t.clusterOf(before.host), types.DrsBehavior("")
@@ -88,57 +88,57 @@ func (t *trial) powerOn(ctx context.Context) verdict {
 		facts["noLicence"] = yes(vcfault.Has[types.BaseNotEnoughLicenses](drsRefused))
 	}
 	if err != nil {
-		v := refused(err)
+		v := failedBy(err)
 		return v.with(facts)
 	}
 	var x trialState
-	t.within(t.end, time.Minute, func(ctx context.Context) (bool, error) { // a power-on may be told without a task to wait for
+	t.within(t.end, time.Minute, func(ctx context.Context) (bool, error) { // vCenter may return no task to wait for
 		x, err = t.state(ctx)
 		return err != nil || x.power == types.VirtualMachinePowerStatePoweredOn, err
 	})
 	facts["tookMs"], facts["changesVersion"] = millis(t.now().Sub(began)), yes(x.version != before.version)
-	seen := "it is on, and has a bootTime; by PowerOnVM_Task"
+	seen := "on, with a bootTime; by PowerOnVM_Task"
 	if level != "" && drsRefused == nil {
-		seen = fmt.Sprintf("it is on, and has a bootTime; by PowerOnMultiVM_Task, %s", level)
+		seen = fmt.Sprintf("on, with a bootTime; by PowerOnMultiVM_Task, %s", level)
 	}
-	seen += map[bool]string{true: "; it changed changeVersion", false: "; it did not change changeVersion"}[x.version != before.version]
+	seen += map[bool]string{true: "; the changeVersion changed", false: "; the changeVersion did not change"}[x.version != before.version]
 	switch {
 	case err != nil:
-		return refused(err)
+		return failedBy(err)
 	case x.power != types.VirtualMachinePowerStatePoweredOn:
-		return verdict{result: Fail, seen: fmt.Sprintf("it is %s at the end of the task", x.power), advice: "look at its events"}.with(facts)
+		return outcome{result: Fail, seen: fmt.Sprintf("it is %s at the end of the task", x.power), advice: "check its events in vCenter"}.with(facts)
 	case x.boot == nil:
-		return broken("it is on, and has no bootTime", "a guest's shutdown is asked for by the bootTime").with(facts)
+		return refuted("it is on but has no bootTime", "the server identifies a guest's shutdown by the bootTime").with(facts)
 	case drsRefused != nil:
-		return verdict{result: Warn, seen: fmt.Sprintf("%s, because DRS refused: %s", seen, vcfault.Classify("", drsRefused).Message),
-			advice: "members stay on the hosts that their clones are put on: remove the reason, or turn DRS off"}.with(facts)
+		return outcome{result: Warn, seen: fmt.Sprintf("%s, because DRS failed: %s", seen, vcfault.Classify("", drsRefused).Message),
+			advice: "members stay on the hosts of their clones: correct the cause or turn DRS off"}.with(facts)
 	}
-	return held("%s", seen).with(facts)
+	return confirmed("%s", seen).with(facts)
 }
 
-// hosts tells which hosts the clone and the power-on chose.
-func (t *trial) hosts(ctx context.Context) verdict {
+// hosts reports the hosts chosen for the clone and the power-on.
+func (t *trial) hosts(ctx context.Context) outcome {
 	x, err := t.state(ctx)
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	names, err := t.names(ctx, []types.ManagedObjectReference{t.first, x.host})
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	cluster := t.clusterOf(x.host)
 	facts := Facts{"hosts": count(len(cluster.Hosts)), "moved": yes(t.first != x.host), "named": yes(t.spec.Location.Host != nil)}
-	return held("the clone was put on %s, and runs on %s, of %d", names[t.first], names[x.host], max(1, len(cluster.Hosts))).with(facts)
+	return confirmed("the clone was placed on %s and runs on %s, of %d hosts", names[t.first], names[x.host], max(1, len(cluster.Hosts))).with(facts)
 }
 
-// bootTime reads it again and again, also after a reset: it stands for one run of the VM.
-func (t *trial) bootTime(ctx context.Context) verdict {
-	const consequence = "a guest that was asked to shut down would be asked again, or powered off before its time"
+// bootTime reads the bootTime repeatedly, also after a reset: it identifies one run of the VM.
+func (t *trial) bootTime(ctx context.Context) outcome {
+	const consequence = "a guest would be shut down twice or powered off too early"
 	var boots []time.Time
 	for reads := range 3 {
 		x, err := t.state(ctx)
 		if err != nil || x.boot == nil {
-			return refused(err)
+			return failedBy(err)
 		}
 		boots = append(boots, *x.boot)
 		if reads == 1 {
@@ -150,64 +150,64 @@ func (t *trial) bootTime(ctx context.Context) verdict {
 				return task, err
 			})
 			if err != nil {
-				return refused(err)
+				return failedBy(err)
 			}
 		}
 	}
 	facts := Facts{"readsDifferByMs": millis(boots[1].Sub(boots[0])), "resetChangesByMs": millis(boots[2].Sub(boots[1]))}
 	switch {
 	case !boots[1].Equal(boots[0]):
-		return broken("two reads of it differ though the VM ran on", consequence).with(facts)
+		return refuted("two reads differ although the VM kept running", consequence).with(facts)
 	case !boots[2].Equal(boots[1]):
-		return broken("a reset changes it", consequence).with(facts)
+		return refuted("a reset changes the bootTime", consequence).with(facts)
 	}
-	return held("the same in each read, and after a reset").with(facts)
+	return confirmed("the same in each read and after a reset").with(facts)
 }
 
-// hotAddCPUs looks whether a running VM takes more CPUs if, and only if, its flag says so.
-func (t *trial) hotAddCPUs(ctx context.Context) verdict {
+// hotAddCPUs checks that CPUs can be added to a powered-on VM exactly if its flag allows it.
+func (t *trial) hotAddCPUs(ctx context.Context) outcome {
 	x, err := t.state(ctx)
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	more := x.cpu + max(1, t.draft.CoresPerSocket())
-	return t.hotAdd(t.template.nature.addCPU, fmt.Sprintf("%d instead of %d", more, x.cpu), types.VirtualMachineConfigSpec{NumCPUs: more})
+	return t.hotAdd(t.template.info.addCPU, fmt.Sprintf("%d instead of %d", more, x.cpu), types.VirtualMachineConfigSpec{NumCPUs: more})
 }
 
-// hotAddMemory is the same for memory.
-func (t *trial) hotAddMemory(ctx context.Context) verdict {
+// hotAddMemory does the same for memory.
+func (t *trial) hotAddMemory(ctx context.Context) outcome {
 	x, err := t.state(ctx)
 	if err != nil {
-		return refused(err)
+		return failedBy(err)
 	}
 	memory := int64(x.memory) + max(x.increment, 1024)
-	if t.template.nature.addMem && x.limit > 0 && memory > x.limit {
-		return untold(fmt.Sprintf("the VM, powered on with %d MB, may have %d MB at most while it runs", x.memory, x.limit), "")
+	if t.template.info.addMem && x.limit > 0 && memory > x.limit {
+		return inconclusive(fmt.Sprintf("the VM, powered on with %d MB, is limited to %d MB while powered on", x.memory, x.limit), "")
 	}
-	return t.hotAdd(t.template.nature.addMem, fmt.Sprintf("%d MB instead of %d", memory, x.memory), types.VirtualMachineConfigSpec{MemoryMB: memory})
+	return t.hotAdd(t.template.info.addMem, fmt.Sprintf("%d MB instead of %d", memory, x.memory), types.VirtualMachineConfigSpec{MemoryMB: memory})
 }
 
-func (t *trial) hotAdd(flag bool, change string, spec types.VirtualMachineConfigSpec) verdict {
+func (t *trial) hotAdd(flag bool, change string, spec types.VirtualMachineConfigSpec) outcome {
 	err := t.reconfigure(spec)
-	var refusal *vcfault.Error // as a resize of the server's would have it
+	var refusal *vcfault.Error // as for a resize by the server
 	if err != nil {
 		refusal = vcfault.Classify("", vsphere.SizeRefusal(plan.Action{Hot: true, CPU: spec.NumCPUs, MemoryMB: spec.MemoryMB}, err))
 	}
 	facts := Facts{"flag": yes(flag), "done": yes(err == nil)}
 	switch {
 	case err == nil && flag:
-		return held("%s while it runs, as its flag says", change).with(facts)
+		return confirmed("%s while powered on, as the flag allows", change).with(facts)
 	case err != nil && !flag && refusal.Reason == vcfault.ReasonHotAddRefused:
-		return held("refused while it runs, as its flag says: it is changed by a power cycle").with(facts)
+		return confirmed("rejected while powered on, as the flag says: changed with a power cycle").with(facts)
 	case err != nil && !flag:
-		return refused(err)
+		return failedBy(err)
 	case err == nil:
-		return verdict{result: Warn, seen: change + " while it runs, although its flag says that it cannot", advice: "nothing: the server takes a power cycle all the same"}.with(facts)
+		return outcome{result: Warn, seen: change + " while powered on, although the flag does not allow it", advice: "nothing: the server uses a power cycle anyway"}.with(facts)
 	}
-	return verdict{result: Warn, seen: fmt.Sprintf("refused, although its flag says that it can: %s", refusal.Message), advice: "nothing: the server then takes a power cycle"}.with(facts)
+	return outcome{result: Warn, seen: fmt.Sprintf("rejected, although the flag allows it: %s", refusal.Message), advice: "nothing: the server then uses a power cycle"}.with(facts)
 }
 
-// within looks now and then until something holds, for no longer than that. It ends with ctx, too.
+// within polls until a condition holds, the time is over or ctx ends.
 func (t *trial) within(ctx context.Context, most time.Duration, holds func(context.Context) (bool, error)) bool {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// filesOf are the files of disks.
+// filesOf returns the files of disks.
 func filesOf(devices []types.BaseVirtualDevice) map[string]bool {
 	files := map[string]bool{}
 	for _, disk := range disks.In(devices) {
@@ -25,10 +25,10 @@ func filesOf(devices []types.BaseVirtualDevice) map[string]bool {
 	return files
 }
 
-// sweep removes all that the trial made, and nothing else: its VMs, and the scratch folder once that is empty.
+// sweep removes exactly what the trial created: its VMs, and the scratch folder once it is empty.
 func (t *trial) sweep(name string) {
 	if t.taken {
-		return // nothing was made
+		return // nothing was created
 	}
 	const check = "deep: clean-up"
 	t.progress("cleaning up")
@@ -45,9 +45,9 @@ func (t *trial) sweep(name string) {
 	if len(left) > 0 {
 		what += " with " + vcfault.FirstFew(left)
 	}
-	seen, advice := "left in vCenter: "+what, fmt.Sprintf("remove the folder %q by hand, and the VM %s in it", t.path, trialName)
+	seen, advice := "left in vCenter: "+what, fmt.Sprintf("remove the folder %q and the VM %s in it by hand", t.path, trialName)
 	if t.parked != "" {
-		seen, advice = "left on the datastore, if they are there still: "+t.leftFiles(), "remove them by hand"
+		seen, advice = "left on the datastore, if they still exist: "+t.leftFiles(), "remove them by hand"
 	}
 	if err != nil {
 		seen += " (" + vcfault.Classify("", err).Message + ")"
@@ -55,12 +55,12 @@ func (t *trial) sweep(name string) {
 	t.add(check, Fail, seen, advice)
 }
 
-// registerPatience is how long a registration may take of which the answer was lost.
-const registerPatience = time.Minute
+// registerTimeout limits the time of a registration whose reply was lost.
+const registerTimeout = time.Minute
 
-// bringBack registers a VM that is parked, so that it can be destroyed. Where that fails, its files are told of.
+// bringBack registers a parked VM, so that it can be destroyed. If that fails, sweep reports its files.
 func (t *trial) bringBack() {
-	t.within(t.end, registerPatience, func(context.Context) (bool, error) {
+	t.within(t.end, registerTimeout, func(context.Context) (bool, error) {
 		if t.parked == "" {
 			return true, nil
 		}
@@ -69,7 +69,7 @@ func (t *trial) bringBack() {
 			return true, err // the files are gone
 		}
 		children, _ := t.children(t.scratch)
-		for _, child := range children { // it was registered, and the answer was lost
+		for _, child := range children { // it is registered, but the reply was lost
 			if own, _ := t.owns(child); own {
 				t.parked = ""
 			}
@@ -78,13 +78,13 @@ func (t *trial) bringBack() {
 	})
 }
 
-// awaitClones waits, if vCenter's answer to a clone was lost, until all clones of our user have ended that ran when it began:
-// that one may be among them, and its VM cannot be seen before.
+// awaitClones waits, if the reply to a clone call was lost, until all currently running clones of our user have ended: that clone may be
+// among them, and its VM is invisible until then.
 func (t *trial) awaitClones() error {
 	if !t.unsure {
 		return nil
 	}
-	t.progress("waiting for the clones that run now, for vCenter's answer to one was lost")
+	t.progress("waiting for all running clones, because vCenter's reply to one was lost")
 	var awaited []string
 	for known, failures := false, 0; ; {
 		var running []string
@@ -109,8 +109,8 @@ func (t *trial) awaitClones() error {
 	}
 }
 
-// sweepOnce gives the names of what is left in the scratch folder and is not the trial's. Folder and VMs are known by their
-// moRefs, wherever somebody put them; only where the reply to the folder's making was lost, by its name.
+// sweepOnce returns the names of foreign objects left in the scratch folder. It finds folder and VMs by moRef, even if they were moved; by
+// name only if the reply to the creation of the folder was lost.
 func (t *trial) sweepOnce(name string) (left []string, err error) {
 	folder := t.scratch
 	if folder.Value == "" {
@@ -121,8 +121,8 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 	return t.sweepFolder(folder, t.made...)
 }
 
-// sweepFolder removes a folder with what is in it, and some VMs wherever they are. It gives the names of what is not the trial's, and
-// keeps the folders that hold it.
+// sweepFolder removes a folder with its contents, and also VMs at any place. It returns the names of foreign objects and keeps the folders
+// that contain them.
 func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.ManagedObjectReference) (left []string, err error) {
 	children, err := t.children(folder)
 	if gone := vcfault.MissingObject(err) == folder; err != nil && !gone {
@@ -154,8 +154,8 @@ func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.M
 	return nil, t.removeFolder(folder)
 }
 
-// owns reports whether the trial made a VM, or a folder in the scratch folder. An operator's copy of a VM has its stamp, too, but was
-// not made here, and has another instanceUuid. A folder of which the answer was lost is known by its name.
+// owns reports whether the trial created a VM, or a folder in the scratch folder. An operator's copy of the VM has its stamp but another
+// instanceUuid, and its moRef is not recorded. A folder whose reply was lost is known by its name.
 func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 	switch child.Type {
 	case session.VMType:
@@ -172,7 +172,7 @@ func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 	stamp, instance, err := t.readTrial(t.end, child)
 	ours, made := t.stamp != "" && stamp == t.stamp, slices.Contains(t.made, child)
 	own := ours && (instance == t.id || made) || made && instance == t.id
-	if err == nil && !own && ours && t.unsure { // it may be the copy
+	if err == nil && !own && ours && t.unsure { // it may be the trial's copy
 		var mark string
 		mark, _, err = t.option(t.end, child, copyKey)
 		own = mark == t.id
@@ -180,7 +180,7 @@ func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 	return own, err
 }
 
-// removeFolder removes the scratch folder, if it is empty. That it is gone is as good.
+// removeFolder removes a folder if it is empty. It succeeds if the folder is already gone.
 func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
 	children, err := t.children(folder)
 	if vcfault.MissingObject(err) == folder {
@@ -216,15 +216,15 @@ func errStill(err error, children []types.ManagedObjectReference) error {
 	for _, c := range children {
 		names = append(names, c.Value)
 	}
-	return vcfault.New(vcfault.ReasonInternal, false, "%s is still there", strings.Join(names, ", "))
+	return vcfault.New(vcfault.ReasonInternal, false, "%s still exists", strings.Join(names, ", "))
 }
 
-// children reads what is in a folder now.
+// children returns the current contents of a folder.
 func (t *trial) children(folder types.ManagedObjectReference) (all []types.ManagedObjectReference, err error) {
 	err = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
 		o, err := session.ReadProps(ctx, s, folder, "childEntity")
 		if o.Withheld {
-			return vcfault.New(vcfault.ReasonMissingPrivilege, true, "what is in the scratch folder cannot be seen: grant System.View on it")
+			return vcfault.New(vcfault.ReasonMissingPrivilege, true, "the contents of the scratch folder are not visible: grant System.View on it")
 		}
 		all = session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference
 		return err

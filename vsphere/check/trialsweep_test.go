@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// whileDeep makes a deep check and does something when it says what begins so; folder is the path of the scratch folder.
+// whileDeep runs a deep check and calls do once its progress begins with this text; folder is the path of the scratch folder.
 func (w *world) whileDeep(begins string, do func(folder string), change ...func(*checker)) results {
 	w.t.Helper()
 	o, folder, done := deepOptions, "", false
@@ -31,12 +31,12 @@ func (w *world) whileDeep(begins string, do func(folder string), change ...func(
 	}
 	r := w.checked(nil, o, change...)
 	if !done {
-		w.t.Errorf("it never said %q", begins)
+		w.t.Errorf("no progress %q", begins)
 	}
 	return r
 }
 
-// stoppedWhen makes a deep check that is stopped when it says what begins so.
+// stoppedWhen runs a deep check that is stopped when its progress begins with this text.
 func (w *world) stoppedWhen(begins string, o Options) results {
 	w.t.Helper()
 	v, err := vsphere.New(w.config())
@@ -53,13 +53,13 @@ func (w *world) stoppedWhen(begins string, o Options) results {
 	return r
 }
 
-func TestADeepCheckLeavesAnOperatorsCloneOfItsVM(t *testing.T) {
+func TestDeepCheckKeepsAnOperatorsCloneOfItsVM(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		r := w.whileDeep("destroying", func(folder string) {
 			vm := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(trialName)))
 			w.Done(vm.Clone(t.Context(), object.NewFolder(w.Admin().Client, vctest.Value(w.Find(folder))), "a-copy", types.VirtualMachineCloneSpec{}))
 			if w.Look("a-copy").ExtraConfig[trialKey] == "" {
-				t.Error("the copy bears no stamp, so that it shows nothing")
+				t.Error("the copy has no stamp, so this test is void")
 			}
 		})
 		r.has("deep: clean-up", Fail, "left in vCenter", "by hand")
@@ -67,24 +67,24 @@ func TestADeepCheckLeavesAnOperatorsCloneOfItsVM(t *testing.T) {
 	})
 }
 
-func TestADeepCheckLeavesAFolderThatHadItsScratchFoldersName(t *testing.T) {
+func TestDeepCheckKeepsAFolderThatAlreadyHadItsName(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		var taken types.ManagedObjectReference
-		r := w.whileDeep("making", func(folder string) {
+		r := w.whileDeep("creating", func(folder string) {
 			made, err := object.NewFolder(w.Admin().Client, vctest.Value(w.Find("/DC0/vm"))).CreateFolder(t.Context(), strings.TrimPrefix(folder, "/DC0/vm/"))
 			w.Must(err)
 			taken = made.Reference()
 		})
 		r.has("deep: scratch folder", Fail, "", "")
 		if name, err := object.NewCommon(w.Admin().Client, taken).ObjectName(t.Context()); err != nil {
-			t.Errorf("%s is gone: %v\n%s", name, err, r)
+			t.Errorf("the folder %q does not exist: %v\n%s", name, err, r)
 		}
 	})
 }
 
-func TestADeepCheckRemovesItsFolderAndItsVMWhereverSomebodyPutsThem(t *testing.T) {
+func TestDeepCheckRemovesItsRenamedFolderAndMovedVM(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 1) // so that the end has to do it
+		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 1) // so that the clean-up has to do it
 		r := w.whileDeep("destroying", func(folder string) {
 			w.Must(w.Move(trialName, "/DC0/vm"))
 			f := object.NewFolder(w.Admin().Client, vctest.Value(w.Find(folder)))
@@ -92,13 +92,13 @@ func TestADeepCheckRemovesItsFolderAndItsVMWhereverSomebodyPutsThem(t *testing.T
 		})
 		r.has("deep: clean-up", OK, "nothing is left", "")
 		if ref, err := w.Find("/DC0/vm/renamed"); err == nil {
-			t.Errorf("%s is left", ref)
+			t.Errorf("left: %s", ref)
 		}
 		w.clean()
 	})
 }
 
-func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T) {
+func TestDeepCheckKeepsAVMWithAForeignDisk(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		unmanaged := vctest.Value(w.AddVM("/DC0/vm", "unmanaged"))
 		r := w.whileDeep("destroying", func(string) {
@@ -113,15 +113,15 @@ func TestADeepCheckDestroysNoVMThatADiskFromElsewhereWasAttachedTo(t *testing.T)
 			w.Must(w.Reconfigure(trialName, types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
 				&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: disk}}}))
 		})
-		r.has("deep: destroyed VM", Fail, "a disk from elsewhere", "detach")
-		r.has("deep: clean-up", Fail, "a disk from elsewhere", "by hand")
-		if names := w.Names(); !slices.Contains(names, trialName) || w.Calls()["Destroy_Task"] > 1 { // that of the copy
-			t.Errorf("it was destroyed, and the disk with it: there are %v", names)
+		r.has("deep: destroyed VM", Fail, "a foreign disk", "detach")
+		r.has("deep: clean-up", Fail, "a foreign disk", "by hand")
+		if names := w.Names(); !slices.Contains(names, trialName) || w.Calls()["Destroy_Task"] > 1 { // the copy's
+			t.Errorf("the VM was destroyed with the disk; left: %v", names)
 		}
 	})
 }
 
-func TestADeepCheckLeavesAnOperatorsFolderInItsOwn(t *testing.T) {
+func TestDeepCheckKeepsAnOperatorsFolder(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		r := w.whileDeep("destroying", func(folder string) { vctest.Value(w.MakeFolder(folder + "/an-operators")) })
 		r.has("deep: clean-up", Fail, "left in vCenter", "by hand")
@@ -129,7 +129,7 @@ func TestADeepCheckLeavesAnOperatorsFolderInItsOwn(t *testing.T) {
 	})
 }
 
-func TestADeepCheckWhoseVMCannotBeRegisteredSaysWhereItsFilesAre(t *testing.T) {
+func TestDeepCheckNamesTheFilesOfAVMThatCannotBeRegistered(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
 		w.FailTask(vcsim.RegisterVM, nil, new(types.GenericVmConfigFault), 0)
 		r := w.checked(nil, deepOptions)
@@ -141,24 +141,24 @@ func TestADeepCheckWhoseVMCannotBeRegisteredSaysWhereItsFilesAre(t *testing.T) {
 	})
 }
 
-func TestADeepCheckThatLosesTheRepliesAwaitsAndRemovesItsClones(t *testing.T) {
+func TestDeepCheckRemovesItsClonesAfterLostReplies(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		w.LoseReply("CloneVM_Task", 2) // one runs, and nobody was told which task it is
+		w.LoseReply("CloneVM_Task", 2) // one runs, but its task is unknown
 		w.Hold(vcsim.Clone)
-		r := w.whileDeep("waiting for the clones", func(string) { time.AfterFunc(time.Minute, func() { w.Release(vcsim.Clone) }) })
+		r := w.whileDeep("waiting for all running clones", func(string) { time.AfterFunc(time.Minute, func() { w.Release(vcsim.Clone) }) })
 		r.has("deep: one name, one VM", Fail, "VCenterUnreachable", "")
 		r.has("deep: clean-up", OK, "nothing is left", "")
 		w.clean()
 	})
 }
 
-func TestADeepCheckThatIsStoppedReportsNoFailureOfVCenters(t *testing.T) {
+func TestDeepCheckStoppedReportsNoFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, begins := range []string{"making", "powering", "waiting"} {
+		for _, begins := range []string{"creating", "powering", "waiting"} {
 			w := deepWorld(t)
 			o := deepOptions
-			o.GuestPatience = vctest.Patience
+			o.GuestTimeout = vctest.Patience
 			w.stoppedWhen(begins, o).only("certificate")
 			w.clean()
 		}

@@ -9,13 +9,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// world is a vCenter that is looked at.
+// world is a vCenter to check.
 type world struct {
 	*vctest.World
 	t testing.TB
 }
 
-// worldOf is one.
 func worldOf(t testing.TB, w *vctest.World) *world { return &world{w, t} }
 
 func (w *world) config() vsphere.Config {

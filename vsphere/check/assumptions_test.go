@@ -17,9 +17,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// lively is a vCenter in which every experiment can be tried: its guests have VMware Tools and addresses, there are two port groups,
-// a datastore cluster and a template with a snapshot, and a VM that the account may not see.
-func lively(t testing.TB, w *world) Options {
+// fullOptions prepares a vCenter in which every experiment can run: guests have VMware Tools and addresses, and there are two port
+// groups, a datastore cluster, a template with a snapshot, and a VM that the account may not see.
+func fullOptions(t testing.TB, w *world) Options {
 	t.Helper()
 	_, err := w.AddSnapshot("/DC0/vm/ubuntu", "base")
 	w.Must(err)
@@ -38,32 +38,32 @@ func lively(t testing.TB, w *world) Options {
 	return o
 }
 
-func livelyWorld(c *vcsim.Config) {
+func fullConfig(c *vcsim.Config) {
 	c.Portgroups, c.Pods, c.Hosts = 2, 1, 2
-	c.Latency.Clone = staggered * 3 / 2 // each moment of it is looked at
+	c.Latency.Clone = staggered * 3 / 2 // long enough for the third clone and short enough for many polls
 }
 
-func TestADeepCheckHoldsEveryBeliefOnThePlainVCenter(t *testing.T) {
+func TestDeepCheckConfirmsEveryAssumptionInTheSimulator(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		o, held := lively(t, w), roleIDs()
+		o, held := fullOptions(t, w), roleIDs()
 		for _, p := range role.Trial() {
 			held = append(held, p.ID)
 		}
 		w.Restrict(held...)
 		r := w.checked(nil, o)
 		for _, x := range experiments {
-			if x.check != "deep: clone" && x.check != "deep: stream of changes" { // of which only a failure is told
+			if x.check != "deep: clone" && x.check != "deep: stream of changes" { // these report only failures
 				r.has(x.check, OK, "", "")
 			}
 		}
 		r.only()
 		w.holds("ubuntu", "unseen")
-	}, livelyWorld)
+	}, fullConfig)
 }
 
-func TestADeepCheckWithTheLeastRoleShowsThatItIsEnoughForALinkedClone(t *testing.T) {
+func TestDeepCheckWithTheLeastRoleMakesALinkedClone(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		o := lively(t, w)
+		o := fullOptions(t, w)
 		w.Restrict(roleIDs()...)
 		r := w.checked(nil, o)
 		r.only()
@@ -72,10 +72,10 @@ func TestADeepCheckWithTheLeastRoleShowsThatItIsEnoughForALinkedClone(t *testing
 			r.has(check, Skip, "needs VirtualMachine.", "the server does not need it")
 		}
 		w.holds("ubuntu", "unseen")
-	}, livelyWorld)
+	}, fullConfig)
 }
 
-func TestTheDeepChecksOwnPrivilegesAreThoseThatItsExperimentsNeed(t *testing.T) {
+func TestTrialPrivilegesAreExactlyThoseOfTheExperiments(t *testing.T) {
 	t.Parallel()
 	var needed []string
 	for _, x := range experiments {
@@ -92,33 +92,33 @@ func TestTheDeepChecksOwnPrivilegesAreThoseThatItsExperimentsNeed(t *testing.T) 
 	}
 }
 
-// lies are what makes false what an experiment shows, each with what its row then says.
-var lies = []struct {
+// violations make assumptions false, each with the text that its row then has.
+var violations = []struct {
 	check, seen string
-	tell        func(w *world, o *Options)
+	violate     func(w *world, o *Options)
 }{
 	{"stream of changes", "fell silent", func(w *world, _ *Options) { w.DelayFirstUpdates(6 * time.Minute) }},
-	{"deep: session that ends", "not answered by NotAuthenticated", func(w *world, _ *Options) {
+	{"deep: session that ends", "does not return NotAuthenticated", func(w *world, _ *Options) {
 		w.Rewrite(nth(1, func(*types.Logout) { w.FailCall("CurrentTime", &types.NoPermission{PrivilegeId: "System.View"}, 1) }))
 	}},
-	{"deep: one name, one folder", "two folders of one name", func(w *world, _ *Options) {
-		w.Rewrite(nth(3, func(r *types.CreateFolder) { r.Name = "another" })) // after the scratch folder, and the first of the two
+	{"deep: one name, one folder", "two folders with one name", func(w *world, _ *Options) {
+		w.Rewrite(nth(3, func(r *types.CreateFolder) { r.Name = "another" })) // after the scratch folder and the first of the two
 	}},
-	{"deep: one name, one VM", "two VMs of one name", func(w *world, _ *Options) {
+	{"deep: one name, one VM", "two VMs with one name", func(w *world, _ *Options) {
 		w.Rewrite(nth(2, func(r *types.CloneVM_Task) { r.Name = "another" }))
 	}},
 	{"deep: running clone", "not found among the recent tasks", func(w *world, _ *Options) {
 		w.ChangeReads(each("Task", "info", func(info types.TaskInfo) any { info.DescriptionId = "Something.else"; return info }))
 	}},
-	{"deep: name held by a clone", "only when the first clone had ended", func(w *world, _ *Options) { w.RefuseLate(true) }},
-	{"deep: name held by a clone", "a folder was made", func(w *world, _ *Options) {
+	{"deep: name held by a clone", "only after the end of the first clone", func(w *world, _ *Options) { w.RefuseLate(true) }},
+	{"deep: name held by a clone", "a folder was created", func(w *world, _ *Options) {
 		w.Rewrite(func(r any) {
 			if f, is := r.(*types.CreateFolder); is && f.Name == trialName {
 				f.Name = "another"
 			}
 		})
 	}},
-	{"deep: stamp at first sight", "and not yet its stamp", func(w *world, _ *Options) {
+	{"deep: stamp at first sight", "but not yet its stamp", func(w *world, _ *Options) {
 		looks := 0
 		w.ChangeReads(func(o *types.ObjectContent) {
 			without := slices.DeleteFunc(slices.Clone(o.PropSet), func(p types.DynamicProperty) bool { return p.Name == trialPath })
@@ -129,7 +129,7 @@ var lies = []struct {
 			}
 		})
 	}},
-	{"deep: stamp", "another instanceUuid", func(w *world, _ *Options) {
+	{"deep: stamp", "instanceUuid differs", func(w *world, _ *Options) {
 		w.ChangeReads(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
 	}},
 	{"deep: stamp", "does not have the extraConfig", func(w *world, _ *Options) {
@@ -146,7 +146,7 @@ var lies = []struct {
 			}
 		}))
 	}},
-	{"deep: disks of a clone", "the uuid of its source's", func(w *world, _ *Options) {
+	{"deep: disks of a clone", "the same uuid as the source's", func(w *world, _ *Options) {
 		uuid := w.diskUUID("ubuntu")
 		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
 			if disk, is := d.(*types.VirtualDisk); is {
@@ -154,7 +154,7 @@ var lies = []struct {
 			}
 		}))
 	}},
-	{"deep: order of adapters", "is not the one that was added", func(w *world, _ *Options) {
+	{"deep: order of adapters", "is not number 1 of the spec", func(w *world, _ *Options) {
 		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
 			if card, is := d.(types.BaseVirtualEthernetCard); is {
 				card.GetVirtualEthernetCard().Key *= -1
@@ -168,14 +168,14 @@ var lies = []struct {
 			}
 		}))
 	}},
-	{"deep: linked clone", "no children of the snapshot's", func(w *world, _ *Options) {
+	{"deep: linked clone", "not children of the snapshot's", func(w *world, _ *Options) {
 		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
 			if disk, is := d.(*types.VirtualDisk); is {
 				disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Parent = nil
 			}
 		}))
 	}},
-	{"deep: guestinfo of a clone", "has 4096 bytes, and its spec had 65536", func(w *world, _ *Options) {
+	{"deep: guestinfo of a clone", "has 4096 bytes of guestinfo.vmgroup-check, its spec 65536", func(w *world, _ *Options) {
 		w.Rewrite(func(r any) {
 			if c, is := r.(*types.CloneVM_Task); is {
 				for _, o := range c.Spec.Config.ExtraConfig {
@@ -200,7 +200,7 @@ var lies = []struct {
 			}
 		})
 	}},
-	{"deep: absent key", "told as missing", func(w *world, _ *Options) {
+	{"deep: absent key", "reported as missing", func(w *world, _ *Options) {
 		w.ChangeReads(func(o *types.ObjectContent) {
 			if len(o.PropSet)+len(o.MissingSet) == 0 {
 				o.MissingSet = []types.MissingProperty{{Path: "config", Fault: types.LocalizedMethodFault{Fault: new(types.InvalidProperty)}}}
@@ -214,7 +214,7 @@ var lies = []struct {
 			}
 		})
 	}},
-	{"deep: changeVersion", "was carried out", func(w *world, _ *Options) {
+	{"deep: changeVersion", "an outdated changeVersion succeeded", func(w *world, _ *Options) {
 		w.Rewrite(func(r any) {
 			if c, is := r.(*types.ReconfigVM_Task); is {
 				c.Spec.ChangeVersion = ""
@@ -223,12 +223,12 @@ var lies = []struct {
 	}},
 	{"deep: derived types", "podConfig.enabled of StoragePod", func(w *world, _ *Options) {
 		w.ChangeReads(func(o *types.ObjectContent) {
-			if o.Obj.Type == "StoragePod" && len(o.PropSet) > 1 { // and not where it is asked for alone
+			if o.Obj.Type == "StoragePod" && len(o.PropSet) > 1 { // but not when read alone
 				o.PropSet = slices.DeleteFunc(o.PropSet, func(p types.DynamicProperty) bool { return p.Name != "name" })
 			}
 		})
 	}},
-	{"deep: hidden VM", "as if it were not there: ManagedObjectNotFound", func(w *world, o *Options) {
+	{"deep: hidden VM", "the same as for a missing VM: ManagedObjectNotFound", func(w *world, o *Options) {
 		ref := types.ManagedObjectReference{Type: "VirtualMachine", Value: o.Hidden}
 		w.FailReadsOf(ref, &types.ManagedObjectNotFound{Obj: ref})
 	}},
@@ -240,15 +240,15 @@ var lies = []struct {
 	{"deep: power-on", "InvalidConfiguration", func(w *world, _ *Options) {
 		w.FailTask(vcsim.PowerOn, nil, new(types.GenericVmConfigFault), 0)
 	}},
-	{"deep: bootTime", "two reads of it differ", func(w *world, _ *Options) {
+	{"deep: bootTime", "two reads differ", func(w *world, _ *Options) {
 		w.ChangeReads(each("VirtualMachine", "runtime.bootTime", func(time.Time) any { return time.Now().Add(time.Duration(rand.Int64())) }))
 	}},
-	{"deep: bootTime", "a reset changes it", func(w *world, _ *Options) {
+	{"deep: bootTime", "a reset changes the bootTime", func(w *world, _ *Options) {
 		w.Rewrite(nth(1, func(*types.ResetVM_Task) {
 			w.ChangeReads(each("VirtualMachine", "runtime.bootTime", func(at time.Time) any { return at.Add(time.Second) }))
 		}))
 	}},
-	{"deep: guestinfo at first boot", `the guest is called "ubuntu"`, func(w *world, _ *Options) {
+	{"deep: guestinfo at first boot", `the guest has the host name "ubuntu"`, func(w *world, _ *Options) {
 		w.ChangeReads(each("VirtualMachine", "guest.hostName", func(string) any { return "ubuntu" }))
 	}},
 	{"deep: addresses by adapter", "vCenter reports none for an adapter", func(w *world, _ *Options) {
@@ -289,7 +289,7 @@ var lies = []struct {
 	{"deep: folder that is not empty", "could not be registered again", func(w *world, _ *Options) {
 		w.FailTask(vcsim.RegisterVM, nil, &types.FileNotFound{FileFault: types.FileFault{File: "vmgroup-check-0.vmx"}}, 1)
 	}},
-	{"deep: destroyed VM", "not answered by ManagedObjectNotFound", func(w *world, _ *Options) {
+	{"deep: destroyed VM", "does not return ManagedObjectNotFound", func(w *world, _ *Options) {
 		destroyed, template := types.ManagedObjectReference{}, vctest.Value(w.Find("/DC0/vm/ubuntu"))
 		w.Rewrite(func(r any) {
 			switch r := r.(type) {
@@ -302,7 +302,7 @@ var lies = []struct {
 			}
 		})
 	}},
-	{"deep: events of a destroy", "in no chain with the TaskEvent", func(w *world, _ *Options) {
+	{"deep: events of a destroy", "not chained to the TaskEvent", func(w *world, _ *Options) {
 		w.Rewrite(func(r any) {
 			if q, is := r.(*types.QueryEvents); is && q.Filter.EventChainId != 0 {
 				q.Filter.EventChainId = 1 << 30
@@ -310,10 +310,10 @@ var lies = []struct {
 		})
 	}},
 	{"deep: events of a destroy", "no VmRemovedEvent", func(w *world, _ *Options) { w.DelayEvents(time.Hour) }},
-	{"deep: events of a destroy", "of the VM that was unregistered the events say: it was destroyed", func(w *world, _ *Options) {
+	{"deep: events of a destroy", "the events report of the unregistered VM: it was destroyed", func(w *world, _ *Options) {
 		var destroy int32
 		w.Rewrite(func(r any) {
-			if q, is := r.(*types.QueryEvents); is && q.Filter.EventChainId != 0 { // the destroyed VM's chain is asked for first
+			if q, is := r.(*types.QueryEvents); is && q.Filter.EventChainId != 0 { // the destroyed VM's chain is queried first
 				destroy = max(destroy, q.Filter.EventChainId)
 				q.Filter.EventChainId = destroy
 			}
@@ -332,7 +332,7 @@ func nth[T any](n int, change func(*T)) func(any) {
 	}
 }
 
-// each changes a property wherever it is read.
+// each changes a property in every read.
 func each[T any](kind, path string, change func(T) any) func(*types.ObjectContent) {
 	return func(o *types.ObjectContent) {
 		for i := range o.PropSet {
@@ -343,7 +343,7 @@ func each[T any](kind, path string, change func(T) any) func(*types.ObjectConten
 	}
 }
 
-// devices changes those of all VMs but the template.
+// devices changes the devices of all VMs but the template.
 func (w *world) devices(change func(types.BaseVirtualDevice)) func(*types.ObjectContent) {
 	template := vctest.Value(w.Find("/DC0/vm/ubuntu"))
 	return func(o *types.ObjectContent) {
@@ -365,45 +365,45 @@ func (w *world) diskUUID(vm string) string {
 	return devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk).Backing.(*types.VirtualDiskFlatVer2BackingInfo).Uuid
 }
 
-func TestADeepCheckFailsForEachBeliefThatIsFalseAndLeavesNothing(t *testing.T) {
+func TestDeepCheckFailsForEachViolationAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for i, lie := range lies {
+	for i, x := range violations {
 		if i%thinning != 0 {
 			continue
 		}
-		t.Run(lie.check+": "+lie.seen, func(t *testing.T) {
+		t.Run(x.check+": "+x.seen, func(t *testing.T) {
 			inDeepWorld(t, func(t *testing.T, w *world) {
-				o := lively(t, w)
-				lie.tell(w, &o)
-				w.checked(nil, o).has(lie.check, Fail, lie.seen, "")
+				o := fullOptions(t, w)
+				x.violate(w, &o)
+				w.checked(nil, o).has(x.check, Fail, x.seen, "")
 				w.Rewrite(nil)
 				w.ChangeReads(nil)
 				w.DelayFirstUpdates(0)
 				w.Heal()
 				w.holds("ubuntu", "unseen")
 				if names := w.inFolder("/DC0/vm"); !slices.Equal(names, []string{"ubuntu", "unseen"}) {
-					t.Errorf("there are %v", names)
+					t.Errorf("got %v", names)
 				}
-			}, livelyWorld)
+			}, fullConfig)
 		})
 	}
 }
 
-func TestEveryExperimentHasALie(t *testing.T) {
+func TestEveryExperimentHasAViolation(t *testing.T) {
 	t.Parallel()
-	reports := []string{"deep: clone", "deep: stream of changes", "deep: host", "deep: hot-add of CPUs", "deep: hot-add of memory", "deep: guest shutdown"} // they have no belief to break
+	reports := []string{"deep: clone", "deep: stream of changes", "deep: host", "deep: hot-add of CPUs", "deep: hot-add of memory", "deep: guest shutdown"} // without an assumption
 	for _, x := range experiments {
-		told := slices.Contains(reports, x.check)
-		for _, lie := range lies {
-			told = told || lie.check == x.check
+		violated := slices.Contains(reports, x.check)
+		for _, v := range violations {
+			violated = violated || v.check == x.check
 		}
-		if !told {
-			t.Errorf("nothing makes false what %q shows", x.check)
+		if !violated {
+			t.Errorf("no violation for %q", x.check)
 		}
 	}
 }
 
-func TestEveryExperimentIsNamedInTheDocument(t *testing.T) {
+func TestEveryExperimentIsDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/vcenter.md")
 	if err != nil {
@@ -411,12 +411,12 @@ func TestEveryExperimentIsNamedInTheDocument(t *testing.T) {
 	}
 	for _, x := range experiments {
 		if x.check != "deep: clone" && x.check != "deep: stream of changes" && !strings.Contains(string(text), "*"+x.check+"*") {
-			t.Errorf("docs/vcenter.md does not say what *%s* shows", x.check)
+			t.Errorf("docs/vcenter.md does not mention *%s*", x.check)
 		}
 	}
 }
 
-// inFolder are the names of what is in a folder.
+// inFolder returns the names of the objects in a folder.
 func (w *world) inFolder(path string) (names []string) {
 	w.t.Helper()
 	children, err := object.NewFolder(w.Admin().Client, vctest.Value(w.Find(path))).Children(w.t.Context())
