@@ -61,12 +61,12 @@ func TestAddressesAreCountedAndFoundByOrdinal(t *testing.T) {
 	}
 	for n, want := range []string{"10.0.0.254", "10.0.0.255", "10.0.1.0", "10.0.1.1", "10.0.0.7", "10.0.0.9", "10.0.0.10"} {
 		if got, ok := a.At(n); !ok || got.String() != want {
-			t.Errorf("number %d is %s (%v), not %s", n, got, ok, want)
+			t.Errorf("number %d is %s (%v), want %s", n, got, ok, want)
 		}
 	}
 	for _, n := range []int{-1, 7, math.MaxInt32} {
 		if got, ok := a.At(n); ok {
-			t.Errorf("there is a number %d: %s", n, got)
+			t.Errorf("number %d exists: %s", n, got)
 		}
 	}
 	vast := &Addresses{Ranges: []string{"2001:db8::-2001:db8::ffff:ffff", "2001:db8:1::-2001:db8:1::ffff:ffff"}}

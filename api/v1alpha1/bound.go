@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Bound cuts each list of the spec that is too long to one entry more than its bound: Validate still refuses it, and
-// nobody has to look at the rest, or keep it. It is for groups that slipped past the CRD's schema.
+// Bound cuts each list of the spec that is too long to one entry more than its bound: Validate still refuses it, and nothing reads
+// or keeps the rest. It is for groups that bypassed the CRD's schema.
 func (g *VmGroup) Bound() {
 	s := &g.Spec
 	cut(&s.Adopt, MaxListed)
@@ -33,7 +33,7 @@ func (g *VmGroup) Bound() {
 	}
 }
 
-// cut keeps the first entries, in their own memory.
+// cut keeps the first entries, in memory of their own.
 func cut[E any](list *[]E, most int) {
 	if len(*list) > most {
 		*list = slices.Clone((*list)[:most+1])

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// lists calls f with each list and map of a value, however deep, and its path. It fills pointers, and gives lists an entry
-// while it looks inside them.
+// lists calls f with each list and map of a value, at any depth, and its path. It fills pointers, and gives lists an entry while it
+// looks inside them.
 func lists(v reflect.Value, path string, f func(path string, list reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -47,7 +47,7 @@ func fill(v reflect.Value, n int) {
 	}
 }
 
-// So the cost of an invalid spec does not depend on the length of its lists.
+// The cost of an invalid spec must not depend on the length of its lists.
 func TestEveryListOfASpecIsCutToItsBound(t *testing.T) {
 	g := &VmGroup{}
 	g.Name, g.Spec.CPU, g.Spec.Memory, g.Spec.Template = "web", 1, 1, "ubuntu"
@@ -57,11 +57,11 @@ func TestEveryListOfASpecIsCutToItsBound(t *testing.T) {
 		fill(list, 60_000)
 		g.Bound()
 		if list.Len() > MaxListed+1 {
-			t.Errorf("%s: %d entries are left: Bound cuts it not", path, list.Len())
+			t.Errorf("%s: Bound leaves %d entries", path, list.Len())
 		}
 		errs := g.Validate().ToAggregate()
 		if errs == nil || !strings.Contains(errs.Error(), strings.ReplaceAll(path, "[0]", "")) && !strings.Contains(errs.Error(), path) {
-			t.Errorf("%s: what is left is not refused: %v", path, errs)
+			t.Errorf("%s: Validate accepts the rest: %v", path, errs)
 		}
 		cost := testing.AllocsPerRun(5, func() { g.Validate() })
 		if cost > 10_000 {
@@ -70,7 +70,7 @@ func TestEveryListOfASpecIsCutToItsBound(t *testing.T) {
 		list.SetZero()
 	})
 	if seen < 13 {
-		t.Errorf("only %d lists were found", seen)
+		t.Errorf("found only %d lists", seen)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestBoundLeavesValidSpecsUnchanged(t *testing.T) {
 	lists(reflect.ValueOf(&g.Spec).Elem(), "spec", func(path string, list reflect.Value) {
 		fill(list, 8)
 		if g.Bound(); list.Len() != 8 {
-			t.Errorf("%s: %d entries are left of 8", path, list.Len())
+			t.Errorf("%s: %d of 8 entries are left", path, list.Len())
 		}
 		list.SetZero()
 	})

@@ -2,27 +2,27 @@ package v1alpha1
 
 import "strconv"
 
-// The types of a group's conditions. The first ten are always present; another one appears when it becomes True for the
-// first time, and then stays as False, so that `kubectl wait` can wait for its end.
+// The types of a group's conditions. The first ten are always present; another one appears when it becomes True for the first time,
+// and then stays as False, so that `kubectl wait` can wait for its end.
 const (
 	// ConditionReady is True when exactly the desired members exist, all are ready and nothing is under way.
 	ConditionReady = "Ready"
-	// ConditionProgressing is True while there is something to do that does not wait for an operator.
+	// ConditionProgressing is True while there is something to do that needs no operator.
 	ConditionProgressing = "Progressing"
-	// ConditionVCenterReachable is True while what vCenter holds is known and fresh.
+	// ConditionVCenterReachable is True while vCenter's state is known and recent.
 	ConditionVCenterReachable = "VCenterReachable"
-	// ConditionReconciling is True while the group is not as its spec says and the server works on it, or waits for what
-	// passes by itself. It and Stalled are those of kstatus, by which Flux, Argo CD and others tell how a resource is
+	// ConditionReconciling is True while the group differs from its spec and the server works on it, or waits for something that
+	// passes by itself. It and Stalled are those of kstatus, which Flux, Argo CD and others read
 	// (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md); they are never True together.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is True while the group waits for an operator: in phase ERROR.
 	ConditionStalled = "Stalled"
 	// ConditionMembersDiffer says which members have another size or revision than the spec.
 	ConditionMembersDiffer = "MembersDiffer"
-	// ConditionUpdateHeld says that members differ from the spec and are kept so, and by which field.
+	// ConditionUpdateHeld says that members differ from the spec and stay so, and which field holds the update.
 	ConditionUpdateHeld = "UpdateHeld"
 	// ConditionCloneBlocked says which members cannot be cloned, or that none can, until an operator acts; its reason is about the
-	// template, its snapshot, the placement, a network, the user data and the like.
+	// template, its snapshot, the placement, a network or the user data, for example.
 	ConditionCloneBlocked = "CloneBlocked"
 	// ConditionHealingSuspended says that more members are unready than spec.healing.maxUnhealthy allows, and which.
 	ConditionHealingSuspended = "HealingSuspended"
@@ -31,7 +31,7 @@ const (
 
 	// ConditionSpecInvalid names the field of the spec that is out of bounds, and its bound.
 	ConditionSpecInvalid = "SpecInvalid"
-	// ConditionVCenterChanged says that another vCenter answers than the one that holds the members.
+	// ConditionVCenterChanged says that the server is connected to another vCenter than the one that has the members.
 	ConditionVCenterChanged = "VCenterChanged"
 	// ConditionNameConflict names the members whose name an unmanaged VM has.
 	ConditionNameConflict = "NameConflict"
@@ -39,14 +39,14 @@ const (
 	ConditionDuplicateMember = "DuplicateMember"
 	// ConditionMembersUnreachable says which members vCenter cannot reach or show; they are left alone.
 	ConditionMembersUnreachable = "MembersUnreachable"
-	// ConditionQuestionPending says which VMs wait for an operator's answer, and what they ask; they are left alone until then.
+	// ConditionQuestionPending says which VMs wait for an operator's answer, and what they ask; until then they are left alone.
 	ConditionQuestionPending = "QuestionPending"
 	// ConditionCustomizationFailed says which members' guests could not be customized (spec.customizationSpec), and why.
 	ConditionCustomizationFailed = "CustomizationFailed"
-	// ConditionMembersVanished says which members vCenter does not have any more although nothing says that they were destroyed: they
-	// may still run, so they keep their ordinals.
+	// ConditionMembersVanished says which members are missing from vCenter although nothing says that they were destroyed: they may
+	// still run, so they keep their ordinals.
 	ConditionMembersVanished = "MembersVanished"
-	// ConditionDuplicateAddress says which members' guests report an address that another member's reports as well.
+	// ConditionDuplicateAddress says which members' guests report an address that another member's guest reports, too.
 	ConditionDuplicateAddress = "DuplicateAddress"
 	// ConditionTemplateChanged says that members were cloned from another template of the same name.
 	ConditionTemplateChanged = "TemplateChanged"
@@ -60,16 +60,16 @@ const (
 // the group's VMs behind.
 const AnnotationAbandon = "vm.codeconnect.vmworld.com/abandon"
 
-// AnnotationTerminatingSince on an EndpointSlice says since when it is known to show the endpoints of members that will go as
-// terminating: a JSON object of times by host name. The time of spec.service.drainSeconds counts from there.
+// AnnotationTerminatingSince on an EndpointSlice says since when it is known to show the endpoints of departing members as
+// terminating: a JSON object of times by host name. spec.service.drainSeconds counts from there.
 const AnnotationTerminatingSince = "vm.codeconnect.vmworld.com/terminating-since"
 
 // LabelGroup on a child object has the name of its group.
 const LabelGroup = "vm.codeconnect.vmworld.com/group"
 
-// AnnotationUndoGeneration names a generation in the stamps of the group's VMs that the server ignores: its value is that
-// number. It is for a generation that nobody applied, which a restored backup or a caller with the token may have left, and which
-// would block the group until its own generation has caught up.
+// AnnotationUndoGeneration names a generation in the stamps of the group's VMs that the server ignores: its value is that number.
+// It is for a generation that was never applied to this group: a restored backup, or a caller with the token, may have left it, and
+// it would block the group until its own generation has caught up.
 const AnnotationUndoGeneration = "vm.codeconnect.vmworld.com/undo-generation"
 
 // MaxGeneration bounds metadata.generation: one edit a second takes 68 years to reach it.

@@ -2,7 +2,7 @@
 //
 // It is a leaf: it imports apimachinery and nothing else of this project. The CRD in manifests/ and the
 // deep-copy functions are generated from it (make generate), so the API server enforces the bounds here;
-// Validate checks the same bounds again in the hook, for specs that slipped past a schema.
+// Validate checks the same bounds again in the hook, for specs that bypassed a schema.
 //
 // +kubebuilder:object:generate=true
 // +groupName=vm.codeconnect.vmworld.com

@@ -66,7 +66,7 @@ const (
 	AntiAffinityRequired  AntiAffinity = "Required"
 )
 
-// Placement says where members run. The server's settings apply to what is not set. Objects are named by their name, or
+// Placement says where members run. The server's settings apply to fields that are not set. Objects are given by name, or
 // by their inventory path where several have that name; another pool, datastore, storagePolicy or list of zones replaces
 // the members.
 //
@@ -83,7 +83,7 @@ type Placement struct {
 	// +optional
 	Pool string `json:"pool,omitempty"`
 	// datastore is the datastore, or the datastore cluster (which recommends one), for members' disks:
-	// its name or inventory path. By default that of the server's settings, else the template's own.
+	// its name or inventory path. By default that of the server's settings, otherwise the template's own.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datastore string `json:"datastore,omitempty"`

@@ -76,7 +76,7 @@ const (
 	UpdateOnDelete UpdateStrategy = "OnDelete"
 )
 
-// ResizeWay says how members get another cpu or memory.
+// ResizeWay says how a change of cpu or memory reaches the members.
 // +kubebuilder:validation:Enum=Auto;InPlace;Replace
 type ResizeWay string
 
@@ -84,7 +84,7 @@ type ResizeWay string
 const (
 	// ResizeAuto is InPlace; a member whose VM cannot take the new size is replaced.
 	ResizeAuto ResizeWay = "Auto"
-	// ResizeInPlace adds to the running VM where it allows that, else shuts it down, changes it and powers it on.
+	// ResizeInPlace adds to the running VM if it allows that; otherwise it shuts the VM down, changes it and powers it on.
 	ResizeInPlace ResizeWay = "InPlace"
 	// ResizeReplace replaces the member with a new clone.
 	ResizeReplace ResizeWay = "Replace"
@@ -113,8 +113,8 @@ type Update struct {
 	// +default="RollingUpdate"
 	// +optional
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
-	// resize says how members get another cpu or memory. InPlace: added to the running VM where its hot-plug flags
-	// allow it, else the guest is shut down, the VM changed and powered on. Replace: a new clone. Auto (the default):
+	// resize says how a change of cpu or memory reaches the members. InPlace: added to the running VM where its hot-plug flags
+	// allow it; otherwise the guest is shut down, the VM changed and powered on. Replace: a new clone. Auto (the default):
 	// in place, and by a new clone where the VM refuses.
 	// +default="Auto"
 	// +optional
@@ -141,12 +141,12 @@ type Update struct {
 	// +optional
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// canary pauses an update, while it is set, once this many members are updated: a number, or a
-	// percentage of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; not set by default. Remove it to go on.
+	// percentage of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; not set by default. Remove it to continue.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +optional
 	Canary *intstr.IntOrString `json:"canary,omitempty"`
-	// paused holds an update where it is, while it is true. Healing and scaling go on. Default false.
+	// paused holds an update while it is true. Healing and scaling continue. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// progressDeadlineSeconds is how long an update may make no progress, while members that it created are not
@@ -176,7 +176,7 @@ const (
 )
 
 // Healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
-// (Whatever it says, a member that is powered off is powered on, one that was destroyed is recreated, and
+// (In any case, a member that is powered off is powered on, one that was destroyed is recreated, and
 // one that vCenter cannot reach is left alone.)
 type Healing struct {
 	// action says what: RestartThenReplace (the default) resets the VM, and replaces it if it stays unready for as long again;
@@ -184,7 +184,7 @@ type Healing struct {
 	// +default="RestartThenReplace"
 	// +optional
 	Action HealingAction `json:"action,omitempty"`
-	// maxUnhealthy is how many members may be unready for healing to go on: a number, or a percentage of
+	// maxUnhealthy is how many members may be unready for healing to continue: a number, or a percentage of
 	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%, default 40%; one is always allowed. Above it the cause is
 	// likely elsewhere: healing is suspended, and the condition HealingSuspended lists the members.
 	// +kubebuilder:validation:XIntOrString
@@ -278,7 +278,7 @@ const (
 // Deletion says how members are removed.
 type Deletion struct {
 	// policy applies when the group is deleted: Delete (the default) removes its VMs and their disks. Retain powers
-	// nothing off, removes our stamp, and so leaves ordinary VMs behind; adopted ones get their name and folder back.
+	// nothing off, removes the stamp, and so leaves ordinary VMs behind; adopted ones get their name and folder back.
 	// +default="Delete"
 	// +optional
 	Policy DeletionPolicy `json:"policy,omitempty"`

@@ -44,7 +44,7 @@ const (
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`,description="The template that members are cloned from"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Members that are ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the group was created"
-// +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What happens, or what hinders it"
+// +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What is happening, or what prevents it"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,priority=1,description="Members that have been ready for long enough (with -o wide)"
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,priority=1,description="Members that match the spec"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 57 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 57 characters (a-z, 0-9 and '-'; no dots), because members are named <name>-<ordinal>",fieldPath=".metadata"
@@ -121,7 +121,7 @@ type VmGroupSpec struct {
 	Update Update `json:"update,omitzero"`
 
 	// healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
-	// (Whatever it says, a member that is powered off is powered on, one that was destroyed is recreated, and
+	// (In any case, a member that is powered off is powered on, one that was destroyed is recreated, and
 	// one that vCenter cannot reach is left alone.)
 	// +optional
 	Healing Healing `json:"healing,omitzero"`
@@ -252,7 +252,7 @@ type VmGroupStatus struct {
 	// selector selects the objects that belong to this group (for the scale subresource).
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// lastMessage says what happens, or what hinders it; "successfully reconciled VmGroup" when all is well.
+	// lastMessage says what is happening, or what prevents it; "successfully reconciled VmGroup" once the group is as its spec says.
 	// +optional
 	LastMessage string `json:"lastMessage,omitempty"`
 	// vCenterUUID is the instanceUuid of the vCenter that holds the members. The server never acts on another vCenter.
@@ -350,7 +350,7 @@ type Member struct {
 	// moRef is the VM's managed object reference, such as vm-42.
 	// +required
 	MoRef string `json:"moRef"`
-	// instanceUUID is the VM's instanceUuid, which tells it from any other, also when it comes back to vCenter with another moRef.
+	// instanceUUID is the VM's instanceUuid, which identifies it even when it comes back to vCenter with another moRef.
 	// +optional
 	InstanceUUID string `json:"instanceUUID,omitempty"`
 	// powerState is poweredOn, poweredOff or suspended.
@@ -376,7 +376,7 @@ type Member struct {
 	// lastTransitionTime is when ready was last seen to change.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// vanishedAt is when it was found that vCenter does not have the VM any more although nothing says that it was destroyed. Message
+	// vanishedAt is when the server found that vCenter no longer has the VM, although nothing says that it was destroyed. message
 	// says why, as far as vCenter's events tell.
 	// +optional
 	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`

@@ -20,8 +20,8 @@ func (g *VmGroup) Replicas() int32 {
 // MemoryMB returns the memory of a member in MB: spec.memory is in GB of 1,024 MB.
 func (g *VmGroup) MemoryMB() int64 { return int64(g.Spec.Memory) * 1024 }
 
-// Validate checks the bounds that the CRD's schema and its rules state, for groups that slipped past them (an older
-// CRD, a request made by hand). Each error names the field, its value and its bound.
+// Validate checks the bounds that the CRD's schema and its rules state, for groups that bypassed them (an older CRD, a request made
+// by hand). Each error names the field, its value and its bound.
 func (g *VmGroup) Validate() field.ErrorList {
 	errs := validateName(g.Name)
 	spec := field.NewPath("spec")
@@ -49,7 +49,7 @@ func (g *VmGroup) Validate() field.ErrorList {
 	errs = append(errs, validateTags(spec, g.Spec.Tags)...)
 	errs = append(errs, validateAttributes(spec, g.Spec.CustomAttributes)...)
 	errs = append(errs, g.Spec.Service.validate(spec, g.Name)...)
-	return errs[:min(len(errs), maxToldInAll)]
+	return errs[:min(len(errs), maxReportedInAll)]
 }
 
 func validateName(name string) (errs field.ErrorList) {
@@ -72,7 +72,7 @@ func between(path *field.Path, value, low, high int32) field.ErrorList {
 }
 
 // tooLong checks the length of a text, in characters. Like all functions below that take the path of a parent, it builds the
-// field's path only for an error: most groups use few of the fields, and are checked at each hook call.
+// field's path only for an error, because every hook call checks the group, and most groups use few of the fields.
 func tooLong(parent *field.Path, name, text string, most int) field.ErrorList {
 	if len(text) <= most || utf8.RuneCountInString(text) <= most {
 		return nil
@@ -96,7 +96,7 @@ func seconds(path *field.Path, value *int32, low int32) field.ErrorList {
 	return between(path, *value, low, MaxSeconds)
 }
 
-// oneOf checks a word; empty is its default.
+// oneOf checks a value of an enumeration; empty is its default.
 func oneOf[T ~string](path *field.Path, value T, words ...T) field.ErrorList {
 	if value == "" || slices.Contains(words, value) {
 		return nil

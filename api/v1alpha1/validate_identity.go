@@ -70,7 +70,7 @@ func validateTags(spec *field.Path, tags []Tag) (errs field.ErrorList) {
 		}
 		seen[tag] = true
 	}
-	return errs[:min(len(errs), maxTold)]
+	return errs[:min(len(errs), maxReported)]
 }
 
 // validateAttributes goes through the names in order, so that equal specs have equal errors.
@@ -92,5 +92,5 @@ func validateAttributes(spec *field.Path, attributes map[string]string) (errs fi
 				fmt.Sprintf("must have values of at most %d characters; this one has %d", MaxAttributeValue, n)))
 		}
 	}
-	return errs[:min(len(errs), maxTold)]
+	return errs[:min(len(errs), maxReported)]
 }

@@ -16,8 +16,8 @@ func (s *ScaleIn) validate(path *field.Path, group string) (errs field.ErrorList
 	_, faults = memberNames(path.Child("remove"), s.Remove, group)
 	errs = append(errs, faults...)
 	both := 0
-	for i, name := range s.Remove { // the CRD's rule leaves the longest lists to this: they would break CEL's budget
-		if both < maxTold && protected[name] {
+	for i, name := range s.Remove { // the CRD's rule leaves the longest lists to this check: they would exceed CEL's budget
+		if both < maxReported && protected[name] {
 			both++
 			errs = append(errs, field.Invalid(path.Child("remove").Index(i), name, "a member may not be both in protected and in remove"))
 		}
@@ -38,7 +38,7 @@ func memberNames(path *field.Path, names []string, group string) (set map[string
 		}
 		set[name] = true
 	}
-	return set, errs[:min(len(errs), maxTold)]
+	return set, errs[:min(len(errs), maxReported)]
 }
 
 // ordinal has up to five digits, for which MaxNameLength leaves room.
@@ -75,7 +75,7 @@ func validateReplace(path *field.Path, wanted []Replacement, group string) (errs
 		}
 		seen[r.MoRef] = true
 	}
-	return errs[:min(len(errs), maxTold)]
+	return errs[:min(len(errs), maxReported)]
 }
 
 // adoptable is a VM's moRef, or an inventory path that ends with a name.
@@ -98,14 +98,14 @@ func validateAdopt(path *field.Path, entries []string) (errs field.ErrorList) {
 		}
 		seen[entry] = true
 	}
-	return errs[:min(len(errs), maxTold)]
+	return errs[:min(len(errs), maxReported)]
 }
 
-// maxTold bounds the errors reported for one list, and maxToldInAll those in total: they end up in a condition, whose
+// maxReported bounds the errors reported for one list, and maxReportedInAll those in total: they end up in a condition, whose
 // message is bounded.
 const (
-	maxTold      = 10
-	maxToldInAll = 50
+	maxReported      = 10
+	maxReportedInAll = 50
 )
 
 // tooMany refuses a list as a whole: naming each of its entries would not help.

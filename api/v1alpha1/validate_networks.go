@@ -22,7 +22,7 @@ func validateNetworks(spec *field.Path, networks []Network) (errs field.ErrorLis
 	for i := range networks {
 		errs = append(errs, networks[i].validate(path.Index(i))...)
 	}
-	return errs[:min(len(errs), maxTold)]
+	return errs[:min(len(errs), maxReported)]
 }
 
 func (n *Network) validate(path *field.Path) (errs field.ErrorList) {
@@ -75,10 +75,10 @@ var (
 
 func (f family) has(a netip.Addr) bool { return a.BitLen() == int(f.bits) }
 
-// validate checks the addresses of an adapter. That they are of one network, which the CRD's rules leave to this, is
-// because they have one prefix length and one gateway: members outside would reach neither each other nor the gateway.
-// That there is one for each of replicas is not asked: kubectl scale, or an autoscaler, would stop everything else that is
-// done for the group. Members for which there is none are not made, and the status says so (AddressesExhausted).
+// validate checks the addresses of an adapter. They must be in one network, which the CRD's rules don't check, because they have
+// one prefix length and one gateway: members outside could reach neither each other nor the gateway. There need not be one for each
+// of replicas: otherwise kubectl scale, or an autoscaler, could stop everything else that is done for the group. Members without an
+// address are not cloned, and the status says so (AddressesExhausted).
 func (a *Addresses) validate(parent *field.Path, of family) (errs field.ErrorList) {
 	if a == nil {
 		return nil
@@ -95,7 +95,7 @@ func (a *Addresses) validate(parent *field.Path, of family) (errs field.ErrorLis
 	errs = append(errs, a.withinNetwork(path.Child("ranges"), ranges, network)...)
 	errs = append(errs, a.overlap(path.Child("ranges"), ranges)...)
 	errs = append(errs, a.validateGateway(path.Child("gateway"), of, ranges, network)...)
-	return errs[:min(len(errs), maxTold)]
+	return errs[:min(len(errs), maxReported)]
 }
 
 // parse returns the ranges, if all are valid.
@@ -121,7 +121,7 @@ func (a *Addresses) parse(path *field.Path, of family) (ranges []Range, errs fie
 		}
 		ranges = append(ranges, r)
 	}
-	return ranges, errs[:min(len(errs), maxTold)]
+	return ranges, errs[:min(len(errs), maxReported)]
 }
 
 func (a *Addresses) withinNetwork(path *field.Path, ranges []Range, network netip.Prefix) (errs field.ErrorList) {

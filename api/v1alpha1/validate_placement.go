@@ -16,7 +16,7 @@ func (c *Clone) validate(spec *field.Path) field.ErrorList {
 	return append(oneOf(path.Child("mode"), c.Mode, CloneFull, CloneLinked), tooLong(path, "snapshot", c.Snapshot, MaxInventoryPath)...)
 }
 
-// Only the CRD's rules keep datacenter and folder while there are members: there is no former spec here.
+// Only the CRD's rules protect datacenter and folder while there are members: Validate doesn't know the former spec.
 func (p *Placement) validate(spec *field.Path) (errs field.ErrorList) {
 	if len(p.Zones) == 0 && p.AntiAffinity == "" && p.Datacenter+p.Pool+p.Datastore+p.StoragePolicy+p.Folder == "" {
 		return nil
@@ -79,5 +79,5 @@ func (p *Placement) validateZones(path *field.Path) (errs field.ErrorList) {
 		}
 		seen[zone] = true
 	}
-	return errs[:min(len(errs), maxTold)]
+	return errs[:min(len(errs), maxReported)]
 }

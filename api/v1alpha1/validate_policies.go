@@ -65,7 +65,7 @@ func (d *Deletion) validate(path *field.Path) (errs field.ErrorList) {
 
 var percentage = regexp.MustCompile(`^(100|[1-9]?[0-9])%$`)
 
-// share checks a number of members or a percentage of them, which may be left to its default.
+// share checks a number of members or a percentage of them, which may be unset.
 func share(path *field.Path, value *intstr.IntOrString, low int32) field.ErrorList {
 	switch {
 	case value == nil:

@@ -37,7 +37,7 @@ func (p *ServicePort) target() int32 {
 }
 
 // Metacontroller merges a list whose items have a "port" as a map with that key, in a Service as in an EndpointSlice. It merges two
-// ports with one number into one, so that an API server refuses, or loses, the other.
+// ports with one number into one, and an API server then refuses, or loses, the other.
 func (s *Service) validatePorts(path *field.Path) (errs field.ErrorList) {
 	if len(s.Ports) > MaxServicePorts {
 		return field.ErrorList{field.TooMany(path, len(s.Ports), MaxServicePorts)}
@@ -64,7 +64,7 @@ func (s *Service) validatePorts(path *field.Path) (errs field.ErrorList) {
 		}
 		names[p.Name], ports[p.Port], targets[p.target()] = true, true, true
 	}
-	return errs[:min(len(errs), maxTold)]
+	return errs[:min(len(errs), maxReported)]
 }
 
 func (p *ServicePort) validate(path *field.Path) (errs field.ErrorList) {
@@ -89,8 +89,8 @@ func (p *ServicePort) validate(path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// reservedAnnotation reports whether an annotation steers how the Service itself is applied. All others are for the
-// controllers of Services (service.beta.kubernetes.io/..., external-dns.alpha.kubernetes.io/..., metallb.io/...), and allowed.
+// reservedAnnotation reports whether an annotation controls how the Service itself is applied. All others are for the controllers
+// of Services (service.beta.kubernetes.io/..., external-dns.alpha.kubernetes.io/..., metallb.io/...), and allowed.
 func reservedAnnotation(key string) bool {
 	return strings.HasPrefix(key, "metacontroller.k8s.io/") || strings.HasPrefix(key, "metacontroller.io/") ||
 		key == "kubectl.kubernetes.io/last-applied-configuration"
@@ -118,5 +118,5 @@ func (s *Service) validateAnnotations(service *field.Path) (errs field.ErrorList
 		errs = append(errs, field.Invalid(path, size,
 			fmt.Sprintf("may have %d characters together, names and values; these have %d", MaxAnnotationsSize, size)))
 	}
-	return errs[:min(len(errs), maxTold)]
+	return errs[:min(len(errs), maxReported)]
 }

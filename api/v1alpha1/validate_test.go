@@ -28,7 +28,7 @@ func web(t *testing.T, spec map[string]any) *VmGroup {
 	return g
 }
 
-func TestEachRefusalNamesItsFieldAndBound(t *testing.T) {
+func TestEveryErrorNamesItsFieldAndBound(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/refused.yaml")
 	if err != nil {
@@ -52,10 +52,10 @@ func TestEachRefusalNamesItsFieldAndBound(t *testing.T) {
 			}
 			errs := g.Validate()
 			if len(errs) != 1 {
-				t.Fatalf("not one error: %v", errs)
+				t.Fatalf("want one error: %v", errs)
 			}
 			if text := errs[0].Error(); !strings.HasPrefix(errs[0].Field, c.Field) || !strings.Contains(text, c.Says) {
-				t.Errorf("it says: %s", text)
+				t.Errorf("message: %s", text)
 			}
 		})
 	}
@@ -204,13 +204,13 @@ func TestTooLongValuesAreRefused(t *testing.T) {
 			g := web(t, plain())
 			change(g)
 			if errs := g.Validate(); len(errs) != 1 || !strings.Contains(errs[0].Error(), says) {
-				t.Errorf("it says: %v", errs)
+				t.Errorf("message: %v", errs)
 			}
 		})
 	}
 }
 
-// The errors end up in a condition, of which an API server accepts 32,768 characters.
+// The errors end up in a condition; an API server accepts 32,768 characters there.
 func TestTheErrorsOfLongListsAreBounded(t *testing.T) {
 	t.Parallel()
 	g := web(t, plain())
@@ -231,16 +231,16 @@ func TestTheErrorsOfLongListsAreBounded(t *testing.T) {
 	}
 	errs := g.Validate()
 	if text := errs.ToAggregate().Error(); len(errs) != 50 || len(text) > 24<<10 {
-		t.Errorf("%d faults in %d characters", len(errs), len(text))
+		t.Errorf("%d errors in %d characters", len(errs), len(text))
 	}
 	g.Spec.ScaleIn, g.Spec.Replace, g.Spec.Adopt = ScaleIn{}, nil, nil
 	errs = g.Validate()
 	if text := errs.ToAggregate().Error(); len(errs) < 30 || len(text) > 24<<10 {
-		t.Errorf("%d faults in %d characters", len(errs), len(text))
+		t.Errorf("%d errors in %d characters", len(errs), len(text))
 	}
 	for range 20 {
 		if again := g.Validate(); again.ToAggregate().Error() != errs.ToAggregate().Error() {
-			t.Fatalf("the faults come in another order: %v", again)
+			t.Fatalf("the errors are in another order: %v", again)
 		}
 	}
 }
