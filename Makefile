@@ -83,15 +83,15 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 
 .PHONY: campaign
 campaign: ## Make every vCenter call fail in every way, then run randomized lives until stopped (BREAKS=... at most for the first, ROUNDS=..., ROUND=... lives)
-	@set -e; export GOGC=400; lead() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@"; }; \
-	lead -run '^TestCampaign$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED); \
+	@set -e; export GOGC=400; lives() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@"; }; \
+	lives -run '^TestCampaign$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED); \
 	round=0; while [ "$$round" != '$(ROUNDS)' ]; do \
 		seed=$$((10 + round * 100000)); round=$$((round + 1)); \
-		lead -run '^TestChaos$$' -chaos.seed "$$seed" -chaos.seeds $(ROUND); \
-		lead -run '^TestLivesWithSeveralReplicas$$' -replicas.seed "$$seed" -replicas.lives $(ROUND); \
-		lead -race -run '^(TestChaos|TestLivesWithSeveralReplicas)$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 25))" \
+		lives -run '^TestChaos$$' -chaos.seed "$$seed" -chaos.seeds $(ROUND); \
+		lives -run '^TestLivesWithSeveralReplicas$$' -replicas.seed "$$seed" -replicas.lives $(ROUND); \
+		lives -race -run '^(TestChaos|TestLivesWithSeveralReplicas)$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 25))" \
 			-replicas.seed "$$((seed + 50000))" -replicas.lives "$$(($(ROUND) / 25))"; \
-		lead -race -run '^TestRandomlyKilledAndStoppedProcessesKeepOneVMPerOrdinal$$' -replicas.for 1m; \
+		lives -race -run '^TestRandomlyKilledAndStoppedProcessesKeepOneVMPerOrdinal$$' -replicas.for 1m; \
 	done
 
 .PHONY: world

@@ -196,12 +196,14 @@ var faultTypes = map[string]types.BaseMethodFault{
 }
 
 // common are the faults that any method may answer.
-// / [doc] RuntimeFault and its kinds "can be thrown by any method"; HostCommunication, NoPermission and RequestCanceled are among
+//
+// [doc] RuntimeFault and its kinds "can be thrown by any method"; HostCommunication, NoPermission and RequestCanceled are among
 // them.
 var common = []string{"SystemError", "NoPermission", "HostNotReachable", "RequestCanceled"}
 
 // faultsOf lists the faults that a method may answer at once.
-// / [doc] the faults in the description of each method (vSphere Web Services API).
+//
+// [doc] the faults in the description of each method (vSphere Web Services API).
 func faultsOf(method string) []string {
 	own := map[string][]string{
 		"Login":                {"InvalidLogin", "PasswordExpired"},

@@ -27,8 +27,10 @@ const chaosDefault = 2
 // killed and started; stale parents arrive. What must never happen is watched all the time (see watch). Once the trouble ends,
 // there must be exactly the members of the spec, and after the delete nothing but the unmanaged VMs, unchanged (and what was
 // retained).
-// / go test ./test -run 'TestChaos$' -v -timeout 1h -chaos.for 50m -chaos.parallel 6
-// / A failing script is shrunk, and what remains of it is printed as the flags that run it again. Lives are not deterministic,
+//
+//	go test ./test -run 'TestChaos$' -v -timeout 1h -chaos.for 50m -chaos.parallel 6
+//
+// A failing script is shrunk, and what remains of it is printed as the flags that run it again. Lives are not deterministic,
 // because vCenter and the replicas take their own time: try them a few times (-chaos.repeat).
 func TestChaos(t *testing.T) {
 	t.Parallel()

@@ -224,7 +224,7 @@ var guests = []operation{
 		l.say("%s hangs when it is asked to shut down", name)
 		l.HangShutdown(func(vm vcsim.VM) bool { return vm.Name == name })
 	}},
-	{"guests hang no more", 1, func(l *life) { l.HangShutdown(nil) }},
+	{"guests stop hanging", 1, func(l *life) { l.HangShutdown(nil) }},
 	onMember("health", 5, func(l *life, vm vcsim.VM) error {
 		health := vcsim.Health(l.rand.IntN(3))
 		l.say("as well as %d", health)

@@ -115,8 +115,10 @@ func repeats(t *testing.T, seed uint64, steps []step, d *defect, times int) (aga
 }
 
 // Some life finds a planted defect, and is repeated to see how often it fails again.
-// / go test ./test -run TestPlantedDefects -v -chaos.repeat 20
-// / reports that for each defect; a plain run tries only the first one.
+//
+//	go test ./test -run PlantedDefects -v -chaos.repeat 20
+//
+// reports that for each defect; a plain run tries only the first one.
 func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
 	t.Parallel()
 	all, times := defects, *chaosRepeat

@@ -15,11 +15,13 @@ import (
 )
 
 // watch looks at vCenter during a whole life, and records what must never happen:
-// / - two VMs of one ordinal that are both on and not marked, in vCenter's inventory or not, unless an operator made that possible:
+//
+// - two VMs of one ordinal that are both on and not marked, in vCenter's inventory or not, unless an operator made that possible:
 // renaming or moving a VM, or its folder, opens the lock that its name is, and giving up a VM that vanished accepts the risk
 // - a VM with the stamp of a group that was finalized
 // - in a peaceful life, fewer working members than promised: see leastOf
-// / It also keeps the diary.
+//
+// It also keeps the diary.
 type watch struct {
 	mu      sync.Mutex
 	began   time.Time

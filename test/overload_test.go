@@ -130,7 +130,8 @@ func (s *storm) bodies(n int) {
 
 // Each call is answered within Metacontroller's time or refused with Retry-After; neither goroutines nor memory grow without bound;
 // afterwards every group comes up by itself, with one VM for each member.
-// / Goroutines are bounded to one for each open connection, one for each slot, and a handful; memory to what a group of this size
+//
+// Goroutines are bounded to one for each open connection, one for each slot, and a handful; memory to what a group of this size
 // takes (16 KB), and the budgets of bodies.
 func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndAllGroupsComeUp(t *testing.T) {
 	groups, calls, bodies, slow := 24, 400, 4, time.Second

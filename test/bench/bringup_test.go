@@ -294,12 +294,12 @@ func BenchmarkHealing(b *testing.B) {
 }
 
 // answered is the time from the end of an operator's task to the server's call.
-func answered(b *testing.B, vc *vcsim.VCenter, method string, deed func() (*object.Task, error)) float64 {
+func answered(b *testing.B, vc *vcsim.VCenter, method string, task func() (*object.Task, error)) float64 {
 	b.Helper()
 	before := vc.Calls()[method]
-	task, err := deed()
+	begun, err := task()
 	if err == nil {
-		err = task.Wait(context.Background())
+		err = begun.Wait(context.Background())
 	}
 	if err != nil {
 		b.Fatal(err)

@@ -1,6 +1,7 @@
 // Package memnet is a network in memory. Servers and clients that use it need no socket, so they can run in a testing/synctest
 // bubble: a goroutine that waits for a socket is not durably blocked there, and time would never advance.
-// / It is only for tests. Connections behave like TCP on loopback as far as HTTP and TLS can see: they have addresses, honor
+//
+// It is only for tests. Connections behave like TCP on loopback as far as HTTP and TLS can see: they have addresses, honor
 // deadlines, are refused where nothing listens, and can be reset.
 package memnet
 

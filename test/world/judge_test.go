@@ -46,7 +46,8 @@ func (w *world) works(m *machine) bool {
 
 // isOvertaken reports whether a guest will not be asked to halt: the reconfigure that comes first is under way, and the VM has
 // changed since, so vCenter refuses it.
-// / [doc] VirtualMachineConfigSpec.changeVersion: "the changes are only applied if the current changeVersion matches".
+//
+// [doc] VirtualMachineConfigSpec.changeVersion: "the changes are only applied if the current changeVersion matches".
 func (s *step) isOvertaken(m *machine) bool {
 	return s.asks && s.phase == underWay && s.guard != m.ChangeVersion
 }

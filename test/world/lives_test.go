@@ -23,8 +23,10 @@ const failuresMost = 5
 
 // TestLivesConvergeAndKeepEveryInvariant runs lives by scripts that seeds give. The invariants are checked after each event. In the
 // end all disturbances stop, and there must be exactly the members of the spec, or nothing of a group that was deleted.
-// / go test ./test/world -run TestLivesConvergeAndKeepEveryInvariant -v -timeout 2h -world.for 1h
-// / A failure is shrunk and printed with the flags that repeat it exactly.
+//
+//	go test ./test/world -run TestLivesConvergeAndKeepEveryInvariant -v -timeout 2h -world.for 1h
+//
+// A failure is shrunk and printed with the flags that repeat it exactly.
 func TestLivesConvergeAndKeepEveryInvariant(t *testing.T) {
 	began := time.Now()
 	var ran, steps, virtual, failed atomic.Int64

@@ -1,7 +1,8 @@
 // Package world simulates whole lives of a group that repeat exactly: real loops on a model of vCenter, in the time of a
 // testing/synctest bubble, one event at a time. A seed gives a list of events; the list, or any part of it, gives the same history
 // each time, byte for byte.
-// / What is real: sync/loop and sync/planner. What is a model: vCenter, and package vsphere, call by call (steps_test.go);
+//
+// What is real: sync/loop and sync/planner. What is a model: vCenter, and package vsphere, call by call (steps_test.go);
 // Metacontroller (kube_test.go); and the stream that reports to each replica, late, what became of each VM.
 package world
 
