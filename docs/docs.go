@@ -1,4 +1,4 @@
-// Package docs holds the documents, which the server's page shows where it names a reason.
+// Package docs contains the documents, which the server's page links to from each reason.
 package docs
 
 import "embed"

@@ -17,8 +17,8 @@ import (
 
 const root = ".."
 
-// files returns the paths below the root that have one of these endings, with their text. Hidden directories are left out, and
-// what a release is built into.
+// files returns the files below the root with one of these endings, with their text, but not those in hidden directories or in a
+// release.
 func files(t *testing.T, endings ...string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -42,7 +42,8 @@ func files(t *testing.T, endings ...string) map[string]string {
 	return found
 }
 
-// lines are those of a text that have a word: a regular expression that begins with nothing fixed is slow on all sources.
+// lines returns the lines of a text that contain a word: a regular expression that begins with nothing fixed is slow on all
+// sources.
 func lines(text, word string) string {
 	var with strings.Builder
 	for line := range strings.Lines(text) {
@@ -53,7 +54,7 @@ func lines(text, word string) string {
 	return with.String()
 }
 
-// production drops tests and the embedded vCenter.
+// production leaves out tests and the embedded vCenter.
 func production(sources map[string]string) map[string]string {
 	for path := range sources {
 		if strings.HasSuffix(path, "_test.go") || strings.Contains(path, "vcsim") {
@@ -79,7 +80,7 @@ var (
 	marked   = regexp.MustCompile(`<a id="([^"]*)"></a>(?:\x60?(\w+))?`)
 )
 
-// anchors are those that GitHub gives to the headings of a page, and those that the page sets itself.
+// anchors are those that GitHub gives to the headings of a page, and those in the page itself.
 func anchors(page string) (all []string) {
 	for _, m := range marked.FindAllStringSubmatch(page, -1) {
 		all = append(all, m[1])
@@ -96,9 +97,9 @@ func TestEveryLinkBetweenTheDocumentsResolves(t *testing.T) {
 	for path, page := range files(t, ".md") {
 		for _, l := range link.FindAllStringSubmatch(page, -1) {
 			target, anchor, _ := strings.Cut(l[1], "#")
-			if strings.Contains(target, "://") { // nobody is asked whether it is there
+			if strings.Contains(target, "://") { // not requested
 				if u, err := url.Parse(l[1]); err != nil || u.Scheme != "https" || !strings.Contains(u.Host, ".") {
-					t.Errorf("%s: the link %s is not one of https: %v", path, l[1], err)
+					t.Errorf("%s: the link %s is not https: %v", path, l[1], err)
 				}
 				continue
 			}
@@ -115,12 +116,12 @@ func TestEveryLinkBetweenTheDocumentsResolves(t *testing.T) {
 		}
 	}
 	if seen < 50 {
-		t.Fatalf("only %d links were found", seen)
+		t.Fatalf("found only %d links", seen)
 	}
 }
 
 // Messages and comments point to a document by its path from the root, and to a passage by its words in quotation marks.
-func TestEveryDocumentThatTheSourcesNameExistsAndHasThePassage(t *testing.T) {
+func TestEveryDocumentAndPassageThatTheSourcesNameExists(t *testing.T) {
 	named := regexp.MustCompile(`\b((?:docs|manifests)/[\w./-]+\.md)(?:#([\w-]+))?(?:, \\?"([^"\\\n]+)\\?")?`)
 	seen := 0
 	for path, text := range files(t, ".go", ".yaml", ".env", ".md") {
@@ -134,15 +135,15 @@ func TestEveryDocumentThatTheSourcesNameExistsAndHasThePassage(t *testing.T) {
 			}
 			seen++
 			if n[2] != "" && !slices.Contains(anchors(string(page)), n[2]) {
-				t.Errorf("%s names %s#%s, which has no such heading", path, n[1], n[2])
+				t.Errorf("%s names %s#%s, but there is no such heading", path, n[1], n[2])
 			}
 			if !strings.Contains(string(page), n[3]) {
-				t.Errorf("%s names %s, %q, which has no such words", path, n[1], n[3])
+				t.Errorf("%s names %s, but it doesn't contain %q", path, n[1], n[3])
 			}
 		}
 	}
 	if seen < 20 {
-		t.Fatalf("only %d documents are named", seen)
+		t.Fatalf("found only %d names of documents", seen)
 	}
 }
 
@@ -156,19 +157,19 @@ func TestEveryTestThatTheDocumentsNameExists(t *testing.T) {
 		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(page, -1) {
 			seen++
 			if !strings.Contains(sources.String(), "\nfunc "+name+"(") {
-				t.Errorf("%s: there is no %s", path, name)
+				t.Errorf("%s: %s doesn't exist", path, name)
 			}
 		}
 	}
 	if seen < 100 {
-		t.Fatalf("only %d tests are named", seen)
+		t.Fatalf("found only %d names of tests", seen)
 	}
 }
 
 func TestEveryConditionIsSetAndInTheReference(t *testing.T) {
 	conditions := regexp.MustCompile(`(?m)^\t(Condition\w+) += "(\w+)"`).FindAllStringSubmatch(read(t, "../api/v1alpha1/conditions.go"), -1)
 	if len(conditions) < 10 {
-		t.Fatalf("only %d conditions were found", len(conditions))
+		t.Fatalf("found only %d conditions", len(conditions))
 	}
 	reference, planner := read(t, "reference.md"), ""
 	for path, text := range production(files(t, ".go")) {
@@ -199,7 +200,7 @@ func TestEveryConditionAndReasonHasAnAnchorInTroubleshooting(t *testing.T) {
 	}
 	for _, m := range marked.FindAllStringSubmatch(page, -1) {
 		if m[1] != strings.ToLower(m[2]) {
-			t.Errorf("the anchor %s stands before %q", m[1], m[2])
+			t.Errorf("the anchor %s is before %q", m[1], m[2])
 		}
 	}
 	reason := regexp.MustCompile(`(?m)^(?:const)?\s+(?:[Rr]eason|Condition)\w+ += "(\w+)"|\bReason: +"(\w+)"`)
@@ -213,12 +214,12 @@ func TestEveryConditionAndReasonHasAnAnchorInTroubleshooting(t *testing.T) {
 		}
 	}
 	if seen < 130 {
-		t.Fatalf("only %d conditions and reasons were found", seen)
+		t.Fatalf("found only %d conditions and reasons", seen)
 	}
 }
 
 // The links of alerts are names of these documents; whoever installs the alerts says where they are.
-func TestEveryAlertLinksToItsPlaceInTroubleshooting(t *testing.T) {
+func TestEveryAlertLinksToItsSectionInTroubleshooting(t *testing.T) {
 	all := anchors(read(t, "troubleshooting.md"))
 	alerts := regexp.MustCompile(`(?m)^ +- alert: (\w+)`)
 	links := regexp.MustCompile(`(?m)^ +runbook_url: docs/troubleshooting\.md#(\w+)$`)
@@ -239,7 +240,7 @@ func TestEveryAlertLinksToItsPlaceInTroubleshooting(t *testing.T) {
 		}
 	}
 	if seen < 5 {
-		t.Fatalf("only %d alerts were found", seen)
+		t.Fatalf("found only %d alerts", seen)
 	}
 }
 
@@ -247,7 +248,7 @@ func TestEveryAlertLinksToItsPlaceInTroubleshooting(t *testing.T) {
 var metacontrollers = []string{"secrets is forbidden", "unsupported status code: 401"}
 
 // The first cell of a row quotes the server's messages; N stands for a number.
-func TestEveryMessageInTroubleshootingIsOneOfTheServers(t *testing.T) {
+func TestTheServerHasEveryMessageInTroubleshooting(t *testing.T) {
 	var sources strings.Builder
 	for _, text := range production(files(t, ".go")) {
 		sources.WriteString(text)
@@ -265,12 +266,13 @@ func TestEveryMessageInTroubleshootingIsOneOfTheServers(t *testing.T) {
 		}
 	}
 	if seen < 4 {
-		t.Fatalf("only %d messages are quoted", seen)
+		t.Fatalf("found only %d quoted messages", seen)
 	}
 }
 
-// A newcomer follows "Where to start": each file, test and function that a row names exists, the functions in a file of that row.
-func TestWhereToStartLeadsSomewhere(t *testing.T) {
+// A newcomer follows "Where to start": each file, test and function that a row names must exist, and the functions in a file of
+// that row.
+func TestWhereToStartNamesOnlyWhatExists(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, "design.md"), "\n## Where to start\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	sources := files(t, ".go")
@@ -287,7 +289,7 @@ func TestWhereToStartLeadsSomewhere(t *testing.T) {
 				rows++
 				named += sources[found[0]]
 			case strings.Contains(w[1], "/"):
-				t.Errorf("there is no %s", w[1])
+				t.Errorf("%s doesn't exist", w[1])
 			default:
 				words = append(words, w[1])
 			}
@@ -295,7 +297,7 @@ func TestWhereToStartLeadsSomewhere(t *testing.T) {
 		for _, word := range words {
 			if strings.HasPrefix(word, "Test") {
 				if !slices.ContainsFunc(slices.Collect(maps.Values(sources)), func(text string) bool { return strings.Contains(text, "func "+word+"(") }) {
-					t.Errorf("there is no test %s", word)
+					t.Errorf("the test %s doesn't exist", word)
 				}
 			} else if !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|var |const |\t)` + word + `\b`).MatchString(named) {
 				t.Errorf("no file of its row declares %s: %.60s", word, row)
@@ -303,6 +305,6 @@ func TestWhereToStartLeadsSomewhere(t *testing.T) {
 		}
 	}
 	if rows < 20 {
-		t.Fatalf("only %d files are named", rows)
+		t.Fatalf("found only %d names of files", rows)
 	}
 }

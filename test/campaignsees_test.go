@@ -57,7 +57,7 @@ func TestTheCampaignDetectsPlantedFaults(t *testing.T) {
 }
 
 // A name that a violation prints runs the same life again, and every fault is known.
-func TestABreakIsFoundAgainByItsName(t *testing.T) {
+func TestTheNameOfABreakRepeatsIt(t *testing.T) {
 	t.Parallel()
 	for _, method := range slices.Concat(slices.Sorted(maps.Keys(taskFaults)), []string{"Login", "CreateFolder", "WaitForUpdatesEx", restLogin}) {
 		for _, s := range kindsFor(method) {

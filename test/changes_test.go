@@ -212,7 +212,7 @@ func TestContentIDsThatAppearAndDisappearCauseNoUpdate(t *testing.T) {
 	})
 }
 
-func TestAMemberIsReplacedOnceThoughTheSpecKeepsAskingForIt(t *testing.T) {
+func TestAMemberIsReplacedOnceAlthoughSpecReplaceStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})

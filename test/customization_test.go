@@ -50,7 +50,7 @@ func TestAFailedCustomizationIsReportedAndOnlyTheSpecReplacesTheMember(t *testin
 	})
 }
 
-func TestWithoutCustomizationInfoInVCenterReadinessIsAsBefore(t *testing.T) {
+func TestWithoutCustomizationInfoFromVCenterMembersStillBecomeReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{APIVersion: "7.0.1.0", Guest: vcsim.Guest{Tools: true}})

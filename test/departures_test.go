@@ -150,7 +150,7 @@ func TestAMemberComesBackFromQuarantineAsTheSameVM(t *testing.T) {
 	})
 }
 
-func TestQuarantineEndsWithItsTimeOrWithTheGroup(t *testing.T) {
+func TestQuarantineEndsAfterItsTimeOrWithTheGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})

@@ -13,7 +13,7 @@ import (
 
 // A backup leaves snapshots, and an operator moves a disk: a disk that isn't the member's stays, its own ones go with it, and a
 // message tells the person who has to act.
-func TestALifeWithSnapshotsADiskFromElsewhereAndStorageVMotion(t *testing.T) {
+func TestAnotherVMsDiskSurvivesSnapshotsStorageVMotionAndDeletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Datastores: 2})

@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func TestAMemberThatItsHostHasNoRoomForIsClonedOnAnother(t *testing.T) {
+func TestAMemberIsClonedOnAnotherHostIfItsHostHasNoRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Hosts: 2})

@@ -219,7 +219,7 @@ func TestTagsAndAttributesAreSetBeforeTheFirstPowerOnAndFollowTheSpec(t *testing
 	})
 }
 
-func TestAPlainMemberNamesItsGroupAndItself(t *testing.T) {
+func TestTheNotesAndMetadataOfAPlainMemberNameItAndItsGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
@@ -245,7 +245,7 @@ func TestAPlainMemberNamesItsGroupAndItself(t *testing.T) {
 }
 
 // A change of the user data raises no generation, so a replica that isn't called doesn't know of it.
-func TestAReplicaNotCalledSinceDoesNotRollBackToOldUserData(t *testing.T) {
+func TestAReplicaThatIsNotCalledDoesNotRollBackToOldUserData(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})

@@ -199,7 +199,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 const hooks = "../../manifests/samples/hooks/"
 
-func TestTheReadmesSession(t *testing.T) {
+func TestTheReadmesSessionWorks(t *testing.T) {
 	t.Parallel()
 	p := serve(t, nil, "--simulator", "--simulator-clone-time", "100ms", "--simulator-power-time", "50ms")
 	eventually(t, "three members are up", func() bool {

@@ -24,7 +24,7 @@ metadata: {name: web}
 spec: {cpu: 2, memory: 4, replicas: 3, template: vm-operator-template}
 `
 
-func TestAWholeLifeByKubectlAlone(t *testing.T) {
+func TestKubectlAloneTakesAGroupThroughItsLife(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "life")
 	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
