@@ -4,7 +4,7 @@
 #
 #   VC_HOST=vc.example.com VC_USER=… VC_PASS=… manifests/secrets.sh | kubectl create -f -
 #
-# kubectl refuses it where there are such Secrets already: SECURITY.md says how to change keys.
+# kubectl refuses it if these Secrets exist: SECURITY.md says how to change keys.
 set -eu
 : "${VC_HOST:?is the address of vCenter}" "${VC_USER:?is the account there}" "${VC_PASS:?is its password}"
 namespace=${NAMESPACE:-vmgroup-system}
