@@ -24,13 +24,13 @@ import (
 type whole struct {
 	*rig
 	job
-	group  *metacontroller.Group
-	server *serverReplica
-	wires  []*vcsim.Wire
-	watch  *availability
-	meddle func(phase string) // calls that the test makes unseen by the campaign
-	last   string             // the last phase to run; empty: all
-	began  time.Time
+	group     *metacontroller.Group
+	server    *serverReplica
+	wires     []*vcsim.Wire
+	watch     *availability
+	interfere func(phase string) // calls that the test makes unseen by the campaign
+	last      string             // the last phase to run; empty: all
+	began     time.Time
 
 	unmanaged map[string]string // what they were, by moRef
 	stamps    stamps
@@ -162,8 +162,8 @@ func (w *whole) run() {
 		w.watch.lower(w.promise())
 		s.do()
 		w.watch.lower(w.promise())
-		if w.meddle != nil {
-			w.meddle(s.name)
+		if w.interfere != nil {
+			w.interfere(s.name)
 		}
 		if !w.drive(w.group.Sync, func(a metacontroller.Answer) bool { return metacontroller.Running(a) && w.differences() == "" }, w.differences) {
 			return
@@ -217,7 +217,7 @@ func (w *whole) promise() int {
 const campaignLimit = time.Hour
 
 // drive calls a hook until the answer is as expected. It replaces a replica that was killed.
-func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool, wrong func() string) bool {
+func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error), holds func(metacontroller.Answer) bool, wrong func() string) bool {
 	w.t.Helper()
 	began := time.Now()
 	for {
@@ -237,7 +237,7 @@ func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error),
 		case err != nil:
 			w.wrongf("a hook failed: %v", err)
 			return false
-		case wish(a):
+		case holds(a):
 			w.say("%s %d/%d %s", a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
 			return true
 		}
@@ -260,7 +260,7 @@ func (w *whole) revision() string {
 	return plan.RevisionWith(&w.group.Spec, ref.Take([]byte(w.group.Related[0].Data["user-data"])).Digest)
 }
 
-// amiss reports what differs from the spec, including objects of the group that shouldn't exist.
+// differences reports what differs from the spec, including objects of the group that shouldn't exist.
 func (w *whole) differences() string {
 	s := &w.group.Spec
 	seen := map[int32]bool{}

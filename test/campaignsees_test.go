@@ -25,7 +25,7 @@ func TestTheCampaignDetectsPlantedFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &recorder{TB: t}
 		w := newWhole(c, job{shape: "plain"})
-		w.meddle = func(phase string) {
+		w.interfere = func(phase string) {
 			switch phase {
 			case "scale to 5": // as if the server had taken down a member that is needed
 				w.must(w.PowerOff(w.own()[0].Path))

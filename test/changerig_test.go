@@ -133,9 +133,9 @@ func (r *rig) onChange(look func()) (end func()) {
 }
 
 // until syncs a group until the answer is as expected.
-func until(t testing.TB, g *metacontroller.Group, what string, wish func(metacontroller.Answer) bool) metacontroller.Answer {
+func until(t testing.TB, g *metacontroller.Group, what string, holds func(metacontroller.Answer) bool) metacontroller.Answer {
 	t.Helper()
-	a, err := g.Until(within(t), wish)
+	a, err := g.Until(within(t), holds)
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}

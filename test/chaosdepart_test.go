@@ -48,7 +48,7 @@ var departures = []operation{
 		if l.backup != nil && l.depart(func(vm vcsim.VM) bool { return true }) {
 			l.say("vCenter is restored")
 			l.Restore(l.backup)
-			l.severAll("Restore")
+			l.disconnectAll("Restore")
 		}
 	}},
 }

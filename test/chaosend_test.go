@@ -22,7 +22,7 @@ func (l *life) converge() {
 	l.Up()
 	l.Heal()
 	for _, c := range l.replicas {
-		c.mend()
+		c.repair()
 	}
 	l.complete()
 	l.bringBack()

@@ -78,15 +78,15 @@ func (c *chaosReplica) order(o *wireOrder) {
 	c.orders = append(c.orders, o)
 }
 
-// severed notes that connections were cut: a login may have been in progress.
-func (c *chaosReplica) severed() {
+// disconnected notes that connections were cut: a login may have been in progress.
+func (c *chaosReplica) disconnected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.strays++
 }
 
-// mend ends all trouble of the replica's wire.
-func (c *chaosReplica) mend() {
+// repair ends all trouble of the replica's wire.
+func (c *chaosReplica) repair() {
 	c.mu.Lock()
 	c.orders = nil
 	c.mu.Unlock()
@@ -194,7 +194,7 @@ var breaks = []operation{
 	{"a wire is cut", 3, func(l *life) {
 		c := l.any()
 		l.say("%s is disconnected", c.agent)
-		c.severed()
+		c.disconnected()
 		c.wire.Cut()
 		l.counts.add("break", "Cut")
 	}},
@@ -209,9 +209,9 @@ var breaks = []operation{
 		l.calls()
 		l.wait(120)
 		l.Up()
-		l.severAll("Down")
+		l.disconnectAll("Down")
 	}},
-	{"vCenter restarts", 1, func(l *life) { l.Restart(); l.severAll("Restart") }},
+	{"vCenter restarts", 1, func(l *life) { l.Restart(); l.disconnectAll("Restart") }},
 	{"tasks fail", 3, func(l *life) {
 		kind, n := pick(l.rand, []vcsim.Kind{vcsim.Clone, vcsim.PowerOn, vcsim.PowerOff, vcsim.Destroy, vcsim.Reconfigure, vcsim.ShutdownGuest,
 			vcsim.Reset, vcsim.Rename, vcsim.MoveInto, vcsim.ReconfigureCluster}), 1+l.rand.IntN(3)
@@ -235,9 +235,9 @@ var breaks = []operation{
 	{"vCenter recovers", 3, func(l *life) { l.Heal() }},
 }
 
-func (l *life) severAll(how string) {
+func (l *life) disconnectAll(how string) {
 	l.counts.add("break", how)
 	for _, c := range l.replicas {
-		c.severed()
+		c.disconnected()
 	}
 }

@@ -41,7 +41,7 @@ type rig struct {
 	t     testing.TB
 	admin *govmomi.Client
 	find  *find.Finder
-	// the network in memory that all parts of the rig are on; nil: loopback, in real time
+	// network is the one in memory that all parts of the rig are on; nil: loopback, in real time.
 	network   *memnet.Network
 	transport *http.Transport // of all clients but the server's own
 	direct    bool            // replicas call vCenter and are called without HTTP and XML

@@ -143,13 +143,13 @@ func (s *soak) life(name string) {
 }
 
 // drive calls one or the other replica until the answer is as expected. A replica that is being restarted refuses.
-func (s *soak) drive(g *metacontroller.Group, call func(context.Context) (metacontroller.Answer, error), wish func(metacontroller.Answer) bool) bool {
+func (s *soak) drive(g *metacontroller.Group, call func(context.Context) (metacontroller.Answer, error), holds func(metacontroller.Answer) bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		g.URL = s.anyURL()
 		a, err := call(ctx)
-		if err == nil && wish(a) {
+		if err == nil && holds(a) {
 			return true
 		}
 		select {

@@ -259,11 +259,11 @@ func (r *rig) group(t *testing.T, namespace, name string) *v1alpha1.VmGroup {
 }
 
 // until waits until the status of a group's current generation is as expected.
-func (r *rig) until(t *testing.T, namespace, name, what string, wish func(*v1alpha1.VmGroup) bool) *v1alpha1.VmGroup {
+func (r *rig) until(t *testing.T, namespace, name, what string, holds func(*v1alpha1.VmGroup) bool) *v1alpha1.VmGroup {
 	t.Helper()
 	var g *v1alpha1.VmGroup
 	eventually(t, func() string {
-		if g = r.group(t, namespace, name); g.Status.ObservedGeneration == g.Generation && wish(g) {
+		if g = r.group(t, namespace, name); g.Status.ObservedGeneration == g.Generation && holds(g) {
 			return ""
 		}
 		return fmt.Sprintf("%s/%s is not %s: %s %d/%d ready %d updated %d of generation %d/%d: %s", namespace, name, what, g.Status.Phase, g.Status.CurrentReplicas,
