@@ -31,7 +31,7 @@ reference-into = $(GO) run $(CRD_REF_DOCS) --source-path=api/v1alpha1 --config=d
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Serve the hooks on 127.0.0.1:8080 with an embedded vCenter
