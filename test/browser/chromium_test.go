@@ -334,6 +334,9 @@ func (p *tab) shot(name string) {
 		"clip": map[string]any{"x": 0, "y": 0, "width": size.CSSContentSize.Width, "height": min(size.CSSContentSize.Height, 3000), "scale": 1}}, &picture)
 	png, err := base64.StdEncoding.DecodeString(picture.Data)
 	if err == nil {
+		err = os.MkdirAll(*shots, 0o755)
+	}
+	if err == nil {
 		err = os.WriteFile(filepath.Join(*shots, name+".png"), png, 0o600)
 	}
 	if err != nil {
