@@ -12,7 +12,7 @@ const (
 	// ConditionVCenterReachable is True while vCenter's state is known and recent.
 	ConditionVCenterReachable = "VCenterReachable"
 	// ConditionReconciling is True while the group differs from its spec and the server works on it, or waits for something that
-	// passes by itself. It and Stalled are those of kstatus, which Flux, Argo CD and others read
+	// passes by itself. It and Stalled are those of kstatus, which Flux, Helm and others read
 	// (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md); they are never True together.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is True while the group waits for an operator: in phase ERROR.
