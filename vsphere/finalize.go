@@ -3,12 +3,10 @@ package vsphere
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
-	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -52,7 +50,7 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	}
 	if err := v.empty(ctx, ref, folder); err != nil {
 		if vcfault.Classify("", err).Reason == plan.ReasonFolderHoldsStranger {
-			v.clones.forget(ref.UID) // the folder stays, so a clone that another replica begins from now on can land
+			v.clones.Forget(ref.UID) // the folder stays, so a clone that another replica begins from now on can land
 		}
 		return err
 	}
@@ -145,58 +143,8 @@ func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.
 	if err != nil {
 		return err
 	}
-	if left := v.clones.left(ref.UID, since, running); left > 0 {
+	if left := v.clones.Left(ref.UID, since, running); left > 0 {
 		return vcfault.New(vcfault.ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; the server waits for them.")
 	}
 	return nil
-}
-
-// clones remembers, for each group that ends, the clones that it has to wait for.
-type clones struct {
-	mu      sync.Mutex
-	awaited map[apitypes.UID]olderClones
-}
-
-// olderClones are the tasks of the clones to wait for, as first listed for that since.
-type olderClones struct {
-	since time.Time
-	tasks []string
-}
-
-// clonesMax bounds the remembered groups. A forgotten one begins a new list.
-const clonesMax = 1024
-
-func newClones() *clones { return &clones{awaited: map[apitypes.UID]olderClones{}} }
-
-// forget drops a group's list, so that the next call lists the clones again. One list is enough only if the
-// folder goes, because a later clone has nowhere to land. If the folder stays, the end waits for the leases of other
-// replicas, and then for the clones that these have begun.
-func (c *clones) forget(uid apitypes.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.awaited, uid)
-}
-
-// left returns how many of the clones that ran at the first call for a group and that since are still running.
-func (c *clones) left(uid apitypes.UID, since time.Time, running []string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was, known := c.awaited[uid]
-	if !known || !was.since.Equal(since) {
-		for old := range c.awaited {
-			if len(c.awaited) < clonesMax {
-				break
-			}
-			delete(c.awaited, old)
-		}
-		was.tasks = running
-	}
-	var still []string
-	for _, task := range was.tasks {
-		if slices.Contains(running, task) {
-			still = append(still, task)
-		}
-	}
-	c.awaited[uid] = olderClones{since, still}
-	return len(still)
 }

@@ -15,7 +15,7 @@ func (v *VCenter) keptFolder(ref plan.Ref, err error) error {
 		!vcfault.Has[*types.NotImplemented](err) && !vcfault.Has[*types.MethodDisabled](err) {
 		return err
 	}
-	v.clones.forget(ref.UID) // as for a folder that holds unmanaged VMs: a later clone can land in it
+	v.clones.Forget(ref.UID) // as for a folder that holds unmanaged VMs: a later clone can land in it
 	stays := vcfault.New(plan.ReasonFolderStays, false, "The group's folder is empty but stays, because vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
 		vcfault.Classify("", err).Message)
 	stays.Err = err

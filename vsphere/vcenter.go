@@ -29,7 +29,7 @@ type VCenter struct {
 	inventory *inventory.Inventory
 	reader    *inventory.Reader
 	stream    *inventory.Stream
-	clones    *clones
+	clones    *tasks.OlderClones
 	lookups   lookups
 	tagBook   *tagging.Book
 	fields    fieldBook
@@ -49,7 +49,7 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: newClones(), witness: newWitness()}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones(), witness: newWitness()}
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.underWay = underway.New(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)

@@ -4,5 +4,5 @@
 // It promises that a wait outlives sessions and outages; that a task that vCenter no longer knows ends its wait with
 // vcfault.ErrTaskLost; that no wait lasts forever because one update was missed; and that nothing is left in vCenter when Run ends.
 //
-// Locks: Tasks.mu guards which tasks are awaited. It is taken alone, and never held across a call.
+// Locks: Tasks.mu guards which tasks are awaited, and OlderClones.mu the lists of clones. Each is taken alone, and never held across a call.
 package tasks
