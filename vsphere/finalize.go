@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -29,11 +28,13 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) 
 	if names := v.inventory.MemberNames(ref.UID); len(names) > 0 {
 		return vcfault.New(plan.ReasonRemoving, false, "vCenter still has %s.", vcfault.FirstFew(names))
 	}
+	for _, folder := range a.Folders {
+		v.leaveRenamed(ctx, ref, folder)
+	}
 	return nil
 }
 
-// removeFolder removes the group's folder if a fresh read shows it empty. If a VM gets into it at the last moment,
-// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks; Destroy_Task would delete them.
+// removeFolder removes the group's folder if a fresh read shows it empty.
 func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
@@ -55,14 +56,7 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return err
 	}
 	namespace := v.inventory.NamespaceFolder(a.MoRef)
-	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-	if err != nil && vcfault.MissingObject(err) != folder {
+	if err := v.unregisterAndDestroy(ctx, folder); err != nil && vcfault.MissingObject(err) != folder {
 		return v.keptFolder(ref, err)
 	}
 	gone := []types.ManagedObjectReference{folder}
@@ -88,18 +82,15 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 		if err != nil {
 			return err
 		}
-		found = slices.DeleteFunc(found, func(x types.ManagedObjectReference) bool { return x == quarantine })
-		found = append(found, kept...)
+		found = append(slices.DeleteFunc(found, func(x types.ManagedObjectReference) bool { return x == quarantine }), kept...)
 	}
 	var unmanaged []string
 	for _, child := range found {
 		m, path, told := v.inventory.Holder(child.Value)
-		switch {
-		case m != nil && m.Stamp.UID == ref.UID, m == nil && !told:
+		if m != nil && m.Stamp.UID == ref.UID || m == nil && !told {
 			return vcfault.New(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
-		default:
-			unmanaged = append(unmanaged, path)
 		}
+		unmanaged = append(unmanaged, path)
 	}
 	if len(unmanaged) == 0 {
 		return nil

@@ -30,6 +30,7 @@ type VCenter struct {
 	reader    *inventory.Reader
 	stream    *inventory.Stream
 	clones    *tasks.OlderClones
+	made      madeFolders
 	lookups   lookups
 	tagBook   *tagging.Book
 	fields    fieldBook
@@ -107,6 +108,7 @@ func (v *VCenter) Run(ctx context.Context) error {
 func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := v.inventory.State(ref, ask)
 	s.Stalled = v.underWay.Stalled(ref.UID)
+	s.Folders = v.foldersOf(ref.UID, &ask, &s)
 	return s
 }
 

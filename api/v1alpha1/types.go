@@ -280,6 +280,11 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Adopted []string `json:"adopted,omitempty"`
+	// folders are the moRefs of the folders that the server made for this group in vCenter. One that somebody renamed is removed
+	// with the group if nothing is in it.
+	// +listType=atomic
+	// +optional
+	Folders []string `json:"folders,omitempty"`
 	// update is the progress of the update that is under way.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`

@@ -585,6 +585,11 @@ func (in *VmGroupStatus) DeepCopyInto(out *VmGroupStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Folders != nil {
+		in, out := &in.Folders, &out.Folders
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Update != nil {
 		in, out := &in.Update, &out.Update
 		*out = new(UpdateProgress)

@@ -112,6 +112,8 @@ type VCenterState struct {
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
 	// for removed members.
 	Folder, Quarantine string
+	// Folders are those of Query.Folders, and those that this replica made for the group, that exist, by moRef.
+	Folders []string
 	// FolderUnknown reports whether it is not known where groups have their folders, as long as the server's settings do not fit.
 	// (If the home in spec.placement cannot be found, there is no folder: a typing error in the spec blocks no deletion.)
 	FolderUnknown bool
@@ -139,6 +141,8 @@ type Query struct {
 	// RecordedIn is the vCenter (its about.instanceUuid) that the recorded ones are in; empty if not known. Another one is not asked
 	// for them: the same moRefs are other VMs there, and it cannot tell whether they are gone.
 	RecordedIn string
+	// Folders are the folders that the group's status says were made for it, in that vCenter.
+	Folders []string
 	// Adopt is spec.adopt.
 	Adopt []string
 	// Home is where the group's folder is, unless the stamp of a VM says otherwise, and the template.
@@ -168,7 +172,7 @@ func (o *Observed) Query() Query {
 
 // queryOf is what a group wants to know.
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
-	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
+	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Folders: g.Status.Folders, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
 	if kept := g.Status.Quarantined; len(kept) > 0 {
 		ask.Recorded, ask.Kept = slices.Clone(ask.Recorded), len(kept)

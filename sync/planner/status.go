@@ -28,12 +28,13 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 			s.UpdatedReplicas = min(s.CurrentReplicas, v.Group.Status.UpdatedReplicas)
 		}
 		s.Quarantined, s.Adopted, s.Update, s.Replaced = v.quarantineStatuses(), v.adoptedEntries(), v.update, v.stillReplaced()
+		s.Folders = v.State.Folders
 	} else {
 		was := &v.Group.Status
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
-		s.Replaced = was.Replaced
+		s.Replaced, s.Folders = was.Replaced, was.Folders
 	}
 	s.ObservedGeneration = v.Group.Generation
 	s.DesiredReplicas = v.Group.Replicas()

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -180,16 +179,6 @@ func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
 		n.changed("")
 	}
 	return was != known
-}
-
-// locate sets where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
-// folder in that. It is for tests that fill an inventory by hand.
-func (n *Inventory) locate(datacenter, name, vmFolder, root string) {
-	n.mu.RLock()
-	path := n.places.between(vmFolder, root)
-	n.mu.RUnlock()
-	n.SetSettings(&Settings{Datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, datacenterName: name,
-		VMFolder: FolderRef(vmFolder), Root: FolderRef(root), path: path}, nil)
 }
 
 // SetSettings sets what the settings name, or what is wrong with them.

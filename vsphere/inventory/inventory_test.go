@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -30,6 +31,16 @@ func newShelf() *shelf {
 	s.SetKnown()
 	s.told = nil
 	return s
+}
+
+// locate sets where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
+// folder in that.
+func (n *Inventory) locate(datacenter, name, vmFolder, root string) {
+	n.mu.RLock()
+	path := n.places.between(vmFolder, root)
+	n.mu.RUnlock()
+	n.SetSettings(&Settings{Datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, datacenterName: name,
+		VMFolder: FolderRef(vmFolder), Root: FolderRef(root), path: path}, nil)
 }
 
 func somePlaces() []Place {
