@@ -115,6 +115,7 @@ func TestARenamedFolderThatMayBeSomebodyElsesStays(t *testing.T) {
 				r.renameFolder(web, "web-old")
 				up(t, g)
 				c.meanwhile(r, server)
+				time.Sleep(5 * time.Second)
 				up(t, g)
 				remove(t, g)
 				time.Sleep(10 * time.Second)
@@ -131,8 +132,10 @@ func TestAFolderThatTheServerDidNotMakeStaysOnceItIsRenamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
 		server := r.serve()
+		time.Sleep(5 * time.Second) // the server makes the root folder
 		_, err := r.MakeFolder(web)
 		r.must(err)
+		time.Sleep(5 * time.Second)
 		g := server.group("web", 1)
 		if up(t, g); len(g.Status.Folders) > 0 {
 			t.Errorf("the status says that the server made %v", g.Status.Folders)
@@ -159,8 +162,11 @@ func TestAMoRefThatIsAnotherFoldersAfterARestoreIsNotRemoved(t *testing.T) {
 		r.must(err)
 		inside, err := r.MakeFolder("/DC0/vm/rescued/default/web-0")
 		r.must(err)
+		time.Sleep(5 * time.Second)
 		g.Status.Folders = append(g.Status.Folders, theirs.Value, inside.Value)
-		up(t, g)
+		if up(t, g); len(g.Status.Folders) != 3 {
+			t.Fatalf("the status names %v", g.Status.Folders)
+		}
 		remove(t, g)
 		time.Sleep(10 * time.Second)
 		if now, err := r.Find("/DC0/vm/rescued/default/web-0"); err != nil || now != inside {

@@ -78,3 +78,27 @@ func TestAFolderIsNotMadeWhereItMayNotBe(t *testing.T) {
 		}
 	})
 }
+
+func TestAFolderIsTheServersOnlyIfItsOwnCallCreatedIt(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		const path = "/DC0/vm/vm-operator/shop/web"
+		made := func() []string { return p.State(web, plan.Query{}).Folders }
+		_, err := w.MakeFolder(path)
+		w.must(err)
+		p.do(plan.Action{Op: plan.CreateFolder}) // it does not know the folder yet: DuplicateName
+		p.do(plan.Action{Op: plan.CreateFolder})
+		if folders := made(); len(folders) > 0 {
+			t.Errorf("the operator's folder counts as the server's: %v", folders)
+		}
+		w.must(w.destroyFolder(path))
+		p.until("the folder is gone", func() bool { return p.state().Folder == "" })
+		p.do(plan.Action{Op: plan.CreateFolder})
+		p.do(plan.Action{Op: plan.CreateFolder})
+		if folders, folder := made(), p.state().Folder; len(folders) != 1 || folders[0] != folder {
+			t.Errorf("the folder %s was made, not %v", folder, folders)
+		}
+		if recorded := p.State(web, plan.Query{RecordedIn: "another", Folders: []string{"group-v1"}}).Folders; len(recorded) != 1 {
+			t.Errorf("a folder of another vCenter counts as the server's: %v", recorded)
+		}
+	})
+}
