@@ -72,6 +72,7 @@ func TestEveryFieldOfAStatusIsStored(t *testing.T) {
 		}},
 		Quarantined: []v1alpha1.Quarantined{{Name: "web-1-vm-2", Ordinal: 1, MoRef: "vm-2", Reason: "ScaleIn", Since: at}},
 		Replaced:    []v1alpha1.Replaced{{Name: "web-2", Ordinal: 1, MoRef: "vm-3", InstanceUUID: "i", Reason: "Replace", VanishedAt: at}},
+		Folders:     []string{"group-v1"},
 		Adopted:     []string{"vm-1"},
 		Update:      &v1alpha1.UpdateProgress{Target: "t", Available: 1, LastProgressTime: at},
 	}
