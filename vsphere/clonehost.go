@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -57,6 +58,6 @@ func (v *VCenter) crowdedOut(ctx context.Context, m *inventory.Member) bool {
 	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !v.crowds.Full(host) }) {
 		return false
 	}
-	made, on, err := v.lifeOf(ctx, m.MoRef)
+	made, on, err := fate.Life(ctx, v, m.MoRef)
 	return err == nil && made && !on
 }
