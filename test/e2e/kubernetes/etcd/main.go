@@ -1,6 +1,6 @@
-// Command etcd is a single etcd on loopback, for a kube-apiserver of the end-to-end tests: etcd's own embed package with the two
-// flags that are needed. It is a process of its own, so that it is built with the versions that Kubernetes needs, and outlives a
-// restart of kube-apiserver.
+// Command etcd is a single etcd on loopback, for a kube-apiserver of the end-to-end tests: etcd's own embed package and
+// the two flags that are needed. A process of its own, so that it is built with the versions that Kubernetes wants and
+// lives on while a kube-apiserver is restarted.
 package main
 
 import (
@@ -17,9 +17,9 @@ import (
 )
 
 func main() {
-	dir := flag.String("data-dir", "", "data directory; created if missing")
-	client := flag.String("listen-client", "", "URL for clients")
-	peer := flag.String("listen-peer", "", "URL for peers, of which there are none")
+	dir := flag.String("data-dir", "", "directory of the data; made if missing")
+	client := flag.String("listen-client", "", "URL to serve clients at")
+	peer := flag.String("listen-peer", "", "URL to serve peers at; there are none")
 	flag.Parse()
 	if err := run(*dir, *client, *peer); err != nil {
 		log.Fatal(err)
@@ -40,7 +40,7 @@ func run(dir, client, peer string) error {
 	}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.LogLevel = "warn"
-	cfg.UnsafeNoFsync = true // the test deletes the data
+	cfg.UnsafeNoFsync = true // the data are gone with the test
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return err
