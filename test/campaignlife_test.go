@@ -155,7 +155,7 @@ func (w *whole) run() {
 		}},
 		{"heal one that is off", func() { w.byOperator(func(vm vcsim.VM) error { return w.PowerOff(vm.Path) }) }},
 		{"heal one that is gone", func() { w.byOperator(func(vm vcsim.VM) error { return w.Destroy(vm.Path) }) }},
-		{"heal one that hangs", func() { w.byOperator(func(vm vcsim.VM) error { return w.Sick(vm.Path, vcsim.SickUntilReset) }) }},
+		{"heal one that hangs", func() { w.byOperator(func(vm vcsim.VM) error { return w.SetHealth(vm.Path, vcsim.HungUntilReset) }) }},
 	}
 	for _, s := range stage {
 		w.enter(s.name)

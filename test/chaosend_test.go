@@ -78,7 +78,7 @@ func (l *life) repair() {
 	}
 	l.HangShutdown(nil)
 	for _, vm := range l.ours() {
-		_ = l.Sick(vm.Path, vcsim.Well) // it may be gone
+		_ = l.SetHealth(vm.Path, vcsim.Healthy) // it may be gone
 		_ = l.RemoveSnapshots(vm.Path)
 	}
 	l.restore()

@@ -228,7 +228,7 @@ var guests = []operation{
 	onMember("health", 5, func(l *life, vm vcsim.VM) error {
 		health := vcsim.Health(l.rand.IntN(3))
 		l.say("as well as %d", health)
-		return l.Sick(vm.Path, health)
+		return l.SetHealth(vm.Path, health)
 	}),
 }
 

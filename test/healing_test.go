@@ -31,7 +31,7 @@ func TestAnUnhealthyGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 		r, g := ailing(t)
 		was := refs(r.members())
 
-		r.must(r.Sick(web+"/web-1", vcsim.SickUntilReset))
+		r.must(r.SetHealth(web+"/web-1", vcsim.HungUntilReset))
 		until(t, g, "it is seen to be unhealthy", notReady(1))
 		up(t, g)
 		r.sameVMs(was)
@@ -39,7 +39,7 @@ func TestAnUnhealthyGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 			t.Errorf("%d resets", n)
 		}
 
-		r.must(r.Sick(web+"/web-2", vcsim.SickForGood))
+		r.must(r.SetHealth(web+"/web-2", vcsim.Hung))
 		until(t, g, "it is seen to be unhealthy", notReady(1))
 		up(t, g)
 		if n := r.Calls()["ResetVM_Task"]; n != 2 {
@@ -58,7 +58,7 @@ func TestNothingIsHealedWhileMostMembersAreUnhealthy(t *testing.T) {
 		r, g := ailing(t)
 		was := refs(r.members())
 		for _, name := range []string{"web-0", "web-2"} {
-			r.must(r.Sick(web+"/"+name, vcsim.SickUntilReset))
+			r.must(r.SetHealth(web+"/"+name, vcsim.HungUntilReset))
 		}
 		eventually(t, patience, "both are seen to be unhealthy before either is recorded", func() bool {
 			message, _ := planOf(t, g)
@@ -76,7 +76,7 @@ func TestNothingIsHealedWhileMostMembersAreUnhealthy(t *testing.T) {
 			t.Errorf("%v", calls)
 		}
 		// One recovers, so the other is within the budget.
-		r.must(r.Sick(web+"/web-0", vcsim.Well))
+		r.must(r.SetHealth(web+"/web-0", vcsim.Healthy))
 		up(t, g)
 		r.sameVMs(was)
 		if n := r.Calls()["ResetVM_Task"]; n != 1 {

@@ -190,7 +190,7 @@ func TestAGuestThatWasSickIsWellAfterItsReset(t *testing.T) {
 		vm := p.member(0)
 		p.do(step(plan.PowerOn, vm))
 		p.until("the tools run", func() bool { return p.vm(vm.MoRef).Tools })
-		w.must(w.Sick("web-0", vcsim.SickUntilReset))
+		w.must(w.SetHealth("web-0", vcsim.HungUntilReset))
 		p.until("it is sick", func() bool { return !p.vm(vm.MoRef).Tools })
 		if f := p.fault(guarded(plan.ShutdownGuest, p.vm(vm.MoRef))); f.Reason != vcfault.ReasonToolsUnavailable {
 			t.Errorf("%+v", f)

@@ -40,11 +40,11 @@ type (
 // MovedOrCopied is the question at power-on of a VM whose files were moved, copied or registered again.
 var MovedOrCopied = managed.MovedOrCopied
 
-// The states of health. A sick guest has no VMware Tools and no address.
+// The states of health. A hung guest has no VMware Tools and no address.
 const (
-	Well           = managed.Well
-	SickUntilReset = managed.SickUntilReset
-	SickForGood    = managed.SickForGood
+	Healthy        = managed.Healthy
+	HungUntilReset = managed.HungUntilReset
+	Hung           = managed.Hung
 )
 
 // The kinds of tasks that FailTask and Latency know.

@@ -216,21 +216,21 @@ func TestHungGuestHasNoToolsUntilItRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
 		addVM(t, v, "/DC0/vm", "vm")
-		wantFault[*types.InvalidPowerState](t, v.Sick("vm", vcsim.SickUntilReset))
+		wantFault[*types.InvalidPowerState](t, v.SetHealth("vm", vcsim.HungUntilReset))
 		ok(t, v.PowerOn("vm"))
 
-		ok(t, v.Sick("vm", vcsim.SickUntilReset))
+		ok(t, v.SetHealth("vm", vcsim.HungUntilReset))
 		wantGuest(t, v, "vm", false, false)
 		ok(t, v.Reset("vm"))
 		wantGuest(t, v, "vm", true, true)
 
-		ok(t, v.Sick("vm", vcsim.SickForGood))
+		ok(t, v.SetHealth("vm", vcsim.Hung))
 		wantGuest(t, v, "vm", false, false)
 		for _, do := range []func(string) error{v.Reset, v.PowerOff, v.PowerOn} {
 			ok(t, do("vm"))
 			wantGuest(t, v, "vm", false, false)
 		}
-		ok(t, v.Sick("vm", vcsim.Well))
+		ok(t, v.SetHealth("vm", vcsim.Healthy))
 		wantGuest(t, v, "vm", true, true)
 		ok(t, v.Reset("vm"))
 		wantGuest(t, v, "vm", true, true)
@@ -241,15 +241,15 @@ func TestSetHealthAndSetToolsInterruptABoot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second}})
-		for _, name := range []string{"sick", "stopped", "well"} {
+		for _, name := range []string{"hung", "stopped", "well"} {
 			addVM(t, v, "/DC0/vm", name)
 			ok(t, v.PowerOn(name))
 		}
-		ok(t, v.Sick("sick", vcsim.SickUntilReset))
+		ok(t, v.SetHealth("hung", vcsim.HungUntilReset))
 		ok(t, v.SetTools("stopped", false))
 		ok(t, v.Reset("well"))
 		eventually(t, "the last guest is up", func() bool { return theVM(t, v, "well").Tools })
-		wantGuest(t, v, "sick", false, false)
+		wantGuest(t, v, "hung", false, false)
 		wantGuest(t, v, "stopped", false, false)
 	})
 }

@@ -71,18 +71,18 @@ func (v *Objects) setTools(ctx *simulator.Context, vm *simulator.VirtualMachine,
 	v.report(ctx, vm, toolsStop)
 }
 
-// Sick sets the health of a guest. A healthy one starts as after a reset, if its VM is on. In a powered-off VM, SickUntilReset is not
+// SetHealth sets the health of a guest. A healthy one starts as after a reset, if its VM is on. In a powered-off VM, HungUntilReset is not
 // possible.
-func (v *Objects) Sick(where string, health Health) error {
+func (v *Objects) SetHealth(where string, health Health) error {
 	return v.changeVM("change the health of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		fault := mustBeOn(vm)
-		if fault != nil && health == SickUntilReset {
+		if fault != nil && health == HungUntilReset {
 			return fault
 		}
 		s := v.guestStateOf(vm.Self)
 		s.health = health
 		switch {
-		case health != Well:
+		case health != Healthy:
 			s.end()
 			v.report(ctx, vm, toolsStop)
 		case fault == nil:

@@ -27,11 +27,11 @@ type Guest struct {
 // Health is the state of a guest.
 type Health int
 
-// The states of health. A sick guest has no VMware Tools and no address.
+// The states of health. A hung guest has no VMware Tools and no address.
 const (
-	Well           Health = iota
-	SickUntilReset        // until the next reset or power-on
-	SickForGood           // whatever is done to the VM
+	Healthy        Health = iota
+	HungUntilReset        // until the next reset or power-on
+	Hung                  // until the next SetHealth
 )
 
 // guestState is the state of a guest from a power-on or reset to the next change. The world lock guards it.
@@ -55,8 +55,8 @@ func (v *Objects) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	if s, ok := v.guestStates[vm.Self]; ok {
 		s.end()
 		delete(v.guestStates, vm.Self)
-		if s.health == SickForGood {
-			v.guestStateOf(vm.Self).health = SickForGood
+		if s.health == Hung {
+			v.guestStateOf(vm.Self).health = Hung
 		}
 	}
 	v.report(ctx, vm, toolsStop)
@@ -65,7 +65,7 @@ func (v *Objects) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 // boot starts the guest of a VM. The caller holds the world lock.
 func (v *Objects) boot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	s := v.guestStateOf(vm.Self)
-	if s.health == Well && !v.matches(ctx, v.broken, vm) {
+	if s.health == Healthy && !v.matches(ctx, v.broken, vm) {
 		v.startTools(ctx, vm, s)
 	}
 }

@@ -129,7 +129,7 @@ func (v *Objects) addVM(ctx *simulator.Context, d *removedVM, folder *simulator.
 		v.mu.Unlock()
 	}
 	v.world.Mark(folder.Self, vm.Self)
-	if d.health != Well {
+	if d.health != Healthy {
 		v.guestStateOf(vm.Self).health = d.health
 	} else if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn && !toolsRun(&vm) {
 		v.boot(ctx, &vm)
