@@ -38,7 +38,7 @@ var departures = []operation{
 		return l.Unregister(vm.Path)
 	}),
 	{"register", 5, func(l *life) {
-		if away := l.Away(); len(away) > 0 {
+		if away := l.OutsideInventory(); len(away) > 0 {
 			vm := pick(l.rand, away)
 			l.say("an operator registers %s: %v", vm.Name, l.returning(func() error { return l.Register(vm.InstanceUUID) }))
 		}
@@ -94,7 +94,7 @@ func (l *life) bringBack() {
 	for _, host := range l.RemovedHosts() {
 		l.say("an operator adds %s back: %v", host, l.returning(func() error { return l.AddHost(host) }))
 	}
-	for _, vm := range l.Away() {
+	for _, vm := range l.OutsideInventory() {
 		l.say("an operator registers %s: %v", vm.Name, l.returning(func() error { return l.Register(vm.InstanceUUID) }))
 	}
 }
@@ -102,7 +102,7 @@ func (l *life) bringBack() {
 // giveUp acts for a person who knows that a VM is gone for good, although vCenter's events no longer say so.
 func (l *life) giveUp(a metacontroller.Answer) {
 	for _, m := range a.Status.Members {
-		there := slices.ContainsFunc(slices.Concat(l.VMs(), l.Away()), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
+		there := slices.ContainsFunc(slices.Concat(l.VMs(), l.OutsideInventory()), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
 		named := slices.ContainsFunc(l.group.Spec.Replace, func(r v1alpha1.Replacement) bool { return r.MoRef == m.MoRef })
 		if m.Reason == plan.ReasonMemberVanished && !there && !named {
 			l.group.Spec.Replace = append(l.group.Spec.Replace, v1alpha1.Replacement{Name: fmt.Sprintf("web-%d", m.Ordinal), MoRef: m.MoRef})

@@ -30,7 +30,7 @@ func onMember(name string, weight int, do func(*life, vcsim.VM) error) operation
 var operators = []operation{
 	onMember("power off", 3, func(l *life, vm vcsim.VM) error { return l.PowerOff(vm.Path) }),
 	onMember("power on", 2, func(l *life, vm vcsim.VM) error { return l.PowerOn(vm.Path) }),
-	onMember("another changeVersion", 2, func(l *life, vm vcsim.VM) error { return l.Drift(vm.Path) }),
+	onMember("another changeVersion", 2, func(l *life, vm vcsim.VM) error { return l.BumpChangeVersion(vm.Path) }),
 	onMember("reset", 1, func(l *life, vm vcsim.VM) error { return l.Reset(vm.Path) }),
 	onMember("destroy", 4, func(l *life, vm vcsim.VM) error { return l.Destroy(vm.Path) }),
 	onMember("move", 2, func(l *life, vm vcsim.VM) error {
@@ -146,7 +146,7 @@ var operators = []operation{
 		err := l.onFolder(folder, (*object.Folder).Destroy)
 		l.say("an operator deletes %s: %v", folder, err)
 		for ref, vm := range maps.Clone(l.unmanaged) {
-			away := slices.ContainsFunc(l.Away(), func(x vcsim.VM) bool { return x.InstanceUUID == vm.InstanceUUID })
+			away := slices.ContainsFunc(l.OutsideInventory(), func(x vcsim.VM) bool { return x.InstanceUUID == vm.InstanceUUID })
 			if strings.HasPrefix(vm.Path, folder+"/") && !away {
 				delete(l.unmanaged, ref)
 				l.isUnmanaged(vm.Path) // it may be there, and off: the folder stays if a VM in it refuses

@@ -152,7 +152,7 @@ func (w *watch) look(l *life) {
 	if enough {
 		return
 	}
-	vms, away := l.VMs(), l.Away()
+	vms, away := l.VMs(), l.OutsideInventory()
 	w.mu.Lock()
 	if w.uid != uid {
 		w.mu.Unlock()

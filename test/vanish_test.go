@@ -25,7 +25,7 @@ func newVanishRig(t *testing.T) *rig {
 // couldBothRun counts the VMs beyond the first of each ordinal that are on, in the inventory or not.
 func (r *rig) couldBothRun() (more int) {
 	seen := map[int32]bool{}
-	for _, vm := range slices.Concat(r.VMs(), r.Away()) {
+	for _, vm := range slices.Concat(r.VMs(), r.OutsideInventory()) {
 		stamp, err := stampOf(vm)
 		if err != nil || !isOn(vm) || !stamp.Owned(stamp.UID, vm.InstanceUUID) {
 			continue
@@ -54,7 +54,7 @@ func (r *rig) removeHostOf(vm string) (host string, members int) {
 	d, err := r.VCenter.Details(vm)
 	r.must(err)
 	r.must(r.RemoveHost(d.Host))
-	return path.Base(d.Host), tally(r.Away(), isStamped)
+	return path.Base(d.Host), tally(r.OutsideInventory(), isStamped)
 }
 
 // hasVanished waits until this many members have vanished, and the status asks an operator to act.
@@ -114,7 +114,7 @@ func TestMembersWhoseHostIsRemovedAreNotClonedAgainAndReturnWithTheHost(t *testi
 			t.Errorf("%d members, %d clones", len(r.members()), r.Calls()["CloneVM_Task"])
 		}
 		remove(t, g)
-		if left := tally(slices.Concat(r.VMs(), r.Away()), isStamped); left > 0 {
+		if left := tally(slices.Concat(r.VMs(), r.OutsideInventory()), isStamped); left > 0 {
 			t.Errorf("%d VMs are left", left)
 		}
 	})
@@ -141,7 +141,7 @@ func TestNoMemberIsClonedAgainAfterVCenterIsRestoredFromABackup(t *testing.T) {
 		s.stop()
 		g.URL = r.serve().url
 		r.stays(g, 10*time.Minute)
-		for _, vm := range r.Away() {
+		for _, vm := range r.OutsideInventory() {
 			r.must(r.Register(vm.InstanceUUID))
 		}
 		up(t, g)
@@ -168,7 +168,7 @@ func TestADestroyedMemberIsClonedAgainAndAnUnregisteredOneIsNot(t *testing.T) {
 		hasVanished(t, g, 1, "it was unregistered by ")
 		r.must(r.Destroy("web-1"))
 		until(t, g, "web-1 exists again", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 1 && tallyVanished(a.Status) == 1 })
-		r.must(r.Register(r.Away()[0].InstanceUUID))
+		r.must(r.Register(r.OutsideInventory()[0].InstanceUUID))
 		up(t, g)
 		equal(t, r.names(web), running(2))
 	})
@@ -260,7 +260,7 @@ func TestADeletionWaitsUntilAVanishedMemberIsBackOrLeftBehind(t *testing.T) {
 					}
 				}
 				remove(t, g)
-				if left := tally(slices.Concat(r.VMs(), r.Away()), isStamped); back != (left == 0) {
+				if left := tally(slices.Concat(r.VMs(), r.OutsideInventory()), isStamped); back != (left == 0) {
 					t.Errorf("%d VMs are left", left)
 				}
 			})

@@ -13,7 +13,7 @@ func TestAMarkPlannedBeforeAPowerOnIsRefusedAndPlannedAgainWithTheNewVersion(t *
 	for what, change := range map[string]func(*process, plan.VM){
 		"a power-on of ours":        func(p *process, vm plan.VM) { p.do(step(plan.PowerOn, vm)) },
 		"a power-on by an operator": func(p *process, vm plan.VM) { p.world.must(p.world.PowerOn(vm.Name)) },
-		"no visible reason":         func(p *process, vm plan.VM) { p.world.must(p.world.Drift(vm.Name)) },
+		"no visible reason":         func(p *process, vm plan.VM) { p.world.must(p.world.BumpChangeVersion(vm.Name)) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -92,14 +92,14 @@ func TestVMsOfARemovedHostKeepRunningAndReturnWithNewMoRefs(t *testing.T) {
 		if err := vm.Properties(c.ctx, vm.Reference(), []string{"name"}, &dead); err == nil {
 			t.Error("the VM is still in the inventory")
 		}
-		if away := v.Away(); len(away) != 1 || away[0].Name != "a" || away[0].Power != types.VirtualMachinePowerStatePoweredOn {
-			t.Fatalf("away: %+v", away)
+		if away := v.OutsideInventory(); len(away) != 1 || away[0].Name != "a" || away[0].Power != types.VirtualMachinePowerStatePoweredOn {
+			t.Fatalf("outside the inventory: %+v", away)
 		}
 		c.clone(t, "b") // on the remaining host
 		ok(t, v.AddHost(path.Base(d.Host)))
 		back := allNamed(v.VMs(), "a")
-		if len(back) != 1 || len(v.Away()) != 0 {
-			t.Fatalf("back: %+v, away %+v", back, v.Away())
+		if len(back) != 1 || len(v.OutsideInventory()) != 0 {
+			t.Fatalf("back: %+v, outside the inventory: %+v", back, v.OutsideInventory())
 		}
 		if b := back[0]; b.Ref == d.Ref || b.InstanceUUID != d.InstanceUUID || b.ExtraConfig["key"] != "value" || b.Power != d.Power ||
 			!b.Tools || b.Path != "/DC0/vm/Discovered virtual machine/a" {
@@ -116,8 +116,8 @@ func TestReregisteredVMHasANewMoRef(t *testing.T) {
 		v := start(t, vcsim.Config{})
 		was := login(t, v).clone(t, "a").Reference()
 		ok(t, v.Unregister("a"))
-		ok(t, v.Register(v.Away()[0].InstanceUUID))
-		if back := allNamed(v.VMs(), "a"); len(back) != 1 || back[0].Ref == was || back[0].Path != "/DC0/vm/a" || len(v.Away()) != 0 {
+		ok(t, v.Register(v.OutsideInventory()[0].InstanceUUID))
+		if back := allNamed(v.VMs(), "a"); len(back) != 1 || back[0].Ref == was || back[0].Path != "/DC0/vm/a" || len(v.OutsideInventory()) != 0 {
 			t.Errorf("%+v", back)
 		}
 	})
@@ -143,8 +143,8 @@ func TestRestoreForgetsNewerVMsAndEventsAndReusesMoRefs(t *testing.T) {
 		if after := latest(c); after.Key >= before.Key {
 			t.Errorf("the newest event's key was %d and is now %d", before.Key, after.Key)
 		}
-		if away := v.Away(); len(allNamed(v.VMs(), "old")) != 1 || len(allNamed(v.VMs(), "new")) != 0 || len(away) != 1 || away[0].Power != "poweredOn" {
-			t.Errorf("away: %+v", away)
+		if away := v.OutsideInventory(); len(allNamed(v.VMs(), "old")) != 1 || len(allNamed(v.VMs(), "new")) != 0 || len(away) != 1 || away[0].Power != "poweredOn" {
+			t.Errorf("outside the inventory: %+v", away)
 		}
 		if tasks, user, _ := c.removal(t, lost.Value); user != "" || tasks != nil {
 			t.Errorf("an event reports the removal by %s: %v", user, tasks)
@@ -152,7 +152,7 @@ func TestRestoreForgetsNewerVMsAndEventsAndReusesMoRefs(t *testing.T) {
 		if again := c.clone(t, "other").Reference(); again != lost {
 			t.Errorf("the next VM is %s, not %s", again, lost)
 		}
-		ok(t, v.Register(v.Away()[0].InstanceUUID))
+		ok(t, v.Register(v.OutsideInventory()[0].InstanceUUID))
 		if back := allNamed(v.VMs(), "new"); len(back) != 1 || back[0].Ref == lost || back[0].Power != "poweredOn" {
 			t.Errorf("registered again: %+v", back)
 		}

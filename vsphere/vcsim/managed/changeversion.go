@@ -7,11 +7,11 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Drift changes only the changeVersion of the VM with a path or name, as vCenter does when it rewrites a VM's configuration file.
-func (v *Objects) Drift(where string) error {
+// BumpChangeVersion changes only the changeVersion of the VM with a path or name, as vCenter does when it rewrites a VM's configuration file.
+func (v *Objects) BumpChangeVersion(where string) error {
 	ref, err := v.Find(where)
 	if err != nil {
-		return fmt.Errorf("drift %s: %w", where, err)
+		return fmt.Errorf("bump the changeVersion of %s: %w", where, err)
 	}
 	v.world.Lock()
 	defer v.world.Unlock()

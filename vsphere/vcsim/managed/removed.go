@@ -43,8 +43,8 @@ type removedHost struct {
 	stores  map[types.ManagedObjectReference]types.DatastoreHostMount
 }
 
-// Away lists the VMs that exist outside the inventory. Ref is their last moRef, and Path is empty.
-func (v *Objects) Away() (vms []VM) {
+// OutsideInventory lists the VMs that exist outside the inventory. Ref is their last moRef, and Path is empty.
+func (v *Objects) OutsideInventory() (vms []VM) {
 	v.world.RLock()
 	defer v.world.RUnlock()
 	ctx := v.world.Context()
@@ -236,7 +236,7 @@ func (vm *machine) UnregisterVM(ctx *simulator.Context, _ *types.UnregisterVM) s
 	return &methods.UnregisterVMBody{Res: new(types.UnregisterVMResponse)}
 }
 
-// Register registers a VM of Away by its instanceUuid: in its former folder or, if that is gone, in the one for discovered VMs.
+// Register registers a VM of OutsideInventory by its instanceUuid: in its former folder or, if that is gone, in the one for discovered VMs.
 func (v *Objects) Register(instanceUUID string) error {
 	v.world.Lock()
 	defer v.world.Unlock()
