@@ -29,7 +29,7 @@ func (c *checker) reportDRS(check string, cluster inventory.Cluster) {
 	case cluster.Standalone:
 		c.ok(check, "%s is a single host", cluster.Name)
 	case cluster.Unread:
-		c.add(check, Warn, "cannot read the configuration of "+cluster.Name+"", "grant System.Read on it: otherwise DRS places members only if its automation level allows that, and placement.antiAffinity does not work")
+		c.add(check, Warn, "cannot read the configuration of "+cluster.Name, "grant System.Read on it: otherwise DRS places members only if its automation level allows that, and placement.antiAffinity does not work")
 	case !cluster.DRS:
 		c.ok(check, "off in %s: the server spreads clones over its %d hosts, and placement.antiAffinity has no effect", cluster.Name, len(cluster.Hosts))
 	case cluster.Level == types.DrsBehaviorManual:

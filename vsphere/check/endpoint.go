@@ -79,7 +79,7 @@ func (c *checker) address(ctx context.Context) bool {
 	if found[0] != host {
 		host += " resolves to " + vcfault.Listing(found)
 	}
-	c.ok("address", "%s, and port %s answers", host, port)
+	c.ok("address", "%s, port %s is open", host, port)
 	return true
 }
 
@@ -103,7 +103,7 @@ func (c *checker) certificate(ctx context.Context) bool {
 		return false
 	}
 	leaf := state.PeerCertificates[0]
-	by := "the system's authorities"
+	by := "the system's CA certificates"
 	switch {
 	case c.parts.Config.Insecure:
 		c.add("certificate", Warn, "not verified (--insecure); "+describe(leaf), "anyone on the network path can read the password: use --ca-file or --thumbprint "+vcfault.Thumbprint(leaf))
@@ -111,7 +111,7 @@ func (c *checker) certificate(ctx context.Context) bool {
 	case c.parts.Config.Thumbprint != "":
 		by = "its thumbprint"
 	case c.parts.Config.CAFile != "":
-		by = "the authorities in " + c.parts.Config.CAFile
+		by = "the CA certificates in " + c.parts.Config.CAFile
 	}
 	left := leaf.NotAfter.Sub(c.now())
 	seen := fmt.Sprintf("verified by %s; %s", by, describe(leaf))
@@ -242,8 +242,8 @@ func (c *checker) clock(ctx context.Context) bool {
 	}
 	took := c.now().Sub(began)
 	off := theirs.Sub(began.Add(took / 2)).Round(time.Second)
-	seen := fmt.Sprintf("vCenter's is off by %s from this machine's", off)
-	const advice = "have both keep their time by NTP; the server's own times (drain, quarantine) go by this machine's clock"
+	seen := fmt.Sprintf("vCenter's clock is off by %s from this machine's", off)
+	const advice = "synchronize both clocks with NTP; the server's own times (drain, quarantine) use this machine's clock"
 	switch {
 	case off.Abs() > skewedMuch:
 		c.add("clock", Fail, seen, advice)
