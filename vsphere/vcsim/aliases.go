@@ -47,7 +47,7 @@ const (
 	Hung           = managed.Hung
 )
 
-// The kinds of tasks that FailTask and Latency know.
+// The kinds of tasks for FailTask and Latency.
 const (
 	Clone                = managed.Clone
 	PowerOn              = managed.PowerOn

@@ -173,7 +173,7 @@ var every = map[vcsim.Kind]job{
 	},
 }
 
-// wire opens one whose calls break in every way, one after the other.
+// wire opens a wire whose calls break in every way, one after the other.
 func (j *jobs) wire() (*vcsim.Wire, *http.Transport) {
 	w, err := j.v.Wire(j.network.Listen())
 	if err != nil {

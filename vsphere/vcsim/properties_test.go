@@ -186,7 +186,7 @@ func pathsOf(t reflect.Type, depth int) (paths []string) {
 	return paths
 }
 
-// ours returns our answer.
+// ours answers with this package's collector.
 func ours(v *VCenter, ctx *simulator.Context, specs []types.PropertyFilterSpec) *methods.RetrievePropertiesExBody {
 	pc := v.streams.Collector(collectorOf(ctx), nil).(interface {
 		RetrievePropertiesEx(*simulator.Context, *types.RetrievePropertiesEx) soap.HasFault

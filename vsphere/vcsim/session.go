@@ -101,7 +101,7 @@ func (v *VCenter) terminate(match func(key string) bool) (ended int) {
 			ended++
 		}
 	}
-	v.world.Mark() // wakes the waits
+	v.world.Mark() // wakes waiting calls
 	return ended
 }
 

@@ -18,8 +18,8 @@ import (
 // CloneVMTask locks neither the source nor the folder during the latency, so that clones of one template run in parallel; the simulator
 // serializes them. The task reserves the name when it starts, and the complete VM appears when it ends.
 //
-// [doc] CloneVM_Task: DuplicateName, if the name is taken in the target folder; the clone has the
-// source's configuration, extraConfig included, as far as spec.config does not say otherwise.
+// [doc] CloneVM_Task: DuplicateName if the name is in use in the target folder; the clone has the source's configuration, extraConfig
+// included, unless spec.config overrides it.
 func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) soap.HasFault {
 	target := place{req.Folder, escape(req.Name)}
 	release, fault := vm.v.reserve(target)

@@ -20,7 +20,7 @@ import (
 // Kind is a kind of task, by vCenter's TaskInfo.descriptionId.
 type Kind string
 
-// The kinds of tasks that FailTask and Latency know.
+// The kinds of tasks for FailTask and Latency.
 const (
 	Clone                Kind = "VirtualMachine.clone"
 	PowerOn              Kind = "VirtualMachine.powerOn"
