@@ -66,7 +66,7 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	s.listeners.flags(c)
 	f.IntVar(&s.slots, "slots", 8, "vCenter tasks at once, 1 to 256 (and one more for groups that have none)")
 	env(f, "slots", "VMGROUP_SLOTS")
-	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller calls for a settled group, 5s to 10m")
+	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller calls for a settled group at least, 5s to 10m")
 	env(f, "resync", "VMGROUP_RESYNC")
 	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call lets the server act for its group; at least twice --resync")
 	env(f, "lease", "VMGROUP_LEASE")

@@ -19,6 +19,7 @@ type group struct {
 	call            plan.Call // the newest
 	renewed         time.Time // when it came
 	calls           int       // that renewed it
+	due             time.Time // when the next one is due
 	finalizing      bool      // sticky: a finalizing group never comes back
 	finalizingSince time.Time
 	emptied         bool      // ConfirmGone succeeded since

@@ -79,6 +79,7 @@ type Loop struct {
 	waiting  []types.UID // groups that found no slot, longest waiting first
 	swept    time.Time   // when groups to be forgotten were looked for last
 	pulse    pulse
+	cadence  cadence
 }
 
 // New returns a loop that does nothing until Run.
@@ -138,6 +139,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		g = newGroup(call)
 		l.groups[call.Group.UID] = g
 	}
+	l.cadence.heard(now, g.due)
 	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other replicas: what was absent may have appeared and gone again
 		clear(g.awaited)
 	}
@@ -168,6 +170,8 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		l.queue.Add(call.Group.UID)
 	}
 	l.wake(g, &result)
+	result.Resync = l.cadence.next(result.Resync, len(l.groups))
+	g.due = now.Add(result.Resync)
 	if l.cfg.Events && !echo {
 		if l.hear(g, &observed.State, result.Notes) {
 			l.queue.Add(g.ref.UID)

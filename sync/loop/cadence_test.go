@@ -1,0 +1,85 @@
+package loop
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// caller calls as Metacontroller does: when the last answer asked for it, one call after another, at most so many a second.
+type caller struct {
+	calls []plan.Call
+	due   []time.Time
+	each  time.Duration // what a call takes
+	made  int
+}
+
+func newCaller(groups, perSecond int) *caller {
+	c := &caller{due: make([]time.Time, groups), each: time.Second / time.Duration(perSecond)}
+	for i := range groups {
+		one := call(fmt.Sprintf("web-%d", i), 0)
+		one.Group.Spec.Inventory = v1alpha1.InventoryNone
+		c.calls = append(c.calls, one)
+	}
+	return c
+}
+
+// run calls for so long, and returns the longest time between two calls of a group, and how many calls a second there were.
+func (c *caller) run(l *Loop, d time.Duration) (longest time.Duration, perSecond float64) {
+	began, before, last := time.Now(), c.made, make([]time.Time, len(c.calls))
+	for time.Since(began) < d {
+		i := slices.Index(c.due, slices.MinFunc(c.due, func(a, b time.Time) int { return cmp.Compare(a.UnixNano(), b.UnixNano()) }))
+		time.Sleep(time.Until(c.due[i]))
+		r := l.Renew(c.calls[i])
+		if now := time.Now(); !last[i].IsZero() {
+			longest = max(longest, now.Sub(last[i]))
+		}
+		last[i] = time.Now()
+		time.Sleep(c.each)
+		c.due[i] = time.Now().Add(r.Resync)
+		c.made++
+	}
+	return longest, float64(c.made-before) / time.Since(began).Seconds()
+}
+
+func TestTheFewerGroupsTheSoonerEachIsCalled(t *testing.T) {
+	for groups, want := range map[int]struct {
+		longest time.Duration
+		calls   float64 // a second, at most
+	}{10: {1100 * time.Millisecond, 10}, 100: {3 * time.Second, callsMost}, 2000: {31 * time.Second, 2000 / 30.}} {
+		bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+			c := newCaller(groups, 118)
+			c.run(l, 3*time.Minute)
+			if longest, calls := c.run(l, 3*time.Minute); longest > want.longest || calls > want.calls+1 {
+				t.Errorf("%d groups: every %s, %.1f calls a second", groups, longest, calls)
+			}
+		})
+	}
+}
+
+// With its default limits Metacontroller makes five calls a second: a call that it has to make at once must not wait long.
+func TestTheServerAsksForFewerCallsThanMetacontrollerMakes(t *testing.T) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+		c := newCaller(40, 5)
+		c.run(l, 3*time.Minute)
+		var waited time.Duration
+		for range 60 {
+			c.run(l, 5*time.Second)
+			behind := 0
+			for _, due := range c.due {
+				if time.Now().After(due) {
+					behind++
+				}
+			}
+			waited = max(waited, time.Duration(behind)*c.each)
+		}
+		if waited > 5*time.Second {
+			t.Errorf("a call waits for others for %s", waited)
+		}
+	})
+}
