@@ -147,14 +147,14 @@ func (n *Inventory) groupFolder(placement plan.Home) *GroupFolder {
 // lookUp finds a placement among the known places. A datacenter that was found before stays the right one, even
 // if it was renamed since, or another one has its name now; old may be nil. The caller holds mu.
 func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
-	f := &GroupFolder{placement: placement, datacenter: n.own.datacenter, name: n.own.name, VMFolder: n.own.VMFolder}
-	if kept, is := n.keptDatacenter(old); is && placement.Datacenter != "" {
+	f := &GroupFolder{placement: placement}
+	if placement.Datacenter == "" {
+		f.datacenter, f.name, f.VMFolder = n.own.datacenter, n.own.name, n.own.VMFolder
+	} else if kept, is := n.keptDatacenter(old); is {
 		f.datacenter, f.name, f.VMFolder = old.datacenter, kept, old.VMFolder
-	} else if placement.Datacenter != "" {
-		if err := n.lookUpDatacenter(f); err != nil {
-			f.fault = &err.Fault
-			return f
-		}
+	} else if err := n.lookUpDatacenter(f); err != nil {
+		f.fault = &err.Fault
+		return f
 	}
 	f.Path = n.own.Path
 	if placement.Folder != "" {

@@ -85,6 +85,10 @@ func TestAnImpossiblePlacementAffectsItsGroupAlone(t *testing.T) {
 		if again := s.at(c.home); *again.Trouble != *got.Trouble {
 			t.Errorf("%+v: %+v, then %+v", c.home, got.Trouble, again.Trouble)
 		}
+		s.Publish(Reading{VCenter: "vc", Places: []Place{{"other", "Folder", "other-" + c.reason, "vm"}}}) // has all looked up again
+		if again := s.at(c.home); again.Trouble == nil || *again.Trouble != *got.Trouble {
+			t.Errorf("%+v: %+v, and after another folder changed %+v", c.home, got.Trouble, again.Trouble)
+		}
 	}
 	if got := s.at(plan.Home{}); got.Trouble != nil || got.Folder != "web" {
 		t.Errorf("another group: %+v", got)
