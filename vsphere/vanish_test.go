@@ -194,7 +194,7 @@ func TestAMemberThatARestoredVCenterDoesNotKnowHasVanishedWhetherOnOrOff(t *test
 				}
 				time.Sleep(10 * time.Minute) // what vCenter's newest event is, is looked at now and then
 				m := asRecorded(p.state().VMs[0])
-				w.Restore(backup)
+				w.must(w.Restore(backup))
 				if how := p.vanished(m).How; !strings.Contains(how, "restore from a backup") {
 					t.Error(how)
 				}
@@ -215,7 +215,7 @@ func TestAMoRefThatNamesAnotherVMAfterARestoreIsNotTheMember(t *testing.T) {
 		p.do(p.cloning(0))
 		p.do(step(plan.PowerOn, p.state().VMs[0]))
 		m := asRecorded(p.state().VMs[0])
-		w.Restore(backup)
+		w.must(w.Restore(backup))
 		w.must(w.CloneVM("ubuntu", "/DC0/vm", "other"))
 		if vms := w.VMs(); !slices.ContainsFunc(vms, func(vm vcsim.VM) bool { return vm.Name == "other" && vm.Ref.Value == m.MoRef }) {
 			t.Fatalf("the moRef %s was not given again: %+v", m.MoRef, vms)

@@ -17,11 +17,11 @@ func (v *VCenter) Heal() {
 }
 
 // Restore restores vCenter from a backup: newer VMs leave the inventory but keep running, newer events are lost, and their keys and moRefs
-// are reused. Sessions and tasks end. (Other changes stay: destroyed VMs do not return.)
-func (v *VCenter) Restore(b *Backup) {
+// are reused, without the tags that were on them. Sessions and tasks end. (Other changes stay: destroyed VMs do not return.)
+func (v *VCenter) Restore(b *Backup) error {
 	v.Down()
+	defer v.Up()
 	v.DropSessions()
 	v.ForgetTasks()
-	v.ForgetSince(b)
-	v.Up()
+	return v.Untag(v.ForgetSince(b)...)
 }

@@ -132,13 +132,16 @@ func TestRestoreForgetsNewerVMsAndEventsAndReusesMoRefs(t *testing.T) {
 		backup := v.Backup()
 		lost := c.clone(t, "new").Reference()
 		ok(t, v.PowerOn("new"))
+		tag, err := v.AddTag("env", "prod")
+		ok(t, err)
+		ok(t, c.rest(t, v).AttachTag(c.ctx, tag, lost))
 		latest := func(c *client) *types.Event {
 			var m mo.EventManager
 			ok(t, c.RetrieveOne(c.ctx, *c.ServiceContent.EventManager, []string{"latestEvent"}, &m))
 			return m.LatestEvent.GetEvent()
 		}
 		before := latest(c)
-		v.Restore(backup)
+		ok(t, v.Restore(backup))
 		c = login(t, v)
 		if after := latest(c); after.Key >= before.Key {
 			t.Errorf("the newest event's key was %d and is now %d", before.Key, after.Key)
@@ -151,6 +154,9 @@ func TestRestoreForgetsNewerVMsAndEventsAndReusesMoRefs(t *testing.T) {
 		}
 		if again := c.clone(t, "other").Reference(); again != lost {
 			t.Errorf("the next VM is %s, not %s", again, lost)
+		}
+		if names, err := v.TagsOf("other"); err != nil || len(names) > 0 {
+			t.Errorf("it has the tags %v of another VM (%v)", names, err)
 		}
 		ok(t, v.Register(v.OutsideInventory()[0].InstanceUUID))
 		if back := allNamed(v.VMs(), "new"); len(back) != 1 || back[0].Ref == lost || back[0].Power != "poweredOn" {

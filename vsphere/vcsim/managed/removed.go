@@ -364,15 +364,15 @@ func (v *Objects) Backup() *Backup {
 	return b
 }
 
-// ForgetSince removes VMs and events newer than a backup. Their moRefs and event keys are reused.
-func (v *Objects) ForgetSince(b *Backup) {
+// ForgetSince removes VMs and events newer than a backup, and returns the VMs. Their moRefs and event keys are reused.
+func (v *Objects) ForgetSince(b *Backup) (vms []types.ManagedObjectReference) {
 	v.world.Lock()
 	defer v.world.Unlock()
 	ctx := v.adminContext()
 	v.reused = nil
 	for _, e := range v.objects.All("VirtualMachine") {
 		if vm := e.(*simulator.VirtualMachine); !b.vms[vm.Self] {
-			v.reused = append(v.reused, vm.Self.Value)
+			v.reused, vms = append(v.reused, vm.Self.Value), append(vms, vm.Self)
 			v.removeVM(ctx, vm)
 		}
 	}
@@ -381,6 +381,7 @@ func (v *Objects) ForgetSince(b *Backup) {
 	v.mu.Lock()
 	v.events.lost = append(v.events.lost, span{b.key, newest})
 	v.mu.Unlock()
+	return vms
 }
 
 // renumbered gives a new VM a moRef that a restore has freed, if there is one. The caller holds the world lock.

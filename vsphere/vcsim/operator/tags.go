@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vmware/govmomi/vapi/tags"
+	"github.com/vmware/govmomi/vim25/types"
 )
 
 // AddCategory creates a tag category for these object types or, without any, for all; single allows one of its tags per object.
@@ -44,6 +45,26 @@ func (o *Operator) AddTag(category, name string) (id string, err error) {
 		return "", fmt.Errorf("add tag %s/%s: %w", category, name, err)
 	}
 	return id, nil
+}
+
+// Untag detaches all tags from objects, which need not exist.
+func (o *Operator) Untag(refs ...types.ManagedObjectReference) error {
+	ctx := context.Background()
+	m, err := o.tags(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.Logout(ctx) }()
+	for _, ref := range refs {
+		ids, err := m.ListAttachedTags(ctx, ref)
+		for i := 0; err == nil && i < len(ids); i++ {
+			err = m.DetachTag(ctx, ids[i], ref)
+		}
+		if err != nil {
+			return fmt.Errorf("untag %s: %w", ref, err)
+		}
+	}
+	return nil
 }
 
 // TagsOf lists the tags of the object at a path, or of the VM with a name, as category/name, sorted.
