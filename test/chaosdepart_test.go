@@ -47,7 +47,7 @@ var departures = []operation{
 	{"vCenter is restored from a backup", 6, func(l *life) {
 		if l.backup != nil && l.depart(func(vm vcsim.VM) bool { return true }) {
 			l.say("vCenter is restored")
-			l.Restore(l.backup)
+			l.must(l.Restore(l.backup))
 			l.disconnectAll("Restore")
 		}
 	}},

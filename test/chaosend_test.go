@@ -113,7 +113,7 @@ func (l *life) correctGuests(a metacontroller.Answer) {
 func (l *life) emptyQuarantine(a metacontroller.Answer) {
 	for _, q := range a.Status.Quarantined {
 		for _, vm := range l.ours() {
-			if vm.Ref.Value == q.MoRef && isOn(vm) {
+			if stamp, _ := stampOf(vm); vm.Ref.Value == q.MoRef && isOn(vm) && !stamp.Quarantined.IsZero() {
 				l.say("an operator powers off %s in quarantine: %v", vm.Path, l.PowerOff(vm.Path))
 			}
 		}

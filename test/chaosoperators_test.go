@@ -145,11 +145,14 @@ var operators = []operation{
 		}
 		err := l.onFolder(folder, (*object.Folder).Destroy)
 		l.say("an operator deletes %s: %v", folder, err)
-		for ref, vm := range maps.Clone(l.unmanaged) {
-			away := slices.ContainsFunc(l.OutsideInventory(), func(x vcsim.VM) bool { return x.InstanceUUID == vm.InstanceUUID })
-			if strings.HasPrefix(vm.Path, folder+"/") && !away {
+		for ref, was := range maps.Clone(l.unmanaged) {
+			same := func(x vcsim.VM) bool { return x.InstanceUUID == was.InstanceUUID }
+			here, away := slices.IndexFunc(l.VMs(), same), slices.ContainsFunc(l.OutsideInventory(), same)
+			switch {
+			case here < 0 && !away:
 				delete(l.unmanaged, ref)
-				l.isUnmanaged(vm.Path) // it may be there, and off: the folder stays if a VM in it refuses
+			case here >= 0 && strings.HasPrefix(l.VMs()[here].Path, folder+"/"): // it is off: the folder stays if a VM in it refuses
+				l.unmanaged[ref] = l.VMs()[here]
 			}
 		}
 	}},

@@ -132,7 +132,7 @@ func TestNoMemberIsClonedAgainAfterVCenterIsRestoredFromABackup(t *testing.T) {
 		g.Scale(3)
 		up(t, g)
 		time.Sleep(10 * time.Minute)
-		r.Restore(backup)
+		r.must(r.Restore(backup))
 		hasVanished(t, g, 2, "restore from a backup")
 		g.Scale(4) // the new one has the moRef of one that vanished
 		until(t, g, "a fourth member exists", func(a metacontroller.Answer) bool {
