@@ -18,10 +18,6 @@ var (
 	chaosShrink   = flag.Duration("chaos.shrink", 0, "how long to shrink a failing script (default 3m in a campaign, otherwise not at all)")
 )
 
-// chaosDefault is how many lives a plain `go test` runs; more are a campaign. The first one has operators; the second one has none,
-// and so a promise of availability.
-const chaosDefault = 2
-
 // TestChaos runs lives by scripts that a seed gives: users edit, delete and recreate; operators power, destroy, move, rename,
 // snapshot, re-tag, and remove the folder; guests fail; a replica's wire breaks in every way; replicas of the server are stopped,
 // killed and started; stale parents arrive. What must never happen is watched all the time (see watch). Once the trouble ends,

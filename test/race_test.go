@@ -1,0 +1,9 @@
+//go:build race
+
+package test
+
+// raced reports whether the race detector runs, which makes each life seven times as expensive. make campaign runs without it what is
+// left out then, and more.
+const raced = true
+
+const chaosDefault = 1
