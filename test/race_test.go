@@ -2,7 +2,7 @@
 
 package test
 
-// raced reports whether the race detector runs, which makes each life seven times as expensive. make campaign runs without it what is
+// raced reports whether the race detector runs, which makes lives more expensive. make campaign runs without it what is
 // left out then, and more.
 const raced = true
 
