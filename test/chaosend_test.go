@@ -31,19 +31,11 @@ func (l *life) converge() {
 		if l.watch.still(began) {
 			l.t.Fatalf("never as the spec says: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
 		}
-		a := l.call(l.any())
-		for _, condition := range a.Status.Conditions {
-			if condition.Type == v1alpha1.ConditionDuplicateMember && condition.Status == "True" {
-				l.resolveTwins()
-			}
-		}
-		l.emptyQuarantine(a)
-		l.correctGuests(a)
-		l.giveUp(a)
+		l.helpWith(l.call(l.any()))
 	}
 	for _, c := range l.replicas {
 		for began, a := time.Now(), l.call(c); !metacontroller.Running(a); a = l.call(c) {
-			l.giveUp(a) // a replica that was disconnected may remember a VM that the others know to be gone
+			l.helpWith(a) // one that was disconnected may remember a VM that the others know to be gone
 			time.Sleep(3 * time.Second)
 			if l.watch.still(began) {
 				l.t.Fatalf("never RUNNING: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
@@ -84,6 +76,18 @@ func (l *life) repair() {
 	l.restore()
 	l.group.Spec.Paused = false
 	l.edited("repaired")
+}
+
+// helpWith acts for a person who does what a status asks for.
+func (l *life) helpWith(a metacontroller.Answer) {
+	for _, condition := range a.Status.Conditions {
+		if condition.Type == v1alpha1.ConditionDuplicateMember && condition.Status == "True" {
+			l.resolveTwins()
+		}
+	}
+	l.emptyQuarantine(a)
+	l.correctGuests(a)
+	l.giveUp(a)
 }
 
 // resolveTwins acts for a person who removes all but one of the VMs that claim one ordinal and were in use.
