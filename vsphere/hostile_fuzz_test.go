@@ -118,8 +118,9 @@ func twisted(r *recorder, method string, nth, mend, at, pick int) func(string, i
 
 func TestAFriendlyVCenterThatIsPlayedBackIsAsGoodAsARealOne(t *testing.T) {
 	faults := live(t, func(_ string, _ int, s said) said { return s })
-	if len(faults) > 5 { // of steps whose last reads depend on the moment
-		t.Errorf("of %d steps %d fail: %v", len(lifeSteps()), len(faults), faults)
+	// A few steps make other reads than the recorded ones, because goroutines take turns in another order. Without the tape all fail.
+	if steps := len(lifeSteps()); len(faults) > steps/2 {
+		t.Errorf("of %d steps %d fail: %v", steps, len(faults), faults)
 	}
 }
 
