@@ -62,8 +62,8 @@ func (x *FreshVM) take(o session.Object) {
 
 // ForeignDisks returns the disks that the VM's clone did not make.
 func (x *FreshVM) ForeignDisks() []*types.VirtualDisk {
-	bears, _ := stamp.Read(x.stamp, x.instanceUUID, true)
-	return disks.Foreign(x.Devices, x.File, bears.Disks)
+	has, _ := stamp.Read(x.stamp, x.instanceUUID, true)
+	return disks.Foreign(x.Devices, x.File, has.Disks)
 }
 
 func othersSpec(others []plan.Other) types.PropertyFilterSpec {
@@ -102,15 +102,15 @@ func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action
 // check checks that the VM may be destroyed: it is the group's, has that ordinal, is no copy, and, unless the whole group
 // goes, is still marked for it: another replica may have withdrawn the mark.
 func (x *FreshVM) check(ref plan.Ref, a plan.Action) error {
-	bears, owner := stamp.Read(x.stamp, x.instanceUUID, x.instanceUUID != "" && x.File != "")
+	has, owner := stamp.Read(x.stamp, x.instanceUUID, x.instanceUUID != "" && x.File != "")
 	switch {
 	case owner == stamp.Unreadable:
 		return vcfault.New(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
-	case owner != stamp.Ours || bears.UID != ref.UID || bears.Ordinal != a.Ordinal:
+	case owner != stamp.Ours || has.UID != ref.UID || has.Ordinal != a.Ordinal:
 		return notOurs(a)
-	case a.Marked && !(bears.Marked && (fits(bears.Why, a.Op) || !bears.Quarantined.IsZero())):
+	case a.Marked && !(has.Marked && (fits(has.Why, a.Op) || !has.Quarantined.IsZero())):
 		return wantedAfterAll(a)
-	case a.Op == plan.PowerOn && bears.Marked:
+	case a.Op == plan.PowerOn && has.Marked:
 		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go meanwhile, so it was not powered on.", a.VM)
 	}
 	return nil

@@ -42,7 +42,7 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 }
 
 // SizeRefusal distinguishes a VM that cannot take the size from other failures. vCenter then answers
-// a VmConfigFault (CpuHotPlugNotSupported, MemorySizeNotSupported, TooManyCpus and the like), a
+// a VmConfigFault (CpuHotPlugNotSupported, MemorySizeNotSupported, TooManyCpus, …), a
 // NotSupported or an InvalidArgument; for a running VM also that it must be off, or that the license does not include
 // hot-add. Errors about resources, privileges and other tasks stay as they are.
 func SizeRefusal(a plan.Action, err error) error {

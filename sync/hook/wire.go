@@ -92,7 +92,7 @@ func (c *childObject) endpoints(g *v1alpha1.VmGroup, kind string) map[string]pla
 	return plan.EndpointsSeen(endpoints, c.Metadata.Annotations[v1alpha1.AnnotationTerminatingSince])
 }
 
-// identity checks the names in folders and stamps as an API server does: Kubernetes sends nothing else, but whoever has
+// identity checks the names in folders and stamps as an API server does: Kubernetes sends nothing else, but anyone who has
 // the token could.
 func identity(g *v1alpha1.VmGroup) error {
 	if faults := validation.IsDNS1123Label(g.Namespace); len(faults) > 0 {

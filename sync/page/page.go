@@ -2,7 +2,7 @@
 // only reads, from memory; it needs no script, which merely brings changes to the page that is shown.
 //
 // Names come from people, in vCenter as in Kubernetes. html/template keeps them from becoming markup; send escapes whatever of
-// them cannot be printed; and the browser is told to run and load nothing but this package's own files.
+// them cannot be printed; and the Content-Security-Policy lets the browser run and load nothing but this package's own files.
 package page
 
 import (
@@ -239,7 +239,7 @@ type seen struct {
 	recent []deed
 }
 
-// freshFor is how long facts serve: whoever looks, and how many, the groups are listed at most that often.
+// freshFor is how long facts serve: however many people look, the groups are listed at most that often.
 const freshFor = time.Second
 
 func (p *Page) look() seen {

@@ -13,7 +13,7 @@ import (
 
 // Details is what Clone, Adopt, Prepare and SetRules need beyond the Action's own fields. It is immutable.
 type Details struct {
-	// Spec is the group's spec: clone, placement, networks, customizationSpec, tags and the like. It is immutable.
+	// Spec is the group's spec: clone, placement, networks, customizationSpec, tags, and so on. It is immutable.
 	Spec *v1alpha1.VmGroupSpec
 	// UserData is the text for cloud-init; empty if there is none.
 	UserData Sensitive

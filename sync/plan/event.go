@@ -58,7 +58,7 @@ const (
 	eventMembersMost = 20
 )
 
-// together reports whether two notes are told as one.
+// together reports whether two notes are reported as one.
 func (n *Note) together(with *Note) bool {
 	return n.Warning == with.Warning && n.Reason == with.Reason && n.What == with.What && n.Why == with.Why && n.Member != "" && with.Member != ""
 }

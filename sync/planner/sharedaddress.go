@@ -10,7 +10,7 @@ import (
 
 // Guests that are cloned from a template whose /etc/machine-id is not empty all ask for the same DHCP lease, whatever their MAC
 // addresses are, and get the same address (kubermatic/operating-system-manager#253, rancher/rancher#38998, aws/eks-anywhere#940,
-// vmware/terraform-provider-vsphere#516). Everything looks well but the network. It is told, and nothing is done about it: the guests
+// vmware/terraform-provider-vsphere#516). Everything looks well but the network. The status reports it, and nothing is done about it: the guests
 // are as they were made.
 
 // sharedAddresses names the members whose guests report the same address, of those that others are led to; empty if there are none.

@@ -1,4 +1,4 @@
-// Package cards has the network adapters of a VM, and those that a clone is to get. It calls nobody and has no lock.
+// Package cards has the network adapters of a VM, and those that a clone is to get. It makes no calls and has no lock.
 package cards
 
 import (

@@ -91,7 +91,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 		n.leave(m.MoRef, w)
 		old = nil
 	}
-	bears, owner := ownerOf(m, old)
+	has, owner := ownerOf(m, old)
 	if owner != stamp.Ours {
 		n.leave(m.MoRef, w)
 		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks, instanceUUID: m.InstanceUUID,
@@ -104,26 +104,26 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 		n.putAdoptCandidate(m, w)
 		return
 	}
-	if old != nil && old.Stamp.UID != bears.UID {
+	if old != nil && old.Stamp.UID != has.UID {
 		n.leave(m.MoRef, w)
 	}
 	n.dropUnmanaged(m.MoRef, w)
 	n.dropAdoptCandidate(m.MoRef, w)
-	x := &Member{Machine: *m, Stamp: bears, ReadAt: began}
-	x.IPs, x.firstIPs = inOrder(m.IPs, m.firstIPs, &bears), nil
+	x := &Member{Machine: *m, Stamp: has, ReadAt: began}
+	x.IPs, x.firstIPs = inOrder(m.IPs, m.firstIPs, &has), nil
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks) {
 		n.unlistTemplate(m.MoRef, old, w)
 		n.listTemplate(m.MoRef, x.Name, x.Template, w)
 	}
 	n.members[m.MoRef] = x
-	g := n.groups[bears.UID]
+	g := n.groups[has.UID]
 	if g == nil {
 		g = &group{refs: map[string]*Member{}}
-		n.groups[bears.UID] = g
+		n.groups[has.UID] = g
 	}
-	g.namespace, g.name, g.cluster = bears.Namespace, bears.Name, bears.Cluster
+	g.namespace, g.name, g.cluster = has.Namespace, has.Name, has.Cluster
 	g.refs[m.MoRef] = x
-	w.groups[bears.UID] = true
+	w.groups[has.UID] = true
 	if old == nil {
 		n.returned(m)
 	}

@@ -35,7 +35,7 @@ const (
 	docTags = "tagging API; Privileges for Tags"
 	// docPBM: view is required on the root vCenter.
 	docPBM  = "vSphere Security, Profile-Driven Storage; its page names none"
-	docSelf = "whoever has a session"
+	docSelf = "any session"
 )
 
 // calls are all methods that the server, and `vmgroup check`, may use. REST calls are named as session.RESTCall names them.
