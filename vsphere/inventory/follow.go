@@ -115,12 +115,15 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 }
 
 // changed lists what to read: everything that changed, except for irrelevant changes of unmanaged
-// VMs. A VM that is being read may have become a member.
+// VMs, and for objects that left and whose last read found them gone. A VM that is being read may have become a member.
 func (st *Stream) changed(set *types.UpdateSet) []types.ManagedObjectReference {
 	var refs []types.ManagedObjectReference
 	for _, filter := range set.FilterSet {
 		for _, o := range filter.ObjectSet {
 			if o.Kind == types.ObjectUpdateKindModify && onlyRuntime(o.ChangeSet) && !st.reader.Busy(o.Obj) && st.inventory.IsUnmanaged(o.Obj.Value) {
+				continue
+			}
+			if o.Kind == types.ObjectUpdateKindLeave && st.inventory.IsGone(o.Obj.Value) {
 				continue
 			}
 			refs = append(refs, o.Obj)

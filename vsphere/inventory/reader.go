@@ -191,7 +191,9 @@ func (r *Reader) published(j job) {
 		close(published)
 	}
 	if len(j.again) > 0 {
-		time.AfterFunc(readAgain, func() { r.Touch(j.again...) })
+		time.AfterFunc(readAgain, func() { // what is gone does not change back
+			r.Touch(slices.DeleteFunc(slices.Clone(j.again), func(ref types.ManagedObjectReference) bool { return r.inventory.IsGone(ref.Value) })...)
+		})
 	}
 }
 
