@@ -51,7 +51,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/sync", body)
 		r.Header.Set("Content-Type", "application/json")
 		if r.ContentLength = size; i%2 == 1 {
-			r.ContentLength = -1 // it does not say
+			r.ContentLength = -1 // unknown
 		}
 		all.Go(func() {
 			w := httptest.NewRecorder()
@@ -75,11 +75,11 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if reading.Load() != fit || told.Load() != 64-fit {
-		t.Errorf("%d are read at once, %d were asked to come again", reading.Load(), told.Load())
+		t.Errorf("%d are read at once, %d were told to retry", reading.Load(), told.Load())
 	}
 	close(gate)
 	all.Wait()
-	for range 2 * fit { // all was given back
+	for range 2 * fit { // the budget is free again
 		r := httptest.NewRequest(http.MethodPost, "/sync", strings.NewReader(" "))
 		r.Header.Set("Content-Type", "application/json")
 		r.ContentLength = size

@@ -49,7 +49,7 @@ func (k *thinker) Renew(c plan.Call) plan.Result {
 
 func (k *thinker) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	o := k.observed(c)
-	if o.Group.Replicas() > 20 { // the forecast of many takes its time, and finds nothing that one of few does not
+	if o.Group.Replicas() > 20 { // a forecast of many is slow, and finds no more than one of few
 		return planner.Make(o), plan.Outlook{}, nil
 	}
 	return planner.Make(o), planner.Forecast(o), nil
@@ -86,7 +86,7 @@ func judge(path string, known bool, body []byte) error {
 	case acts && (renewed != 1 || k.renewed[0].Group.UID == "" || k.renewed[0].Finalizing != (path == "/finalize")):
 		return fmt.Errorf("%d calls counted: %+v", renewed, k.renewed)
 	case !acts && renewed > 0:
-		return errors.New("a question counted as a call")
+		return errors.New("a preview counted as a call")
 	}
 	if again := send(h, path, body); !bytes.Equal(again.Body.Bytes(), first.Body.Bytes()) {
 		return fmt.Errorf("two answers to one request:\n%s\n%s", first.Body, again.Body)
@@ -124,7 +124,7 @@ func contract(path string, answer []byte) error {
 	}
 	again, err := json.Marshal(into)
 	if err != nil || !bytes.Equal(bytes.TrimSpace(answer), again) {
-		return fmt.Errorf("what was read from the answer is written otherwise (%w):\n%s\n%s", err, answer, again)
+		return fmt.Errorf("the answer changes when it is read and written again (%w):\n%s\n%s", err, answer, again)
 	}
 	var raw map[string]any
 	if err := json.Unmarshal(answer, &raw); err != nil {
@@ -289,7 +289,7 @@ func TestBentRequestsAreRefusedOrAnsweredWithinTheContract(t *testing.T) {
 }
 
 // Found by FuzzBentHookRequest: while vCenter is unknown the answer has a child as its last-applied annotation does, and
-// people can edit that.
+// users can edit that.
 func TestAnEditedRecordOfAChildIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	for _, record := range []string{`null`, `7`, `[]`, `{}`, `{"kind":1}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"another"}}`,

@@ -96,7 +96,7 @@ func TestServiceDiscoveryListsTheMembersThatRunAndHaveAnAddress(t *testing.T) {
 		"/sd?namespace=test&namespace=shop": "10.0.0.7,[fd00::3],10.0.1.7",
 		"/sd?group=web&namespace=shop":      "10.0.0.7,[fd00::3]",
 		"/sd?group=db":                      "",
-		"/sd?port=9100&namespace=nobody&":   "",
+		"/sd?port=9100&namespace=other&":    "",
 		"/sd?port=09100&namespace=test":     "10.0.1.7:9100",
 	} {
 		if got := strings.Join(targets(path), ","); got != want {
@@ -195,7 +195,7 @@ func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 		}
 	}
 	if _, again, _ := get("/groups"); again != body {
-		t.Error("another answer to the same question")
+		t.Error("a different answer to the same request")
 	}
 	_, metrics, _ := get("/metrics")
 	if !strings.Contains(metrics, `hook="/groups/{namespace}/{name}"`) || strings.Contains(metrics, "/groups/shop") {
@@ -248,7 +248,7 @@ func TestThePageIsServedOnGETAndMeasuredByItsPattern(t *testing.T) {
 	}
 }
 
-// However many browsers ask, hooks are answered.
+// Hooks are answered however many browsers ask.
 func TestBrowsersNeverKeepAHookWaiting(t *testing.T) {
 	t.Parallel()
 	release, inside := make(chan struct{}), make(chan struct{}, 100)

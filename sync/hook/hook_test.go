@@ -31,7 +31,7 @@ type keeper struct {
 	emptied bool
 	before  func()
 	reports []plan.Report
-	more    []plan.Child // are answered, too
+	more    []plan.Child // returned as well
 	calls   []plan.Call
 	mu      sync.Mutex
 }
@@ -56,7 +56,7 @@ func (k *keeper) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	if c.Group.Name == "twice" {
 		return plan.Result{}, plan.Outlook{}, errors.New("several groups have members named default/twice")
 	}
-	return k.Renew(c), plan.Outlook{Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "0 exist, 2 are wanted",
+	return k.Renew(c), plan.Outlook{Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "too few members: 0 of 2",
 		Details: &plan.Details{Spec: &c.Group.Spec}}}}}, nil
 }
 
@@ -141,7 +141,7 @@ func TestARealMetacontrollersRequestsAreAnsweredWithinTheContract(t *testing.T) 
 					t.Errorf("finalizing is %v", k.calls[0].Finalizing)
 				}
 				if again := post(serve(k), "/"+which, body); !bytes.Equal(again.Body.Bytes(), first.Body.Bytes()) {
-					t.Errorf("%s: another answer to the same request", name)
+					t.Errorf("%s: a different answer to the same request", name)
 				}
 			}
 		})

@@ -23,7 +23,7 @@ func (k *taking) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 }
 func (k *taking) Groups() []plan.Report { return nil }
 
-// postTo posts a hook call of a parent with that metadata, and as many entries of spec.adopt.
+// postTo posts a hook call of a parent with that metadata, and that many entries of spec.adopt.
 func postTo(t *testing.T, k *taking, path string, metadata map[string]any, adopt int) *httptest.ResponseRecorder {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"finalizing": path == "/finalize", "children": map[string]any{}, "parent": map[string]any{

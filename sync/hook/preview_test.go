@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// slowScout is a vCenter that answers nobody in time.
+// slowScout is a vCenter that never answers in time.
 type slowScout struct{}
 
 func (slowScout) Obstacles(ctx context.Context, _ plan.Ref, a plan.Action) []plan.Obstacle {

@@ -112,10 +112,10 @@ func TestUserDataIsTakenFromTheRelatedObjects(t *testing.T) {
 				t.Errorf("%+v", got.Fault)
 			}
 			if !strings.Contains(w.Body.String(), c.reason) {
-				t.Errorf("the status does not tell: %s", w.Body)
+				t.Errorf("the status does not say so: %s", w.Body)
 			}
 			if strings.Contains(w.Body.String(), "planted") || strings.Contains(w.Body.String(), encoded) {
-				t.Errorf("told: %s", w.Body)
+				t.Errorf("user data is shown: %s", w.Body)
 			}
 		})
 	}
@@ -204,7 +204,7 @@ func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 		strings.Replace(string(request(fromSecret, `{"Secret.v1":"planted"}`)), `"finalizing":false`, `"finalizing":`, 1): 400,
 	}
 	var answers []string
-	tell := func(method, path, body string, code int) {
+	send := func(method, path, body string, code int) {
 		t.Helper()
 		r, err := http.NewRequest(method, server.URL+path, strings.NewReader(body))
 		if err != nil {
@@ -224,14 +224,14 @@ func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 		answers = append(answers, path+" "+text.String())
 	}
 	for body, code := range bodies {
-		tell("POST", "/sync", body, code)
-		tell("POST", "/plan", body, code)
-		tell("POST", "/customize", body, 0)
+		send("POST", "/sync", body, code)
+		send("POST", "/plan", body, code)
+		send("POST", "/customize", body, 0)
 		deletion := strings.NewReplacer(`"generation":1`, `"generation":1,"deletionTimestamp":"2026-11-21T02:59:00Z"`, `"finalizing":false`, `"finalizing":true`)
-		tell("POST", "/finalize", deletion.Replace(body), code)
+		send("POST", "/finalize", deletion.Replace(body), code)
 	}
 	for _, path := range []string{"/groups", "/groups/shop/web", "/sd", "/metrics"} {
-		tell("GET", path, "", 0)
+		send("GET", path, "", 0)
 	}
 	server.Close()
 	if !strings.Contains(log.String(), `"hook":"/sync"`) {
@@ -240,7 +240,7 @@ func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 	for _, text := range append(answers, log.String()) {
 		for _, needle := range []string{"planted", encoded, encoded[:16], "9876543"} {
 			if strings.Contains(text, needle) {
-				t.Errorf("%s is told: %s", needle, text)
+				t.Errorf("%s is shown: %s", needle, text)
 			}
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// caller calls as Metacontroller does: when the last answer asked for it, one call after another, at most so many a second.
+// caller calls as Metacontroller does: when the last answer asks for it, one call at a time, a limited number per second.
 type caller struct {
 	calls []plan.Call
 	due   []time.Time
-	each  time.Duration // what a call takes
+	each  time.Duration // duration of a call
 	made  int
 }
 
@@ -29,7 +29,7 @@ func newCaller(groups, perSecond int) *caller {
 	return c
 }
 
-// run calls for so long, and returns the longest time between two calls of a group, and how many calls a second there were.
+// run calls for that long, and returns the longest time between two calls of a group, and the calls per second.
 func (c *caller) run(l *Loop, d time.Duration) (longest time.Duration, perSecond float64) {
 	began, before, last := time.Now(), c.made, make([]time.Time, len(c.calls))
 	for time.Since(began) < d {
@@ -47,10 +47,10 @@ func (c *caller) run(l *Loop, d time.Duration) (longest time.Duration, perSecond
 	return longest, float64(c.made-before) / time.Since(began).Seconds()
 }
 
-func TestTheFewerGroupsTheSoonerEachIsCalled(t *testing.T) {
+func TestFewerGroupsAreCalledMoreOften(t *testing.T) {
 	for groups, want := range map[int]struct {
 		longest time.Duration
-		calls   float64 // a second, at most
+		calls   float64 // per second, at most
 	}{10: {1100 * time.Millisecond, 10}, 100: {3 * time.Second, callsMost}, 2000: {31 * time.Second, 2000 / 30.}} {
 		bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
 			c := newCaller(groups, 118)

@@ -44,7 +44,7 @@ func (c *cluster) sync(l *Loop) (events int) {
 	return events
 }
 
-// calls for a while, every two seconds.
+// calls makes a call every two seconds.
 func (c *cluster) calls(l *Loop, during time.Duration) {
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(2 * time.Second) {
 		c.sync(l)
@@ -57,7 +57,7 @@ func (c *cluster) edit(change func(*v1alpha1.VmGroupSpec)) {
 	c.Group.Generation++
 }
 
-// says are the Events from one on, one text each.
+// says returns the Events from an index on, as text.
 func (c *cluster) says(from int) (all []string) {
 	for _, name := range c.order[from:] {
 		e := c.events[name]
@@ -89,7 +89,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 		web.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(2)) })
 		expect("Normal MemberRemoved x1: Removed web-2 (new-web-2): scale-in: from 3 members to 2")
 
-		m.change(web.Ref(), func(s *plan.VCenterState) { // somebody destroys one in vCenter
+		m.change(web.Ref(), func(s *plan.VCenterState) { // an operator destroys one in vCenter
 			gone := slices.IndexFunc(s.VMs, func(vm plan.VM) bool { return vm.Ordinal == 0 })
 			s.Gone = append(s.Gone, plan.VMID{MoRef: s.VMs[gone].MoRef})
 			s.VMs = slices.Delete(slices.Clone(s.VMs), gone, gone+1)
@@ -97,7 +97,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 		expect("Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)",
 			"Normal MemberCreated x1: Created web-0 (new-web-0-again): too few members: 1 of 2")
 
-		for range 2 { // each time is told
+		for range 2 { // each time is reported
 			m.change(web.Ref(), func(s *plan.VCenterState) {
 				s.VMs[slices.IndexFunc(s.VMs, func(vm plan.VM) bool { return vm.Ordinal == 1 })].Power = plan.PoweredOff
 			})
@@ -122,7 +122,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 			}
 		}
 	})
-	// Another process finds the group as it was stored, and has nothing to tell.
+	// Another process reads the stored group, and has nothing to report.
 	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
 		from := len(web.order)
 		web.calls(l, time.Minute)
@@ -198,7 +198,7 @@ func TestTheRateOfEventsIsLimitedAndNoNoteIsLost(t *testing.T) {
 		}
 	}
 	if members != eventAnswers*100 {
-		t.Errorf("%d members were told of, %d times each", members/eventAnswers, eventAnswers)
+		t.Errorf("%d members were reported, %d times each", members/eventAnswers, eventAnswers)
 	}
 	if children := e.answer(ref, now); len(children) > 0 {
 		t.Errorf("%d more", len(children))
@@ -215,17 +215,17 @@ func TestEventsCanBeSwitchedOff(t *testing.T) {
 	})
 }
 
-func TestAnEventNamesTheOperatorIfVCenterDoes(t *testing.T) {
+func TestAnEventNamesTheOperatorThatVCenterNames(t *testing.T) {
 	for want, who := range map[string]func() (map[string]string, error){
 		`Warning MemberGone x1: Removed in vCenter by VSPHERE.LOCAL\alice: web-0 (new-web-0)`: func() (map[string]string, error) {
 			return map[string]string{"new-web-0": `VSPHERE.LOCAL\alice`}, nil
 		},
-		"Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)": func() (map[string]string, error) { panic("a mistake") },
+		"Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)": func() (map[string]string, error) { panic("a bug") },
 	} {
 		m, asked := newModel(time.Second), 0
-		answer := func(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error) {
-			if asked++; deed != plan.DeedRemoved || !slices.Equal(moRefs, []string{"new-web-0"}) {
-				t.Errorf("asked about %s of %v", deed, moRefs)
+		answer := func(ctx context.Context, kind plan.Deed, moRefs []string) (map[string]string, error) {
+			if asked++; kind != plan.DeedRemoved || !slices.Equal(moRefs, []string{"new-web-0"}) {
+				t.Errorf("asked about %s of %v", kind, moRefs)
 			}
 			time.Sleep(3 * time.Second)
 			return who()

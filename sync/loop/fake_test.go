@@ -93,7 +93,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	return nil
 }
 
-// change lets an admin change a group's VMs, and tells the loop as the inventory would.
+// change changes a group's VMs as an operator would, and notifies the loop as the inventory would.
 func (m *model) change(ref plan.Ref, f func(s *plan.VCenterState)) {
 	m.mu.Lock()
 	f(&m.world(ref).State)

@@ -8,9 +8,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Found by the model in test/world, seed 210809: a replica lost vCenter's stream while it made the group's folder, so it
-// never saw it. Another replica finalized the group and removed the folder, and this one recreated it, and cloned into it.
-func TestAFolderItMadeItselfIsRecreatedOnlyForALaterCall(t *testing.T) {
+// Found by the model in test/world, seed 210809: a replica lost vCenter's stream while it created the group's folder,
+// and never saw it. Another replica finalized the group and removed the folder, and this one recreated it, and cloned into it.
+func TestAReplicaRecreatesItsOwnFolderOnlyForALaterCall(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		m.setFault(func(_ plan.Ref, a plan.Action) error {
@@ -26,12 +26,12 @@ func TestAFolderItMadeItselfIsRecreatedOnlyForALaterCall(t *testing.T) {
 		m.change(c.Ref(), func(s *plan.VCenterState) { m.unknown, s.Folder = false, "" })
 		time.Sleep(5 * time.Second)
 		if n := m.count(plan.CreateFolder); n != 1 {
-			t.Errorf("the folder is made %d times for one call", n)
+			t.Errorf("the folder is created %d times for one call", n)
 		}
 		l.Renew(c)
 		time.Sleep(time.Second)
 		if n := m.count(plan.CreateFolder); n != 2 {
-			t.Errorf("the folder is made %d times for two calls", n)
+			t.Errorf("the folder is created %d times for two calls", n)
 		}
 	})
 }
@@ -47,7 +47,7 @@ func (m *model) count(op plan.Op) (n int) {
 }
 
 // Found by randomized tests (test, seed 100137; test/world, seed 2258576): a replica was cut off while another one finalized the
-// group and began a new one of its name. Within its lease it saw vCenter again, and cloned into the new group's folder.
+// group and created a new one of its name. Within its lease it saw vCenter again, and cloned into the new group's folder.
 func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing.T) {
 	for name, unknown := range map[string]bool{"it missed nothing": false, "it was cut off": true} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 
 // Found by the model in test/world, seed 2244048: a replica that saw nothing of vCenter was called, and the group finalized by
 // another one; when it saw vCenter again, it recreated the folder.
-func TestAFolderIsMadeOnlyForACallThatCameWhileVCenterWasKnown(t *testing.T) {
+func TestAFolderIsCreatedOnlyForACallThatCameWhileVCenterWasKnown(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		m.unknown = true
@@ -89,7 +89,7 @@ func TestAFolderIsMadeOnlyForACallThatCameWhileVCenterWasKnown(t *testing.T) {
 		m.change(c.Ref(), func(*plan.VCenterState) { m.unknown = false })
 		time.Sleep(9 * time.Second)
 		if n := m.count(plan.CreateFolder); n != 0 {
-			t.Errorf("the folder is made %d times", n)
+			t.Errorf("the folder is created %d times", n)
 		}
 		l.Renew(c)
 		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })

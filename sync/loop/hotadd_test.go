@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// That a hot add was refused is forgotten with the next step that succeeds, which is the mark: so the mark itself says that
-// the member is to be power-cycled, however long it is drained before.
+// The next step that succeeds, the mark, clears the record of the refused hot add: so the mark itself says that the member
+// is to be power-cycled, however long it drains first.
 func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 	m := newModel(0)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
@@ -41,7 +41,7 @@ func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 		c = group(2, 4)
 		sized := func() bool {
 			status := l.Renew(c).Status
-			c = group(2, 4) // the loop keeps what it was called with
+			c = group(2, 4) // the loop keeps the call
 			c.Group.Status = status
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 				marks++
 			}
 			if strings.HasPrefix(line, string(plan.Unmark)+" ") {
-				t.Error("a mark is taken off:", line)
+				t.Error("a mark is removed:", line)
 			}
 		}
 		if marks != 2 {

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Found by the model in test/world, seed 2542: the group's folder had just been made by another replica, which was
+// Found by the model in test/world, seed 2542: another replica had just created the group's folder, and was
 // about to clone into it; and the stream was late. The group was finalized, and the clone stayed forever.
 func TestAFolderThatOnlyTheLastReadShowsIsRemovedBeforeTheEnd(t *testing.T) {
 	m := newModel(time.Second)
@@ -26,7 +26,7 @@ func TestAFolderThatOnlyTheLastReadShowsIsRemovedBeforeTheEnd(t *testing.T) {
 		time.Sleep(time.Second)
 		m.setFault(nil)
 		if r := l.Renew(c); r.Finalized {
-			t.Error("the group is finalized, and its folder is there")
+			t.Error("the group is finalized, and its folder is still there")
 		}
 		time.Sleep(time.Second)
 		r := l.Renew(c)

@@ -38,7 +38,7 @@ func bubble(t *testing.T, m *model, cfg Config, test func(t *testing.T, l *Loop)
 	})
 }
 
-// until sleeps fake seconds until something holds, and says how long it took, to a hundredth.
+// until sleeps fake seconds until something holds, and returns how long it took, to a hundredth of the limit.
 func until(t *testing.T, limit time.Duration, what string, holds func() bool) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -57,7 +57,7 @@ func TestOneCallBringsAGroupUp(t *testing.T) {
 		c := call("web", 10)
 		l.Renew(c)
 		took := until(t, time.Minute, "10 members on", func() bool { _, on := m.members(c.Ref()); return on == 10 })
-		if took > 3500*time.Millisecond { // three rounds of 4 clones of 1 s
+		if took > 3500*time.Millisecond { // three rounds of 4 clones, each 1 s
 			t.Errorf("took %s", took)
 		}
 		if m.peak > 5 {
@@ -102,7 +102,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 	})
 }
 
-func TestWithoutCallsActingStopsWhenTheLeaseEnds(t *testing.T) {
+func TestWithoutCallsActionsStopWhenTheLeaseEnds(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
@@ -155,9 +155,9 @@ func TestFinalizingIsSticky(t *testing.T) {
 	})
 }
 
-// Two replicas of the server: one holds a lease, the other finalizes. What the first has seen must keep it from making
-// again what the second removes, although its last call is fresh.
-func TestALeaseOutlivesNoOtherReplicasFinalize(t *testing.T) {
+// Two replicas of the server: one holds a lease, the other finalizes. What the first has seen must keep it from recreating
+// what the second removes, although its last call is fresh.
+func TestALeaseEndsWhenAnotherReplicaFinalizes(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
@@ -217,7 +217,7 @@ func TestAFailingGroupBacksOffAndDelaysNoOther(t *testing.T) {
 	}
 	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
 		bad, good := call("bad", 50), call("good", 20)
-		bad.Group.Spec.Inventory = v1alpha1.InventoryNone // nobody shows its children here
+		bad.Group.Spec.Inventory = v1alpha1.InventoryNone // this model returns no children
 		l.Renew(bad)
 		l.Renew(good)
 		took := until(t, time.Minute, "the good group is up", func() bool { _, on := m.members(good.Ref()); return on == 20 })
@@ -264,7 +264,7 @@ func TestANewGenerationIsTriedAtOnce(t *testing.T) {
 	})
 }
 
-func TestAPanicInAnActionIsAFaultOfThatActionAlone(t *testing.T) {
+func TestAPanicInAnActionFailsOnlyThatAction(t *testing.T) {
 	m := newModel(0)
 	var before atomic.Bool
 	m.fault = func(_ plan.Ref, a plan.Action) error {
@@ -276,7 +276,7 @@ func TestAPanicInAnActionIsAFaultOfThatActionAlone(t *testing.T) {
 	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
 		l.Renew(c)
-		until(t, 10*time.Second, "up all the same", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+		until(t, 10*time.Second, "up despite the panic", func() bool { _, on := m.members(c.Ref()); return on == 3 })
 	})
 }
 
@@ -299,7 +299,7 @@ func TestNothingIsDoneWhileVCenterIsUnknown(t *testing.T) {
 	})
 }
 
-func TestStoppingStartsNothingMoreAndEnds(t *testing.T) {
+func TestStopStartsNothingMoreAndReturns(t *testing.T) {
 	m := newModel(time.Hour)
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{Slots: 2, Lease: time.Minute, Resync: time.Second, Log: zerolog.Nop()}, m)
@@ -368,7 +368,7 @@ func TestCallsAndTurnsShareNothingThatChanges(t *testing.T) {
 	})
 }
 
-func TestAForgottenGroupLeavesNothing(t *testing.T) {
+func TestAForgottenGroupLeavesNothingBehind(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		l.Renew(call("old", 1))

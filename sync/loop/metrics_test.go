@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// gathered are the samples of gauges and counters, one text each.
+// gathered returns the samples of gauges and counters as text.
 func gathered(t *testing.T, r prometheus.Gatherer) (all []string) {
 	t.Helper()
 	families, err := r.Gather()

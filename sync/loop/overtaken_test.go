@@ -9,11 +9,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// interrupted is a model in which something happens while a turn looks at vCenter.
+// interrupted is a model in which something happens while a turn reads vCenter.
 type interrupted struct {
 	*model
 	looks int
-	at    int // which look is interrupted; 0: none
+	at    int // which read is interrupted; 0: none
 	by    func()
 }
 
@@ -27,7 +27,7 @@ func (i *interrupted) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 
 // Found by the model in test/world, seed 4136: a replica whose process stood still for a moment while it planned, and
 // was called with another generation meanwhile, took a member down by the older one.
-func TestAPlanStartsNothingIfACallCameMeanwhile(t *testing.T) {
+func TestAPlanStartsNothingIfACallComesMeanwhile(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
@@ -41,14 +41,14 @@ func TestAPlanStartsNothingIfACallCameMeanwhile(t *testing.T) {
 			g.Spec.Replicas, g.Generation = &replicas, generation
 			return plan.Call{Group: &g}
 		}
-		i := &interrupted{model: m, at: 2} // the first look is that of the call itself, the second one its turn's
+		i := &interrupted{model: m, at: 2} // the call itself reads first, then its turn
 		i.by = func() { l.Renew(scaled(3, 3)) }
 		l.vcenter = i
 		l.Renew(scaled(1, 2))
 		time.Sleep(time.Minute)
 		for _, line := range m.begun() {
 			if strings.HasPrefix(line, string(plan.Mark)) {
-				t.Errorf("%s, by a generation that was overtaken", line)
+				t.Errorf("%s, for a generation that was superseded", line)
 			}
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-func TestAGuestThatKeepsHaltingIsNoHotLoop(t *testing.T) {
+func TestAGuestThatKeepsHaltingCausesNoHotLoop(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
@@ -40,7 +40,7 @@ func TestAGuestThatKeepsHaltingIsNoHotLoop(t *testing.T) {
 		l.Renew(c)
 		time.Sleep(time.Second)
 		if all, _ := m.members(c.Ref()); all != 0 {
-			t.Error("that it is not powered on keeps it from being removed")
+			t.Error("it is not removed, because it cannot be powered on")
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestManyLostAtOnceAreRecreatedSlowly(t *testing.T) {
 	})
 }
 
-func TestAPlanThatWaitsForATimeIsMadeAgainThen(t *testing.T) {
+func TestAPlanThatWaitsForATimeIsMadeAgainAtThatTime(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
@@ -103,7 +103,7 @@ func TestAPlanThatWaitsForATimeIsMadeAgainThen(t *testing.T) {
 	})
 }
 
-func TestAPreviewOfAManifestIsOfTheGenerationToCome(t *testing.T) {
+func TestAPreviewOfAManifestIsOfTheNextGeneration(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
@@ -119,7 +119,7 @@ func TestAPreviewOfAManifestIsOfTheGenerationToCome(t *testing.T) {
 	})
 }
 
-// What failed is told on while it is tried again, so that the message does not come and go; but no longer than it can hinder.
+// A failure stays reported during retries, so that the message does not come and go; but no longer than it can hinder.
 func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 	m := newModel(time.Minute)
 	m.took[plan.Clone] = 2 * time.Second
@@ -149,7 +149,7 @@ func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 			return nil
 		})
 		until(t, 75*time.Second, "it is tried again", func() bool { l.Renew(c); return len(m.begun()) > tries })
-		until(t, 10*time.Second, "it is told no more", func() bool { return l.Renew(c).Status.LastMessage == "cloning 2 of 2" })
+		until(t, 10*time.Second, "it is no longer reported", func() bool { return l.Renew(c).Status.LastMessage == "cloning 2 of 2" })
 		until(t, 70*time.Second, "the other is tried again as soon as the first has succeeded", func() bool {
 			l.Renew(c)
 			return len(m.begun()) >= tries+2

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// standStill makes the loop believe that its process stood still for so long.
+// standStill makes the loop believe that its process stood still for that long.
 func (l *Loop) standStill(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -21,7 +21,7 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 		c := call("web", 3)
 		l.Renew(c)
 		until(t, time.Minute, "one member", func() bool { all, _ := m.members(c.Ref()); return all == 1 })
-		l.standStill(2 * time.Second) // shorter ones are none
+		l.standStill(2 * time.Second) // shorter ones don't count
 		if !l.Leased(c.Group.UID, "web-0") {
 			t.Error("the lease ended without a pause")
 		}
@@ -42,7 +42,7 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 	})
 }
 
-func TestASettledGroupIsCalledForSoonAfterAPause(t *testing.T) {
+func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
@@ -54,7 +54,7 @@ func TestASettledGroupIsCalledForSoonAfterAPause(t *testing.T) {
 		}
 		l.standStill(time.Minute)
 		if r := l.Renew(c); r.Resync > 2*time.Second {
-			t.Errorf("nobody acts for it for %s", r.Resync)
+			t.Errorf("no replica acts for it for %s", r.Resync)
 		}
 		time.Sleep(2 * time.Second)
 		if r := l.Renew(c); r.Resync != 30*time.Second || !l.Leased(c.Group.UID, "web-0") {
@@ -67,7 +67,7 @@ func TestEitherClockShowsAPauseAndAClockSetBackShowsNone(t *testing.T) {
 	began := time.Now()
 	woken := began.Round(0).Add(time.Hour) // the monotonic clock stood still, or is not known
 	if elapsed(began, woken) != time.Hour || elapsed(began, began.Add(time.Minute)) != time.Minute {
-		t.Error("a clock is not heeded")
+		t.Error("a clock is ignored")
 	}
 	if elapsed(began, began.Round(0).Add(-time.Hour)) > 0 {
 		t.Error("a clock that is set back is a pause")

@@ -21,7 +21,7 @@ import (
 
 const planted = "#cloud-config\npassword: planted-secret\n"
 
-// withUserData is a call whose group takes user data from a Secret of that name, with what is brought of it.
+// withUserData is a call whose group takes user data from a Secret of that name, and which has that text as a related object.
 func withUserData(c plan.Call, secret string, text string) plan.Call {
 	g := *c.Group
 	g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: secret}}
@@ -33,7 +33,7 @@ func withUserData(c plan.Call, secret string, text string) plan.Call {
 	return c
 }
 
-// manifest is a call as somebody makes it who wants a forecast: it brings no related objects.
+// manifest is a call made for a forecast: it brings no related objects.
 func manifest(c plan.Call) plan.Call {
 	g := *c.Group
 	g.UID, g.Generation = "", 0
@@ -109,11 +109,11 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 	})
 }
 
-func TestAReportTellsWhoWaitsForASlotAndTheLoopTheNextSteps(t *testing.T) {
+func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 	bubble(t, newModel(10*time.Second), Config{Slots: 1}, func(t *testing.T, l *Loop) {
 		l.Renew(call("web", 4))
 		time.Sleep(5 * time.Second)
-		l.Renew(call("db", 1)) // takes the one slot more
+		l.Renew(call("db", 1)) // takes the spare slot
 		l.Renew(call("late", 1))
 		time.Sleep(time.Second)
 		if s := l.Slots(); s != (plan.Slots{Most: 1, Running: 2, Waiting: 2}) {
@@ -142,7 +142,7 @@ func TestAReportTellsWhoWaitsForASlotAndTheLoopTheNextSteps(t *testing.T) {
 			{"db", 10, "1 PowerOn db-0, false"}, // its clone is under way
 			{"late", 10, "1 Clone late-0, 2 PowerOn late-0, false"},
 			{"web", 4, "1 PowerOn web-0, 1 Clone web-1, 1 Clone web-2, 1 Clone web-3, true"},
-			{"nobody", 10, "false"},
+			{"unknown", 10, "false"},
 		} {
 			if got := next(c.name, c.most); got != c.want {
 				t.Errorf("%s: %s, not %s", c.name, got, c.want)
@@ -342,7 +342,7 @@ func TestNeitherTheLogNorAnyReportHoldsUserData(t *testing.T) {
 	})
 }
 
-// The user data of a group that is as good as gone is dropped, and the next call brings it again: that is nothing new.
+// A group that is about to go loses its user data, and the next call brings it again: this is no change.
 func TestADeletionForgetsNoFailureForUserDataThatIsBroughtAgain(t *testing.T) {
 	m := newModel(0)
 	m.setFault(func(_ plan.Ref, a plan.Action) error {
@@ -365,7 +365,7 @@ func TestADeletionForgetsNoFailureForUserDataThatIsBroughtAgain(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if finalized < 40 {
-			t.Errorf("%d of 60 calls were told that it is finalized", finalized)
+			t.Errorf("%d of 60 calls returned finalized", finalized)
 		}
 	})
 }

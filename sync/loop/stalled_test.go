@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-func TestActionsThatStandStillTakeNoSlotAndOthersProceed(t *testing.T) {
+func TestStalledActionsTakeNoSlotAndOthersProceed(t *testing.T) {
 	m := newModel(time.Second)
 	m.took[plan.PowerOn] = 24 * time.Hour
 	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {
@@ -17,7 +17,7 @@ func TestActionsThatStandStillTakeNoSlotAndOthersProceed(t *testing.T) {
 		l.Renew(a)
 		until(t, time.Minute, "the slots are taken", func() bool { return strings.Count(strings.Join(m.begun(), "\n"), "PowerOn") == 2 })
 		l.Renew(b)
-		until(t, time.Minute, "and the one more", func() bool { return strings.Count(strings.Join(m.begun(), "\n"), "PowerOn") == 3 })
+		until(t, time.Minute, "and the spare one", func() bool { return strings.Count(strings.Join(m.begun(), "\n"), "PowerOn") == 3 })
 		m.mu.Lock()
 		m.took[plan.PowerOn] = time.Second
 		m.mu.Unlock()
@@ -54,7 +54,7 @@ func TestActionsThatStandStillTakeNoSlotAndOthersProceed(t *testing.T) {
 	})
 }
 
-func TestAnActionThatStandsStillGivesItsSlotBackWithoutALease(t *testing.T) {
+func TestAStalledActionReturnsItsSlotWithoutALease(t *testing.T) {
 	m := newModel(time.Second)
 	m.took[plan.PowerOn] = 24 * time.Hour
 	bubble(t, m, Config{Slots: 1, Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {

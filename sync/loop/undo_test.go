@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Somebody with the token sent a generation that nobody applied, and the members' stamps have it.
-func TestAnUndoneGenerationIsNotRememberedEither(t *testing.T) {
+// A caller with the token sent a generation that was never applied, and the members' stamps have it.
+func TestTheLoopForgetsAnUndoneGeneration(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		forged, real := call("web", 2), call("web", 3)
@@ -17,7 +17,7 @@ func TestAnUndoneGenerationIsNotRememberedEither(t *testing.T) {
 		l.Renew(forged)
 		until(t, time.Second, "up", func() bool { _, on := m.members(real.Ref()); return on == 2 })
 		if r := l.Renew(real); r.Status.DesiredReplicas != 2 {
-			t.Fatalf("the real call counts without being told so: %d desired", r.Status.DesiredReplicas)
+			t.Fatalf("the real call counts without the annotation: %d desired", r.Status.DesiredReplicas)
 		}
 		real.Group.Annotations = map[string]string{v1alpha1.AnnotationUndoGeneration: strconv.Itoa(v1alpha1.MaxGeneration)}
 		l.Renew(real)

@@ -39,7 +39,7 @@ func TestAFinalizeWithoutDeletionTimestampRemovesNothing(t *testing.T) {
 			t.Errorf("%d members, %d on; begun %v", all, on, m.begun()[begun:])
 		}
 		if reports := l.Groups(); len(reports) != 0 {
-			t.Errorf("the lease of the last sync is over, and is told as %+v", reports)
+			t.Errorf("the lease of the last sync is over, and is reported as %+v", reports)
 		}
 		l.Renew(call("web", 4)) // the label is back
 		until(t, time.Minute, "scaled up", func() bool { _, on := m.members(c.Ref()); return on == 4 })
@@ -59,7 +59,7 @@ func TestAGroupThatAnotherControllerSelectsIsKept(t *testing.T) {
 			l.Renew(c)
 			time.Sleep(2 * time.Second)
 			if r := l.Renew(unselecting(c)); r.Finalized {
-				t.Fatal("it is let go")
+				t.Fatal("it is released")
 			}
 			time.Sleep(2 * time.Second)
 		}
@@ -85,7 +85,7 @@ func TestAGroupWithoutVMsIsReleasedWhenEveryLeaseIsOver(t *testing.T) {
 			}
 			reads := m.reads()
 			var r plan.Result
-			took := until(t, 3*time.Minute, "let go", func() bool {
+			took := until(t, 3*time.Minute, "released", func() bool {
 				u := unselecting(c)
 				u.Children = c.Children
 				r = l.Renew(u)
@@ -111,26 +111,26 @@ func TestTheTimeUntilReleaseRestartsWithEachSync(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 0)
-		letGo := func(of time.Duration) {
+		release := func(of time.Duration) {
 			t.Helper()
-			if took := until(t, 3*time.Minute, "let go", func() bool { return l.Renew(unselecting(c)).Finalized }); took < of {
-				t.Errorf("let go after %s, not %s", took, of)
+			if took := until(t, 3*time.Minute, "released", func() bool { return l.Renew(unselecting(c)).Finalized }); took < of {
+				t.Errorf("released after %s, not %s", took, of)
 			}
 		}
-		letGo(90 * time.Second)
-		letGo(90 * time.Second) // the finalizer was taken off, and came back
+		release(90 * time.Second)
+		release(90 * time.Second) // the finalizer was taken off, and came back
 		l.Renew(c)
-		letGo(90 * time.Second)
+		release(90 * time.Second)
 		time.Sleep(31 * time.Second) // in which other replicas may have been called
-		letGo(90 * time.Second)
+		release(90 * time.Second)
 		if n := m.reads(); n != 4 {
 			t.Errorf("%d fresh reads for four times", n)
 		}
 	})
 }
 
-// A fresh read that was begun before the deletion says nothing of what came in between.
-func TestAReadForOneEndIsNoneForAnother(t *testing.T) {
+// A fresh read begun before the deletion shows nothing of what came in between.
+func TestAReadBeforeTheDeletionDoesNotCountForIt(t *testing.T) {
 	m := newModel(time.Second)
 	m.took[plan.ConfirmGone] = 10 * time.Second
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
@@ -180,7 +180,7 @@ func TestAPreviewOfAGroupThatIsNotSelectedShowsNoStep(t *testing.T) {
 			t.Errorf("the preview of a deletion shows %+v %v", outlook.Steps, err)
 		}
 		if r := l.Renew(c); r.Finalized || r.Refusal != nil {
-			t.Errorf("a preview changed what is wanted: %+v", r)
+			t.Errorf("a preview changed the desired state: %+v", r)
 		}
 	})
 }

@@ -42,7 +42,7 @@ func TestTheDocsListEveryMetricWithItsLabelsAndNoOther(t *testing.T) {
 		delete(documented, name)
 	}
 	for name := range documented {
-		t.Errorf("docs tell of %s, and there is no such metric", name)
+		t.Errorf("docs name %s, which does not exist", name)
 	}
 }
 
@@ -80,12 +80,12 @@ func TestNamesFollowPrometheus(t *testing.T) {
 	}
 }
 
-// What is registered elsewhere is in no list, and in no docs.
-func TestMetricsAreRegisteredHereAlone(t *testing.T) {
+// A metric registered elsewhere is missing from the list and the docs.
+func TestMetricsAreRegisteredOnlyHere(t *testing.T) {
 	made := regexp.MustCompile(`promauto\.|prometheus\.(New(Counter|Gauge|Histogram|Summary|Untyped|Desc)|Must)`)
 	walk(t, "../..", ".go", func(path, text string) {
 		if !strings.HasSuffix(path, "_test.go") && !strings.Contains(filepath.ToSlash(path), "sync/metrics/") && made.MatchString(text) {
-			t.Errorf("%s makes a metric: let package metrics do that", path)
+			t.Errorf("%s registers a metric: let package metrics do that", path)
 		}
 	})
 }
@@ -99,12 +99,12 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 	walk(t, "../../manifests/components/monitoring", ".yaml", func(path, text string) {
 		for _, n := range name.FindAllString(text, -1) {
 			if found++; !exists[regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(n, "")] {
-				t.Errorf("%s asks for %s, which does not exist", path, n)
+				t.Errorf("%s queries %s, which does not exist", path, n)
 			}
 		}
 	})
 	if found == 0 {
-		t.Error("no alert asks for a metric: does this test still look in the right place?")
+		t.Error("no alert queries a metric: does this test still look in the right place?")
 	}
 }
 

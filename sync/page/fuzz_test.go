@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// shape is the tree of a page without its texts: elements and the names of their attributes, each in its place.
+// shape is the tree of a page without its text: elements and the names of their attributes, in order.
 func shape(t testing.TB, body string) string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
@@ -42,7 +42,7 @@ func shape(t testing.TB, body string) string {
 	return b.String()
 }
 
-// links are the addresses that a page leads to, or loads.
+// links are the addresses that a page links to, or loads.
 func links(t *testing.T, body string) (all []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
@@ -59,7 +59,7 @@ func links(t *testing.T, body string) (all []string) {
 	return all
 }
 
-// hostile is a source whose every text has that word, wherever a person in Kubernetes or vCenter could put it.
+// hostile is a source with that word in every text that a user of Kubernetes or vCenter can set.
 func hostile(word string) *source {
 	g := report(word, word, v1alpha1.PhaseError, word)
 	g.Faults[1].Condition, g.Faults[1].VM, g.Members[1].Reason, g.Actions[1].Result = word, word, "Why"+word, "Result"+word
@@ -67,8 +67,8 @@ func hostile(word string) *source {
 	return &source{groups: []plan.Report{g}, health: plan.Health{Trouble: &plan.Fault{Reason: "Reason" + word, Message: word}}}
 }
 
-// FuzzNamesNeverBecomeMarkup shows pages with a word in every name and message, and the same with a plain one: they have the same
-// elements with the same attributes, lead nowhere else than to this server, and have nothing that cannot be printed.
+// FuzzNamesNeverBecomeMarkup renders pages with a word in every name and message, and again with a plain one: both have the same
+// elements and attributes, link only to this server, and contain only printable characters.
 func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 	for _, word := range []string{"web", "<b>", "</td></table><script>alert(1)</script>", `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, "javascript:alert(1)", "//evil.example/",
 		"\u202egnp.exe", "a\u2066b\u2069", "\x00\x1b[31m", "-->", "<!--", "]]>", "&lt;", "&#x3c;script&#x3e;", "{{.}}", "`", "\\", "../..", "%2e%2e/", "a/b", "?q=x#y", "\xff\xfe", "\u2028", "</title>",
@@ -100,11 +100,11 @@ func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 			p.ServeHTTP(w, r)
 			body := w.Body.String()
 			if got := shape(t, body); got != shapes[as] {
-				t.Errorf("%s with %q has other elements:\n%s\n%s", u, word, got, shapes[as])
+				t.Errorf("%s with %q has different elements:\n%s\n%s", u, word, got, shapes[as])
 			}
 			for _, to := range links(t, body) {
 				if u, err := url.Parse(to); to != "#main" && (err != nil || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.HasPrefix(to, `/\`) || u.Host != "") {
-					t.Errorf("%s with %q leads to %q", u, word, to)
+					t.Errorf("%s with %q links to %q", u, word, to)
 				}
 			}
 			for _, r := range body {
@@ -119,17 +119,17 @@ func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 		if asked = strings.TrimSpace(asked); asked != "" && !strings.Contains(strings.ToLower(word+"/"+word), strings.ToLower(asked)) {
 			check(query(asked), "/?q=no+such")
 		}
-		if !strings.ContainsAny(word, "/.") { // the router makes another path of these
+		if !strings.ContainsAny(word, "/.") { // the router cleans such paths
 			check(&url.URL{Path: groupPath + word + "/" + word}, groupPath+"plain/plain")
 		}
 		if got := shape(t, form(asked)); got != shapes["form"] {
-			t.Errorf("the form that was asked for with %q has other elements: %s", asked, got)
+			t.Errorf("the form shown for %q has different elements: %s", asked, got)
 		}
 	})
 }
 
-// No name of a group, whatever it is, makes the page of another one.
-func TestTheLinkOfAGroupLeadsToIt(t *testing.T) {
+// Whatever its name, a group's link never opens the page of another one.
+func TestAGroupsLinkOpensItsPage(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"web", "a/b", "a b", "%2e%2e", "ü", "a?b#c", "<b>"} {
 		_, body, _ := get(New(Config{Source: hostile(name)}), "/", "")

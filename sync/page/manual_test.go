@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Every reason that the server gives leads to where it is explained.
-func TestEveryReasonLeadsToTheDocumentation(t *testing.T) {
+// Every reason that the server reports links to its explanation.
+func TestEveryReasonLinksToTheDocumentation(t *testing.T) {
 	t.Parallel()
 	constant := regexp.MustCompile(`(?m)^\s+[Rr]eason\w+ += "(\w+)"`)
 	paths, err := filepath.Glob("../../vsphere/vcfault/*.go")
@@ -29,7 +29,7 @@ func TestEveryReasonLeadsToTheDocumentation(t *testing.T) {
 		for _, found := range constant.FindAllStringSubmatch(string(text), -1) {
 			seen++
 			if theManual().reason(found[1]).Link == "" && !slices.Contains([]string{"Reconciled", "Reconciling", "Updating", "Finalizing", "Connected", "AsExpected"}, found[1]) {
-				t.Errorf("%s: the reason %s leads nowhere", path, found[1])
+				t.Errorf("%s: the reason %s has no link", path, found[1])
 			}
 		}
 	}
@@ -47,8 +47,8 @@ func TestEveryReasonLeadsToTheDocumentation(t *testing.T) {
 	}
 }
 
-// A link of a document, as of a page that names a reason, leads to something that is there.
-func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
+// Links in the documents, and from pages that name a reason, have a target.
+func TestEveryLinkInTheDocumentationHasATarget(t *testing.T) {
 	t.Parallel()
 	ids, all := map[string]bool{}, map[string][]string{}
 	p := New(Config{Source: &source{}})
@@ -59,13 +59,13 @@ func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
 			t.Fatal(name, code, err)
 		}
 		if strings.Count(body, "<table>") != strings.Count(body, "</table>") || strings.Contains(textOf(t, body), "](") || strings.Contains(textOf(t, body), "<a ") {
-			t.Errorf("%s is not rendered well", name)
+			t.Errorf("%s is rendered wrong", name)
 		}
 		ids[docsPath+name] = true
 		for n := range root.Descendants() {
 			if id := attribute(n, "id"); id != "" {
 				if ids[docsPath+name+"#"+id] {
-					t.Errorf("%s has %s twice", name, id)
+					t.Errorf("%s has the id %s twice", name, id)
 				}
 				ids[docsPath+name+"#"+id] = true
 			}
@@ -78,13 +78,13 @@ func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
 	for name, links := range all {
 		for _, to := range links {
 			if seen++; !ids[to] {
-				t.Errorf("%s leads to %s, which is not there", name, to)
+				t.Errorf("%s links to %s, which does not exist", name, to)
 			}
 		}
 	}
 	for name, r := range theManual().reasons {
 		if !ids[r.Link] {
-			t.Errorf("%s leads to %s, which is not there", name, r.Link)
+			t.Errorf("%s links to %s, which does not exist", name, r.Link)
 		}
 	}
 	if seen < 50 {
@@ -92,7 +92,7 @@ func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
 	}
 }
 
-func TestMarkdownBecomesMarkup(t *testing.T) {
+func TestMarkdownIsRenderedAsHTML(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"# A `b` <c>":                             "<h1 id=\"a-b-c\">A <code>b</code> &lt;c&gt;</h1>\n",

@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// source is what a test has the page show.
+// source is the data that a test has the page show.
 type source struct {
 	groups  []plan.Report
 	unknown bool
@@ -61,7 +61,7 @@ func next(word string) func(types.UID, int) plan.Outlook {
 	}
 }
 
-// get asks a page, as a browser does that shows a page with that ETag.
+// get requests a page like a browser that has a page with that ETag.
 func get(p http.Handler, path, tag string) (code int, body string, header http.Header) {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if tag != "" {
@@ -73,7 +73,7 @@ func get(p http.Handler, path, tag string) (code int, body string, header http.H
 	return w.Code, string(text), w.Result().Header
 }
 
-// textOf is what a person reads on a page.
+// textOf is the visible text of a page.
 func textOf(t testing.TB, body string) string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
@@ -89,7 +89,7 @@ func textOf(t testing.TB, body string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-func TestAGroupsPageTellsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
+func TestAGroupsPageShowsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Source: &source{groups: []plan.Report{report("shop", "web", v1alpha1.PhaseError, "x")}}, Version: "v1", Next: next("x")})
 	code, body, _ := get(p, "/ui/groups/shop/web", "")
@@ -110,7 +110,7 @@ func TestAGroupsPageTellsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 	}
 }
 
-func TestAnOrdinaryRollIsNoHindrance(t *testing.T) {
+func TestAnOrdinaryRollIsNotShownAsAHindrance(t *testing.T) {
 	t.Parallel()
 	g := report("shop", "web", v1alpha1.PhasePending, "x")
 	g.Faults = []plan.FaultReport{
@@ -132,7 +132,7 @@ func TestAnOrdinaryRollIsNoHindrance(t *testing.T) {
 	}
 }
 
-func TestTheOverviewListsWhatWaitsForAPersonFirst(t *testing.T) {
+func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 	t.Parallel()
 	s := &source{slots: plan.Slots{Most: 8, Running: 7, Waiting: 2}, health: plan.Health{Known: true}, groups: []plan.Report{
 		report("a", "runs", v1alpha1.PhaseRunning, ""), report("b", "elsewhere", "", ""), report("c", "pends", v1alpha1.PhasePending, ""), report("d", "fails", v1alpha1.PhaseError, "")}}
@@ -143,7 +143,7 @@ func TestTheOverviewListsWhatWaitsForAPersonFirst(t *testing.T) {
 		"fails d 1 of 2 cloning TemplateNotFound", "pends c", "elsewhere b 2 VMs", "runs a", "Recent actions", "2026-11-22 09:00:00 UTC Destroy d/fails fails-9 scale-in ok", "Clone a/runs runs-8 because DatastoreFull full"} {
 		next := strings.Index(text[at:], want)
 		if next < 0 {
-			t.Fatalf("it does not say %q at its place: %s", want, text)
+			t.Fatalf("it does not say %q in order: %s", want, text)
 		}
 		at += next
 	}
@@ -180,7 +180,7 @@ func many(n int) []plan.Report {
 	return all
 }
 
-func TestTheOverviewIsFilteredAndHasPages(t *testing.T) {
+func TestTheOverviewHasFiltersAndPages(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Source: &source{groups: many(2000)}})
 	for path, want := range map[string]string{
@@ -203,11 +203,11 @@ func TestTheOverviewIsFilteredAndHasPages(t *testing.T) {
 	}
 	_, body, _ := get(p, "/", "")
 	if first := strings.Index(body, "group-0007"); first < 0 || first > strings.Index(body, "group-0000") {
-		t.Error("groups that wait for a person don't come first")
+		t.Error("groups that need an operator don't come first")
 	}
 }
 
-// summary says how many rows of how many a page of the overview has, and where its links lead.
+// summary is the number of rows on a page of the overview, their total, and the targets of its links.
 func summary(t *testing.T, body string) string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
@@ -265,7 +265,7 @@ func TestMembersOfALargeGroupHavePages(t *testing.T) {
 	}
 }
 
-func TestABrowserGetsOnlyWhatChanged(t *testing.T) {
+func TestAnUnchangedPageIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	s := &source{groups: []plan.Report{report("shop", "web", v1alpha1.PhaseRunning, "")}}
 	p := New(Config{Source: s})
@@ -284,7 +284,7 @@ func TestABrowserGetsOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-func TestAForecastServesAllWhoLookWithinASecond(t *testing.T) {
+func TestRequestsWithinASecondShareAForecast(t *testing.T) {
 	t.Parallel()
 	made := 0
 	p := New(Config{Source: &source{groups: []plan.Report{report("shop", "web", v1alpha1.PhasePending, ""), report("shop", "up", v1alpha1.PhaseRunning, ""), report("shop", "there", "", "")}},
@@ -310,7 +310,7 @@ func TestAForecastServesAllWhoLookWithinASecond(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerTellsTheBrowserToLoadAndRunNothingElse(t *testing.T) {
+func TestEveryAnswerForbidsTheBrowserToLoadAndRunAnythingElse(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Source: &source{groups: []plan.Report{report("shop", "web", v1alpha1.PhaseError, "")}}, SignedIn: func(*http.Request) bool { return true }})
 	for path, want := range map[string]int{"/": 200, "/ui/groups/shop/web": 200, "/ui/docs/troubleshooting": 200, "/ui/assets/style.css": 200, "/ui/assets/page.js": 200,
@@ -344,18 +344,18 @@ func TestEveryAnswerTellsTheBrowserToLoadAndRunNothingElse(t *testing.T) {
 		}
 	}
 	if _, body, _ := get(p, "/", ""); !strings.Contains(body, `action="/ui/sign-out"`) {
-		t.Error("whoever is signed in can't sign out")
+		t.Error("a browser that is signed in can't sign out")
 	}
 }
 
-func TestWhileVCenterIsUnknownAGroupMayExist(t *testing.T) {
+func TestNoGroupIsReportedMissingWhileVCenterIsUnknown(t *testing.T) {
 	t.Parallel()
 	if code, body, _ := get(New(Config{Source: &source{unknown: true}}), "/ui/groups/shop/web", ""); code != 503 || !strings.Contains(body, "inventory is unknown") {
 		t.Errorf("%d %s", code, body)
 	}
 }
 
-func TestTheFormLeadsBackToWhereItWasAskedFor(t *testing.T) {
+func TestTheFormLeadsBackToTheRequestedPage(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Source: &source{}, Version: "v1.2.3"})
 	w := httptest.NewRecorder()

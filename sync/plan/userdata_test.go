@@ -100,7 +100,7 @@ func TestUserDataIsTakenVerbatimAndItsDigestDistinguishesTexts(t *testing.T) {
 		t.Errorf("%+v %+v %+v", one, same, other)
 	}
 	if large := r.Take([]byte(strings.Repeat("- a line that shrinks\n", 20_000))); large.Fault != nil {
-		t.Errorf("440 kB that shrink: %+v", large.Fault)
+		t.Errorf("440 kB that compress well: %+v", large.Fault)
 	}
 }
 
@@ -124,14 +124,14 @@ func unpack(t *testing.T, encoded string) string {
 	return string(plain)
 }
 
-func FuzzUserDataComesOutOfItsEncodingAsItWasAndIsNoLargerThanForetold(f *testing.F) {
+func FuzzUserDataDecodesAsItWasAndIsNoLargerThanPredicted(f *testing.F) {
 	for _, text := range []string{"", "#cloud-config\n", "## template: jinja\n{{ ds.meta_data.ordinal }}", "\x00\xff", strings.Repeat("x", 70_000)} {
 		f.Add(text, uint64(0))
 	}
 	f.Add("", uint64(100_000))
 	f.Fuzz(func(t *testing.T, text string, noise uint64) {
 		random := rand.New(rand.NewPCG(noise, 1))
-		more := make([]byte, noise%200_000) // what does not shrink
+		more := make([]byte, noise%200_000) // incompressible
 		for i := range more {
 			more[i] = byte(random.Uint32())
 		}

@@ -70,7 +70,7 @@ func TestAFileThatIsBeingRewrittenIsReadWhole(t *testing.T) {
 	now := time.Now()
 	write(token[:16], now)
 	parts := []string{token[:20], token[:20], token}
-	text, err := whole(path, func(time.Duration) { // somebody keeps writing
+	text, err := whole(path, func(time.Duration) { // another process keeps writing
 		if len(parts) > 0 {
 			now = now.Add(time.Millisecond)
 			write(parts[0], now)
@@ -86,7 +86,7 @@ func TestAFileThatIsBeingRewrittenIsReadWhole(t *testing.T) {
 	}
 }
 
-func TestAHangingFileSystemBlocksOneReaderAlone(t *testing.T) {
+func TestAHangingFileSystemBlocksOnlyOneReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shared{running: map[string]*reading{}}
 		release, begun := make(chan struct{}), 0

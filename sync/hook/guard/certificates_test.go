@@ -53,16 +53,16 @@ func TestAReplacedCertificateIsUsedAtOnceAndABrokenOneNever(t *testing.T) {
 		was := strings.Count(d.log.String(), "still using the one before")
 		for range 5 {
 			if got := d.shownTo(); got != before {
-				t.Errorf("%s: shown is %s", name, got)
+				t.Errorf("%s: the certificate is %s", name, got)
 			}
 		}
 		if n := strings.Count(d.log.String(), "still using the one before") - was; n != 1 {
-			t.Errorf("%s: said %d times: %s", name, n, d.log)
+			t.Errorf("%s: logged %d times: %s", name, n, d.log)
 		}
 	}
 	v.swap(other)
 	if after := d.shownTo(); after == before || !strings.Contains(d.log.String(), "reloaded the certificate") {
-		t.Errorf("shown is still %s", after)
+		t.Errorf("the certificate is still %s", after)
 	}
 	if strings.Contains(d.log.String(), "PRIVATE") {
 		t.Error("the log has a key")
@@ -185,7 +185,7 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 		files["ca.crt"] = broken
 		v.swap(files)
 		if pool := d.guard.callers.now().pool; pool == nil || !pool.Equal(x509.NewCertPool()) {
-			t.Error("without an authority the system's are trusted, or another")
+			t.Error("without an authority, the system's or another one is trusted")
 		}
 		for _, by := range []*authority{callers, others} {
 			if got := d.code(client(t, a, by.client(x509.ExtKeyUsageClientAuth, later())), "POST", right); got != 0 {
@@ -194,7 +194,7 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 		}
 	}
 	if n := strings.Count(d.log.String(), "no authority of callers left"); n != 2 {
-		t.Errorf("said %d times: %s", n, d.log)
+		t.Errorf("logged %d times: %s", n, d.log)
 	}
 }
 

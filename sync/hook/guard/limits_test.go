@@ -118,7 +118,7 @@ func TestAnIdleConnectionIsClosed(t *testing.T) {
 		conn := dial(t, d)
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		if answer := cutOff(t, conn); !strings.Contains(answer, "200 OK") {
-			t.Errorf("answered is %q", answer)
+			t.Errorf("the answer is %q", answer)
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestALargeHeaderIsRefused(t *testing.T) {
 	conn := dial(t, d)
 	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Large: %s\r\n\r\n", strings.Repeat("x", 32<<10))
 	if answer := cutOff(t, conn); !strings.Contains(answer, "431 ") {
-		t.Errorf("answered is %q", answer)
+		t.Errorf("the answer is %q", answer)
 	}
 }
 

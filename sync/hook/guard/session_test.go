@@ -119,7 +119,7 @@ func TestWithoutACookieABrowserGetsTheFormAndAProgramARefusal(t *testing.T) {
 	}
 }
 
-func TestAWrongTokenSignsNobodyIn(t *testing.T) {
+func TestAWrongTokenDoesNotSignIn(t *testing.T) {
 	t.Parallel()
 	_, cfg := tokenFiles(t, first, "", reader)
 	d := open(t, withBrowser(cfg), generous)
@@ -136,7 +136,7 @@ func TestAWrongTokenSignsNobodyIn(t *testing.T) {
 		t.Errorf("%v were counted; the log says %s", n, d.log)
 	}
 	if d.calls.Load() != 0 {
-		t.Error("somebody got in")
+		t.Error("a request got in")
 	}
 }
 
@@ -164,7 +164,7 @@ func TestACookieIsForThisHostOnlyAndHasNoToken(t *testing.T) {
 			strings.Contains(got.Raw, reader) || strings.Contains(got.Raw, hex.EncodeToString(digest[:])) {
 			t.Errorf("%s", got.Raw)
 		}
-		if encrypted { // one that was set without TLS may be anybody's who can change the traffic
+		if encrypted { // one set without TLS may come from anyone who can change the traffic
 			if r, _ := d.send(c, "GET", "/", "", http.Header{"Cookie": {"vmgroup=" + got.Value}}); r.StatusCode != 401 {
 				t.Errorf("a cookie of plain HTTP: %d", r.StatusCode)
 			}
@@ -235,7 +235,7 @@ func TestACookieIsValidAtEveryReplicaAndAsLongAsItsToken(t *testing.T) {
 
 func TestWithMTLSABrowserNeedsACertificateAsWell(t *testing.T) {
 	t.Parallel()
-	a, stranger := newAuthority(t), newAuthority(t)
+	a, other := newAuthority(t), newAuthority(t)
 	files := pairFiles(a)
 	files["token"], files["reader"], files["ca.crt"] = []byte(first), []byte(reader), a.pem()
 	v := newVolume(t, files)
@@ -251,7 +251,7 @@ func TestWithMTLSABrowserNeedsACertificateAsWell(t *testing.T) {
 	if r, text := d.send(with, "GET", "/", "", nil); r.StatusCode != 401 || text != "form, denied false" {
 		t.Errorf("with a certificate alone: %d %s", r.StatusCode, text)
 	}
-	for name, c := range map[string]*http.Client{"none": client(t, a, nil), "another authority's": client(t, a, stranger.client(x509.ExtKeyUsageClientAuth, later()))} {
+	for name, c := range map[string]*http.Client{"none": client(t, a, nil), "another authority's": client(t, a, other.client(x509.ExtKeyUsageClientAuth, later()))} {
 		for _, request := range []string{"GET /", "GET /ui/assets/style.css", "POST /ui/sign-in"} {
 			method, path, _ := strings.Cut(request, " ")
 			if r, text := d.send(c, method, path, "token="+reader, in); r.StatusCode == 200 || r.StatusCode == 303 || strings.Contains(text, "form") {
@@ -303,7 +303,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhoeverSignsInIsLedToAPageOfThisServer(t *testing.T) {
+func TestSigningInRedirectsOnlyToThisServer(t *testing.T) {
 	t.Parallel()
 	b := withBrowser(Config{}).Browser
 	for to, want := range map[string]string{
@@ -312,7 +312,7 @@ func TestWhoeverSignsInIsLedToAPageOfThisServer(t *testing.T) {
 		"/\t/evil.example": "/", "/ui/\r\nSet-Cookie: a=b": "/", "javascript:alert(1)": "/", "//user@/ui/": "/", "/%2f%2fevil.example": "/", "ui/": "/", "?": "/",
 	} {
 		if got := b.within(to); got != want {
-			t.Errorf("%q leads to %q, not %q", to, got, want)
+			t.Errorf("%q redirects to %q, not %q", to, got, want)
 		}
 	}
 }

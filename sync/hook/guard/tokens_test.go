@@ -33,7 +33,7 @@ func TestOnlyCallersWithAValidTokenAreAdmitted(t *testing.T) {
 		want                  int
 	}{
 		{"POST", right, 200},
-		{"POST", "bearer  " + first, 200}, // RFC 9110: the scheme's case does not matter, spaces may be several
+		{"POST", "bearer  " + first, 200}, // RFC 9110: the scheme's case does not matter, nor the number of spaces
 		{"POST", "Bearer " + second, 200},
 		{"GET", right, 200},
 		{"GET", "Bearer " + reader, 200},
@@ -65,7 +65,7 @@ func TestOnlyCallersWithAValidTokenAreAdmitted(t *testing.T) {
 		t.Errorf("%d got in", n)
 	}
 	if a, b, c := d.counted(noToken), d.counted(wrongToken), d.counted(onlyReads); a != 6 || b != 4 || c != 3 {
-		t.Errorf("counted are %v without, %v with a wrong one, %v readers", a, b, c)
+		t.Errorf("counted: %v without, %v with a wrong one, %v readers", a, b, c)
 	}
 	twice, _ := http.NewRequest("POST", d.url, nil)
 	twice.Header["Authorization"] = []string{"Bearer wrong-token-of-hooks", right}
@@ -95,7 +95,7 @@ func TestATokenChangesWithoutAGapAndTheOldOneIsInvalidAtOnce(t *testing.T) {
 	}
 }
 
-// Emptying the file is the quickest way to lock out whoever holds the token: so no former token stays valid.
+// Emptying the file is the quickest way to lock out a holder of the token: so no former token stays valid.
 func TestWithoutATokenNoCallerIsAdmitted(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string][]byte{
@@ -143,7 +143,7 @@ func TestAnInvalidTokenDoesNotAffectTheOther(t *testing.T) {
 	// A reader that is given the hooks' token must not become a caller.
 	v.swap(map[string][]byte{"token": []byte(first), "token-next": []byte(second), "reader": []byte(second)})
 	if a, b, c := d.code(c, "POST", right), d.code(c, "POST", "Bearer "+second), d.code(c, "GET", "Bearer "+second); a != 200 || b != 403 || c != 200 {
-		t.Errorf("the hooks' %d, the shared one %d and to read %d", a, b, c)
+		t.Errorf("the hooks' %d, the shared one %d, and %d to read", a, b, c)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestInvalidTokensAreRefusedAtStart(t *testing.T) {
 		}
 		for _, text := range given {
 			if text != "" && strings.Contains(err.Error(), text) {
-				t.Errorf("it tells the token: %v", err)
+				t.Errorf("it shows the token: %v", err)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func TestAnUnauthenticatedBodyIsNotRead(t *testing.T) {
 		_ = conn.Close()
 	}
 	if d.calls.Load() > 0 {
-		t.Error("somebody got in")
+		t.Error("a request got in")
 	}
 }
 
@@ -256,7 +256,7 @@ func TestManyRefusalsAreFewLogLines(t *testing.T) {
 		t.Error("the log has the token tried, which may be that of another server")
 	}
 	if n := d.counted(wrongToken); n != 50 {
-		t.Errorf("counted are %v", n)
+		t.Errorf("counted: %v", n)
 	}
 }
 
