@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Two replicas mark different members at once, and each hears of the other's mark before its own has returned. If both took
+// Two replicas mark different members at once, and each sees the other's mark before its own has returned. If both took
 // down the other's, two would be down where one may be. (Found by the model in test/world, seed 102521.)
 func TestNoServingMemberIsTakenDownWhileAMarkIsInProgress(t *testing.T) {
 	for _, why := range []plan.Why{plan.WhyUpdate, plan.WhyPowerCycle} {
@@ -26,13 +26,13 @@ func TestNoServingMemberIsTakenDownWhileAMarkIsInProgress(t *testing.T) {
 			return r.Wants(theirs.Name, plan.PowerOff) || r.Wants(theirs.Name, plan.ShutdownGuest)
 		}
 		if !takesDown() {
-			t.Fatalf("%s: the marked member is not taken down: the test tells nothing", why)
+			t.Fatalf("%s: the marked member is not taken down: the test proves nothing", why)
 		}
 		o.Pending = map[string]plan.Pending{ours.Name: {Op: plan.Mark, Ordinal: ours.Ordinal, MoRef: ours.MoRef, State: plan.Running, Why: why}}
 		if takesDown() {
 			t.Errorf("%s: a member that serves is taken down by another replica's mark, while that of ours is under way", why)
 		}
-		theirs.Power = plan.PoweredOff // it is carried through
+		theirs.Power = plan.PoweredOff // it is carried out
 		if r := planner.Make(o); len(r.Actions) == 0 {
 			t.Errorf("%s: what is down already waits", why)
 		}

@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// BenchmarkPlanOfAThousandMembers makes the plan of the largest group: settled, and at the beginning of a roll. ns/op
-// beside that of a group of ten, times a hundred, says whether it grows faster than the group does.
+// BenchmarkPlanOfAThousandMembers makes the plan of the largest group: settled, and at the beginning of a roll. Its ns/op,
+// compared with a hundred times those of a group of ten, show whether it grows faster than the group.
 func BenchmarkPlanOfAThousandMembers(b *testing.B) {
 	up := func(n int32) plan.Observed {
 		o := observed(n)

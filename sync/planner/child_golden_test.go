@@ -31,8 +31,8 @@ func portOf(n int32) *int32 { return &n }
 
 var web = []v1alpha1.ServicePort{{Name: "http", Port: 80, TargetPort: portOf(8080), AppProtocol: "http"}, {Name: "dns", Port: 53, Protocol: "UDP"}}
 
-// What is sent to Kubernetes, for people to read. Each file is a List: kubectl apply takes it.
-func TestChildrenAreAsTheGoldenFilesHaveThem(t *testing.T) {
+// The children as sent to Kubernetes, for people to read. Each file is a List, which kubectl apply accepts.
+func TestChildrenMatchTheGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]plan.Observed{
 		"plain": func() plan.Observed {

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// object is a child as a Kubernetes object; for one that is to stay, what was applied last.
+// object is a child as a Kubernetes object; for one that stays, the last applied one.
 func object(t interface{ Fatal(...any) }, c *plan.Child) map[string]any {
 	o := map[string]any{}
 	text := c.LastApplied
@@ -69,7 +69,7 @@ func apply(t interface{ Fatal(...any) }, o *plan.Observed, r *plan.Result) {
 	}
 }
 
-// anyAddress draws what a guest may report, sense or nonsense.
+// anyAddress draws an address as a guest may report it, valid or not.
 func anyAddress(t *rapid.T) string {
 	return rapid.OneOf(rapid.SampledFrom([]string{"127.0.0.1", "169.254.1.1", "fe80::1", "fe80::1%eth0", "::1", "::", "0.0.0.0", "224.0.0.1",
 		"ff02::1", "255.255.255.255", "::ffff:10.1.1.1", "10.0.0.010", "{{ x }}", "", "\"", "fd00::1%1", "2001:DB8:0::1"}),
@@ -90,7 +90,7 @@ func anyServed(t *rapid.T) plan.Observed {
 		s.Ports = append(s.Ports, p)
 	}
 	o.Group.Spec.Service = &s
-	if len(o.Group.Validate()) > 0 { // from which nothing is made
+	if len(o.Group.Validate()) > 0 { // which has no children
 		s.Type, s.Ports = v1alpha1.ServiceHeadless, nil
 	}
 	o.Group.Spec.Inventory = rapid.SampledFrom([]v1alpha1.Inventory{"", v1alpha1.InventoryConfigMap, v1alpha1.InventoryNone}).Draw(t, "inventory")
@@ -109,7 +109,7 @@ func anyServed(t *rapid.T) plan.Observed {
 	return o
 }
 
-// unstorable says where an object holds what the API server stores otherwise, or Metacontroller merges wrongly.
+// unstorable says where an object has a value that the API server stores differently, or Metacontroller merges wrongly.
 func unstorable(path string, value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -164,7 +164,7 @@ func TestEqualFactsGiveEqualChildrenInTheSameOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anyServed(t)
 		a := planner.Make(o)
-		for range 2 { // with the second answer it is recorded who is seen to be terminating
+		for range 2 { // the second answer records which endpoints are seen to be terminating
 			apply(t, &o, &a)
 			store(t, &o, &a)
 			a = planner.Make(o)
@@ -241,7 +241,7 @@ func TestAnOutageChangesNoChild(t *testing.T) {
 	})
 }
 
-func TestWhatTheSpecNoLongerNamesGoesEvenDuringAnOutage(t *testing.T) {
+func TestChildrenThatTheSpecNoLongerNamesGoEvenDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	o := served(1, v1alpha1.Service{Ports: web})
 	r := planner.Make(o)
@@ -275,7 +275,7 @@ func TestChildrenWithoutARecordAreRebuiltFromTheStatusDuringAnOutage(t *testing.
 	r = planner.Make(o)
 	after := objects(t, &r)
 	if want := `{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"web-ipv4-7","namespace":"default"}}`; after[stray] != want {
-		t.Errorf("what the status says nothing of is %s", after[stray])
+		t.Errorf("a child that the status does not name is %s", after[stray])
 	}
 	delete(after, stray)
 	if a, b := fmt.Sprint(after), fmt.Sprint(before); a != b {
@@ -298,7 +298,7 @@ func TestADeletedGroupKeepsItsChildrenOnlyWhileItsMembersAreDrained(t *testing.T
 	}
 	o.Group.DeletionTimestamp.Time = now.Add(-60e9)
 	if r = planner.Make(o); len(r.Children) != 4 {
-		t.Errorf("children when it may be a part of a second less than a minute: %s", asJSON(t, r.Children))
+		t.Errorf("children when it may be a fraction of a second less than a minute: %s", asJSON(t, r.Children))
 	}
 	o.Group.DeletionTimestamp.Time = now.Add(-61e9)
 	if r = planner.Make(o); len(r.Children) != 0 {

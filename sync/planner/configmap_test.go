@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// hosts reads an inventory as Ansible does, and says what the group is called.
+// hosts reads an inventory as Ansible does, and returns the group's name as well.
 func hosts(t *testing.T, text string) (group string, hosts map[string]map[string]any) {
 	t.Helper()
 	var inventory map[string]struct {
@@ -54,7 +54,7 @@ func TestAnsibleReadsTheInventory(t *testing.T) {
 	}
 }
 
-func TestAGroupWithoutMembersIsPublishedAsSuch(t *testing.T) {
+func TestAGroupWithoutMembersIsPublishedAsEmpty(t *testing.T) {
 	t.Parallel()
 	r := planner.Make(observed(3))
 	d := data(&r.Children[0])
@@ -81,7 +81,7 @@ func TestTheConfigMapIsSplitBeforeItsAnnotationIsTooLong(t *testing.T) {
 		for i := range r.Children {
 			c := &r.Children[i]
 			if want := []string{"web-members", "web-members-2", "web-members-3", "web-members-4", "web-members-5"}[i]; c.Key.Name != want {
-				t.Errorf("%s: %s is called %s", name, want, c.Key.Name)
+				t.Errorf("%s: the name of %s is %s", name, want, c.Key.Name)
 			}
 			if text := asJSON(t, object(t, c)); len(text) > 201_000 {
 				t.Errorf("%s: %s has %d bytes in its annotation", name, c.Key, len(text))
@@ -96,7 +96,7 @@ func TestTheConfigMapIsSplitBeforeItsAnnotationIsTooLong(t *testing.T) {
 			_, hosts := hosts(t, data(c)["inventory.yaml"])
 			for _, m := range members {
 				if hosts[fmt.Sprintf("web-%d", m.Ordinal)] == nil || int(m.Ordinal) != next || m.Name != rename {
-					t.Fatalf("%s: %s has %+v where %d is due", name, c.Key, m, next)
+					t.Fatalf("%s: %s has %+v in place of %d", name, c.Key, m, next)
 				}
 				next++
 			}

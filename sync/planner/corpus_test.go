@@ -23,10 +23,10 @@ import (
 
 var corpus = flag.String("corpus", "", "write the answers of all stories, and of drawn observations, to this file, one to a line")
 
-// corpusSize is how many observations are drawn: the same ones each time.
+// corpusSize is the number of observations drawn: the same ones each time.
 const corpusSize = 1500
 
-// services are more of them than the properties draw.
+// services are more kinds of Services than the properties draw.
 var services = []v1alpha1.Service{
 	{},
 	{Ports: []v1alpha1.ServicePort{{Port: 80}}},
@@ -35,7 +35,7 @@ var services = []v1alpha1.Service{
 	{Ports: []v1alpha1.ServicePort{{Port: 80}}, Annotations: map[string]string{"example.com/owner": "shop"}, DrainSeconds: 30},
 }
 
-// answering is a keeper that answers what it was told to.
+// answering is a keeper with a fixed answer.
 type answering struct{ result plan.Result }
 
 func (a *answering) Renew(plan.Call) plan.Result { return a.result }
@@ -44,7 +44,7 @@ func (a *answering) Preview(plan.Call) (plan.Result, plan.Outlook, error) {
 }
 func (a *answering) Groups() []plan.Report { return nil }
 
-// full is a group of as many members as there may be, each with addresses of both families.
+// full is a group of the largest size, each member with addresses of both families.
 func full() plan.Observed {
 	o := observed(v1alpha1.MaxReplicas)
 	o.Group.Spec.Service = &services[1]
@@ -57,11 +57,11 @@ func full() plan.Observed {
 	return o
 }
 
-// The end-to-end tests (test/e2e) ask a real API server whether it stores all that hooks answer. What stories and
-// properties come upon is more than a few groups can show; this writes it down for them, as the hooks put it.
+// The end-to-end tests (test/e2e) ask a real API server whether it stores all that hooks answer. Stories and properties
+// produce more answers than a few groups can; this writes them to a file as the hooks send them.
 func TestTheCorpusIsWritten(t *testing.T) {
 	if *corpus == "" {
-		t.Skip("for the end-to-end tests alone: -corpus <file>")
+		t.Skip("only for the end-to-end tests: -corpus <file>")
 	}
 	keeper := &answering{}
 	server := hook.New(hook.Config{Keeper: keeper, Ready: func() error { return nil }, Log: zerolog.Nop()})
@@ -89,7 +89,7 @@ func TestTheCorpusIsWritten(t *testing.T) {
 		s.heard = answer
 		stories[name](s)
 	}
-	// published answers a group without its Service, and beside it: EndpointSlices come only when it is seen.
+	// published answers a group without its Service, and with it: EndpointSlices come only when it is seen.
 	published := func(o plan.Observed) {
 		r := planner.Make(o)
 		answer(&r)

@@ -10,9 +10,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// The stream may not have told yet that one of those that stay is marked or down. So the step that takes a member down names
-// them, and how many of them must be as they were. (Found by the model in test/world, seeds 42134 and 41782.)
-func TestAStepThatTakesAMemberDownNamesTheMembersCountedUpon(t *testing.T) {
+// The stream may not have shown yet that one of those that stay is marked or down. So the step that takes a member down names
+// them, and how many of them must be unchanged. (Found by the model in test/world, seeds 42134 and 41782.)
+func TestAStepThatTakesAMemberDownNamesTheMembersItCountsOn(t *testing.T) {
 	o := observed(3)
 	o.Group.Spec.Update.MaxUnavailable = of(1)
 	addMembers(&o, 5, func(m *plan.VM) { m.Boot, m.ChangeVersion = now.Add(-time.Hour), "v"+m.MoRef })
@@ -30,12 +30,12 @@ func TestAStepThatTakesAMemberDownNamesTheMembersCountedUpon(t *testing.T) {
 	want := []plan.Other{{MoRef: vms[0].MoRef, ChangeVersion: vms[0].ChangeVersion, Boot: vms[0].Boot},
 		{MoRef: vms[2].MoRef, ChangeVersion: vms[2].ChangeVersion, Boot: vms[2].Boot}}
 	if !slices.Equal(a.Others, want) || a.Least != 2 {
-		t.Errorf("one is off and two go: %s counts upon %d of %+v", a.VM, a.Least, a.Others)
+		t.Errorf("one is off and two go: %s counts on %d of %+v", a.VM, a.Least, a.Others)
 	}
 
 	vms[3].Power, vms[3].Boot = plan.PoweredOff, time.Time{}
 	if a = find(planner.Make(o), plan.Destroy); a.Others != nil || a.Least != 0 {
-		t.Errorf("what is off already: %+v", a)
+		t.Errorf("one that is already off: %+v", a)
 	}
 
 	o.Group.Spec.CPU++
@@ -45,7 +45,7 @@ func TestAStepThatTakesAMemberDownNamesTheMembersCountedUpon(t *testing.T) {
 	vms[2].Marked, vms[2].Why = true, plan.WhyPowerCycle
 	o.State.VMs = vms
 	if a = find(planner.Make(o), plan.PowerOff); a.VM != "web-2" || a.Least != 2 || len(a.Others) != 2 {
-		t.Errorf("for a power cycle %s counts upon %d of %+v", a.VM, a.Least, a.Others)
+		t.Errorf("for a power cycle %s counts on %d of %+v", a.VM, a.Least, a.Others)
 	}
 
 	remove(&o)

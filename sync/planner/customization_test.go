@@ -18,16 +18,16 @@ func TestAMemberIsReadyOnceItsGuestIsCustomized(t *testing.T) {
 		change func(o *plan.Observed, m *plan.VM)
 		state  plan.CustomizationState
 		ready  bool
-		told   bool
+		shown  bool
 	}{
 		"pending":                            {state: plan.CustomizationPending},
 		"running":                            {state: plan.CustomizationRunning},
 		"done":                               {ready: true},
-		"failed":                             {state: plan.CustomizationFailed, told: true},
+		"failed":                             {state: plan.CustomizationFailed, shown: true},
 		"failed, of a group without":         {state: plan.CustomizationFailed, ready: true, change: func(o *plan.Observed, _ *plan.VM) { o.Group.Spec.CustomizationSpec = "" }},
 		"failed before it was adopted":       {state: plan.CustomizationFailed, ready: true, change: func(_ *plan.Observed, m *plan.VM) { m.Former.Name = "old" }},
-		"failed, and powered off and on":     {state: plan.CustomizationFailed, ready: true, told: true, change: func(_ *plan.Observed, m *plan.VM) { m.Boot = m.Customization.Ended.Add(time.Minute) }},
-		"failed, and ready to older servers": {state: plan.CustomizationFailed, ready: true, told: true, change: wasReady},
+		"failed, and powered off and on":     {state: plan.CustomizationFailed, ready: true, shown: true, change: func(_ *plan.Observed, m *plan.VM) { m.Boot = m.Customization.Ended.Add(time.Minute) }},
+		"failed, and ready to older servers": {state: plan.CustomizationFailed, ready: true, shown: true, change: wasReady},
 		"running, and ready before":          {state: plan.CustomizationRunning, change: wasReady},
 	} {
 		o := observed(1)
@@ -47,10 +47,10 @@ func TestAMemberIsReadyOnceItsGuestIsCustomized(t *testing.T) {
 			t.Errorf("%s: %v", what, r.Actions)
 		}
 		is := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionCustomizationFailed)
-		if told := is != nil && is.Status == "True" && strings.Contains(is.Message, "NetworkSetupFailed"); told != c.told {
-			t.Errorf("%s: told: %t, %+v", what, told, is)
+		if shown := is != nil && is.Status == "True" && strings.Contains(is.Message, "NetworkSetupFailed"); shown != c.shown {
+			t.Errorf("%s: shown: %t, %+v", what, shown, is)
 		}
-		if stopped := r.Status.Phase == v1alpha1.PhaseError; stopped != (c.told && !c.ready) {
+		if stopped := r.Status.Phase == v1alpha1.PhaseError; stopped != (c.shown && !c.ready) {
 			t.Errorf("%s: %s %s", what, r.Status.Phase, r.Status.LastMessage)
 		}
 	}

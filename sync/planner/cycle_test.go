@@ -21,7 +21,7 @@ func toBeCycled(n int32) plan.Observed {
 	return o
 }
 
-// down reports whether a plan powers somebody off.
+// down reports whether a plan powers a member off.
 func down(r plan.Result) bool {
 	return slices.ContainsFunc(r.Actions, func(a plan.Action) bool { return a.Op == plan.PowerOff || a.Op == plan.ShutdownGuest })
 }
@@ -33,7 +33,7 @@ func marked(o *plan.Observed, i int, why plan.Why) {
 }
 
 // A power cycle is announced like a removal. (Found by TestChaos, seed 26: replicas of the server that knew different specs
-// each took one down, without a word, for its size.)
+// each took one down, unannounced, for its size.)
 func TestAPowerCycledMemberIsMarkedFirstAndItsResizeRemovesTheMark(t *testing.T) {
 	o := toBeCycled(3)
 	for _, op := range []plan.Op{plan.Mark, plan.ShutdownGuest, plan.Reconfigure, plan.PowerOn} {
@@ -43,7 +43,7 @@ func TestAPowerCycledMemberIsMarkedFirstAndItsResizeRemovesTheMark(t *testing.T)
 			t.Fatalf("not just %s: %+v", op, r.Actions)
 		}
 		if op == plan.Mark && r.Actions[0].Why != plan.WhyPowerCycle {
-			t.Errorf("it is marked for %q", r.Actions[0].Why)
+			t.Errorf("the mark's reason is %q", r.Actions[0].Why)
 		}
 		plan.Apply(&o, r.Actions[0])
 	}
@@ -85,7 +85,7 @@ func TestAMarkForASizeIsRemovedWhenTheSizeIsNoLongerWanted(t *testing.T) {
 	}
 }
 
-// A mark for a size is no leave to take a member away, and does not make it go before those that an operator names.
+// A mark for a size does not permit removing a member, and does not make it go before those that an operator names.
 func TestAMemberMarkedForItsSizeIsMarkedAgainToBeRemoved(t *testing.T) {
 	o := toBeCycled(3)
 	*o.Group.Spec.Replicas = 2
@@ -105,7 +105,7 @@ func TestAMemberMarkedForItsSizeIsMarkedAgainToBeRemoved(t *testing.T) {
 	marked(&o, 1, plan.WhyPowerCycle)
 	o.Group.Spec.ScaleIn.Remove = []string{"web-0"}
 	if r := planner.Make(o); !r.Wants("web-0", plan.Mark) || r.Wants("web-1", plan.Mark) {
-		t.Errorf("web-0 is named to go; it does %+v", r.Actions)
+		t.Errorf("web-0 is named for removal; it does %+v", r.Actions)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestAMemberMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 	}
 }
 
-// The guest halts in any case: who is marked and halting stays marked, and its plug is not pulled while too few serve.
+// The guest halts in any case: a member that is marked and halting stays marked, and is not powered off while too few serve.
 func TestAMemberHaltingForItsSizeStaysMarkedAndOnWhileTooFewServe(t *testing.T) {
 	o := toBeCycled(3)
 	marked(&o, 2, plan.WhyPowerCycle)

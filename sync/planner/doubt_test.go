@@ -11,14 +11,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// unknown is a group of three that is RUNNING, whose vCenter is unknown since then.
+// unknown is a group of three that is RUNNING, whose vCenter is unknown since that time.
 func unknown(t *testing.T, since time.Time) plan.Observed {
 	o := served(3, v1alpha1.Service{})
 	r := planner.Make(o)
 	apply(t, &o, &r)
 	store(t, &o, &r)
 	o.Group.Status.ObservedGeneration = o.Group.Generation
-	o.State = plan.VCenterState{UnknownSince: since, Trouble: &plan.Fault{Reason: "VCenterUnreachable", Message: "it fell silent"}}
+	o.State = plan.VCenterState{UnknownSince: since, Trouble: &plan.Fault{Reason: "VCenterUnreachable", Message: "no answer"}}
 	*o.Group.Spec.Replicas = 3
 	return o
 }

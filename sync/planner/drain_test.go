@@ -23,7 +23,7 @@ func leaving(t *testing.T, drain int32) plan.Observed {
 	return o
 }
 
-// calls the sync hook once after a pause, does what Metacontroller does with the answer, and reports whether web-1 is taken down.
+// calls calls the sync hook once after a pause, applies the answer like Metacontroller, and reports whether web-1 is taken down.
 func calls(t *testing.T, o *plan.Observed, pause time.Duration) (takenDown bool) {
 	o.Now = o.Now.Add(pause)
 	o.Called = o.Now
@@ -37,7 +37,7 @@ func TestADrainBeginsWhenKubernetesShowsTheEndpointAsTerminating(t *testing.T) {
 	o := leaving(t, 3)
 	late := o.Children
 	if calls(t, &o, 10*time.Second) {
-		t.Fatal("taken down as Kubernetes hears of it")
+		t.Fatal("taken down while Kubernetes learns of it")
 	}
 	shown := o.Children
 	o.Children = late // Metacontroller has not written it yet
@@ -51,7 +51,7 @@ func TestADrainBeginsWhenKubernetesShowsTheEndpointAsTerminating(t *testing.T) {
 	seen := o.Now
 	for !calls(t, &o, 100*time.Millisecond) {
 		if o.Now.Sub(seen) > 5*time.Second {
-			t.Fatal("it is drained for ever")
+			t.Fatal("it is drained forever")
 		}
 	}
 	if took := o.Now.Sub(seen); took < 3*time.Second || took > 4*time.Second {
@@ -88,11 +88,11 @@ func objectOf(t *testing.T, o *plan.Observed, key plan.ChildKey) string {
 	return objects(t, &r)[key]
 }
 
-func TestAMemberThatWasSparedAndIsChosenAgainIsDrainedAgain(t *testing.T) {
+func TestAnUnmarkedMemberThatIsChosenAgainIsDrainedAgain(t *testing.T) {
 	t.Parallel()
 	o := leaving(t, 30)
 	calls(t, &o, time.Second)
-	calls(t, &o, time.Second) // what a replica was shown then is what it knows still
+	calls(t, &o, time.Second) // a replica still knows what it saw then
 	o.Now = o.Now.Add(time.Minute)
 	o.State.VMs[1].MarkedAt = o.Now
 	if calls(t, &o, 10*time.Second) {
@@ -128,7 +128,7 @@ func TestAnEndpointThatIsNotShownHoldsUpNoRemoval(t *testing.T) {
 	}
 }
 
-func TestADeletedGroupIsDrainedFromWhenItsEndpointsAreShownAsTerminating(t *testing.T) {
+func TestADeletedGroupsDrainBeginsWhenItsEndpointsAreShownAsTerminating(t *testing.T) {
 	t.Parallel()
 	o := served(2, v1alpha1.Service{Ports: web, DrainSeconds: 3})
 	r := planner.Make(o)
@@ -161,7 +161,7 @@ func TestADeletedGroupIsDrainedFromWhenItsEndpointsAreShownAsTerminating(t *test
 	}
 }
 
-// Who is ready and shown by an EndpointSlice is taken down only when the slice has recorded it as terminating for drainSeconds.
+// A ready member in an EndpointSlice is taken down only when the slice has recorded it as terminating for drainSeconds.
 func TestAPublishedMemberIsTakenDownOnlyAfterItsSliceRecordsTheDrain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anyServed(t)

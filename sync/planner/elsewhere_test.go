@@ -8,21 +8,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-func TestAMemberWithoutRoomOnItsHostThatNeverRanIsReplacedAndNoOther(t *testing.T) {
+func TestOnlyAMemberThatNeverRanIsReplacedWhenItsHostHasNoRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*plan.Observed)
 		goes   bool
 	}{
-		"it never ran":            {func(*plan.Observed) {}, true},
-		"nothing is healed":       {func(o *plan.Observed) { o.Group.Spec.Healing.Action = v1alpha1.HealNone }, false},
-		"it is on by now":         {func(o *plan.Observed) { o.State.VMs[1].Power = plan.PoweredOn }, false},
-		"it is another VM by now": {func(o *plan.Observed) { o.State.VMs[1].MoRef = "vm-other" }, false},
+		"it never ran":         {func(*plan.Observed) {}, true},
+		"nothing is healed":    {func(o *plan.Observed) { o.Group.Spec.Healing.Action = v1alpha1.HealNone }, false},
+		"it is on now":         {func(o *plan.Observed) { o.State.VMs[1].Power = plan.PoweredOn }, false},
+		"it is another VM now": {func(o *plan.Observed) { o.State.VMs[1].MoRef = "vm-other" }, false},
 		"its host is merely crowded": {func(o *plan.Observed) {
 			p := o.Pending["web-1"]
 			p.Fault.Reason = "ResourceLimit"
 			o.Pending["web-1"] = p
 		}, false},
-		"no other could be made": {func(o *plan.Observed) { o.State.Template = plan.Template{} }, false},
+		"no other can be cloned": {func(o *plan.Observed) { o.State.Template = plan.Template{} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observed(2)

@@ -13,12 +13,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-func TestNotesThatDifferInTheMemberAloneAreOneEvent(t *testing.T) {
+func TestNotesThatDifferOnlyInTheMemberAreOneEvent(t *testing.T) {
 	var notes []plan.Note
 	for i, member := range []string{"web-10", "web-9", "web-9", "db"} {
 		n, worth := (&plan.Action{Op: plan.Destroy, VM: member, MoRef: fmt.Sprint("vm-", i), Reason: "scale-in"}).Note(now.Add(time.Duration(i) * time.Second))
 		if !worth {
-			t.Fatal("a removal is not worth telling")
+			t.Fatal("a removal is no Event")
 		}
 		notes = append(notes, n)
 	}
@@ -58,13 +58,13 @@ func TestTheAPIServerAcceptsTheMessageOfAnEvent(t *testing.T) {
 	}
 }
 
-// What takes a VM away, or makes one, is told; what only leads there is not.
+// Actions that remove or make a VM are Events; steps that only lead there are not.
 func TestWhichActionsAreEvents(t *testing.T) {
-	told := map[plan.Op]bool{plan.Clone: true, plan.Adopt: true, plan.Reset: true, plan.Reconfigure: true, plan.Quarantine: true, plan.Release: true, plan.Destroy: true}
+	want := map[plan.Op]bool{plan.Clone: true, plan.Adopt: true, plan.Reset: true, plan.Reconfigure: true, plan.Quarantine: true, plan.Release: true, plan.Destroy: true}
 	for _, op := range opsOf(t) {
 		a := plan.Action{Op: op, VM: "web-0", MoRef: "vm-1", Reason: "because"}
-		if n, worth := a.Note(now); worth != told[op] || worth && (n.Why != "because" || n.Key == "" || n.What == "") {
-			t.Errorf("%s is told: %v, %+v", op, worth, n)
+		if n, worth := a.Note(now); worth != want[op] || worth && (n.Why != "because" || n.Key == "" || n.What == "") {
+			t.Errorf("%s is an Event: %v, %+v", op, worth, n)
 		}
 	}
 	back := plan.Action{Op: plan.Unmark, VM: plan.QuarantineName("web", 0, "vm-1"), MoRef: "vm-1", ChangeVersion: "7", Reason: "because"}
@@ -73,7 +73,7 @@ func TestWhichActionsAreEvents(t *testing.T) {
 	}
 }
 
-func TestAnUpdateThatIsTakenBackIsNotFinished(t *testing.T) {
+func TestAnUpdateThatIsRevertedIsNotFinished(t *testing.T) {
 	o := observed(1)
 	o.State.VMs = []plan.VM{vm(&o, 0)}
 	o.Group.Status = planner.Make(o).Status

@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Two replicas clone the same member, and the reply to one is lost. The member is there, and nothing is tried again; so nothing is
-// told of it. (Found by the model in test/world, seed 2306111: of equal facts one replica told that failure and the other nothing.)
+// Two replicas clone the same member, and the reply to one is lost. The member exists, and nothing is tried again; so nothing is
+// reported. (Found by the model in test/world, seed 2306111: with equal facts one replica reported the failure, the other nothing.)
 func TestAFailedCloneIsNotReportedOnceItsMemberExists(t *testing.T) {
 	t.Parallel()
 	o := observed(2)
@@ -24,6 +24,6 @@ func TestAFailedCloneIsNotReportedOnceItsMemberExists(t *testing.T) {
 	}
 	o.State.VMs = o.State.VMs[:1]
 	if r := planner.Make(o); len(r.Status.Conditions) == 0 || asJSON(t, r) == settled {
-		t.Errorf("a member that is not there, and whose clone failed, is not told: %+v", r.Status)
+		t.Errorf("a member does not exist, and its failed clone is not reported: %+v", r.Status)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-func TestOnlyAnotherFingerprintThatIsKnownRollsAMember(t *testing.T) {
+func TestOnlyAKnownAndDifferentFingerprintRollsAMember(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		members, template string

@@ -8,12 +8,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-func TestTheFoldersOfAGroupAreInItsStatusAndAreLookedAtInItsDeletionAlone(t *testing.T) {
+func TestAGroupsFoldersAreInItsStatusAndReadOnlyInItsDeletion(t *testing.T) {
 	t.Parallel()
 	o := observed(0)
 	o.Group.Status.VCenterUUID, o.Group.Status.Folders = vcenter, []string{"group-v7"}
 	if ask := o.Query(); !slices.Equal(ask.Folders, o.Group.Status.Folders) {
-		t.Errorf("nobody looks for them: %v", ask.Folders)
+		t.Errorf("the query does not ask for them: %v", ask.Folders)
 	}
 	o.State.Folders = []string{"group-v7", "group-v9"}
 	if r := planner.Make(o); !slices.Equal(r.Status.Folders, o.State.Folders) {

@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-func TestAForecastTellsWhatBlocksTheGroup(t *testing.T) {
+func TestAForecastShowsWhatBlocksTheGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*plan.Observed)
@@ -16,7 +16,7 @@ func TestAForecastTellsWhatBlocksTheGroup(t *testing.T) {
 	}{
 		"nothing":                           {func(*plan.Observed) {}, "", false},
 		"nothing, and it is scaled":         {func(o *plan.Observed) { o.Group.Spec.Replicas = new(int32(3)) }, "", true},
-		"the template is not there":         {func(o *plan.Observed) { o.Group.Spec.Replicas = new(int32(3)); o.State.Template = plan.Template{} }, "TemplateNotFound", false},
+		"the template is missing":           {func(o *plan.Observed) { o.Group.Spec.Replicas = new(int32(3)); o.State.Template = plan.Template{} }, "TemplateNotFound", false},
 		"members go, others cannot be made": {func(o *plan.Observed) { o.Group.Spec.Template = "another"; o.State.Template = plan.Template{} }, "TemplateNotFound", false},
 		"the inventory is being read":       {func(o *plan.Observed) { o.State.Known = false }, plan.ReasonInventoryNotRead, false},
 		"vCenter does not answer": {func(o *plan.Observed) {

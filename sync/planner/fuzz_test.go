@@ -32,11 +32,11 @@ func drawn(f *testing.F, property func(*rapid.T)) {
 	f.Fuzz(rapid.MakeFuzz(property))
 }
 
-// Whatever is observed, sensible or not: no panic, nothing done to what is not the group's, nothing done for a spec that
-// is no good or to a vCenter that is not known.
+// Whatever is observed, sensible or not: no panic, no action on what is not the group's, for an invalid spec, or while
+// vCenter is unknown.
 func FuzzPlan(f *testing.F) { drawn(f, planHolds) }
 
-func TestThePlanHoldsForObservationsThatMakeNoSense(t *testing.T) {
+func TestThePlanIsSafeForObservationsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, planHolds)
 }
@@ -66,14 +66,14 @@ func planHolds(t *rapid.T) {
 		t.Fatalf("finalized with something left: %+v", o.State)
 	}
 	if r.Resync <= 0 || r.Resync > o.Resync {
-		t.Fatalf("the next call is wished for in %s", r.Resync)
+		t.Fatalf("the next call is asked for in %s", r.Resync)
 	}
 	if n := nullsIn(asJSON(t, r.Status)); n > 0 {
 		t.Fatalf("%d nulls in the status: %s", n, asJSON(t, r.Status))
 	}
 }
 
-// Forecasts end, whatever they are made from.
+// Forecasts end, whatever is observed.
 func FuzzForecast(f *testing.F) {
 	drawn(f, func(t *rapid.T) {
 		o := nonsense(t)
@@ -89,7 +89,7 @@ func abandoned(o *plan.Observed) bool {
 	return o.Finalizing && o.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
 }
 
-// forbids says why nothing may be done now; empty if something may.
+// forbids says why no action is permitted now; empty if one is.
 func forbids(o *plan.Observed) string {
 	switch {
 	case !o.State.Known:
@@ -97,7 +97,7 @@ func forbids(o *plan.Observed) string {
 	case o.Group.Spec.Paused:
 		return "it is paused"
 	case o.Group.Status.VCenterUUID != "" && o.Group.Status.VCenterUUID != o.State.VCenter && len(o.Group.Status.Members)+len(o.Group.Status.Quarantined) > 0:
-		return "it lives in another vCenter"
+		return "it is in another vCenter"
 	case o.Finalizing:
 		return ""
 	case len(o.Group.Validate()) > 0:
@@ -126,7 +126,7 @@ func stray(o *plan.Observed, a plan.Action) string {
 		return ""
 	case plan.Adopt:
 		if !slices.ContainsFunc(o.State.Candidates, func(c plan.Candidate) bool { return c.MoRef == a.MoRef && c.Fault == nil && !c.Done }) {
-			return "nobody named it"
+			return "the spec does not name it"
 		}
 		return ""
 	}
@@ -145,7 +145,7 @@ func stray(o *plan.Observed, a plan.Action) string {
 }
 
 // nonsense draws what the generators of the properties leave out: specs past every bound, stored statuses of another
-// life, names and numbers that nobody gives, a vCenter that is half known.
+// group, absurd names and numbers, a vCenter that is half known.
 func nonsense(t *rapid.T) plan.Observed {
 	o := anything(t)
 	for range rapid.IntRange(0, 6).Draw(t, "oddities") {
@@ -260,8 +260,8 @@ var oddities = []func(*rapid.T, *plan.Observed){
 	func(t *rapid.T, o *plan.Observed) { o.Emptied = true; o.State.VMs, o.State.Folder = nil, "" },
 }
 
-// A spec is taken or refused the same way each time, also after it went through JSON; one that is refused, for a reason
-// that names a field, has nothing done for it.
+// A spec is accepted or refused the same way each time, also after a round trip through JSON; one that is refused, with a
+// reason that names a field, leads to no action.
 func FuzzSpec(f *testing.F) {
 	for _, text := range []string{`{}`, `{"cpu":2,"memory":4,"template":"t","replicas":3}`, `{"cpu":0,"memory":1e9,"template":""}`,
 		`{"cpu":2,"memory":4,"template":"t","update":{"maxSurge":"25%","maxUnavailable":0,"canary":1}}`,
@@ -284,7 +284,7 @@ func FuzzSpec(f *testing.F) {
 			t.Fatal(err)
 		}
 		if a, b := fmt.Sprint(refused), fmt.Sprint(again.Validate()); a != b {
-			t.Fatalf("two verdicts:\n%s\n%s", a, b)
+			t.Fatalf("two results:\n%s\n%s", a, b)
 		}
 		for _, e := range refused {
 			if e.Field == "" || e.Type == "" {

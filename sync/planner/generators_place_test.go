@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// addressesOf is what the stamp of a member says of its addresses: here, there is one network at most.
+// addressesOf is a member's addresses as its stamp has them: here, there is at most one network.
 func addressesOf(o *plan.Observed, ordinal int32) string {
 	all, _ := plan.AddressesOf(&o.Group.Spec, ordinal)
 	if len(all) == 0 {
@@ -16,7 +16,7 @@ func addressesOf(o *plan.Observed, ordinal int32) string {
 	return all[0].IPv4
 }
 
-// features draws every field of the spec that says where members run, what they know, and how they are found.
+// features draws every field of the spec about placement, user data, networks and discovery.
 func features(t *rapid.T, o *plan.Observed) {
 	s, one := &o.Group.Spec, func(label string, n int) bool { return rapid.IntRange(0, n-1).Draw(t, label) == 0 }
 	if one("has user data", 4) {

@@ -34,7 +34,7 @@ func remove(o *plan.Observed) {
 	o.Group.DeletionTimestamp = &metav1.Time{Time: o.Now}
 }
 
-// observed is a group in a healthy vCenter that holds nothing of it yet.
+// observed is a new group in a healthy vCenter.
 func observed(replicas int32) plan.Observed {
 	return plan.Observed{
 		Group: group(replicas), Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second, OwnFolders: []string{"group-v7"},
@@ -53,7 +53,7 @@ func vm(o *plan.Observed, ordinal int32) plan.VM {
 	}
 }
 
-// addMembers adds the first n members to the group's folder, as the group's spec wants them, but for what change changes.
+// addMembers adds the first n members to the group's folder, as the group's spec wants them, then applies change.
 func addMembers(o *plan.Observed, n int32, change ...func(m *plan.VM)) {
 	o.State.Folder = "group-v7"
 	for ordinal := range n {
@@ -229,7 +229,7 @@ func anything(t *rapid.T) plan.Observed {
 	return o
 }
 
-// healthy draws an observation from which nothing but work keeps the goal away.
+// healthy draws an observation in which nothing prevents reaching the goal.
 func healthy(t *rapid.T) plan.Observed {
 	o := anything(t)
 	o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool { return m.MoRef < "vm-5" && m.MoRef[len(m.MoRef)-1] != '0' })
@@ -250,7 +250,7 @@ func healthy(t *rapid.T) plan.Observed {
 	return o
 }
 
-// goal reports whether a group is as its spec wants it, as far as nothing in the spec holds it back.
+// goal says how a group differs from its spec, as far as nothing in the spec holds it back; empty if it does not.
 func goal(o *plan.Observed, r *plan.Result) string {
 	s := &r.Status
 	switch {
@@ -300,7 +300,7 @@ func asJSON(t interface{ Fatal(...any) }, v any) string {
 	return string(b)
 }
 
-// limits are the promises of the spec: how many members more than replicas there may be, and how many serve at least.
+// limits are the spec's promises: how many members there may be beyond replicas, and how many serve at least.
 func limits(o *plan.Observed) (surge, least int) {
 	replicas := int(o.Group.Replicas())
 	scaled := func(v *intstr.IntOrString, up bool) int {
@@ -341,8 +341,8 @@ func ready(o *plan.Observed, m plan.VM) bool {
 	return true
 }
 
-// serving counts the members that are ready, have been so for minReadySeconds as far as is recorded, and that nothing
-// takes down: neither what is pending nor these actions.
+// serving counts the members that are ready, have been so for minReadySeconds as far as is recorded, and that neither
+// pending nor these actions take down.
 func serving(o *plan.Observed, actions []plan.Action) (n int) {
 	for _, m := range o.State.VMs {
 		down := func(op plan.Op, hot bool) bool {
@@ -397,7 +397,7 @@ func store(t interface{ Fatal(...any) }, o *plan.Observed, r *plan.Result) {
 	}
 }
 
-// parting shows where two texts begin to differ.
+// parting shows where two texts diverge.
 func parting(a, b string) string {
 	i := 0
 	for i < min(len(a), len(b)) && a[i] == b[i] {

@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Another user data raises no generation. A replica of the server that was called before the change must not undo what the
-// other one makes of it.
+// A change of user data raises no generation. A replica of the server whose call came before the change must not undo what
+// the other one does for it.
 func TestAReplicaWithOldUserDataLeavesTheOthersCloneAlone(t *testing.T) {
 	old := observed(2)
 	old.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
@@ -29,9 +29,9 @@ func TestAReplicaWithOldUserDataLeavesTheOthersCloneAlone(t *testing.T) {
 	}
 	knows.State, knows.Called, knows.Now = old.State, now.Add(10*time.Second), old.Now
 	if r := planner.Make(knows); len(r.Actions) == 0 {
-		t.Errorf("the one that knows does nothing: %s", r.Status.LastMessage)
+		t.Errorf("the replica that knows it does nothing: %s", r.Status.LastMessage)
 	}
-	old.Called = now.Add(25 * time.Second) // the text was put back
+	old.Called = now.Add(25 * time.Second) // the text was restored
 	if r := planner.Make(old); len(r.Actions) == 0 {
 		t.Errorf("called later, it does nothing: %s", r.Status.LastMessage)
 	}
@@ -44,7 +44,7 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	m.Marked, m.Why, m.MarkedAt = true, plan.WhyUpdate, now.Add(20*time.Second)
 	o.Called, o.Now = now, now.Add(30*time.Second)
 	if r := planner.Make(o); r.Wants("web-1", plan.Unmark) {
-		t.Error("it withdraws a mark that another replica may have set for what it knows")
+		t.Error("it withdraws a mark that another replica may have set by newer knowledge")
 	}
 	o.Called = now.Add(25 * time.Second)
 	if r := planner.Make(o); !r.Wants("web-1", plan.Unmark) {
@@ -63,7 +63,7 @@ func oneTooMany() plan.Observed {
 
 // Found by the models in test/world: both replicas have marked a member, and this one withdraws the other's mark while the
 // other's PowerOff is under way. Unmark waits for that, unless its reply is lost.
-func TestAMemberWithAPossiblyLateUnmarkIsNotCountedUpon(t *testing.T) {
+func TestAMemberWithAPossiblyLateUnmarkIsNotCountedOn(t *testing.T) {
 	for _, state := range []plan.State{plan.Running, plan.BackingOff, plan.Due} {
 		o := oneTooMany()
 		if r := planner.Make(o); !r.Wants("web-1", plan.PowerOff) {
@@ -72,7 +72,7 @@ func TestAMemberWithAPossiblyLateUnmarkIsNotCountedUpon(t *testing.T) {
 		o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Unmark, MoRef: o.State.VMs[0].MoRef, State: state,
 			Fault: plan.Fault{Reason: "VCenterUnreachable", Message: "the reply was lost", Passing: true}}}
 		if r := planner.Make(o); r.Wants("web-1", plan.PowerOff) {
-			t.Errorf("%s: web-0 may be going down, and web-1 is taken down", state)
+			t.Errorf("%s: web-0 may go down, and web-1 is taken down", state)
 		}
 		other := o.Pending["web-0"]
 		other.MoRef = "vm-before"
@@ -85,7 +85,7 @@ func TestAMemberWithAPossiblyLateUnmarkIsNotCountedUpon(t *testing.T) {
 
 // Found by the models in test/world: a PowerOff was carried out and its reply lost, its mark had been withdrawn meanwhile, and the member
 // is marked again, which is refused, before it is seen to be off.
-func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T) {
+func TestAMemberThatMayBeDownIsNotCountedOnAfterItsNextStepFailed(t *testing.T) {
 	o := oneTooMany()
 	pending := plan.Pending{Op: plan.Mark, MoRef: o.State.VMs[0].MoRef, State: plan.Due, Why: plan.WhyScaleIn,
 		Fault: plan.Fault{Reason: "ConcurrentAccess", Message: "the VM was changed", Passing: true}}
@@ -100,7 +100,7 @@ func TestAMemberThatMayBeDownIsNotCountedUponAfterItsNextStepFailed(t *testing.T
 	}
 }
 
-func TestAReplicaWithoutUserDataRemovesNothingThatTheOtherMakes(t *testing.T) {
+func TestAReplicaWithoutUserDataRemovesNothingThatTheOtherClones(t *testing.T) {
 	o := observed(2)
 	o.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	o.Related = plan.Related{UserData: "two", Digest: "2"}
@@ -113,7 +113,7 @@ func TestAReplicaWithoutUserDataRemovesNothingThatTheOtherMakes(t *testing.T) {
 	}
 }
 
-// An address in front of the others gives every ordinal another one, which the next member still has.
+// A new address before the others shifts every ordinal to an address that the next member still has.
 func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 	o := observed(3)
 	ranges := func(text string) []v1alpha1.Network {
@@ -147,13 +147,13 @@ func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 	}
 }
 
-// Whether it has to be prepared before it runs is told by its stamp, not by the spec, which may have got its tags since.
-func TestAMemberFromBeforeIsNotKeptOffForATag(t *testing.T) {
+// Its stamp says whether it has to be prepared before it runs, not the spec, which may have got its tags since.
+func TestAnOldMemberIsNotKeptOffForATag(t *testing.T) {
 	o := observed(1)
 	addMembers(&o, 1, func(m *plan.VM) { m.Power, m.Prepared = plan.PoweredOff, "" })
 	o.Group.Spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shpo"}}
 	if r := planner.Make(o); !r.Wants("web-0", plan.PowerOn) {
-		t.Errorf("one from before: %+v", r.Actions)
+		t.Errorf("an old one: %+v", r.Actions)
 	}
 	o.State.VMs[0].Prepared = plan.Unprepared
 	if r := planner.Make(o); !r.Wants("web-0", plan.Prepare) {
@@ -177,7 +177,7 @@ func TestNoMemberIsReplacedThatCannotBeRecreated(t *testing.T) {
 	}
 }
 
-// Whoever asks for a Service's endpoints goes by its name.
+// Clients find a Service's endpoints by its name.
 func TestAForeignServiceGetsNoEndpointSlices(t *testing.T) {
 	o := served(2, v1alpha1.Service{})
 	o.Children = nil
@@ -215,7 +215,7 @@ func TestNothingIsClonedIntoANewPlacementWhileACloneInTheOldOneRuns(t *testing.T
 	}
 }
 
-// A guest that was asked to halt cannot be told to stay: its member is wanted again, and nobody goes on the strength of it.
+// A guest that was asked to halt halts: its member is wanted again, but no other is removed in its place.
 func TestNoMemberIsRemovedInPlaceOfAHaltingOneThatStays(t *testing.T) {
 	o := observed(2)
 	addMembers(&o, 3, func(m *plan.VM) { m.Boot, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"} })
@@ -236,7 +236,7 @@ func TestNoMemberIsRemovedInPlaceOfAHaltingOneThatStays(t *testing.T) {
 	}
 }
 
-// Whoever did not ask the guest itself asks it first: the stamp was written before the request was made.
+// A replica that did not ask the guest itself asks it first: the stamp is written before the request is sent.
 func TestAPowerOffAfterAnIgnoredShutdownSaysSo(t *testing.T) {
 	o := observed(0)
 	addMembers(&o, 1, func(m *plan.VM) {
@@ -249,13 +249,13 @@ func TestAPowerOffAfterAnIgnoredShutdownSaysSo(t *testing.T) {
 	none := int32(0)
 	o.Group.Spec.Deletion.ShutdownTimeoutSeconds = &none
 	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.PowerOff || r.Actions[0].Unheeded {
-		t.Errorf("no guest is asked any more: %+v", r.Actions)
+		t.Errorf("guests are no longer asked: %+v", r.Actions)
 	}
 }
 
 // A step that was given up before its call is known to have done nothing. Were its member in doubt for this replica alone, it would
 // choose another one than the others do, and each would withdraw the other's mark. (Found by the model in test/world, seed 3025541.)
-func TestAMemberWithAnAbandonedStepIsCountedUpon(t *testing.T) {
+func TestAMemberWithAnAbandonedStepIsCountedOn(t *testing.T) {
 	o := oneTooMany()
 	for _, p := range []struct {
 		plan.Pending
@@ -274,8 +274,8 @@ func TestAMemberWithAnAbandonedStepIsCountedUpon(t *testing.T) {
 	}
 }
 
-// A group that is recreated under its old name has a new folder, which is empty until its first member is there. A copy of
-// the server that still ends the old group must not take it for its own.
+// A group that is recreated under its old name has a new folder, which is empty until its first member is there. A replica
+// of the server that still ends the old group must not take it for its own.
 func TestTheFolderOfARecreatedGroupIsNotRemovedWithTheOldOne(t *testing.T) {
 	o := observed(1)
 	remove(&o)
@@ -287,7 +287,7 @@ func TestTheFolderOfARecreatedGroupIsNotRemovedWithTheOldOne(t *testing.T) {
 		t.Error("it waits for what is not its own")
 	}
 	if o.OwnFolders = nil; !planner.Make(o).Finalized { // it saw none while there was one
-		t.Error("gone, it waits for what came later")
+		t.Error("its folder is gone, and it waits for a later one")
 	}
 	o.Emptied = false
 	if r := planner.Make(o); !r.Wants("", plan.RemoveFolder) {
@@ -306,7 +306,7 @@ func TestNoMemberIsPowerCycledWhileAMarkIsBeingRemoved(t *testing.T) {
 	}
 	o.State.VMs[2].Marked = false
 	if r := planner.Make(o); !r.Wants("web-0", plan.ShutdownGuest) {
-		t.Error("nobody is taken down for the size, though nothing hinders it")
+		t.Error("no member is taken down for the size, though nothing hinders it")
 	}
 }
 
@@ -323,7 +323,7 @@ func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
 	}
 	o.State.FolderUnknown = false
 	if r := planner.Make(o); !r.Finalized {
-		t.Errorf("where it would be is known, and it is not there: %+v, %s", r.Actions, r.Status.LastMessage)
+		t.Errorf("its place is known, and it is not there: %+v, %s", r.Actions, r.Status.LastMessage)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A message that needs a person names the place in the documents, and no other does: so that an upgrade writes nothing for groups with
-// which all is well.
-func TestAMessageThatNeedsAPersonNamesItsPlaceInTheDocuments(t *testing.T) {
+// Only a message that needs an operator names the place in the documents: so that an upgrade writes nothing for healthy
+// groups.
+func TestAMessageThatNeedsAnOperatorNamesItsPlaceInTheDocuments(t *testing.T) {
 	seen := map[v1alpha1.Phase]int{}
 	everyResult(func(name string, r *plan.Result) {
 		seen[r.Status.Phase]++
@@ -28,6 +28,6 @@ func TestAMessageThatNeedsAPersonNamesItsPlaceInTheDocuments(t *testing.T) {
 		}
 	})
 	if seen[v1alpha1.PhaseError] < 10 || seen[v1alpha1.PhaseRunning] < 10 || seen[v1alpha1.PhasePending] < 10 {
-		t.Errorf("the stories come to %v", seen)
+		t.Errorf("the stories produce %v", seen)
 	}
 }

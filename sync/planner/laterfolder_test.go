@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// A replica's lease may outlive its group; then the folder that comes under the group's name is another group's.
+// A replica's lease may outlive its group; then a new folder with the group's name is another group's.
 func TestAFolderThatCameAfterTheNewestCallIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	o := observed(2)
@@ -35,8 +35,8 @@ func TestAFolderThatCameAfterTheNewestCallIsLeftAlone(t *testing.T) {
 	})
 }
 
-// A call that came while vCenter could not be seen says nothing of what has come and gone since.
-func TestAFolderIsNotMadeForACallThatCameWhileVCenterWasUnknown(t *testing.T) {
+// A call from the time when vCenter was unknown says nothing of what has come and gone since.
+func TestAFolderIsNotCreatedForACallThatCameWhileVCenterWasUnknown(t *testing.T) {
 	t.Parallel()
 	o := observed(2)
 	if r := planner.Make(o); !r.Wants(plan.FolderKey, plan.CreateFolder) {

@@ -23,9 +23,9 @@ func TestAMarkKeepsWhenAndWhyAMemberWasChosenFirst(t *testing.T) {
 			plan.VM{Marked: true, Why: plan.WhyHealing, MarkedAt: before, Generation: 8}},
 		"a deletion of a member that was to be power-cycled": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Mark, Generation: 8},
 			plan.VM{Marked: true, MarkedAt: later, Generation: 8}},
-		"a power cycle is no leave to remove it": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Mark, Why: plan.WhyScaleIn, Generation: 6},
+		"a power cycle does not permit removal": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Mark, Why: plan.WhyScaleIn, Generation: 6},
 			plan.VM{Marked: true, Why: plan.WhyScaleIn, MarkedAt: later, Generation: 7}},
-		"a mark that is taken off":              {marked(plan.WhyScaleIn), plan.Action{Op: plan.Unmark, Generation: 8}, plan.VM{Generation: 8}},
+		"a mark that is removed":                {marked(plan.WhyScaleIn), plan.Action{Op: plan.Unmark, Generation: 8}, plan.VM{Generation: 8}},
 		"the change that a power cycle was for": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Reconfigure}, plan.VM{Generation: 7}},
 		"a hot change leaves the mark":          {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Reconfigure, Hot: true}, marked(plan.WhyPowerCycle)},
 	} {

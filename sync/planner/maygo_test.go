@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Each condition in the table at remove is necessary, also where those who call remove have looked at it before.
+// Each condition in the table at remove is necessary, also where remove's callers check it before.
 func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fresh := func() (*view, *member) {
@@ -40,8 +40,8 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 			"a mark is being written":            func(v *view, _ *member) { v.Pending["web-1"] = plan.Pending{Op: plan.Mark, State: plan.Running} },
 		}},
 		{expired, none, map[string]func(*view, *member){
-			"its time is not over":   func(_ *view, m *member) { m.Quarantined = now },
-			"somebody powered it on": func(_ *view, m *member) { m.Power = plan.PoweredOn },
+			"its time is not over":      func(_ *view, m *member) { m.Quarantined = now },
+			"an operator powered it on": func(_ *view, m *member) { m.Power = plan.PoweredOn },
 		}},
 		{twin, none, map[string]func(*view, *member){
 			"it is the only one": func(_ *view, m *member) { m.duplicate = false },

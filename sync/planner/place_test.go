@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Whatever is scaled, rolled and lost: when it is quiet, the zones have as many members each, give or take one, and no
-// two members have one address.
+// Whatever is scaled, rolled and lost: when it is quiet, the zones' numbers of members differ by at most one, and no two
+// members have one address.
 func TestZonesAreEvenAndAddressesUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := observed(rapid.Int32Range(0, 9).Draw(t, "replicas"))
@@ -59,7 +59,7 @@ func TestZonesAreEvenAndAddressesUnique(t *testing.T) {
 	})
 }
 
-// An upgrade of the server must roll nobody's VMs: what each field makes of a revision is fixed.
+// An upgrade of the server must not roll VMs: how each field enters the revision is fixed.
 func TestRevisionsAreFixed(t *testing.T) {
 	yes := true
 	plain := v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
@@ -101,13 +101,13 @@ func TestRevisionsAreFixed(t *testing.T) {
 		}
 	}
 	if a, b := plan.RevisionWith(&plain, "0a1b"), plan.RevisionWith(&plain, "2c3d"); a == b || seen[a] != "" {
-		t.Error("user data does not enter the revision")
+		t.Error("user data is not part of the revision")
 	}
 	more := plain
 	more.Placement.AntiAffinity, more.Tags, more.Service = v1alpha1.AntiAffinityRequired, []v1alpha1.Tag{{Category: "a", Name: "b"}}, &v1alpha1.Service{}
 	more.Clone.Mode, more.Placement.Folder, more.Placement.Datacenter = v1alpha1.CloneFull, "teams", "DC0"
 	if plan.Revision(&more) != plan.Revision(&plain) {
-		t.Error("what is changed in place, or cannot be changed, enters the revision")
+		t.Error("a field that is changed in place, or cannot be changed, is part of the revision")
 	}
 }
 

@@ -46,16 +46,16 @@ func TestNoStatusHasAnUnprintableCharacter(t *testing.T) {
 	o.State.Known, o.State.Trouble = false, &plan.Fault{Reason: "X", Message: strange}
 	r = planner.Make(o)
 	texts = append(texts, r.Status.LastMessage, r.Status.Conditions[0].Message)
-	told := 0
+	shown := 0
 	for _, text := range texts {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q", text)
 		}
 		if strings.Contains(text, `\u202e`) {
-			told++
+			shown++
 		}
 	}
-	if told < 5 {
-		t.Errorf("only %d of %q tell of it", told, texts)
+	if shown < 5 {
+		t.Errorf("only %d of %q show it", shown, texts)
 	}
 }

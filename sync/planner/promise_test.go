@@ -14,8 +14,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// world is a vCenter, a loop and their troubles, all at random: actions are begun from plans that are made now, and end
-// later, in any order, some with a fault, some with a fault although they were carried out.
+// world is a vCenter, a loop and their faults, all at random: actions begin from the current plan, and end later, in any
+// order, some with a fault, some with a fault although they were carried out.
 type world struct {
 	*rapid.T
 	o       plan.Observed
@@ -101,12 +101,12 @@ func (w *world) end(name string, calm bool) {
 	}
 }
 
-// apply carries an action out. A clone of a name that is taken gives nothing; guests boot later, and may not heed.
+// apply carries an action out. A clone of a name that is taken gives nothing; guests boot later, and may ignore a request to halt.
 func (w *world) apply(a plan.Action) {
 	if a.Op == plan.Clone && slices.ContainsFunc(w.o.State.VMs, func(m plan.VM) bool { return m.Name == a.VM && m.Folder == a.Folder }) {
 		return
 	}
-	if m := w.vm(a.MoRef); a.Op == plan.ShutdownGuest && m != nil && w.one("guest does not heed", 4) {
+	if m := w.vm(a.MoRef); a.Op == plan.ShutdownGuest && m != nil && w.one("guest ignores it", 4) {
 		m.Shutdown = plan.Moment{At: w.o.Now, Boot: m.Boot}
 		return
 	}
@@ -143,7 +143,7 @@ func (w *world) pass(d time.Duration, calm bool) {
 	}
 }
 
-// meddle is what admins and bad luck do.
+// meddle is what operators and bad luck do.
 func (w *world) meddle() {
 	if len(w.o.State.VMs) == 0 {
 		return
@@ -152,9 +152,9 @@ func (w *world) meddle() {
 	if !m.Quarantined.IsZero() {
 		return
 	}
-	deed := rapid.SampledFrom([]string{"power off", "destroy", "cut off", "unwell"}).Draw(w.T, "deed")
-	w.say("%s: %s (%s)", deed, m.Name, m.MoRef)
-	switch deed {
+	event := rapid.SampledFrom([]string{"power off", "destroy", "cut off", "unwell"}).Draw(w.T, "event")
+	w.say("%s: %s (%s)", event, m.Name, m.MoRef)
+	switch event {
 	case "power off":
 		plan.Apply(&w.o, plan.Action{Op: plan.PowerOff, MoRef: m.MoRef})
 	case "destroy":

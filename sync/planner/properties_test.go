@@ -30,7 +30,7 @@ func TestEveryObservation(t *testing.T) {
 			seen[a.VM] = true
 		}
 	}))
-	t.Run("gives never more members than replicas and maxSurge, and no second one of an ordinal", rapid.MakeCheck(func(t *rapid.T) {
+	t.Run("never gives more members than replicas and maxSurge, nor a second one of an ordinal", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		held, made := withArriving(o), 0
 		for _, a := range planner.Make(o).Actions {
@@ -64,11 +64,11 @@ func TestEveryObservation(t *testing.T) {
 				t.Fatalf("%s of %s, which asks", a.Op, a.VM)
 			}
 		}
-		told := slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
+		reported := slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
 			return c.Type == v1alpha1.ConditionQuestionPending && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "Was it moved?")
 		})
-		if o.State.Known && told != slices.ContainsFunc(o.State.VMs, func(m plan.VM) bool { return m.Question != "" }) && r.Refusal == nil && !r.Finalized {
-			t.Fatalf("told is %v of %+v", told, o.State.VMs)
+		if o.State.Known && reported != slices.ContainsFunc(o.State.VMs, func(m plan.VM) bool { return m.Question != "" }) && r.Refusal == nil && !r.Finalized {
+			t.Fatalf("reported is %v of %+v", reported, o.State.VMs)
 		}
 	}))
 	t.Run("touches none that vCenter cannot reach, and destroys only what is marked", rapid.MakeCheck(func(t *rapid.T) {
@@ -102,7 +102,7 @@ func TestEveryObservation(t *testing.T) {
 			}
 		}
 	}))
-	t.Run("takes away in scale-in the protected last, and else those in remove, the unwell, and the outdated first", rapid.MakeCheck(func(t *rapid.T) {
+	t.Run("removes in scale-in the protected last, and of the others those in remove, the unready, and the outdated first", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		o.Finalizing = false
 		goes := map[string]bool{}
@@ -167,11 +167,11 @@ func TestEveryObservation(t *testing.T) {
 		allowed, _ = intstr.GetScaledValueFromIntOrPercent(cmp.Or(o.Group.Spec.Healing.MaxUnhealthy, &forty), int(o.Group.Replicas()), false)
 		for _, a := range planner.Make(o).Actions {
 			if unwell > max(1, allowed) && (a.Op == plan.Reset || a.Why == plan.WhyHealing) {
-				t.Fatalf("%s of %s while %d are unwell, and %d may be", a.Op, a.VM, unwell, allowed)
+				t.Fatalf("%s of %s while %d are unready, and %d may be", a.Op, a.VM, unwell, allowed)
 			}
 		}
 	}))
-	t.Run("powers none on before it is prepared, and makes none without its user data", rapid.MakeCheck(func(t *rapid.T) {
+	t.Run("powers none on before it is prepared, and clones none without its user data", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		for _, a := range planner.Make(o).Actions {
 			m := find(&o, a.MoRef)
@@ -185,7 +185,7 @@ func TestEveryObservation(t *testing.T) {
 			}
 		}
 	}))
-	t.Run("leaves who is ready and to be removed alone for drainSeconds", rapid.MakeCheck(func(t *rapid.T) {
+	t.Run("leaves a ready member to be removed alone for drainSeconds", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		if o.Group.Spec.Service == nil || o.Group.Spec.Deletion.Policy == v1alpha1.DeletionRetain {
 			t.Skip()
@@ -219,7 +219,7 @@ func TestEveryObservation(t *testing.T) {
 		shuffled := o
 		shuffled.State.VMs = rapid.Permutation(o.State.VMs).Draw(t, "order")
 		if got := asJSON(t, planner.Make(shuffled)); got != want {
-			t.Fatalf("another answer:\n%s\n%s", want, got)
+			t.Fatalf("a different answer:\n%s\n%s", want, got)
 		}
 	}))
 	t.Run("gives the same status and actions, stored and read back, until it asks to be woken", rapid.MakeCheck(func(t *rapid.T) {
@@ -238,7 +238,7 @@ func TestEveryObservation(t *testing.T) {
 			t.Fatal("members are lost that were confirmed to be gone before")
 		}
 		if first.Notes = nil; len(second.Notes) > 0 {
-			t.Fatalf("what is stored is told again: %+v", second.Notes)
+			t.Fatalf("a stored note is reported again: %+v", second.Notes)
 		}
 		if a, b := asJSON(t, first), asJSON(t, second); a != b {
 			t.Fatalf("%s later, with equal facts:\n%s", later, parting(a, b))
@@ -252,13 +252,13 @@ func TestEveryObservation(t *testing.T) {
 		was := o.Group.Status
 		if len(r.Actions) > 0 || r.Finalized || r.Status.CurrentReplicas != was.CurrentReplicas ||
 			r.Status.ReadyReplicas != was.ReadyReplicas || asJSON(t, r.Status.Members) != asJSON(t, was.Members) {
-			t.Fatalf("acted upon the unknown: %+v", r)
+			t.Fatalf("acts while vCenter is unknown: %+v", r)
 		}
 	}))
 }
 
 // TestRepeatedPlanningConverges lets a model vCenter carry out any part of each plan, with any part of it
-// failing, members dying and being powered off in between at first, and asks that it ends at the goal.
+// failing, members dying and being powered off in between at first, and checks that it ends at the goal.
 func TestRepeatedPlanningConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)
@@ -319,8 +319,8 @@ func TestFinalizedIsAnsweredOnlyWhenNothingIsLeft(t *testing.T) {
 	})
 }
 
-// The forecast is what `vmgroup plan` prints; it must reach the goal that the real thing reaches.
-func TestForecastEndsWhereNothingIsLeftToDo(t *testing.T) {
+// The forecast is what `vmgroup plan` prints; it must reach the goal that the loop reaches.
+func TestAForecastEndsWhenNothingIsLeftToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)
 		o.Group.Spec.Paused = rapid.Bool().Draw(t, "paused")

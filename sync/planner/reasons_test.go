@@ -10,18 +10,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What the log, /groups and the Events say of an action is its reason. The stories show every kind of action.
+// The log, /groups and the Events show an action's reason. The stories show every kind of action.
 func TestEveryActionOfTheStoriesHasAReason(t *testing.T) {
-	told := map[plan.Op]bool{}
+	shown := map[plan.Op]bool{}
 	everyResult(func(name string, r *plan.Result) {
 		for _, a := range r.Actions {
-			if told[a.Op] = true; a.Reason == "" {
+			if shown[a.Op] = true; a.Reason == "" {
 				t.Errorf("%s: %s %s has no reason", name, a.Op, a.VM)
 			}
 		}
 	})
 	for _, op := range opsOf(t) {
-		if !told[op] {
+		if !shown[op] {
 			t.Errorf("no story shows the action %s, with its reason", op)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// What a tenant may not have, he does not get by a spec that slipped past the schema either.
-func TestFromASpecThatIsRefusedNoChildIsMade(t *testing.T) {
+// A spec that slips past the schema does not give a tenant what the schema forbids.
+func TestARefusedSpecHasNoChildren(t *testing.T) {
 	t.Parallel()
 	many := make([]v1alpha1.ServicePort, 50_000)
 	for name, service := range map[string]v1alpha1.Service{
@@ -28,18 +28,18 @@ func TestFromASpecThatIsRefusedNoChildIsMade(t *testing.T) {
 	}
 }
 
-func TestChildrenOfASpecThatIsRefusedStayAsTheyWereAppliedLast(t *testing.T) {
+func TestChildrenOfARefusedSpecStayAsLastApplied(t *testing.T) {
 	t.Parallel()
 	o := served(2, v1alpha1.Service{})
 	r := planner.Make(o)
 	apply(t, &o, &r)
 	r = planner.Make(o)
-	apply(t, &o, &r) // the EndpointSlices come beside a Service that is seen
+	apply(t, &o, &r) // the EndpointSlices come once the Service is seen
 	was := planner.Make(o)
 	for _, known := range []bool{true, false} {
 		o.State.Known = known
 		o.Group.Spec.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 0}}}
-		o.Group.Spec.Inventory = v1alpha1.InventoryNone // nothing goes by it either
+		o.Group.Spec.Inventory = v1alpha1.InventoryNone // this removes nothing either
 		r = planner.Make(o)
 		if len(r.Children) != len(was.Children) || len(r.Children) != len(o.Children) {
 			t.Fatalf("%d children of %d", len(r.Children), len(o.Children))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Whoever asks where it is decided that a VM goes finds one function with the table of who may and when.
-func TestNothingRemovesAVMButRemove(t *testing.T) {
+// One function, with the table of which VM may go and when, decides that a VM goes.
+func TestOnlyRemoveRemovesVMs(t *testing.T) {
 	removes := map[string]bool{"Destroy": true, "Quarantine": true, "Release": true}
 	files, err := filepath.Glob("../plan*/*.go")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestNothingRemovesAVMButRemove(t *testing.T) {
 		if is, ok := what.(*ast.Ident); !ok || !removes[is.Name] {
 			return
 		} else if found++; filepath.Base(file) != "remove.go" {
-			t.Errorf("%s makes an action %s: let it call view.remove", file, is.Name)
+			t.Errorf("%s creates an action %s: let it call view.remove", file, is.Name)
 		}
 	}
 	for _, file := range files {

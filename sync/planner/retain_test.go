@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Two adopted members that were given each other's former names: neither can have its own back while the other is there.
+// Two adopted members have each other's former names: neither can have its own back while the other is there.
 func TestADeletionThatRetainsWaitsForNoName(t *testing.T) {
 	o := observed(2)
 	o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// defects are guards that are taken out of the small worlds, and the invariant that breaks then. They prove that the search is
-// not blind.
+// defects are guards that are removed from the small worlds, and the invariant that then breaks. They prove that the search
+// finds defects.
 var defects = []struct {
 	without string
 	in      scenario
@@ -24,7 +24,7 @@ var defects = []struct {
 	{"the look at all after a mark", scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, "10:"},
 }
 
-// The first of the defects are found after a few places; the last, only with -search.full, after some hundred thousand.
+// The first defects are found after a few places; the last, only with -search.full, after some hundred thousand.
 const (
 	near   = 4
 	hidden = 2
@@ -45,12 +45,12 @@ func TestTheSearchFindsPlantedDefects(t *testing.T) {
 	}
 }
 
-func TestAStoryLeadsToWhereItSaysEachTime(t *testing.T) {
-	tell := func() string {
+func TestAStoryIsTheSameEachTime(t *testing.T) {
+	story := func() string {
 		f := newSearch(defects[1].in, defects[1].without).run(100_000)
 		return f.story
 	}
-	if first, again := tell(), tell(); first != again || strings.Count(first, "\n") < 10 || !strings.Contains(first, "broken: 2:") {
+	if first, again := story(), story(); first != again || strings.Count(first, "\n") < 10 || !strings.Contains(first, "broken: 2:") {
 		t.Errorf("one story:\n%s\nand another:\n%s", first, again)
 	}
 }

@@ -7,20 +7,20 @@ import (
 // move is what happens between two places, for the story.
 type move struct {
 	what    string
-	who     int8 // the copy; nobody: none, or one that was killed
+	who     int8 // the replica; none if it was killed, or plays no part
 	op      plan.Op
 	ordinal int8
 	gen     uint8
 }
 
-// moves gives every place that can follow, in a fixed order. wrong says which invariant the move breaks; empty if none.
+// moves gives every place that can follow, in a fixed order. wrong names the invariant that the move breaks; empty if none.
 func (x *search) moves(p *place, then func(m move, q *place, wrong string)) {
 	for r := range int8(2) {
 		x.called(p, r, then)
 		x.agedAndLooked(p, r, then)
 		x.turned(p, r, then)
 		for k := range uint8(keys) {
-			if p.copies[r].running[k].op != 0 {
+			if p.replicas[r].running[k].op != 0 {
 				x.went(p, r, k, then)
 			}
 			x.forgot(p, r, k, then)
@@ -30,12 +30,12 @@ func (x *search) moves(p *place, then func(m move, q *place, wrong string)) {
 	for i := range p.orphans {
 		if f := &p.orphans[i]; f.op != 0 {
 			q := *p
-			q.orphans[i] = flight{vm: nobody}
-			m := move{who: nobody, op: searchOps[f.op], ordinal: p.ordinalOf(f), gen: f.gen}
-			m.what = "of a killed copy comes to nothing"
+			q.orphans[i] = flight{vm: none}
+			m := move{who: none, op: searchOps[f.op], ordinal: p.ordinalOf(f), gen: f.gen}
+			m.what = "of a killed replica comes to nothing"
 			then(m, &q, "")
-			if done, _, wrong := x.carry(&q, *f, nobody); done {
-				m.what = "of a killed copy is carried out"
+			if done, _, wrong := x.carry(&q, *f, none); done {
+				m.what = "of a killed replica is carried out"
 				then(m, &q, wrong)
 			}
 		}
@@ -49,19 +49,19 @@ func (p *place) ordinalOf(f *flight) int8 {
 	case f.vm >= 0:
 		return int8(p.vms[f.vm].ordinal)
 	}
-	return nobody
+	return none
 }
 
-// called: a hook call comes, with the old spec or the new one. Metacontroller has one worker for a parent, so once a
+// called: a replica gets a hook call, with the old spec or the new one. Metacontroller has one worker for a parent, so once a
 // finalizing call was made no other follows (a call that waited in a socket is loop's echo); after finalized, none at all.
 func (x *search) called(p *place, r int8, then func(move, *place, string)) {
 	for gen := uint8(1); gen <= 2 && !p.ended; gen++ {
 		finalizing := x.deletes() && gen == 2
-		if c := &p.copies[r]; gen < c.gen || p.begun && !finalizing {
+		if c := &p.replicas[r]; gen < c.gen || p.begun && !finalizing {
 			continue // stale: answered from memory, renews nothing
 		}
 		q := *p
-		c := &q.copies[r]
+		c := &q.replicas[r]
 		if gen > c.gen {
 			c.forgive()
 		}
@@ -87,17 +87,17 @@ func (x *search) called(p *place, r int8, then func(move, *place, string)) {
 		if q.ended = d.finalized; q.ended {
 			wrong = q.leftBehind()
 		}
-		then(move{what: "is called", who: r, gen: gen, ordinal: nobody}, &q, wrong)
+		then(move{what: "gets a call", who: r, gen: gen, ordinal: none}, &q, wrong)
 	}
 }
 
 func (c *replica) forgive() {
 	for k := range c.failed {
-		c.failed[k] = failure{vm: nobody}
+		c.failed[k] = failure{vm: none}
 	}
 }
 
-// leftBehind says what of the group is there although a copy says that it is finalized: invariant 4.
+// leftBehind says what is left of the group although a replica returned finalized: invariant 4.
 func (p *place) leftBehind() (wrong string) {
 	for i := range p.n {
 		if p.vms[i].alive && p.vms[i].stamped {
@@ -114,24 +114,24 @@ func (p *place) leftBehind() (wrong string) {
 
 // agedAndLooked: the last call becomes old; something that changed is seen.
 func (x *search) agedAndLooked(p *place, r int8, then func(move, *place, string)) {
-	c := &p.copies[r]
-	// A lease that ends is told only where it matters: an idle copy of a group that stays, or that ends the group itself, does
+	c := &p.replicas[r]
+	// The end of a lease is a move only where it matters: an idle replica of a group that stays, or that ends the group itself, does
 	// the same as one without a lease.
 	if x.deletes() && !c.finalizing && c.call != unleased {
 		q := *p
-		q.copies[r].call--
-		then(move{what: "was called a while ago", who: r, ordinal: nobody}, &q, "")
+		q.replicas[r].call--
+		then(move{what: "got its last call a while ago", who: r, ordinal: none}, &q, "")
 	}
-	// Everybody else's leases have ended a lease after the deletion was first told.
-	if s := &p.copies[1-r]; x.waitsForLeases() && c.finalizing && !c.leaseOver && (s.finalizing || s.call == unleased) {
+	// All other replicas' leases have ended a lease after the first call with the deletion.
+	if s := &p.replicas[1-r]; x.waitsForLeases() && c.finalizing && !c.leaseOver && (s.finalizing || s.call == unleased) {
 		q := *p
-		q.copies[r].leaseOver = true
-		then(move{what: "has known of the deletion for a lease", who: r, ordinal: nobody}, &q, "")
+		q.replicas[r].leaseOver = true
+		then(move{what: "has known of the deletion for a lease", who: r, ordinal: none}, &q, "")
 	}
 	if x.inOrder {
 		q := *p
-		if q.lookAtEverything(r); q.copies[r] != *c {
-			then(move{what: "sees all as it is", who: r, ordinal: nobody}, &q, "")
+		if q.lookAtEverything(r); q.replicas[r] != *c {
+			then(move{what: "sees all as it is", who: r, ordinal: none}, &q, "")
 		}
 		return
 	}
@@ -140,58 +140,58 @@ func (x *search) agedAndLooked(p *place, r int8, then func(move, *place, string)
 		if q.look(r, i); c.touched {
 			q.lookAtAll(r)
 		}
-		if q.copies[r].seen != c.seen {
+		if q.replicas[r].seen != c.seen {
 			then(move{what: "sees what became of", who: r, ordinal: int8(p.vms[i].ordinal)}, &q, "")
 		}
 	}
 	if c.touched {
 		q := *p
 		q.lookAtAll(r)
-		then(move{what: "sees what became of all", who: r, ordinal: nobody}, &q, "")
+		then(move{what: "sees what became of all", who: r, ordinal: none}, &q, "")
 	}
 	if c.folder != p.folder {
 		q := *p
-		q.copies[r].folder = p.folder
-		then(move{what: "sees what became of the folder", who: r, ordinal: nobody}, &q, "")
+		q.replicas[r].folder = p.folder
+		then(move{what: "sees what became of the folder", who: r, ordinal: none}, &q, "")
 	}
 }
 
-// look shows a VM to a copy as it is now.
+// look shows a replica a VM as it is now.
 func (p *place) look(r, i int8) {
 	m := &p.vms[i]
-	if p.copies[r].seen[i] = (glimpse{}); m.alive && m.stamped {
-		p.copies[r].seen[i] = glimpse{seen: true, looks: m.looks, late: m.late[r], current: true}
+	if p.replicas[r].seen[i] = (glimpse{}); m.alive && m.stamped {
+		p.replicas[r].seen[i] = glimpse{seen: true, looks: m.looks, late: m.late[r], current: true}
 	}
 }
 
-// lookAtAll shows a copy all VMs that it knows.
+// lookAtAll shows a replica all VMs that it knows.
 func (p *place) lookAtAll(r int8) {
 	for i := range int8(p.n) {
-		if p.copies[r].seen[i].seen {
+		if p.replicas[r].seen[i].seen {
 			p.look(r, i)
 		}
 	}
-	p.copies[r].touched = false
+	p.replicas[r].touched = false
 }
 
-// lookAtEverything shows a copy all there is.
+// lookAtEverything shows a replica everything.
 func (p *place) lookAtEverything(r int8) {
 	for i := range int8(p.n) {
 		p.look(r, i)
 	}
-	p.copies[r].folder, p.copies[r].touched = p.folder, false
+	p.replicas[r].folder, p.replicas[r].touched = p.folder, false
 }
 
-// owns is what a call shows of the folder, before that is finalized (group.owns).
+// owns is what a call records of the folder, before the group is finalized (group.owns).
 func (p *place) owns(r int8) {
-	if c := &p.copies[r]; c.folder != 0 && (!c.finalizing || c.owned == 0) {
+	if c := &p.replicas[r]; c.folder != 0 && (!c.finalizing || c.owned == 0) {
 		c.owned |= 1 << c.folder
 	}
 }
 
 // saw is what the loop remembers of an observation (group.saw).
 func (p *place) saw(r int8) {
-	c := &p.copies[r]
+	c := &p.replicas[r]
 	if c.folder != 0 {
 		c.folderSince = true
 		if c.finalizing && c.owned == 0 && !c.emptied {
@@ -208,27 +208,27 @@ func (p *place) saw(r int8) {
 
 // turned: the group's turn has come, and the first step of its plan begins; the next one where the first backs off.
 func (x *search) turned(p *place, r int8, then func(move, *place, string)) {
-	if p.copies[r].call == unleased {
+	if p.replicas[r].call == unleased {
 		return
 	}
 	d := x.decide(p, r)
 	q := *p
-	if q.saw(r); q.copies[r].newest != p.copies[r].newest || q.copies[r].owned != p.copies[r].owned || q.copies[r].folderSince != p.copies[r].folderSince {
-		then(move{what: "makes a plan", who: r, ordinal: nobody}, &q, "")
+	if q.saw(r); q.replicas[r].newest != p.replicas[r].newest || q.replicas[r].owned != p.replicas[r].owned || q.replicas[r].folderSince != p.replicas[r].folderSince {
+		then(move{what: "makes a plan", who: r, ordinal: none}, &q, "")
 	}
 	for i := range d.actions {
 		f := d.actions[i]
-		if p.copies[r].running[f.key].op != 0 {
+		if p.replicas[r].running[f.key].op != 0 {
 			continue
 		}
 		next := q
-		c := &next.copies[r]
+		c := &next.replicas[r]
 		if f.gen = c.gen; f.vm >= 0 {
 			f.current = f.guarded && c.seen[f.vm].current
 		}
 		failed := c.failed[f.key].op != 0
 		if c.running[f.key] = f; c.failed[f.key].before(&f) == 0 {
-			c.failed[f.key] = failure{vm: nobody} // else it may still have been carried out
+			c.failed[f.key] = failure{vm: none} // else it may still have been carried out
 		}
 		then(move{what: "begins", who: r, op: searchOps[f.op], ordinal: p.ordinalOf(&f)}, &next, x.unannounced(p, r, &f))
 		if !failed && f.remembered() {
@@ -242,18 +242,18 @@ func (f *flight) remembered() bool {
 	return f.is(plan.PowerOff) || f.is(plan.Destroy) || f.is(plan.Mark) || f.is(plan.Unmark) || f.is(plan.Release)
 }
 
-// unannounced says that a step takes a member down without asking for its mark: invariant 7.
+// unannounced reports a step that takes a member down without requiring its mark: invariant 7.
 func (x *search) unannounced(p *place, r int8, f *flight) string {
-	if (f.is(plan.PowerOff) || f.is(plan.Destroy)) && !f.marked && !f.never && !p.copies[r].finalizing {
+	if (f.is(plan.PowerOff) || f.is(plan.Destroy)) && !f.marked && !f.never && !p.replicas[r].finalizing {
 		return "7: a member is taken down that need not be marked"
 	}
 	return ""
 }
 
-// forgot: a failure of a step that nobody wants any more was a minute ago.
+// forgot: a failure of a step that is no longer planned was a minute ago.
 func (x *search) forgot(p *place, r int8, k uint8, then func(move, *place, string)) {
-	f := &p.copies[r].failed[k]
-	if f.op == 0 || p.copies[r].running[k].op != 0 || p.copies[r].call == unleased || f.vm >= 0 && p.poweringOff(f.vm) { // no power-off takes a minute
+	f := &p.replicas[r].failed[k]
+	if f.op == 0 || p.replicas[r].running[k].op != 0 || p.replicas[r].call == unleased || f.vm >= 0 && p.poweringOff(f.vm) { // no power-off takes a minute
 		return
 	}
 	for _, a := range x.decide(p, r).actions {
@@ -262,26 +262,26 @@ func (x *search) forgot(p *place, r int8, k uint8, then func(move, *place, strin
 		}
 	}
 	q := *p
-	q.copies[r].failed[k] = failure{vm: nobody}
+	q.replicas[r].failed[k] = failure{vm: none}
 	q.lookAtEverything(r)
 	then(move{what: "forgets that it failed:", who: r, op: searchOps[f.op], ordinal: int8(k)}, &q, "")
 }
 
-// killed: a copy's process ends, and another begins. It reads the inventory again, and what vCenter was told goes on.
+// killed: a replica's process ends, and another begins. It reads the inventory again, and vCenter's tasks go on.
 func (x *search) killed(p *place, r int8, then func(move, *place, string)) {
 	if p.kills >= x.kills {
 		return
 	}
-	for k := range p.copies[r].running { // a process begins, reads and is called in more time than a power-off takes
-		if f := &p.copies[r].running[k]; f.is(plan.Unmark) && f.called && p.poweringOff(f.vm) {
+	for k := range p.replicas[r].running { // a process takes longer to begin, read and get a call than a power-off
+		if f := &p.replicas[r].running[k]; f.is(plan.Unmark) && f.called && p.poweringOff(f.vm) {
 			return
 		}
 	}
 	q := *p
 	q.kills++
 	free := 0
-	for k := range q.copies[r].running {
-		f := q.copies[r].running[k]
+	for k := range q.replicas[r].running {
+		f := q.replicas[r].running[k]
 		if f.op == 0 || f.is(plan.Unmark) && f.called || x.twoMoments(&f) && !f.called {
 			continue
 		}
@@ -294,15 +294,15 @@ func (x *search) killed(p *place, r int8, then func(move, *place, string)) {
 		}
 		q.orphans[free] = f
 	}
-	q.copies[r] = newReplica()
+	q.replicas[r] = newReplica()
 	q.lookAtEverything(r)
 	q.flights(func(f *flight) { f.awaited[r] = false })
-	then(move{what: "is killed and restarts", who: r, ordinal: nobody}, &q, "")
+	then(move{what: "is killed and restarts", who: r, ordinal: none}, &q, "")
 }
 
 func newReplica() (c replica) {
 	for k := range c.running {
-		c.running[k].vm, c.failed[k].vm = nobody, nobody
+		c.running[k].vm, c.failed[k].vm = none, none
 	}
 	return c
 }

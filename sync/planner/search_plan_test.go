@@ -14,20 +14,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// scenario is one edit of one group. Generation 1 is what all is as in the beginning, generation 2 is after the edit.
+// scenario is one edit of one group. Generation 1 is before the edit, generation 2 after it.
 type scenario struct {
 	edit               string // scale, roll, resize, delete or retain
 	from, to           int32  // replicas
 	surge, unavailable int32
 	unmanaged          int   // the ordinal whose name an unmanaged VM has in the group's folder; none, or another name
-	kills              uint8 // how many processes may be killed
-	inOrder            bool  // what a copy sees is vCenter as it was at one moment; else each VM as it was at another
+	kills              uint8 // number of processes that may be killed
+	inOrder            bool  // what a replica sees is vCenter as it was at one moment; else each VM as it was at another
 }
 
-const (
-	none        = -1
-	anotherName = manyOrdinals
-)
+const anotherName = manyOrdinals
 
 func (s *scenario) String() string {
 	text := fmt.Sprintf("%s %d", s.edit, s.from)
@@ -60,7 +57,7 @@ func (s *scenario) waitsForLeases() bool {
 	return s.edit == "retain" || s.deletes() && s.unmanaged != none
 }
 
-// spec is that of a generation.
+// group is the group at a generation.
 func (s *scenario) group(gen uint8) *v1alpha1.VmGroup {
 	g := group(s.from)
 	g.Generation = int64(gen)
@@ -89,7 +86,7 @@ func oneWhere(is bool) uint8 {
 	return 0
 }
 
-// promised is how many members a spec promises to be available.
+// promised is the number of members that a spec promises to be available.
 func (s *scenario) promised(gen uint8) int {
 	if gen == 2 {
 		return int(s.to - s.unavailable)
@@ -100,11 +97,11 @@ func (s *scenario) promised(gen uint8) int {
 // search is a breadth-first search through all places of a scenario.
 type search struct {
 	*scenario
-	defect    string // what is planted; see without and decide
+	defect    string // the planted one; see without and decide
 	groups    [3]*v1alpha1.VmGroup
 	revisions [3]string
-	plans     map[string]*decision // by what a copy knows
-	cut       int                  // moves that were not made because a place holds only so many VMs and steps
+	plans     map[string]*decision // by what a replica knows
+	cut       int                  // moves left out because a place holds only so many VMs and steps
 }
 
 func newSearch(s scenario, defect string) *search {
@@ -116,25 +113,25 @@ func newSearch(s scenario, defect string) *search {
 	return x
 }
 
-// without reports whether a guard is taken out, to see whether the search finds what it is good for.
+// without reports whether a guard is removed, to see whether the search finds what it prevents.
 func (x *search) without(guard string) bool { return x.defect == guard }
 
-// decision is what matters of a plan.
+// decision is the part of a plan that matters here.
 type decision struct {
 	actions   []flight
 	finalized bool
 }
 
-// decide makes the plan of a copy. It is made once for all places in which the copy knows the same.
+// decide makes the plan of a replica. It is made once for all places in which the replica knows the same.
 func (x *search) decide(p *place, r int8) *decision {
-	c := p.copies[r] // without what it does not know
+	c := p.replicas[r] // without what it does not know
 	c.asked, c.touched = false, false
 	for i := range c.seen {
 		c.seen[i].current = false
 	}
 	for k := range c.running {
 		if c.failed[k].op != 0 && searchOps[c.failed[k].op] == plan.Unmark && x.without("the doubt after a failed Unmark") {
-			c.failed[k] = failure{vm: nobody}
+			c.failed[k] = failure{vm: none}
 		}
 		f := &c.running[k]
 		f.current, f.called, f.void, f.awaited = false, false, false, [2]bool{}
@@ -166,7 +163,7 @@ func (x *search) decide(p *place, r int8) *decision {
 
 func vmName(i int8) string { return fmt.Sprintf("vm-%d", i) }
 
-// observed is what a copy tells its planner: group.observe in sync/loop, and Inventory.State in vsphere.
+// observed is what a replica passes to its planner: group.observe in sync/loop, and Inventory.State in vsphere.
 func (x *search) observed(p *place, c *replica) plan.Observed {
 	g := x.groups[c.gen]
 	o := plan.Observed{Group: g, Finalizing: c.finalizing, Now: now, Called: now.Add(-30 * time.Second), NewestStamp: int64(c.newest),
@@ -243,10 +240,10 @@ func (x *search) vm(m *machine, g *glimpse, i int8, called time.Time) plan.VM {
 	return vm
 }
 
-// moRef names a VM in Pending; one that is gone has another name than all that are seen.
+// moRef names a VM in Pending; one that is gone has a name that no seen VM has.
 func (c *replica) moRef(vm int8) string {
 	switch {
-	case vm == nobody:
+	case vm == none:
 		return ""
 	case vm == departed:
 		return "vm-before"
@@ -271,9 +268,9 @@ func keyName(k uint8) string {
 	return plan.MemberName("web", int32(k))
 }
 
-// flight is a step as the search keeps it. What the search takes for granted of a step is looked at here.
+// flight is a step as the search keeps it. It checks what the search assumes of a step.
 func (x *search) flight(a *plan.Action, p *place, c *replica) flight {
-	f := flight{op: uint8(slices.Index(searchOps, a.Op)), vm: nobody, why: uint8(slices.Index(searchWhy, a.Why)), gen: c.gen, marked: a.Marked, never: a.NeverOn,
+	f := flight{op: uint8(slices.Index(searchOps, a.Op)), vm: none, why: uint8(slices.Index(searchWhy, a.Why)), gen: c.gen, marked: a.Marked, never: a.NeverOn,
 		guarded: a.ChangeVersion != ""}
 	for f.key = 0; keyName(f.key) != a.VM; f.key++ {
 	}

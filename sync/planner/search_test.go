@@ -1,52 +1,52 @@
 package planner_test
 
-// Small worlds, completely. Two replicas, one group of up to three members and one edit: a breadth-first search goes
-// through every place that the real planner.Make can lead to when everything that can go wrong does, in every order, and asks at
-// each step for the invariants 1, 2, 4, 7 and 10 of docs/design.md. It ends where no new place appears, or at a bound.
+// Small worlds, searched completely. Two replicas, one group of up to three members and one edit: a breadth-first search goes
+// through every place that the real planner.Make can lead to when everything that can go wrong does, in every order, and checks at
+// each step the invariants 1, 2, 4, 7 and 10 of docs/design.md. It ends where no new place appears, or at a bound.
 //
 //	go test ./sync/planner -run SmallWorld -v                                        a few seconds: the small ones whole, the others begun
 //	go test ./sync/planner -run 'SmallWorld|Planted' -v -timeout 2h -search.full     all, as far as -search.states allows
 //
-// What can happen at any moment (search_moves_test.go, search_vcenter_test.go): a copy is called, with the old generation or the
-// new one; its lease ends; it sees one VM, or the folder, as it is now, and the others as they were; its turn comes and the
+// What can happen at any moment (search_moves_test.go, search_vcenter_test.go): a replica gets a call, with the old generation or
+// the new one; its lease ends; it sees one VM, or the folder, as it is now, and the others as they were; its turn comes and the
 // first step of its plan begins; a step calls vCenter; its task ends; it is refused; it is carried out and its reply is lost; a
-// failure is forgotten; the process is killed, forgets all, and what vCenter was told goes on.
+// failure is forgotten; the process is killed and forgets all, and vCenter's tasks go on.
 //
-// What the loop does between planner.Make and vCenter is told here again, as far as a plan or a step depends on it: what is under
+// What the loop does between planner.Make and vCenter is repeated here, as far as a plan or a step depends on it: what is under
 // way or has failed, by member; the call, its generation and what came after it; finalizing, newestStamp, ownFolders,
-// folderSeen, emptied; read your writes; the lease. So is what package vsphere looks at before a call. A change of either has to
-// be made here too; defects (search_defects_test.go) show that each of these guards is needed in the model for the search to
-// find nothing.
+// folderSeen, emptied; read your writes; the lease. So is what package vsphere checks before a call. A change of either has to
+// be made here too; defects (search_defects_test.go) show that the model needs each of these guards for the search to find
+// nothing.
 //
 // What is left out, and why that is fair:
 //
-//   - Where it says "seen in order", a copy sees vCenter as it was at one moment, as its stream of changes tells it, and beyond that
-//     only what its own steps read: worlds that are too large otherwise. Else each VM may be as old as it likes, and the group's
-//     folder too.
-//   - Times are told by what a decision asks of them (a lease has ended or not, a mark is older than the last call or not), and
-//     come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's time-out.
-//     So no guest is asked to halt: PowerOff is the step that takes down. Members that are on are ready, and nobody heals.
-//   - The look at those that are counted upon while a member is down is left out: it only refuses. So is a step that this look, or
-//     the one at the member, has refused for certain (Fault.Untried): its copy is where it was before the step began.
+//   - Where it says "seen in order", a replica sees vCenter as it was at one moment, as its stream of changes shows it, and beyond
+//     that only what its own steps read: these worlds are too large otherwise. Else each VM may be seen at any age, and the
+//     group's folder too.
+//   - Times are kept only as far as a decision needs them (a lease has ended or not, a mark is older than the last call or not),
+//     and come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's
+//     time-out. So no guest is asked to halt: PowerOff takes members down. Members that are on are ready, and none is healed.
+//   - The check of the members counted on while another is down is left out: it only refuses. So is a step that this check, or
+//     that of the member itself, has refused for certain (Fault.Untried): its replica is where it was before the step began.
 //   - Back-off and slow start are left out: they only delay. A step that failed may be tried again at once, or later, or never;
 //     the next one in the plan begins where the first may be backing off.
-//   - status.members and status.update are empty, as in a stale parent: a stored one makes a plan hold more, and take no more.
-//   - Admins, faults of the hardware, hidden VMs, adoption, quarantine, hot-add and other features: the properties and lives are
-//     for those.
-//   - A step's look at a member and the call that follows are one moment. Between them lie milliseconds, in which no other replica can
-//     write a stamp, wait for it, plan, and take another member down. (A process that stands still asks for its lease.)
-//   - PowerOn, Destroy, a stamp and the folder's steps are called and carried out in one moment, at any time after they were
-//     begun; until then nobody can tell a task that is under way from one that was not called. Clone, where somebody asks
+//   - status.members and status.update are empty, as in a stale parent: a stored one makes a plan hold more, and remove no more.
+//   - Operators, hardware faults, hidden VMs, adoption, quarantine, hot-add and other features: the properties and lives cover
+//     these.
+//   - A step's read of a member and the call that follows are one moment. Between them lie milliseconds, in which no other replica
+//     can write a stamp, wait for it, plan, and take another member down. (A process that stands still checks its lease.)
+//   - PowerOn, Destroy, a stamp and the folder's steps are called and carried out in one moment, at any time after they
+//     began; until then no replica can distinguish a task under way from one that was not called. Clone, where a replica asks
 //     for clones under way, PowerOff and Unmark have two.
-//   - After a kill the process begins, reads and is called later than a power-off ends that was under way. Nor is a failure
-//     forgotten before that: it is kept for more than a minute. By then the copy has seen all there is: vsphere reads what a failed
-//     step was for at once, and an inventory whose stream is silent for so long is not known any more.
-//   - What a copy reads of all members after its mark's reply was lost, it reads at once: vsphere touches them before it
+//   - After a kill the process begins, reads and gets a call only after a power-off under way has ended. Nor is a failure
+//     forgotten before that: it is kept for more than a minute. By then the replica has seen everything: vsphere reads the object
+//     of a failed step at once, and an inventory whose stream is silent for so long is no longer known.
+//   - What a replica reads of all members after its mark's reply was lost, it reads at once: vsphere touches them before it
 //     returns, and the member backs off for a second.
-//   - Once the deletion was told, no other call comes: Metacontroller has one worker for a parent. A call that waited in a socket is
-//     for pause.go in sync/loop.
-//   - The two copies are alike: places that differ in which is which are one. So are those that differ in what no plan and no step
-//     looks at (place.tidy).
+//   - After the deletion's first call, no other call comes: Metacontroller has one worker for a parent. pause.go in sync/loop
+//     handles a call that waited in a socket.
+//   - The two replicas are alike: places that differ in which is which are one. So are those that differ in what no plan and no
+//     step looks at (place.tidy).
 
 import (
 	"encoding/binary"
@@ -63,7 +63,7 @@ var (
 	searchStates = flag.Int("search.states", 5_000_000, "bound of the places that are searched in each small world, with -search.full")
 )
 
-// found is what a search came to.
+// found is the result of a search.
 type found struct {
 	places, moves int
 	depth         int
@@ -72,7 +72,7 @@ type found struct {
 	cut, plans    int
 	took          time.Duration
 	wrong         string // the first invariant that was broken
-	story         string // the shortest way to there
+	story         string // the shortest way there
 }
 
 func (f *found) String() string {
@@ -83,7 +83,7 @@ func (f *found) String() string {
 	return fmt.Sprintf("%d places, %d moves, depth %d, %d settled, %d plans, %d cut, %.1f s, %s", f.places, f.moves, f.depth, f.settled, f.plans, f.cut, f.took.Seconds(), how)
 }
 
-// digest is what a place is known by: 128 bits, so that two places are taken for one about never.
+// digest identifies a place: 128 bits, so that two places practically never collide.
 type digest [16]byte
 
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -100,7 +100,7 @@ type origin struct {
 	nth  uint16
 }
 
-// form brings a place to its one form, and writes it down. The two copies are alike, so the form that is less counts.
+// form brings a place to its one form, and encodes it. The two replicas are alike, so the lesser form counts.
 func (x *search) form(p *place, room *[2][]byte) (text []byte, swapped bool) {
 	p.tidy(x.scenario)
 	room[0] = p.text(room[0][:0])
@@ -112,18 +112,18 @@ func (x *search) form(p *place, room *[2][]byte) (text []byte, swapped bool) {
 	return room[0], false
 }
 
-// begin is the place at the beginning: all is as generation 1 wants it, and both copies know.
+// begin is the first place: all is as generation 1 wants it, and both replicas know it.
 func (x *search) begin() *place {
 	p := &place{folder: 1}
 	for i := range p.orphans {
-		p.orphans[i].vm = nobody
+		p.orphans[i].vm = none
 	}
 	for i := range uint8(x.from) {
 		p.vms[i] = machine{ordinal: i, revision: 1, folder: 1, alive: true, ran: true, looks: looks{stamped: true, on: true, gen: 1, size: 1}}
 		p.n++
 	}
 	for r := range int8(2) {
-		c := &p.copies[r]
+		c := &p.replicas[r]
 		*c = newReplica()
 		if c.gen, c.call, c.folder = 1, leased, 1; x.deletes() {
 			c.call = fresh
@@ -201,7 +201,7 @@ func (x *search) settled(p *place) bool {
 	return p.ended || !x.deletes() && n == x.to
 }
 
-// story tells the way to a place, and one move more.
+// story is the way to a place, and one move more.
 func (x *search) story(origins []origin, to uint32, nth int) string {
 	way := []int{nth}
 	for ; to > 0; to = origins[to].from {
@@ -246,14 +246,14 @@ func (m *move) text(names [2]string) string {
 	if m.gen > 0 && m.op == "" {
 		text += fmt.Sprintf(" with generation %d", m.gen)
 	}
-	if m.who == nobody {
+	if m.who == none {
 		return "A step " + text
 	}
 	return names[m.who] + " " + text
 }
 
-// scenarios are the small worlds. A plain run looks at so many places of each, or at all there are: where whole is set, these
-// must be all, and at least so many.
+// scenarios are the small worlds. A plain run visits this many places of each, or all: where whole is set, there must be no
+// more, and at least this many.
 var scenarios = []struct {
 	scenario
 	places int
@@ -323,7 +323,7 @@ func TestNoSmallWorldBreaksAnInvariant(t *testing.T) {
 			case f.wrong != "":
 				t.Fatalf("%s\n%s", f.wrong, f.story)
 			case f.places < min(most, s.places):
-				t.Errorf("only %d places, and there were %d: does the search still see what copies do?", f.places, s.places)
+				t.Errorf("only %d places, and there were %d: does the search still see what replicas do?", f.places, s.places)
 			case f.whole && f.settled == 0 && s.unmanaged == none:
 				t.Error("the edit is never carried out")
 			case s.whole && !f.whole && !raced:

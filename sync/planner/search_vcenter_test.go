@@ -6,20 +6,20 @@ import (
 
 // This file is the small world's vCenter, and package vsphere before it: what becomes of a step.
 
-// twoMoments reports whether a step's call and the end of its task are told apart, because somebody asks in between: Unmark for
-// a PowerOff that is under way, and whoever ends a group for a Clone. An Unmark writes first and asks then.
+// twoMoments reports whether a step's call and the end of its task are two moments, because another step asks in between: Unmark
+// for a PowerOff under way, the end of a group for a Clone. An Unmark writes first, then asks.
 func (x *search) twoMoments(f *flight) bool {
 	return f.is(plan.PowerOff) || f.is(plan.Unmark) || f.is(plan.Clone) && x.deletes()
 }
 
 // went: a step goes on. It is carried out, or refused, or carried out and its reply is lost.
 func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)) {
-	f := p.copies[r].running[k]
+	f := p.replicas[r].running[k]
 	m := move{who: r, op: searchOps[f.op], ordinal: p.ordinalOf(&f)}
 	fail := func(what string, p *place, final bool) {
 		q := *p
-		c := &q.copies[r]
-		c.running[k] = flight{vm: nobody}
+		c := &q.replicas[r]
+		c.running[k] = flight{vm: none}
 		c.failed[k] = failure{op: f.op, vm: f.vm, cycle: f.why == whyCycle, final: final, tried: c.failed[k].before(&f)}
 		m.what = what
 		then(m, &q, "")
@@ -27,20 +27,20 @@ func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)
 	if x.twoMoments(&f) && !f.called {
 		fail("is refused:", p, false)
 		q := *p
-		if wrong, may := x.call(&q, &f); may && p.copies[r].call != unleased && !f.void {
-			q.copies[r].running[k].called = true
+		if wrong, may := x.call(&q, &f); may && p.replicas[r].call != unleased && !f.void {
+			q.replicas[r].running[k].called = true
 			m.what = "calls"
 			then(m, &q, wrong)
 		}
 		return
 	}
-	if !f.is(plan.Unmark) { // whose stamp is written already
+	if !f.is(plan.Unmark) { // whose stamp is already written
 		fail("is refused:", p, false)
-		if f.is(plan.Mark) && p.copies[r].finalizing {
+		if f.is(plan.Mark) && p.replicas[r].finalizing {
 			fail("is refused for good:", p, true)
 		}
 	}
-	if f.is(plan.CreateFolder) && (f.void || p.copies[r].call == unleased) {
+	if f.is(plan.CreateFolder) && (f.void || p.replicas[r].call == unleased) {
 		return // it is a call, and no task that goes on
 	}
 	q := *p
@@ -51,23 +51,23 @@ func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)
 	if !done {
 		if wrong == unmanagedStays {
 			fail("finds an unmanaged VM in the folder:", &q, true)
-		} else if f.is(plan.ConfirmGone) || f.is(plan.RemoveFolder) { // what was asked for is remembered
+		} else if f.is(plan.ConfirmGone) || f.is(plan.RemoveFolder) { // the request is remembered
 			fail("finds something left:", &q, false)
 		}
 		return
 	}
 	lost := q
 	if f.is(plan.Mark) && !x.without("the look at all after a mark") {
-		lost.copies[r].touched = true // vsphere's mark has all members read all the same, and these reads are one
+		lost.replicas[r].touched = true // vsphere's mark has all members read anyway, and these reads are one
 	}
 	if wrong == "" {
 		fail("does, and hears nothing of it:", &lost, false)
 	}
 	if f.is(plan.Unmark) && q.poweringOff(f.vm) {
-		return // it is waited for
+		return // another step waits for it
 	}
-	c := &q.copies[r]
-	c.running[k], c.failed[k] = flight{vm: nobody}, failure{vm: nobody}
+	c := &q.replicas[r]
+	c.running[k], c.failed[k] = flight{vm: none}, failure{vm: none}
 	switch {
 	case f.is(plan.Mark) && !x.without("the look at all after a mark"):
 		q.lookAtAll(r)
@@ -75,7 +75,7 @@ func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)
 		c.emptied = c.finalizing
 		q.lookAtEverything(r)
 	case vm >= 0:
-		if q.look(r, vm); c.touched { // what is to be read is read at once
+		if q.look(r, vm); c.touched { // pending reads happen at once
 			q.lookAtAll(r)
 		}
 	case f.key == folderAt:
@@ -141,7 +141,7 @@ func (m *machine) unmark(gen uint8) {
 	m.marked, m.why, m.gen, m.late = false, 0, max(m.gen, gen), [2]bool{}
 }
 
-// carry is what the end of a step's task does. It is done or not done; vm is what it was done to.
+// carry is what the end of a step's task does. It is done or not done; vm is its object.
 func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong string) {
 	vm = f.vm
 	var m *machine
@@ -149,8 +149,8 @@ func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong s
 		m = &q.vms[vm]
 	}
 	// vCenter does one thing to a VM at a time: what comes while it is powered off fails as TaskInProgress ([doc] of
-	// PowerOnVM_Task, ReconfigVM_Task and the others: "if the virtual machine is busy"). Of a stamp alone that is not taken for
-	// granted.
+	// PowerOnVM_Task, ReconfigVM_Task and the others: "if the virtual machine is busy"). The search does not assume
+	// that for stamps.
 	if m != nil && q.poweringOff(vm) && (f.is(plan.PowerOn) || f.is(plan.Reconfigure) || f.is(plan.Destroy)) {
 		return false, vm, ""
 	}
@@ -159,7 +159,7 @@ func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong s
 		if q.folder == 0 {
 			q.folder = q.newFolder()
 		}
-		return true, nobody, ""
+		return true, none, ""
 	case plan.Clone:
 		return x.cloned(q, &f)
 	case plan.PowerOn:
@@ -207,7 +207,7 @@ func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong s
 	case plan.RemoveFolder:
 		return x.folderRemoved(q, &f, by)
 	case plan.ConfirmGone:
-		return x.noCloneUnderWay(q, by) && !q.inhabited(), nobody, ""
+		return x.noCloneUnderWay(q, by) && !q.inhabited(), none, ""
 	}
 	return true, vm, wrong
 }
@@ -217,8 +217,8 @@ func (p *place) newFolder() uint8 {
 	for i := range p.n {
 		next = max(next, p.vms[i].folder+1)
 	}
-	for r := range p.copies {
-		next = max(next, p.copies[r].folder+1)
+	for r := range p.replicas {
+		next = max(next, p.replicas[r].folder+1)
 	}
 	p.flights(func(f *flight) { next = max(next, f.folder+1) })
 	return next
@@ -227,7 +227,7 @@ func (p *place) newFolder() uint8 {
 // cloned: one name in one folder is the lock.
 func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) {
 	if q.folder == 0 || q.folder != f.folder || int(f.key) == x.unmanaged {
-		return false, nobody, ""
+		return false, none, ""
 	}
 	for i := range int8(q.n) {
 		if m := &q.vms[i]; m.alive && m.ordinal == f.key {
@@ -239,7 +239,7 @@ func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) 
 	}
 	if q.n == maxVMs {
 		x.cut++
-		return false, nobody, ""
+		return false, none, ""
 	}
 	if q.ended {
 		wrong = "4: finalized, and a VM of the group is made"
@@ -250,12 +250,12 @@ func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) 
 	return true, int8(q.n) - 1, wrong
 }
 
-// noCloneUnderWay waits for those clones that were under way when it was first asked for.
+// noCloneUnderWay waits for the clones that were under way when it was first asked for.
 func (x *search) noCloneUnderWay(q *place, by int8) bool {
-	if by == nobody {
-		return false // whoever asks is gone: nothing follows
+	if by == none {
+		return false // the replica that asks is gone: nothing follows
 	}
-	c, left := &q.copies[by], false
+	c, left := &q.replicas[by], false
 	q.flights(func(f *flight) {
 		if !c.asked && f.is(plan.Clone) && (f.called || !x.twoMoments(f)) {
 			f.awaited[by] = true
@@ -266,7 +266,7 @@ func (x *search) noCloneUnderWay(q *place, by int8) bool {
 	return !left || x.without("the wait for clones")
 }
 
-// inhabited reports whether a VM of the group is there.
+// inhabited reports whether a VM of the group exists.
 func (p *place) inhabited() bool {
 	for i := range p.n {
 		if p.vms[i].alive && p.vms[i].stamped {
@@ -276,7 +276,7 @@ func (p *place) inhabited() bool {
 	return false
 }
 
-// unmanagedIn reports whether the folder holds what is not the group's.
+// unmanagedIn reports whether the folder holds an unmanaged VM.
 func (x *search) unmanagedIn(p *place) bool {
 	is := x.unmanaged != none
 	for i := range p.n {
@@ -290,21 +290,21 @@ const unmanagedStays = "FolderHoldsStranger"
 
 func (x *search) folderRemoved(q *place, f *flight, by int8) (done bool, vm int8, wrong string) {
 	switch {
-	case by != nobody && !x.noCloneUnderWay(q, by):
-		return false, nobody, ""
+	case by != none && !x.noCloneUnderWay(q, by):
+		return false, none, ""
 	case q.folder != f.folder:
-		return true, nobody, ""
+		return true, none, ""
 	case q.inhabited():
-		return false, nobody, ""
+		return false, none, ""
 	case x.unmanagedIn(q) && !x.without("the look into the folder"):
-		if by != nobody && !x.without("the clones listed again") { // others may have begun since
-			q.copies[by].asked = false
+		if by != none && !x.without("the clones listed again") { // others may have begun since
+			q.replicas[by].asked = false
 			q.flights(func(f *flight) { f.awaited[by] = false })
 		}
-		return false, nobody, unmanagedStays
+		return false, none, unmanagedStays
 	case x.unmanagedIn(q):
 		wrong = "2: a folder is removed with an unmanaged VM in it"
 	}
 	q.folder = 0
-	return true, nobody, wrong
+	return true, none, wrong
 }

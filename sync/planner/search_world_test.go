@@ -10,14 +10,14 @@ import (
 // A place is a state of the small world: vCenter, and what each of two replicas knows. All its parts are
 // plain values, so that an assignment copies it.
 type place struct {
-	vms     [maxVMs]machine // those in use come first, by ordinal and age
-	n       uint8
-	folder  uint8 // the group's folder; 0: there is none
-	copies  [2]replica
-	orphans [maxOrphans]flight // the steps of a copy that was killed
-	kills   uint8              // how many there were
-	begun   bool               // the deletion was told to a copy
-	ended   bool               // a copy answered finalized
+	vms      [maxVMs]machine // those in use come first, by ordinal and age
+	n        uint8
+	folder   uint8 // the group's folder; 0: there is none
+	replicas [2]replica
+	orphans  [maxOrphans]flight // the steps of a replica that was killed
+	kills    uint8              // number of kills
+	begun    bool               // a replica got a call with the deletion
+	ended    bool               // a replica returned finalized
 }
 
 const (
@@ -27,31 +27,31 @@ const (
 	folderAt     = manyOrdinals     // the key of the folder's steps
 	confirmAt    = manyOrdinals + 1 // the key of ConfirmGone
 	keys         = manyOrdinals + 2
-	nobody       = -1 // no VM
-	departed     = -2 // a VM that is gone and that no copy sees any more
+	none         = -1 // no VM, ordinal or replica
+	departed     = -2 // a VM that is gone and that no replica sees any more
 )
 
-// machine is a VM as it is. Its name and folder are those of its clone, forever: admins rest.
+// machine is a VM as it is. Its name and folder are those of its clone, forever: operators change nothing.
 type machine struct {
 	ordinal, revision, folder uint8
-	alive                     bool // else destroyed; it is kept here as long as a copy sees it
+	alive                     bool // else destroyed; it is kept here as long as a replica sees it
 	looks
-	late [2]bool // it was marked after the last call of that copy
+	late [2]bool // it was marked after the last call of that replica
 	ran  bool    // it was powered on once, as vCenter's events tell
 }
 
-// looks are what a stamp, a configuration and a power state say.
+// looks are what a stamp, a configuration and a power state show.
 type looks struct {
 	stamped, on, marked bool
 	why, gen, size      uint8
 }
 
-// glimpse is a VM as a copy knows it. It may be as old as you like.
+// glimpse is a VM as a replica knows it, of any age.
 type glimpse struct {
 	seen bool
 	looks
 	late    bool // as machine.late, of the mark that is seen
-	current bool // nobody changed its configuration since: a guard by changeVersion would hold
+	current bool // its configuration has not changed since: a guard by changeVersion would hold
 }
 
 type replica struct {
@@ -64,7 +64,7 @@ type replica struct {
 	asked               bool // noCloneUnderWay was asked for the group
 	newest              uint8
 	owned               uint8 // bits of the folders that were the group's; bit 0: others before
-	folder              uint8 // as it is known
+	folder              uint8 // as the replica knows it
 	seen                [maxVMs]glimpse
 	running             [keys]flight
 	failed              [keys]failure
@@ -86,7 +86,7 @@ type flight struct {
 	folder   uint8
 	marked   bool // Action.Marked
 	never    bool // Action.NeverOn
-	void     bool // it was begun before its copy heard of the deletion, and vCenter was not called
+	void     bool // it began before its replica knew of the deletion, and vCenter was not called
 	guarded  bool // Action.ChangeVersion was given
 	current  bool // its guard would hold
 	called   bool // vCenter's task is under way; of an Unmark: the stamp is written
@@ -98,8 +98,8 @@ type failure struct {
 	op    uint8
 	vm    int8
 	cycle bool  // a Mark for a power cycle
-	final bool  // it would not pass by itself
-	tried uint8 // what failed before for that VM, and may have taken it down
+	final bool  // it does not pass by itself
+	tried uint8 // what failed before for that VM and may have taken it down
 }
 
 // before is what had failed before a step was begun, and may have taken its VM down (loop.failure.before).
@@ -122,10 +122,10 @@ func (f *flight) is(op plan.Op) bool { return searchOps[f.op] == op }
 
 const whyCycle = 4
 
-// changed says that a VM's configuration is another: whoever planned from what was there is refused.
+// changed records that a VM's configuration changed: steps planned from the former one are refused.
 func (p *place) changed(vm int8) {
-	for r := range p.copies {
-		c := &p.copies[r]
+	for r := range p.replicas {
+		c := &p.replicas[r]
 		c.seen[vm].current = false
 		for k := range c.running {
 			if c.running[k].vm == vm {
@@ -142,10 +142,10 @@ func (p *place) changed(vm int8) {
 
 // flights calls f for every step that is under way.
 func (p *place) flights(f func(*flight)) {
-	for r := range p.copies {
-		for k := range p.copies[r].running {
-			if p.copies[r].running[k].op != 0 {
-				f(&p.copies[r].running[k])
+	for r := range p.replicas {
+		for k := range p.replicas[r].running {
+			if p.replicas[r].running[k].op != 0 {
+				f(&p.replicas[r].running[k])
 			}
 		}
 	}
@@ -156,8 +156,8 @@ func (p *place) flights(f func(*flight)) {
 	}
 }
 
-// tidy brings a place to the form that all places have which differ from it in nothing that matters: VMs and folders
-// that nobody knows any more are forgotten, numbers are reassigned, failures that no plan looks at are dropped.
+// tidy brings a place to the one form of all places that differ from it in nothing that matters: VMs and folders that no
+// replica knows any more are forgotten, numbers are reassigned, failures that no plan looks at are dropped.
 func (p *place) tidy(sc *scenario) {
 	kept, to := p.vms, [maxVMs]int8{}
 	order := make([]uint8, 0, maxVMs)
@@ -168,20 +168,20 @@ func (p *place) tidy(sc *scenario) {
 		} else if !m.stamped || !m.marked {
 			m.late = [2]bool{}
 		}
-		if to[i] = departed; m.alive || p.copies[0].seen[i].seen || p.copies[1].seen[i].seen {
+		if to[i] = departed; m.alive || p.replicas[0].seen[i].seen || p.replicas[1].seen[i].seen {
 			order = append(order, i)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b uint8) int { return int(kept[a].ordinal) - int(kept[b].ordinal) })
 	p.vms, p.n = [maxVMs]machine{}, uint8(len(order))
-	seen := [2][maxVMs]glimpse{p.copies[0].seen, p.copies[1].seen}
-	p.copies[0].seen, p.copies[1].seen = [maxVMs]glimpse{}, [maxVMs]glimpse{}
+	seen := [2][maxVMs]glimpse{p.replicas[0].seen, p.replicas[1].seen}
+	p.replicas[0].seen, p.replicas[1].seen = [maxVMs]glimpse{}, [maxVMs]glimpse{}
 	for i, was := range order {
 		to[was], p.vms[i] = int8(i), kept[was]
 		for r := range seen {
 			if g := seen[r][was]; g.seen {
 				g.late = g.late && g.marked
-				p.copies[r].seen[i] = g
+				p.replicas[r].seen[i] = g
 			}
 		}
 	}
@@ -195,18 +195,18 @@ func (p *place) tidy(sc *scenario) {
 			f.current = false
 		}
 	})
-	for r := range p.copies {
-		c := &p.copies[r]
+	for r := range p.replicas {
+		c := &p.replicas[r]
 		if c.gen == 2 {
-			c.newest = 0 // it knows all there is to know
+			c.newest = 0 // it knows everything
 		}
 		if c.folderSince {
-			c.call = min(c.call, leased) // it makes no folder before its next call
+			c.call = min(c.call, leased) // it creates no folder before its next call
 		}
 		for k := range c.failed {
 			move(&c.failed[k].vm)
 			if !c.matters(sc, &c.failed[k]) {
-				c.failed[k] = failure{vm: nobody}
+				c.failed[k] = failure{vm: none}
 			}
 		}
 	}
@@ -258,8 +258,8 @@ func (p *place) tidyFolders() {
 	for i := range p.n {
 		note(p.vms[i].folder)
 	}
-	note(p.copies[0].folder)
-	note(p.copies[1].folder)
+	note(p.replicas[0].folder)
+	note(p.replicas[1].folder)
 	p.flights(func(f *flight) { note(f.folder) })
 	var to [8]uint8
 	for i, next := uint8(1), uint8(1); i < 8; i++ {
@@ -273,8 +273,8 @@ func (p *place) tidyFolders() {
 		p.vms[i].folder = to[p.vms[i].folder]
 	}
 	p.flights(func(f *flight) { f.folder = to[f.folder] })
-	for r := range p.copies {
-		c := &p.copies[r]
+	for r := range p.replicas {
+		c := &p.replicas[r]
 		c.folder = to[c.folder]
 		owned := uint8(0)
 		for i := range uint8(8) {
@@ -286,10 +286,10 @@ func (p *place) tidyFolders() {
 	}
 }
 
-// swapped is the place as the other copy would tell it: the two are alike.
+// swapped is the place with the replicas exchanged: the two are alike.
 func (p *place) swapped() *place {
 	q := *p
-	q.copies[0], q.copies[1] = p.copies[1], p.copies[0]
+	q.replicas[0], q.replicas[1] = p.replicas[1], p.replicas[0]
 	for i := range q.n {
 		late := &q.vms[i].late
 		late[0], late[1] = late[1], late[0]
@@ -298,7 +298,7 @@ func (p *place) swapped() *place {
 	return &q
 }
 
-// text writes a place down; read reads it.
+// text encodes a place; read decodes it.
 func (p *place) text(b []byte) []byte {
 	b = append(b, p.n, p.folder<<4|p.kills, bits(p.begun, p.ended))
 	for i := range p.n {
@@ -306,8 +306,8 @@ func (p *place) text(b []byte) []byte {
 		b = append(b, m.ordinal<<4|m.revision<<2, m.folder<<3|bits(m.alive, m.late[0], m.late[1])|bits(m.ran)<<7)
 		b = m.looks.append(b)
 	}
-	for r := range p.copies {
-		b = p.copies[r].append(b, p.n)
+	for r := range p.replicas {
+		b = p.replicas[r].append(b, p.n)
 	}
 	for i := range p.orphans {
 		b = p.orphans[i].append(b, true)
@@ -324,8 +324,8 @@ func (p *place) read(b []byte) {
 		m.alive, m.ran, m.late = b[1]&1 != 0, b[1]&128 != 0, [2]bool{b[1]&2 != 0, b[1]&4 != 0}
 		b = m.looks.read(b[2:])
 	}
-	for r := range p.copies {
-		b = p.copies[r].read(b, p.n)
+	for r := range p.replicas {
+		b = p.replicas[r].read(b, p.n)
 	}
 	for i := range p.orphans {
 		b = p.orphans[i].read(b)
@@ -378,7 +378,7 @@ func (c *replica) read(b []byte, n uint8) []byte {
 	}
 	for k := range c.failed {
 		f := &c.failed[k]
-		f.op, f.vm = b[0], nobody
+		f.op, f.vm = b[0], none
 		if b = b[1:]; f.op != 0 {
 			f.vm, f.cycle, f.final, f.tried = int8(b[0]), b[1]&1 != 0, b[1]&2 != 0, b[2]
 			b = b[3:]
@@ -389,7 +389,7 @@ func (c *replica) read(b []byte, n uint8) []byte {
 
 const flightSize = 6
 
-// append writes a flight down; short leaves out what is not there.
+// append encodes a flight; short leaves out what is empty.
 func (f *flight) append(b []byte, short bool) []byte {
 	if short && f.op == 0 {
 		return append(b, 0)
@@ -398,7 +398,7 @@ func (f *flight) append(b []byte, short bool) []byte {
 }
 
 func (f *flight) read(b []byte) []byte {
-	if *f = (flight{vm: nobody}); b[0] == 0 {
+	if *f = (flight{vm: none}); b[0] == 0 {
 		return b[1:]
 	}
 	x := b[5]

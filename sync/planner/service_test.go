@@ -41,7 +41,7 @@ func TestAServiceIsLeftOutOnceWhenItsTypeChanges(t *testing.T) {
 	}
 }
 
-func TestWithoutSpecServiceThereIsNone(t *testing.T) {
+func TestWithoutSpecServiceThereIsNoService(t *testing.T) {
 	t.Parallel()
 	o := served(2, v1alpha1.Service{})
 	r := planner.Make(o)
@@ -53,7 +53,7 @@ func TestWithoutSpecServiceThereIsNone(t *testing.T) {
 	}
 }
 
-func TestAnEndpointSaysHowItsMemberIs(t *testing.T) {
+func TestAnEndpointShowsItsMembersState(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(o *plan.Observed, m *plan.VM)
@@ -72,7 +72,7 @@ func TestAnEndpointSaysHowItsMemberIs(t *testing.T) {
 			m.Shutdown = plan.Moment{At: now, Boot: m.Boot}
 		}, "false false true"},
 		"without an address": {func(_ *plan.Observed, m *plan.VM) { m.IPs = nil }, ""},
-		"with addresses that nobody can be led to": {func(_ *plan.Observed, m *plan.VM) {
+		"with addresses that no client can use": {func(_ *plan.Observed, m *plan.VM) {
 			m.IPs = []string{"127.0.0.1", "169.254.0.9", "fe80::1", "0.0.0.0", "224.0.0.9", "nonsense"}
 		}, ""},
 		"a twin": {func(o *plan.Observed, m *plan.VM) {

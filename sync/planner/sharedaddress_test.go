@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-func TestMembersThatReportOneAddressAreToldAndOtherwiseLeftAlone(t *testing.T) {
+func TestMembersThatShareAnAddressAreReportedAndOtherwiseLeftAlone(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		change func(vms []plan.VM)
@@ -23,14 +23,14 @@ func TestMembersThatReportOneAddressAreToldAndOtherwiseLeftAlone(t *testing.T) {
 		"two the same":             {func(vms []plan.VM) { vms[2].IPs[0] = vms[0].IPs[0] }, "10.0.0.1 (web-0, web-2)"},
 		"all the same":             {func(vms []plan.VM) { vms[1].IPs[0], vms[2].IPs[0] = vms[0].IPs[0], vms[0].IPs[0] }, "10.0.0.1 (web-0, web-1, web-2)"},
 		"the same in another form": {func(vms []plan.VM) { vms[1].IPs = []string{"::ffff:10.0.0.1"} }, "10.0.0.1 (web-0, web-1)"},
-		"of IPv6 alone":            {func(vms []plan.VM) { vms[0].IPs[1], vms[1].IPs[1] = "fd00::9", "fd00::9" }, "fd00::9 (web-0, web-1)"},
-		"one that nobody is led to": {func(vms []plan.VM) {
+		"only of IPv6":             {func(vms []plan.VM) { vms[0].IPs[1], vms[1].IPs[1] = "fd00::9", "fd00::9" }, "fd00::9 (web-0, web-1)"},
+		"one that no client is led to": {func(vms []plan.VM) {
 			vms[0].IPs, vms[1].IPs = append(vms[0].IPs, "10.0.9.9"), append(vms[1].IPs, "10.0.9.9")
 		}, ""},
 		"link-local":             {func(vms []plan.VM) { vms[0].IPs, vms[1].IPs = []string{"169.254.1.1"}, []string{"169.254.1.1"} }, ""},
 		"one is off":             {func(vms []plan.VM) { vms[2].IPs, vms[2].Power = vms[0].IPs, plan.PoweredOff }, ""},
 		"one's Tools do not run": {func(vms []plan.VM) { vms[2].IPs, vms[2].Tools = vms[0].IPs, false }, ""},
-		"one that is not to be reached": {func(vms []plan.VM) {
+		"one that cannot be reached": {func(vms []plan.VM) {
 			vms[2].IPs, vms[2].Reachable, vms[2].Unreachable = vms[0].IPs, false, "disconnected"
 		}, ""},
 	} {
@@ -45,7 +45,7 @@ func TestMembersThatReportOneAddressAreToldAndOtherwiseLeftAlone(t *testing.T) {
 		c.change(o.State.VMs)
 		r := planner.Make(o)
 		is := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDuplicateAddress)
-		if told := is != nil && is.Status == metav1.ConditionTrue; told != (c.says != "") || told && is.Message != c.says {
+		if shown := is != nil && is.Status == metav1.ConditionTrue; shown != (c.says != "") || shown && is.Message != c.says {
 			t.Errorf("%s: %+v", what, is)
 		}
 		notes := 0
@@ -66,7 +66,7 @@ func TestMembersThatReportOneAddressAreToldAndOtherwiseLeftAlone(t *testing.T) {
 		o.Group = o.Group.DeepCopy()
 		o.Group.Status, o.Now = r.Status, o.Now.Add(time.Minute)
 		if again := planner.Make(o); len(again.Notes) > 0 {
-			t.Errorf("%s: told again: %+v", what, again.Notes)
+			t.Errorf("%s: reported again: %+v", what, again.Notes)
 		}
 		for i := range o.State.VMs {
 			o.State.VMs[i].IPs = []string{"10.0.0." + string(rune('1'+i))}

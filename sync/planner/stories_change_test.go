@@ -29,7 +29,7 @@ func each(f func(*plan.VM)) func(*plan.Observed) {
 	}
 }
 
-// slowly lets guests boot only when boots says so.
+// slowly lets only those guests boot for which boots returns true.
 func (s *story) slowly(boots func(m plan.VM) bool) {
 	s.boot = func(o *plan.Observed, a plan.Action) {
 		if a.Op != plan.PowerOn && a.Op != plan.Reset {
@@ -43,7 +43,7 @@ func (s *story) slowly(boots func(m plan.VM) bool) {
 	}
 }
 
-// changeStories are about members that are changed: one scenario each.
+// changeStories are about members that change: one scenario each.
 var changeStories = map[string]func(*story){
 	"resize up": func(s *story) {
 		s.happens("three members are applied; their template allows CPUs to be added", nothing)

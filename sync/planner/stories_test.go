@@ -21,16 +21,16 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden stories")
 
 // story is a group's life in a model vCenter. Its diary is kept under testdata/stories and reads top to bottom:
-// what happened, then round by round what was planned and what the user was told.
+// what happened, then round by round what was planned and what the user sees.
 type story struct {
 	o     plan.Observed
 	diary strings.Builder
-	said  map[string]bool // conditions are told once
-	// patience is how long a pause is told as one; a longer one ends the chapter.
+	said  map[string]bool // conditions are written once
+	// patience is the longest pause that is written as one; a longer one ends the chapter.
 	patience time.Duration
-	// boot says what guests make of an action, where they do not just boot and halt; may be nil.
+	// boot says how guests react to an action, where they do not just boot and halt; may be nil.
 	boot func(*plan.Observed, plan.Action)
-	// heard is called with each plan that is made; may be nil.
+	// heard gets each plan that is made; may be nil.
 	heard func(*plan.Result)
 }
 
@@ -104,11 +104,11 @@ func (s *story) happens(what string, change func(o *plan.Observed)) {
 	fmt.Fprintln(&s.diary, "no end in sight")
 }
 
-// tell writes what the user is told.
+// tell writes what the user sees.
 func (s *story) tell(r *plan.Result) {
 	fmt.Fprintf(&s.diary, "%-7s %d/%d ready %d  %s\n", r.Status.Phase, r.Status.CurrentReplicas, r.Status.DesiredReplicas,
 		r.Status.ReadyReplicas, r.Status.LastMessage)
-	for _, c := range r.Status.Conditions[5:] { // those before sum up what is told already
+	for _, c := range r.Status.Conditions[5:] { // those before sum up what is already shown
 		if c.Status != metav1.ConditionTrue {
 			continue
 		}
@@ -177,13 +177,13 @@ func TestStories(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := s.diary.String(); got != string(want) {
-				t.Errorf("the story of %s goes otherwise (go test ./sync/planner -update rewrites it):\n%s", name, got)
+				t.Errorf("the story of %s differs (go test ./sync/planner -update rewrites it):\n%s", name, got)
 			}
 		})
 	}
 }
 
-// An upgrade of the server must roll nobody's VMs: the revision of a plain group never changes.
+// An upgrade of the server must not roll VMs: the revision of a plain group never changes.
 func TestRevisionOfAPlainGroupIsFixed(t *testing.T) {
 	for template, want := range map[string]string{"vm-operator-template": "fa7bc22d3c", "/DC0/vm/ubuntu": "76a60a9e89"} {
 		if got := plan.Revision(&v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: template}); got != want {

@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// identify gives the VMs that have none an instanceUuid.
+// identify gives an instanceUuid to the VMs that have none.
 func identify(o *plan.Observed) {
 	for i := range o.State.VMs {
 		if vm := &o.State.VMs[i]; vm.InstanceUUID == "" {
@@ -16,7 +16,7 @@ func identify(o *plan.Observed) {
 	}
 }
 
-// vanish takes the first VM of an ordinal off the inventory; how is what vCenter's events tell.
+// vanish removes the first VM of an ordinal from the inventory; how is what vCenter's events say.
 func vanish(ordinal int32, how string) func(*plan.Observed) {
 	return func(o *plan.Observed) {
 		i := slices.IndexFunc(o.State.VMs, func(vm plan.VM) bool { return vm.Ordinal == ordinal })

@@ -26,6 +26,6 @@ func TestAnOperatorUndoesAGenerationThatWasNeverApplied(t *testing.T) {
 	o.Group.Annotations = map[string]string{v1alpha1.AnnotationUndoGeneration: "2000000000"}
 	o.State.VMs[2].Generation = 2_000_000_001 // another replica knows a newer spec
 	if r := planner.Make(o); r.Status.Conditions[0].Reason != plan.ReasonSuperseded {
-		t.Errorf("a newer generation than the undone one does not hold: %+v", r.Status)
+		t.Errorf("a generation newer than the undone one does not supersede: %+v", r.Status)
 	}
 }

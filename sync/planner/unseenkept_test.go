@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Found by a randomized test (test, seed 200017): a VM in quarantine was hidden, a replica began that had never read it, and the group
+// Found by a randomized test (test, seed 200017): a VM in quarantine was hidden, a replica started that had never read it, and the group
 // was finalized without it.
 func TestAVMInQuarantineThatIsNotSeenIsNotGone(t *testing.T) {
 	t.Parallel()
@@ -21,7 +21,7 @@ func TestAVMInQuarantineThatIsNotSeenIsNotGone(t *testing.T) {
 	kept := v1alpha1.Quarantined{Name: "web-2-vm-51", Ordinal: 2, MoRef: "vm-51", Reason: "ScaleIn", Since: metav1.NewTime(now.Add(-time.Minute))}
 	o.Group.Status.Quarantined = []v1alpha1.Quarantined{kept}
 	if recorded := o.Query(); !slices.ContainsFunc(recorded.Recorded, func(m v1alpha1.Member) bool { return m.MoRef == "vm-51" }) {
-		t.Errorf("nobody looks for it: %v", recorded.Recorded)
+		t.Errorf("the query does not ask for it: %v", recorded.Recorded)
 	}
 	if r := planner.Make(o); !slices.Equal(r.Status.Quarantined, o.Group.Status.Quarantined) || r.Status.Phase != v1alpha1.PhaseRunning {
 		t.Errorf("the status forgets it: %+v", r.Status)

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// unselect has the CompositeController not select the group any more, for longer than a lease.
+// unselect makes the CompositeController no longer select the group, for longer than a lease.
 func unselect(o *plan.Observed) {
 	o.Finalizing, o.FinalizingSince = true, o.Now.Add(-2*o.Lease)
 }
@@ -42,17 +42,17 @@ func TestNothingIsRemovedForAGroupWithoutDeletionTimestamp(t *testing.T) {
 			t.Fatalf("finalized %v, refused %+v", r.Finalized, r.Refusal)
 		}
 		if r.Finalized && (!o.State.Known || !o.Emptied || len(o.State.VMs) > 0) {
-			t.Fatalf("it is let go: known %v, emptied %v, %d VMs", o.State.Known, o.Emptied, len(o.State.VMs))
+			t.Fatalf("it is released: known %v, emptied %v, %d VMs", o.State.Known, o.Emptied, len(o.State.VMs))
 		}
 		if !reflect.DeepEqual(r.Status, o.Group.Status) {
-			t.Fatalf("the status is another")
+			t.Fatalf("the status has changed")
 		}
 		if len(r.Children) != len(o.Children) {
-			t.Fatalf("of %d children %d are answered", len(o.Children), len(r.Children))
+			t.Fatalf("of %d children %d are returned", len(o.Children), len(r.Children))
 		}
 		for _, c := range r.Children {
 			if was, there := o.Children[c.Key]; !there || was.LastApplied != c.LastApplied || c.Fields != nil {
-				t.Fatalf("%s is answered otherwise than it was received", c.Key)
+				t.Fatalf("%s differs from the one received", c.Key)
 			}
 		}
 	})
@@ -65,7 +65,7 @@ func TestAnUnselectedGroupsStatusSaysWhatToDo(t *testing.T) {
 	unselect(&o)
 	r := planner.Make(o)
 	if r.Refusal == nil || r.Refusal.Retry != 0 {
-		t.Fatalf("it is not refused for an operator to act: %+v", r.Refusal)
+		t.Fatalf("it is not a refusal that needs an operator: %+v", r.Refusal)
 	}
 	for _, says := range []string{"default/web", "2 VMs", "web-0, web-1", "Nothing is removed", "labelSelector", "delete the VmGroup"} {
 		if !strings.Contains(r.Refusal.Message, says) {
@@ -77,14 +77,14 @@ func TestAnUnselectedGroupsStatusSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// Each of these is a reason to keep a group that no VM is seen of.
+// Each of these is a reason to keep a group without visible VMs.
 func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 	t.Parallel()
 	recorded := v1alpha1.Member{Name: "web-0", MoRef: "vm-100"}
 	for name, c := range map[string]struct {
 		change  func(o *plan.Observed)
 		letGo   bool
-		retries bool // nobody has to act
+		retries bool // no operator has to act
 		reads   bool
 	}{
 		"nothing of it is there":        {func(*plan.Observed) {}, true, false, false},
@@ -127,7 +127,7 @@ func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 			c.change(&o)
 			r := planner.Make(o)
 			if r.Finalized != c.letGo || (r.Refusal != nil && r.Refusal.Retry > 0) != c.retries {
-				t.Errorf("let go: %v, refused: %+v", r.Finalized, r.Refusal)
+				t.Errorf("released: %v, refused: %+v", r.Finalized, r.Refusal)
 			}
 			if reads := slices.ContainsFunc(r.Actions, func(a plan.Action) bool { return a.Op == plan.ConfirmGone && a.Since.Equal(o.FinalizingSince) }); reads != c.reads || len(r.Actions) > 1 {
 				t.Errorf("it wants %+v", r.Actions)

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// atWork is a group of so many members that run, with its status.
+// atWork is a group whose members run, with its status.
 func atWork(replicas int32) plan.Observed {
 	o := observed(replicas)
 	o.State.Folder = "group-v7"
@@ -24,7 +24,7 @@ func atWork(replicas int32) plan.Observed {
 	return o
 }
 
-func TestAMemberThatIsNotInTheStatusYetHoldsItsOrdinalToo(t *testing.T) {
+func TestAMemberThatIsNotYetInTheStatusHoldsItsOrdinalToo(t *testing.T) {
 	o := atWork(2)
 	o.Group.Status.Members = o.Group.Status.Members[:1]
 	vanish(1, "")(&o)
@@ -72,7 +72,7 @@ func TestAMemberThatIsBackWithAnotherMoRefIsTheMember(t *testing.T) {
 	vanish(1, hostRemoved)(&o)
 	o.Group.Status = planner.Make(o).Status
 	comeBack("vm-101")(&o)
-	o.State.Gone = []plan.VMID{{MoRef: "vm-101"}} // nothing has that moRef any more
+	o.State.Gone = []plan.VMID{{MoRef: "vm-101"}} // no VM has that moRef any more
 	r := planner.Make(o)
 	if r.Status.Phase != v1alpha1.PhaseRunning || len(r.Status.Members) != 2 || r.Status.Members[1].MoRef != "vm-101-back" {
 		t.Errorf("%s: %+v", r.Status.LastMessage, r.Status.Members)
@@ -82,7 +82,7 @@ func TestAMemberThatIsBackWithAnotherMoRefIsTheMember(t *testing.T) {
 	}
 }
 
-// What a replica found out stands for another one that is still asking; but that one gives nobody up on the strength of it.
+// What one replica found out counts for another that is still asking; but that one gives no member up because of it.
 func TestAReplicaThatIsStillReadingEventsReportsWhatIsKnownAndGivesUpNoMember(t *testing.T) {
 	o := atWork(2)
 	vanish(1, hostRemoved)(&o)
@@ -152,7 +152,7 @@ func TestAGivenUpMemberThatComesBackGoesAndItsReplacementServes(t *testing.T) {
 	}
 }
 
-func TestOfTwoTheOneThatRunsIsKeptEvenIfItWasGivenUp(t *testing.T) {
+func TestOfTwinsTheOneThatRunsIsKeptEvenIfItWasGivenUp(t *testing.T) {
 	o := atWork(2)
 	o.State.VMs[1].Power = plan.PoweredOff // the replacement, just made
 	first := vm(&o, 1)
