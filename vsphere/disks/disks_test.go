@@ -7,7 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// disk has a key, a uuid, its file and what it is a delta of.
+// disk is a disk with a key, a uuid, and the files of itself and of its parents.
 func disk(key int32, uuid string, files ...string) *types.VirtualDisk {
 	var b *types.VirtualDiskFlatVer2BackingInfo
 	for _, file := range slices.Backward(files) {
@@ -28,14 +28,14 @@ func foreign(record string, disks ...*types.VirtualDisk) (files []string) {
 	return files
 }
 
-func TestWithoutARecordDirectoriesTellOwnDisks(t *testing.T) {
+func TestWithoutARecordDirectoriesShowOwnDisks(t *testing.T) {
 	volume := disk(2004, "", "[ds] web-0/volume.vmdk")
 	volume.VDiskId = &types.ID{Id: "a volume"}
 	for _, record := range []string{"", "no record", "2999"} {
 		got := foreign(record, disk(2000, "u", "[ds] web-0/web-0.vmdk"), disk(2001, "u", "[ds] web-0/web-0-000001.vmdk", "[ds] ubuntu/ubuntu.vmdk"),
 			disk(2002, "u", "[ds] fcd/1.vmdk"), disk(2003, "u", "[ds2] web-0/web-0.vmdk"), volume, disk(2005, "u", ""))
 		if want := []string{"[ds] fcd/1.vmdk", "[ds2] web-0/web-0.vmdk", "[ds] web-0/volume.vmdk"}; !slices.Equal(got, want) {
-			t.Errorf("with the record %q, foreign are %q, not %q", record, got, want)
+			t.Errorf("with the record %q, the foreign disks are %q, not %q", record, got, want)
 		}
 	}
 }
@@ -44,19 +44,19 @@ func TestADiskThatTheCloneMadeIsOwnWhereverItIs(t *testing.T) {
 	const record = "2000=mine 2001=mine-too"
 	moved := disk(2000, "mine", "[ds2] moved/web-0-000001.vmdk", "[ds2] moved/web-0.vmdk")
 	if got := foreign(record, moved, disk(2016, "mine-too", "[ds3] x/web-0_1.vmdk")); got != nil {
-		t.Errorf("foreign are %q", got)
+		t.Errorf("the foreign disks are %q", got)
 	}
 	inItsPlace := disk(2000, "another's", "[ds2] web-0/web-0.vmdk")
 	if got := foreign(record, inItsPlace, disk(2001, "mine-too", "[ds] web-0/web-0_1.vmdk")); !slices.Equal(got, []string{"[ds2] web-0/web-0.vmdk"}) {
-		t.Errorf("foreign are %q", got)
+		t.Errorf("the foreign disks are %q", got)
 	}
 	moved.VDiskId = &types.ID{Id: "a volume by now"}
 	if got := foreign(record, moved); len(got) != 1 {
-		t.Error("a first-class disk is the VM's own")
+		t.Error("a first-class disk counts as the VM's own")
 	}
 }
 
-func TestADiskThatIsKnownByItsKeyAloneIsOwnWhereStorageVMotionPutsIt(t *testing.T) {
+func TestADiskKnownOnlyByItsKeyIsOwnWhereStorageVMotionPutsIt(t *testing.T) {
 	for file, own := range map[string]bool{
 		"[ds] web-0/web-0.vmdk":  true,
 		"[ds2] web-0/web-0.vmdk": true,
@@ -64,14 +64,14 @@ func TestADiskThatIsKnownByItsKeyAloneIsOwnWhereStorageVMotionPutsIt(t *testing.
 		"[ds] other/other.vmdk":  false,
 	} {
 		if got := foreign("2000 2001", disk(2000, "u", file)); (got == nil) != own {
-			t.Errorf("%s: foreign are %q", file, got)
+			t.Errorf("%s: the foreign disks are %q", file, got)
 		}
 	}
 	if got := foreign("2000 2001", disk(2000, "u", "[ds] web-0/web-0.vmdk"), disk(2002, "u", "[ds2] web-0/web-0.vmdk")); len(got) != 1 {
-		t.Error("a disk that was attached later is the VM's own")
+		t.Error("a disk that was attached later counts as the VM's own")
 	}
 	if got := foreign("2000", disk(2000, "u", "[ds] web-0/web-0-000001.vmdk", "[ds] ubuntu/ubuntu.vmdk")); got != nil {
-		t.Errorf("of a linked clone, foreign are %q", got)
+		t.Errorf("of a linked clone, the foreign disks are %q", got)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestADiskFromElsewhereIsForeignThoughItsDeltaIsInTheVMsDirectory(t *testing
 	for _, record := range []string{"2000", "2000=mine"} {
 		got := foreign(record, disk(2000, "mine", "[ds] web-0/web-0.vmdk"), attached, disk(2002, "u", "[ds] web-0/web-0_1-000001.vmdk", "[ds] web-0/web-0_1.vmdk"))
 		if !slices.Equal(got, []string{"[ds] web-0/data-000001.vmdk"}) {
-			t.Errorf("with the record %q, foreign are %q", record, got)
+			t.Errorf("with the record %q, the foreign disks are %q", record, got)
 		}
 	}
 	if !IsDelta(attached) || Base(attached) != "[ds] data/data.vmdk" {

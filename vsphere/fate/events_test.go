@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// event fills in what all events of web-0 (vm-7) on esx-1 have.
+// event fills in the fields that all events of web-0 (vm-7) on esx-1 share.
 func event(key int32, e types.BaseEvent) types.BaseEvent {
 	*e.GetEvent() = types.Event{Key: key, ChainId: 100, CreatedTime: noon, UserName: "alice",
 		Vm:   &types.VmEventArgument{Vm: inventory.VMRef("vm-7"), EntityEventArgument: types.EntityEventArgument{Name: "web-0"}},
@@ -59,7 +59,7 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 	m := inventory.Missing{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0"}, Host: "esx-1", SeenAt: noon}
 	own, host := event(2, &types.VmRemovedEvent{}), event(9, &types.HostRemovedEvent{})
 	other := event(8, &types.VmRemovedEvent{})
-	other.GetEvent().Vm.Name = "other" // it has the moRef since a restore
+	other.GetEvent().Vm.Name = "other" // it has the moRef after a restore
 	early := event(7, &types.HostRemovedEvent{})
 	early.GetEvent().CreatedTime = noon.Add(-time.Hour)
 	for i, c := range []struct {
@@ -93,7 +93,7 @@ func TestAnEventThatIsOlderThanTheNewestBeforeMeansARestore(t *testing.T) {
 	n.note(&types.Event{Key: 50, CreatedTime: noon}, noon)
 	n.note(&types.Event{Key: 60, CreatedTime: noon.Add(time.Hour)}, noon.Add(time.Hour))
 	if !n.followed(seen) {
-		t.Error("events that count up are taken for a restore")
+		t.Error("ascending events count as a restore")
 	}
 	later := n
 	later.note(&types.Event{Key: 55, CreatedTime: noon.Add(2 * time.Hour)}, noon.Add(2*time.Hour))
@@ -106,7 +106,7 @@ func TestAnEventThatIsOlderThanTheNewestBeforeMeansARestore(t *testing.T) {
 	}
 }
 
-// many is a vCenter with an event each second before noon, of which it gives so many at most.
+// many is a vCenter with an event each second before noon, of which it returns a limited number per call.
 type many struct{ calls int }
 
 func (m *many) RoundTrip(_ context.Context, req, res soap.HasFault) error {
@@ -123,7 +123,7 @@ func (m *many) RoundTrip(_ context.Context, req, res soap.HasFault) error {
 	return nil
 }
 
-func TestAllEventsAreReadThoughVCenterGivesOnlySomeAtOnce(t *testing.T) {
+func TestAllEventsAreReadThoughVCenterReturnsOnlySomeAtOnce(t *testing.T) {
 	m := new(many)
 	client := &vim25.Client{ServiceContent: types.ServiceContent{EventManager: &types.ManagedObjectReference{}}, RoundTripper: m}
 	events, err := query(t.Context(), &session.Session{Vim: client}, types.EventFilterSpec{}, noon.Add(-time.Hour), noon, halvings)

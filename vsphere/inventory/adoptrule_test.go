@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-func TestARuleOfAdoptionIsANamespaceAndTheWholePathOfAFolder(t *testing.T) {
+func TestAnAdoptRuleIsANamespaceAndTheFullPathOfAFolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for text, want := range map[string]AdoptRule{
@@ -35,7 +35,7 @@ func TestARuleOfAdoptionIsANamespaceAndTheWholePathOfAFolder(t *testing.T) {
 			}
 		}
 		if err := (Selection{AdoptFrom: []AdoptRule{{"shop", "legacy"}}}).Validate(); err == nil || !strings.Contains(err.Error(), "--adopt-from") {
-			t.Errorf("the settings take it: %v", err)
+			t.Errorf("the settings accept it: %v", err)
 		}
 	})
 }

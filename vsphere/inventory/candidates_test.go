@@ -14,13 +14,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// allowing is a shelf whose groups in the namespace shop may adopt what is in /DC0/vm/legacy.
+// allowing is a shelf whose groups in the namespace shop may adopt VMs in /DC0/vm/legacy.
 func allowing() *shelf {
 	s := newShelf()
 	s.adopting = newAdopting(Selection{ClusterID: "test", AdoptFrom: []AdoptRule{{"shop", "/DC0/vm/legacy"}}})
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "legacy", "vm"}, {"deep", "Folder", "deep", "legacy"},
 		{"legacy2", "Folder", "legacy2", "vm"}, {"legacy1", "Folder", "legacy", "vm1"}, {"lost", "Folder", "lost", "nowhere"}}})
-	s.told, s.asked = nil, nil
+	s.notified, s.asked = nil, nil
 	return s
 }
 
@@ -36,7 +36,7 @@ func stamped(m Machine, change func(*stamp.Stamp)) Machine {
 	return m
 }
 
-// adopt asks twice, so that what is asked for is read in between.
+// adopt queries twice, with a read of what the query asks for in between.
 func (s *shelf) adopt(machines []Machine, entries ...string) []plan.Candidate {
 	ask := plan.Query{Adopt: entries}
 	s.publish(machines...)
@@ -74,7 +74,7 @@ func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
 		{"legacy2/c", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
 		{"vm-3", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
 		{"/DC0/vm/e", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
-		{"vm-11", "", vcfault.ReasonAdoptNotFound, "may be adopted"}, // where it is cannot be told
+		{"vm-11", "", vcfault.ReasonAdoptNotFound, "may be adopted"}, // its place is unknown
 		{"vm-12", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
 		{"legacy/tmpl", "", vcfault.ReasonAdoptTemplate, "/DC0/vm/legacy/tmpl"},
 		{"vm-9", "", vcfault.ReasonAdoptUnreadable, "inaccessible"},
@@ -169,7 +169,7 @@ func TestAnEntryIsDoneWhileItsVMIsTheGroups(t *testing.T) {
 	}
 }
 
-func TestTwoEntriesOfOneVMAreOneTooMany(t *testing.T) {
+func TestTwoEntriesForOneVMAreAFault(t *testing.T) {
 	t.Parallel()
 	got := allowing().adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a", "vm-1")
 	if got[0].Fault != nil || got[1].Fault == nil || got[1].Fault.Reason != vcfault.ReasonAdoptAmbiguous || !strings.Contains(got[1].Fault.Message, "legacy/a") {
@@ -177,7 +177,7 @@ func TestTwoEntriesOfOneVMAreOneTooMany(t *testing.T) {
 	}
 }
 
-func TestACandidateIsReadOnceAndItsGroupIsWokenThenAndWhenItChanges(t *testing.T) {
+func TestACandidateIsReadOnceAndItsGroupIsNotifiedThenAndWhenItChanges(t *testing.T) {
 	t.Parallel()
 	s := allowing()
 	ask := plan.Query{Adopt: []string{"legacy/a"}}
@@ -194,25 +194,25 @@ func TestACandidateIsReadOnceAndItsGroupIsWokenThenAndWhenItChanges(t *testing.T
 		t.Errorf("asked for %v", s.asked)
 	}
 	for _, version := range []string{"7", "8"} {
-		s.told = nil
+		s.notified = nil
 		m := old("vm-1", "a", "legacy")
 		m.ChangeVersion = version
 		s.publish(m)
-		if !slices.Equal(s.told, []types.UID{web.UID}) {
-			t.Errorf("told %v", s.told)
+		if !slices.Equal(s.notified, []types.UID{web.UID}) {
+			t.Errorf("notified %v", s.notified)
 		}
 		if c := s.State(web, ask).Candidates[0]; c.Fault != nil || c.ChangeVersion != version {
 			t.Errorf("%+v, %+v", c, c.Fault)
 		}
 	}
-	s.told = nil
+	s.notified = nil
 	s.publish(light) // by a scan that began before
-	if c := s.State(web, ask).Candidates[0]; c.ChangeVersion != "8" || len(s.told) > 0 {
-		t.Errorf("%+v, told %v", c, s.told)
+	if c := s.State(web, ask).Candidates[0]; c.ChangeVersion != "8" || len(s.notified) > 0 {
+		t.Errorf("%+v, notified %v", c, s.notified)
 	}
 }
 
-func TestAGroupThatStopsAskingIsForgottenByTheNextButOneScan(t *testing.T) {
+func TestAGroupThatStopsAskingIsForgottenByTheSecondScan(t *testing.T) {
 	t.Parallel()
 	s := allowing()
 	s.adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a")
@@ -259,8 +259,8 @@ func BenchmarkStateOfAGroupThatAdoptedAHundred(b *testing.B) {
 	}
 }
 
-// Whether there is such a VM, where it is, what it is and whose: nothing of that is told of what no rule allows.
-func TestOneMessageServesForAllVMsThatNoRuleAllows(t *testing.T) {
+// The message says nothing of a VM that no rule allows: whether it exists, where and what it is, and whose.
+func TestAllVMsThatNoRuleAllowsGetTheSameMessage(t *testing.T) {
 	t.Parallel()
 	secret := stamped(old("vm-3", "crown", "legacy2"), func(s *stamp.Stamp) { s.Namespace, s.Name = "bank", "vault" })
 	machines := []Machine{old("vm-1", "a", "legacy"), secret, old("vm-4", "d", "legacy1"), template("vm-5", "tmpl", "legacy2"),
@@ -297,7 +297,7 @@ func TestAVMThatIsNoTemplateLooksLikeOneThatDoesNotExist(t *testing.T) {
 	}
 }
 
-func TestPlacesThatAreInEachOtherEndEverySearch(t *testing.T) {
+func TestEverySearchEndsThoughPlacesContainEachOther(t *testing.T) {
 	p := newPlaces(2)
 	p.put(Place{MoRef: "a", Kind: "Folder", Name: "a", Parent: "b"})
 	p.put(Place{MoRef: "b", Kind: "Folder", Name: "b", Parent: "a"})

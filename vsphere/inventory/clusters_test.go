@@ -38,7 +38,7 @@ func someClusters() []Cluster {
 		{MoRef: "c3", Name: "C3", Unread: true, Hosts: []string{"h4"}}}
 }
 
-// ruled are those clusters with a rule in the first one.
+// ruled are these clusters with a rule in the first one.
 func ruled(change func(*Rule), more ...Rule) []Cluster {
 	all := someClusters()
 	r := Rule{UID: web.UID, Name: RuleName(web), Key: 7, UUID: "u", Enabled: true, VMs: []string{refOf(0), refOf(1)}}
@@ -55,7 +55,7 @@ func (s *shelf) off(request v1alpha1.AntiAffinity) bool {
 	return s.State(web, plan.Query{AntiAffinity: request}).RulesOff
 }
 
-func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheWish(t *testing.T) {
+func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheRequest(t *testing.T) {
 	t.Parallel()
 	two, three := []Machine{onHost("h0", 0), onHost("h1", 1)}, []Machine{onHost("h0", 0), onHost("h1", 1), onHost("h2", 2)}
 	quarantined := stamped(onHost("h1", 1), func(s *stamp.Stamp) { s.UID, s.Ordinal, s.Quarantined = web.UID, 1, stamp.Time(time.Now()) })
@@ -111,7 +111,7 @@ func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheWish(t *testing.T) {
 	}
 }
 
-func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissed(t *testing.T) {
+func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissing(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	s.publish(onHost("h0", 0), onHost("h1", 1))
@@ -123,7 +123,7 @@ func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissed(t *testing.T) {
 	}
 }
 
-func TestAGroupIsWokenWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
+func TestAGroupIsNotifiedWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	s.publish(onHost("h0", 0), onHost("h1", 1))
@@ -134,7 +134,7 @@ func TestAGroupIsWokenWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 	for _, c := range []struct {
 		what     string
 		clusters []Cluster
-		told     []types.UID
+		notified []types.UID
 	}{
 		{"nothing changed", someClusters(), nil},
 		{"its rule came", ruled(asIs), []types.UID{web.UID}},
@@ -143,24 +143,24 @@ func TestAGroupIsWokenWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 		{"another's came, and its own went", ruled(func(r *Rule) { r.UID = "uid-other" }), []types.UID{"uid-other", web.UID}},
 		{"DRS was turned off", noDRS, []types.UID{web.UID}},
 	} {
-		s.told = nil
+		s.notified = nil
 		s.publishClusters(c.clusters)
-		slices.Sort(s.told)
-		if !slices.Equal(s.told, c.told) {
-			t.Errorf("%s: told %v", c.what, s.told)
+		slices.Sort(s.notified)
+		if !slices.Equal(s.notified, c.notified) {
+			t.Errorf("%s: notified %v", c.what, s.notified)
 		}
 	}
 	s.publishClusters(ruled(asIs))
 	if s.off(preferred) {
 		t.Fatal("the rule stands")
 	}
-	s.told = nil
+	s.notified = nil
 	s.publish(onHost("h2", 1)) // by vMotion
-	if !s.off(preferred) || len(s.told) != 1 {
-		t.Errorf("one left the cluster: told %v", s.told)
+	if !s.off(preferred) || len(s.notified) != 1 {
+		t.Errorf("one left the cluster: notified %v", s.notified)
 	}
 	if !s.usesRules() {
-		t.Error("the rules are not looked at again")
+		t.Error("the rules are not checked again")
 	}
 }
 
@@ -175,7 +175,7 @@ func TestARuleIsKnownByTheUIDAtTheEndOfItsName(t *testing.T) {
 		}
 		for _, name := range []string{"", "separate web", "vmgroup", "vmgroup ", "vmgroup uid-web", "my vmgroup shop/web uid-web"} {
 			if owner := RuleOwner(name); owner != "" {
-				t.Errorf("%q is taken for %s's", name, owner)
+				t.Errorf("%q counts as %s's", name, owner)
 			}
 		}
 		apart := func(name string) *vim.ClusterAntiAffinityRuleSpec {
@@ -190,7 +190,7 @@ func TestARuleIsKnownByTheUIDAtTheEndOfItsName(t *testing.T) {
 }
 
 // It is not parallel: allocations are counted.
-func TestGroupsWithoutRulesPayNothingForThem(t *testing.T) {
+func TestRulesCostNothingForGroupsWithoutThem(t *testing.T) {
 	n := many()
 	n.Publish(Reading{VCenter: "vc", Clusters: ruled(asIs)})
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}

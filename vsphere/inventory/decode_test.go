@@ -52,7 +52,7 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 	}
 	for _, status := range []string{"guestToolsNotRunning", "guestToolsExecutingScripts", ""} {
 		if decodeMachine(answered(prop("guest.toolsRunningStatus", status)), nil).Tools {
-			t.Errorf("%q is taken for running", status)
+			t.Errorf("%q counts as running", status)
 		}
 	}
 	if m := decodeMachine(answered(prop("parentVApp", vim.ManagedObjectReference{Type: "VirtualApp", Value: "resgroup-v1"})), nil); m.Parent != "resgroup-v1" || m.Folder != "" {
@@ -60,8 +60,8 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 	}
 }
 
-// docker0 and its like are on every machine the same: nobody may be led to them.
-func TestAnAddressOfNoAdapterIsNoMembers(t *testing.T) {
+// docker0 and similar interfaces have the same address on every machine: no client may be led to it.
+func TestAnAddressWithoutAnAdapterIsNotTheMembers(t *testing.T) {
 	t.Parallel()
 	nics := []vim.GuestNicInfo{
 		{DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}},
@@ -73,10 +73,10 @@ func TestAnAddressOfNoAdapterIsNoMembers(t *testing.T) {
 		}
 	}
 	if got := addresses("172.17.0.1", nics[:1]); got != nil {
-		t.Errorf("while the adapter has none: %v", got)
+		t.Errorf("while the adapter has no address: %v", got)
 	}
 	if got := addresses("192.168.10.20", nil); !slices.Equal(got, []string{"192.168.10.20"}) {
-		t.Errorf("of a guest that tells of no adapters: %v", got)
+		t.Errorf("of a guest that reports no adapters: %v", got)
 	}
 }
 

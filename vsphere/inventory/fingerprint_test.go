@@ -21,7 +21,7 @@ func disk(key int32, capacity int64, uuid, content string) vim.BaseVirtualDevice
 		Backing: &vim.VirtualDiskFlatVer2BackingInfo{Uuid: uuid, ContentId: content}}}
 }
 
-func TestAFingerprintIsOfTheDisksAndOfNothingElse(t *testing.T) {
+func TestAFingerprintDependsOnTheDisksAlone(t *testing.T) {
 	t.Parallel()
 	one, two := disk(2000, 10<<30, "u1", "c1"), disk(2001, 20<<30, "u2", "c2")
 	const golden = "90fddc445c"
@@ -30,7 +30,7 @@ func TestAFingerprintIsOfTheDisksAndOfNothingElse(t *testing.T) {
 	}
 	was := fingerprint("id", []vim.BaseVirtualDevice{one, two})
 	if was != golden {
-		t.Errorf("the fingerprint has changed, to %s: everybody's VMs would be rolled", was)
+		t.Errorf("the fingerprint has changed, to %s: an upgrade would roll VMs", was)
 	}
 	kb := &vim.VirtualDisk{CapacityInKB: 10 << 20, VirtualDevice: *one.GetVirtualDevice()}
 	for what, same := range map[string][]vim.BaseVirtualDevice{
@@ -53,7 +53,7 @@ func TestAFingerprintIsOfTheDisksAndOfNothingElse(t *testing.T) {
 	} {
 		got := fingerprint("id", other)
 		if seen[got] != "" {
-			t.Errorf("%s is like %s", what, seen[got])
+			t.Errorf("%s has the fingerprint of %s", what, seen[got])
 		}
 		seen[got] = what
 	}
@@ -62,12 +62,12 @@ func TestAFingerprintIsOfTheDisksAndOfNothingElse(t *testing.T) {
 	}
 }
 
-func TestAFingerprintOfWhichAPartIsNotThereIsNotKnown(t *testing.T) {
+func TestAFingerprintWithAMissingPartIsUnknown(t *testing.T) {
 	t.Parallel()
 	whole := disks.ContentsOf("id", []vim.BaseVirtualDevice{disk(2000, 10<<30, "u1", "c1")})
 	for what, d := range map[string]struct {
 		disk  vim.BaseVirtualDevice
-		older string // what a server before this rule made of it
+		older string // by a server from before this rule
 	}{
 		"no contentId": {disk(2000, 10<<30, "u1", ""), "a1f3ffc893"},
 		"no uuid":      {disk(2000, 10<<30, "", "c1"), "2e94a5f71a"},
@@ -80,7 +80,7 @@ func TestAFingerprintOfWhichAPartIsNotThereIsNotKnown(t *testing.T) {
 			t.Errorf("%s of one of two disks: %+v", what, got)
 		}
 		if !slices.Contains(whole.Partial[:], d.older) {
-			t.Errorf("%s: members that bear %s would be rolled: %v", what, d.older, whole.Partial)
+			t.Errorf("%s: members with %s would be rolled: %v", what, d.older, whole.Partial)
 		}
 	}
 	kind := &vim.VirtualDisk{CapacityInBytes: 1, VirtualDevice: vim.VirtualDevice{Backing: &vim.VirtualDiskFlatVer1BackingInfo{ContentId: "c"}}}
@@ -98,10 +98,10 @@ func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T
 		t.Errorf("%+v", got)
 	}
 	m.Disks = disks.Contents{Fingerprint: "aa"}
-	s.told = nil
+	s.notified = nil
 	s.publish(m)
-	if got := s.look().Template; got.Fingerprint != "aa" || len(s.told) != 1 || s.told[0] != types.UID("") {
-		t.Errorf("%+v, told %v", got, s.told)
+	if got := s.look().Template; got.Fingerprint != "aa" || len(s.notified) != 1 || s.notified[0] != types.UID("") {
+		t.Errorf("%+v, notified %v", got, s.notified)
 	}
 	s.publish(template("vm-u", "ubuntu", "root"))
 	if got := s.look().Template; got.Fingerprint != "" || len(got.Paths) != 2 {
@@ -109,7 +109,7 @@ func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T
 	}
 }
 
-// The members' own template may be one of the group's VMs that somebody marked as a template.
+// The members' own template may be one of the group's VMs that an operator converted to a template.
 func TestATemplateWithAStampHasAFingerprintToo(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
@@ -139,7 +139,7 @@ func TestAnUnreadableFingerprintBlocksNoRead(t *testing.T) {
 		}
 		w.DropSessions()
 		if err := readDisks(t.Context(), s, &reading); err == nil {
-			t.Error("a session that has ended is taken for a template without disks")
+			t.Error("the end of a session looks like a template without disks")
 		}
 		reading.Machines[1].Disks = disks.Contents{}
 		w.Must(c.Call(t.Context(), func(ctx context.Context, s *session.Session) error { // in a new session

@@ -16,8 +16,8 @@ import (
 // good is the stamp of a member of web.
 const good = `{"v":1,"cluster":"prod","namespace":"shop","name":"web","uid":"uid-web","generation":3,"ordinal":2,"revision":"5f3c","revisionAlgorithm":1,"instanceUuid":"id","vcenter":"dbed"}`
 
-// Whatever text stands where a stamp is looked for: a VM is a group's if and only if the text is a stamp of that group,
-// of our version, and of this very VM. All others are nobody's, and nobody touches them.
+// Whatever text is in the stamp's key: a VM is a group's if and only if the text is a stamp of that group, of our version,
+// and of this very VM. All others are unmanaged.
 func FuzzOnlyAStampMakesAMember(f *testing.F) {
 	for _, text := range []string{good, `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
 		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,
@@ -28,13 +28,13 @@ func FuzzOnlyAStampMakesAMember(f *testing.F) {
 		s := newShelf()
 		s.publish(Machine{VM: plan.VM{MoRef: "vm-7", Name: "web-0", Power: plan.PoweredOn, Reachable: true}, Parent: "web", Readable: true, Whole: true,
 			InstanceUUID: instanceUUID, StampText: text})
-		bears, err := stamp.Decode(text)
-		owned := err == nil && bears.Owned(web.UID, instanceUUID)
+		found, err := stamp.Decode(text)
+		owned := err == nil && found.Owned(web.UID, instanceUUID)
 		state := s.look()
 		if is := len(state.VMs) > 0; is != owned {
-			t.Fatalf("a member: %v; the stamp: %v, %v (%+v)", is, owned, err, bears)
+			t.Fatalf("a member: %v; the stamp: %v, %v (%+v)", is, owned, err, found)
 		}
-		if owned && (state.VMs[0].MoRef != "vm-7" || state.VMs[0].Ordinal < 0 || state.VMs[0].Ordinal != bears.Ordinal) {
+		if owned && (state.VMs[0].MoRef != "vm-7" || state.VMs[0].Ordinal < 0 || state.VMs[0].Ordinal != found.Ordinal) {
 			t.Fatalf("%+v", state.VMs[0])
 		}
 		if err != nil && !errors.Is(err, stamp.ErrInvalid) && !errors.Is(err, stamp.ErrVersion) {
@@ -43,8 +43,8 @@ func FuzzOnlyAStampMakesAMember(f *testing.F) {
 	})
 }
 
-// What vCenter answers, as it comes off the wire: decoded and taken in without a panic, and no VM a member that bears no
-// stamp of the group.
+// vCenter's answers as they come off the wire are decoded and published without a panic, and no VM without a stamp of the
+// group is a member.
 func FuzzInventoryAnswer(f *testing.F) {
 	const head = `<RetrieveResult xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema">`
 	for _, objects := range []string{
@@ -78,25 +78,24 @@ func FuzzInventoryAnswer(f *testing.F) {
 		r.decode(result.Objects)
 		s := newShelf()
 		s.Publish(r)
-		s.Publish(r) // told twice
-		bearing := map[string]bool{}
+		s.Publish(r) // published twice
+		members := map[string]bool{}
 		for i := range r.Machines {
 			m := &r.Machines[i]
-			if bears, err := stamp.Decode(m.StampText); err == nil && bears.Owned(web.UID, m.InstanceUUID) {
-				bearing[m.MoRef] = true
+			if found, err := stamp.Decode(m.StampText); err == nil && found.Owned(web.UID, m.InstanceUUID) {
+				members[m.MoRef] = true
 			}
 		}
 		for _, vm := range s.look("vm-7").VMs {
-			if !bearing[vm.MoRef] {
-				t.Fatalf("%+v is taken for a member", vm)
+			if !members[vm.MoRef] {
+				t.Fatalf("%+v counts as a member", vm)
 			}
 		}
 		_, _ = s.Roster("")
 	})
 }
 
-// Addresses as guests tell them, and guests may tell anything: what is left of them are addresses that Kubernetes takes,
-// each once.
+// Guests may report anything as their addresses: what is left of them are addresses that Kubernetes accepts, each once.
 func FuzzGuestAddresses(f *testing.F) {
 	for _, text := range []string{"10.0.0.7", "fe80::1%eth0", "::ffff:10.0.0.7", "127.0.0.1", "224.0.0.1", "x", "", "2001:db8::7"} {
 		f.Add(text, "10.0.0.7", "2001:DB8::7", int32(4000))

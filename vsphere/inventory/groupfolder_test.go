@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// abroad is a shelf with a group's folder in another datacenter, and two datacenters of one name.
+// abroad is a shelf with a group's folder in another datacenter, and two datacenters with the same name.
 func abroad() *shelf {
 	s := newShelf()
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"teams", "Folder", "teams", "vm1"}, {"shop1", "Folder", "shop", "teams"},
@@ -23,7 +23,7 @@ func abroad() *shelf {
 		{"shopOwn1", "Folder", "shop", "own1"}, {"webOwn1", "Folder", "web", "shopOwn1"},
 		{"odd", "Folder", "50%25", "teams"}, {"odder", "Folder", "a%2fb", "odd"}, {"shopOdd", "Folder", "shop", "odder"}, {"webOdd", "Folder", "web", "shopOdd"}}})
 	s.publish(template("vm-1", "ubuntu", "vm"), template("vm-2", "ubuntu", "vm1"))
-	s.told, s.asked = nil, nil
+	s.notified, s.asked = nil, nil
 	return s
 }
 
@@ -63,7 +63,7 @@ func TestAGroupsFolderAndTemplateAreLookedUpInItsDatacenter(t *testing.T) {
 	}
 }
 
-func TestAnImpossiblePlacementAffectsItsGroupAlone(t *testing.T) {
+func TestAnImpossiblePlacementAffectsOnlyItsGroup(t *testing.T) {
 	t.Parallel()
 	s := abroad()
 	for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestAGroupKeepsThePlacementThatItsStampsName(t *testing.T) {
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{m.MoRef, machine("uid-web", 1).MoRef}})
 	if got := s.at(away); got.Folder != "web1" {
-		t.Errorf("it has no member any more: %+v", got)
+		t.Errorf("it has no members left: %+v", got)
 	}
 }
 
@@ -146,33 +146,33 @@ func TestAPlacementKeyIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAGroupIsWokenByItsFolderInAnotherDatacenter(t *testing.T) {
+func TestAGroupIsNotifiedOfItsFolderInAnotherDatacenter(t *testing.T) {
 	t.Parallel()
 	s := abroad()
 	placement := plan.Home{Datacenter: "DC1", Folder: "new/teams"}
 	s.at(placement)
-	tell := func(what string, r Reading, want ...types.UID) {
+	publish := func(what string, r Reading, want ...types.UID) {
 		t.Helper()
-		s.told, r.VCenter = nil, "vc"
+		s.notified, r.VCenter = nil, "vc"
 		s.Publish(r)
-		if !slices.Equal(s.told, want) {
-			t.Errorf("%s: told %v, not %v", what, s.told, want)
+		if !slices.Equal(s.notified, want) {
+			t.Errorf("%s: notified %v, not %v", what, s.notified, want)
 		}
 	}
-	tell("the folder and those that it is in come, in any order", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"},
+	publish("the folder and those that it is in come, in any order", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"},
 		{"shop2", "Folder", "shop", "teams2"}, {"teams2", "Folder", "teams", "new"}, {"new", "Folder", "new", "vm1"}}}, web.UID)
 	if got := s.at(placement); got.Folder != "web2" {
 		t.Fatalf("%+v", got)
 	}
-	tell("its quarantine comes", Reading{Places: []Place{{"q2", "Folder", plan.QuarantineFolder, "web2"}}}, web.UID)
-	tell("the same again", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"}}})
-	tell("a folder of nobody goes", Reading{Places: []Place{{"x", "Folder", "x", "vm1"}}})
-	tell("it goes", Reading{Gone: []string{"web2"}}, web.UID)
-	tell("its datacenter is renamed: it is the same one", Reading{Places: []Place{{"dc1", "Datacenter", "DC7", "top"}}}, "")
+	publish("its quarantine comes", Reading{Places: []Place{{"q2", "Folder", plan.QuarantineFolder, "web2"}}}, web.UID)
+	publish("the same again", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"}}})
+	publish("an unknown folder goes", Reading{Places: []Place{{"x", "Folder", "x", "vm1"}}})
+	publish("it goes", Reading{Gone: []string{"web2"}}, web.UID)
+	publish("its datacenter is renamed: it is the same one", Reading{Places: []Place{{"dc1", "Datacenter", "DC7", "top"}}}, "")
 	if got := s.at(placement); got.Trouble != nil || got.Template.MoRef != "vm-2" {
 		t.Errorf("%+v", got)
 	}
-	tell("and back", Reading{Places: []Place{{"dc1", "Datacenter", "DC1", "top"}}}, "")
+	publish("and back", Reading{Places: []Place{{"dc1", "Datacenter", "DC1", "top"}}}, "")
 	if got := s.at(placement); got.Trouble != nil || got.Template.MoRef != "vm-2" {
 		t.Errorf("%+v", got)
 	}
@@ -180,7 +180,7 @@ func TestAGroupIsWokenByItsFolderInAnotherDatacenter(t *testing.T) {
 		s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
 	}
 	if len(s.placements) != 0 {
-		t.Errorf("nobody asks any more, and remembered are %v", s.placements)
+		t.Errorf("no group asks any more, and %v are remembered", s.placements)
 	}
 }
 

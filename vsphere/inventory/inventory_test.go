@@ -18,23 +18,23 @@ import (
 // shelf is an inventory that is filled by hand.
 type shelf struct {
 	*Inventory
-	told  []types.UID
-	asked []string
+	notified []types.UID
+	asked    []string
 }
 
 func newShelf() *shelf {
 	s := &shelf{}
-	s.Inventory = New(func(uid types.UID) { s.told = append(s.told, uid) })
+	s.Inventory = New(func(uid types.UID) { s.notified = append(s.notified, uid) })
 	s.want = func(moRef string) { s.asked = append(s.asked, moRef) }
 	s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
 	s.locate("dc", "DC0", "vm", "root")
 	s.SetKnown()
-	s.told = nil
+	s.notified = nil
 	return s
 }
 
 // locate sets where groups' folders and templates are: the moRefs of a datacenter, of its VM folder and of the root
-// folder in that.
+// folder in it.
 func (n *Inventory) locate(datacenter, name, vmFolder, root string) {
 	n.mu.RLock()
 	path := n.places.between(vmFolder, root)
@@ -68,7 +68,7 @@ func (s *shelf) look(recorded ...string) plan.VCenterState {
 	return s.State(web, plan.Query{Template: "ubuntu", Recorded: members(recorded...)})
 }
 
-// members are those of a status that has no more than their moRefs.
+// members are those of a status that has only their moRefs.
 func members(moRefs ...string) []v1alpha1.Member {
 	all := make([]v1alpha1.Member, len(moRefs))
 	for i, moRef := range moRefs {
@@ -95,7 +95,7 @@ func TestOnlyAValidStampMakesAMember(t *testing.T) {
 		t.Errorf("%d unknown stamps counted, not 1", n)
 	}
 	if now := s.look(copied.MoRef, garbled.MoRef, bare.MoRef, newer.MoRef); len(now.Gone) != 3 || now.IsGone(newer.MoRef, "") {
-		t.Errorf("gone: %v; all are lost to the group but the one that only a newer server understands", now.Gone)
+		t.Errorf("gone: %v, not all but the one that only a newer server understands", now.Gone)
 	}
 }
 
@@ -110,11 +110,11 @@ func TestAMemberThatCannotBeReadIsKeptAsItWasAndNeverGone(t *testing.T) {
 	}
 	s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()}) // absent from a list
 	if got = s.look(ref); len(got.VMs) != 1 || len(got.Gone) != 0 {
-		t.Fatalf("absent was taken for gone: %+v", got)
+		t.Fatalf("absent counts as gone: %+v", got)
 	}
 	s.publish(machine("uid-web", 0))
 	if got = s.look(ref); !got.VMs[0].Reachable {
-		t.Fatal("it is back, and still called unreachable")
+		t.Fatal("it is back, and still reported as unreachable")
 	}
 }
 
@@ -126,25 +126,25 @@ func TestAnUnreadableVMThatWasNeverAMemberIsNotGone(t *testing.T) {
 	}
 }
 
-func TestAGroupIsWokenByItsOwnChangesAlone(t *testing.T) {
+func TestAGroupIsNotifiedOnlyOfItsOwnChanges(t *testing.T) {
 	s := newShelf()
 	s.look()
 	s.publish(machine("uid-web", 0))
 	s.publish(machine("uid-web", 0)) // the same again
 	s.publish(machine("uid-db", 0))
 	s.publish(Machine{VM: plan.VM{MoRef: "vm-x", Name: "x"}, Readable: true, Parent: "vm", InstanceUUID: "x"})
-	if want := []types.UID{"uid-web", "uid-db"}; !slices.Equal(s.told, want) {
-		t.Errorf("told %v, not %v", s.told, want)
+	if want := []types.UID{"uid-web", "uid-db"}; !slices.Equal(s.notified, want) {
+		t.Errorf("notified %v, not %v", s.notified, want)
 	}
-	s.told = nil
+	s.notified = nil
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"web"}}) // its folder
-	if want := []types.UID{"uid-web"}; !slices.Equal(s.told, want) || s.look().Folder != "" {
-		t.Errorf("told %v, not %v, of the folder", s.told, want)
+	if want := []types.UID{"uid-web"}; !slices.Equal(s.notified, want) || s.look().Folder != "" {
+		t.Errorf("notified %v, not %v, of the folder", s.notified, want)
 	}
-	s.told = nil
+	s.notified = nil
 	s.publish(template("vm-t", "ubuntu", "vm"))
-	if want := []types.UID{""}; !slices.Equal(s.told, want) {
-		t.Errorf("told %v, not %v, of the template", s.told, want)
+	if want := []types.UID{""}; !slices.Equal(s.notified, want) {
+		t.Errorf("notified %v, not %v, of the template", s.notified, want)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestEveryFactOfAVMCounts(t *testing.T) {
 			case plan.Former:
 				f.Set(reflect.ValueOf(plan.Former{Folder: "x"}))
 			default:
-				t.Fatalf("what is a %s?", f.Type())
+				t.Fatalf("unknown type %s", f.Type())
 			}
 		default:
 			f.SetInt(1)
@@ -181,7 +181,7 @@ func TestEveryFactOfAVMCounts(t *testing.T) {
 	}
 }
 
-func TestTwoWithOneOrdinalAreBothShown(t *testing.T) {
+func TestTwoVMsOfOneOrdinalAreBothShown(t *testing.T) {
 	a, b := machine("uid-web", 0), machine("uid-web", 0)
 	b.MoRef = "vm-z"
 	s := newShelf()
@@ -195,7 +195,7 @@ func TestTwoWithOneOrdinalAreBothShown(t *testing.T) {
 	}
 }
 
-func TestAnotherVCenterMakesTheInventoryEmpty(t *testing.T) {
+func TestAnotherVCenterEmptiesTheInventory(t *testing.T) {
 	s := newShelf()
 	s.publish(machine("uid-web", 0))
 	s.Publish(Reading{VCenter: "vc2", Complete: true})
@@ -215,7 +215,7 @@ func TestIdentifyFindsGroupsByTheStampsOfOurCluster(t *testing.T) {
 	}
 }
 
-func TestTheMemoryOfTheGoneIsBounded(t *testing.T) {
+func TestTheListOfGoneVMsIsBounded(t *testing.T) {
 	var g goneSet
 	for i := range 3 * goneMax {
 		g.add(fmt.Sprint(i))

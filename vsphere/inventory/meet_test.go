@@ -37,7 +37,7 @@ func TestAFolderIsFoundInAnyCaseAndTheExactOneFirst(t *testing.T) {
 	p.drop("b")
 	p.put(Place{MoRef: "a", Kind: "Folder", Name: "Shop", Parent: "root"})
 	if p.below("root", "shop") != "a" {
-		t.Error("it is not found any more")
+		t.Error("it is no longer found")
 	}
 }
 
@@ -54,7 +54,7 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 	s := newShelf()
 	s.Publish(Reading{VCenter: "vc", Places: places})
 	if trouble := look(s); trouble != nil {
-		t.Errorf("nobody else is there: %+v", trouble)
+		t.Errorf("without another group: %+v", trouble)
 	}
 	s.State(web, plan.Query{Home: plan.Home{Folder: "teams"}})
 	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden || !trouble.Person {

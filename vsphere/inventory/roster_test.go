@@ -63,7 +63,7 @@ func TestTheRosterListsAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 	}
 }
 
-func TestARosterThatIsNotKnownHasTheLastFacts(t *testing.T) {
+func TestAnUnknownRosterHasTheLastFacts(t *testing.T) {
 	t.Parallel()
 	empty := New(nil)
 	if groups, known := empty.Roster("test"); len(groups) != 0 || known {

@@ -57,7 +57,7 @@ func addHost(l *sessiontest.Lab, name string) {
 	l.Done(hosts.AddStandaloneHost(l.T.Context(), types.HostConnectSpec{HostName: name}, true, nil, nil))
 }
 
-// folder makes a folder.
+// folder creates a folder.
 func folder(l *sessiontest.Lab, parent, name string) *object.Folder {
 	l.T.Helper()
 	folder, err := object.NewFolder(l.Admin().Client, vctest.Value(l.Find(parent))).CreateFolder(l.T.Context(), name)
@@ -114,7 +114,7 @@ func TestSettingsAreNamesOrPaths(t *testing.T) {
 	})
 }
 
-func TestWhatIsMissingOrAmbiguousIsReportedWithTheChoices(t *testing.T) {
+func TestAMissingOrAmbiguousSettingIsReportedWithTheChoices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := sessiontest.Start(t, vcsim.Config{Datacenters: 2, Datastores: 2})
@@ -150,7 +150,7 @@ func TestWhatIsMissingOrAmbiguousIsReportedWithTheChoices(t *testing.T) {
 	})
 }
 
-func TestReplicasMakeOneRootFolder(t *testing.T) {
+func TestReplicasCreateOneRootFolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := sessiontest.Start(t, vcsim.Config{})

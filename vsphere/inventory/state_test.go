@@ -71,7 +71,7 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	never.own = nil
 	never.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
 	if got := never.look(); !got.FolderUnknown {
-		t.Errorf("where folders are was never known: %+v", got)
+		t.Errorf("the folders were never known: %+v", got)
 	}
 	s.setUnknown(&plan.Fault{Reason: "VCenterUnreachable"})
 	if got = s.look("vm-1"); got.Known || got.Trouble.Reason != "VCenterUnreachable" || len(s.asked) != 0 {
@@ -90,16 +90,16 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 		t.Fatalf("asked for %v", s.asked)
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
-	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "" || !slices.Equal(s.told, []types.UID{"uid-web"}) {
-		t.Fatalf("%+v, told %v", got, s.told)
+	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "" || !slices.Equal(s.notified, []types.UID{"uid-web"}) {
+		t.Fatalf("%+v, notified %v", got, s.notified)
 	}
 	s.Decide(s.Missing()[0], false, "its host was removed")
 	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "its host was removed" {
 		t.Fatalf("%+v", got)
 	}
 	s.Decide(s.Missing()[0], true, "it was destroyed")
-	if got := s.look("vm-1"); !slices.Equal(got.Gone, []plan.VMID{{MoRef: "vm-1"}}) || len(got.Vanished) != 0 || len(s.told) != 3 || len(s.asked) != 1 {
-		t.Fatalf("%+v, told %v, asked %v", got, s.told, s.asked)
+	if got := s.look("vm-1"); !slices.Equal(got.Gone, []plan.VMID{{MoRef: "vm-1"}}) || len(got.Vanished) != 0 || len(s.notified) != 3 || len(s.asked) != 1 {
+		t.Fatalf("%+v, notified %v, asked %v", got, s.notified, s.asked)
 	}
 }
 
@@ -119,8 +119,8 @@ func TestAMissingMemberIsNotGoneWhenAnotherVMWithItsMoRefIsDestroyed(t *testing.
 	}
 }
 
-// Found by a randomized test (test, seed 201829): it was destroyed, and then vCenter was restored, without the event of that.
-func TestAVMInQuarantineThatVCenterDoesNotHaveIsGoneWhateverBecameOfIt(t *testing.T) {
+// Found by a randomized test (test, seed 201829): it was destroyed, and then vCenter was restored, without that event.
+func TestAVMInQuarantineThatVCenterDoesNotHaveIsGoneWhateverHappenedToIt(t *testing.T) {
 	s := newShelf()
 	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1", "vm-2"), Kept: 1}
 	s.State(web, ask)
@@ -130,8 +130,8 @@ func TestAVMInQuarantineThatVCenterDoesNotHaveIsGoneWhateverBecameOfIt(t *testin
 	}
 }
 
-// Two installs with a vCenter each look at one group while its label changes. What the other one removes is not missing here.
-func TestAVMThatIsRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
+// Two installations, each with a vCenter, look at one group while its label changes. What the other one removes is not missing here.
+func TestAVMRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
 	s := newShelf()
 	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1"), RecordedIn: "another"}
 	if s.State(web, ask); len(s.asked) != 0 {
@@ -143,7 +143,7 @@ func TestAVMThatIsRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
 	}
 }
 
-// many is an inventory of 10,000 VMs in 1,000 groups, and as many unmanaged VMs.
+// many is an inventory of 10,000 VMs in 1,000 groups, and of 10,000 unmanaged VMs.
 func many() *Inventory {
 	n := New(nil)
 	r := Reading{VCenter: "vc", Complete: true, Places: somePlaces(), Machines: []Machine{template("vm-t", "ubuntu", "vm")}}
@@ -159,7 +159,7 @@ func many() *Inventory {
 }
 
 // It is not parallel: allocations are counted.
-func TestTheStateOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) {
+func TestTheStateOfAGroupWithAdoptedVMsStaysCheapAmongTenThousandVMs(t *testing.T) {
 	n := many()
 	n.adopting = newAdopting(Selection{ClusterID: "test", AdoptFrom: []AdoptRule{{"*", "/DC0/vm"}}})
 	var reads []string
@@ -199,7 +199,7 @@ func TestTheStateOfAGroupThatAdoptedStaysCheapAmongTenThousandVMs(t *testing.T) 
 		t.Errorf("it asks for reads of %v", reads)
 	}
 
-	// Those who are not adopted yet are read once, however often the group looks.
+	// VMs that are not adopted yet are read once, however often the group queries.
 	ask.Adopt = append(ask.Adopt, "/DC0/vm/unmanaged-500", "vm-s501", "/DC0/vm/none")
 	for range 100 {
 		change()

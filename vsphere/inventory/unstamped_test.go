@@ -10,11 +10,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Another replica may be removing the group, and what it wrote into another member may be seen a moment later.
+// Another replica may be removing the group, and its change of another member may be seen a moment later.
 func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, told := newShelf(), make(chan types.UID, 10)
-		s.changed = func(uid types.UID) { told <- uid }
+		s, notified := newShelf(), make(chan types.UID, 10)
+		s.changed = func(uid types.UID) { notified <- uid }
 		m := machine("uid-web", 0)
 		s.publish(m)
 		m.StampText = ""
@@ -28,12 +28,12 @@ func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 		time.Sleep(time.Second)
 		m.CPU++
 		s.publish(m) // read once more
-		for len(told) > 0 {
-			<-told
+		for len(notified) > 0 {
+			<-notified
 		}
 		time.Sleep(unstampedPatience)
 		synctest.Wait()
-		if !gone(false) || len(told) != 1 || <-told != "uid-web" {
+		if !gone(false) || len(notified) != 1 || <-notified != "uid-web" {
 			t.Errorf("after %s: gone is %v", unstampedPatience, gone(false))
 		}
 	})

@@ -34,7 +34,7 @@ func TestNoSourceCallsAMethodOutsideTheLeastRole(t *testing.T) {
 			return true
 		})
 	}
-	// Two are govmomi's own, for calls of other names.
+	// Two are govmomi's own, for calls with other names.
 	for own, name := range map[string]string{"GetServiceContent": "RetrieveServiceContent", "GetCurrentTime": "CurrentTime"} {
 		found[name] = found[own]
 		delete(found, own)
@@ -43,7 +43,7 @@ func TestNoSourceCallsAMethodOutsideTheLeastRole(t *testing.T) {
 		t.Fatalf("only %d methods were found in the sources", len(found))
 	}
 	if outside := Outside(found); len(outside) > 0 {
-		t.Errorf("the least role is not made for %v: add them to calls, with their privileges, and these to least", outside)
+		t.Errorf("the least role does not allow %v: add them to calls, with their privileges, and these to least", outside)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestACallOutsideTheLeastRoleIsReported(t *testing.T) {
 	})
 	want := []string{"CreateVM_Task", "DELETE /rest/com/vmware/cis/tagging/tag/id:"}
 	if !slices.Equal(got, want) {
-		t.Errorf("outside are %q, want %q", got, want)
+		t.Errorf("the calls outside are %q, want %q", got, want)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestThePrivilegesOfTheCallsAreThoseOfTheLeastRole(t *testing.T) {
 	all := slices.Concat(least, trial)
 	for i, p := range all {
 		if !needed[p.ID] {
-			t.Errorf("no call needs %s: take it out of the role", p.ID)
+			t.Errorf("no call needs %s: remove it from the role", p.ID)
 		}
 		if slices.ContainsFunc(all[:i], func(q Privilege) bool { return q.ID == p.ID }) {
 			t.Errorf("%s is in the least role twice", p.ID)
@@ -113,7 +113,7 @@ func TestTheTablesInTheDocumentsAreThoseOfTheSources(t *testing.T) {
 	}
 }
 
-func TestTheTestsAndChecksThatAreNamedInTheDocumentExist(t *testing.T) {
+func TestTheTestsAndChecksNamedInTheDocumentExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/vcenter.md")
 	if err != nil {

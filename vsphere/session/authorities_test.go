@@ -23,7 +23,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// selfSigned is a certificate for 127.0.0.1 that is its own authority, and that in PEM.
+// selfSigned is a certificate for 127.0.0.1 that is its own authority, also in PEM.
 func selfSigned(t *testing.T, serial int64) (tls.Certificate, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -87,11 +87,11 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "still trusting the previous ones"); n != 1 {
-		t.Errorf("said %d times: %s", n, &log)
+		t.Errorf("logged %d times: %s", n, &log)
 	}
 	write(other)
 	if err := call(server.URL); !refused(err) || !errors.As(err, new(x509.UnknownAuthorityError)) {
-		t.Errorf("by an authority that is trusted no more: %v", err)
+		t.Errorf("by an authority that is no longer trusted: %v", err)
 	}
 	write(append(other, right...))
 	if err := call(server.URL); err != nil {
@@ -99,8 +99,8 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 	}
 }
 
-// An address has no name in the handshake: it must be compared all the same.
-func TestAnAddressThatTheCertificateIsNotForIsRefused(t *testing.T) {
+// The handshake has no server name for an address: the address must be compared anyway.
+func TestAnAddressThatIsNotInTheCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	pair, right := selfSigned(t, 1)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())

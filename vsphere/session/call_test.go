@@ -29,7 +29,7 @@ func TestAnAnswerThatLacksARequiredPropertyIsReported(t *testing.T) {
 		&methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: task}},
 		&methods.WaitForUpdatesExBody{Res: &types.WaitForUpdatesExResponse{}}, // nothing is new
 		&methods.FindChildBody{Res: &types.FindChildResponse{}},               // there is no child
-		&methods.SetFieldBody{Res: &types.SetFieldResponse{}},                 // gives nothing
+		&methods.SetFieldBody{Res: &types.SetFieldResponse{}},                 // returns nothing
 		&methods.RetrievePropertiesExBody{Res: &types.RetrievePropertiesExResponse{}},
 	} {
 		if got := lacking(res); got != "" {
@@ -38,7 +38,7 @@ func TestAnAnswerThatLacksARequiredPropertyIsReported(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsInItselfEndsTheSearch(t *testing.T) {
+func TestASearchEndsThoughAFolderContainsItself(t *testing.T) {
 	calls := 0
 	s := &search{next: nothing{&calls}, most: searchMost}
 	for range searchMost {

@@ -65,12 +65,12 @@ func TestALostSessionIsReplacedOnceAndTheCallRunsAgain(t *testing.T) {
 		}
 		l.tried(times + 1)
 		if calls := l.Counted()["Login"]; calls != times+1 {
-			t.Errorf("Login was counted %d times", calls)
+			t.Errorf("%d logins were counted", calls)
 		}
 	})
 }
 
-func TestSessionsThatNeverLastAreNotOpenedForEver(t *testing.T) {
+func TestSessionsThatNeverLastAreNotOpenedForever(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		var err error
@@ -92,7 +92,7 @@ func TestSessionsThatNeverLastAreNotOpenedForEver(t *testing.T) {
 	})
 }
 
-func TestAFunctionThatFailsOtherwiseIsNotRunAgain(t *testing.T) {
+func TestAFunctionThatFailsForAnotherReasonIsNotRunAgain(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		runs := 0
@@ -135,7 +135,7 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 		refused(2) // the wait has doubled
 		for i := range 10 {
 			time.Sleep(refusedMost * 6 / 5)
-			refused(3 + i) // and never passes the most
+			refused(3 + i) // and never exceeds the maximum
 		}
 		write("wrong2")
 		refused(13) // another one is tried at once
@@ -163,7 +163,7 @@ func TestARotatedPasswordIsReadAtTheNextLogin(t *testing.T) {
 	})
 }
 
-func TestWithVCenterDownCallersGetTheLastErrorAtOnceAndTheSessionIsTakenUpAgain(t *testing.T) {
+func TestWithVCenterDownCallersGetTheLastErrorAtOnceAndTheSessionResumes(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		l.must(c.Call(t.Context(), ask))
@@ -193,7 +193,7 @@ func TestWithVCenterDownCallersGetTheLastErrorAtOnceAndTheSessionIsTakenUpAgain(
 		}
 		l.open(1)
 		c.Lost(before, errors.New("of old"))
-		c.Lost(before, errors.New("of old")) // a late comer changes nothing
+		c.Lost(before, errors.New("of old")) // a late caller changes nothing
 	})
 }
 
@@ -208,7 +208,7 @@ func TestLogoutLeavesNoSessionAndEndsTheClient(t *testing.T) {
 		if _, err := c.Session(t.Context()); vctest.ReasonOf(t, err) != vcfault.ReasonCancelled {
 			t.Errorf("got %v", err)
 		}
-		c.Logout(t.Context()) // once more does no harm
+		c.Logout(t.Context()) // a second one does no harm
 	})
 }
 
@@ -243,7 +243,7 @@ func TestACallerThatGivesUpDoesNotEndASharedLogin(t *testing.T) {
 	})
 }
 
-func TestCredentialsThatCannotBeReadAreAFaultAndNoPanic(t *testing.T) {
+func TestUnreadableCredentialsAreAFaultAndNoPanic(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		cfg := l.config()
 		cfg.PasswordFile += ".missing"
@@ -291,7 +291,7 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-func TestFaultsAreKnownAsTheyComeFromTheWire(t *testing.T) {
+func TestFaultsAreRecognizedAsTheyComeFromTheWire(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		c := l.client(l.config())
 		err := c.Call(t.Context(), func(ctx context.Context, s *Session) error {

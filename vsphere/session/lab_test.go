@@ -11,13 +11,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// lab is a vCenter with one account, whose password can change, and clients of it that are no whole servers.
+// lab is a vCenter with one account, whose password can change, and clients of it without a whole server.
 type lab struct {
 	*vctest.Lab
 	t testing.TB
 }
 
-// startLab makes one in a bubble.
+// startLab starts a lab in a bubble.
 func startLab(t testing.TB) *lab {
 	t.Helper()
 	return &lab{vctest.NewLab(t, vcsim.Config{}), t}
@@ -30,7 +30,7 @@ func inABubble(t *testing.T, test func(t *testing.T, l *lab)) {
 	synctest.Test(t, func(t *testing.T) { test(t, startLab(t)) })
 }
 
-// tried expects that a password was tried so often.
+// tried expects this number of logins.
 func (l *lab) tried(logins int) {
 	l.t.Helper()
 	if n := l.Tries(); n != logins {
@@ -38,7 +38,7 @@ func (l *lab) tried(logins int) {
 	}
 }
 
-// open expects that so many sessions are.
+// open expects this number of sessions.
 func (l *lab) open(sessions int) {
 	l.t.Helper()
 	if n := l.Sessions(); n != sessions {
@@ -51,7 +51,7 @@ func (l *lab) must(err error) {
 	l.Must(err)
 }
 
-// config is one that works, given the account's password in a file.
+// config is a valid config with the account's password in a file.
 func (l *lab) config() Config {
 	cfg := Config{Host: l.URL().Host, User: vctest.User, PasswordFile: l.PasswordFile(), Thumbprint: l.ThumbprintSHA256(),
 		UserAgent: "vmgroup-test", Log: zerolog.Nop(), Metrics: l.Metrics}
@@ -61,7 +61,7 @@ func (l *lab) config() Config {
 	return cfg
 }
 
-// client makes one that logs out when the test ends.
+// client returns a client that logs out when the test ends.
 func (l *lab) client(cfg Config) *Client {
 	l.t.Helper()
 	c, err := New(cfg)

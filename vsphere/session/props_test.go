@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-func TestAPropertyIsOfTheTypeThatIsAskedForOrNone(t *testing.T) {
+func TestAPropertyOfAnotherTypeThanAskedForIsAbsent(t *testing.T) {
 	eight := int32(8)
 	o := Object{props: map[string]types.AnyType{"name": "web-0", "cpu": &eight, "none": (*int32)(nil),
 		`config.extraConfig["key"]`: types.OptionValue{Key: "key", Value: "text"}}}
@@ -16,14 +16,14 @@ func TestAPropertyIsOfTheTypeThatIsAskedForOrNone(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	if _, is := LookUp[int32](o, "none"); is {
-		t.Error("a nil pointer is taken for a value")
+		t.Error("a nil pointer counts as a value")
 	}
 	if Only[types.OptionValue](o).Value != "text" || Only[types.OptionValue](Object{}).Value != nil {
 		t.Errorf("%+v", o)
 	}
 }
 
-func TestAnObjectThatIsReadIsDistinguishedFromOneThatIsGone(t *testing.T) {
+func TestAnObjectThatWasReadIsDistinguishedFromOneThatIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		vm, err := l.AddVM("/DC0/vm", "db-a")
 		l.must(err)

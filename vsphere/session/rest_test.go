@@ -39,7 +39,7 @@ func (l *restLab) client(logger zerolog.Logger) *Client {
 	return c
 }
 
-// cis is where the REST calls are that vcsim names by their path.
+// cis is the prefix of the REST calls that vcsim names by their path.
 const cis = "/rest/com/vmware/cis/"
 
 func askREST(ctx context.Context, rs *RESTSession) error {
@@ -47,13 +47,13 @@ func askREST(ctx context.Context, rs *RESTSession) error {
 	return err
 }
 
-func TestTheRESTSessionIsOpenedOnceForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *testing.T) {
+func TestOneRESTSessionIsOpenedForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)
 		c, s := l.client(zerolog.Nop()), new(Session)
 		if l.RESTSessions() != 0 {
-			t.Error("there is a session that nobody needs")
+			t.Error("there is an unneeded session")
 		}
 		var all sync.WaitGroup
 		for range 16 {
@@ -104,8 +104,8 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 	})
 }
 
-// vCenter 8.0.0 cannot put its own "unauthenticated" into words, and says that instead (terraform-provider-vsphere#1819).
-func TestARESTSessionThatIsLostInOtherWordsIsReplaced(t *testing.T) {
+// vCenter 8.0.0 cannot localize its own "unauthenticated", and reports that instead (terraform-provider-vsphere#1819).
+func TestARESTSessionWhoseLossIsReportedDifferentlyIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)
@@ -165,7 +165,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 		refused(1)
 		time.Sleep(refusedMost)
 		refused(2)
-		s = new(Session{Epoch: 2}) // a login that the password was good for
+		s = new(Session{Epoch: 2}) // a login with a valid password
 		refused(3)
 		l.SetPassword("right")
 		time.Sleep(refusedMost)
@@ -173,20 +173,20 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 			t.Error(err)
 		}
 		if strings.Contains(text.String(), "right") || strings.Contains(text.String(), "Basic") {
-			t.Errorf("the log tells the password: %s", text.String())
+			t.Errorf("the log has the password: %s", text.String())
 		}
 		if c.Health() == nil || c.backoff.refused != nil {
-			t.Error("the SOAP session has a part in it")
+			t.Error("the SOAP session is involved")
 		}
 	})
 }
 
-func TestALoginThatFailsOtherwiseIsTriedAgainAfterAWhile(t *testing.T) {
+func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := startRESTLab(t)
 		c, s := l.client(zerolog.Nop()), new(Session)
-		for tries, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} { // the latter by what stands before vCenter
+		for tries, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} { // the latter by a proxy before vCenter
 			l.Answer("POST session", status, "<html>")
 			for range 3 {
 				if e := restClassify(c.rest.call(t.Context(), s, askREST)); e.Reason != vcfault.ReasonTaggingUnavailable || !e.Passing || e.Person {
@@ -242,7 +242,7 @@ func TestAnswersOfTheRESTAPIAreClassified(t *testing.T) {
 	})
 }
 
-// An error of the REST API, by whoever stands in the way: always a typed fault, in one line of a bounded length.
+// An error of the REST API, or of a proxy before it, is always a typed fault, in one line of a bounded length.
 func FuzzRESTError(f *testing.F) {
 	for _, body := range []string{`{"type":"com.vmware.vapi.std.errors.not_found","value":{"messages":[{"default_message":"no such tag"}]}}`, `<html>`, `{"value":[]}`, ``,
 		`{"type":"com.vmware.vapi.std.errors.already_exists","value":{"messages":[{},{}]}}`} {

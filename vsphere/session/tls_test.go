@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// authority is a file of the certificate that vCenter shows.
+// authority is a file with the certificate that vCenter presents.
 func (l *lab) authority() string {
 	l.t.Helper()
 	file := filepath.Join(l.t.TempDir(), "ca.pem")

@@ -20,7 +20,7 @@ var goodStamp = Stamp{
 func TestAStampIsReadAsItWasWritten(t *testing.T) {
 	const golden = `{"cluster":"prod","generation":3,"instanceUuid":"50aa","marked":true,"name":"web","namespace":"shop","ordinal":2,"revision":"5f3c","revisionAlgorithm":1,"uid":"uid-1","v":1,"vcenter":"dbed"}`
 	if text := goodStamp.Encode(); text != golden {
-		t.Errorf("the format has changed: VMs in the field bear the old one\n got %s\nwant %s", text, golden)
+		t.Errorf("the format has changed: VMs in the field have the old one\n got %s\nwant %s", text, golden)
 	}
 	if s, err := Decode(golden); err != nil || s != goodStamp {
 		t.Errorf("got %+v, %v", s, err)
@@ -44,7 +44,7 @@ func TestOptionalKeysAreWrittenOnlyIfTheyAreSet(t *testing.T) {
 		`"quarantined":"2026-01-02T04:04:05Z","restarted":"2026-01-02T03:05:05Z","revision":"5f3c","revisionAlgorithm":1,` +
 		`"shutdown":{"at":"2026-01-02T03:04:06Z","boot":"2026-01-02T03:00:00.123456789Z"},"uid":"uid-1","v":1,"vcenter":"dbed","why":"Healing"}`
 	if text := fullStamp().Encode(); text != golden {
-		t.Errorf("the format has changed: VMs in the field bear the old one\n got %s\nwant %s", text, golden)
+		t.Errorf("the format has changed: VMs in the field have the old one\n got %s\nwant %s", text, golden)
 	}
 	if s, err := Decode(golden); err != nil || s != fullStamp() {
 		t.Errorf("got %+v, %v", s, err)
@@ -108,7 +108,7 @@ func TestAStampOfAnotherVersionIsDistinguishedFromAnInvalidOne(t *testing.T) {
 	}
 }
 
-func TestACopyOfAVMIsUnmanaged(t *testing.T) {
+func TestACloneOfAMemberIsUnmanaged(t *testing.T) {
 	for _, tc := range []struct {
 		uid, instance string
 		owned         bool
@@ -129,7 +129,7 @@ func TestACopyOfAVMIsUnmanaged(t *testing.T) {
 	}
 }
 
-// stampSeeds are stamps, and what is nearly one.
+// stampSeeds are stamps, and texts that are nearly stamps.
 func stampSeeds() []string {
 	return []string{goodStamp.Encode(), fullStamp().Encode(), `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
 		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,

@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// tagging is a tag book in use.
+// tagging is a tag book with its vCenter.
 type tagging struct {
 	*restLab
 	c    *session.Client
@@ -34,7 +34,7 @@ func startTagging(t testing.TB) *tagging {
 	return &tagging{l, l.client(zerolog.Nop()), NewBook(), new(session.Session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
 }
 
-// vm makes a VM of that name.
+// vm creates a VM with that name.
 func (l *restLab) vm(name string) string {
 	l.T.Helper()
 	ref, err := l.AddVM("/DC0/vm", name)
@@ -63,7 +63,7 @@ func (x *tagging) must(do func(context.Context, *session.RESTSession) error) {
 	}
 }
 
-// make makes a category with tags.
+// make creates a category with tags.
 func (x *tagging) make(category tags.Category, names ...string) {
 	x.T.Helper()
 	x.must(func(ctx context.Context, rs *session.RESTSession) error {
@@ -156,7 +156,7 @@ func TestATagThatAnotherReplicaCreatesAtTheSameTimeIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := startTagging(t)
 		var all sync.WaitGroup
-		for range 4 { // each with a book of its own, as replicas have
+		for range 4 { // each with a book of its own, like replicas
 			c := x.client(zerolog.Nop())
 			all.Go(func() {
 				other := *x
@@ -173,7 +173,7 @@ func TestATagThatAnotherReplicaCreatesAtTheSameTimeIsUsed(t *testing.T) {
 	})
 }
 
-func TestALostReplyToACreationIsMadeUpForByTheRetry(t *testing.T) {
+func TestARetryMakesUpForALostReplyToACreation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := []string{"POST session", "POST tagging/tag-association?~action=list-attached-tags", "GET tagging/category", "POST tagging/category",
@@ -193,7 +193,7 @@ func TestALostReplyToACreationIsMadeUpForByTheRetry(t *testing.T) {
 				t.Errorf("%s: %v, it has %s", call, err, x.has())
 			}
 			if x.Calls()[method] == 0 {
-				t.Errorf("nobody called %s", method)
+				t.Errorf("%s was not called", method)
 			}
 		}
 	})

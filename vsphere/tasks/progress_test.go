@@ -7,7 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-func TestATaskWithoutProgressIsKnownAndOneThatIsQueuedOrGetsOnIsNotMeant(t *testing.T) {
+func TestATaskIsStalledWithoutProgressButNotWhileItIsQueuedOrProgresses(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		stands, getsOn, queued := r.Task(), r.Task(), r.Task()
 		for _, ref := range []types.ManagedObjectReference{stands, getsOn, queued} {
@@ -21,15 +21,15 @@ func TestATaskWithoutProgressIsKnownAndOneThatIsQueuedOrGetsOnIsNotMeant(t *test
 			time.Sleep(time.Minute)
 		}
 		if still := r.waiting.Still(stands); still < 18*time.Minute || still > time.Since(began) {
-			t.Errorf("the one that stands still does so for %s", still)
+			t.Errorf("the stalled one has been so for %s", still)
 		}
 		if a, b := r.waiting.Still(getsOn), r.waiting.Still(queued); a > 2*time.Minute || b > 2*time.Minute {
-			t.Errorf("one gets on: %s; one is queued: %s", a, b)
+			t.Errorf("one progresses: %s; one is queued: %s", a, b)
 		}
 		r.SetProgress(stands, 96, types.TaskInfoStateRunning)
 		time.Sleep(2 * time.Minute)
 		if still := r.waiting.Still(stands); still > 2*time.Minute {
-			t.Errorf("it gets on again: %s", still)
+			t.Errorf("it progresses again: %s", still)
 		}
 		r.End(stands, nil, nil)
 		r.End(getsOn, nil, nil)

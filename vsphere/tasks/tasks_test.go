@@ -23,7 +23,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// rig is a lab, and a waiter for its tasks that runs.
+// rig is a lab, and a running waiter for its tasks.
 type rig struct {
 	*sessiontest.Lab
 	client  *session.Client
@@ -51,7 +51,7 @@ func await(t testing.TB, l *sessiontest.Lab, c *session.Client) *rig {
 	return r
 }
 
-// outcome is what a wait gave.
+// outcome is the result of a wait.
 type outcome struct {
 	info *types.TaskInfo
 	err  error
@@ -66,14 +66,14 @@ func (r *rig) wait(ctx context.Context, ref types.ManagedObjectReference) <-chan
 	return result
 }
 
-// ended ends a task, and expects that whoever awaits it hears of that.
+// ended ends a task, and expects that its wait ends.
 func (r *rig) ended(t testing.TB, ref types.ManagedObjectReference, result <-chan outcome) {
 	t.Helper()
 	r.End(ref, nil, nil)
 	succeeds(t, result)
 }
 
-// succeeds expects that a task ends well.
+// succeeds expects that a task succeeds.
 func succeeds(t testing.TB, result <-chan outcome) {
 	t.Helper()
 	if o := get(t, result); o.err != nil {
@@ -87,7 +87,7 @@ func get(t testing.TB, c <-chan outcome) outcome {
 	case v := <-c:
 		return v
 	case <-time.After(vctest.Patience):
-		t.Fatalf("nothing came in %s", vctest.Patience)
+		t.Fatalf("no outcome within %s", vctest.Patience)
 		panic("unreachable")
 	}
 }
@@ -131,7 +131,7 @@ func TestATaskThatHasEndedAlreadyIsSeenAtOnce(t *testing.T) {
 	})
 }
 
-func TestATaskThatVCenterForgotIsLostAndDisturbsNoOther(t *testing.T) {
+func TestATaskThatVCenterForgotIsLostAndAffectsNoOther(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		other := r.Task()
 		otherEnds := r.wait(t.Context(), other)
@@ -149,7 +149,7 @@ func TestWaitsOutliveALostSessionAndAnOutage(t *testing.T) {
 		firstEnds, secondEnds := r.wait(t.Context(), first), r.wait(t.Context(), second)
 		r.pending(t, 2)
 		r.DropSessions()
-		r.End(first, nil, nil) // wakes the wait, which the simulator lets live on in a dead session
+		r.End(first, nil, nil) // wakes the wait, which the simulator keeps alive in a dead session
 		succeeds(t, firstEnds)
 		r.Down()
 		r.End(second, nil, nil)
@@ -202,7 +202,7 @@ func TestAnAbandonedWaitLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
-func TestTheEndOfRunEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
+func TestWhenRunEndsItEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		ends := r.wait(context.Background(), r.Task())
 		r.pending(t, 1)
@@ -229,7 +229,7 @@ func TestTheEndOfRunEndsTheWaitsAndLeavesNothingInVCenter(t *testing.T) {
 	})
 }
 
-func TestABrokenWatchInALivingSessionIsRebuiltAndNotLeaked(t *testing.T) {
+func TestABrokenWatchInALiveSessionIsRebuiltAndNotLeaked(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		ref := r.Task()
 		ends := r.wait(t.Context(), ref)
@@ -246,7 +246,7 @@ func TestABrokenWatchInALivingSessionIsRebuiltAndNotLeaked(t *testing.T) {
 	})
 }
 
-// The calls per task, beside the one that starts it: its share of adding it to the list, of vCenter's answer
+// The calls per task, besides the one that starts it: its share of adding it to the list, of vCenter's answer
 // to that, and of the answer when it ends.
 func TestRunningTasksShareTheirCalls(t *testing.T) {
 	for _, tc := range []struct {
@@ -301,7 +301,7 @@ func TestNoCallIsMadeWhileThereIsNothingToAwait(t *testing.T) {
 	})
 }
 
-func TestTasksAreAwaitedAfterAnIdleTimeInWhichTheSessionEnded(t *testing.T) {
+func TestTasksAreAwaitedAfterTheSessionEndedWhileIdle(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		for range 2 {
 			ref := r.Task()
@@ -312,13 +312,13 @@ func TestTasksAreAwaitedAfterAnIdleTimeInWhichTheSessionEnded(t *testing.T) {
 	})
 }
 
-// A wait that gave no news for its whole time is followed by a read, so that no missed update hangs an action.
+// A wait without any news is followed by a read, so that no missed update hangs an action.
 func TestATaskWhoseEndWasNotReportedIsReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := sessiontest.Start(t, vcsim.Config{})
 		c := l.Client(l.Config())
-		ts := New(c, zerolog.Nop()) // nobody runs it: no update comes
+		ts := New(c, zerolog.Nop()) // it does not run: no update comes
 		r := &rig{Lab: l, client: c, waiting: ts}
 		done, gone := l.Task(), types.ManagedObjectReference{Type: "Task", Value: "task-none"}
 		doneEnds, goneEnds := r.wait(t.Context(), done), r.wait(t.Context(), gone)

@@ -20,7 +20,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// byCall gives a fault as a call fails with it; byTask, as a task does.
+// byCall returns a fault as a failed call does; byTask, as a failed task does.
 func byCall(f types.BaseMethodFault, message string) error {
 	s := &soap.Fault{Code: "ServerFaultCode", String: message}
 	s.Detail.Fault = f
@@ -96,7 +96,7 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestFailuresOnTheWayGetAReason(t *testing.T) {
+func TestNetworkFailuresGetAReason(t *testing.T) {
 	post := func(err error) error { return &url.Error{Op: "Post", URL: "https://vc/sdk", Err: err} }
 	dial := func(err error) error {
 		return post(&net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443}, Err: err})
@@ -140,7 +140,7 @@ func TestFailuresOnTheWayGetAReason(t *testing.T) {
 func TestATypedErrorStaysAsItIs(t *testing.T) {
 	own := New(ReasonTemplateNotFound, true, "There is no template.")
 	if Classify("", fmt.Errorf("x: %w", own)) != own {
-		t.Error("it was recreated")
+		t.Error("it was replaced")
 	}
 	named := Classify("clone", own)
 	if named.Op != "clone" || own.Op != "" || named.Fault != own.Fault {

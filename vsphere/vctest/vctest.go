@@ -28,10 +28,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Patience is how long a test waits for what should happen. In a bubble that is virtual time.
+// Patience is how long a test waits for what should happen, in a bubble in virtual time.
 const Patience = 30 * time.Minute
 
-// Lifelike is what tasks take in a vCenter that is neither idle nor overloaded.
+// Lifelike is how long tasks take in a vCenter that is neither idle nor overloaded.
 var Lifelike = vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second}
 
 // bootTime is how long a guest needs until its Tools run.
@@ -40,9 +40,9 @@ const bootTime = 30 * time.Second
 // World is a vCenter in a test.
 type World struct {
 	*vcsim.VCenter
-	// Unmanaged is a VM that is nobody's, if there is one.
+	// Unmanaged is a VM of no group, if there is one.
 	Unmanaged types.ManagedObjectReference
-	// Network is the one in memory that the vCenter is on; nil: loopback.
+	// Network is the vCenter's network in memory; nil: loopback.
 	Network *memnet.Network
 	t       testing.TB
 }
@@ -72,7 +72,7 @@ func Of(t testing.TB, c vcsim.Config) *World {
 	return startBase(t, c, network)
 }
 
-// Real starts a vCenter on loopback, in real time, for what is about sockets.
+// Real starts a vCenter on loopback, in real time, for tests of sockets.
 func Real(t testing.TB, c vcsim.Config) *World {
 	t.Helper()
 	return startBase(t, c, nil)
@@ -133,14 +133,14 @@ type Lab struct {
 	ends map[types.ManagedObjectReference]func(types.AnyType, types.BaseMethodFault)
 }
 
-// NewLab starts one, in a bubble.
+// NewLab starts a Lab in a bubble.
 func NewLab(t testing.TB, c vcsim.Config) *Lab {
 	t.Helper()
 	c.User, c.Password = User, "right"
 	return labOf(Of(t, c))
 }
 
-// NewRealLab starts one on loopback, in real time.
+// NewRealLab starts a Lab on loopback, in real time.
 func NewRealLab(t testing.TB) *Lab {
 	t.Helper()
 	return labOf(Real(t, vcsim.Config{User: User, Password: "right"}))
@@ -164,7 +164,7 @@ func (l *Lab) Tries() int {
 	return ok + refused
 }
 
-// Counted counts the calls made, by method, as the metrics tell.
+// Counted counts the calls made, by method, as in the metrics.
 func (l *Lab) Counted() map[string]int {
 	l.t.Helper()
 	families, err := l.Metrics.Gather()
@@ -181,7 +181,7 @@ func (l *Lab) Counted() map[string]int {
 	return counts
 }
 
-// Task makes a task that runs until End is called.
+// Task creates a task that runs until End is called.
 func (l *Lab) Task() types.ManagedObjectReference {
 	ref, end := l.BeginTask(vcsim.Clone)
 	l.mu.Lock()
@@ -211,14 +211,14 @@ func Eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// AsError gives err as the *vcfault.Error it is, or nil.
+// AsError returns err as a *vcfault.Error, nil if it is none.
 func AsError(err error) *vcfault.Error {
 	var e *vcfault.Error
 	errors.As(err, &e)
 	return e
 }
 
-// ReasonOf gives the reason of an *vcfault.Error, and fails for any other error.
+// ReasonOf returns the reason of a *vcfault.Error, and fails for any other error.
 func ReasonOf(t testing.TB, err error) string {
 	t.Helper()
 	var e *vcfault.Error
@@ -228,7 +228,7 @@ func ReasonOf(t testing.TB, err error) string {
 	return e.Reason
 }
 
-// Mentions reports whether a text has all of the parts.
+// Mentions reports whether a text has all parts.
 func Mentions(text string, parts ...string) bool {
 	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(text, p) })
 }
@@ -254,14 +254,14 @@ func Decoded(t testing.TB, options map[string]string, key string) string {
 	return string(plain)
 }
 
-// Done awaits a task of the admin's.
+// Done awaits an operator's task.
 func (w *World) Done(task *object.Task, err error) {
 	w.t.Helper()
 	w.Must(err)
 	w.Must(task.Wait(w.t.Context()))
 }
 
-// Value is x; an error panics.
+// Value returns x, and panics on an error.
 func Value[T any](x T, err error) T {
 	if err != nil {
 		panic(err)
@@ -269,7 +269,7 @@ func Value[T any](x T, err error) T {
 	return x
 }
 
-// REST answers for the REST API of a vCenter, and counts its calls, by the names that name gives them.
+// REST answers for the REST API of a vCenter, and counts its calls, by the names from name.
 type REST struct {
 	name func(*http.Request) string
 
@@ -281,12 +281,12 @@ type REST struct {
 	Agent, OpID string
 }
 
-// NewREST makes one.
+// NewREST returns a REST.
 func NewREST(name func(*http.Request) string) *REST {
 	return &REST{name: name, made: map[string]int{}, instead: map[string][]*http.Response{}}
 }
 
-// RoundTrip implements http.RoundTripper: it answers what the test said, and leaves the rest to the transport.
+// RoundTrip implements http.RoundTripper: it returns the test's answers, and leaves the rest to the transport.
 func (l *REST) RoundTrip(r *http.Request) (*http.Response, error) {
 	call := l.name(r)
 	l.mu.Lock()
@@ -301,14 +301,14 @@ func (l *REST) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, http.ErrSkipAltProtocol
 }
 
-// Count is how often a call was made.
+// Count returns how often a call was made.
 func (l *REST) Count(call string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.made[call]
 }
 
-// Made are the calls that were made, by name.
+// Made returns the calls that were made, by name.
 func (l *REST) Made() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
